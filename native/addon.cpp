@@ -1,0 +1,15 @@
+// Exports only: each class or function lives in bindings/.
+#include <napi.h>
+
+#include "bindings/runtime.h"
+
+namespace {
+
+Napi::Object initialise(Napi::Env env, Napi::Object exports) {
+  isopro::bindings::exportRuntime(env, exports);
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(isopro_native, initialise)

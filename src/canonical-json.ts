@@ -1,0 +1,14 @@
+import canonicalize from 'canonicalize';
+
+/** A value that RFC 8785 can represent. Integers above 2^53 travel as decimal strings. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+/**
+ * RFC 8785 canonical JSON: the one text of a value, so that its hash identifies it.
+ * @throws TypeError for numbers that are not finite and for anything that is not JSON
+ */
+export function canonicalJson(value: Json): string {
+  const text = canonicalize(value);
+  if (text === undefined) throw new TypeError('the value has no JSON form');
+  return text;
+}

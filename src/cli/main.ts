@@ -1,0 +1,32 @@
+#!/usr/bin/env node
+import yargs from 'yargs';
+import { hideBin } from 'yargs/helpers';
+import { COMMANDS } from './commands.js';
+import { reportFailure, UsageError } from './output.js';
+
+/**
+ * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its remedy),
+ * 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its --help.
+ */
+const json = process.argv.includes('--json');
+
+try {
+  await yargs(hideBin(process.argv))
+    .scriptName('isopro-native')
+    .usage('$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.')
+    .command(COMMANDS)
+    .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
+    .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
+    .strict()
+    .recommendCommands()
+    .wrap(Math.min(110, process.stdout.columns ?? 110))
+    .parserConfiguration({ 'duplicate-arguments-array': false, 'strip-dashed': true })
+    .fail((message, error) => {
+      throw error ?? new UsageError(message);
+    })
+    .help()
+    .version()
+    .parseAsync();
+} catch (error) {
+  process.exitCode = reportFailure(error, json);
+}

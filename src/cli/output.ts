@@ -1,0 +1,34 @@
+import { IsoproError } from '../errors.js';
+
+/** Wrong flags or arguments: exit code 2, no stack. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** Prints one JSON document on stdout. */
+export function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+}
+
+/** Prints one line of a JSONL list on stdout. */
+export function printJsonLine(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value)}\n`);
+}
+
+/** Prints what went wrong and what to do on stderr; returns the exit code. */
+export function reportFailure(error: unknown, json: boolean): number {
+  if (error instanceof UsageError) {
+    if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'USAGE', message: error.message } })}\n`);
+    else process.stderr.write(`${error.message}\nSee isopro-native --help.\n`);
+    return 2;
+  }
+  if (error instanceof IsoproError) {
+    if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
+    else process.stderr.write(`error ${error.code}: ${error.message}\n  what to do: ${error.remedy}\n`);
+    return error.code === 'ABORTED' ? 130 : 1;
+  }
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'NATIVE_FAILURE', message: text } })}\n`);
+  else process.stderr.write(`unexpected failure, please report it:\n${text}\n`);
+  return 1;
+}

@@ -1,0 +1,43 @@
+/**
+ * Every error that isopro-native throws: its code, what happened and what to do. Nothing else in the project words an
+ * error's remedy. `docs/errors.md` is generated from this table and a test throws every code.
+ */
+export const ERRORS = {
+  ABORTED: 'The caller cancelled the operation; nothing needs to be done.',
+  ADAPTER_CORRUPT: 'Export or download the adapter again; `isopro-native models inspect FILE` shows what can be read of it.',
+  ADAPTER_MISMATCH: 'Use an adapter that was trained on this base model; `isopro-native models inspect FILE` shows its shapes.',
+  ARCH_UNSUPPORTED: 'Use a model of a supported architecture: llama, qwen2, qwen3 or gemma2.',
+  BACKEND_UNAVAILABLE: 'Run `isopro-native doctor`; reinstall with `npm install` or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
+  CONTEXT_OVERFLOW: 'Shorten the prompt, lower maxTokens, or load the model with a larger contextTokens.',
+  GRAMMAR_INVALID: 'Correct the grammar or JSON Schema at the place named above.',
+  INVALID_ARGUMENT: 'Correct the argument named above.',
+  MODEL_CORRUPT: 'Download the file again; `isopro-native models inspect FILE` shows what can be read of it.',
+  MODEL_DOWNLOAD_FAILED: 'Check the network, or fetch the URL above by other means and pass the file as `--model PATH`.',
+  MODEL_NOT_FOUND: 'Give a path to a .gguf file, an alias from `isopro-native models list`, or an hf: URI.',
+  MODEL_UNSUPPORTED: 'Use a decoder-only text model in GGUF with a tensor type that llama.cpp reads.',
+  NATIVE_ADDON_MISSING: 'Run `npm install` in the package folder; it needs a C++ compiler, CMake and git.',
+  NATIVE_FAILURE: 'This is a defect of isopro-native: please report it with the output of `isopro-native doctor --json`.',
+  NUMERIC_FAILURE: 'The model produced a value that is not finite; check the file, the adapter and its scale.',
+  OBJECT_DISPOSED: 'Load the object again; a disposed one cannot be used.',
+  OUT_OF_MEMORY: 'Lower contextTokens, run fewer sequences at once, or use a smaller model.',
+  TEMPLATE_INVALID: 'The chat template in the model file cannot be rendered; pass token ids instead of messages.',
+} as const satisfies Record<string, string>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** The one error class. `message` says what happened, `remedy` what to do; `code` is stable across versions. */
+export class IsoproError extends Error {
+  override readonly name = 'IsoproError';
+  readonly code: ErrorCode;
+  readonly remedy: string;
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown; remedy?: string }) {
+    super(message, options?.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.remedy = options?.remedy ?? ERRORS[code];
+  }
+
+  toJSON(): { code: ErrorCode; message: string; remedy: string } {
+    return { code: this.code, message: this.message, remedy: this.remedy };
+  }
+}
