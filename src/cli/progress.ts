@@ -1,0 +1,140 @@
+import { formatBytes, formatDuration, formatNumber } from './quantities.js';
+
+/**
+ * One line of progress on stderr, never on stdout. On a terminal it is redrawn in place; elsewhere (a pipe, CI) a plain
+ * line appears at most every few seconds and jobs shorter than that stay silent. There are no timers and no terminal modes,
+ * so that nothing keeps the process alive and a crash leaves the terminal as it was.
+ */
+export interface ProgressOptions {
+  /** What is going on, e.g. `download qwen2.5-0.5b`. */
+  label: string;
+  /** Amount of work; leave it out while it is unknown and pass it to `update` later. */
+  total?: number;
+  /** `bytes` prints sizes; any other word is printed after the numbers (`problems`, `tokens`). */
+  unit: string;
+  stream?: ProgressStream;
+  /** Milliseconds; tests pass their own clock. */
+  now?: () => number;
+}
+
+/** The part of process.stderr that is used. */
+export interface ProgressStream {
+  write(text: string): unknown;
+  isTTY?: boolean | undefined;
+  columns?: number | undefined;
+}
+
+const REDRAW_MS = 100;
+const PLAIN_LINE_MS = 5000;
+/** The rate, and the remaining time with it, follows this much of the past. */
+const RATE_WINDOW_MS = 15_000;
+
+export class Progress {
+  readonly #label: string;
+  readonly #unit: string;
+  readonly #stream: ProgressStream;
+  readonly #redraws: boolean;
+  readonly #now: () => number;
+  readonly #start: number;
+  readonly #samples: { at: number; done: number }[] = [];
+  #total: number | undefined;
+  #done = 0;
+  #first: number | undefined;
+  #note = '';
+  #lastShown: number;
+  #shown = false;
+  #finished = false;
+
+  constructor(options: ProgressOptions) {
+    this.#label = options.label;
+    this.#unit = options.unit;
+    this.#total = options.total;
+    this.#stream = options.stream ?? process.stderr;
+    this.#redraws = this.#stream.isTTY === true && process.env.TERM !== 'dumb';
+    this.#now = options.now ?? (() => performance.now());
+    this.#start = this.#now();
+    this.#lastShown = this.#redraws ? -Infinity : this.#start;
+  }
+
+  /** Work done so far (not since the last call). `note` is shown at the end of the line until another replaces it. */
+  update(done: number, more: { total?: number; note?: string } = {}): void {
+    if (this.#finished) return;
+    this.#done = done;
+    this.#first ??= done;
+    if (more.total !== undefined) this.#total = more.total;
+    if (more.note !== undefined) this.#note = more.note;
+    const now = this.#now();
+    if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_LINE_MS)) return;
+    this.#show(now);
+  }
+
+  /** Takes the line away so that other text can be printed; the next update draws it again. */
+  clear(): void {
+    if (this.#redraws && this.#shown) this.#stream.write('\r\x1b[K');
+    if (this.#redraws) this.#shown = false;
+    this.#lastShown = this.#redraws ? -Infinity : this.#lastShown;
+  }
+
+  /** Shows the final state once and leaves it standing. Calling it twice, or not at all after an error, is harmless. */
+  finish(): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    const now = this.#now();
+    if (this.#redraws) {
+      this.#stream.write(`\r\x1b[K${this.#line(now, true)}\n`);
+    } else if (this.#shown || now - this.#start >= PLAIN_LINE_MS) {
+      this.#stream.write(`${this.#line(now, true)}\n`);
+    }
+  }
+
+  /** For `using` and for `finally` after a failure: takes a half-drawn line away. */
+  [Symbol.dispose](): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    this.clear();
+  }
+
+  #show(now: number): void {
+    this.#lastShown = now;
+    this.#shown = true;
+    this.#samples.push({ at: now, done: this.#done });
+    while (this.#samples.length > 2 && now - this.#samples[0]!.at > RATE_WINDOW_MS) this.#samples.shift();
+    this.#stream.write(this.#redraws ? `\r${this.#line(now, false)}\x1b[K` : `${this.#line(now, false)}\n`);
+  }
+
+  /** Units a second: over the recent past while running, over the whole at the end. What was there at the start is not counted. */
+  #rate(now: number, final: boolean): number {
+    const oldest = this.#samples[0];
+    const since = final || oldest === undefined || oldest.at >= now ? { at: this.#start, done: this.#first ?? 0 } : oldest;
+    return now > since.at ? (1000 * (this.#done - since.done)) / (now - since.at) : 0;
+  }
+
+  #line(now: number, final: boolean): string {
+    const bytes = this.#unit === 'bytes';
+    const amount = (value: number): string => (bytes ? formatBytes(value) : String(value));
+    const rate = this.#rate(now, final);
+    const parts: string[] = [];
+    if (this.#total !== undefined && this.#total > 0) {
+      const part = Math.min(1, this.#done / this.#total);
+      parts.push(`${String(Math.floor(100 * part)).padStart(3)} %`);
+      parts.push(`${amount(this.#done)} of ${amount(this.#total)}${bytes ? '' : ` ${this.#unit}`}`);
+    } else {
+      parts.push(bytes ? amount(this.#done) : `${this.#done} ${this.#unit}`);
+    }
+    if (rate > 0) parts.push(bytes ? `${formatBytes(rate)}/s` : `${formatNumber(rate)}/s`);
+    if (final) parts.push(`in ${formatDuration((now - this.#start) / 1000)}`);
+    else if (rate > 0 && this.#total !== undefined) parts.push(`ETA ${formatDuration((this.#total - this.#done) / rate)}`);
+    if (this.#note !== '') parts.push(this.#note);
+    const text = `${this.#label}  ${parts.join('  ')}`;
+    if (!this.#redraws) return text;
+    const columns = (this.#stream.columns ?? 80) - 1;
+    const bar = this.#bar(Math.min(24, columns - text.length - 3));
+    return `${bar}${text}`.slice(0, columns);
+  }
+
+  #bar(width: number): string {
+    if (this.#total === undefined || this.#total <= 0 || width < 6) return '';
+    const full = Math.floor(width * Math.min(1, this.#done / this.#total));
+    return `[${'#'.repeat(full)}${'-'.repeat(width - full)}] `;
+  }
+}
