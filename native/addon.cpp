@@ -1,12 +1,14 @@
 // Exports only: each class or function lives in bindings/.
 #include <napi.h>
 
+#include "bindings/model.h"
 #include "bindings/runtime.h"
 
 namespace {
 
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   isopro::bindings::exportRuntime(env, exports);
+  isopro::bindings::exportModel(env, exports);
   return exports;
 }
 

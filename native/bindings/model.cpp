@@ -1,0 +1,509 @@
+#include "bindings/model.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/call.h"
+#include "bindings/errors.h"
+#include "inference/adapter.h"
+#include "inference/bare_loop.h"
+#include "inference/boundary.h"
+#include "inference/context.h"
+#include "inference/rollouts.h"
+#include "inference/scoring.h"
+#include "inference/worker_team.h"
+#include "support/cpu.h"
+#include "support/error.h"
+
+namespace isopro::bindings {
+namespace {
+
+constexpr std::int64_t kProgressInterval = 100'000'000;  // ns between progress events
+
+// What a loaded model consists of. Everything but `model` is touched by the job thread alone.
+struct Engine {
+  std::shared_ptr<Model> model;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<WorkerTeam> team;
+  std::shared_ptr<Adapter> adapter;
+  float adapterScale = 1.0f;
+  JobThread thread;  // last: stops before the rest is destroyed
+
+  Context& readyContext() const {
+    if (context == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
+    return *context;
+  }
+};
+
+// Per environment: the classes whose objects C++ creates.
+struct Constructors {
+  Napi::FunctionReference adapter;
+};
+
+std::vector<Token> tokensOf(const Napi::Value& value) {
+  const auto array = value.As<Napi::Int32Array>();
+  return std::vector<Token>(array.Data(), array.Data() + array.ElementLength());
+}
+
+std::uint64_t seedOf(const Napi::Value& value) {
+  bool lossless = false;
+  return value.As<Napi::BigInt>().Uint64Value(&lossless);
+}
+
+template <typename Read>
+auto arrayOf(const Napi::Value& value, Read read) {
+  const auto array = value.As<Napi::Array>();
+  std::vector<decltype(read(Napi::Value()))> items;
+  items.reserve(array.Length());
+  for (std::uint32_t i = 0; i < array.Length(); ++i) {
+    Napi::HandleScope scope(value.Env());
+    items.push_back(read(array.Get(i)));
+  }
+  return items;
+}
+
+int intOf(const Napi::Value& value) { return value.As<Napi::Number>().Int32Value(); }
+float floatOf(const Napi::Value& value) { return value.As<Napi::Number>().FloatValue(); }
+std::string textOf(const Napi::Value& value) { return value.As<Napi::String>().Utf8Value(); }
+
+CancelFlag flagOf(const Napi::Value& value) { return Cancellation::Unwrap(value.As<Napi::Object>())->flag(); }
+
+RolloutRequest requestOf(const Napi::Object& object) {
+  RolloutRequest request;
+  request.prompts = arrayOf(object.Get("prompts"), [](const Napi::Value& value) {
+    const auto prompt = value.As<Napi::Object>();
+    return RolloutPrompt{tokensOf(prompt.Get("tokens")), arrayOf(prompt.Get("seeds"), seedOf)};
+  });
+  const auto sampling = object.Get("sampling").As<Napi::Object>();
+  request.sampling.temperature = floatOf(sampling.Get("temperature"));
+  request.sampling.topK = intOf(sampling.Get("topK"));
+  request.sampling.topP = floatOf(sampling.Get("topP"));
+  request.sampling.minP = floatOf(sampling.Get("minP"));
+  request.sampling.repeatPenalty = floatOf(sampling.Get("repeatPenalty"));
+  request.sampling.repeatWindow = intOf(sampling.Get("repeatWindow"));
+  request.maxTokens = intOf(object.Get("maxTokens"));
+  request.stopStrings = arrayOf(object.Get("stopStrings"), textOf);
+  request.stopTokens = tokensOf(object.Get("stopTokens"));
+  request.ignoreEndOfSequence = object.Get("ignoreEndOfSequence").As<Napi::Boolean>().Value();
+  request.grammar = textOf(object.Get("grammar"));
+  request.boundary = intOf(object.Get("boundary"));
+  request.cellBudget = intOf(object.Get("cellBudget"));
+  request.maxSequences = intOf(object.Get("maxSequences"));
+  return request;
+}
+
+Napi::Value fromTokens(Napi::Env env, const std::vector<Token>& tokens) {
+  Napi::Int32Array array = Napi::Int32Array::New(env, tokens.size());
+  std::copy(tokens.begin(), tokens.end(), array.Data());
+  return array;
+}
+
+Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values) {
+  Napi::Float32Array array = Napi::Float32Array::New(env, values.size());
+  std::copy(values.begin(), values.end(), array.Data());
+  return array;
+}
+
+Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values) {
+  Napi::Uint16Array array = Napi::Uint16Array::New(env, values.size());
+  std::copy(values.begin(), values.end(), array.Data());
+  return array;
+}
+
+Napi::Value fromRollout(Napi::Env env, const Rollout& rollout) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("prompt", rollout.prompt);
+  object.Set("sample", rollout.sample);
+  object.Set("seed", Napi::BigInt::New(env, rollout.seed));
+  object.Set("tokens", fromTokens(env, rollout.tokens));
+  object.Set("logProbabilities", fromFloats(env, rollout.logProbabilities));
+  object.Set("text", rollout.text);
+  object.Set("finish", rollout.finish == Finish::kStop     ? "stop"
+                       : rollout.finish == Finish::kLength ? "length"
+                                                           : "aborted");
+  object.Set("boundary", rollout.boundary.empty() ? env.Null() : fromHalves(env, rollout.boundary));
+  return object;
+}
+
+Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("finished", progress.finished);
+  object.Set("total", progress.total);
+  object.Set("promptTokens", static_cast<double>(progress.promptTokens));
+  object.Set("sampledTokens", static_cast<double>(progress.sampledTokens));
+  object.Set("live", progress.live);
+  object.Set("threads", progress.threads);
+  return object;
+}
+
+// Sets the adapter of one call and puts the model's own back.
+class AdapterOverride {
+ public:
+  AdapterOverride(Engine& engine, bool active, std::shared_ptr<Adapter> adapter, float scale)
+      : engine_(engine), active_(active) {
+    if (active_) engine_.readyContext().setAdapter(std::move(adapter), scale);
+  }
+  ~AdapterOverride() {
+    if (active_) engine_.context->setAdapter(engine_.adapter, engine_.adapterScale);
+  }
+  AdapterOverride(const AdapterOverride&) = delete;
+  AdapterOverride& operator=(const AdapterOverride&) = delete;
+
+ private:
+  Engine& engine_;
+  const bool active_;
+};
+
+class NativeAdapter : public Napi::ObjectWrap<NativeAdapter> {
+ public:
+  static Napi::Function define(Napi::Env env) {
+    return DefineClass(env, "NativeAdapter", {InstanceMethod<&NativeAdapter::dispose>("dispose")});
+  }
+
+  explicit NativeAdapter(const Napi::CallbackInfo& info) : Napi::ObjectWrap<NativeAdapter>(info) {}
+  ~NativeAdapter() override { release(); }
+
+  void fill(std::shared_ptr<Engine> engine, std::shared_ptr<Adapter> adapter) {
+    engine_ = std::move(engine);
+    adapter_ = std::move(adapter);
+  }
+  const std::shared_ptr<Adapter>& adapter() const {
+    if (adapter_ == nullptr) throw Error("OBJECT_DISPOSED", "the adapter has been disposed");
+    return adapter_;
+  }
+
+ private:
+  void dispose(const Napi::CallbackInfo&) { release(); }
+
+  // llama.cpp keeps a list of a model's adapters, which only the job thread may change.
+  void release() {
+    if (adapter_ == nullptr) return;
+    auto held = std::make_shared<std::shared_ptr<Adapter>>(std::move(adapter_));
+    adapter_ = nullptr;
+    const auto drop = [held] { held->reset(); };
+    engine_->thread.post(std::make_shared<std::atomic<bool>>(false), drop, drop);
+    engine_.reset();
+  }
+
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Adapter> adapter_;
+};
+
+class NativeModel : public Napi::ObjectWrap<NativeModel> {
+ public:
+  static Napi::Function define(Napi::Env env) {
+    return DefineClass(env, "NativeModel",
+                       {
+                           InstanceMethod<&NativeModel::load>("load"),
+                           InstanceMethod<&NativeModel::info>("info"),
+                           InstanceMethod<&NativeModel::tokenize>("tokenize"),
+                           InstanceMethod<&NativeModel::detokenize>("detokenize"),
+                           InstanceMethod<&NativeModel::controlTokens>("controlTokens"),
+                           InstanceMethod<&NativeModel::generate>("generate"),
+                           InstanceMethod<&NativeModel::score>("score"),
+                           InstanceMethod<&NativeModel::hiddenRows>("hiddenRows"),
+                           InstanceMethod<&NativeModel::hiddenNorms>("hiddenNorms"),
+                           InstanceMethod<&NativeModel::loadAdapter>("loadAdapter"),
+                           InstanceMethod<&NativeModel::setAdapter>("setAdapter"),
+                           InstanceMethod<&NativeModel::bareLoop>("bareLoop"),
+                           InstanceMethod<&NativeModel::releaseContext>("releaseContext"),
+                           InstanceMethod<&NativeModel::dispose>("dispose"),
+                       });
+  }
+
+  explicit NativeModel(const Napi::CallbackInfo& info)
+      : Napi::ObjectWrap<NativeModel>(info), engine_(std::make_shared<Engine>()) {}
+  ~NativeModel() override { engine_->thread.cancelAll(); }
+
+ private:
+  // load({path, gpuLayers, threads, fixedThreads}, cancellation, onProgress): Promise<void>
+  Napi::Value load(const Napi::CallbackInfo& info) {
+    const auto options = info[0].As<Napi::Object>();
+    ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers"))};
+    const int threads = intOf(options.Get("threads"));
+    const bool fixedThreads = options.Get("fixedThreads").As<Napi::Boolean>().Value();
+    auto call = Call::create(info.Env(), info.This(), info[2]);
+    return start(call, flagOf(info[1]), [call, modelOptions, threads, fixedThreads](Engine& engine, const auto& cancelled) {
+      int shown = -1;
+      LoadControl control;
+      control.cancelled = &cancelled;
+      control.progress = [&](float progress) {
+        const int percent = static_cast<int>(progress * 100);
+        if (percent == shown) return;
+        shown = percent;
+        call->emit([percent](Napi::Env env) { return Napi::Number::New(env, percent / 100.0); });
+      };
+      engine.model = Model::load(modelOptions, control);
+      const int count = threads > 0 ? threads : physicalCores();
+      engine.context = std::make_unique<Context>(engine.model, count, fixedThreads);
+      engine.team = std::make_unique<WorkerTeam>(count);
+      return undefined();
+    });
+  }
+
+  // info(): facts that do not change after loading.
+  Napi::Value info(const Napi::CallbackInfo& info) {
+    Napi::Env env = info.Env();
+    return guarded(env, [&] {
+      const Model& model = loaded();
+      const llama_vocab* vocab = model.vocab();
+      Napi::Object object = Napi::Object::New(env);
+      object.Set("architecture", model.metadata("general.architecture"));
+      object.Set("name", model.metadata("general.name"));
+      object.Set("chatTemplate", model.chatTemplate());
+      object.Set("vocabularySize", model.vocabularySize());
+      object.Set("layers", model.layers());
+      object.Set("embeddingSize", model.embeddingSize());
+      object.Set("trainedContext", model.trainedContext());
+      object.Set("kvBytesPerToken", static_cast<double>(model.kvBytesPerToken()));
+      object.Set("parameters", static_cast<double>(llama_model_n_params(model.handle())));
+      object.Set("bytes", static_cast<double>(llama_model_size(model.handle())));
+      object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
+      object.Set("threads", engine_->context->governor().maxThreads());
+      object.Set("bos", llama_vocab_bos(vocab));
+      object.Set("eos", llama_vocab_eos(vocab));
+      object.Set("eot", llama_vocab_eot(vocab));
+      object.Set("addBos", llama_vocab_get_add_bos(vocab));
+      return object;
+    });
+  }
+
+  // tokenize(text, parseControl): Int32Array
+  Napi::Value tokenize(const Napi::CallbackInfo& info) {
+    return guarded(info.Env(), [&] {
+      return fromTokens(info.Env(), loaded().tokenize(textOf(info[0]), info[1].As<Napi::Boolean>().Value()));
+    });
+  }
+
+  // detokenize(tokens, withControl): string
+  Napi::Value detokenize(const Napi::CallbackInfo& info) {
+    return guarded(info.Env(), [&]() -> Napi::Value {
+      const std::vector<Token> tokens = tokensOf(info[0]);
+      loaded().checkTokens(tokens, "tokens");
+      return Napi::String::New(info.Env(), loaded().detokenize(tokens, info[1].As<Napi::Boolean>().Value()));
+    });
+  }
+
+  // controlTokens(): [{id, text}]
+  Napi::Value controlTokens(const Napi::CallbackInfo& info) {
+    return guarded(info.Env(), [&] {
+      const Model& model = loaded();
+      Napi::Array result = Napi::Array::New(info.Env());
+      for (Token token = 0; token < model.vocabularySize(); ++token) {
+        const int attributes = llama_vocab_get_attr(model.vocab(), token);
+        if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) continue;
+        Napi::Object entry = Napi::Object::New(info.Env());
+        entry.Set("id", token);
+        entry.Set("text", llama_vocab_get_text(model.vocab(), token));
+        result.Set(result.Length(), entry);
+      }
+      return result;
+    });
+  }
+
+  // generate(request, cancellation, onEvent): Promise<progress>; events are {rollout} or {progress}.
+  Napi::Value generate(const Napi::CallbackInfo& info) {
+    return guarded(info.Env(), [&]() -> Napi::Value {
+      const auto object = info[0].As<Napi::Object>();
+      auto request = std::make_shared<RolloutRequest>(requestOf(object));
+      const Napi::Value adapterValue = object.Get("adapter");
+      const bool override = !adapterValue.IsUndefined();
+      std::shared_ptr<Adapter> adapter = adapterOf(adapterValue);
+      const float scale = floatOf(object.Get("adapterScale"));
+      auto call = Call::create(info.Env(), info.This(), info[2]);
+      return start(call, flagOf(info[1]), [=](Engine& engine, const auto& cancelled) {
+        AdapterOverride guard(engine, override, adapter, scale);
+        RolloutProgress last;
+        std::int64_t shown = 0;
+        RolloutEvents events;
+        events.finished = [&](Rollout&& rollout) {
+          auto shared = std::make_shared<Rollout>(std::move(rollout));
+          call->emit([shared](Napi::Env env) {
+            Napi::Object event = Napi::Object::New(env);
+            event.Set("rollout", fromRollout(env, *shared));
+            return event;
+          });
+        };
+        events.progress = [&](const RolloutProgress& progress) {
+          last = progress;
+          const std::int64_t now = wallNanoseconds();
+          if (now - shown < kProgressInterval) return;
+          shown = now;
+          call->emit([progress](Napi::Env env) {
+            Napi::Object event = Napi::Object::New(env);
+            event.Set("progress", fromProgress(env, progress));
+            return event;
+          });
+        };
+        generateRollouts(engine.readyContext(), *engine.team, *request, events, cancelled);
+        return Call::MakeValue([last](Napi::Env env) { return fromProgress(env, last); });
+      });
+    });
+  }
+
+  // score(prefix, continuations, cellBudget, cancellation): Promise<Float32Array[]>
+  Napi::Value score(const Napi::CallbackInfo& info) {
+    const std::vector<Token> prefix = tokensOf(info[0]);
+    const std::vector<std::vector<Token>> continuations = arrayOf(info[1], tokensOf);
+    const int cellBudget = intOf(info[2]);
+    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return start(call, flagOf(info[3]), [=](Engine& engine, const auto& cancelled) {
+      auto scores = std::make_shared<std::vector<std::vector<float>>>(
+          scoreContinuations(engine.readyContext(), *engine.team, prefix, continuations, cellBudget, cancelled));
+      return Call::MakeValue([scores](Napi::Env env) {
+        Napi::Array result = Napi::Array::New(env, scores->size());
+        for (size_t i = 0; i < scores->size(); ++i) result.Set(static_cast<std::uint32_t>(i), fromFloats(env, (*scores)[i]));
+        return result;
+      });
+    });
+  }
+
+  // hiddenRows(tokens, boundaries, cancellation): Promise<Uint16Array[]> in the order of the boundaries
+  Napi::Value hiddenRows(const Napi::CallbackInfo& info) {
+    const std::vector<Token> tokens = tokensOf(info[0]);
+    const std::vector<Token> boundaries = tokensOf(info[1]);
+    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return start(call, flagOf(info[2]), [=](Engine& engine, const auto& cancelled) {
+      auto rows = std::make_shared<std::map<int, std::vector<std::uint16_t>>>(
+          isopro::hiddenRows(engine.readyContext(), tokens, boundaries, cancelled));
+      return Call::MakeValue([rows, boundaries](Napi::Env env) {
+        Napi::Array result = Napi::Array::New(env, boundaries.size());
+        for (size_t i = 0; i < boundaries.size(); ++i) {
+          result.Set(static_cast<std::uint32_t>(i), fromHalves(env, rows->at(boundaries[i])));
+        }
+        return result;
+      });
+    });
+  }
+
+  // hiddenNorms(tokens, blocks, cancellation): Promise<{out, in, update}[]> in the order of the blocks
+  Napi::Value hiddenNorms(const Napi::CallbackInfo& info) {
+    const std::vector<Token> tokens = tokensOf(info[0]);
+    const std::vector<Token> blocks = tokensOf(info[1]);
+    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return start(call, flagOf(info[2]), [=](Engine& engine, const auto& cancelled) {
+      const auto norms = isopro::hiddenNorms(engine.readyContext(), tokens, blocks, cancelled);
+      return Call::MakeValue([norms, blocks](Napi::Env env) {
+        Napi::Array result = Napi::Array::New(env, blocks.size());
+        for (size_t i = 0; i < blocks.size(); ++i) {
+          const HiddenNorms& of = norms.at(blocks[i]);
+          Napi::Object entry = Napi::Object::New(env);
+          entry.Set("out", of.out);
+          entry.Set("in", of.in);
+          entry.Set("update", of.update);
+          result.Set(static_cast<std::uint32_t>(i), entry);
+        }
+        return result;
+      });
+    });
+  }
+
+  // loadAdapter(path): Promise<NativeAdapter>
+  Napi::Value loadAdapter(const Napi::CallbackInfo& info) {
+    const std::string path = textOf(info[0]);
+    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return start(call, std::make_shared<std::atomic<bool>>(false), [path, self = this](Engine& engine, const auto&) {
+      engine.readyContext();
+      auto adapter = Adapter::load(engine.model, path);
+      // The call keeps `self` alive until this has run, on the JavaScript thread.
+      return Call::MakeValue([adapter, self](Napi::Env env) -> Napi::Value {
+        Napi::Object object = env.GetInstanceData<Constructors>()->adapter.New({});
+        NativeAdapter::Unwrap(object)->fill(self->engine_, adapter);
+        return object;
+      });
+    });
+  }
+
+  // setAdapter(adapter | null, scale): Promise<void>
+  Napi::Value setAdapter(const Napi::CallbackInfo& info) {
+    return guarded(info.Env(), [&]() -> Napi::Value {
+      std::shared_ptr<Adapter> adapter = adapterOf(info[0]);
+      const float scale = floatOf(info[1]);
+      auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+      return start(call, std::make_shared<std::atomic<bool>>(false), [=](Engine& engine, const auto&) {
+        engine.readyContext().setAdapter(adapter, scale);
+        engine.adapter = adapter;
+        engine.adapterScale = scale;
+        return undefined();
+      });
+    });
+  }
+
+  // bareLoop(prompts: Int32Array[], samples, tokens, cancellation): Promise<seconds>, for `bench rollout` only
+  Napi::Value bareLoop(const Napi::CallbackInfo& info) {
+    const std::vector<std::vector<Token>> prompts = arrayOf(info[0], tokensOf);
+    const int samples = intOf(info[1]);
+    const int tokens = intOf(info[2]);
+    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return start(call, flagOf(info[3]), [=](Engine& engine, const auto& cancelled) {
+      engine.readyContext();
+      const double seconds =
+          bareDecodeLoop(*engine.model, prompts, samples, tokens, engine.context->governor().maxThreads(), cancelled);
+      return Call::MakeValue([seconds](Napi::Env env) { return Napi::Number::New(env, seconds); });
+    });
+  }
+
+  // releaseContext(): Promise<void>; frees KV cache and compute buffers until the next call needs them.
+  Napi::Value releaseContext(const Napi::CallbackInfo& info) {
+    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return start(call, std::make_shared<std::atomic<bool>>(false), [](Engine& engine, const auto&) {
+      engine.readyContext().release();
+      return undefined();
+    });
+  }
+
+  // dispose(): Promise<void>; cancels what runs, frees everything, harmless when repeated.
+  Napi::Value dispose(const Napi::CallbackInfo& info) {
+    disposed_ = true;
+    engine_->thread.cancelAll();
+    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return start(call, std::make_shared<std::atomic<bool>>(false), [](Engine& engine, const auto&) {
+      engine.adapter.reset();
+      engine.team.reset();
+      engine.context.reset();
+      engine.model.reset();
+      return undefined();
+    });
+  }
+
+  static Call::MakeValue undefined() {
+    return [](Napi::Env env) { return env.Undefined(); };
+  }
+
+  template <typename Work>
+  Napi::Promise start(const std::shared_ptr<Call>& call, CancelFlag cancelled, Work work) {
+    // The call keeps this object alive, and with it the engine.
+    return runAsync(engine_->thread, call, std::move(cancelled),
+                    [engine = engine_.get(), work = std::move(work)](const std::atomic<bool>& flag) mutable {
+                      return work(*engine, flag);
+                    });
+  }
+
+  const Model& loaded() const {
+    if (disposed_ || engine_->model == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
+    return *engine_->model;
+  }
+
+  static std::shared_ptr<Adapter> adapterOf(const Napi::Value& value) {
+    if (value.IsUndefined() || value.IsNull()) return nullptr;
+    return NativeAdapter::Unwrap(value.As<Napi::Object>())->adapter();
+  }
+
+  std::shared_ptr<Engine> engine_;
+  bool disposed_ = false;
+};
+
+}  // namespace
+
+void exportModel(Napi::Env env, Napi::Object exports) {
+  installLlamaLog();
+  exports.Set("Cancellation", Cancellation::define(env));
+  exports.Set("NativeModel", NativeModel::define(env));
+  auto constructors = std::make_unique<Constructors>();
+  constructors->adapter = Napi::Persistent(NativeAdapter::define(env));
+  env.SetInstanceData(constructors.release());
+}
+
+}  // namespace isopro::bindings

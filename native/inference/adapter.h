@@ -1,0 +1,28 @@
+// A LoRA adapter in GGUF, loaded onto a base model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "inference/model.h"
+
+namespace isopro {
+
+class Adapter {
+ public:
+  // Validates the file against the base, then loads it. Throws ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND.
+  static std::shared_ptr<Adapter> load(std::shared_ptr<Model> model, const std::string& path);
+
+  llama_adapter_lora* handle() const { return adapter_.get(); }
+  const Model* model() const { return model_.get(); }
+
+ private:
+  struct AdapterDeleter {
+    void operator()(llama_adapter_lora* adapter) const { llama_adapter_lora_free(adapter); }
+  };
+
+  std::shared_ptr<Model> model_;  // outlives the adapter
+  std::unique_ptr<llama_adapter_lora, AdapterDeleter> adapter_;
+};
+
+}  // namespace isopro

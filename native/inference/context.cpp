@@ -1,0 +1,165 @@
+#include "inference/context.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "support/error.h"
+
+namespace isopro {
+
+void Batch::clear() {
+  tokens_.clear();
+  positions_.clear();
+  sequences_.clear();
+  output_.clear();
+  outputs_ = 0;
+}
+
+void Batch::add(Token token, llama_pos position, llama_seq_id sequence, bool output) {
+  tokens_.push_back(token);
+  positions_.push_back(position);
+  sequences_.push_back(sequence);
+  output_.push_back(output ? 1 : 0);
+  outputs_ += output ? 1 : 0;
+}
+
+llama_batch Batch::view() {
+  sequenceCounts_.assign(tokens_.size(), 1);
+  sequencePointers_.resize(tokens_.size());
+  for (size_t i = 0; i < tokens_.size(); ++i) sequencePointers_[i] = &sequences_[i];
+  llama_batch batch{};
+  batch.n_tokens = size();
+  batch.token = tokens_.data();
+  batch.pos = positions_.data();
+  batch.n_seq_id = sequenceCounts_.data();
+  batch.seq_id = sequencePointers_.data();
+  batch.logits = output_.data();
+  return batch;
+}
+
+Context::Context(std::shared_ptr<Model> model, int threads, bool fixedThreads)
+    // On a GPU the CPU idles while it waits, which is not contention.
+    : model_(std::move(model)), governor_(threads, fixedThreads || model_->usesGpu()) {}
+
+void Context::prepare(const Capacity& wanted) {
+  const bool fits = context_ != nullptr && wanted.cells <= capacity_.cells && wanted.sequences <= capacity_.sequences &&
+                    wanted.outputs <= capacity_.outputs;
+  if (fits) {
+    llama_memory_clear(llama_get_memory(context_.get()), false);
+    return;
+  }
+  Capacity grown;
+  grown.cells = (std::max(wanted.cells, capacity_.cells) + 255) / 256 * 256;
+  grown.sequences = std::min(kMaxSequences, std::max(wanted.sequences, capacity_.sequences));
+  grown.outputs = std::max(wanted.outputs, capacity_.outputs);
+  release();
+
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = static_cast<std::uint32_t>(grown.cells);
+  params.n_batch = params.n_ubatch = kBatchTokens;
+  params.n_seq_max = static_cast<std::uint32_t>(grown.sequences);
+  params.n_outputs_max = static_cast<std::uint32_t>(std::min(grown.outputs, kBatchTokens));
+  params.n_threads = params.n_threads_batch = governor_.threads();
+  params.kv_unified = true;
+  params.no_perf = true;
+  params.cb_eval = onEvaluated;
+  params.cb_eval_user_data = this;
+  params.abort_callback = onAbortQuery;
+  params.abort_callback_data = this;
+
+  takeLlamaError();
+  context_.reset(llama_init_from_model(model_->handle(), params));
+  if (context_ == nullptr) {
+    const std::string reason = takeLlamaError();
+    throw Error("OUT_OF_MEMORY", "no context of " + std::to_string(grown.cells) + " tokens could be made (" +
+                                     std::to_string(grown.cells * model_->kvBytesPerToken() / 1'000'000) +
+                                     " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
+  }
+  capacity_ = grown;
+  applyAdapter();
+}
+
+void Context::release() {
+  context_.reset();
+  capacity_ = {};
+}
+
+void Context::setAdapter(std::shared_ptr<Adapter> adapter, float scale) {
+  if (adapter != nullptr && adapter->model() != model_.get()) {
+    throw Error("ADAPTER_MISMATCH", "the adapter was loaded onto another model");
+  }
+  // The context refers to the old adapter until the new one is applied.
+  std::shared_ptr<Adapter> old = std::exchange(adapter_, std::move(adapter));
+  adapterScale_ = scale;
+  if (context_ != nullptr) applyAdapter();
+}
+
+void Context::applyAdapter() {
+  llama_adapter_lora* handle = adapter_ == nullptr ? nullptr : adapter_->handle();
+  llama_set_adapters_lora(context_.get(), &handle, adapter_ == nullptr ? 0 : 1, &adapterScale_);
+}
+
+bool Context::onAbortQuery(void* self) {
+  auto& context = *static_cast<Context*>(self);
+  if (context.cancelled_ == nullptr) return false;
+  if (context.cancelled_->load(std::memory_order_relaxed)) return true;
+  return context.starved_ = context.governor_.stepIsStarved();
+}
+
+bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
+  auto& context = *static_cast<Context*>(self);
+  if (!context.observer_.wants) return !ask;
+  if (ask) return context.observer_.wants(node);
+  context.observer_.receive(node);
+  return true;
+}
+
+void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
+  cancelled_ = &cancelled;
+  std::int32_t status = 0;
+  do {
+    starved_ = false;
+    llama_set_n_threads(context_.get(), governor_.threads(), governor_.threads());
+    takeLlamaError();
+    governor_.beginStep();
+    status = llama_decode(context_.get(), batch.view());
+    if (status == 2 && starved_) {
+      governor_.abandonStep();
+    } else {
+      governor_.endStep();
+    }
+  } while (status == 2 && starved_);
+  cancelled_ = nullptr;
+
+  switch (status) {
+    case 0:
+      return;
+    case 1:
+      throw Error("CONTEXT_OVERFLOW", "no room for " + std::to_string(batch.size()) + " more tokens in the KV cache");
+    case 2:
+      throw Error("ABORTED", "the evaluation was cancelled");
+    default: {
+      const std::string reason = takeLlamaError();
+      throw Error(reason.find("alloc") != std::string::npos ? "OUT_OF_MEMORY" : "NATIVE_FAILURE",
+                  "llama_decode failed with status " + std::to_string(status) + (reason.empty() ? "" : ": " + reason));
+    }
+  }
+}
+
+const float* Context::logits(int row) {
+  const float* values = llama_get_logits_ith(context_.get(), row);
+  if (values == nullptr) throw Error("NATIVE_FAILURE", "llama.cpp returned no logits for row " + std::to_string(row));
+  return values;
+}
+
+void Context::copySequence(llama_seq_id from, llama_seq_id to) {
+  llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
+}
+
+void Context::removeSequence(llama_seq_id sequence) {
+  llama_memory_seq_rm(llama_get_memory(context_.get()), sequence, -1, -1);
+}
+
+}  // namespace isopro

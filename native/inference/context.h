@@ -1,0 +1,103 @@
+// One llama.cpp context: KV cache and compute buffers, grown when a request needs more, and the decode call with
+// cancelling, contention control and typed errors around it. Used by one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "inference/adapter.h"
+#include "inference/model.h"
+#include "inference/thread_governor.h"
+
+namespace isopro {
+
+// Tokens that one decode call takes: llama.cpp's default physical batch. With a unified cache llama.cpp then runs
+// each call as a single graph over its tokens in the order given, which boundary capture relies on.
+constexpr int kBatchTokens = 512;
+constexpr int kMaxSequences = 256;  // llama.cpp's LLAMA_MAX_SEQ
+
+// Rows of one decode call.
+class Batch {
+ public:
+  void clear();
+  void add(Token token, llama_pos position, llama_seq_id sequence, bool output);
+  int size() const { return static_cast<int>(tokens_.size()); }
+  bool full() const { return size() >= kBatchTokens; }
+  bool empty() const { return tokens_.empty(); }
+  int outputs() const { return outputs_; }
+  llama_batch view();
+
+ private:
+  std::vector<Token> tokens_;
+  std::vector<llama_pos> positions_;
+  std::vector<std::int32_t> sequenceCounts_;
+  std::vector<llama_seq_id> sequences_;
+  std::vector<llama_seq_id*> sequencePointers_;
+  std::vector<std::int8_t> output_;
+  int outputs_ = 0;
+};
+
+struct Capacity {
+  int cells = 0;      // tokens of KV cache over all sequences
+  int sequences = 1;  // live at once
+  int outputs = 1;    // rows of logits in one decode call
+};
+
+// Receives every graph node that `wants` accepts, on the decoding thread, after it was computed.
+struct NodeObserver {
+  std::function<bool(const ggml_tensor*)> wants;
+  std::function<void(ggml_tensor*)> receive;
+};
+
+class Context {
+ public:
+  Context(std::shared_ptr<Model> model, int threads, bool fixedThreads);
+
+  const Model& model() const { return *model_; }
+  ThreadGovernor& governor() { return governor_; }
+
+  // Makes room for a request and empties the cache. Throws OUT_OF_MEMORY.
+  void prepare(const Capacity& capacity);
+  // Frees cache and compute buffers; the next prepare() allocates them again.
+  void release();
+
+  // The adapter of the following decodes; null for the bare base. Throws ADAPTER_MISMATCH.
+  void setAdapter(std::shared_ptr<Adapter> adapter, float scale);
+
+  // Evaluates the rows. Throws ABORTED when `cancelled` was set meanwhile, CONTEXT_OVERFLOW when no KV slot is left,
+  // NATIVE_FAILURE otherwise; after a throw the cache holds none of these rows.
+  void decode(Batch& batch, const std::atomic<bool>& cancelled);
+  // Logits [vocabulary] of row i of the last decode; valid until the next one.
+  const float* logits(int row);
+
+  void copySequence(llama_seq_id from, llama_seq_id to);
+  void removeSequence(llama_seq_id sequence);
+
+  // One observer for the following decodes, or none.
+  void observe(NodeObserver observer) { observer_ = std::move(observer); }
+  void stopObserving() { observer_ = {}; }
+
+ private:
+  struct ContextDeleter {
+    void operator()(llama_context* context) const { llama_free(context); }
+  };
+
+  static bool onEvaluated(ggml_tensor* node, bool ask, void* self);
+  static bool onAbortQuery(void* self);
+  void applyAdapter();
+
+  std::shared_ptr<Model> model_;
+  ThreadGovernor governor_;
+  Capacity capacity_;
+  std::unique_ptr<llama_context, ContextDeleter> context_;
+  std::shared_ptr<Adapter> adapter_;
+  float adapterScale_ = 1.0f;
+  NodeObserver observer_;
+  const std::atomic<bool>* cancelled_ = nullptr;
+  bool starved_ = false;
+};
+
+}  // namespace isopro

@@ -1,0 +1,94 @@
+#include "inference/logit_math.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+// A row of 152 k logits per sampled token makes these passes visible beside the forward: the compiler emits one copy
+// per instruction set and the loader picks. CMakeLists.txt forbids
+// contracting a*b+c here, so that all copies agree bit for bit.
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define ISOPRO_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define ISOPRO_CLONES
+#endif
+
+namespace isopro {
+namespace {
+
+constexpr int kLanes = 16;
+
+// exp for x <= 0 after Cephes' expf: x = n ln 2 + r, a polynomial of degree 6 in r, scaled by 2^n through the exponent
+// bits. Below -87 the result is 0.
+inline float exponential(float x) {
+  const float clamped = x < -87.0f ? -87.0f : x;
+  const float n = std::nearbyintf(clamped * 1.44269504088896341f);
+  const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) << 23;
+  float scale;
+  std::memcpy(&scale, &bits, sizeof scale);
+  return x < -87.0f ? 0.0f : p * scale;
+}
+
+}  // namespace
+
+ISOPRO_CLONES Maximum maximum(const float* logits, int count) {
+  float lanes[kLanes];
+  std::fill(lanes, lanes + kLanes, -std::numeric_limits<float>::infinity());
+  int unordered = 0;
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float x = logits[i + lane];
+      lanes[lane] = x > lanes[lane] ? x : lanes[lane];
+      unordered |= x != x;
+    }
+  }
+  for (; i < count; ++i) {
+    lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
+    unordered |= logits[i] != logits[i];
+  }
+  if (unordered != 0) return {std::numeric_limits<float>::quiet_NaN(), -1};
+  const float value = *std::max_element(lanes, lanes + kLanes);
+  return {value, static_cast<int>(std::find(logits, logits + count, value) - logits)};
+}
+
+ISOPRO_CLONES double sumOfExponentials(const float* logits, int count, float maximum, float inverseTemperature) {
+  constexpr int kBlock = 256;  // f32 within a block, f64 across blocks
+  double total = 0;
+  int i = 0;
+  while (i < count) {
+    const int end = std::min(count, i + kBlock);
+    float lanes[kLanes] = {};
+    for (; i + kLanes <= end; i += kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        lanes[lane] += exponential((logits[i + lane] - maximum) * inverseTemperature);
+      }
+    }
+    for (; i < end; ++i) lanes[0] += exponential((logits[i] - maximum) * inverseTemperature);
+    for (int width = kLanes / 2; width > 0; width /= 2) {
+      for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+    }
+    total += lanes[0];
+  }
+  return total;
+}
+
+ISOPRO_CLONES void exponentials(const float* logits, int count, float maximum, float inverseTemperature, float* weights) {
+  for (int i = 0; i < count; ++i) weights[i] = exponential((logits[i] - maximum) * inverseTemperature);
+}
+
+double logProbability(const float* logits, int count, int token) {
+  const Maximum top = maximum(logits, count);
+  return static_cast<double>(logits[token]) - top.value - std::log(sumOfExponentials(logits, count, top.value, 1.0f));
+}
+
+}  // namespace isopro

@@ -1,0 +1,142 @@
+#include "inference/model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+
+#include "support/error.h"
+
+namespace isopro {
+namespace {
+
+thread_local std::string lastLlamaError;
+
+void onLlamaLog(ggml_log_level level, const char* text, void*) {
+  static const bool verbose = [] {
+    const char* flag = std::getenv("ISOPRO_LLAMA_LOG");
+    return flag != nullptr && *flag == '1';
+  }();
+  if (level == GGML_LOG_LEVEL_ERROR) {
+    lastLlamaError = text;
+    while (!lastLlamaError.empty() && lastLlamaError.back() == '\n') lastLlamaError.pop_back();
+  }
+  if (verbose) std::fputs(text, stderr);
+}
+
+}  // namespace
+
+void installLlamaLog() { llama_log_set(onLlamaLog, nullptr); }
+
+std::string takeLlamaError() {
+  std::string text;
+  text.swap(lastLlamaError);
+  return text;
+}
+
+std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadControl& control) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(std::filesystem::u8path(options.path), ignored)) {
+    throw Error("MODEL_NOT_FOUND", "no file at " + options.path);
+  }
+
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = options.gpuLayers;
+  params.progress_callback_user_data = const_cast<LoadControl*>(&control);
+  params.progress_callback = [](float progress, void* user) {
+    const auto& loadControl = *static_cast<const LoadControl*>(user);
+    if (loadControl.progress) loadControl.progress(progress);
+    return loadControl.cancelled == nullptr || !loadControl.cancelled->load();
+  };
+
+  takeLlamaError();
+  auto model = std::make_shared<Model>();
+  model->path_ = options.path;
+  model->model_.reset(llama_model_load_from_file(options.path.c_str(), params));
+  if (model->model_ == nullptr) {
+    if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");
+    const std::string reason = takeLlamaError();
+    const bool memory = reason.find("alloc") != std::string::npos;
+    throw Error(memory ? "OUT_OF_MEMORY" : "MODEL_CORRUPT",
+                "llama.cpp could not load " + options.path + (reason.empty() ? "" : ": " + reason));
+  }
+  llama_model* handle = model->handle();
+  if (llama_model_has_encoder(handle) || !llama_model_has_decoder(handle) || llama_model_is_recurrent(handle) ||
+      llama_model_is_hybrid(handle)) {
+    throw Error("MODEL_UNSUPPORTED", options.path + " is not a decoder-only transformer");
+  }
+  model->vocab_ = llama_model_get_vocab(handle);
+  model->vocabularySize_ = llama_vocab_n_tokens(model->vocab_);
+  model->usesGpu_ = options.gpuLayers != 0 && llama_supports_gpu_offload();
+
+  const std::string architecture = model->metadata("general.architecture");
+  const auto integer = [&](const std::string& key, int fallback) {
+    const std::string text = model->metadata((architecture + "." + key).c_str());
+    return text.empty() ? fallback : std::atoi(text.c_str());
+  };
+  const int headSize = model->embeddingSize() / std::max(1, llama_model_n_head(handle));
+  const std::int64_t perHead = integer("attention.key_length", headSize) + integer("attention.value_length", headSize);
+  model->kvBytesPerToken_ = static_cast<std::int64_t>(model->layers()) * llama_model_n_head_kv(handle) * perHead * 2;
+  return model;
+}
+
+std::string Model::metadata(const char* key) const {
+  const int length = llama_model_meta_val_str(handle(), key, nullptr, 0);
+  if (length < 0) return {};
+  std::string value(static_cast<size_t>(length) + 1, '\0');
+  llama_model_meta_val_str(handle(), key, value.data(), value.size());
+  value.resize(static_cast<size_t>(length));
+  return value;
+}
+
+std::string Model::chatTemplate() const {
+  const char* text = llama_model_chat_template(handle(), nullptr);
+  return text == nullptr ? "" : text;
+}
+
+std::vector<Token> Model::tokenize(std::string_view text, bool parseControl) const {
+  if (text.size() > static_cast<size_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw Error("INVALID_ARGUMENT", "a text of more than 2^31 bytes cannot be tokenised");
+  }
+  std::vector<Token> tokens(text.size() + 16);
+  const auto call = [&] {
+    return llama_tokenize(vocab_, text.data(), static_cast<std::int32_t>(text.size()), tokens.data(),
+                          static_cast<std::int32_t>(tokens.size()), false, parseControl);
+  };
+  std::int32_t count = call();
+  if (count < 0 && count != std::numeric_limits<std::int32_t>::min()) {
+    tokens.resize(static_cast<size_t>(-count));
+    count = call();
+  }
+  if (count < 0) throw Error("INVALID_ARGUMENT", "the text cannot be tokenised");
+  tokens.resize(static_cast<size_t>(count));
+  return tokens;
+}
+
+std::string Model::piece(Token token, bool withControl) const {
+  char buffer[256];
+  const int length = llama_token_to_piece(vocab_, token, buffer, sizeof buffer, 0, withControl);
+  if (length >= 0) return std::string(buffer, static_cast<size_t>(length));
+  std::string text(static_cast<size_t>(-length), '\0');
+  llama_token_to_piece(vocab_, token, text.data(), -length, 0, withControl);
+  return text;
+}
+
+std::string Model::detokenize(const std::vector<Token>& tokens, bool withControl) const {
+  std::string text;
+  for (const Token token : tokens) text += piece(token, withControl);
+  return text;
+}
+
+void Model::checkTokens(const std::vector<Token>& tokens, const char* what) const {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocabularySize_) {
+      throw Error("INVALID_ARGUMENT", std::string(what) + ": token id " + std::to_string(tokens[i]) + " at index " +
+                                          std::to_string(i) + " is outside the vocabulary of " +
+                                          std::to_string(vocabularySize_));
+    }
+  }
+}
+
+}  // namespace isopro

@@ -1,0 +1,78 @@
+// A loaded base model: weights and vocabulary. Immutable after loading, so its const functions may be called from any
+// thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <llama.h>
+
+namespace isopro {
+
+using Token = llama_token;
+
+struct ModelOptions {
+  std::string path;
+  int gpuLayers = 0;  // -1: all
+};
+
+// progress in [0, 1]; cancelled is polled between tensors.
+struct LoadControl {
+  std::function<void(float)> progress;
+  const std::atomic<bool>* cancelled = nullptr;
+};
+
+class Model {
+ public:
+  // Validates the file, then loads it.
+  // Throws MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, OUT_OF_MEMORY, ABORTED.
+  static std::shared_ptr<Model> load(const ModelOptions& options, const LoadControl& control);
+
+  llama_model* handle() const { return model_.get(); }
+  const llama_vocab* vocab() const { return vocab_; }
+  const std::string& path() const { return path_; }
+  bool usesGpu() const { return usesGpu_; }
+
+  int vocabularySize() const { return vocabularySize_; }
+  int layers() const { return llama_model_n_layer(handle()); }
+  int embeddingSize() const { return llama_model_n_embd(handle()); }
+  int trainedContext() const { return llama_model_n_ctx_train(handle()); }
+  // Bytes of f16 keys and values that one token occupies in all layers.
+  std::int64_t kvBytesPerToken() const { return kvBytesPerToken_; }
+
+  std::string metadata(const char* key) const;  // empty where the key is absent
+  std::string chatTemplate() const;             // empty where the file has none
+
+  // Token ids of a text. Control tokens are recognised only where parseControl is set; no BOS is added.
+  std::vector<Token> tokenize(std::string_view text, bool parseControl) const;
+  // Bytes of one token; empty for a control token unless withControl.
+  std::string piece(Token token, bool withControl) const;
+  std::string detokenize(const std::vector<Token>& tokens, bool withControl) const;
+
+  // Throws INVALID_ARGUMENT where an id is outside the vocabulary.
+  void checkTokens(const std::vector<Token>& tokens, const char* what) const;
+
+ private:
+  struct ModelDeleter {
+    void operator()(llama_model* model) const { llama_model_free(model); }
+  };
+
+  std::unique_ptr<llama_model, ModelDeleter> model_;
+  const llama_vocab* vocab_ = nullptr;
+  std::string path_;
+  int vocabularySize_ = 0;
+  std::int64_t kvBytesPerToken_ = 0;
+  bool usesGpu_ = false;
+};
+
+// llama.cpp reports reasons only through its log. Keeps the last error line of the calling thread, silences the rest
+// (ISOPRO_LLAMA_LOG=1 prints everything to stderr).
+void installLlamaLog();
+std::string takeLlamaError();
+
+}  // namespace isopro

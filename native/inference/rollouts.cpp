@@ -1,0 +1,331 @@
+#include "inference/rollouts.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "inference/boundary.h"
+#include "support/error.h"
+
+namespace isopro {
+namespace {
+
+// One live sample.
+struct Sequence {
+  Rollout rollout;
+  std::unique_ptr<Sampler> sampler;
+  llama_seq_id id = 0;
+  int promptLength = 0;
+  int row = 0;              // its row of logits in the step being decoded
+  size_t searchedUpTo = 0;  // bytes of text that hold no stop string
+  bool done = false;
+  std::vector<std::uint16_t> sampledBoundary;
+};
+
+// A prompt whose cache is being built or that still has samples to start. It keeps a sequence id of its own, which its
+// last sample takes over.
+struct PromptGroup {
+  int index = 0;
+  llama_seq_id id = 0;
+  int length = 0;     // tokens
+  int evaluated = 0;  // tokens
+  int samples = 0;
+  int permitted = 0;  // samples that may start: each has its cells
+  int started = 0;
+  int row = 0;                // row of its last token's logits in the step that completes it
+  std::vector<float> logits;  // kept while samples wait for cells
+  std::vector<std::uint16_t> boundary;
+
+  bool evaluatedWhole() const { return evaluated == length; }
+};
+
+class Scheduler {
+ public:
+  Scheduler(Context& context, WorkerTeam& team, const RolloutRequest& request, const RolloutEvents& events,
+            const std::atomic<bool>& cancelled)
+      : context_(context), team_(team), request_(request), events_(events), cancelled_(cancelled),
+        model_(context.model()), capture_(context, request.boundary) {}
+
+  void run();
+
+ private:
+  void check() const;
+  void admit();
+  void permitSamples(PromptGroup& group);
+  void fillBatch();
+  void decode();
+  void sampleLive();
+  void startSamples();
+  void startSample(PromptGroup& group);
+  void accept(Sequence& sequence, Sampled sampled);
+  bool endsWithStopString(Sequence& sequence) const;
+  void retire();
+  void deliver(Sequence& sequence);
+
+  const RolloutPrompt& promptOf(const PromptGroup& group) const { return request_.prompts[static_cast<size_t>(group.index)]; }
+
+  Context& context_;
+  WorkerTeam& team_;
+  const RolloutRequest& request_;
+  const RolloutEvents& events_;
+  const std::atomic<bool>& cancelled_;
+  const Model& model_;
+  std::optional<Grammar> grammar_;
+  BoundaryCapture capture_;
+  Batch batch_;
+
+  size_t nextPrompt_ = 0;
+  int freeCells_ = 0;
+  int freePermits_ = 0;                // samples that may still be live
+  std::vector<llama_seq_id> freeIds_;  // one more than permits: a prompt whose samples wait holds one
+  std::vector<int> unfinished_;        // per prompt: samples not yet finished
+  std::deque<PromptGroup> groups_;
+  std::deque<Sequence> live_;
+  RolloutProgress progress_;
+};
+
+void Scheduler::check() const {
+  if (request_.maxTokens < 1) throw Error("INVALID_ARGUMENT", "maxTokens must be at least 1");
+  if (request_.boundary >= model_.layers()) {
+    throw Error("INVALID_ARGUMENT", "boundary " + std::to_string(request_.boundary) + " is not below the model's " +
+                                        std::to_string(model_.layers()) + " layers");
+  }
+  const int limit = std::min(request_.cellBudget, model_.trainedContext());
+  for (size_t i = 0; i < request_.prompts.size(); ++i) {
+    const auto& prompt = request_.prompts[i];
+    const std::string name = "prompt " + std::to_string(i);
+    if (prompt.tokens.empty()) throw Error("INVALID_ARGUMENT", name + " has no tokens");
+    model_.checkTokens(prompt.tokens, name.c_str());
+    const std::int64_t needed = static_cast<std::int64_t>(prompt.tokens.size()) + request_.maxTokens;
+    if (needed > limit) {
+      throw Error("CONTEXT_OVERFLOW", name + " has " + std::to_string(prompt.tokens.size()) + " tokens; with maxTokens " +
+                                          std::to_string(request_.maxTokens) + " it needs " + std::to_string(needed) +
+                                          ", more than the context of " + std::to_string(limit));
+    }
+  }
+  model_.checkTokens(request_.stopTokens, "stopTokens");
+}
+
+void Scheduler::run() {
+  check();
+  if (!request_.grammar.empty()) grammar_.emplace(model_, request_.grammar);
+
+  std::int64_t cells = 0;
+  std::int64_t samples = 0;
+  for (const auto& prompt : request_.prompts) {
+    const auto count = static_cast<std::int64_t>(prompt.seeds.size());
+    unfinished_.push_back(static_cast<int>(count));
+    samples += count;
+    cells += static_cast<std::int64_t>(prompt.tokens.size()) + count * request_.maxTokens;
+  }
+  if (samples == 0) return;
+  progress_.total = static_cast<int>(samples);
+  freePermits_ = static_cast<int>(std::min<std::int64_t>(std::clamp(request_.maxSequences, 1, kMaxSequences - 1), samples));
+  freeCells_ = request_.cellBudget;
+  for (int id = freePermits_; id >= 0; --id) freeIds_.push_back(id);
+  const int ids = static_cast<int>(freeIds_.size());
+  context_.prepare({static_cast<int>(std::min<std::int64_t>(cells, request_.cellBudget)), ids, ids});
+
+  try {
+    while (progress_.finished < progress_.total) {
+      admit();
+      fillBatch();
+      decode();
+      sampleLive();
+      startSamples();
+      retire();
+      progress_.live = static_cast<int>(live_.size());
+      progress_.threads = context_.governor().threads();
+      events_.progress(progress_);
+    }
+  } catch (const Error& error) {
+    if (error.code() == "ABORTED") {
+      for (Sequence& sequence : live_) {
+        sequence.rollout.finish = Finish::kAborted;
+        deliver(sequence);
+      }
+    }
+    throw;
+  }
+}
+
+// First come, first served: a prompt enters when its cells and those of one sample are free; nothing overtakes a prompt
+// whose samples still wait.
+void Scheduler::admit() {
+  if (!groups_.empty()) permitSamples(groups_.back());
+  while (nextPrompt_ < request_.prompts.size()) {
+    if (!groups_.empty() && groups_.back().permitted < groups_.back().samples) return;
+    const RolloutPrompt& prompt = request_.prompts[nextPrompt_];
+    PromptGroup group;
+    group.index = static_cast<int>(nextPrompt_);
+    group.length = static_cast<int>(prompt.tokens.size());
+    group.samples = static_cast<int>(prompt.seeds.size());
+    if (group.samples > 0) {
+      if (freePermits_ == 0 || group.length + request_.maxTokens > freeCells_) return;
+      freeCells_ -= group.length;
+      permitSamples(group);
+      group.id = freeIds_.back();
+      freeIds_.pop_back();
+      groups_.push_back(std::move(group));
+    }
+    ++nextPrompt_;
+  }
+}
+
+void Scheduler::permitSamples(PromptGroup& group) {
+  const int count = std::min({group.samples - group.permitted, freePermits_, freeCells_ / request_.maxTokens});
+  group.permitted += count;
+  freePermits_ -= count;
+  freeCells_ -= count * request_.maxTokens;
+}
+
+// Live sequences first, then as much of the waiting prompts as fits.
+void Scheduler::fillBatch() {
+  batch_.clear();
+  capture_.beginStep();
+  for (Sequence& sequence : live_) {
+    const auto& tokens = sequence.rollout.tokens;
+    sequence.row = batch_.size();
+    batch_.add(tokens.back(), sequence.promptLength + static_cast<int>(tokens.size()) - 1, sequence.id, true);
+    capture_.expectRow(&sequence.sampledBoundary);
+  }
+  for (PromptGroup& group : groups_) {
+    while (!group.evaluatedWhole() && !batch_.full()) {
+      const bool last = group.evaluated + 1 == group.length;
+      if (last) group.row = batch_.size();
+      batch_.add(promptOf(group).tokens[static_cast<size_t>(group.evaluated)], group.evaluated, group.id, last);
+      capture_.expectRow(&group.boundary);
+      ++group.evaluated;
+      ++progress_.promptTokens;
+    }
+  }
+}
+
+void Scheduler::decode() {
+  if (cancelled_.load()) throw Error("ABORTED", "the generation was cancelled");
+  if (batch_.empty()) throw Error("NATIVE_FAILURE", "the scheduler made no progress");
+  context_.decode(batch_, cancelled_);
+  capture_.endStep();
+}
+
+void Scheduler::sampleLive() {
+  std::vector<const float*> rows;
+  rows.reserve(live_.size());
+  for (const Sequence& sequence : live_) rows.push_back(context_.logits(sequence.row));
+  std::vector<Sampled> sampled(live_.size());
+  team_.run(static_cast<int>(live_.size()), context_.governor().threads(), [&](int i) {
+    const auto index = static_cast<size_t>(i);
+    sampled[index] = live_[index].sampler->next(rows[index]);
+  });
+  for (size_t i = 0; i < sampled.size(); ++i) accept(live_[i], sampled[i]);
+}
+
+// Every permitted sample of an evaluated prompt draws its first token from the prompt's one row of logits.
+void Scheduler::startSamples() {
+  for (PromptGroup& group : groups_) {
+    if (!group.evaluatedWhole() || group.started == group.permitted) continue;
+    if (group.logits.empty()) {
+      const float* row = context_.logits(group.row);
+      group.logits.assign(row, row + model_.vocabularySize());
+    }
+    const size_t first = live_.size();
+    while (group.started < group.permitted) startSample(group);
+    std::vector<Sampled> sampled(live_.size() - first);
+    team_.run(static_cast<int>(sampled.size()), context_.governor().threads(), [&](int i) {
+      const auto index = static_cast<size_t>(i);
+      sampled[index] = live_[first + index].sampler->next(group.logits.data());
+    });
+    for (size_t i = 0; i < sampled.size(); ++i) accept(live_[first + i], sampled[i]);
+  }
+  while (!groups_.empty() && groups_.front().started == groups_.front().samples) groups_.pop_front();
+}
+
+void Scheduler::startSample(PromptGroup& group) {
+  const RolloutPrompt& prompt = promptOf(group);
+  Sequence sequence;
+  sequence.rollout.prompt = group.index;
+  sequence.rollout.sample = group.started;
+  sequence.rollout.seed = prompt.seeds[static_cast<size_t>(group.started)];
+  sequence.rollout.boundary = group.boundary;
+  sequence.promptLength = group.length;
+  sequence.sampler = std::make_unique<Sampler>(model_, request_.sampling, sequence.rollout.seed,
+                                               grammar_ ? &*grammar_ : nullptr, prompt.tokens);
+  if (++group.started == group.samples) {
+    sequence.id = group.id;
+  } else {
+    sequence.id = freeIds_.back();
+    freeIds_.pop_back();
+    context_.copySequence(group.id, sequence.id);
+  }
+  live_.push_back(std::move(sequence));
+}
+
+void Scheduler::accept(Sequence& sequence, Sampled sampled) {
+  Rollout& rollout = sequence.rollout;
+  rollout.tokens.push_back(sampled.token);
+  rollout.logProbabilities.push_back(sampled.logProbability);
+  ++progress_.sampledTokens;
+
+  const bool endOfTurn = !request_.ignoreEndOfSequence && llama_vocab_is_eog(model_.vocab(), sampled.token);
+  const bool stopToken =
+      std::find(request_.stopTokens.begin(), request_.stopTokens.end(), sampled.token) != request_.stopTokens.end();
+  if (!endOfTurn && !stopToken) {
+    rollout.text += model_.piece(sampled.token, false);
+    if (!endsWithStopString(sequence)) {
+      sequence.done = static_cast<int>(rollout.tokens.size()) >= request_.maxTokens;
+      rollout.finish = Finish::kLength;
+      return;
+    }
+  }
+  sequence.done = true;
+  rollout.finish = Finish::kStop;
+}
+
+// Cuts the text before the first stop string.
+bool Scheduler::endsWithStopString(Sequence& sequence) const {
+  std::string& text = sequence.rollout.text;
+  size_t found = std::string::npos;
+  size_t longest = 1;
+  for (const std::string& stop : request_.stopStrings) {
+    found = std::min(found, text.find(stop, sequence.searchedUpTo));
+    longest = std::max(longest, stop.size());
+  }
+  if (found == std::string::npos) {
+    sequence.searchedUpTo = text.size() - std::min(text.size(), longest - 1);
+    return false;
+  }
+  text.resize(found);
+  return true;
+}
+
+void Scheduler::retire() {
+  for (Sequence& sequence : live_) {
+    if (!sequence.done) continue;
+    context_.removeSequence(sequence.id);
+    freeIds_.push_back(sequence.id);
+    ++freePermits_;
+    freeCells_ += request_.maxTokens;
+    const auto prompt = static_cast<size_t>(sequence.rollout.prompt);
+    if (--unfinished_[prompt] == 0) freeCells_ += sequence.promptLength;
+    ++progress_.finished;
+    deliver(sequence);
+  }
+  live_.erase(std::remove_if(live_.begin(), live_.end(), [](const Sequence& sequence) { return sequence.done; }), live_.end());
+}
+
+void Scheduler::deliver(Sequence& sequence) {
+  Rollout& rollout = sequence.rollout;
+  rollout.boundary.insert(rollout.boundary.end(), sequence.sampledBoundary.begin(), sequence.sampledBoundary.end());
+  events_.finished(std::move(rollout));
+}
+
+}  // namespace
+
+void generateRollouts(Context& context, WorkerTeam& team, const RolloutRequest& request, const RolloutEvents& events,
+                      const std::atomic<bool>& cancelled) {
+  Scheduler(context, team, request, events, cancelled).run();
+}
+
+}  // namespace isopro

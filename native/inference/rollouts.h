@@ -1,0 +1,71 @@
+// Batched sampling with continuous batching: prompts are evaluated once, their KV cache is shared by their samples,
+// sequences join and leave the running batch at every step.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "inference/context.h"
+#include "inference/sampler.h"
+#include "inference/worker_team.h"
+
+namespace isopro {
+
+struct RolloutPrompt {
+  std::vector<Token> tokens;
+  std::vector<std::uint64_t> seeds;  // one a sample
+};
+
+struct RolloutRequest {
+  std::vector<RolloutPrompt> prompts;
+  SamplingSettings sampling;
+  int maxTokens = 256;
+  std::vector<std::string> stopStrings;
+  std::vector<Token> stopTokens;
+  bool ignoreEndOfSequence = false;
+  std::string grammar;        // GBNF; empty: none
+  int boundary = -1;          // capture the residual stream entering this layer; -1: no
+  int cellBudget = 0;         // tokens of KV cache over all live sequences
+  int maxSequences = kMaxSequences;
+};
+
+enum class Finish { kStop, kLength, kAborted };
+
+struct Rollout {
+  int prompt = 0;
+  int sample = 0;
+  std::uint64_t seed = 0;
+  std::vector<Token> tokens;            // exactly as sampled, the end-of-turn or stop token included
+  std::vector<float> logProbabilities;  // one a token, untempered
+  std::string text;                     // without end-of-turn token and stop string; may end inside a UTF-8 character
+  Finish finish = Finish::kStop;
+  // f16 bits [prompt tokens + sampled tokens - 1, d_model]: the last sampled token is never evaluated.
+  std::vector<std::uint16_t> boundary;
+};
+
+struct RolloutProgress {
+  int finished = 0;
+  int total = 0;
+  std::int64_t promptTokens = 0;
+  std::int64_t sampledTokens = 0;
+  int live = 0;
+  int threads = 0;
+};
+
+struct RolloutEvents {
+  std::function<void(Rollout&&)> finished;
+  std::function<void(const RolloutProgress&)> progress;  // after every decode step
+};
+
+// Finished rollouts arrive in the order in which they finish. When cancelled, the live ones are delivered as aborted
+// and ABORTED is thrown. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY.
+//
+// Which rows share a decode call depends on the request alone: prompts are admitted in order as soon as the cells they
+// may need at most are free, whatever the clock says.
+void generateRollouts(Context& context, WorkerTeam& team, const RolloutRequest& request, const RolloutEvents& events,
+                      const std::atomic<bool>& cancelled);
+
+}  // namespace isopro

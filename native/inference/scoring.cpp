@@ -1,0 +1,120 @@
+#include "inference/scoring.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "inference/logit_math.h"
+#include "support/error.h"
+
+namespace isopro {
+namespace {
+
+// Rows of logits per decode call: 64 rows of a 152 k vocabulary are 39 MB.
+constexpr int kScoredRows = 64;
+
+struct ScoredRow {
+  int row;       // in the batch
+  Token target;  // the token whose log-probability the row gives
+  float* result;
+};
+
+class Scorer {
+ public:
+  Scorer(Context& context, WorkerTeam& team, const std::atomic<bool>& cancelled)
+      : context_(context), team_(team), cancelled_(cancelled) {}
+
+  void add(Token token, int position, llama_seq_id sequence, const std::vector<ScoredRow>& targets) {
+    if (batch_.full() || batch_.outputs() >= kScoredRows) flush();
+    const int row = batch_.size();
+    batch_.add(token, position, sequence, !targets.empty());
+    for (ScoredRow target : targets) {
+      target.row = row;
+      rows_.push_back(target);
+    }
+  }
+
+  void flush() {
+    if (batch_.empty()) return;
+    context_.decode(batch_, cancelled_);
+    const int vocabulary = context_.model().vocabularySize();
+    std::vector<const float*> logits;
+    logits.reserve(rows_.size());
+    for (const ScoredRow& row : rows_) logits.push_back(context_.logits(row.row));
+    team_.run(static_cast<int>(rows_.size()), context_.governor().threads(), [&](int i) {
+      const auto index = static_cast<size_t>(i);
+      const double value = logProbability(logits[index], vocabulary, rows_[index].target);
+      if (!std::isfinite(value)) throw Error("NUMERIC_FAILURE", "the model's logits are not finite");
+      *rows_[index].result = static_cast<float>(value);
+    });
+    batch_.clear();
+    rows_.clear();
+  }
+
+ private:
+  Context& context_;
+  WorkerTeam& team_;
+  const std::atomic<bool>& cancelled_;
+  Batch batch_;
+  std::vector<ScoredRow> rows_;
+};
+
+}  // namespace
+
+std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam& team, const std::vector<Token>& prefix,
+                                                   const std::vector<std::vector<Token>>& continuations, int cellBudget,
+                                                   const std::atomic<bool>& cancelled) {
+  const Model& model = context.model();
+  if (prefix.empty()) throw Error("INVALID_ARGUMENT", "the prefix has no tokens; begin with the BOS token");
+  model.checkTokens(prefix, "prefix");
+  const int limit = std::min(cellBudget, model.trainedContext());
+  std::vector<std::vector<float>> results;
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    model.checkTokens(continuations[i], ("continuation " + std::to_string(i)).c_str());
+    const size_t length = prefix.size() + continuations[i].size();
+    if (length > static_cast<size_t>(limit)) {
+      throw Error("CONTEXT_OVERFLOW", "prefix and continuation " + std::to_string(i) + " have " + std::to_string(length) +
+                                          " tokens, more than the context of " + std::to_string(limit));
+    }
+    results.emplace_back(continuations[i].size());
+  }
+
+  std::int64_t cells = static_cast<std::int64_t>(prefix.size());
+  for (const auto& continuation : continuations) cells += static_cast<std::int64_t>(continuation.size());
+  const int sequences = static_cast<int>(std::min<size_t>(kMaxSequences, continuations.size() + 1));
+  context.prepare({static_cast<int>(std::min<std::int64_t>(cells, cellBudget)), sequences, kScoredRows});
+
+  Scorer scorer(context, team, cancelled);
+  std::vector<ScoredRow> first;
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    if (!continuations[i].empty()) first.push_back({0, continuations[i].front(), &results[i].front()});
+  }
+  for (size_t i = 0; i < prefix.size(); ++i) {
+    scorer.add(prefix[i], static_cast<int>(i), 0, i + 1 == prefix.size() ? first : std::vector<ScoredRow>{});
+  }
+  scorer.flush();
+
+  int free = cellBudget - static_cast<int>(prefix.size());
+  llama_seq_id next = 1;
+  const auto clear = [&] {
+    scorer.flush();
+    for (llama_seq_id id = 1; id < next; ++id) context.removeSequence(id);
+    next = 1;
+    free = cellBudget - static_cast<int>(prefix.size());
+  };
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    const auto& continuation = continuations[i];
+    if (continuation.size() < 2) continue;
+    if (next >= sequences || static_cast<int>(continuation.size()) > free) clear();
+    const llama_seq_id id = next++;
+    free -= static_cast<int>(continuation.size());
+    context.copySequence(0, id);
+    for (size_t j = 0; j + 1 < continuation.size(); ++j) {
+      scorer.add(continuation[j], static_cast<int>(prefix.size() + j), id, {{0, continuation[j + 1], &results[i][j + 1]}});
+    }
+  }
+  scorer.flush();
+  return results;
+}
+
+}  // namespace isopro

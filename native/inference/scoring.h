@@ -1,0 +1,18 @@
+// Exact log-probabilities of given continuations.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "inference/context.h"
+#include "inference/worker_team.h"
+
+namespace isopro {
+
+// log p(token | prefix, earlier tokens) at temperature 1 for every token of every continuation; the prefix is evaluated
+// once. Throws INVALID_ARGUMENT (empty prefix, ids out of range), CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED.
+std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam& team, const std::vector<Token>& prefix,
+                                                   const std::vector<std::vector<Token>>& continuations, int cellBudget,
+                                                   const std::atomic<bool>& cancelled);
+
+}  // namespace isopro

@@ -1,0 +1,43 @@
+// How many threads a decode step uses. ggml's threads meet at a spinning barrier after every node of the graph: when
+// another process holds one of their cores, each barrier waits for a time slice and a step becomes 10 to 30 times
+// slower than with one thread less. The governor sees that as wall time far above processor time, steps down within
+// the step itself, and tries the higher count again after a pause that doubles with each failure.
+#pragma once
+
+#include <cstdint>
+
+namespace isopro {
+
+class ThreadGovernor {
+ public:
+  // fixed: always maxThreads (the thread count changes floating-point results, so determinism needs it).
+  ThreadGovernor(int maxThreads, bool fixed);
+
+  int threads() const { return threads_; }
+  int maxThreads() const { return maxThreads_; }
+  bool fixed() const { return fixed_; }
+
+  void beginStep();
+  // Asked between graph nodes: true when this step should be given up and repeated with fewer threads.
+  bool stepIsStarved();
+  // After an abandoned step: lowers the count.
+  void abandonStep();
+  // After a completed step: adapts the count for the next one.
+  void endStep();
+
+ private:
+  double utilisation(std::int64_t wallNow) const;
+  void stepDown(std::int64_t now);
+
+  const int maxThreads_;
+  const bool fixed_;
+  int threads_;
+  std::int64_t stepWall_ = 0;    // ns at the start of the step
+  std::int64_t stepCpu_ = 0;     // ns of process time at the start of the step
+  std::int64_t lastCheck_ = 0;   // ns of the last look inside the step
+  std::int64_t calmSince_ = 0;   // ns since when this thread count has had its cores to itself
+  std::int64_t pause_ = 0;       // ns of calm required before the next attempt to step up
+  std::int64_t lastRise_ = 0;    // ns of the last step up
+};
+
+}  // namespace isopro

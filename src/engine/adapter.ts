@@ -1,0 +1,35 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import type { NativeAdapter } from './addon.js';
+
+/** A LoRA adapter loaded onto a model; freed by dispose() or when it is garbage collected. */
+export class Adapter {
+  /** SHA-256 of the file, in hexadecimal. */
+  readonly id: string;
+  readonly path: string;
+  /** @internal */
+  readonly native: NativeAdapter;
+
+  /** @internal Use Model.loadAdapter. */
+  constructor(native: NativeAdapter, path: string, id: string) {
+    this.native = native;
+    this.path = path;
+    this.id = id;
+  }
+
+  /** Frees the adapter's memory once nothing uses it; harmless when repeated. */
+  dispose(): void {
+    this.native.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/** SHA-256 of a file's content, in hexadecimal. */
+export async function hashFile(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}

@@ -1,0 +1,200 @@
+/** Finds and loads the C++ addon and registers llama.cpp's back ends; the typed face of what native/addon.cpp exports. */
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ERRORS, IsoproError, type ErrorCode } from '../errors.js';
+
+export interface NativeCancellation {
+  cancel(): void;
+}
+
+export interface NativeAdapter {
+  dispose(): void;
+}
+
+export interface NativeModelInfo {
+  architecture: string;
+  name: string;
+  chatTemplate: string;
+  vocabularySize: number;
+  layers: number;
+  embeddingSize: number;
+  trainedContext: number;
+  kvBytesPerToken: number;
+  parameters: number;
+  bytes: number;
+  quantisation: string;
+  threads: number;
+  /** Token ids; -1 where the vocabulary has none. */
+  bos: number;
+  eos: number;
+  eot: number;
+  addBos: boolean;
+}
+
+export interface NativeRequest {
+  prompts: { tokens: Int32Array; seeds: bigint[] }[];
+  sampling: {
+    temperature: number;
+    topK: number;
+    topP: number;
+    minP: number;
+    repeatPenalty: number;
+    repeatWindow: number;
+  };
+  maxTokens: number;
+  stopStrings: string[];
+  stopTokens: Int32Array;
+  ignoreEndOfSequence: boolean;
+  grammar: string;
+  boundary: number;
+  cellBudget: number;
+  maxSequences: number;
+  /** undefined: the model's own; null: the bare base. */
+  adapter: NativeAdapter | null | undefined;
+  adapterScale: number;
+}
+
+export interface NativeRollout {
+  prompt: number;
+  sample: number;
+  seed: bigint;
+  tokens: Int32Array;
+  logProbabilities: Float32Array;
+  text: string;
+  finish: 'stop' | 'length' | 'aborted';
+  boundary: Uint16Array | null;
+}
+
+/** What a running generation has done so far. */
+export interface GenerationProgress {
+  /** Rollouts. */
+  finished: number;
+  total: number;
+  promptTokens: number;
+  sampledTokens: number;
+  /** Sequences in the running batch. */
+  live: number;
+  /** Threads that the last decode step used. */
+  threads: number;
+}
+
+export interface NativeModel {
+  load(
+    options: { path: string; gpuLayers: number; threads: number; fixedThreads: boolean },
+    cancellation: NativeCancellation,
+    onProgress: (fraction: number) => void,
+  ): Promise<void>;
+  info(): NativeModelInfo;
+  tokenize(text: string, parseControl: boolean): Int32Array;
+  detokenize(tokens: Int32Array, withControl: boolean): string;
+  controlTokens(): { id: number; text: string }[];
+  generate(
+    request: NativeRequest,
+    cancellation: NativeCancellation,
+    onEvent: (event: { rollout?: NativeRollout; progress?: GenerationProgress }) => void,
+  ): Promise<GenerationProgress>;
+  score(prefix: Int32Array, continuations: Int32Array[], cellBudget: number, cancellation: NativeCancellation): Promise<Float32Array[]>;
+  hiddenRows(tokens: Int32Array, boundaries: Int32Array, cancellation: NativeCancellation): Promise<Uint16Array[]>;
+  hiddenNorms(
+    tokens: Int32Array,
+    layers: Int32Array,
+    cancellation: NativeCancellation,
+  ): Promise<{ out: number; in: number; update: number }[]>;
+  loadAdapter(path: string): Promise<NativeAdapter>;
+  setAdapter(adapter: NativeAdapter | null, scale: number): Promise<void>;
+  bareLoop(prompts: Int32Array[], samples: number, tokens: number, cancellation: NativeCancellation): Promise<number>;
+  releaseContext(): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+export interface Addon {
+  readonly llamaRelease: string;
+  loadBackends(folder: string): void;
+  backends(): { name: string; description: string; type: 'cpu' | 'gpu' | 'other' }[];
+  readonly Cancellation: new () => NativeCancellation;
+  readonly NativeModel: new () => NativeModel;
+}
+
+/** The folder that holds package.json, native/, build/ and prebuilds/. */
+export function packageRoot(): string {
+  let folder = path.dirname(fileURLToPath(import.meta.url));
+  for (;;) {
+    const manifest = path.join(folder, 'package.json');
+    if (existsSync(manifest) && (JSON.parse(readFileSync(manifest, 'utf8')) as { name?: string }).name === 'isopro-native') return folder;
+    const parent = path.dirname(folder);
+    if (parent === folder) throw new IsoproError('NATIVE_ADDON_MISSING', 'the package folder of isopro-native was not found');
+    folder = parent;
+  }
+}
+
+/** Where the addon may be, in the order in which it is looked for. */
+export function addonCandidates(root = packageRoot()): string[] {
+  return [
+    path.join(root, 'prebuilds', `${process.platform}-${process.arch}`, 'isopro_native.node'),
+    path.join(root, 'build', 'Release', 'isopro_native.node'),
+  ];
+}
+
+let loaded: { addon: Addon; file: string } | undefined;
+
+/**
+ * The addon, loaded once a process.
+ * @throws IsoproError NATIVE_ADDON_MISSING, BACKEND_UNAVAILABLE
+ */
+export function loadAddon(): { addon: Addon; file: string } {
+  if (loaded !== undefined) return loaded;
+  const candidates = addonCandidates();
+  const file = candidates.find((candidate) => existsSync(candidate));
+  if (file === undefined) {
+    throw new IsoproError('NATIVE_ADDON_MISSING', `there is no addon at ${candidates.join(' or ')}`);
+  }
+  let addon: Addon;
+  try {
+    addon = createRequire(import.meta.url)(file) as Addon;
+  } catch (cause) {
+    throw new IsoproError('NATIVE_ADDON_MISSING', `${file} could not be loaded: ${(cause as Error).message}`, { cause });
+  }
+  addon.loadBackends(path.dirname(file));
+  if (!addon.backends().some((backend) => backend.type === 'cpu')) {
+    throw new IsoproError('BACKEND_UNAVAILABLE', `no CPU back end of llama.cpp could be loaded from ${path.dirname(file)}`);
+  }
+  loaded = { addon, file };
+  return loaded;
+}
+
+/** An error of the addon as an IsoproError; anything else unchanged. */
+export function fromNative(error: unknown): unknown {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return typeof code === 'string' && code in ERRORS ? new IsoproError(code as ErrorCode, String(message), { cause: error }) : error;
+}
+
+/** Awaits a call of the addon; its errors arrive as IsoproErrors. */
+export async function settled<T>(promise: Promise<T>): Promise<T> {
+  try {
+    return await promise;
+  } catch (error) {
+    throw fromNative(error);
+  }
+}
+
+/**
+ * Runs a call that an AbortSignal cancels.
+ * @throws IsoproError ABORTED, and whatever the call throws
+ */
+export async function cancellable<T>(
+  addon: Addon,
+  signal: AbortSignal | undefined,
+  call: (cancellation: NativeCancellation) => Promise<T>,
+): Promise<T> {
+  if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the operation was cancelled before it began');
+  const cancellation = new addon.Cancellation();
+  const abort = (): void => cancellation.cancel();
+  signal?.addEventListener('abort', abort);
+  try {
+    return await settled(call(cancellation));
+  } finally {
+    signal?.removeEventListener('abort', abort);
+  }
+}

@@ -1,0 +1,149 @@
+/** The request of Model.generate: its fields, their limits and defaults, checked once where it enters. */
+import { types } from 'node:util';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import type { Adapter } from './adapter.js';
+import type { GenerationProgress } from './addon.js';
+import type { ChatMessage } from './prompt-renderer.js';
+
+export type TokenIds = Int32Array | readonly number[];
+
+/** A prompt: chat messages, rendered by the model's template with a generation prompt, or token ids as they are. */
+export interface Prompt {
+  readonly messages?: readonly ChatMessage[];
+  readonly tokenIds?: TokenIds;
+  /** Names the prompt in the derivation of its samples' seeds; its index where absent. */
+  readonly id?: string;
+  /** One 64-bit seed a sample, instead of derived ones. */
+  readonly seeds?: readonly bigint[];
+}
+
+export interface SamplingSettings {
+  /** 0 takes the most likely token. Default 1. */
+  readonly temperature?: number;
+  /** 0: off. Default 0. */
+  readonly topK?: number;
+  /** In (0, 1]; 1: off. Default 1. */
+  readonly topP?: number;
+  /** In [0, 1]; 0: off. Default 0. */
+  readonly minP?: number;
+  /** Above 0; 1: off. Default 1. Applies to the last `repeatWindow` tokens, prompt included. */
+  readonly repeatPenalty?: number;
+  /** Default 64. */
+  readonly repeatWindow?: number;
+  /** 64-bit seed of the request, from which each sample's seed is derived. Default 0. */
+  readonly seed?: bigint;
+}
+
+export interface GenerateRequest {
+  /** Each has either `messages` or `tokenIds`. */
+  readonly prompts: readonly Prompt[];
+  /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
+  readonly samples?: number;
+  /** Transformations apply in this order: repeat penalty, grammar, temperature, top-k, top-p, min-p. */
+  readonly sampling?: SamplingSettings;
+  /** Per sample. Default 256. */
+  readonly maxTokens?: number;
+  /** Text before the first of these is kept. */
+  readonly stop?: readonly string[];
+  readonly stopTokens?: readonly number[];
+  /** Go on after an end-of-sequence or end-of-turn token. Default false. */
+  readonly ignoreEndOfSequence?: boolean;
+  /** GBNF; its start rule is `root`. */
+  readonly grammar?: string;
+  readonly jsonSchema?: object;
+  /** For this request only: an adapter, or null for the bare base. The model's own where absent. */
+  readonly adapter?: Adapter | null;
+  /** Default 1. */
+  readonly adapterScale?: number;
+  /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
+  readonly captureBoundary?: number;
+  /** Sequences in the running batch. Default and maximum 255: llama.cpp's 256 less one that holds a waiting prompt. */
+  readonly maxSequences?: number;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: GenerationProgress) => void;
+}
+
+const INT32_MAX = 2 ** 31 - 1;
+
+const uint64 = z
+  .bigint()
+  .min(0n)
+  .max((1n << 64n) - 1n);
+
+/** An Int32Array or an array of whole numbers that fit one; arrives as an Int32Array. */
+export const tokenIds = z
+  .custom<TokenIds>(
+    (value) =>
+      types.isInt32Array(value) || (Array.isArray(value) && value.every((id) => Number.isInteger(id) && Math.abs(id as number) <= INT32_MAX)),
+    'expected an Int32Array or an array of whole numbers',
+  )
+  .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)));
+
+export const chatMessages = z
+  .array(z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() }))
+  .min(1, 'a prompt needs at least one message');
+
+/** An AbortSignal of any realm. */
+export const abortSignal = z.custom<AbortSignal>(
+  (value) => typeof (value as AbortSignal | null)?.addEventListener === 'function',
+  'expected an AbortSignal',
+);
+
+export function callback<T>(): z.ZodType<(argument: T) => void> {
+  return z.custom<(argument: T) => void>((value) => typeof value === 'function', 'expected a function');
+}
+
+const requestSchema = z
+  .strictObject({
+    prompts: z.array(
+      z
+        .strictObject({
+          messages: chatMessages.optional(),
+          tokenIds: tokenIds.optional(),
+          id: z.string().optional(),
+          seeds: z.array(uint64).optional(),
+        })
+        .refine((prompt) => (prompt.messages === undefined) !== (prompt.tokenIds === undefined), 'a prompt has either messages or tokenIds'),
+    ),
+    samples: z.int().min(0).max(1_000_000).default(1),
+    sampling: z
+      .strictObject({
+        temperature: z.number().min(0).max(1000).default(1),
+        topK: z.int().min(0).max(INT32_MAX).default(0),
+        topP: z.number().gt(0).max(1).default(1),
+        minP: z.number().min(0).max(1).default(0),
+        repeatPenalty: z.number().gt(0).max(1000).default(1),
+        repeatWindow: z.int().min(0).max(1_000_000).default(64),
+        seed: uint64.default(0n),
+      })
+      .prefault({}),
+    maxTokens: z.int().min(1).max(INT32_MAX).default(256),
+    stop: z.array(z.string().min(1)).default([]),
+    stopTokens: z.array(z.int().min(0).max(INT32_MAX)).default([]),
+    ignoreEndOfSequence: z.boolean().default(false),
+    grammar: z.string().min(1).optional(),
+    jsonSchema: z.custom<object>((value) => typeof value === 'object' && value !== null, 'expected a JSON Schema').optional(),
+    adapter: z.custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null').optional(),
+    adapterScale: z.number().default(1),
+    captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
+    maxSequences: z.int().min(1).max(255).default(255),
+    signal: abortSignal.optional(),
+    onProgress: callback<GenerationProgress>().optional(),
+  })
+  .refine((request) => request.grammar === undefined || request.jsonSchema === undefined, 'grammar and jsonSchema exclude each other');
+
+export type CheckedRequest = z.output<typeof requestSchema>;
+
+/** Parses with a schema. @throws IsoproError INVALID_ARGUMENT naming the field */
+export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const problems = result.error.issues.map((issue) => `${[what, ...issue.path].join('.')}: ${issue.message}`);
+  throw new IsoproError('INVALID_ARGUMENT', problems.join('; '), { cause: result.error });
+}
+
+/** @throws IsoproError INVALID_ARGUMENT naming the field */
+export function checkRequest(request: GenerateRequest): CheckedRequest {
+  return checked(requestSchema, request, 'request');
+}

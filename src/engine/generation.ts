@@ -1,0 +1,133 @@
+/** One running generation: turns the addon's events into an AsyncGenerator of finished rollouts. */
+import type { Adapter } from './adapter.js';
+import { fromNative, type Addon, type GenerationProgress, type NativeModel, type NativeRollout } from './addon.js';
+import type { CheckedRequest } from './generate-request.js';
+import { grammarOfJsonSchema, JSON_GRAMMAR_END } from './grammar.js';
+
+/** Residual-stream rows at a layer boundary, for the trainer's boundary cache. */
+export interface CapturedBoundary {
+  /** The layer that these rows enter. */
+  readonly layer: number;
+  /** SHA-256 of the base model's file. */
+  readonly modelHash: string;
+  /** f16 bits, [prompt tokens + sampled tokens - 1, d_model]. */
+  readonly rows: Uint16Array;
+}
+
+export interface Rollout {
+  readonly promptIndex: number;
+  readonly sampleIndex: number;
+  readonly promptIds: Int32Array;
+  /** Exactly the sampled ids, the end-of-turn or stop token included. */
+  readonly tokenIds: Int32Array;
+  /** Without end-of-turn token and stop string. */
+  readonly text: string;
+  /** Natural log-probability of each sampled token under the model's own distribution: temperature 1, nothing cut. */
+  readonly logprobs: Float32Array;
+  readonly finish: 'stop' | 'length' | 'aborted';
+  readonly seed: bigint;
+  /** SHA-256 of the adapter that was active, or null. */
+  readonly adapterId: string | null;
+  readonly boundary: CapturedBoundary | null;
+}
+
+/** What a generation needs of its model. */
+export interface GenerationContext {
+  readonly addon: Addon;
+  readonly native: NativeModel;
+  readonly contextTokens: number;
+  /** The model's own adapter. */
+  readonly adapter: Adapter | null;
+  readonly prompts: readonly { tokens: Int32Array; seeds: bigint[] }[];
+  readonly modelHash: string;
+}
+
+type Outcome = { readonly progress: GenerationProgress } | { readonly failure: unknown };
+
+export async function* runGeneration(
+  request: CheckedRequest,
+  { addon, native, contextTokens, adapter, prompts, modelHash }: GenerationContext,
+): AsyncGenerator<Rollout, GenerationProgress, undefined> {
+  const { signal, onProgress, jsonSchema, captureBoundary } = request;
+  const grammar = jsonSchema === undefined ? (request.grammar ?? '') : await grammarOfJsonSchema(jsonSchema);
+  const active = request.adapter === undefined ? adapter : request.adapter;
+
+  const finished: NativeRollout[] = [];
+  let callbackFailure: Outcome | undefined;
+  let outcome: Outcome | undefined;
+  let wake = (): void => {};
+  const cancellation = new addon.Cancellation();
+  const abort = (): void => cancellation.cancel();
+  if (signal?.aborted === true) abort();
+  signal?.addEventListener('abort', abort);
+  const running = native
+    .generate(
+      {
+        prompts: [...prompts],
+        sampling: request.sampling,
+        maxTokens: request.maxTokens,
+        stopStrings: jsonSchema === undefined ? request.stop : [...request.stop, JSON_GRAMMAR_END],
+        stopTokens: Int32Array.from(request.stopTokens),
+        ignoreEndOfSequence: request.ignoreEndOfSequence,
+        grammar,
+        boundary: captureBoundary ?? -1,
+        cellBudget: contextTokens,
+        maxSequences: request.maxSequences,
+        adapter: request.adapter === undefined ? undefined : (request.adapter?.native ?? null),
+        adapterScale: request.adapterScale,
+      },
+      cancellation,
+      ({ rollout, progress }) => {
+        if (rollout !== undefined) {
+          finished.push(rollout);
+          wake();
+        } else if (progress !== undefined) {
+          try {
+            onProgress?.(progress);
+          } catch (error) {
+            callbackFailure ??= { failure: error };
+            cancellation.cancel();
+          }
+        }
+      },
+    )
+    .then(
+      (progress) => {
+        outcome = callbackFailure ?? { progress };
+      },
+      (failure: unknown) => {
+        outcome = callbackFailure ?? { failure: fromNative(failure) };
+      },
+    )
+    .then(() => wake());
+
+  try {
+    for (;;) {
+      for (let rollout = finished.shift(); rollout !== undefined; rollout = finished.shift()) {
+        yield {
+          promptIndex: rollout.prompt,
+          sampleIndex: rollout.sample,
+          promptIds: prompts[rollout.prompt]!.tokens,
+          tokenIds: rollout.tokens,
+          text: jsonSchema === undefined ? rollout.text : rollout.text.trimEnd(),
+          logprobs: rollout.logProbabilities,
+          finish: rollout.finish,
+          seed: rollout.seed,
+          adapterId: active?.id ?? null,
+          boundary: rollout.boundary === null ? null : { layer: captureBoundary as number, modelHash, rows: rollout.boundary },
+        };
+      }
+      if (outcome !== undefined) break;
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    const ended: Outcome = outcome;
+    if ('failure' in ended) throw ended.failure;
+    return ended.progress;
+  } finally {
+    signal?.removeEventListener('abort', abort);
+    cancellation.cancel();
+    await running;
+  }
+}

@@ -1,0 +1,259 @@
+/** A loaded model: sampling in batches, scoring, hidden states, adapters, prompts. All computing happens in C++. */
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { deriveSeed } from '../random.js';
+import { Adapter, hashFile } from './adapter.js';
+import { cancellable, fromNative, loadAddon, settled, type Addon, type GenerationProgress, type NativeModel, type NativeModelInfo } from './addon.js';
+import { abortSignal, callback, chatMessages, checked, checkRequest, tokenIds, type GenerateRequest, type TokenIds } from './generate-request.js';
+import { runGeneration, type Rollout } from './generation.js';
+import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
+
+export interface LoadModelOptions {
+  /** Threads of decoding and sampling. Default: the physical cores. */
+  readonly threads?: number;
+  /**
+   * Keep the thread count. By default it steps down while other processes hold the cores, which changes floating-point
+   * results and thus, rarely, a sampled token. Default false.
+   */
+  readonly fixedThreads?: boolean;
+  /** Layers on the GPU. Default: all on Apple silicon, none elsewhere. */
+  readonly gpuLayers?: number;
+  /**
+   * Tokens of KV cache over all live sequences: an upper bound, allocated as requests need it. Default: what fits into
+   * 1 GiB, at least 4096.
+   */
+  readonly contextTokens?: number;
+  readonly signal?: AbortSignal;
+  /** Called with the loaded fraction in [0, 1]. */
+  readonly onProgress?: (fraction: number) => void;
+}
+
+export interface HiddenRequest {
+  readonly tokens: TokenIds;
+  readonly layers: readonly number[];
+  readonly signal?: AbortSignal;
+}
+
+export interface HiddenRows {
+  readonly layer: number;
+  /** f16 bits, [tokens, d_model]. */
+  readonly rows: Uint16Array;
+}
+
+/** Means over tokens of the Euclidean norms of a layer's output, of its input, and of their difference. */
+export interface HiddenNorms {
+  readonly layer: number;
+  readonly out: number;
+  readonly in: number;
+  readonly update: number;
+}
+
+const GIBIBYTE = 2 ** 30;
+
+const loadOptions = z.strictObject({
+  threads: z.int().min(1).max(1024).optional(),
+  fixedThreads: z.boolean().default(false),
+  gpuLayers: z.int().min(0).max(100_000).optional(),
+  contextTokens: z
+    .int()
+    .min(1)
+    .max(2 ** 26)
+    .optional(),
+  signal: abortSignal.optional(),
+  onProgress: callback<number>().optional(),
+});
+
+const hiddenRequest = z.strictObject({
+  tokens: tokenIds,
+  layers: tokenIds,
+  reduce: z.enum(['rows', 'norms']),
+  signal: abortSignal.optional(),
+});
+
+/**
+ * Loads a model from a GGUF file.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, OUT_OF_MEMORY, ABORTED
+ */
+export async function loadModel(path: string, options: LoadModelOptions = {}): Promise<Model> {
+  checked(z.string().min(1), path, 'path');
+  const { threads, fixedThreads, gpuLayers, contextTokens, signal, onProgress } = checked(loadOptions, options, 'options');
+  const { addon } = loadAddon();
+  const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
+  const native = new addon.NativeModel();
+  await cancellable(addon, signal, (cancellation) =>
+    native.load({ path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers }, cancellation, (fraction) =>
+      onProgress?.(fraction),
+    ),
+  );
+  const info = native.info();
+  const cells = contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
+  return new Model(addon, native, path, info, cells);
+}
+
+export class Model {
+  readonly path: string;
+  readonly info: Readonly<NativeModelInfo>;
+  /** Tokens of KV cache that all live sequences may use together. */
+  readonly contextTokens: number;
+  readonly #addon: Addon;
+  readonly #native: NativeModel;
+  readonly #renderer: PromptRenderer;
+  #adapter: Adapter | null = null;
+  #hash: Promise<string> | undefined;
+  #disposal: Promise<void> | undefined;
+
+  /** @internal Use loadModel. */
+  constructor(addon: Addon, native: NativeModel, path: string, info: NativeModelInfo, contextTokens: number) {
+    this.#addon = addon;
+    this.#native = native;
+    this.path = path;
+    this.info = info;
+    this.contextTokens = contextTokens;
+    this.#renderer = new PromptRenderer({
+      chatTemplate: info.chatTemplate,
+      controlTokens: native.controlTokens(),
+      bos: info.bos,
+      eos: info.eos,
+      addBos: info.addBos,
+      tokenize: (text) => native.tokenize(text, false),
+    });
+  }
+
+  /** SHA-256 of the model file, in hexadecimal; computed once, on first use. */
+  hash(): Promise<string> {
+    this.#hash ??= hashFile(this.path);
+    return this.#hash;
+  }
+
+  /** Identifies the prompt template and its renderer. */
+  get rendererId(): string {
+    return this.#renderer.rendererId;
+  }
+
+  /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
+  renderChat(messages: readonly ChatMessage[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
+    const valid = checked(chatMessages, messages, 'messages');
+    return this.#run(() => this.#renderer.render(valid, options.addGenerationPrompt ?? true));
+  }
+
+  /** Token ids of a text, without BOS. Control tokens are recognised only with `parseControl`. */
+  tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
+    const valid = checked(z.string(), text, 'text');
+    return this.#run(() => this.#native.tokenize(valid, options.parseControl ?? false));
+  }
+
+  /** Text of token ids; control tokens are written out only with `withControl`. */
+  detokenize(ids: TokenIds, options: { withControl?: boolean } = {}): string {
+    const valid = checked(tokenIds, ids, 'ids');
+    return this.#run(() => this.#native.detokenize(valid, options.withControl ?? false));
+  }
+
+  /**
+   * Samples every prompt of the request in one running batch and yields rollouts as they finish. Their order and their
+   * tokens depend on the request, the machine and the thread count only. Leaving the iteration early cancels the rest;
+   * when `signal` is aborted, the unfinished rollouts come with finish 'aborted', then ABORTED is thrown.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, TEMPLATE_INVALID, NUMERIC_FAILURE,
+   *   ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
+   */
+  async *generate(request: GenerateRequest): AsyncGenerator<Rollout, GenerationProgress, undefined> {
+    const valid = checkRequest(request);
+    const prompts = valid.prompts.map(({ messages, tokenIds: ids, id, seeds }, index) => ({
+      tokens: ids ?? this.renderChat(messages as ChatMessage[]).tokenIds,
+      seeds:
+        seeds ??
+        Array.from({ length: valid.samples }, (_, sample) =>
+          deriveSeed({ runSeed: valid.sampling.seed, purpose: 'generate', iteration: 0, problemId: id ?? String(index), sample }),
+        ),
+    }));
+    return yield* runGeneration(valid, {
+      addon: this.#addon,
+      native: this.#native,
+      contextTokens: this.contextTokens,
+      adapter: this.#adapter,
+      prompts,
+      modelHash: valid.captureBoundary === undefined ? '' : await this.hash(),
+    });
+  }
+
+  /**
+   * Natural log-probability of each token of each continuation after the prefix, at temperature 1; the prefix is
+   * evaluated once.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, OBJECT_DISPOSED, ABORTED
+   */
+  async score(prefixIds: TokenIds, continuationIds: readonly TokenIds[], options: { signal?: AbortSignal } = {}): Promise<Float32Array[]> {
+    const prefix = checked(tokenIds, prefixIds, 'prefixIds');
+    const continuations = checked(z.array(tokenIds), continuationIds, 'continuationIds');
+    return cancellable(this.#addon, options.signal, (cancellation) =>
+      this.#native.score(prefix, continuations, this.contextTokens, cancellation),
+    );
+  }
+
+  /**
+   * Residual-stream values. `rows`: for each L in [0, layers], what enters layer L (for L = layers: what leaves the
+   * last). `norms`: for each layer in [0, layers), mean norms of its output, its input and their difference.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, OBJECT_DISPOSED, ABORTED
+   */
+  hidden(request: HiddenRequest & { reduce: 'rows' }): Promise<HiddenRows[]>;
+  hidden(request: HiddenRequest & { reduce: 'norms' }): Promise<HiddenNorms[]>;
+  async hidden(request: HiddenRequest & { reduce: 'rows' | 'norms' }): Promise<HiddenRows[] | HiddenNorms[]> {
+    const { tokens, layers, reduce, signal } = checked(hiddenRequest, request, 'request');
+    const numbers = [...layers];
+    return cancellable(this.#addon, signal, async (cancellation): Promise<HiddenRows[] | HiddenNorms[]> => {
+      if (reduce === 'norms') {
+        const norms = await this.#native.hiddenNorms(tokens, layers, cancellation);
+        return norms.map((of, i) => ({ layer: numbers[i] as number, ...of }));
+      }
+      const rows = await this.#native.hiddenRows(tokens, layers, cancellation);
+      return rows.map((values, i) => ({ layer: numbers[i] as number, rows: values }));
+    });
+  }
+
+  /**
+   * Loads a LoRA adapter in GGUF onto this model, without activating it.
+   * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OBJECT_DISPOSED
+   */
+  async loadAdapter(path: string): Promise<Adapter> {
+    checked(z.string().min(1), path, 'path');
+    const native = await settled(this.#native.loadAdapter(path));
+    return new Adapter(native, path, await hashFile(path));
+  }
+
+  /**
+   * Makes an adapter the model's own, or none; the next call uses it.
+   * @throws IsoproError ADAPTER_MISMATCH, OBJECT_DISPOSED
+   */
+  async setAdapter(adapter: Adapter | null, scale = 1): Promise<void> {
+    checked(z.number(), scale, 'scale');
+    await settled(this.#run(() => this.#native.setAdapter(adapter?.native ?? null, scale)));
+    this.#adapter = adapter;
+  }
+
+  /** Frees KV cache and compute buffers until the next call needs them; the weights stay. */
+  releaseContext(): Promise<void> {
+    return settled(this.#native.releaseContext());
+  }
+
+  /** Cancels what runs and frees everything; harmless when repeated. */
+  dispose(): Promise<void> {
+    this.#disposal ??= settled(this.#native.dispose());
+    return this.#disposal;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+
+  /** @internal Seconds that a bare llama_decode loop takes for the same work; for `bench rollout`. */
+  bareLoop(prompts: readonly Int32Array[], samples: number, tokens: number): Promise<number> {
+    return settled(this.#native.bareLoop([...prompts], samples, tokens, new this.#addon.Cancellation()));
+  }
+
+  #run<T>(call: () => T): T {
+    if (this.#disposal !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
+    try {
+      return call();
+    } catch (error) {
+      throw fromNative(error);
+    }
+  }
+}

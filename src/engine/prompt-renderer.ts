@@ -1,0 +1,135 @@
+/**
+ * The one prompt renderer: chat messages to token ids, for rollouts, training, evaluation and serving alike.
+ *
+ * The template is the model file's own, run by @huggingface/jinja; ChatML where the file has none. Text inside a message
+ * never becomes a control token: a marker is put inside every control-token text that a message contains, so that after
+ * rendering only the template's own control tokens are recognised; then the marker is taken out again. The plain text
+ * between two control tokens is tokenised in one piece, as it is when a whole prompt is tokenised at once.
+ */
+import { createHash } from 'node:crypto';
+import vm from 'node:vm';
+import { Template } from '@huggingface/jinja';
+import { canonicalJson } from '../canonical-json.js';
+import { IsoproError } from '../errors.js';
+
+export interface ChatMessage {
+  readonly role: 'system' | 'user' | 'assistant' | 'tool';
+  readonly content: string;
+}
+
+export interface RenderedPrompt {
+  readonly tokenIds: Int32Array;
+  /** The prompt as text, control tokens written out. */
+  readonly text: string;
+  /** Identifies template and renderer; stored with every dataset and adapter. */
+  readonly rendererId: string;
+}
+
+/** What the renderer needs to know of a vocabulary. */
+export interface PromptVocabulary {
+  readonly chatTemplate: string;
+  readonly controlTokens: readonly { id: number; text: string }[];
+  readonly bos: number;
+  readonly eos: number;
+  readonly addBos: boolean;
+  /** Token ids of plain text: no control token is recognised, no BOS added. */
+  tokenize(text: string): Int32Array;
+}
+
+/** Changes whenever the same template and messages could give other token ids than before. */
+const RENDERER_VERSION = 'isopro-1/jinja-0.5.11';
+
+const CHATML = `{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}`;
+
+/** A template is code from a file: it may not run longer than this. */
+const RENDER_LIMIT_MS = 2000;
+
+/** Unicode noncharacters (U+FDD0 to U+FDEF), of which one that no message contains serves as the marker. */
+const MARKERS = Array.from({ length: 32 }, (_, i) => String.fromCodePoint(0xfdd0 + i));
+
+export class PromptRenderer {
+  readonly rendererId: string;
+  readonly #vocabulary: PromptVocabulary;
+  readonly #templateText: string;
+  readonly #controlIds: ReadonlyMap<string, number>;
+  readonly #controlPattern: RegExp | null;
+  #template: Template | undefined;
+
+  constructor(vocabulary: PromptVocabulary) {
+    this.#vocabulary = vocabulary;
+    this.#templateText = vocabulary.chatTemplate === '' ? CHATML : vocabulary.chatTemplate;
+    this.rendererId = createHash('sha256')
+      .update(canonicalJson({ renderer: RENDERER_VERSION, template: this.#templateText }))
+      .digest('hex');
+    this.#controlIds = new Map(vocabulary.controlTokens.filter(({ text }) => text !== '').map(({ id, text }) => [text, id]));
+    // The longest text wins where one control token begins with another.
+    const texts = [...this.#controlIds.keys()].sort((a, b) => b.length - a.length);
+    this.#controlPattern = texts.length === 0 ? null : new RegExp(texts.map(escapeForPattern).join('|'), 'g');
+  }
+
+  /**
+   * @param addGenerationPrompt whether the prompt ends where the assistant's answer begins
+   * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
+   */
+  render(messages: readonly ChatMessage[], addGenerationPrompt: boolean): RenderedPrompt {
+    const marker = MARKERS.find((candidate) => !messages.some(({ content }) => content.includes(candidate)));
+    if (marker === undefined) {
+      throw new IsoproError('INVALID_ARGUMENT', 'the messages use all 32 Unicode noncharacters from U+FDD0 to U+FDEF');
+    }
+    const rendered = this.#run({
+      messages: messages.map(({ role, content }) => ({ role, content: this.#defuse(content, marker) })),
+      add_generation_prompt: addGenerationPrompt,
+      bos_token: this.#controlText(this.#vocabulary.bos),
+      eos_token: this.#controlText(this.#vocabulary.eos),
+    });
+    const ids: number[] = [];
+    const addPlain = (text: string): void => {
+      if (text === '') return;
+      for (const id of this.#vocabulary.tokenize(text.replaceAll(marker, ''))) ids.push(id);
+    };
+    let end = 0;
+    for (const match of this.#controlPattern === null ? [] : rendered.matchAll(this.#controlPattern)) {
+      addPlain(rendered.slice(end, match.index));
+      ids.push(this.#controlIds.get(match[0]) as number);
+      end = match.index + match[0].length;
+    }
+    addPlain(rendered.slice(end));
+    const { addBos, bos } = this.#vocabulary;
+    if (addBos && bos >= 0 && ids[0] !== bos) ids.unshift(bos);
+    return { tokenIds: Int32Array.from(ids), text: rendered.replaceAll(marker, ''), rendererId: this.rendererId };
+  }
+
+  #controlText(id: number): string {
+    return this.#vocabulary.controlTokens.find((token) => token.id === id)?.text ?? '';
+  }
+
+  #defuse(content: string, marker: string): string {
+    if (this.#controlPattern === null) return content;
+    // Repeated because taking one text apart may leave another whole.
+    for (let text = content; ; ) {
+      const next = text.replace(this.#controlPattern, (found) => {
+        const first = String.fromCodePoint(found.codePointAt(0) as number);
+        return first + marker + found.slice(first.length);
+      });
+      if (next === text) return text;
+      text = next;
+    }
+  }
+
+  #run(variables: Record<string, unknown>): string {
+    try {
+      const template = (this.#template ??= new Template(this.#templateText));
+      const sandbox = { render: () => template.render(variables) };
+      return String(new vm.Script('render()').runInNewContext(sandbox, { timeout: RENDER_LIMIT_MS }));
+    } catch (cause) {
+      throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${(cause as Error).message}`, { cause });
+    }
+  }
+}
+
+function escapeForPattern(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+}
