@@ -7,7 +7,6 @@ import { createHash } from 'node:crypto';
 import { canonicalJson } from './canonical-json.js';
 
 const MASK = (1n << 64n) - 1n;
-const rotateLeft = (x: bigint, k: bigint): bigint => ((x << k) | (x >> (64n - k))) & MASK;
 
 /** splitmix64 (Steele, Lea, Flood 2014): returns a function that yields successive 64-bit outputs. */
 export function splitmix64(seed: bigint): () => bigint {
@@ -21,37 +20,67 @@ export function splitmix64(seed: bigint): () => bigint {
   };
 }
 
-/** xoshiro256**; 256 bits of state filled by splitmix64(seed). Same numbers on every platform. */
+/**
+ * xoshiro256**; 256 bits of state filled by splitmix64(seed). Same numbers on every platform. The state is eight 32-bit
+ * halves because BigInt arithmetic costs 20 times as much and problem generation draws hundreds of integers.
+ */
 export class Random {
-  #s0: bigint;
-  #s1: bigint;
-  #s2: bigint;
-  #s3: bigint;
+  /** s0 high, s0 low, s1 high, … */
+  readonly #s = new Int32Array(8);
+  /** Halves of the latest output, as unsigned integers. */
+  #high = 0;
+  #low = 0;
 
   constructor(seed: bigint) {
     const next = splitmix64(seed);
-    this.#s0 = next();
-    this.#s1 = next();
-    this.#s2 = next();
-    this.#s3 = next();
+    for (let word = 0; word < 4; word++) {
+      const value = next();
+      this.#s[2 * word] = Number(value >> 32n);
+      this.#s[2 * word + 1] = Number(value & 0xffffffffn);
+    }
+  }
+
+  #step(): void {
+    const s = this.#s as unknown as [number, number, number, number, number, number, number, number];
+    const h1 = s[2], l1 = s[3];
+    // rotl(s1 * 5, 7) * 9, with x * 5 = (x << 2) + x and x * 9 = (x << 3) + x
+    let low = (l1 << 2 >>> 0) + (l1 >>> 0);
+    let high = (h1 << 2 | l1 >>> 30) + h1 + (low > 0xffffffff ? 1 : 0) | 0;
+    low |= 0;
+    const rotatedHigh = high << 7 | low >>> 25;
+    const rotatedLow = low << 7 | high >>> 25;
+    low = (rotatedLow << 3 >>> 0) + (rotatedLow >>> 0);
+    high = (rotatedHigh << 3 | rotatedLow >>> 29) + rotatedHigh + (low > 0xffffffff ? 1 : 0) | 0;
+    this.#high = high >>> 0;
+    this.#low = low >>> 0;
+
+    const shiftedHigh = h1 << 17 | l1 >>> 15;
+    const shiftedLow = l1 << 17;
+    s[4] ^= s[0];
+    s[5] ^= s[1];
+    s[6] ^= h1;
+    s[7] ^= l1;
+    s[2] ^= s[4];
+    s[3] ^= s[5];
+    s[0] ^= s[6];
+    s[1] ^= s[7];
+    s[4] ^= shiftedHigh;
+    s[5] ^= shiftedLow;
+    const h3 = s[6], l3 = s[7]; // rotl by 45 = swap halves, then rotl by 13
+    s[6] = l3 << 13 | h3 >>> 19;
+    s[7] = h3 << 13 | l3 >>> 19;
   }
 
   /** Uniform over the 64-bit unsigned integers. */
   nextUint64(): bigint {
-    const result = (rotateLeft((this.#s1 * 5n) & MASK, 7n) * 9n) & MASK;
-    const t = (this.#s1 << 17n) & MASK;
-    this.#s2 ^= this.#s0;
-    this.#s3 ^= this.#s1;
-    this.#s1 ^= this.#s2;
-    this.#s0 ^= this.#s3;
-    this.#s2 ^= t;
-    this.#s3 = rotateLeft(this.#s3, 45n);
-    return result;
+    this.#step();
+    return (BigInt(this.#high) << 32n) | BigInt(this.#low);
   }
 
   /** Uniform in [0, 1): the top 53 bits over 2^53. */
   nextDouble(): number {
-    return Number(this.nextUint64() >> 11n) / 2 ** 53;
+    this.#step();
+    return (this.#high * 2 ** 21 + (this.#low >>> 11)) / 2 ** 53;
   }
 
   /**
@@ -62,6 +91,16 @@ export class Random {
     if (!Number.isSafeInteger(low) || !Number.isSafeInteger(high) || low > high) {
       throw new RangeError(`nextInteger needs safe integers with low <= high, got ${low} and ${high}`);
     }
+    const range = high - low + 1;
+    if (range > 2 ** 21) return this.#nextWideInteger(low, high);
+    const power = 2 ** 32 % range; // every product below stays under 2^53
+    const threshold = (power * power) % range;
+    do this.#step();
+    while (this.#high === 0 && this.#low < threshold);
+    return low + (((this.#high % range) * power + this.#low) % range);
+  }
+
+  #nextWideInteger(low: number, high: number): number {
     const range = BigInt(high) - BigInt(low) + 1n;
     const threshold = (1n << 64n) % range;
     let draw = this.nextUint64();
