@@ -9,6 +9,7 @@ export const ERRORS = {
   ARCH_UNSUPPORTED: 'Use a model of a supported architecture: llama, qwen2, qwen3 or gemma2.',
   BACKEND_UNAVAILABLE: 'Run `isopro-native doctor`; reinstall with `npm install` or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
   CONTEXT_OVERFLOW: 'Shorten the prompt, lower maxTokens, or load the model with a larger contextTokens.',
+  EVALUATION_SET_CORRUPT: 'Install the package again; a frozen evaluation set must have the committed checksum.',
   GRAMMAR_INVALID: 'Correct the grammar or JSON Schema at the place named above.',
   INVALID_ARGUMENT: 'Correct the argument named above.',
   MODEL_CORRUPT: 'Download the file again; `isopro-native models inspect FILE` shows what can be read of it.',
@@ -20,7 +21,13 @@ export const ERRORS = {
   NUMERIC_FAILURE: 'The model produced a value that is not finite; check the file, the adapter and its scale.',
   OBJECT_DISPOSED: 'Load the object again; a disposed one cannot be used.',
   OUT_OF_MEMORY: 'Lower contextTokens, run fewer sequences at once, or use a smaller model.',
+  PROBLEM_INVALID: 'Correct the problem as named above; `isopro-native tasks generate` prints well-formed ones.',
+  SOLVER_FAILED: 'Try again with a longer time limit; `isopro-native doctor` shows whether the solver loads.',
+  TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
+  TASK_TIMEOUT: 'Make the task code faster: each call may take 5 seconds.',
+  TASK_UNKNOWN: 'Use a task from `isopro-native tasks list`, or the path of a .js or .ts file that exports one.',
   TEMPLATE_INVALID: 'The chat template in the model file cannot be rendered; pass token ids instead of messages.',
+  TIER_UNKNOWN: 'Use one of the tiers listed above.',
 } as const satisfies Record<string, string>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -1,0 +1,70 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { IsoproError } from '../errors.js';
+import { problemId } from './problem-id.js';
+import type { Problem } from './task.js';
+
+export type SetName = 'test' | 'dev';
+export const SET_NAMES: readonly SetName[] = ['test', 'dev'];
+export const SET_SIZE: Readonly<Record<SetName, number>> = { test: 100, dev: 20 };
+
+const FOLDER = new URL('../../../assets/evaluation/', import.meta.url);
+
+/** A problem of a frozen set with what CP-SAT proved about it when the set was made. */
+export interface FrozenProblem<P extends Problem, R> {
+  readonly problem: P;
+  readonly reference: R;
+}
+
+export interface FrozenSet<P extends Problem, R> {
+  readonly task: string;
+  readonly name: SetName;
+  /** SHA-256 of the file. */
+  readonly sha256: string;
+  readonly problems: readonly FrozenProblem<P, R>[];
+}
+
+const loaded = new Map<string, FrozenSet<Problem, unknown>>();
+
+/**
+ * A committed evaluation set: 100 (test) or 20 (dev) problems of each tier, in file order. A fixed prefix of each tier
+ * is a smaller set of the same kind.
+ * @throws IsoproError EVALUATION_SET_CORRUPT where the file is absent or differs from its checksum, or a problem from its id
+ */
+export function frozenSet<P extends Problem, R>(task: string, name: SetName): FrozenSet<P, R> {
+  const key = `${task}/${name}.json`;
+  const known = loaded.get(key) ?? readSet(task, name, key);
+  loaded.set(key, known);
+  return known as FrozenSet<P, R>;
+}
+
+function readSet(task: string, name: SetName, key: string): FrozenSet<Problem, unknown> {
+  const corrupt = (what: string, cause?: unknown): never => {
+    throw new IsoproError('EVALUATION_SET_CORRUPT', `evaluation set ${key}: ${what}`, { cause });
+  };
+  let bytes: Buffer;
+  let sums: string;
+  try {
+    bytes = readFileSync(new URL(key, FOLDER));
+    sums = readFileSync(new URL('SHA256SUMS', FOLDER), 'utf8');
+  } catch (error) {
+    return corrupt('cannot be read', error);
+  }
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  if (!sums.split('\n').includes(`${sha256}  ${key}`)) corrupt(`has SHA-256 ${sha256}, which is not the committed one`);
+  const problems = JSON.parse(bytes.toString('utf8')) as FrozenProblem<Problem, unknown>[];
+  for (const { problem } of problems) if (problemId(problem) !== problem.id) corrupt(`problem ${problem.id} does not have the content that its id names`);
+  return { task, name, sha256, problems };
+}
+
+const ids = new Map<string, ReadonlySet<string>>();
+
+/** Ids of every problem in the task's frozen sets; training generation never returns one of them. */
+export function frozenIds(task: string): ReadonlySet<string> {
+  let set = ids.get(task);
+  if (set === undefined) {
+    set = new Set(SET_NAMES.flatMap((name) => frozenSet(task, name).problems.map(({ problem }) => problem.id)));
+    ids.set(task, set);
+  }
+  return set;
+}

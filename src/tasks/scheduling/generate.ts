@@ -1,0 +1,113 @@
+import { IsoproError } from '../../errors.js';
+import { Random } from '../../random.js';
+import { problemId } from '../problem-id.js';
+import type { Tier } from '../task.js';
+import { makespan, serialSchedule, type Project } from './list-schedule.js';
+import { labelOf, type SchedulingProblem } from './problem.js';
+
+type Range = readonly [low: number, high: number];
+
+export interface TierShape extends Tier {
+  readonly jobs: number;
+  readonly duration: Range;
+  /** Exact number of precedence pairs. */
+  readonly edges: number;
+  readonly resources: readonly { readonly name: string; readonly capacity: Range; readonly need: Range }[];
+  /** Deadline of a job = its end in the witness + a draw from this range, at most the horizon; null: no deadlines. */
+  readonly deadlineSlack: Range | null;
+  /** Horizon = makespan of the witness + a draw from this range. */
+  readonly horizonSlack: Range;
+}
+
+const machinesAndWorkers = (capacity: Range): TierShape['resources'] => [
+  { name: 'machines', capacity, need: [1, 2] },
+  { name: 'workers', capacity, need: [1, 2] },
+];
+
+/** The families of isopro.md §1.2; T3 has a machine that couples its jobs, and slack is drawn against a witness. */
+export const TIERS: readonly TierShape[] = [
+  { id: 'T0', title: 'warm-up: order', trains: true, jobs: 4, duration: [1, 2], edges: 2, resources: [], deadlineSlack: null, horizonSlack: [1, 4] },
+  { id: 'T1', title: 'order and deadlines', trains: true, jobs: 5, duration: [1, 3], edges: 2, resources: [], deadlineSlack: [0, 2], horizonSlack: [0, 2] },
+  { id: 'T2', title: 'resources and deadlines', trains: true, jobs: 6, duration: [1, 4], edges: 0, resources: machinesAndWorkers([2, 3]), deadlineSlack: [0, 3], horizonSlack: [0, 2] },
+  { id: 'T3', title: 'deadlines on one machine', trains: true, jobs: 6, duration: [2, 5], edges: 0, resources: [{ name: 'machines', capacity: [1, 1], need: [1, 1] }], deadlineSlack: [0, 6], horizonSlack: [0, 3] },
+  { id: 'T4sr', title: 'order and resources', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 4, resources: machinesAndWorkers([2, 4]), deadlineSlack: null, horizonSlack: [0, 2] },
+  { id: 'T4rd', title: 'resources and deadlines, larger', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 0, resources: machinesAndWorkers([2, 4]), deadlineSlack: [0, 4], horizonSlack: [0, 2] },
+  { id: 'T4sd', title: 'order and deadlines, larger', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 4, resources: [], deadlineSlack: [0, 3], horizonSlack: [0, 2] },
+  { id: 'T5', title: 'order, resources and deadlines', trains: false, jobs: 10, duration: [1, 5], edges: 6, resources: machinesAndWorkers([2, 4]), deadlineSlack: [0, 8], horizonSlack: [0, 2] },
+];
+
+/** @throws IsoproError TIER_UNKNOWN */
+export function tierShape(task: string, tiers: readonly TierShape[], id: string): TierShape {
+  const shape = tiers.find((tier) => tier.id === id);
+  if (shape === undefined) throw new IsoproError('TIER_UNKNOWN', `${task} has no tier ${JSON.stringify(id)}; it has ${tiers.map((tier) => tier.id).join(', ')}`);
+  return shape;
+}
+
+/** Pairs (i, j), i < j, drawn without replacement. */
+export function drawEdges(random: Random, jobs: number, edges: number): number[][] {
+  const pairs: [number, number][] = [];
+  for (let i = 0; i < jobs; i++) for (let j = i + 1; j < jobs; j++) pairs.push([i, j]);
+  const before: number[][] = Array.from({ length: jobs }, () => []);
+  for (const [i, j] of random.shuffle(pairs).slice(0, edges)) before[j]!.push(i);
+  return before;
+}
+
+const WITNESSES = 8;
+const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+
+/**
+ * Draws problems from one stream until one is taken. A draw is refused only where the horizon would let any
+ * one-after-another order through (tiers above T0 whose jobs can overlap), or where earliest deadline first would get
+ * the precedences for nothing (T5); the expected number of draws is below two.
+ * Every problem is feasible: its deadlines and horizon are drawn against a witness, the shortest of eight list schedules
+ * with random priorities. No solver is called.
+ */
+export function drawProblem(task: string, shape: TierShape, random: Random): SchedulingProblem {
+  for (;;) {
+    const project: Project = {
+      durations: range(shape.jobs).map(() => random.nextInteger(...shape.duration)),
+      needs: range(shape.jobs).map(() => shape.resources.map((resource) => random.nextInteger(...resource.need))),
+      predecessors: drawEdges(random, shape.jobs, shape.edges),
+      capacities: shape.resources.map((resource) => random.nextInteger(...resource.capacity)),
+    };
+    let witness: number[] = [];
+    let shortest = Infinity;
+    for (let trial = 0; trial < WITNESSES; trial++) {
+      const starts = serialSchedule(project, random.shuffle(range(shape.jobs)));
+      const length = makespan(project.durations, starts);
+      if (length < shortest) [witness, shortest] = [starts, length];
+    }
+    const horizon = shortest + random.nextInteger(...shape.horizonSlack);
+    const slack = shape.deadlineSlack;
+    const deadlines = witness.map((start, job) => (slack === null ? null : Math.min(horizon, start + project.durations[job]! + random.nextInteger(...slack))));
+    const serial = project.durations.reduce((sum, duration) => sum + duration, 0);
+    const disjunctive = shape.resources.some((resource) => resource.capacity[1] === 1);
+    if (shape.id !== 'T0' && !disjunctive && serial <= horizon) continue;
+    const revealed = project.predecessors.every((before, job) => before.every((other) => deadlines[other]! <= deadlines[job]!));
+    if (shape.resources.length > 0 && slack !== null && shape.edges > 0 && revealed) continue;
+    return label(task, shape, project, deadlines, horizon, random);
+  }
+}
+
+/** Gives the jobs labels in an order that contradicts at least one precedence, so that the alphabet is no schedule. */
+function label(task: string, shape: TierShape, project: Project, deadlines: readonly (number | null)[], horizon: number, random: Random): SchedulingProblem {
+  const jobs = range(shape.jobs);
+  const misleads = (positions: readonly number[]): boolean => jobs.some((job) => project.predecessors[job]!.some((other) => positions[other]! > positions[job]!));
+  let positions = random.shuffle(jobs);
+  while (shape.edges > 0 && !misleads(positions)) positions = random.shuffle(jobs);
+  const atPosition = jobs.map((position) => positions.indexOf(position));
+  const content = {
+    task,
+    tier: shape.id,
+    jobs: atPosition.map((job, position) => ({
+      label: labelOf(position),
+      duration: project.durations[job]!,
+      needs: [...project.needs[job]!],
+      after: project.predecessors[job]!.map((other) => labelOf(positions[other]!)).sort(),
+      deadline: deadlines[job]!,
+    })),
+    resources: shape.resources.map((resource, index) => ({ name: resource.name, capacity: project.capacities[index]! })),
+    horizon,
+  };
+  return { id: problemId(content), ...content };
+}

@@ -1,0 +1,62 @@
+import { Random } from '../../random.js';
+import { dependencyOrder, makespan, oneAfterAnother, projectOf, serialSchedule, toSchedule } from './list-schedule.js';
+import type { Schedule, SchedulingProblem } from './problem.js';
+
+export type Dimension = 'order' | 'resources' | 'deadlines';
+
+export interface Policy {
+  /** Dimensions that the policy never looks at. */
+  readonly ignores: readonly Dimension[];
+  readonly decide: (problem: SchedulingProblem) => Schedule;
+}
+
+export const alphabetical = (a: number, b: number): number => a - b;
+export const byDeadline = (problem: SchedulingProblem) => (a: number, b: number): number =>
+  (problem.jobs[a]!.deadline ?? problem.horizon) - (problem.jobs[b]!.deadline ?? problem.horizon) || a - b;
+const byDuration = (problem: SchedulingProblem, sign: 1 | -1) => (a: number, b: number): number =>
+  sign * (problem.jobs[a]!.duration - problem.jobs[b]!.duration) || a - b;
+
+export const jobIndices = (problem: SchedulingProblem): number[] => problem.jobs.map((_, index) => index);
+const durations = (problem: SchedulingProblem): number[] => problem.jobs.map((job) => job.duration);
+const serial = (problem: SchedulingProblem, order: readonly number[]): Schedule => toSchedule(oneAfterAnother(durations(problem), order));
+const list = (problem: SchedulingProblem, compare: (a: number, b: number) => number, ignoreOrder = false): Schedule =>
+  toSchedule(serialSchedule(projectOf(problem), jobIndices(problem).sort(compare), { ignoreOrder }));
+
+/** The policies of isopro.md §1.5 and those that ignore one dimension, by name. */
+export const POLICIES = {
+  'all-zeros': { ignores: ['order', 'resources', 'deadlines'], decide: (problem) => toSchedule(problem.jobs.map(() => 0)) },
+  'random-start': {
+    ignores: ['order', 'resources', 'deadlines'],
+    decide: (problem) => {
+      const random = new Random(BigInt(`0x${problem.id.slice(0, 16)}`));
+      return toSchedule(problem.jobs.map((job) => random.nextInteger(0, Math.max(0, problem.horizon - job.duration))));
+    },
+  },
+  'serial-alphabetical': { ignores: ['order', 'deadlines'], decide: (problem) => serial(problem, jobIndices(problem)) },
+  'serial-dependency': { ignores: ['deadlines'], decide: (problem) => serial(problem, dependencyOrder(problem, alphabetical)) },
+  'serial-earliest-deadline': { ignores: [], decide: (problem) => serial(problem, dependencyOrder(problem, byDeadline(problem))) },
+  'earliest-start': {
+    ignores: ['resources', 'deadlines'],
+    decide: (problem) => toSchedule(serialSchedule(projectOf(problem), jobIndices(problem), { ignoreResources: true })),
+  },
+  'list-order-ignored': { ignores: ['order', 'deadlines'], decide: (problem) => list(problem, alphabetical, true) },
+  'list-earliest-deadline-order-ignored': { ignores: ['order'], decide: (problem) => list(problem, byDeadline(problem), true) },
+  'list-alphabetical': { ignores: ['deadlines'], decide: (problem) => list(problem, alphabetical) },
+  'list-longest-first': { ignores: ['deadlines'], decide: (problem) => list(problem, byDuration(problem, -1)) },
+  'list-shortest-first': { ignores: ['deadlines'], decide: (problem) => list(problem, byDuration(problem, 1)) },
+  'list-earliest-deadline': { ignores: [], decide: (problem) => list(problem, byDeadline(problem)) },
+} as const satisfies Record<string, Policy>;
+
+export type PolicyName = keyof typeof POLICIES;
+
+/** Dimensions that can make a schedule of this problem wrong. */
+export function dimensionsOf(problem: SchedulingProblem): Dimension[] {
+  const dimensions: Dimension[] = [];
+  if (problem.jobs.some((job) => job.after.length > 0)) dimensions.push('order');
+  if (problem.resources.length > 0) dimensions.push('resources');
+  if (problem.jobs.some((job) => job.deadline !== null)) dimensions.push('deadlines');
+  return dimensions;
+}
+
+export const scheduleLength = (problem: SchedulingProblem, schedule: Schedule): number =>
+  makespan(durations(problem), problem.jobs.map((job) => schedule[job.label]!));

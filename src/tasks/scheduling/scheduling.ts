@@ -1,0 +1,46 @@
+import { Random } from '../../random.js';
+import { frozenIds } from '../frozen-sets.js';
+import type { Task } from '../task.js';
+import { parseAnswer } from './answer.js';
+import { EXPLOITS } from './exploits.js';
+import { fewShotExamples } from './few-shot.js';
+import { schedulingFeedback } from './feedback.js';
+import { drawProblem, TIERS, tierShape } from './generate.js';
+import { gradeSchedule, type GroundTruth } from './grade.js';
+import { groundTruth } from './ground-truth.js';
+import { POLICIES } from './policies.js';
+import type { Schedule, SchedulingProblem } from './problem.js';
+import { schedulingPrompt } from './prompt.js';
+import { checkSchedulingTrace } from './trace.js';
+import { verifySchedule } from './verify.js';
+
+const ID = 'scheduling';
+
+/** A training problem: the first draw of the seed's stream that is not in a frozen set. */
+function generate(tier: string, seed: bigint): SchedulingProblem {
+  const shape = tierShape(ID, TIERS, tier);
+  const random = new Random(seed);
+  let problem = drawProblem(ID, shape, random);
+  while (frozenIds(ID).has(problem.id)) problem = drawProblem(ID, shape, random);
+  return problem;
+}
+
+const oracle = async (problem: SchedulingProblem): Promise<Schedule | null> => (await groundTruth().solve(problem)).schedule;
+
+/** Scheduling done soundly: the prompt states every rule, every problem is feasible, the answer is one strict block. */
+export const scheduling: Task<SchedulingProblem, Schedule, GroundTruth> = {
+  id: ID,
+  version: '1',
+  tiers: TIERS.map(({ id, title, trains, group }) => ({ id, title, trains, ...(group === undefined ? {} : { group }) })),
+  generate,
+  prompt: schedulingPrompt,
+  parse: parseAnswer,
+  verify: verifySchedule,
+  grade: (_problem, verdict, reference) => gradeSchedule(verdict, reference),
+  feedback: schedulingFeedback,
+  oracle,
+  checkTrace: checkSchedulingTrace,
+  fewShot: (problem, style, count, seed) => fewShotExamples(problem, style, count, seed, generate, oracle),
+  trivialPolicies: Object.fromEntries(Object.entries(POLICIES).map(([name, policy]) => [name, policy.decide])),
+  exploits: EXPLOITS,
+};

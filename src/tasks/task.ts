@@ -1,0 +1,105 @@
+/** One message of a chat; the engine renders lists of them with the model's own template. */
+export interface ChatMessage {
+  readonly role: 'system' | 'user' | 'assistant';
+  readonly content: string;
+}
+
+/** `cot` asks for reasoning before the answer block, `plain` for the block alone. */
+export type PromptStyle = 'cot' | 'plain';
+export const PROMPT_STYLES: readonly PromptStyle[] = ['cot', 'plain'];
+
+/** How a rollout ended: with the end-of-turn token, at the token limit, or cancelled. */
+export type FinishReason = 'stop' | 'length' | 'aborted';
+
+export interface Tier {
+  readonly id: string;
+  readonly title: string;
+  /** False: held out of training, used for evaluation only. */
+  readonly trains: boolean;
+  /** Tiers of one group are averaged into one tier of that name before tiers are averaged. */
+  readonly group?: string;
+}
+
+export interface Problem {
+  /** SHA-256 (hex) of the RFC 8785 JSON of the problem without `id` and `reference`. */
+  readonly id: string;
+  readonly tier: string;
+}
+
+export type VerdictKind = 'pass' | 'fail' | 'none';
+
+export interface Violation {
+  readonly category: string;
+  /** The jobs, tests, … concerned, named as the prompt names them. */
+  readonly jobs: readonly string[];
+  /** By how much the rule is broken, in the rule's own unit. */
+  readonly amount: number;
+  /** One sentence for a reader of the prompt. */
+  readonly detail: string;
+}
+
+/** `none`: the verifier could not decide (`reason` says why); it is never counted as a failure. */
+export interface Verdict {
+  readonly kind: VerdictKind;
+  readonly violations: readonly Violation[];
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly reason?: string;
+}
+
+export type Parsed<A> =
+  | { readonly ok: true; readonly answer: A; readonly form: string }
+  | { readonly ok: false; readonly category: string; readonly detail: string };
+
+/** One verdict per grade, e.g. `feasible`, `epsilon0`, `epsilon0.1`. */
+export type Grades = Readonly<Record<string, VerdictKind>>;
+
+/** A statement in a rollout's reasoning that the problem, or the rollout's own answer, contradicts. */
+export interface TraceFinding {
+  readonly category: string;
+  readonly jobs: readonly string[];
+  readonly claimed: string;
+  readonly actual: string;
+  /** The words of the reasoning that make the claim. */
+  readonly excerpt: string;
+}
+
+/** A reply that must not pass, and why somebody might have hoped that it does. */
+export interface ExploitCase<P extends Problem = Problem> {
+  readonly name: string;
+  /** Where the trick is known from, e.g. `isopro.md §3.3 row 4`. */
+  readonly source: string;
+  readonly problem: P;
+  readonly text: string;
+  readonly finish: FinishReason;
+}
+
+/**
+ * What a task is: problems, prompts, and a verifier that needs no model. `P` is the problem, `A` the parsed answer, `R`
+ * the reference that grades compare with (by default an answer).
+ */
+export interface Task<P extends Problem, A, R = A> {
+  readonly id: string;
+  /** Changes whenever a problem, a prompt or a verdict of the task could change. */
+  readonly version: string;
+  readonly tiers: readonly Tier[];
+  /** Deterministic in (tier, seed); never a problem of the frozen evaluation sets. */
+  generate(tier: string, seed: bigint): P | Promise<P>;
+  /** States every rule that the verifier enforces. */
+  prompt(problem: P, style: PromptStyle): ChatMessage[];
+  /** Strict: one answer block, or the reason why not. */
+  parse(text: string, problem: P): Parsed<A>;
+  /** Pure, bounded in time, without a solver. */
+  verify(problem: P, answer: A): Verdict;
+  grade?(problem: P, verdict: Verdict, reference: R | null): Grades;
+  /** What a user would be told before trying again. */
+  feedback?(problem: P, verdict: Verdict): string;
+  /** A correct answer, or null where none could be found in time. Never shown to the model, never trained on by the loop. */
+  oracle?(problem: P): Promise<A | null>;
+  /** Contradictions between a reply's reasoning and the problem; empty when none was found. */
+  checkTrace?(problem: P, text: string): TraceFinding[];
+  /** Solved examples of the question's own tier, as alternating user and assistant messages. */
+  fewShot?(problem: P, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[]>;
+  /** Policies that use no model; scored in every report. */
+  readonly trivialPolicies: Readonly<Record<string, (problem: P) => A>>;
+  readonly exploits: readonly ExploitCase<P>[];
+}
