@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from './canonical-json.js';
 
+const { isSafeInteger } = Number;
 const MASK = (1n << 64n) - 1n;
 
 /** splitmix64 (Steele, Lea, Flood 2014): returns a function that yields successive 64-bit outputs. */
@@ -88,7 +89,7 @@ export class Random {
    * @throws RangeError unless low and high are safe integers with low <= high
    */
   nextInteger(low: number, high: number): number {
-    if (!Number.isSafeInteger(low) || !Number.isSafeInteger(high) || low > high) {
+    if (!isSafeInteger(low) || !isSafeInteger(high) || low > high) {
       throw new RangeError(`nextInteger needs safe integers with low <= high, got ${low} and ${high}`);
     }
     const range = high - low + 1;

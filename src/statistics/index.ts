@@ -1,0 +1,5 @@
+export { kendall, mean, pearson, sampleStandardDeviation, spearman } from './descriptive.js';
+export { fisherInterval, normalInterval, wilsonInterval, Z95, type Interval } from './intervals.js';
+export { holm, mcnemarExact, pairedBootstrap, stratifiedBootstrap, type PairedDifference, type PairedOutcome, type Stratum } from './paired.js';
+export { passAtK } from './pass-at-k.js';
+export { MAX_NONE_FRACTION, summarise, type Outcome, type Summary, type TierSummary } from './summary.js';

@@ -1,0 +1,103 @@
+import { Random } from '../random.js';
+import { quantile, requireCounts } from './intervals.js';
+
+/** ln(n!) for whole n, as a running sum. */
+function logFactorials(n: number): Float64Array {
+  const table = new Float64Array(n + 1);
+  for (let i = 2; i <= n; i++) table[i] = table[i - 1]! + Math.log(i);
+  return table;
+}
+
+/**
+ * Exact two-sided McNemar test (binomial with p = 1/2 over the discordant pairs).
+ * @param gained pairs that failed before and pass after
+ * @param lost pairs that passed before and fail after
+ * @returns the p value; 1 where no pair is discordant
+ */
+export function mcnemarExact(gained: number, lost: number): number {
+  requireCounts(gained, gained + lost);
+  const n = gained + lost;
+  if (n === 0) return 1;
+  const logFactorial = logFactorials(n);
+  let tail = 0;
+  for (let k = 0; k <= Math.min(gained, lost); k++) tail += Math.exp(logFactorial[n]! - logFactorial[k]! - logFactorial[n - k]! - n * Math.LN2);
+  return Math.min(1, 2 * tail);
+}
+
+/** Outcomes of one problem under two conditions: one value per sample, e.g. 0 or 1, or a mean of them. */
+export interface PairedOutcome {
+  /** Problems of one stratum are resampled among themselves. */
+  readonly stratum: string;
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+}
+
+export interface PairedDifference {
+  /** Mean over strata of the mean over problems of (mean after - mean before). */
+  readonly difference: number;
+  readonly low: number;
+  readonly high: number;
+  readonly problems: number;
+}
+
+/**
+ * Paired bootstrap over problems: each resample draws problems with replacement within their stratum and takes all
+ * samples of a problem with it (clusters), so that repeated samples of one problem do not count as independent.
+ * Percentile interval, 95 %.
+ */
+export function pairedBootstrap(outcomes: readonly PairedOutcome[], options: { readonly seed: bigint; readonly resamples?: number }): PairedDifference {
+  if (outcomes.length === 0) throw new RangeError('no pairs to compare');
+  const average = (values: readonly number[]): number => {
+    if (values.length === 0) throw new RangeError('a problem without samples cannot be compared');
+    return values.reduce((sum, value) => sum + value, 0) / values.length;
+  };
+  const strata = groupBy(outcomes, (outcome) => outcome.stratum, (outcome) => average(outcome.after) - average(outcome.before));
+  const { mean, low, high } = stratifiedBootstrap([...strata.values()].map((values) => ({ weight: 1 / strata.size, values })), options);
+  return { difference: mean, low, high, problems: outcomes.length };
+}
+
+/** Values by key, keys in the order of their first appearance. */
+export function groupBy<T, V>(items: readonly T[], key: (item: T) => string, value: (item: T) => V): Map<string, V[]> {
+  const groups = new Map<string, V[]>();
+  for (const item of items) {
+    const group = groups.get(key(item));
+    if (group === undefined) groups.set(key(item), [value(item)]);
+    else group.push(value(item));
+  }
+  return groups;
+}
+
+export interface Stratum {
+  readonly weight: number;
+  readonly values: readonly number[];
+}
+
+/** Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each stratum. */
+export function stratifiedBootstrap(strata: readonly Stratum[], { seed, resamples = 2_000 }: { readonly seed: bigint; readonly resamples?: number }): { mean: number; low: number; high: number } {
+  const random = new Random(seed);
+  const point = strata.reduce((sum, { weight, values }) => sum + (weight * values.reduce((total, value) => total + value, 0)) / values.length, 0);
+  const draws: number[] = [];
+  for (let resample = 0; resample < resamples; resample++) {
+    let sum = 0;
+    for (const { weight, values } of strata) {
+      let total = 0;
+      for (let i = 0; i < values.length; i++) total += values[random.nextInteger(0, values.length - 1)]!;
+      sum += (weight * total) / values.length;
+    }
+    draws.push(sum);
+  }
+  draws.sort((a, b) => a - b);
+  return { mean: point, low: quantile(draws, 0.025), high: quantile(draws, 0.975) };
+}
+
+/** Holm's step-down correction (Holm 1979): adjusted p values in the order given. */
+export function holm(pValues: readonly number[]): number[] {
+  const order = pValues.map((_, index) => index).sort((a, b) => pValues[a]! - pValues[b]!);
+  const adjusted = new Array<number>(pValues.length);
+  let running = 0;
+  order.forEach((index, rank) => {
+    running = Math.max(running, Math.min(1, (pValues.length - rank) * pValues[index]!));
+    adjusted[index] = running;
+  });
+  return adjusted;
+}

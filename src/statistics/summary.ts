@@ -1,0 +1,75 @@
+import { type Interval, wilsonInterval } from './intervals.js';
+import { groupBy, stratifiedBootstrap, type Stratum } from './paired.js';
+
+/** One verdict on one problem. */
+export interface Outcome {
+  readonly tier: string;
+  readonly kind: 'pass' | 'fail' | 'none';
+}
+
+export interface TierSummary extends Interval {
+  readonly passed: number;
+  /** Problems with a verdict. */
+  readonly n: number;
+  /** Problems without one; not part of n. */
+  readonly none: number;
+  /** Fraction in [0,1]; null where n is 0. For a group: the mean of its tiers. */
+  readonly mean: number | null;
+}
+
+export interface Summary extends Interval {
+  /** Unweighted over tiers, a group counting as one; null where a tier has no verdict at all. */
+  readonly mean: number | null;
+  readonly n: number;
+  readonly none: number;
+  /** False above 1 % `none`: the figures must then not be reported as a result. */
+  readonly valid: boolean;
+  /** By tier, and by group after its tiers, in the order of the tiers. */
+  readonly byTier: Readonly<Record<string, TierSummary>>;
+}
+
+export const MAX_NONE_FRACTION = 0.01;
+
+interface TierOfSummary {
+  readonly id: string;
+  readonly group?: string;
+}
+
+/**
+ * Accuracy over tiers. Tiers have Wilson intervals; groups and the mean have a stratified bootstrap over problems.
+ * Tiers without any outcome are left out of `byTier` and of the mean (an evaluation of some tiers).
+ */
+export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[], options: { readonly seed: bigint; readonly resamples?: number }): Summary {
+  const kinds = groupBy(outcomes, (outcome) => outcome.tier, (outcome) => outcome.kind);
+  for (const tier of kinds.keys()) if (!tiers.some(({ id }) => id === tier)) throw new RangeError(`an outcome names the unknown tier ${tier}`);
+  const present = tiers.filter(({ id }) => kinds.has(id));
+  const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
+  const byTier: Record<string, TierSummary> = {};
+  const strata: Stratum[] = [];
+
+  for (const slot of slots) {
+    const members = present.filter(({ id, group }) => (group ?? id) === slot);
+    const own: Stratum[] = [];
+    for (const { id } of members) {
+      const of = kinds.get(id)!;
+      const decided = of.filter((kind) => kind !== 'none');
+      const passed = decided.filter((kind) => kind === 'pass').length;
+      const n = decided.length;
+      byTier[id] = { passed, n, none: of.length - n, mean: n === 0 ? null : passed / n, ...wilsonInterval(passed, n) };
+      own.push({ weight: 1 / members.length, values: decided.map((kind) => (kind === 'pass' ? 1 : 0)) });
+    }
+    if (members[0]!.group !== undefined) {
+      const parts = members.map(({ id }) => byTier[id]!);
+      const sum = (pick: (part: TierSummary) => number): number => parts.reduce((total, part) => total + pick(part), 0);
+      byTier[slot] = { passed: sum((part) => part.passed), n: sum((part) => part.n), none: sum((part) => part.none), ...combined(own, options) };
+    }
+    strata.push(...own.map(({ weight, values }) => ({ weight: weight / slots.length, values })));
+  }
+  const none = outcomes.filter((outcome) => outcome.kind === 'none').length;
+  return { ...combined(strata, options), n: outcomes.length - none, none, valid: outcomes.length > 0 && none <= MAX_NONE_FRACTION * outcomes.length, byTier };
+}
+
+function combined(strata: readonly Stratum[], options: { readonly seed: bigint; readonly resamples?: number }): Interval & { mean: number | null } {
+  if (strata.length === 0 || strata.some(({ values }) => values.length === 0)) return { mean: null, low: 0, high: 1 };
+  return stratifiedBootstrap(strata, options);
+}

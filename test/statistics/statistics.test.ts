@@ -1,0 +1,167 @@
+import { describe, expect, test } from '@jest/globals';
+import { Random } from '../../src/random.js';
+import {
+  fisherInterval, holm, kendall, mcnemarExact, mean, normalInterval, pairedBootstrap, passAtK, pearson, sampleStandardDeviation, spearman, summarise, wilsonInterval,
+  type Outcome,
+} from '../../src/statistics/index.js';
+
+const TIERS = [
+  { id: 'T0' }, { id: 'T1' }, { id: 'T2' }, { id: 'T3' },
+  { id: 'T4sr', group: 'T4' }, { id: 'T4rd', group: 'T4' }, { id: 'T4sd', group: 'T4' }, { id: 'T5' },
+];
+const outcomes = (tier: string, passed: number, failed: number, none = 0): Outcome[] => [
+  ...Array.from({ length: passed }, () => ({ tier, kind: 'pass' as const })),
+  ...Array.from({ length: failed }, () => ({ tier, kind: 'fail' as const })),
+  ...Array.from({ length: none }, () => ({ tier, kind: 'none' as const })),
+];
+
+describe('intervals', () => {
+  test('the vectors of truthseeking.md T3: 7 of 10 and 8 of 8', () => {
+    const normal = normalInterval(7, 10);
+    expect(normal.low).toBeCloseTo(0.415969, 6);
+    expect(normal.high).toBeCloseTo(0.984031, 6);
+    const wilson = wilsonInterval(7, 10);
+    expect(wilson.low).toBeCloseTo(0.396773, 6);
+    expect(wilson.high).toBeCloseTo(0.892211, 6);
+    expect(wilsonInterval(8, 8).low).toBeCloseTo(0.675584, 6);
+    expect(wilsonInterval(8, 8).high).toBe(1);
+  });
+
+  test('2 of 3 is 21 to 94 %, 0 of 3 is 0 to 56 %, 4 of 5 is 38 to 96 %', () => {
+    const percent = (passed: number, n: number): number[] => Object.values(wilsonInterval(passed, n)).map((bound) => Math.round(100 * bound));
+    expect(percent(2, 3)).toEqual([21, 94]);
+    expect(percent(0, 3)).toEqual([0, 56]);
+    expect(percent(4, 5)).toEqual([38, 96]);
+  });
+
+  test('the vectors of truthseeking.md T23: Fisher, Pearson, Spearman, Kendall', () => {
+    const { low, high } = fisherInterval(0.5, 28);
+    expect(low).toBeCloseTo(0.156021, 6);
+    expect(high).toBeCloseTo(0.735822, 6);
+    const [x, y] = [[1, 2, 3, 4, 5], [2, 1, 4, 3, 5]];
+    expect(pearson(x, y)).toBeCloseTo(0.8, 12);
+    expect(spearman(x, y)).toBeCloseTo(0.8, 12);
+    expect(kendall(x, y)).toBeCloseTo(0.6, 12);
+  });
+
+  test('Wilson covers the truth about as often as it says', () => {
+    const random = new Random(11n);
+    let covered = 0;
+    for (let trial = 0; trial < 4_000; trial++) {
+      let passed = 0;
+      for (let i = 0; i < 100; i++) if (random.nextDouble() < 0.3) passed++;
+      const { low, high } = wilsonInterval(passed, 100);
+      if (low <= 0.3 && 0.3 <= high) covered++;
+    }
+    expect(covered / 4_000).toBeGreaterThan(0.93);
+    expect(covered / 4_000).toBeLessThan(0.97);
+  });
+
+  test('counts that cannot be are refused', () => {
+    expect(() => wilsonInterval(3, 2)).toThrow(RangeError);
+    expect(() => wilsonInterval(-1, 2)).toThrow(RangeError);
+    expect(() => mcnemarExact(0.5, 1)).toThrow(RangeError);
+  });
+});
+
+describe('paired tests', () => {
+  test('exact McNemar is the binomial sum', () => {
+    expect(mcnemarExact(9, 1)).toBeCloseTo((2 * (1 + 10)) / 1024, 12);
+    expect(mcnemarExact(1, 9)).toBe(mcnemarExact(9, 1));
+    expect(mcnemarExact(6, 0)).toBeCloseTo(2 / 64, 12);
+    expect(mcnemarExact(5, 5)).toBe(1);
+    expect(mcnemarExact(0, 0)).toBe(1);
+    expect(mcnemarExact(900, 700)).toBeGreaterThan(0);
+    expect(mcnemarExact(900, 700)).toBeLessThan(1e-6);
+  });
+
+  test('the bootstrap over problems keeps a problem\'s samples together', () => {
+    const random = new Random(3n);
+    const perProblem = Array.from({ length: 40 }, () => (random.nextDouble() < 0.5 ? 1 : 0));
+    const once = pairedBootstrap(perProblem.map((after) => ({ stratum: 'T1', before: [0], after: [after] })), { seed: 5n });
+    const eightFold = pairedBootstrap(perProblem.map((after) => ({ stratum: 'T1', before: new Array<number>(8).fill(0), after: new Array<number>(8).fill(after) })), { seed: 5n });
+    expect(eightFold).toEqual(once); // eight copies of a sample carry no information
+    expect(once.difference).toBeCloseTo(mean(perProblem), 12);
+    const half = 1.96 * Math.sqrt((once.difference * (1 - once.difference)) / 40);
+    expect(once.high - once.low).toBeGreaterThan(2 * half * 0.85);
+    expect(once.high - once.low).toBeLessThan(2 * half * 1.15);
+  });
+
+  test('strata count equally whatever their size', () => {
+    const pairs = [...Array.from({ length: 90 }, () => ({ stratum: 'a', before: [0], after: [1] })), ...Array.from({ length: 10 }, () => ({ stratum: 'b', before: [1], after: [1] }))];
+    expect(pairedBootstrap(pairs, { seed: 1n })).toEqual({ difference: 0.5, low: 0.5, high: 0.5, problems: 100 });
+  });
+
+  test('Holm multiplies the smallest most and never decreases', () => {
+    expect(holm([0.01, 0.04, 0.03, 0.005])).toEqual([0.03, 0.06, 0.06, 0.02]);
+    expect(holm([0.9, 0.8])).toEqual([1, 1]);
+  });
+});
+
+describe('pass@k', () => {
+  test('equals the fraction of k-subsets with a pass', () => {
+    for (const [n, c] of [[5, 2], [6, 0], [6, 6], [7, 1]] as const) {
+      for (let k = 1; k <= n; k++) {
+        let [subsets, hits] = [0, 0];
+        for (let mask = 0; mask < 1 << n; mask++) {
+          if ([...mask.toString(2)].filter((bit) => bit === '1').length !== k) continue;
+          subsets++;
+          if ((mask & ((1 << c) - 1)) !== 0) hits++;
+        }
+        expect(passAtK(n, c, k)).toBeCloseTo(hits / subsets, 12);
+      }
+    }
+    expect(() => passAtK(3, 1, 4)).toThrow(RangeError);
+  });
+});
+
+test('the sample standard deviation divides by n - 1', () => {
+  expect(sampleStandardDeviation([0.01, 0.04, 0.25, 0.49])).toBeCloseTo(0.222317, 6);
+  expect(sampleStandardDeviation([1])).toBeNaN();
+});
+
+describe('summaries', () => {
+  const all = [
+    ...outcomes('T0', 10, 0), ...outcomes('T1', 5, 5), ...outcomes('T2', 0, 10), ...outcomes('T3', 2, 8),
+    ...outcomes('T4sr', 9, 1), ...outcomes('T4rd', 0, 10), ...outcomes('T4sd', 3, 7), ...outcomes('T5', 1, 9),
+  ];
+
+  test('the mean is unweighted over tiers, with T4 the mean of its subtypes', () => {
+    const summary = summarise(all, TIERS, { seed: 1n });
+    const T4 = (0.9 + 0 + 0.3) / 3;
+    expect(summary.byTier['T4']).toMatchObject({ passed: 12, n: 30, none: 0 });
+    expect(summary.byTier['T4']!.mean).toBeCloseTo(T4, 12);
+    expect(summary.mean).toBeCloseTo((1 + 0.5 + 0 + 0.2 + T4 + 0.1) / 6, 12);
+    expect(summary.low).toBeLessThan(summary.mean!);
+    expect(summary.high).toBeGreaterThan(summary.mean!);
+    expect(Object.keys(summary.byTier)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5']);
+    expect(summary.byTier['T1']).toEqual({ passed: 5, n: 10, none: 0, mean: 0.5, ...wilsonInterval(5, 10) });
+    expect(summarise(all, TIERS, { seed: 1n })).toEqual(summary);
+  });
+
+  test('`none` is outside n, and above 1 % of all verdicts makes the result invalid', () => {
+    const one = summarise([...outcomes('T0', 50, 49, 1)], TIERS, { seed: 1n });
+    expect(one).toMatchObject({ n: 99, none: 1, valid: true });
+    expect(one.mean).toBeCloseTo(50 / 99, 12);
+    expect(summarise(outcomes('T0', 50, 48, 2), TIERS, { seed: 1n }).valid).toBe(false);
+    expect(summarise(outcomes('T0', 0, 0, 3), TIERS, { seed: 1n })).toMatchObject({ mean: null, n: 0, none: 3, valid: false });
+    expect(summarise([], TIERS, { seed: 1n })).toMatchObject({ mean: null, valid: false });
+  });
+
+  test('the interval of the mean covers the truth about as often as it says', () => {
+    const rates = [0.9, 0.5, 0.2, 0.4, 0.3, 0.1, 0.6, 0.2];
+    const truth = (0.9 + 0.5 + 0.2 + 0.4 + (0.3 + 0.1 + 0.6) / 3 + 0.2) / 6;
+    const random = new Random(21n);
+    let covered = 0;
+    for (let trial = 0; trial < 100; trial++) {
+      const drawn = TIERS.flatMap(({ id }, tier) => Array.from({ length: 50 }, (): Outcome => ({ tier: id, kind: random.nextDouble() < rates[tier]! ? 'pass' : 'fail' })));
+      const { low, high } = summarise(drawn, TIERS, { seed: BigInt(trial), resamples: 300 });
+      if (low <= truth && truth <= high) covered++;
+    }
+    expect(covered).toBeGreaterThan(87);
+  });
+
+  test('an outcome of an unknown tier is refused', () => {
+    expect(() => summarise(outcomes('T9', 1, 0), TIERS, { seed: 1n })).toThrow(RangeError);
+  });
+});
