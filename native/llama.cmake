@@ -26,6 +26,9 @@ elseif(ISOPRO_LLAMA_LIBRARIES STREQUAL "")
 endif()
 
 find_package(Git REQUIRED)
+# npm may run inside a git hook, whose variables would point this git at the outer repository.
+set(ISOPRO_GIT ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE --unset=GIT_INDEX_FILE
+  ${GIT_EXECUTABLE} -c advice.detachedHead=false -c core.autocrlf=false)
 if(ISOPRO_FROM_SOURCE)
   set(ISOPRO_LLAMA_PATHS .)
   set(ISOPRO_LLAMA_STAMP "${ISOPRO_LLAMA_SOURCE}/.source-complete")
@@ -36,16 +39,30 @@ endif()
 if(NOT EXISTS "${ISOPRO_LLAMA_STAMP}")
   file(REMOVE_RECURSE "${ISOPRO_LLAMA_SOURCE}")
   execute_process(
-    COMMAND ${GIT_EXECUTABLE} -c advice.detachedHead=false clone --quiet --no-checkout "${ISOPRO_LLAMA_BUNDLE}" "${ISOPRO_LLAMA_SOURCE}"
+    COMMAND ${ISOPRO_GIT} clone --quiet --no-checkout "${ISOPRO_LLAMA_BUNDLE}" "${ISOPRO_LLAMA_SOURCE}"
     RESULT_VARIABLE ISOPRO_GIT_STATUS)
   if(ISOPRO_GIT_STATUS EQUAL 0)
     execute_process(
-      COMMAND ${GIT_EXECUTABLE} -C "${ISOPRO_LLAMA_SOURCE}" checkout --quiet HEAD -- ${ISOPRO_LLAMA_PATHS}
+      COMMAND ${ISOPRO_GIT} -C "${ISOPRO_LLAMA_SOURCE}" checkout --quiet HEAD -- ${ISOPRO_LLAMA_PATHS}
       RESULT_VARIABLE ISOPRO_GIT_STATUS)
   endif()
   if(NOT ISOPRO_GIT_STATUS EQUAL 0)
     message(FATAL_ERROR "isopro-native: git could not read llama.cpp out of ${ISOPRO_LLAMA_BUNDLE}")
   endif()
+  if(ISOPRO_FROM_SOURCE)
+    # node-llama-cpp's binaries carry these corrections; a library without them would be another engine.
+    get_filename_component(ISOPRO_LLAMA_PACKAGE "${ISOPRO_LLAMA_BUNDLE}" DIRECTORY)
+    file(GLOB ISOPRO_LLAMA_PATCHES "${ISOPRO_LLAMA_PACKAGE}/patches/*.diff")
+    foreach(patch IN LISTS ISOPRO_LLAMA_PATCHES)
+      execute_process(
+        COMMAND ${ISOPRO_GIT} -C "${ISOPRO_LLAMA_SOURCE}" apply --ignore-whitespace "${patch}"
+        RESULT_VARIABLE ISOPRO_GIT_STATUS)
+      if(NOT ISOPRO_GIT_STATUS EQUAL 0)
+        message(FATAL_ERROR "isopro-native: ${patch} does not apply to llama.cpp ${ISOPRO_LLAMA_RELEASE}")
+      endif()
+    endforeach()
+  endif()
+  file(REMOVE_RECURSE "${ISOPRO_LLAMA_SOURCE}/.git")
   file(WRITE "${ISOPRO_LLAMA_STAMP}" "${ISOPRO_LLAMA_RELEASE}\n")
 endif()
 
@@ -65,29 +82,38 @@ set(ISOPRO_RPATH_PROPERTIES
   INSTALL_RPATH "${ISOPRO_ORIGIN}"
   INSTALL_RPATH_USE_LINK_PATH FALSE)
 
-if(ISOPRO_FROM_SOURCE)
+# A function, so that llama.cpp's settings and ours do not meet.
+function(isopro_build_llama)
+  unset(CMAKE_CXX_VISIBILITY_PRESET)
+  unset(CMAKE_VISIBILITY_INLINES_HIDDEN)
+  unset(CMAKE_CXX_EXTENSIONS)
   set(BUILD_SHARED_LIBS ON)
-  set(GGML_NATIVE OFF)
   set(GGML_BACKEND_DL ON)
   set(GGML_OPENMP OFF)
-  set(LLAMA_BUILD_COMMON OFF)
-  set(LLAMA_BUILD_TESTS OFF)
-  set(LLAMA_BUILD_TOOLS OFF)
-  set(LLAMA_BUILD_EXAMPLES OFF)
-  set(LLAMA_BUILD_SERVER OFF)
-  set(LLAMA_CURL OFF)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT APPLE)
-    set(GGML_CPU_ALL_VARIANTS ON)
+  # Compiled for this machine; a prebuild has to run on others, hence with a variant for each family of CPUs.
+  if("$ENV{ISOPRO_PREBUILD}" STREQUAL "1")
+    set(GGML_NATIVE OFF)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT APPLE)
+      set(GGML_CPU_ALL_VARIANTS ON)
+    endif()
+  else()
+    set(GGML_NATIVE ON)
   endif()
+  set(LLAMA_BUILD_COMMON OFF)
+  set(LLAMA_BUILD_NUMBER 0)
+  set(LLAMA_BUILD_COMMIT "${ISOPRO_LLAMA_RELEASE}")
+  # As node-llama-cpp names and links them, so that a process that loads both has one copy.
+  set(CMAKE_PLATFORM_NO_VERSIONED_SONAME ON)
   set(CMAKE_BUILD_WITH_INSTALL_RPATH TRUE)
   set(CMAKE_INSTALL_RPATH "${ISOPRO_ORIGIN}")
-  set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/llama-libraries")
-  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/llama-libraries")
   add_subdirectory("${ISOPRO_LLAMA_SOURCE}" "${CMAKE_BINARY_DIR}/llama-build" EXCLUDE_FROM_ALL)
-  unset(CMAKE_LIBRARY_OUTPUT_DIRECTORY)
-  unset(CMAKE_RUNTIME_OUTPUT_DIRECTORY)
-  set(BUILD_SHARED_LIBS OFF)
-  set(ISOPRO_LLAMA_LIBRARIES "${CMAKE_BINARY_DIR}/llama-libraries")
+  set_target_properties(llama PROPERTIES OUTPUT_NAME "llama.${ISOPRO_LLAMA_RELEASE}")
+  set_target_properties(ggml PROPERTIES OUTPUT_NAME "ggml.${ISOPRO_LLAMA_RELEASE}")
+endfunction()
+
+if(ISOPRO_FROM_SOURCE)
+  isopro_build_llama()
+  set(ISOPRO_LLAMA_LIBRARIES "$<TARGET_FILE_DIR:llama>")
   target_link_libraries(isopro_llama INTERFACE llama ggml ggml-base)
 else()
   file(GLOB ISOPRO_LINK_LIBRARIES
@@ -105,12 +131,4 @@ function(isopro_copy_llama_libraries target)
     COMMAND node "${CMAKE_CURRENT_SOURCE_DIR}/scripts/copy-libraries.mjs"
       "${ISOPRO_LLAMA_LIBRARIES}" "$<TARGET_FILE_DIR:${target}>"
     VERBATIM)
-  if(ISOPRO_FROM_SOURCE)
-    get_property(ISOPRO_GGML_BACKENDS GLOBAL PROPERTY GGML_AVAILABLE_BACKENDS)
-    foreach(backend IN LISTS ISOPRO_GGML_BACKENDS)
-      if(TARGET ${backend})
-        add_dependencies(${target} ${backend})
-      endif()
-    endforeach()
-  endif()
 endfunction()
