@@ -1,0 +1,50 @@
+/** LoRA adapters in the form that llama.cpp loads: pairs `NAME.lora_a` [rank, input] and `NAME.lora_b` [output, rank]. */
+import { deriveSeed, Random } from '../../src/random.js';
+import { planTensors, type ModelShape } from './architecture.js';
+import { bool, float32, layOut, text, writeAtomically, type MetadataEntry } from './gguf.js';
+import { BLOCK_FORMATS, quantise } from './quantise.js';
+import { encodeModel, type SyntheticModel } from './synthetic.js';
+
+export interface SyntheticAdapterOptions {
+  readonly seed?: bigint;
+  readonly rank?: number;
+  readonly alpha?: number;
+  /** Names within a block; default all seven matrices. */
+  readonly targets?: readonly string[];
+  /** Root mean square of B's elements: 0 for an adapter that changes nothing. */
+  readonly magnitude?: number;
+  readonly type?: 'F32' | 'F16';
+}
+
+export const ADAPTER_TARGETS = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down'] as const;
+
+export function synthesizeAdapter(shape: ModelShape, options: SyntheticAdapterOptions = {}): Pick<SyntheticModel, 'metadata' | 'tensors'> {
+  const { seed = 1n, rank = 4, alpha = 8, targets = ADAPTER_TARGETS, magnitude = 0.1, type = 'F32' } = options;
+  const uniform = (name: string, count: number, rms: number): Float32Array => {
+    const random = new Random(deriveSeed({ runSeed: seed, purpose: 'synthetic adapter', iteration: 0, problemId: name, sample: 0 }));
+    return Float32Array.from({ length: count }, () => rms * Math.sqrt(12) * (random.nextDouble() - 0.5));
+  };
+  const encoded = planTensors(shape)
+    .filter(({ name, layer }) => layer >= 0 && targets.some((target) => name === `blk.${layer}.${target}.weight`))
+    .flatMap(({ name, dimensions }) => {
+      const [input, output] = dimensions as [number, number];
+      return [
+        { name: `${name}.lora_a`, dimensions: [input, rank], data: quantise(type, uniform(`${name}.lora_a`, input * rank, 1 / Math.sqrt(input))) },
+        { name: `${name}.lora_b`, dimensions: [rank, output], data: quantise(type, uniform(`${name}.lora_b`, rank * output, magnitude)) },
+      ];
+    });
+  const metadata: MetadataEntry[] = [
+    { key: 'general.architecture', value: text(shape.architecture) },
+    { key: 'general.type', value: text('adapter') },
+    { key: 'general.name', value: text(`synthetic adapter seed ${seed}`) },
+    { key: 'general.quantized', value: bool(false) },
+    { key: 'adapter.type', value: text('lora') },
+    { key: 'adapter.lora.alpha', value: float32(alpha) },
+  ];
+  const infos = layOut(encoded.map(({ name, dimensions, data }) => ({ name, dimensions, typeId: BLOCK_FORMATS[type].id, bytes: data.length })));
+  return { metadata, tensors: encoded.map(({ data }, i) => ({ info: infos[i]!, data })) };
+}
+
+export function writeSyntheticAdapter(path: string, shape: ModelShape, options: SyntheticAdapterOptions = {}): void {
+  writeAtomically(path, encodeModel(synthesizeAdapter(shape, options)));
+}

@@ -1,0 +1,147 @@
+/** Small models with random weights, written from a seed: a stand-in for real files wherever only their form matters. */
+import { deriveSeed, Random } from '../../src/random.js';
+import { hyperParameters, isMatrix, planTensors, type Architecture, type ModelShape, type TensorPlan } from './architecture.js';
+import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, writeAtomically, type MetadataEntry, type TensorInfo } from './gguf.js';
+import { BLOCK_FORMATS, quantise, type TensorType } from './quantise.js';
+import { byteLevelVocabulary, CHATML_TEMPLATE, scoredVocabulary, type Vocabulary, type VocabularyKind } from './vocabulary.js';
+
+export type { Architecture, ModelShape } from './architecture.js';
+export { ARCHITECTURES } from './architecture.js';
+export type { TensorType } from './quantise.js';
+
+export interface SyntheticModelOptions extends Partial<Omit<ModelShape, 'architecture'>> {
+  readonly architecture: Architecture;
+  /** Type of every matrix; norms and biases are F32. The same seed has the same weights in every type, up to its rounding. */
+  readonly type?: TensorType;
+  readonly seed?: bigint;
+  /** Default bpe. */
+  readonly vocabulary?: VocabularyKind;
+  /** Default true: ChatML. */
+  readonly chatTemplate?: boolean;
+}
+
+/** A model before it is encoded; a test may change any part of it. */
+export interface SyntheticModel {
+  readonly shape: ModelShape;
+  readonly vocabulary: Vocabulary;
+  readonly metadata: readonly MetadataEntry[];
+  readonly tensors: readonly { readonly info: TensorInfo; readonly data: Uint8Array }[];
+}
+
+/** llama.cpp's llama_ftype, by the type of the matrices. */
+const FILE_TYPE: Readonly<Record<TensorType, number>> = { F32: 0, F16: 1, Q4_0: 2, Q5_0: 8, Q8_0: 7, Q4_K: 15, Q6_K: 18 };
+const PRE_TOKENIZER: Readonly<Record<Architecture, string>> = { llama: 'llama-bpe', qwen2: 'qwen2', qwen3: 'qwen2', gemma2: 'gpt-2' };
+
+/**
+ * Standard normal values, a prime number of them. A row of weights walks through it from its own start with its own
+ * stride: millions of weights from two draws a row, and no two rows alike.
+ */
+let normals: Float32Array | undefined;
+function normalTable(): Float32Array {
+  if (normals !== undefined) return normals;
+  const random = new Random(20_26n);
+  const table = new Float32Array(65_521);
+  for (let i = 0; i < table.length; i++) {
+    const radius = Math.sqrt(-2 * Math.log(1 - random.nextDouble()));
+    table[i] = radius * Math.cos(2 * Math.PI * random.nextDouble());
+  }
+  normals = table;
+  return table;
+}
+
+/**
+ * Values with which greedy decoding neither repeats one token nor ends at once: blocks add more to the residual stream
+ * than the embedding put there, attention is peaked (scores of a standard deviation of about 2), and logits spread by 2.5.
+ */
+function drawWeights(plan: TensorPlan, seed: bigint, controlIds: readonly number[]): Float32Array {
+  const table = normalTable();
+  const random = new Random(deriveSeed({ runSeed: seed, purpose: 'synthetic weights', iteration: 0, problemId: plan.name, sample: 0 }));
+  const columns = plan.dimensions[0]!;
+  const rows = plan.dimensions[1] ?? 1;
+  const weights = new Float32Array(rows * columns);
+  const embedding = plan.role === 'embedding' || plan.role === 'head';
+  const deviation = (embedding ? 2.5 : 1.5) / Math.sqrt(columns);
+  for (let row = 0; row < rows; row++) {
+    let at = random.nextInteger(0, table.length - 1);
+    const stride = random.nextInteger(1, table.length - 1);
+    for (let column = 0; column < columns; column++) {
+      const normal = table[at]!;
+      at = (at + stride) % table.length;
+      weights[row * columns + column] =
+        isMatrix(plan.role) ? deviation * normal
+        : plan.role === 'ropeFactors' ? 1 + (7 * column) / columns
+        : plan.role === 'bias' ? 0.3 * normal
+        // Signs in the last norm, so that a tied head does not answer each token with itself.
+        : (1 + 0.1 * normal) * (plan.role === 'outputNorm' && normal < 0 ? -1 : 1);
+    }
+  }
+  if (embedding) {
+    // Logits of control tokens stay near 0, far below the largest.
+    for (const id of controlIds) for (let column = 0; column < columns; column++) weights[id * columns + column]! *= 0.1;
+  }
+  return weights;
+}
+
+/**
+ * @throws RangeError where the dimensions do not fit the architecture or the type's blocks
+ */
+export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel {
+  const { architecture, type = 'F32', seed = 1n, vocabulary: kind = 'bpe', chatTemplate = true } = options;
+  const large = BLOCK_FORMATS[type].elements === 256;
+  const heads = options.heads ?? 4;
+  const embedding = options.embedding ?? (large ? 256 : 64);
+  const vocabulary =
+    kind === 'bpe' ? byteLevelVocabulary(PRE_TOKENIZER[architecture], architecture === 'llama' || architecture === 'gemma2', options.vocabularySize) : scoredVocabulary(options.vocabularySize);
+  const shape: ModelShape = {
+    architecture,
+    vocabularySize: vocabulary.tokens.length,
+    contextLength: options.contextLength ?? 512,
+    layers: options.layers ?? 2,
+    embedding,
+    feedForward: options.feedForward ?? (large ? 256 : 128),
+    heads,
+    keyValueHeads: options.keyValueHeads ?? 2,
+    headDimension: options.headDimension ?? embedding / heads,
+    tiedHead: architecture === 'gemma2' || (options.tiedHead ?? false),
+    ropeFactors: options.ropeFactors ?? false,
+    ropeBase: options.ropeBase ?? 10_000,
+    normEpsilon: options.normEpsilon ?? 1e-6,
+    slidingWindow: options.slidingWindow ?? 16,
+  };
+  if (!Number.isInteger(shape.headDimension) || shape.headDimension % 2 !== 0) throw new RangeError(`a head of ${shape.headDimension} dimensions cannot be rotated`);
+  if (heads % shape.keyValueHeads !== 0) throw new RangeError(`${heads} heads cannot share ${shape.keyValueHeads} key-value heads`);
+  if (shape.ropeFactors && architecture !== 'llama') throw new RangeError('only llama models have rope factors');
+
+  const encoded = planTensors(shape).map((plan) => {
+    const stored = isMatrix(plan.role) ? type : 'F32';
+    if (plan.dimensions[0]! % BLOCK_FORMATS[stored].elements !== 0) throw new RangeError(`${plan.name}: rows of ${plan.dimensions[0]} do not fit ${stored}`);
+    return { plan, typeId: BLOCK_FORMATS[stored].id, data: quantise(stored, drawWeights(plan, seed, vocabulary.controlIds)) };
+  });
+  const infos = layOut(encoded.map(({ plan, typeId, data }) => ({ name: plan.name, dimensions: plan.dimensions, typeId, bytes: data.length })));
+  return {
+    shape,
+    vocabulary,
+    metadata: [
+      ...hyperParameters(shape, `synthetic ${architecture} ${type} seed ${seed}`, FILE_TYPE[type]),
+      ...vocabulary.metadata,
+      ...(chatTemplate ? [{ key: 'tokenizer.chat_template', value: text(CHATML_TEMPLATE) }] : []),
+    ],
+    tensors: encoded.map(({ data }, i) => ({ info: infos[i]!, data })),
+  };
+}
+
+/** Header, then every tensor padded to the alignment. */
+export function* encodeModel({ metadata, tensors }: Pick<SyntheticModel, 'metadata' | 'tensors'>): Generator<Uint8Array> {
+  yield encodeHeader(metadata, tensors.map(({ info }) => info));
+  for (const { data } of tensors) {
+    yield data;
+    yield new Uint8Array(alignUp(data.length, DEFAULT_ALIGNMENT) - data.length);
+  }
+}
+
+/** Writes a GGUF v3 file that llama.cpp loads; the same options give the same bytes. */
+export function writeSyntheticModel(path: string, options: SyntheticModelOptions): ModelShape {
+  const model = synthesizeModel(options);
+  writeAtomically(path, encodeModel(model));
+  return model.shape;
+}
