@@ -27,7 +27,7 @@ export interface ModelShape {
 }
 
 /** What a tensor does, which decides the scale of its values. */
-export type TensorRole = 'embedding' | 'head' | 'norm' | 'outputNorm' | 'query' | 'key' | 'value' | 'attentionOutput' | 'feedForward' | 'bias' | 'ropeFactors';
+export type TensorRole = 'embedding' | 'head' | 'norm' | 'postNorm' | 'outputNorm' | 'query' | 'key' | 'value' | 'attentionOutput' | 'feedForward' | 'bias' | 'ropeFactors';
 
 export interface TensorPlan {
   readonly name: string;
@@ -39,7 +39,7 @@ export interface TensorPlan {
 }
 
 /** Tensors that are quantised; norms, biases and frequency factors stay F32. */
-export const isMatrix = (role: TensorRole): boolean => !['norm', 'outputNorm', 'bias', 'ropeFactors'].includes(role);
+export const isMatrix = (role: TensorRole): boolean => !['norm', 'postNorm', 'outputNorm', 'bias', 'ropeFactors'].includes(role);
 
 export function planTensors(shape: ModelShape): TensorPlan[] {
   const { architecture, embedding, feedForward, vocabularySize } = shape;
@@ -69,12 +69,12 @@ export function planTensors(shape: ModelShape): TensorPlan[] {
       add('attn_q_norm.weight', [shape.headDimension], 'norm');
       add('attn_k_norm.weight', [shape.headDimension], 'norm');
     }
-    if (architecture === 'gemma2') add('post_attention_norm.weight', [embedding], 'norm');
+    if (architecture === 'gemma2') add('post_attention_norm.weight', [embedding], 'postNorm');
     add('ffn_norm.weight', [embedding], 'norm');
     add('ffn_gate.weight', [embedding, feedForward], 'feedForward');
     add('ffn_up.weight', [embedding, feedForward], 'feedForward');
     add('ffn_down.weight', [feedForward, embedding], 'feedForward');
-    if (architecture === 'gemma2') add('post_ffw_norm.weight', [embedding], 'norm');
+    if (architecture === 'gemma2') add('post_ffw_norm.weight', [embedding], 'postNorm');
   }
   return plans;
 }

@@ -72,7 +72,7 @@ function drawWeights(plan: TensorPlan, seed: bigint, controlIds: readonly number
         : plan.role === 'ropeFactors' ? 1 + (7 * column) / columns
         : plan.role === 'bias' ? 0.3 * normal
         // Signs in the last norm, so that a tied head does not answer each token with itself.
-        : (1 + 0.1 * normal) * (plan.role === 'outputNorm' && normal < 0 ? -1 : 1);
+        : (1 + 0.1 * normal) * (plan.role === 'outputNorm' && normal < 0 ? -1 : plan.role === 'postNorm' ? 3 : 1);
     }
   }
   if (embedding) {
