@@ -1,16 +1,19 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { getLlama, LlamaLogLevel, type Llama, type LlamaContextSequence, type LlamaModel } from 'node-llama-cpp';
 import { writeSyntheticAdapter } from '../models/adapter.js';
+import { planTensors } from '../models/architecture.js';
 import { writeAtomically } from '../models/gguf.js';
 import { fromHalf, toHalf, type TensorType } from '../models/quantise.js';
+import { q4KMType, shapeFile, SHAPES } from '../models/shapes.js';
 import { ARCHITECTURES, writeSyntheticModel, type Architecture, type SyntheticModelOptions } from '../models/synthetic.js';
 
 // llama.cpp, through node-llama-cpp, is the oracle: it parses the file, dequantises it and runs the model.
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-synthetic-'));
+const FULL = process.env['ISOPRO_FULL'] === '1';
 const TEXT = 'The judge reads the answer: прувет 12 ☃\n';
 let llama: Llama;
 
@@ -111,6 +114,32 @@ describe('synthetic models', () => {
     expect(() => write('x.gguf', { architecture: 'llama', type: 'Q4_K', embedding: 64 })).toThrow(RangeError);
     expect(() => write('x.gguf', { architecture: 'llama', heads: 3 })).toThrow(RangeError);
     expect(() => write('x.gguf', { architecture: 'llama', vocabularySize: 100 })).toThrow(RangeError);
+  });
+});
+
+describe('files in the shape of published models', () => {
+  // What llama.cpp prints when it loads the published Q4_K_M files of Qwen2.5-0.5B-Instruct and 3B-Instruct.
+  test.each([
+    ['qwen2.5-0.5b', { F32: 121, Q5_0: 132, Q8_0: 13, Q4_K: 12, Q6_K: 12 }],
+    ['qwen2.5-3b', { F32: 181, Q4_K: 216, Q6_K: 37 }],
+  ] as const)('%s has as many tensors of each type as the published file', (name, published) => {
+    const counts: Record<string, number> = {};
+    for (const plan of planTensors(SHAPES[name])) {
+      const type = q4KMType(plan, SHAPES[name].layers);
+      counts[type] = (counts[type] ?? 0) + 1;
+    }
+    expect(counts).toEqual(published);
+  });
+
+  (FULL ? test : test.skip)('the 0.5B shape is written once, loads and generates', async () => {
+    const file = shapeFile(folder, 'qwen2.5-0.5b');
+    const { size, mtimeMs } = statSync(file);
+    expect(size).toBeGreaterThan(390e6);
+    expect(size).toBeLessThan(400e6);
+    expect(statSync(shapeFile(folder, 'qwen2.5-0.5b')).mtimeMs).toBe(mtimeMs);
+    const { tokens, roundTrip } = await greedy(file, 8);
+    expect(roundTrip).toBe(TEXT);
+    expect(new Set(tokens).size).toBeGreaterThan(4);
   });
 });
 

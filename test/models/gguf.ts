@@ -12,8 +12,8 @@ export const VALUE_TYPE = {
 export type ScalarType = Exclude<keyof typeof VALUE_TYPE, 'array'>;
 
 export type MetadataValue =
-  | { readonly type: ScalarType; readonly value: number | bigint | boolean | string | Uint8Array }
-  | { readonly type: 'array'; readonly of: ScalarType; readonly value: readonly (number | bigint | boolean | string | Uint8Array)[] };
+  | { readonly type: ScalarType; readonly value: Scalar | string | Uint8Array }
+  | { readonly type: 'array'; readonly of: ScalarType; readonly value: readonly (Scalar | string | Uint8Array)[] };
 
 export interface MetadataEntry {
   readonly key: string;
@@ -39,6 +39,22 @@ export const DEFAULT_ALIGNMENT = 32;
 
 export const alignUp = (size: number, alignment: number): number => Math.ceil(size / alignment) * alignment;
 
+type Scalar = number | bigint | boolean;
+
+const SCALARS: Readonly<Record<Exclude<ScalarType, 'string'>, { bytes: number; write: (out: Buffer, value: Scalar, at: number) => void }>> = {
+  uint8: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
+  int8: { bytes: 1, write: (out, value, at) => out.writeInt8(Number(value), at) },
+  bool: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
+  uint16: { bytes: 2, write: (out, value, at) => out.writeUInt16LE(Number(value), at) },
+  int16: { bytes: 2, write: (out, value, at) => out.writeInt16LE(Number(value), at) },
+  uint32: { bytes: 4, write: (out, value, at) => out.writeUInt32LE(Number(value), at) },
+  int32: { bytes: 4, write: (out, value, at) => out.writeInt32LE(Number(value), at) },
+  float32: { bytes: 4, write: (out, value, at) => out.writeFloatLE(Number(value), at) },
+  uint64: { bytes: 8, write: (out, value, at) => out.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), at) },
+  int64: { bytes: 8, write: (out, value, at) => out.writeBigInt64LE(BigInt(value), at) },
+  float64: { bytes: 8, write: (out, value, at) => out.writeDoubleLE(Number(value), at) },
+};
+
 /** Grows as it is written to; everything little-endian. */
 class ByteWriter {
   #bytes = Buffer.alloc(1 << 16);
@@ -55,31 +71,22 @@ class ByteWriter {
     return at;
   }
 
-  scalar(type: ScalarType, value: number | bigint | boolean | string | Uint8Array): void {
-    switch (type) {
-      case 'uint8': this.#bytes.writeUInt8(Number(value), this.#reserve(1)); break;
-      case 'int8': this.#bytes.writeInt8(Number(value), this.#reserve(1)); break;
-      case 'bool': this.#bytes.writeUInt8(Number(value), this.#reserve(1)); break;
-      case 'uint16': this.#bytes.writeUInt16LE(Number(value), this.#reserve(2)); break;
-      case 'int16': this.#bytes.writeInt16LE(Number(value), this.#reserve(2)); break;
-      case 'uint32': this.#bytes.writeUInt32LE(Number(value), this.#reserve(4)); break;
-      case 'int32': this.#bytes.writeInt32LE(Number(value), this.#reserve(4)); break;
-      case 'float32': this.#bytes.writeFloatLE(Number(value), this.#reserve(4)); break;
-      case 'uint64': this.#bytes.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value as bigint)), this.#reserve(8)); break;
-      case 'int64': this.#bytes.writeBigInt64LE(BigInt(value as bigint), this.#reserve(8)); break;
-      case 'float64': this.#bytes.writeDoubleLE(Number(value), this.#reserve(8)); break;
-      case 'string': this.string(value as string | Uint8Array); break;
-    }
+  scalar(type: ScalarType, value: Scalar | string | Uint8Array): void {
+    if (type === 'string') return this.string(value as string | Uint8Array);
+    const { bytes, write } = SCALARS[type];
+    const at = this.#reserve(bytes);
+    write(this.#bytes, value as Scalar, at);
   }
 
   string(value: string | Uint8Array): void {
-    const encoded = typeof value === 'string' ? Buffer.from(value, 'utf8') : Buffer.from(value);
+    const encoded = typeof value === 'string' ? Buffer.from(value, 'utf8') : value;
     this.scalar('uint64', encoded.length);
-    encoded.copy(this.#bytes, this.#reserve(encoded.length));
+    this.raw(encoded);
   }
 
   raw(value: Uint8Array): void {
-    Buffer.from(value).copy(this.#bytes, this.#reserve(value.length));
+    const at = this.#reserve(value.length);
+    this.#bytes.set(value, at);
   }
 
   get length(): number {

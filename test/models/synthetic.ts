@@ -1,6 +1,6 @@
 /** Small models with random weights, written from a seed: a stand-in for real files wherever only their form matters. */
 import { deriveSeed, Random } from '../../src/random.js';
-import { hyperParameters, isMatrix, planTensors, type Architecture, type ModelShape, type TensorPlan } from './architecture.js';
+import { hyperParameters, isMatrix, planTensors, type Architecture, type ModelShape, type TensorPlan, type TensorRole } from './architecture.js';
 import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, writeAtomically, type MetadataEntry, type TensorInfo } from './gguf.js';
 import { BLOCK_FORMATS, quantise, type TensorType } from './quantise.js';
 import { byteLevelVocabulary, CHATML_TEMPLATE, scoredVocabulary, type Vocabulary, type VocabularyKind } from './vocabulary.js';
@@ -37,7 +37,7 @@ const PRE_TOKENIZER: Readonly<Record<Architecture, string>> = { llama: 'llama-bp
  * stride: millions of weights from two draws a row, and no two rows alike.
  */
 let normals: Float32Array | undefined;
-function normalTable(): Float32Array {
+export function normalTable(): Float32Array {
   if (normals !== undefined) return normals;
   const random = new Random(20_26n);
   const table = new Float32Array(65_521);
@@ -50,32 +50,38 @@ function normalTable(): Float32Array {
 }
 
 /**
- * Values with which greedy decoding neither repeats one token nor ends at once: blocks add more to the residual stream
- * than the embedding put there, attention is peaked (scores of a standard deviation of about 2), and logits spread by 2.5.
+ * Standard deviation of a matrix's elements with which greedy decoding neither repeats one token nor ends at once: blocks
+ * add more to the residual stream than the embedding put there, attention is peaked (scores of a standard deviation of
+ * about 2), and logits spread by 2.5.
  */
+export const matrixDeviation = ({ role, dimensions }: TensorPlan): number => (role === 'embedding' || role === 'head' ? 2.5 : 1.5) / Math.sqrt(dimensions[0]!);
+
+/** Element of a tensor of rank 1, from a standard normal draw and its position in [0, 1). */
+export function vectorElement(role: TensorRole, normal: number, position: number): number {
+  if (role === 'ropeFactors') return 1 + 7 * position;
+  if (role === 'bias') return 0.3 * normal;
+  const magnitude = (1 + 0.1 * normal) * (role === 'postNorm' ? 3 : 1);
+  // Signs in the last norm, so that a tied head does not answer each token with itself.
+  return role === 'outputNorm' && normal < 0 ? -magnitude : magnitude;
+}
+
 function drawWeights(plan: TensorPlan, seed: bigint, controlIds: readonly number[]): Float32Array {
   const table = normalTable();
   const random = new Random(deriveSeed({ runSeed: seed, purpose: 'synthetic weights', iteration: 0, problemId: plan.name, sample: 0 }));
   const columns = plan.dimensions[0]!;
   const rows = plan.dimensions[1] ?? 1;
   const weights = new Float32Array(rows * columns);
-  const embedding = plan.role === 'embedding' || plan.role === 'head';
-  const deviation = (embedding ? 2.5 : 1.5) / Math.sqrt(columns);
+  const deviation = matrixDeviation(plan);
   for (let row = 0; row < rows; row++) {
     let at = random.nextInteger(0, table.length - 1);
     const stride = random.nextInteger(1, table.length - 1);
     for (let column = 0; column < columns; column++) {
       const normal = table[at]!;
       at = (at + stride) % table.length;
-      weights[row * columns + column] =
-        isMatrix(plan.role) ? deviation * normal
-        : plan.role === 'ropeFactors' ? 1 + (7 * column) / columns
-        : plan.role === 'bias' ? 0.3 * normal
-        // Signs in the last norm, so that a tied head does not answer each token with itself.
-        : (1 + 0.1 * normal) * (plan.role === 'outputNorm' && normal < 0 ? -1 : plan.role === 'postNorm' ? 3 : 1);
+      weights[row * columns + column] = isMatrix(plan.role) ? deviation * normal : vectorElement(plan.role, normal, column / columns);
     }
   }
-  if (embedding) {
+  if (plan.role === 'embedding' || plan.role === 'head') {
     // Logits of control tokens stay near 0, far below the largest.
     for (const id of controlIds) for (let column = 0; column < columns; column++) weights[id * columns + column]! *= 0.1;
   }
