@@ -1,0 +1,80 @@
+// Products with stored matrices of any ggml type, the only heavy arithmetic of the trainer:
+//   forward  Y[t, o]  = sum_i X[t, i] W[o, i]      backward  dX[t, i] = sum_o dY[t, o] W[o, i]
+//   gradient dW[o, i] = sum_t dY[t, o] X[t, i]
+// Both directions read the same row-major blocks: a tile is dequantised once and used for up to 512 rows of X or dY.
+// docs/training.md, "The product", has the scheme and its cost.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <ggml.h>
+
+#include "kernels/variant.h"
+#include "support/thread_pool.h"
+
+namespace isopro::kernels {
+
+// A stored matrix [rows, columns], row-major in blocks of its type; not owned.
+struct Matrix {
+  const void* data = nullptr;
+  ggml_type type = GGML_TYPE_F32;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::size_t rowBytes = 0;
+
+  explicit operator bool() const { return data != nullptr; }
+};
+
+// A plain f32 matrix; `stride` floats from a row to the next (0: columns).
+Matrix denseMatrix(const float* data, std::int64_t rows, std::int64_t columns, std::int64_t stride = 0);
+
+// Whether values of this type can be read as f32.
+bool readable(ggml_type type);
+
+// Columns [begin, end) of one row as f32; begin on a block boundary, end too or the row's end.
+void readRow(const Variant& variant, const Matrix& w, std::int64_t row, std::int64_t begin, std::int64_t end, float* values);
+
+// Memory for one thread's share of a product.
+struct Scratch {
+  std::vector<float> tile;
+  std::vector<float> product;
+  std::vector<float> panels;
+};
+
+// Threads with their scratch memory. Everything in native/training computes through one of these.
+class Engine {
+ public:
+  explicit Engine(int threads, const Variant& variant = kernels::kernels());
+
+  const Variant& variant() const { return variant_; }
+  ThreadPool& pool() { return pool_; }
+  Scratch& scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)]; }
+  std::size_t scratchBytes() const;
+
+  // y[tokens, w.rows] = or += x[tokens, w.columns] wT.
+  void forward(const Matrix& w, const float* x, float* y, std::int64_t tokens, bool accumulate = false);
+  // dx[tokens, w.columns] = or += dy[tokens, w.rows] w.
+  void backward(const Matrix& w, const float* dy, float* dx, std::int64_t tokens, bool accumulate = false);
+  // dw[outputs, inputs] += dyT[tokens, outputs] x[tokens, inputs].
+  void gradient(const float* dy, const float* x, float* dw, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs);
+
+ private:
+  ThreadPool pool_;
+  const Variant& variant_;
+  std::vector<float> panels_;
+  std::vector<Scratch> scratch_;
+
+  struct Strides;
+  void product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
+               std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
+};
+
+// The same product by one thread, for small dense matrices inside a parallel region (attention):
+// c[m * cM + n * cN] = or += sum_k op(w)[m, k] b[k * bK + n * bN].
+void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, const float* b,
+                   std::int64_t bK, std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns,
+                   bool accumulate);
+
+}  // namespace isopro::kernels
