@@ -10,6 +10,8 @@ namespace {
 
 // Columns of B that are packed and multiplied together: bounds the memory and is enough to hide the dequantisation.
 constexpr std::int64_t kColumns = 512;
+// Rows of W that a backward sums over at a time: bounds the packed panels where the output head has 150 000 rows.
+constexpr std::int64_t kBackwardRows = 16384;
 
 void grow(std::vector<float>& buffer, std::int64_t size) {
   if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
@@ -90,7 +92,12 @@ void Engine::forward(const Matrix& w, const float* x, float* y, std::int64_t tok
 }
 
 void Engine::backward(const Matrix& w, const float* dy, float* dx, std::int64_t tokens, bool accumulate) {
-  product(w, true, dy, 1, w.rows, dx, 1, w.columns, tokens, accumulate);
+  for (std::int64_t row = 0; row < w.rows; row += kBackwardRows) {
+    Matrix part = w;
+    part.data = static_cast<const std::byte*>(w.data) + static_cast<std::size_t>(row) * w.rowBytes;
+    part.rows = std::min(kBackwardRows, w.rows - row);
+    product(part, true, dy + row, 1, w.rows, dx, 1, w.columns, tokens, accumulate || row > 0);
+  }
 }
 
 void Engine::gradient(const float* dy, const float* x, float* dw, std::int64_t tokens, std::int64_t outputs,
@@ -107,7 +114,7 @@ void Engine::product(const Matrix& w, bool transposed, const float* b, std::int6
   // row a direction), they share the columns: then each dequantises the tile anew.
   const std::int64_t unit = transposed ? ggml_blck_size(w.type) : std::int64_t{4};
   const std::int64_t threads = pool_.threads();
-  const bool byColumns = rows / unit < 4 * threads;
+  const bool byColumns = rows / unit < 2 * threads;
   for (std::int64_t n0 = 0; n0 < columns; n0 += kColumns) {
     const std::int64_t some = std::min(kColumns, columns - n0);
     const std::int64_t panels = (some + width - 1) / width;

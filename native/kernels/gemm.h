@@ -66,7 +66,6 @@ class Engine {
   std::vector<float> panels_;
   std::vector<Scratch> scratch_;
 
-  struct Strides;
   void product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
                std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
 };

@@ -1,0 +1,85 @@
+// Each kernel's definition, written to be read: plain loops in double. The tests bound the difference of the fast
+// variants from these, and check gradients against central differences of them.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace isopro::kernels::reference {
+
+using Values = std::vector<double>;
+
+// y[t, o] = sum_i x[t, i] w[o, i]
+inline Values product(const Values& x, const Values& w, std::size_t tokens, std::size_t inputs, std::size_t outputs) {
+  Values y(tokens * outputs);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t o = 0; o < outputs; ++o) {
+      for (std::size_t i = 0; i < inputs; ++i) y[t * outputs + o] += x[t * inputs + i] * w[o * inputs + i];
+    }
+  }
+  return y;
+}
+
+// Rows of `width`: x / sqrt(mean(x^2) + epsilon) * weight
+inline Values norm(const Values& x, const Values& weight, double epsilon) {
+  const std::size_t width = weight.size();
+  Values y(x.size());
+  for (std::size_t row = 0; row < x.size(); row += width) {
+    double squares = 0;
+    for (std::size_t i = 0; i < width; ++i) squares += x[row + i] * x[row + i];
+    for (std::size_t i = 0; i < width; ++i) {
+      y[row + i] = x[row + i] / std::sqrt(squares / static_cast<double>(width) + epsilon) * weight[i];
+    }
+  }
+  return y;
+}
+
+inline double silu(double x) { return x / (1 + std::exp(-x)); }
+
+inline double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x))); }
+
+inline double softCap(double x, double cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }
+
+// log(sum(exp(x)))
+inline double logSumExp(const Values& x) {
+  double largest = x[0], sum = 0;
+  for (const double value : x) largest = std::max(largest, value);
+  for (const double value : x) sum += std::exp(value - largest);
+  return largest + std::log(sum);
+}
+
+// Rotates pair (first, second) of every head of width `width` at `position` by position * base^(-2i / rotated) * scale / factor_i.
+inline void rotate(double* head, std::size_t rotated, bool halves, double position, double base, double scale, const Values& factors) {
+  for (std::size_t i = 0; i < rotated / 2; ++i) {
+    const double factor = factors.empty() ? 1.0 : factors[i];
+    const double angle = position * scale * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated)) / factor;
+    double& first = head[halves ? i : 2 * i];
+    double& second = head[halves ? i + rotated / 2 : 2 * i + 1];
+    const double x = first, y = second;
+    first = x * std::cos(angle) - y * std::sin(angle);
+    second = x * std::sin(angle) + y * std::cos(angle);
+  }
+}
+
+// One head of one sequence: q, k, v [tokens, width]; a token sees itself and the `window` - 1 before it (0: all before).
+inline Values attention(const Values& q, const Values& k, const Values& v, std::size_t width, double scale, double cap, std::size_t window) {
+  const std::size_t tokens = q.size() / width;
+  Values out(q.size());
+  for (std::size_t t = 0; t < tokens; ++t) {
+    const std::size_t first = window == 0 || t + 1 < window ? 0 : t + 1 - window;
+    Values scores;
+    for (std::size_t s = first; s <= t; ++s) {
+      double score = 0;
+      for (std::size_t i = 0; i < width; ++i) score += q[t * width + i] * k[s * width + i];
+      scores.push_back(softCap(score * scale, cap));
+    }
+    const double logZ = logSumExp(scores);
+    for (std::size_t s = first; s <= t; ++s) {
+      for (std::size_t i = 0; i < width; ++i) out[t * width + i] += std::exp(scores[s - first] - logZ) * v[s * width + i];
+    }
+  }
+  return out;
+}
+
+}  // namespace isopro::kernels::reference

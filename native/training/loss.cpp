@@ -1,0 +1,140 @@
+#include "training/loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "support/error.h"
+
+namespace isopro::training {
+namespace {
+
+constexpr std::int64_t kLogitsBytes = 32 << 20;
+
+struct Target {
+  std::int64_t row;       // in the batch
+  std::size_t sequence;
+  std::int64_t token;     // position of the target within its sequence
+};
+
+std::vector<Target> targetsOf(const std::vector<const TrainSequence*>& batch) {
+  std::vector<Target> targets;
+  std::int64_t begin = 0;
+  for (std::size_t s = 0; s < batch.size(); ++s) {
+    const auto tokens = static_cast<std::int64_t>(batch[s]->tokens.size());
+    for (std::int64_t t = 1; t < tokens; ++t) {
+      if (batch[s]->labelled[static_cast<std::size_t>(t)]) targets.push_back({begin + t - 1, s, t});
+    }
+    begin += tokens;
+  }
+  return targets;
+}
+
+}  // namespace
+
+std::int64_t TrainSequence::labels() const { return std::count(labelled.begin(), labelled.end(), std::uint8_t{1}); }
+
+RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::int64_t token, double logprob) {
+  const double weight = sequence.weight;
+  if (!objective.policy) return {-weight * logprob, -weight, false};
+  const auto t = static_cast<std::size_t>(token);
+  const double advantage = sequence.advantages[t];
+  const double ratio = sequence.oldLogprobs.empty() ? 1.0 : std::exp(logprob - static_cast<double>(sequence.oldLogprobs[t]));
+  const double bounded = std::clamp(ratio, 1.0 - objective.clipLow, 1.0 + objective.clipHigh);
+  // The minimum takes the clipped term, whose gradient is zero, where the ratio has already moved too far.
+  const bool clipped = bounded * advantage < ratio * advantage;
+  double loss = -std::min(ratio * advantage, bounded * advantage);
+  double slope = clipped ? 0.0 : -ratio * advantage;
+  if (objective.klCoefficient != 0) {
+    const double gap = static_cast<double>(sequence.referenceLogprobs[t]) - logprob;
+    loss += objective.klCoefficient * (std::expm1(gap) - gap);
+    slope -= objective.klCoefficient * std::expm1(gap);
+  }
+  return {weight * loss, weight * slope, clipped};
+}
+
+void headLoss(BlockContext& c, Model& model, const std::vector<const TrainSequence*>& batch, const Objective& objective,
+              double scale, const float* hidden, std::vector<SequenceResult>& results, float* dHidden) {
+  Engine& engine = c.pass.engine;
+  const auto& variant = engine.variant();
+  const std::int64_t d = c.hyper.width, V = c.hyper.vocabulary;
+  const float inverseTemperature = 1.0f / (objective.policy ? objective.temperature : 1.0f);
+  const float cap = c.hyper.finalCap;
+  const std::vector<Target> targets = targetsOf(batch);
+
+  results.assign(batch.size(), {});
+  for (std::size_t s = 0; s < batch.size(); ++s) results[s].logprobs.resize(batch[s]->tokens.size());
+  if (dHidden != nullptr) std::fill(dHidden, dHidden + c.pass.tokens * d, 0.0f);
+
+  const std::int64_t perRow = V * static_cast<std::int64_t>(sizeof(float)) * (cap > 0 ? 2 : 1);
+  const std::int64_t most = std::max<std::int64_t>(1, kLogitsBytes / perRow);
+  Buffer rows, normed, dNormed, logits, capped;
+  std::vector<float> inverseRms;
+  std::vector<RowLoss> losses;
+  std::vector<double> entropies;
+  Pass rowPass{engine, 0, c.pass.adapter, c.pass.training, c.pass.dropoutSeed, {}, {}};
+  for (std::size_t first = 0; first < targets.size(); first += static_cast<std::size_t>(most)) {
+    const std::int64_t n = std::min(most, static_cast<std::int64_t>(targets.size() - first));
+    const Target* const some = targets.data() + first;
+    rowPass.tokens = n;
+    normed.resize(static_cast<std::size_t>(n * d));
+    logits.resize(static_cast<std::size_t>(n * V));
+    inverseRms.resize(static_cast<std::size_t>(n));
+    losses.resize(static_cast<std::size_t>(n));
+    entropies.resize(static_cast<std::size_t>(n));
+    for (std::int64_t i = 0; i < n; ++i) {
+      inverseRms[static_cast<std::size_t>(i)] =
+          variant.normForward(hidden + some[i].row * d, model.outputNorm.values(), normed.data() + i * d, d, c.hyper.normEpsilon);
+    }
+    linearForward(rowPass, model.head, normed.data(), logits.data());
+
+    // Each row of logits becomes the gradient of the loss with respect to it.
+    engine.pool().parallelFor(n, [&](std::int64_t begin, std::int64_t end) {
+      Buffer y;
+      for (std::int64_t i = begin; i < end; ++i) {
+        float* row = logits.data() + i * V;
+        if (cap > 0) {
+          variant.softCapForward(row, cap, V);
+          y.assign(row, row + V);
+        }
+        for (std::int64_t v = 0; v < V; ++v) row[v] *= inverseTemperature;
+        const TrainSequence& sequence = *batch[some[i].sequence];
+        const std::int32_t token = sequence.tokens[static_cast<std::size_t>(some[i].token)];
+        const float logit = row[token];
+        // entropy = log Z - sum p z, with sum p z taken before z is overwritten by p.
+        const float largest = *std::max_element(row, row + V);
+        Buffer exponentials(static_cast<std::size_t>(V));
+        const float sum = variant.exponentials(row, largest, exponentials.data(), V);
+        const double logZ = static_cast<double>(largest) + std::log(static_cast<double>(sum));
+        entropies[static_cast<std::size_t>(i)] = logZ - static_cast<double>(variant.dot(exponentials.data(), row, V)) / sum;
+        const double logprob = static_cast<double>(logit) - logZ;
+        results[some[i].sequence].logprobs[static_cast<std::size_t>(some[i].token)] = static_cast<float>(logprob);
+        const RowLoss loss = rowLoss(objective, sequence, some[i].token, static_cast<double>(static_cast<float>(logprob)));
+        losses[static_cast<std::size_t>(i)] = loss;
+        if (dHidden == nullptr) continue;
+        // d log p / d z = onehot - p, z = logit / temperature
+        const auto slope = static_cast<float>(loss.slope * scale) * inverseTemperature;
+        const float factor = -slope / sum;
+        for (std::int64_t v = 0; v < V; ++v) row[v] = factor * exponentials[static_cast<std::size_t>(v)];
+        row[token] += slope;
+        if (cap > 0) variant.softCapBackward(y.data(), cap, row, V);
+      }
+    });
+    for (std::int64_t i = 0; i < n; ++i) {
+      SequenceResult& result = results[some[i].sequence];
+      result.loss += losses[static_cast<std::size_t>(i)].loss;
+      result.clippedTokens += losses[static_cast<std::size_t>(i)].clipped ? 1 : 0;
+      result.entropy += entropies[static_cast<std::size_t>(i)];
+    }
+    if (dHidden == nullptr) continue;
+    dNormed.resize(normed.size());
+    linearBackward(rowPass, model.head, normed.data(), logits.data(), dNormed.data(), false);
+    for (std::int64_t i = 0; i < n; ++i) {
+      variant.normBackward(hidden + some[i].row * d, model.outputNorm.values(), inverseRms[static_cast<std::size_t>(i)],
+                           dNormed.data() + i * d, dHidden + some[i].row * d, model.outputNorm.gradient(), d);
+    }
+  }
+  for (std::size_t s = 0; s < batch.size(); ++s) results[s].entropy /= static_cast<double>(std::max<std::int64_t>(1, batch[s]->labels()));
+}
+
+}  // namespace isopro::training

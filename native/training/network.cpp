@@ -1,0 +1,194 @@
+#include "training/network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "support/error.h"
+
+namespace isopro::training {
+namespace {
+
+Sequences packed(const Batch& batch) {
+  Sequences sequences;
+  std::int64_t begin = 0;
+  for (const TrainSequence* sequence : batch) {
+    const auto tokens = static_cast<std::int64_t>(sequence->tokens.size());
+    sequences.push_back({begin, begin + tokens});
+    begin += tokens;
+  }
+  return sequences;
+}
+
+std::int64_t longest(const Sequences& sequences) {
+  std::int64_t most = 0;
+  for (const Range& s : sequences) most = std::max(most, s.end - s.begin);
+  return most;
+}
+
+void throwIfAborted(const std::atomic<bool>& abort) {
+  if (abort.load(std::memory_order_relaxed)) throw Error("ABORTED", "training was cancelled");
+}
+
+bool trains(const Layer& layer) {
+  return layer.attentionNorm.trained != nullptr ||
+         std::any_of(std::begin(layer.linear), std::end(layer.linear),
+                     [](const Linear& linear) { return linear.lora != nullptr || linear.trainedWeight != nullptr; });
+}
+
+}  // namespace
+
+Network::Network(Model& model, Engine& engine, std::size_t activationBytes)
+    : model_(model), engine_(engine), activationBytes_(activationBytes), activations_(1) {}
+
+std::int64_t Network::lowestTrained() const {
+  for (std::int64_t i = 0; i < model_.hyper.layers; ++i) {
+    if (trains(model_.layers[static_cast<std::size_t>(i)])) return i;
+  }
+  return model_.hyper.layers;
+}
+
+const Rotation& Network::rotation(std::int64_t positions) {
+  if (positions > rotationPositions_) {
+    rotation_ = makeRotation(model_.hyper, model_.ropeFactors, positions);
+    rotationPositions_ = positions;
+  }
+  return rotation_;
+}
+
+std::int64_t Network::keptLayers(std::int64_t tokens) const {
+  const std::int64_t count = model_.hyper.layers - lowestTrained();
+  const std::size_t each = BlockActivations::bytes(model_.hyper, tokens);
+  const std::size_t input = static_cast<std::size_t>(tokens * model_.hyper.width) * sizeof(float);
+  const auto bytes = [&](std::int64_t kept) {
+    return static_cast<std::size_t>(kept + (kept < count ? 1 : 0)) * each + static_cast<std::size_t>(count - kept) * input;
+  };
+  std::int64_t kept = count;
+  while (kept > 0 && bytes(kept) > activationBytes_) --kept;
+  return kept;
+}
+
+// Frozen layers: nothing is kept of them.
+void Network::climb(BlockContext& c, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort) {
+  for (std::int64_t i = from; i < to; ++i) {
+    throwIfAborted(abort);
+    activations_[0].input.swap(x);
+    x.resize(activations_[0].input.size());
+    blockForward(c, model_.layers[static_cast<std::size_t>(i)], i, activations_[0], x.data());
+  }
+}
+
+// x [tokens, width] before `layer`. Sequences enter at the embedding or where their boundary stands; those that enter
+// together climb together.
+Buffer Network::enter(const Batch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort) {
+  const std::int64_t d = model_.hyper.width;
+  const Sequences places = packed(batch);
+  Buffer x(static_cast<std::size_t>(places.back().end * d));
+  std::map<std::int64_t, std::vector<std::size_t>> groups;
+  for (std::size_t s = 0; s < batch.size(); ++s) {
+    const std::int64_t at = batch[s]->boundary.empty() ? 0 : batch[s]->boundaryLayer;
+    if (at > layer) throw Error("ADAPTER_MISMATCH", "the boundary was captured above the lowest trained layer");
+    groups[at].push_back(s);
+  }
+  const float embeddingScale = model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
+  for (const auto& [start, members] : groups) {
+    Batch part;
+    for (const std::size_t s : members) part.push_back(batch[s]);
+    const Sequences sequences = packed(part);
+    Buffer rows(static_cast<std::size_t>(sequences.back().end * d));
+    for (std::size_t m = 0; m < part.size(); ++m) {
+      float* to = rows.data() + sequences[m].begin * d;
+      if (!part[m]->boundary.empty()) {
+        ggml_fp16_to_fp32_row(part[m]->boundary.data(), to, static_cast<std::int64_t>(part[m]->boundary.size()));
+        continue;
+      }
+      for (const std::int32_t token : part[m]->tokens) {
+        kernels::readRow(engine_.variant(), model_.embedding, token, 0, d, to);
+        for (std::int64_t i = 0; i < d; ++i) to[i] *= embeddingScale;
+        to += d;
+      }
+    }
+    Pass pass{engine_, sequences.back().end, adapter, false, 0, {}, {}};
+    BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
+    climb(context, start, layer, rows, abort);
+    for (std::size_t m = 0; m < part.size(); ++m) {
+      std::copy(rows.begin() + sequences[m].begin * d, rows.begin() + sequences[m].end * d,
+                x.begin() + places[members[m]].begin * d);
+    }
+  }
+  return x;
+}
+
+Buffer Network::hiddenBefore(const Batch& batch, std::int64_t layer, const std::atomic<bool>& abort) {
+  return enter(batch, layer, true, abort);
+}
+
+std::vector<SequenceResult> Network::evaluate(const Batch& batch, const Objective& objective, bool adapter,
+                                              const std::atomic<bool>& abort) {
+  const std::int64_t lowest = lowestTrained();
+  const Sequences sequences = packed(batch);
+  Buffer x = enter(batch, lowest, adapter, abort);
+  Pass pass{engine_, sequences.back().end, adapter, false, 0, {}, {}};
+  BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
+  climb(context, lowest, model_.hyper.layers, x, abort);
+  std::vector<SequenceResult> results;
+  headLoss(context, model_, batch, objective, 1, x.data(), results, nullptr);
+  return results;
+}
+
+std::vector<SequenceResult> Network::differentiate(const Batch& batch, const Objective& objective, double scale,
+                                                   std::uint64_t dropoutSeed, const std::atomic<bool>& abort) {
+  const std::int64_t lowest = lowestTrained(), layers = model_.hyper.layers;
+  const Sequences sequences = packed(batch);
+  const std::int64_t tokens = sequences.back().end;
+  const std::int64_t firstKept = layers - keptLayers(tokens);
+  Buffer x = enter(batch, lowest, true, abort);
+  Pass pass{engine_, tokens, true, true, dropoutSeed, {}, {}};
+  BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
+
+  activations_.resize(static_cast<std::size_t>(1 + layers - firstKept));
+  inputs_.resize(static_cast<std::size_t>(firstKept - lowest));
+  const auto layerAt = [&](std::int64_t i) -> Layer& { return model_.layers[static_cast<std::size_t>(i)]; };
+  for (std::int64_t i = lowest; i < layers; ++i) {
+    throwIfAborted(abort);
+    BlockActivations& act = activations_[i < firstKept ? 0 : static_cast<std::size_t>(1 + i - firstKept)];
+    if (i < firstKept) inputs_[static_cast<std::size_t>(i - lowest)] = x;
+    act.input.swap(x);
+    x.resize(act.input.size());
+    blockForward(context, layerAt(i), i, act, x.data());
+  }
+
+  std::vector<SequenceResult> results;
+  Buffer gradient(x.size());
+  headLoss(context, model_, batch, objective, scale, x.data(), results, gradient.data());
+
+  for (std::int64_t i = layers - 1; i >= lowest; --i) {
+    throwIfAborted(abort);
+    BlockActivations& act = activations_[i < firstKept ? 0 : static_cast<std::size_t>(1 + i - firstKept)];
+    if (i < firstKept) {
+      act.input.swap(inputs_[static_cast<std::size_t>(i - lowest)]);
+      blockForward(context, layerAt(i), i, act, x.data());
+    }
+    blockBackward(context, layerAt(i), i, act, gradient.data(), i > lowest || layerAt(i).attentionNorm.trained != nullptr);
+  }
+  embeddingBackward(batch, gradient);
+  return results;
+}
+
+// Where all weights are trained; a tied head shares its parameter with the embedding.
+void Network::embeddingBackward(const Batch& batch, const Buffer& gradient) {
+  Parameter* trained = model_.tied ? model_.head.trainedWeight.get() : model_.trainedEmbedding.get();
+  if (trained == nullptr) return;
+  const std::int64_t d = model_.hyper.width;
+  const float scale = model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
+  const float* from = gradient.data();
+  for (const TrainSequence* sequence : batch) {
+    for (const std::int32_t token : sequence->tokens) {
+      float* to = trained->gradient.data() + token * d;
+      for (std::int64_t i = 0; i < d; ++i) to[i] += scale * from[i];
+      from += d;
+    }
+  }
+}
+
+}  // namespace isopro::training

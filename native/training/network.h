@@ -1,0 +1,50 @@
+// The whole pass over a packed batch: embedding or boundary, blocks, head, and back down to the lowest trained layer.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "training/loss.h"
+
+namespace isopro::training {
+
+using Batch = std::vector<const TrainSequence*>;
+
+class Network {
+ public:
+  // `activationBytes`: activations are kept for as many of the upper layers as fit, the others are recomputed from
+  // their block's input.
+  Network(Model& model, Engine& engine, std::size_t activationBytes);
+
+  // First layer with something to train (`layers` where nothing is); below it nothing is differentiated.
+  std::int64_t lowestTrained() const;
+
+  // Loss, log-probabilities and entropy without gradient. adapter false: of the base model.
+  std::vector<SequenceResult> evaluate(const Batch& batch, const Objective& objective, bool adapter, const std::atomic<bool>& abort);
+  // The same, and adds the gradient, times `scale`, to every parameter's.
+  std::vector<SequenceResult> differentiate(const Batch& batch, const Objective& objective, double scale,
+                                            std::uint64_t dropoutSeed, const std::atomic<bool>& abort);
+  // Output of the layers below `layer`, [tokens, width] over the packed batch.
+  Buffer hiddenBefore(const Batch& batch, std::int64_t layer, const std::atomic<bool>& abort);
+
+  void setActivationBytes(std::size_t bytes) { activationBytes_ = bytes; }
+  std::int64_t keptLayers(std::int64_t tokens) const;
+
+ private:
+  Buffer enter(const Batch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort);
+  void climb(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort);
+  void embeddingBackward(const Batch& batch, const Buffer& gradient);
+  const Rotation& rotation(std::int64_t positions);
+
+  Model& model_;
+  Engine& engine_;
+  std::size_t activationBytes_;
+  Rotation rotation_;
+  std::int64_t rotationPositions_ = 0;
+  BlockScratch scratch_;
+  std::vector<BlockActivations> activations_;  // [0]: of a layer that is not kept
+  std::vector<Buffer> inputs_;                 // of the layers that are not kept
+};
+
+}  // namespace isopro::training

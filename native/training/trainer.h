@@ -1,0 +1,109 @@
+// The trainer: LoRA factors (or all weights) on a frozen model, steps, and edits in flight.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/random.h"
+#include "training/adamw.h"
+#include "training/network.h"
+#include "training/statistics.h"
+
+namespace isopro::training {
+
+// One trained linear map.
+struct Target {
+  std::int64_t layer;
+  int module;  // Module
+  std::int64_t rank;
+  float scale;
+  float dropout;
+};
+
+struct TrainerOptions {
+  std::vector<Target> targets;    // empty with allWeights
+  bool allWeights = false;        // every weight of an F32 model instead of LoRA factors
+  OptimiserOptions optimiser;
+  std::uint64_t seed = 0;
+  int threads = 1;
+  // Activations, gradients and moments together; at least kLeastActivationBytes go to activations.
+  std::size_t memoryBytes = 600'000'000;
+  std::int64_t microBatchTokens = 512;
+};
+
+struct Evaluation {
+  double loss = 0;             // per labelled token
+  std::int64_t tokens = 0;     // labelled
+  std::vector<SequenceResult> sequences;
+};
+
+struct TrainerInformation {
+  std::int64_t layers, width, vocabulary, contextLength, lowestTrained, parameters;
+  std::size_t modelBytes;
+  std::string architecture;
+};
+
+// Not thread-safe: one call at a time. Every call that throws leaves parameters, moments and counters as they were.
+class Trainer {
+ public:
+  // Throws what loadModel throws; INVALID_ARGUMENT for a target that the model does not have.
+  Trainer(const std::string& modelPath, const TrainerOptions& options);
+  // On a model already in memory (tests).
+  Trainer(std::unique_ptr<Model> model, const TrainerOptions& options);
+
+  // Gradients of all sequences in micro-batches of at most microBatchTokens tokens, one update. `microBatches`, where
+  // not empty, says how many sequences each micro-batch takes instead.
+  StepStatistics step(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
+                      const std::vector<std::int64_t>& microBatches = {});
+  Evaluation evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
+                      const std::atomic<bool>& abort);
+  // Gradient without update, left in the parameters (the judge's live diagnostic, tests).
+  StepStatistics differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective,
+                               const std::atomic<bool>& abort, const std::vector<std::int64_t>& microBatches = {});
+  // Output of the layers below the lowest trained one, f16, [tokens, width] for each sequence.
+  std::vector<std::vector<std::uint16_t>> captureBoundary(const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort);
+
+  // Edits between steps (../shared/reference/env_rl.md, section 7.4). All but recycleDirections keep the function.
+  void raiseRank(const std::string& module, std::int64_t rank);
+  void addTarget(const Target& target);
+  void recycleDirections(const std::string& module, const std::vector<std::int64_t>& directions);
+  void rebalance(const std::string& module, double factor);  // A *= factor, B /= factor
+  void rescale(const std::string& module, double factor);    // s *= factor, B /= factor
+  void setLearningRate(const std::string& module, float factor);  // multiplies the module's rate
+  OptimiserOptions& optimiser() { return options_.optimiser; }
+
+  // Parameters, moments, counters and generator as bytes; loadState takes them back exactly (ADAPTER_MISMATCH where the
+  // targets' shapes differ in width, ADAPTER_CORRUPT where the bytes are not a state).
+  std::vector<std::uint8_t> state();
+  void loadState(const std::vector<std::uint8_t>& bytes);
+
+  Model& model() { return *model_; }
+  Lora& lora(const std::string& module);
+  std::vector<Lora*> loras();
+  std::vector<Parameter*> parameters();
+  TrainerInformation information();
+  std::int64_t steps() const { return step_; }
+  Engine& engine() { return engine_; }
+
+ private:
+  void initialise();
+  void attach(const Target& target);
+  void trainAllWeights();
+  void drawDirection(Lora& lora, std::int64_t direction);
+  void check(const std::vector<TrainSequence>& sequences, const Objective& objective) const;
+  std::vector<Batch> microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const;
+  void shareMemory();
+  void update(StepStatistics& statistics);
+
+  TrainerOptions options_;
+  Engine engine_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Network> network_;
+  Random random_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace isopro::training

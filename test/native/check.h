@@ -1,0 +1,64 @@
+// The native tests' harness: TEST(name) { CHECK(...); } in any file of this folder; main.cpp runs them all.
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace check {
+
+struct Test {
+  const char* name;
+  void (*body)();
+};
+
+inline std::vector<Test>& tests() {
+  static std::vector<Test> all;
+  return all;
+}
+
+inline int& failures() {
+  static int count = 0;
+  return count;
+}
+
+struct Registration {
+  Registration(const char* name, void (*body)()) { tests().push_back({name, body}); }
+};
+
+inline void report(bool holds, const char* file, int line, const std::string& what) {
+  if (holds) return;
+  ++failures();
+  std::fprintf(stderr, "%s:%d: %s\n", file, line, what.c_str());
+}
+
+}  // namespace check
+
+#define TEST(name)                                              \
+  static void test_##name();                                    \
+  static const check::Registration registration_##name(#name, test_##name); \
+  static void test_##name()
+
+#define CHECK(condition) check::report(static_cast<bool>(condition), __FILE__, __LINE__, "CHECK(" #condition ")")
+
+// |actual - expected| <= tolerance; the values are printed where it does not hold.
+#define CHECK_NEAR(actual, expected, tolerance)                                                              \
+  do {                                                                                                       \
+    const double actual_ = (actual), expected_ = (expected), tolerance_ = (tolerance);                       \
+    check::report(std::fabs(actual_ - expected_) <= tolerance_, __FILE__, __LINE__,                          \
+                  "CHECK_NEAR(" #actual ", " #expected "): " + std::to_string(actual_) + " and " +           \
+                      std::to_string(expected_) + " differ by " + std::to_string(std::fabs(actual_ - expected_))); \
+  } while (false)
+
+// isopro::Error with this code.
+#define CHECK_THROWS(expression, expectedCode)                                                     \
+  do {                                                                                             \
+    std::string code_ = "nothing";                                                                 \
+    try {                                                                                          \
+      (void)(expression);                                                                          \
+    } catch (const isopro::Error& error_) {                                                        \
+      code_ = error_.code();                                                                       \
+    }                                                                                              \
+    check::report(code_ == (expectedCode), __FILE__, __LINE__, #expression " threw " + code_);     \
+  } while (false)
