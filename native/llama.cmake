@@ -22,7 +22,7 @@ if("$ENV{ISOPRO_LLAMA_FROM_SOURCE}" STREQUAL "1")
 elseif(ISOPRO_LLAMA_LIBRARIES STREQUAL "")
   message(FATAL_ERROR
     "isopro-native: node-llama-cpp has no prebuilt llama.cpp for this platform; "
-    "set ISOPRO_LLAMA_FROM_SOURCE=1 and install again to compile it (about 15 minutes on 2 cores)")
+    "set ISOPRO_LLAMA_FROM_SOURCE=1 and install again to compile it (about 3 minutes on 2 cores)")
 endif()
 
 find_package(Git REQUIRED)
@@ -88,11 +88,12 @@ function(isopro_build_llama)
   unset(CMAKE_VISIBILITY_INLINES_HIDDEN)
   unset(CMAKE_CXX_EXTENSIONS)
   set(BUILD_SHARED_LIBS ON)
-  set(GGML_BACKEND_DL ON)
   set(GGML_OPENMP OFF)
+  set(GGML_CCACHE OFF)
   # Compiled for this machine; a prebuild has to run on others, hence with a variant for each family of CPUs.
   if("$ENV{ISOPRO_PREBUILD}" STREQUAL "1")
     set(GGML_NATIVE OFF)
+    set(GGML_BACKEND_DL ON)
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT APPLE)
       set(GGML_CPU_ALL_VARIANTS ON)
     endif()
