@@ -1,0 +1,147 @@
+/** Asks a server about a model file before fetching it: reachable, how large, which content, resumable, a GGUF at all? */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { IsoproError } from '../errors.js';
+import { hubEndpoint } from './model-location.js';
+
+export interface RemoteFile {
+  readonly url: string;
+  /** Bytes, where the server tells. */
+  readonly size: number | null;
+  /** Hex SHA-256 of the content, where the server tells (the Hugging Face hub does). */
+  readonly sha256: string | null;
+  /** Changes when the file behind the URL changes. */
+  readonly version: string;
+  /** The server announces that it serves byte ranges. */
+  readonly ranges: boolean;
+}
+
+const MAX_REDIRECTS = 10;
+const ATTEMPTS = 3;
+const RETRY_MS = 500;
+const TIMEOUT_MS = 30_000;
+
+/** The message of a failed fetch: Node hides the reason (refused, no such host, reset) in a chain of causes. */
+export function networkReason(error: unknown): string {
+  const reasons: string[] = [];
+  for (let current = error; current !== undefined && current !== null && reasons.length < 4; current = (current as Error).cause) {
+    const { message, code, name } = current as NodeJS.ErrnoException;
+    const text = message !== '' ? message : (code ?? name);
+    if (text !== 'fetch failed') reasons.push(text);
+  }
+  return reasons.join(': ') || String(error);
+}
+
+/** What HF_TOKEN allows; sent to the hub alone, never to where it redirects. */
+function authorization(url: URL): Record<string, string> {
+  const token = process.env.HF_TOKEN;
+  return token && url.origin === new URL(hubEndpoint()).origin ? { authorization: `Bearer ${token}` } : {};
+}
+
+/** A connection that broke, perhaps one that the server had closed while it was kept for reuse; not a server that is not there. */
+function connectionBroke(error: unknown): boolean {
+  const code = ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
+  return code === 'UND_ERR_SOCKET' || code === 'ECONNRESET';
+}
+
+async function request(url: URL, headers: Record<string, string>, signal: AbortSignal | undefined): Promise<Response> {
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  for (let attempt = 1; ; ++attempt) {
+    try {
+      const response = await fetch(url, {
+        headers: { 'accept-encoding': 'identity', ...authorization(url), ...headers },
+        redirect: 'manual',
+        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      });
+      if ((response.status < 500 && response.status !== 429) || attempt === ATTEMPTS) return response;
+      await response.body?.cancel();
+    } catch (error) {
+      if (attempt === ATTEMPTS || !connectionBroke(error)) throw error;
+    }
+    await sleep(RETRY_MS * 2 ** (attempt - 1), undefined, signal === undefined ? {} : { signal });
+  }
+}
+
+function statusMessage(url: string, status: number): string {
+  if (status === 401 || status === 403) return `${url} answered ${status}: it needs permission (set HF_TOKEN for a gated model)`;
+  if (status === 404) return `${url} answered 404: there is no such file`;
+  return `${url} answered ${status}`;
+}
+
+/**
+ * The first bytes and the headers of a file, redirects followed.
+ * @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED
+ */
+export async function probeFile(address: string, signal?: AbortSignal): Promise<RemoteFile> {
+  let url = new URL(address);
+  let sha256: string | null = null;
+  let size: number | null = null;
+  try {
+    for (let hop = 0; hop <= MAX_REDIRECTS; ++hop) {
+      const response = await request(url, { range: 'bytes=0-3' }, signal);
+      // The hub names content and size on its own answer, before it redirects to where the bytes are.
+      const linked = /^"?([0-9a-f]{64})"?$/.exec(response.headers.get('x-linked-etag') ?? '')?.[1];
+      sha256 ??= linked ?? null;
+      size ??= Number(response.headers.get('x-linked-size')) || null;
+      const next = response.headers.get('location');
+      if (response.status >= 300 && response.status < 400 && next !== null) {
+        await response.body?.cancel();
+        url = new URL(next, url);
+        continue;
+      }
+      if (!response.ok) {
+        await response.body?.cancel();
+        throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address, response.status));
+      }
+      const total = response.status === 206 ? /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1] : response.headers.get('content-length');
+      size ??= total == null ? null : Number(total);
+      await requireMagic(address, response);
+      return {
+        url: address,
+        size,
+        sha256,
+        version: sha256 ?? `${response.headers.get('etag') ?? response.headers.get('last-modified') ?? ''} ${size ?? ''}`,
+        ranges: response.status === 206 && response.headers.get('accept-ranges') === 'bytes',
+      };
+    }
+    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} redirects more than ${MAX_REDIRECTS} times`);
+  } catch (error) {
+    if (error instanceof IsoproError) throw error;
+    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the download was cancelled', { cause: error });
+    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} could not be reached: ${networkReason(error)}`, { cause: error });
+  }
+}
+
+/** A login page or an error page with status 200 is found out before gigabytes of another file are fetched. */
+async function requireMagic(address: string, response: Response): Promise<void> {
+  const reader = response.body?.getReader();
+  let start = '';
+  while (reader !== undefined && start.length < 4) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    start += Buffer.from(value.subarray(0, 4)).toString('latin1');
+  }
+  await reader?.cancel();
+  if (start.slice(0, 4) !== 'GGUF') throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} is not a GGUF file`);
+}
+
+/**
+ * The file that the hub holds for a quantisation of a repository.
+ * @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED
+ */
+export async function hubFileOfTag(owner: string, repository: string, tag: string, signal?: AbortSignal): Promise<string> {
+  const address = new URL(`${hubEndpoint()}v2/${[owner, repository, 'manifests', tag].map(encodeURIComponent).join('/')}`);
+  let answer: unknown;
+  try {
+    // The hub adds the GGUF file's name to the manifest for this user agent only (llama.cpp, pull request 11195).
+    const response = await request(address, { 'user-agent': 'llama-cpp' }, signal);
+    if (!response.ok) throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address.href, response.status));
+    answer = await response.json();
+  } catch (error) {
+    if (error instanceof IsoproError) throw error;
+    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the download was cancelled', { cause: error });
+    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} could not be read: ${networkReason(error)}`, { cause: error });
+  }
+  const file = (answer as { ggufFile?: { rfilename?: unknown } } | null)?.ggufFile?.rfilename;
+  if (typeof file !== 'string' || file === '') throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} names no GGUF file`);
+  return file;
+}

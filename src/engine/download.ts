@@ -1,0 +1,242 @@
+/**
+ * Brings a model file into its place: probed first, fetched beside its place, checked, and only then given its name.
+ * One process fetches a file at a time; others wait for it.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
+import path from 'node:path';
+import { Readable, Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import Database from 'better-sqlite3';
+import { IsoproError } from '../errors.js';
+import { networkReason, probeFile, type RemoteFile } from './download-probe.js';
+import type { DownloadJob, DownloadMessage } from './download-worker.js';
+import { splitParts, type RemoteModel } from './model-location.js';
+
+export interface DownloadProgress {
+  readonly downloadedBytes: number;
+  /** null where the server does not tell. */
+  readonly totalBytes: number | null;
+  /** `waiting`: another process is fetching the same file. */
+  readonly phase: 'waiting' | 'downloading' | 'checking';
+}
+
+export interface DownloadOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
+  /** Milliseconds without a new byte after which the server counts as gone. */
+  readonly stallMs?: number;
+}
+
+const STALL_MS = 60_000;
+const LOCK_POLL_MS = 250;
+const PLAIN_ATTEMPTS = 3;
+
+const cancelled = (): IsoproError => new IsoproError('ABORTED', 'the download was cancelled; run it again to go on where it stopped');
+
+function failed(message: string, destination: string, cause?: unknown): IsoproError {
+  return new IsoproError('MODEL_DOWNLOAD_FAILED', message, {
+    cause,
+    remedy: `Run it again, or fetch the URL above by other means and put the file at ${destination} (or pass it as --model PATH).`,
+  });
+}
+
+/** @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED */
+export async function downloadModel(model: RemoteModel, options: DownloadOptions = {}): Promise<void> {
+  const { signal } = options;
+  if (signal?.aborted === true) throw cancelled();
+  const folder = path.dirname(model.path);
+  const names = splitParts(path.basename(model.path));
+  // Short names beside the place: the downloader cuts long ones.
+  const partialNames = names.length === 1 ? ['model.gguf'] : splitParts(`model${path.basename(model.path).slice(-'-00001-of-00001.gguf'.length)}`);
+  const urls = splitParts(model.url.split('/').at(-1) ?? '').map((name) => new URL(name, model.url).href);
+  const identity = createHash('sha256').update(model.path).digest('hex').slice(0, 16);
+  const partials = path.join(folder, '.partial');
+  try {
+    await mkdir(partials, { recursive: true });
+  } catch (cause) {
+    throw failed(`${partials} cannot be created: ${(cause as Error).message}`, model.path, cause);
+  }
+  const release = await acquireLock(path.join(partials, `${identity}.lock`), options);
+  try {
+    if (await exists(model.path)) return;
+    const files = await Promise.all(
+      (names.length === urls.length && names.length > 1 ? urls : [model.url]).map((url) =>
+        probeFile(url, signal).catch((error: unknown) => {
+          throw error instanceof IsoproError && error.code === 'MODEL_DOWNLOAD_FAILED' ? failed(error.message, model.path, error) : error;
+        }),
+      ),
+    );
+    const version = createHash('sha256').update(files.map((file) => file.version).join('\n')).digest('hex').slice(0, 16);
+    const partial = path.join(partials, `${identity}-${version}`);
+    // A broken-off attempt is continued only where its result can be proven: the downloader notes a piece as done before
+    // the piece is on the disk, so that a killed process may leave a hole.
+    const resumable = files.every((file) => file.sha256 !== null && file.ranges);
+    for (const name of await readdir(partials)) {
+      if (name.startsWith(`${identity}-`) && (name !== path.basename(partial) || !resumable)) {
+        await rm(path.join(partials, name), { recursive: true, force: true });
+      }
+    }
+    await mkdir(partial, { recursive: true });
+    await requireSpace(files, partial, model.path);
+    await fetchAll(files, partialNames, partial, model.path, options);
+    await checkAll(files, partialNames, partial, model.path, options);
+    // The first part last: it is the name that says the model is there.
+    for (let part = names.length - 1; part >= 0; --part) await rename(path.join(partial, partialNames[part]!), path.join(folder, names[part]!));
+    await rm(partial, { recursive: true, force: true });
+  } finally {
+    release();
+  }
+}
+
+async function exists(file: string): Promise<boolean> {
+  return stat(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+/**
+ * A lock between processes that ends with its owner, however that ends: an open write transaction of SQLite.
+ * Returns the function that releases it.
+ */
+async function acquireLock(file: string, { signal, onProgress }: DownloadOptions): Promise<() => void> {
+  const database = new Database(file, { timeout: 0 });
+  try {
+    for (;;) {
+      try {
+        database.exec('BEGIN EXCLUSIVE');
+        return () => database.close();
+      } catch (error) {
+        if (!(error instanceof Database.SqliteError) || !error.code.startsWith('SQLITE_BUSY')) throw error;
+      }
+      onProgress?.({ phase: 'waiting', downloadedBytes: 0, totalBytes: null });
+      await sleep(LOCK_POLL_MS, undefined, signal === undefined ? {} : { signal });
+    }
+  } catch (error) {
+    database.close();
+    throw signal?.aborted === true ? cancelled() : error;
+  }
+}
+
+function totalSize(files: readonly RemoteFile[]): number | null {
+  return files.every((file) => file.size !== null) ? files.reduce((sum, file) => sum + (file.size ?? 0), 0) : null;
+}
+
+async function requireSpace(files: readonly RemoteFile[], partial: string, destination: string): Promise<void> {
+  const total = totalSize(files);
+  if (total === null) return;
+  const { bavail, bsize } = await statfs(partial);
+  let have = 0;
+  for (const name of await readdir(partial)) have += (await stat(path.join(partial, name))).size;
+  if (total - have > bavail * bsize) {
+    throw failed(`${files[0]?.url} needs ${total - have} bytes, and the disk of ${path.dirname(destination)} has ${bavail * bsize} free`, destination);
+  }
+}
+
+async function fetchAll(files: readonly RemoteFile[], names: readonly string[], partial: string, destination: string, options: DownloadOptions): Promise<void> {
+  if (files.every((file) => file.ranges)) {
+    // The downloader finds the other parts of a split model by itself.
+    await fetchInWorker({ url: files[0]?.url ?? '', folder: partial, fileName: names[0] ?? '' }, files, destination, options);
+    return;
+  }
+  // Without byte ranges the downloader would continue a cut connection with the wrong bytes (docs/log.md): start over instead.
+  let before = 0;
+  for (const [index, file] of files.entries()) {
+    await fetchPlainly(file, path.join(partial, names[index] ?? ''), before, totalSize(files), destination, options);
+    before += file.size ?? 0;
+  }
+}
+
+function fetchInWorker(job: DownloadJob, files: readonly RemoteFile[], destination: string, { signal, onProgress, stallMs = STALL_MS }: DownloadOptions): Promise<void> {
+  const totalBytes = totalSize(files);
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(new URL('./download-worker.js', import.meta.url), { workerData: job });
+    let settled = false;
+    const settle = (outcome: () => void): void => {
+      if (settled) return;
+      settled = true;
+      clearTimeout(watchdog);
+      signal?.removeEventListener('abort', abort);
+      void worker.terminate().then(outcome, outcome);
+    };
+    const fail = (message: string): void => settle(() => reject(failed(`${job.url}: ${message}`, destination)));
+    const abort = (): void => settle(() => reject(cancelled()));
+    const watchdog = setTimeout(() => fail(`the server sent nothing for ${Math.round(stallMs / 1000)} s`), stallMs);
+    let furthest = -1;
+    worker.on('message', (message: DownloadMessage) => {
+      if ('failure' in message) fail(message.failure);
+      else if ('finished' in message) settle(resolve);
+      else {
+        if (message.downloadedBytes > furthest) watchdog.refresh();
+        furthest = Math.max(furthest, message.downloadedBytes);
+        onProgress?.({ phase: 'downloading', downloadedBytes: message.downloadedBytes, totalBytes });
+      }
+    });
+    worker.on('error', (error) => fail(error.message));
+    worker.on('exit', () => fail('the downloader ended early'));
+    signal?.addEventListener('abort', abort);
+    if (signal?.aborted === true) abort();
+  });
+}
+
+async function fetchPlainly(file: RemoteFile, target: string, before: number, totalBytes: number | null, destination: string, options: DownloadOptions): Promise<void> {
+  const { signal, onProgress, stallMs = STALL_MS } = options;
+  for (let attempt = 1; ; ++attempt) {
+    const stalled = new AbortController();
+    const watchdog = setTimeout(() => stalled.abort(new Error(`the server sent nothing for ${Math.round(stallMs / 1000)} s`)), stallMs);
+    const either = signal === undefined ? stalled.signal : AbortSignal.any([signal, stalled.signal]);
+    try {
+      const response = await fetch(file.url, { headers: { 'accept-encoding': 'identity' }, signal: either });
+      if (!response.ok || response.body === null) throw new Error(`the server answered ${response.status}`);
+      let received = 0;
+      const count = new Transform({
+        transform(chunk: Buffer, _encoding, done) {
+          received += chunk.length;
+          watchdog.refresh();
+          onProgress?.({ phase: 'downloading', downloadedBytes: before + received, totalBytes });
+          done(null, chunk);
+        },
+      });
+      await pipeline(Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]), count, createWriteStream(target), { signal: either });
+      return;
+    } catch (error) {
+      if (signal?.aborted === true) throw cancelled();
+      if (attempt === PLAIN_ATTEMPTS || stalled.signal.aborted) throw failed(`${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`, destination, error);
+    } finally {
+      clearTimeout(watchdog);
+    }
+  }
+}
+
+async function checkAll(files: readonly RemoteFile[], names: readonly string[], partial: string, destination: string, { signal, onProgress }: DownloadOptions): Promise<void> {
+  const totalBytes = totalSize(files);
+  let checked = 0;
+  for (const [index, file] of files.entries()) {
+    const target = path.join(partial, names[index] ?? '');
+    const { size } = await stat(target);
+    if (file.size !== null && size !== file.size) {
+      await rm(partial, { recursive: true, force: true });
+      throw failed(`${file.url} announced ${file.size} bytes and sent ${size}`, destination);
+    }
+    if (file.sha256 === null) continue;
+    const hash = createHash('sha256');
+    try {
+      for await (const chunk of createReadStream(target, { highWaterMark: 2 ** 20, ...(signal === undefined ? {} : { signal }) })) {
+        hash.update(chunk as Buffer);
+        checked += (chunk as Buffer).length;
+        onProgress?.({ phase: 'checking', downloadedBytes: checked, totalBytes });
+      }
+    } catch (error) {
+      throw signal?.aborted === true ? cancelled() : error;
+    }
+    const digest = hash.digest('hex');
+    if (digest !== file.sha256) {
+      await rm(partial, { recursive: true, force: true });
+      throw failed(`${file.url} arrived damaged: its SHA-256 is ${digest}, announced was ${file.sha256}`, destination);
+    }
+  }
+}

@@ -1,0 +1,98 @@
+/** From what a user calls a model (a path, an alias, an hf: or http(s): URI) to a file on this machine. */
+import { readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { IsoproError } from '../errors.js';
+import type { DownloadProgress } from './download.js';
+import { hubFileOfTag } from './download-probe.js';
+import { MODEL_ALIASES } from './model-aliases.js';
+import { locateRemote, modelsFolder, taggedModelFile, type RemoteModel } from './model-location.js';
+
+export type { DownloadProgress } from './download.js';
+export { homeFolder, modelsFolder } from './model-location.js';
+export { MODEL_ALIASES } from './model-aliases.js';
+
+export interface ResolveModelOptions {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: DownloadProgress) => void;
+  /** Fetch the model if it is not in the cache. Default true. */
+  readonly download?: boolean;
+}
+
+export interface ResolvedModel {
+  /** Absolute path of the GGUF file; of a model in several parts, of the first. */
+  readonly path: string;
+  /** Where it was fetched from, now or earlier; null for a file of the user's own. */
+  readonly url: string | null;
+}
+
+async function isFile(file: string): Promise<boolean> {
+  return stat(file).then(
+    (entry) => entry.isFile(),
+    () => false,
+  );
+}
+
+/**
+ * The file of a model, downloaded into the cache where it is not there yet.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, INVALID_ARGUMENT, ABORTED
+ */
+export async function resolveModel(name: string, options: ResolveModelOptions = {}): Promise<ResolvedModel> {
+  const { signal, onProgress, download = true } = options;
+  const located = locateRemote(name);
+  if (located === null) return { path: await localFile(name), url: null };
+  const remote: RemoteModel = 'url' in located ? located : taggedModelFile(located, await hubFileOfTag(located.owner, located.repository, located.tag, signal));
+  if (!(await isFile(remote.path))) {
+    if (!download) {
+      throw new IsoproError('MODEL_NOT_FOUND', `${name} is not in the cache at ${remote.path}`, {
+        remedy: `Fetch it with \`isopro-native models pull ${name}\`.`,
+      });
+    }
+    // Only now: the downloader and its lock are not needed for a model that is there.
+    const { downloadModel } = await import('./download.js');
+    await downloadModel(remote, { signal, onProgress });
+  }
+  return { path: remote.path, url: remote.url };
+}
+
+async function localFile(name: string): Promise<string> {
+  const file = path.resolve(name);
+  const entry = await stat(file).catch(() => null);
+  if (entry?.isFile() === true) return file;
+  if (entry?.isDirectory() === true) {
+    const inside = (await readdir(file)).filter((child) => child.toLowerCase().endsWith('.gguf')).sort();
+    throw new IsoproError('MODEL_NOT_FOUND', `${name} is a folder${inside.length > 0 ? ` that holds ${inside.join(', ')}` : ' without a .gguf file'}`);
+  }
+  const looksLikePath = /[\\/]|\.gguf$/i.test(name);
+  throw new IsoproError(
+    'MODEL_NOT_FOUND',
+    looksLikePath ? `there is no file ${file}` : `${JSON.stringify(name)} is neither a file nor an alias; aliases are ${Object.keys(MODEL_ALIASES).join(', ')}`,
+  );
+}
+
+export interface CachedModel {
+  /** The alias under which the file can be loaded, or null. */
+  readonly alias: string | null;
+  readonly path: string;
+  /** Of all parts. */
+  readonly bytes: number;
+}
+
+/** The model files in the cache, by path. */
+export async function cachedModels(): Promise<CachedModel[]> {
+  const root = modelsFolder();
+  const aliasOfPath = new Map(
+    Object.keys(MODEL_ALIASES).map((alias) => {
+      const located = locateRemote(alias);
+      return [located !== null && 'path' in located ? located.path : '', alias] as const;
+    }),
+  );
+  const found = new Map<string, number>();
+  for (const entry of await readdir(root, { recursive: true, withFileTypes: true }).catch(() => [])) {
+    const file = path.join(entry.parentPath, entry.name);
+    if (!entry.isFile() || !entry.name.endsWith('.gguf') || file.includes(`${path.sep}.partial${path.sep}`)) continue;
+    // The parts of a split model count as one.
+    const first = path.join(entry.parentPath, entry.name.replace(/-\d{5}(-of-\d{5}\.gguf)$/, '-00001$1'));
+    found.set(first, (found.get(first) ?? 0) + (await stat(file)).size);
+  }
+  return [...found.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([file, bytes]) => ({ alias: aliasOfPath.get(file) ?? null, path: file, bytes }));
+}
