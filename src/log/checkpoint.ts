@@ -1,0 +1,72 @@
+import { IsoproError } from '../errors.js';
+import { decodeBase64, parseNote, type SignedNote } from './signed-note.js';
+
+/**
+ * A signed tree head as in https://c2sp.org/tlog-checkpoint: origin, size, root in base64, then extension lines of ours:
+ * `final` on a run's last head, `revealed <size> <nonce in hex>` once the ticket's nonce is out, with the size of the head that was
+ * signed before it was.
+ */
+export interface Checkpoint {
+  readonly runId: string;
+  readonly size: number;
+  /** 64 hex digits. */
+  readonly root: string;
+  readonly final: boolean;
+  readonly revealed: { readonly size: number; readonly nonce: string } | null;
+}
+
+export interface SignedCheckpoint extends Checkpoint {
+  /** The whole note. */
+  readonly text: string;
+  readonly note: SignedNote;
+}
+
+const ORIGIN_PREFIX = 'isopro-native/run/';
+
+/** The origin of a run's checkpoints, and the name under which its witness signs them. */
+export const originOf = (runId: string): string => `${ORIGIN_PREFIX}${runId}`;
+
+export const isRunId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text);
+
+/** The text that is signed. */
+export function checkpointText(checkpoint: Checkpoint): string {
+  const lines = [originOf(checkpoint.runId), String(checkpoint.size), Buffer.from(checkpoint.root, 'hex').toString('base64')];
+  if (checkpoint.revealed !== null) lines.push(`revealed ${checkpoint.revealed.size} ${checkpoint.revealed.nonce}`);
+  if (checkpoint.final) lines.push('final');
+  return `${lines.join('\n')}\n`;
+}
+
+function parseSize(text: string | undefined): number | null {
+  if (text === undefined || !/^(0|[1-9][0-9]{0,15})$/.test(text)) return null;
+  const size = Number(text);
+  return Number.isSafeInteger(size) ? size : null;
+}
+
+/**
+ * Reads a checkpoint; its signature is not checked here.
+ * @throws IsoproError CHECKPOINT_INVALID for any other text, also one that says the same in another way
+ */
+export function parseCheckpoint(text: string): SignedCheckpoint {
+  const note = parseNote(text);
+  const lines = note.text.slice(0, -1).split('\n');
+  const refuse = (reason: string): never => {
+    throw new IsoproError('CHECKPOINT_INVALID', `not a checkpoint of a run: ${reason}`);
+  };
+  const origin = lines[0] as string;
+  const runId = origin.slice(ORIGIN_PREFIX.length);
+  if (!origin.startsWith(ORIGIN_PREFIX) || !isRunId(runId)) refuse('its first line names no run');
+  const size = parseSize(lines[1]) ?? refuse('its second line is no size');
+  const root = decodeBase64(lines[2] ?? '');
+  if (root?.length !== 32) return refuse('its third line is no SHA-256 in base64');
+  let revealed: Checkpoint['revealed'] = null;
+  let final = false;
+  for (const line of lines.slice(3)) {
+    const match = /^revealed (\S+) ([0-9a-f]{64})$/.exec(line);
+    if (line === 'final' && !final) final = true;
+    else if (match !== null && revealed === null) revealed = { size: parseSize(match[1]) ?? refuse('a revealed size is no size'), nonce: match[2] as string };
+    else refuse('it has an unknown extension line');
+  }
+  const checkpoint = { runId, size, root: root.toString('hex'), final, revealed };
+  if (checkpointText(checkpoint) !== note.text) refuse('its lines are out of order');
+  return { ...checkpoint, text, note };
+}

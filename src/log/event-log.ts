@@ -1,0 +1,258 @@
+import { IsoproError } from '../errors.js';
+import { parseCheckpoint, isRunId, type SignedCheckpoint } from './checkpoint.js';
+import { LeafHasher, STREAMS, type RunDigests, type Stream } from './leaf.js';
+import { consistencyProof, MerkleFrontier, rootOf } from './merkle.js';
+import { encodePayload, type LogPayload, type LogValue } from './payload.js';
+import { asLogError, createLogFile, openLogFile, type Db } from './schema.js';
+import { parseSessionStart, type SessionStart } from './session.js';
+import type { LogSigner } from './signer.js';
+import { scanLog, type LogState } from './verify.js';
+
+export interface NewRecord {
+  readonly stream: Exclude<Stream, 'control'>;
+  readonly payload: LogPayload;
+}
+
+export interface CreateOptions {
+  readonly path: string;
+  /** 32 hex digits, new for each run. */
+  readonly runId: string;
+  readonly signer: LogSigner;
+  /** The settings that determine the run; the judge compares them. */
+  readonly runConfig: LogValue;
+  /** SHA-256 in hex of what the run depends on: configuration, playbook, addon, model, evaluation sets. */
+  readonly digests: RunDigests;
+}
+
+export interface ResumeOptions {
+  readonly path: string;
+  readonly runId?: string;
+  readonly signer: LogSigner;
+  /** The iteration that starts again, and the first record of its interrupted attempt. */
+  readonly fromIteration: number;
+  readonly abandonedFrom: number;
+}
+
+/** Microseconds since 1970 that never go back, whatever is done to the system's clock. */
+class Clock {
+  readonly #origin = BigInt(Date.now()) * 1000n - process.hrtime.bigint() / 1000n;
+  #last: number;
+
+  constructor(last: number) {
+    this.#last = last;
+  }
+
+  now(): number {
+    this.#last = Math.max(this.#last, Number(this.#origin + process.hrtime.bigint() / 1000n));
+    return this.#last;
+  }
+}
+
+/**
+ * The one writer of a run's log. What `append` has returned is on disk. After a failed write the object is unusable and the file is
+ * as it was before that write; resume it.
+ */
+export class EventLog {
+  readonly path: string;
+  readonly session: SessionStart;
+  readonly #db: Db;
+  readonly #signer: LogSigner;
+  readonly #hasher: LeafHasher;
+  readonly #clock: Clock;
+  readonly #insert;
+  readonly #streamSizes: Map<number, number>;
+  #frontier: MerkleFrontier;
+  #headFrontier: MerkleFrontier;
+  #lastLeaf: string;
+  #state: 'open' | 'ended' | 'closed' = 'open';
+
+  private constructor(path: string, db: Db, signer: LogSigner, session: SessionStart, state: LogState | null) {
+    this.path = path;
+    this.session = session;
+    this.#db = db;
+    this.#signer = signer;
+    this.#hasher = new LeafHasher(Buffer.from(session.runId, 'hex'));
+    this.#clock = new Clock(state?.lastTimeUs ?? 0);
+    this.#frontier = state?.frontier ?? new MerkleFrontier();
+    this.#headFrontier = state?.headFrontier ?? new MerkleFrontier();
+    this.#lastLeaf = state?.lastLeaf ?? session.genesis;
+    this.#streamSizes = new Map(state?.streamSizes ?? []);
+    if (state?.ended === true) this.#state = 'ended';
+    this.#insert = db.prepare('INSERT INTO log (gseq, stream, sseq, ts_us, prev, payload, leaf, tag) VALUES (?, ?, ?, ?, ?, ?, ?, ?)');
+    signer.tags?.begin(session.runId, this.#frontier.size);
+  }
+
+  /**
+   * Starts a log: takes a ticket, writes the session start.
+   * @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, INVALID_ARGUMENT
+   */
+  static async create(options: CreateOptions): Promise<EventLog> {
+    const { path, runId, signer, runConfig, digests } = options;
+    if (!isRunId(runId)) throw new IsoproError('INVALID_ARGUMENT', `a run id has 32 hex digits, not ${JSON.stringify(runId)}`);
+    const ticket = await signer.ticket(runId);
+    const payload: LogPayload = { kind: 'session_start', format: 'isopro.log.v1', runId, signer: signer.kind, ticket, digests, runConfig };
+    const session = parseSessionStart(encodePayload(payload));
+    const log = new EventLog(path, createLogFile(path), signer, session, null);
+    log.#write([{ stream: 'control', payload }]);
+    return log;
+  }
+
+  /**
+   * Goes on with a log after a crash: verifies all of it against the signer's heads first, stores heads that the crash kept from the
+   * file, then writes a resume record. A log whose session had already ended can only be finished.
+   * @throws IsoproError LOG_TAMPERED where the log does not verify, LOG_FINISHED, LOG_NOT_FOUND, LOG_UNREADABLE, LOG_BUSY
+   */
+  static async resume(options: ResumeOptions): Promise<EventLog> {
+    const { path, signer } = options;
+    const db = openLogFile(path, 'append');
+    try {
+      const first = db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get();
+      if (typeof first !== 'string') throw new IsoproError('LOG_UNREADABLE', `${path} holds no session start; nothing was acknowledged, so begin the run again`);
+      const { runId } = parseSessionStart(first);
+      const heads = await signer.heads(runId);
+      const key = await signer.key(runId);
+      const { verification, state } = await scanLog(db, { key, heads, ...(options.runId === undefined ? {} : { runId: options.runId }) });
+      const { outcome, disagreement } = verification;
+      if (outcome === 'ok') throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
+      if (outcome !== 'unterminated' || state.session === null) {
+        throw new IsoproError('LOG_TAMPERED', `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`);
+      }
+      const log = new EventLog(path, db, signer, state.session, state);
+      for (const head of heads) log.#storeHead(head);
+      if (!state.ended) {
+        const { fromIteration, abandonedFrom } = options;
+        if (!Number.isSafeInteger(fromIteration) || fromIteration < 0) throw new IsoproError('INVALID_ARGUMENT', 'fromIteration is a whole number');
+        if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size) {
+          throw new IsoproError('INVALID_ARGUMENT', `abandonedFrom lies between 1 and the ${log.size} records of the log`);
+        }
+        log.#write([{ stream: 'control', payload: { kind: 'resume', fromIteration, abandonedFrom } }]);
+      }
+      return log;
+    } catch (error) {
+      db.close();
+      throw asLogError(error, path);
+    }
+  }
+
+  /** Records so far; the next one has this number. */
+  get size(): number {
+    return this.#frontier.size;
+  }
+
+  get ended(): boolean {
+    return this.#state !== 'open';
+  }
+
+  #write(records: readonly { readonly stream: Stream; readonly payload: LogPayload }[]): { first: number; count: number } {
+    if (this.#state === 'closed') throw new IsoproError('OBJECT_DISPOSED', `the log ${this.path} is closed`);
+    if (this.#state === 'ended') throw new IsoproError('LOG_FINISHED', `the session in ${this.path} has ended`);
+    const texts = records.map(({ payload }) => encodePayload(payload));
+    const first = this.size;
+    const frontier = this.#frontier.clone();
+    const streamSizes = new Map<number, number>();
+    let leaf = this.#lastLeaf;
+    try {
+      this.#db.exec('BEGIN IMMEDIATE');
+      for (const [i, { stream: name }] of records.entries()) {
+        const stream = STREAMS[name];
+        const sseq = streamSizes.get(stream) ?? this.#streamSizes.get(stream) ?? 0;
+        const position = { stream, gseq: first + i, sseq, timeUs: this.#clock.now() };
+        const prev = leaf;
+        leaf = this.#hasher.ofText(position, prev, texts[i] as string);
+        const tag = this.#signer.tags?.tag(leaf) ?? null;
+        this.#insert.run(position.gseq, stream, sseq, position.timeUs, Buffer.from(prev, 'hex'), texts[i], Buffer.from(leaf, 'hex'), tag);
+        frontier.append(leaf);
+        streamSizes.set(stream, sseq + 1);
+      }
+      this.#db.exec('COMMIT');
+    } catch (error) {
+      this.#state = 'closed';
+      this.#db.close(); // rolls back; after a failed fsync nothing more may be trusted to this handle
+      throw asLogError(error, this.path);
+    }
+    this.#frontier = frontier;
+    this.#lastLeaf = leaf;
+    for (const [stream, size] of streamSizes) this.#streamSizes.set(stream, size);
+    return { first, count: records.length };
+  }
+
+  /**
+   * Appends records in the given order in one transaction. They are durable when this returns.
+   * @throws IsoproError INVALID_ARGUMENT for a payload without canonical form (nothing is written, the log stays usable);
+   *   LOG_WRITE_FAILED, LOG_BUSY (the log must be resumed); LOG_FINISHED, OBJECT_DISPOSED
+   */
+  append(records: readonly NewRecord[]): { readonly first: number; readonly count: number } {
+    for (const { stream } of records) {
+      if (!Object.hasOwn(STREAMS, stream) || (stream as Stream) === 'control') throw new IsoproError('INVALID_ARGUMENT', `there is no stream ${JSON.stringify(stream)} to append to`);
+    }
+    return this.#write(records);
+  }
+
+  #storeHead(note: string): SignedCheckpoint {
+    const head = parseCheckpoint(note);
+    try {
+      this.#db.prepare('INSERT INTO checkpoint (size, note) VALUES (?, ?) ON CONFLICT (size) DO NOTHING').run(head.size, note);
+    } catch (error) {
+      throw asLogError(error, this.path);
+    }
+    return head;
+  }
+
+  async #sign(final: boolean): Promise<SignedCheckpoint> {
+    const { size } = this;
+    const old = this.#headFrontier;
+    const leaves = this.#db.prepare('SELECT lower(hex(leaf)) FROM log WHERE gseq >= ? AND gseq < ? ORDER BY gseq').pluck();
+    const rangeRoot = (low: number, high: number): string => {
+      // what lies before the last head is a complete subtree of its tree (RFC 6962 §2.1.2), so only newer leaves are read
+      const known = old.subtrees.find(({ start, width }) => start === low && start + width === high);
+      if (known !== undefined) return known.digest;
+      return rootOf(leaves.iterate(low, high) as IterableIterator<string>);
+    };
+    const frontier = this.#frontier.clone();
+    const proof = consistencyProof(old.size, size, rangeRoot);
+    const note = await this.#signer.signHead({ runId: this.session.runId, size, root: frontier.root(), proof, final });
+    this.#headFrontier = frontier;
+    return this.#storeHead(note);
+  }
+
+  /** Has the present head signed and stores it. @throws IsoproError WITNESS_REFUSED, WITNESS_UNAVAILABLE */
+  async checkpoint(): Promise<SignedCheckpoint> {
+    if (this.#state !== 'open') throw new IsoproError(this.#state === 'closed' ? 'OBJECT_DISPOSED' : 'LOG_FINISHED', `the log ${this.path} is ${this.#state}`);
+    return this.#sign(false);
+  }
+
+  /**
+   * Learns the ticket's nonce in hex. What must not depend on it (the submitted adapter above all) has to be appended before: this
+   * signs the present head first, and the witness notes its size beside the nonce.
+   */
+  async reveal(): Promise<string> {
+    const head = await this.checkpoint();
+    const nonce = await this.#signer.reveal(this.session.runId, head.size);
+    this.#write([{ stream: 'control', payload: { kind: 'nonce', nonce } }]);
+    return nonce;
+  }
+
+  /** Ends the session: last record, final head, then one plain file without WAL. Closes the log. */
+  async finish(payload: { readonly [key: string]: LogValue } = {}): Promise<SignedCheckpoint> {
+    if (this.#state === 'open') {
+      this.#write([{ stream: 'control', payload: { ...payload, kind: 'session_end' } }]);
+      this.#state = 'ended';
+    }
+    if (this.#state === 'closed') throw new IsoproError('OBJECT_DISPOSED', `the log ${this.path} is closed`);
+    const head = await this.#sign(true);
+    try {
+      this.#db.pragma('journal_mode = DELETE');
+    } catch (error) {
+      if ((asLogError(error, this.path) as IsoproError).code !== 'LOG_BUSY') throw asLogError(error, this.path); // a reader is on it; WAL stays
+    }
+    this.close();
+    return head;
+  }
+
+  /** Closes the file. Without `finish` the log stays unterminated and can be resumed. */
+  close(): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#db.close();
+  }
+}

@@ -1,0 +1,174 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { IsoproError } from '../errors.js';
+import { isRunId, originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
+import { LeafHasher, STREAM_NAMES, STREAMS, type Stream } from './leaf.js';
+import { consistencyProof, inclusionProof, rootOf, verifyConsistency, verifyInclusion } from './merkle.js';
+import { decodePayload, type LogPayload } from './payload.js';
+import { asLogError, hasExpectedSchema, openLogFile, type Db } from './schema.js';
+import { parseSessionStart } from './session.js';
+import { isSignedBy } from './signed-note.js';
+import type { TrustedKey } from './trusted-key.js';
+
+/** A record as it was appended. */
+export interface LogRecord {
+  readonly gseq: number;
+  readonly stream: Stream;
+  readonly sseq: number;
+  readonly timeUs: number;
+  readonly payload: LogPayload;
+}
+
+export interface ReadOptions {
+  readonly stream?: Stream;
+  /** First record to read. */
+  readonly from?: number;
+  /** Also records of iterations that were interrupted and begun again. */
+  readonly abandoned?: boolean;
+}
+
+/** One record's proof: everything that a stranger with the witness's public key needs to check it. Digests in hex. */
+export interface RecordProof {
+  readonly runId: string;
+  readonly record: { readonly gseq: number; readonly stream: Stream; readonly sseq: number; readonly timeUs: number; readonly prev: string; readonly payload: string };
+  readonly path: readonly string[];
+  readonly checkpoint: string;
+}
+
+/** Proof that the log behind one head begins with the log behind an earlier one. Digests in hex. */
+export interface ExtensionProof {
+  readonly runId: string;
+  readonly path: readonly string[];
+  readonly from: string;
+  readonly to: string;
+}
+
+/** The log of a run folder, or a log file itself. */
+export function logFileOf(path: string): string {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? join(path, 'log.sqlite') : path;
+}
+
+/**
+ * Reads a log, changing nothing. Reading proves nothing: verify first.
+ */
+export class LogReader {
+  readonly #db: Db;
+  readonly #path: string;
+
+  /** @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
+  constructor(path: string) {
+    this.#path = path;
+    this.#db = openLogFile(path, 'read');
+    if (!hasExpectedSchema(this.#db)) {
+      this.#db.close();
+      throw new IsoproError('LOG_UNREADABLE', `${path} does not have the tables of a log`);
+    }
+  }
+
+  #guard<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      throw asLogError(error, this.#path);
+    }
+  }
+
+  /** Records in the file, abandoned ones too. */
+  get size(): number {
+    return this.#guard(() => this.#db.prepare('SELECT count(*) FROM log').pluck().get() as number);
+  }
+
+  /** Null where the file holds no session start. @throws IsoproError LOG_UNREADABLE */
+  get runId(): string | null {
+    const text = this.#guard(() => this.#db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get());
+    return typeof text === 'string' ? parseSessionStart(text).runId : null;
+  }
+
+  /** Records in order, one at a time. The reader can do nothing else while they are read. */
+  *records(options: ReadOptions = {}): Generator<LogRecord, void> {
+    const table = options.abandoned === true ? 'log' : 'live';
+    const filter = options.stream === undefined ? '' : `AND stream = ${STREAMS[options.stream]}`;
+    try {
+      const rows = this.#db.prepare(`SELECT gseq, stream, sseq, ts_us, CAST(payload AS TEXT) FROM ${table} WHERE gseq >= ? ${filter} ORDER BY gseq`).raw();
+      for (const [gseq, code, sseq, timeUs, payload] of rows.iterate(options.from ?? 0) as IterableIterator<[number, number, number, number, string]>) {
+        const stream = STREAM_NAMES.get(code);
+        if (stream === undefined) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
+        yield { gseq, stream, sseq, timeUs, payload: decodePayload(payload) };
+      }
+    } catch (error) {
+      throw asLogError(error, this.#path);
+    }
+  }
+
+  /** The stored heads, ascending. @throws IsoproError CHECKPOINT_INVALID */
+  checkpoints(): SignedCheckpoint[] {
+    return this.checkpointNotes().map(parseCheckpoint);
+  }
+
+  checkpointNotes(): string[] {
+    return this.#guard(() => this.#db.prepare('SELECT CAST(note AS TEXT) FROM checkpoint ORDER BY size').pluck().all() as string[]);
+  }
+
+  #rangeRoot(low: number, high: number): string {
+    const leaves = this.#db.prepare('SELECT lower(hex(leaf)) FROM log WHERE gseq >= ? AND gseq < ? ORDER BY gseq').pluck();
+    return rootOf(leaves.iterate(low, high) as IterableIterator<string>);
+  }
+
+  /** @throws IsoproError INVALID_ARGUMENT where no stored head covers the record */
+  proveRecord(gseq: number): RecordProof {
+    return this.#guard(() => {
+      const notes = this.checkpointNotes();
+      const note = notes.find((each) => parseCheckpoint(each).size > gseq);
+      if (!Number.isSafeInteger(gseq) || gseq < 0 || note === undefined) throw new IsoproError('INVALID_ARGUMENT', `no signed head covers record ${gseq}`);
+      const head = parseCheckpoint(note);
+      const row = this.#db.prepare('SELECT stream, sseq, ts_us, lower(hex(prev)), CAST(payload AS TEXT) FROM log WHERE gseq = ?').raw().get(gseq) as [number, number, number, string, string] | undefined;
+      const stream = row === undefined ? undefined : STREAM_NAMES.get(row[0]);
+      if (row === undefined || stream === undefined) throw new IsoproError('INVALID_ARGUMENT', `there is no record ${gseq}`);
+      const [, sseq, timeUs, prev, payload] = row;
+      const path = inclusionProof(gseq, head.size, (low, high) => this.#rangeRoot(low, high));
+      return { runId: head.runId, record: { gseq, stream, sseq, timeUs, prev, payload }, path, checkpoint: note };
+    });
+  }
+
+  /** Between two stored heads. @throws IsoproError INVALID_ARGUMENT where there is no head of such a size */
+  proveExtension(from: number, to: number): ExtensionProof {
+    return this.#guard(() => {
+      const notes = new Map(this.checkpointNotes().map((each) => [parseCheckpoint(each).size, each]));
+      const [fromNote, toNote] = [notes.get(from), notes.get(to)];
+      if (fromNote === undefined || toNote === undefined || from > to) {
+        throw new IsoproError('INVALID_ARGUMENT', `there are signed heads of ${[...notes.keys()].join(', ') || 'no'} records only`);
+      }
+      const path = consistencyProof(from, to, (low, high) => this.#rangeRoot(low, high));
+      return { runId: parseCheckpoint(toNote).runId, path, from: fromNote, to: toNote };
+    });
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
+const isDigest = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
+
+function signedHead(note: string, runId: string, key: TrustedKey): SignedCheckpoint | null {
+  const head = parseCheckpoint(note);
+  return key.signer === 'witness' && head.runId === runId && isSignedBy(head.note, originOf(runId), key.publicKey) ? head : null;
+}
+
+/** True where the proof shows the record to be in the log of which the key's owner signed a head. A run without a witness cannot prove single records. */
+export function checkRecordProof(proof: RecordProof, key: TrustedKey): boolean {
+  if (!isRunId(proof.runId) || !isDigest(proof.record.prev) || !proof.path.every(isDigest) || !Object.hasOwn(STREAMS, proof.record.stream)) return false;
+  const head = signedHead(proof.checkpoint, proof.runId, key);
+  if (head === null) return false;
+  const { gseq, sseq, timeUs, stream, prev, payload } = proof.record;
+  const leaf = new LeafHasher(Buffer.from(proof.runId, 'hex')).ofText({ stream: STREAMS[stream], gseq, sseq, timeUs }, prev, payload);
+  return verifyInclusion(leaf, gseq, head.size, head.root, proof.path);
+}
+
+/** True where the key's owner signed both heads and the later one extends the earlier. */
+export function checkExtensionProof(proof: ExtensionProof, key: TrustedKey): boolean {
+  if (!isRunId(proof.runId) || !proof.path.every(isDigest)) return false;
+  const from = signedHead(proof.from, proof.runId, key);
+  const to = signedHead(proof.to, proof.runId, key);
+  return from !== null && to !== null && verifyConsistency(from.size, from.root, to.size, to.root, proof.path);
+}

@@ -1,0 +1,124 @@
+import { existsSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { IsoproError } from '../errors.js';
+import { STREAMS } from './leaf.js';
+
+export type Db = Database.Database;
+
+const CONTROL = STREAMS.control;
+
+/**
+ * The file. `log` is the evidence, `checkpoint` the signed heads. Triggers and the order check guard against accidents only: who can
+ * write the file can drop them, and that is what the hashes and the witness are for. `live` leaves out what an interrupted
+ * iteration left behind; the other three views are the original system's three logs.
+ */
+const envelope = (stream: number): string => `
+  SELECT row_number() OVER (ORDER BY gseq) - 1 AS seq, ts_us, lower(hex(prev)) AS prev_hash, payload, lower(hex(leaf)) AS hash
+  FROM live
+  WHERE stream = ${stream} OR (stream = ${CONTROL} AND json_extract(payload, '$.kind') IN ('session_start', 'session_end'))`;
+
+const SCHEMA = `
+CREATE TABLE log (
+  gseq INTEGER PRIMARY KEY,
+  stream INTEGER NOT NULL,
+  sseq INTEGER NOT NULL,
+  ts_us INTEGER NOT NULL,
+  prev BLOB NOT NULL,
+  payload TEXT NOT NULL,
+  leaf BLOB NOT NULL,
+  tag BLOB
+) STRICT;
+CREATE UNIQUE INDEX log_stream ON log (stream, sseq);
+CREATE TABLE checkpoint (size INTEGER PRIMARY KEY, note TEXT NOT NULL) STRICT;
+CREATE TRIGGER log_insert BEFORE INSERT ON log WHEN NEW.gseq IS NOT (SELECT coalesce(max(gseq) + 1, 0) FROM log)
+  BEGIN SELECT raise(ABORT, 'records are appended in order'); END;
+CREATE TRIGGER log_update BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER log_delete BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER checkpoint_update BEFORE UPDATE ON checkpoint BEGIN SELECT raise(ABORT, 'checkpoints are append-only'); END;
+CREATE TRIGGER checkpoint_delete BEFORE DELETE ON checkpoint BEGIN SELECT raise(ABORT, 'checkpoints are append-only'); END;
+CREATE VIEW live AS
+  SELECT * FROM log AS record
+  WHERE stream = ${CONTROL} OR NOT EXISTS (
+    SELECT 1 FROM log AS resume
+    WHERE resume.stream = ${CONTROL} AND resume.gseq > record.gseq
+      AND json_extract(resume.payload, '$.kind') = 'resume' AND json_extract(resume.payload, '$.abandonedFrom') <= record.gseq);
+CREATE VIEW metrics_log AS ${envelope(STREAMS.metrics)};
+CREATE VIEW decision_log AS ${envelope(STREAMS.decisions)};
+CREATE VIEW rule_evaluations AS ${envelope(STREAMS.rule_evals)};
+`;
+
+/** Every object of the file with its SQL, in one text. */
+function describeSchema(db: Db): string {
+  const rows = db.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name').raw().all();
+  return JSON.stringify(rows);
+}
+
+let expected: string | undefined;
+
+/** True where the file holds exactly the tables, triggers and views above. */
+export function hasExpectedSchema(db: Db): boolean {
+  if (expected === undefined) {
+    const reference = new Database(':memory:');
+    reference.exec(SCHEMA);
+    expected = describeSchema(reference);
+    reference.close();
+  }
+  return describeSchema(db) === expected;
+}
+
+/** SQLite's own failures as this project's errors; anything else passes through. */
+export function asLogError(error: unknown, path: string): unknown {
+  if (!(error instanceof Database.SqliteError)) return error;
+  const code = error.code;
+  if (code.startsWith('SQLITE_FULL') || code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_READONLY')) {
+    return new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
+  }
+  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED') || code.startsWith('SQLITE_CONSTRAINT')) {
+    return new IsoproError('LOG_BUSY', `${path}: ${error.message}`, { cause: error });
+  }
+  return new IsoproError('LOG_UNREADABLE', `${path}: ${error.message}`, { cause: error });
+}
+
+/** An append-only file for one writer: WAL, synchronous=FULL, and on macOS F_FULLFSYNC, without which fsync does not reach the disk. */
+function configure(db: Db): void {
+  db.pragma('journal_mode = WAL');
+  db.pragma('synchronous = FULL');
+  db.pragma('fullfsync = ON');
+  db.pragma('checkpoint_fullfsync = ON');
+  db.pragma('recursive_triggers = ON');
+  db.pragma('trusted_schema = OFF');
+}
+
+/** Creates the file. @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED */
+export function createLogFile(path: string): Db {
+  if (path !== ':memory:' && existsSync(path)) throw new IsoproError('LOG_EXISTS', `${path} exists already`);
+  try {
+    const db = new Database(path);
+    configure(db);
+    db.transaction(() => db.exec(SCHEMA))();
+    return db;
+  } catch (error) {
+    if (error instanceof TypeError) throw new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
+    throw asLogError(error, path);
+  }
+}
+
+/**
+ * Opens a log. A reader changes nothing in it.
+ * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE
+ */
+export function openLogFile(path: string, mode: 'read' | 'append'): Db {
+  if (!existsSync(path)) throw new IsoproError('LOG_NOT_FOUND', `there is no log at ${path}`);
+  try {
+    const db = new Database(path, { readonly: mode === 'read', fileMustExist: true });
+    if (mode === 'append') configure(db);
+    else {
+      db.pragma('trusted_schema = OFF');
+      db.pragma('cell_size_check = ON');
+    }
+    db.prepare('SELECT count(*) FROM sqlite_schema').get();
+    return db;
+  } catch (error) {
+    throw asLogError(error, path);
+  }
+}

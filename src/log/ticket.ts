@@ -1,0 +1,42 @@
+import { hash } from 'node:crypto';
+import { IsoproError } from '../errors.js';
+import { isRunId } from './checkpoint.js';
+import { decodeBase64, parseNote, type SignedNote } from './signed-note.js';
+
+/**
+ * What a run must hold before it starts. Tickets are numbered and the witness keeps them all, so a run that was started and dropped
+ * leaves a gap that the judge counts. The nonce behind the commitment is not told to the run before its adapter is under a signed head.
+ */
+export interface Ticket {
+  readonly runId: string;
+  readonly number: number;
+  /** Tickets of this witness without a final head when this one was issued. */
+  readonly unfinishedBefore: number;
+  /** SHA-256("isopro.nonce.v1" ‖ runId[16] ‖ nonce[32]). */
+  readonly nonceCommitment: Buffer;
+}
+
+const FIRST_LINE = 'isopro-native/ticket/v1';
+
+export function commitToNonce(runId: string, nonce: Buffer): Buffer {
+  return hash('sha256', Buffer.concat([Buffer.from('isopro.nonce.v1', 'latin1'), Buffer.from(runId, 'hex'), nonce]), 'buffer');
+}
+
+export function ticketText(ticket: Ticket): string {
+  return `${[FIRST_LINE, ticket.runId, ticket.number, ticket.unfinishedBefore, ticket.nonceCommitment.toString('base64')].join('\n')}\n`;
+}
+
+/** Reads a ticket; its signature is not checked here. @throws IsoproError CHECKPOINT_INVALID */
+export function parseTicket(text: string): Ticket & { readonly note: SignedNote } {
+  const note = parseNote(text);
+  const [first, runId, number, unfinished, commitment] = note.text.slice(0, -1).split('\n');
+  const nonceCommitment = decodeBase64(commitment ?? '');
+  if (first !== FIRST_LINE || runId === undefined || !isRunId(runId) || nonceCommitment?.length !== 32) {
+    throw new IsoproError('CHECKPOINT_INVALID', 'not a ticket of a run');
+  }
+  const ticket = { runId, number: Number(number), unfinishedBefore: Number(unfinished), nonceCommitment };
+  if (!Number.isSafeInteger(ticket.number) || !Number.isSafeInteger(ticket.unfinishedBefore) || ticketText(ticket) !== note.text) {
+    throw new IsoproError('CHECKPOINT_INVALID', 'not a ticket of a run');
+  }
+  return { ...ticket, note };
+}

@@ -1,0 +1,311 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { IsoproError } from '../errors.js';
+import { originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
+import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
+import { LeafHasher, STREAM_NAMES, STREAMS } from './leaf.js';
+import { MerkleFrontier } from './merkle.js';
+import { isCanonicalPayload, MAX_PAYLOAD_BYTES } from './payload.js';
+import { asLogError, hasExpectedSchema, openLogFile, type Db } from './schema.js';
+import { parseSessionStart, type SessionStart } from './session.js';
+import { isSignedBy } from './signed-note.js';
+import { commitToNonce } from './ticket.js';
+import { WITNESS_KEY_NAME, type SignerKind, type TrustedKey } from './trusted-key.js';
+
+/**
+ * `ok`: complete, and all of it under a final head of the trusted key. `unterminated`: nothing disagrees, but no final head is known
+ * (a crash, or a file cut back to before every head that the verifier was shown). `truncated`: fewer records than a signed head
+ * counts. `equivocation`: the key signed two different heads of one size. `tampered`: anything else that disagrees.
+ */
+export type Outcome = 'ok' | 'tampered' | 'truncated' | 'unterminated' | 'equivocation';
+
+/** Where the file first disagrees with itself or with a head. `until` is given where only a range is known: [at, until). */
+export interface Disagreement {
+  readonly table: 'file' | 'log' | 'checkpoint';
+  readonly at: number;
+  readonly until?: number;
+  readonly reason: string;
+}
+
+export interface Verification {
+  readonly outcome: Outcome;
+  readonly disagreement: Disagreement | null;
+  readonly runId: string | null;
+  readonly signer: SignerKind | null;
+  /** Records in the file. */
+  readonly records: number;
+  /** Records that the largest head in agreement covers; later ones are chained but nobody has vouched for them. */
+  readonly signedRecords: number;
+  readonly heads: number;
+  readonly resumes: number;
+  /** Merkle root over all records, hex. */
+  readonly root: string;
+}
+
+export interface VerifyOptions {
+  readonly key: TrustedKey;
+  /** Heads from elsewhere (the witness's own list, a mailed copy), as note texts. They must be this key's. */
+  readonly heads?: readonly string[];
+  /** The run that this log has to be of. */
+  readonly runId?: string;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
+}
+
+/** What the end of a scan knows; a writer goes on from here. */
+export interface LogState {
+  readonly session: SessionStart | null;
+  readonly frontier: MerkleFrontier;
+  /** The frontier at the largest head that the log agrees with. */
+  readonly headFrontier: MerkleFrontier;
+  readonly lastLeaf: string;
+  readonly lastTimeUs: number;
+  readonly streamSizes: ReadonlyMap<number, number>;
+  readonly ended: boolean;
+}
+
+class Disagrees extends Error {
+  constructor(readonly outcome: Outcome, readonly disagreement: Disagreement) {
+    super(disagreement.reason);
+  }
+}
+
+const tampered = (table: Disagreement['table'], at: number, reason: string, until?: number): Disagrees =>
+  new Disagrees('tampered', { table, at, reason, ...(until === undefined ? {} : { until }) });
+
+type Row = [gseq: number, stream: number, sseq: number, timeUs: number, prev: string, leaf: string, tag: Buffer | null, payload: string | null];
+
+// Strings, because a Buffer object costs more than its content here. Text that SQLite's bytes do not decode to without loss is read again as bytes.
+const ROWS = `SELECT gseq, stream, sseq, ts_us, lower(hex(prev)), lower(hex(leaf)), tag,
+  CASE WHEN octet_length(payload) <= ${MAX_PAYLOAD_BYTES} THEN payload END FROM log ORDER BY gseq`;
+const PAYLOAD_BYTES = 'SELECT CAST(payload AS BLOB) FROM log WHERE gseq = ?';
+const RECORDS_PER_TURN = 4096;
+
+/** Checks one log. One use. */
+class Scan {
+  readonly frontier = new MerkleFrontier();
+  headFrontier = new MerkleFrontier();
+  session: SessionStart | null = null;
+  lastLeaf = '';
+  lastTimeUs = 0;
+  ended = false;
+  resumes = 0;
+  signedRecords = 0;
+  heads: SignedCheckpoint[] = [];
+  readonly streamSizes = new Map<number, number>();
+  #hasher: LeafHasher | null = null;
+  #mac: ForwardMac | null = null;
+  #nextHead = 0;
+  readonly #payloadBytes;
+
+  constructor(readonly db: Db, readonly options: VerifyOptions) {
+    this.#payloadBytes = db.prepare(PAYLOAD_BYTES).pluck();
+  }
+
+  /** Record 0 names the run; without it no head can be read as this run's. */
+  begin(): void {
+    const { key } = this.options;
+    if (key.signer === 'single-process') this.#mac = new ForwardMac(key.master);
+    const text = this.db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get();
+    if (typeof text !== 'string') return;
+    try {
+      this.session = parseSessionStart(text);
+    } catch (error) {
+      throw tampered('log', 0, (error as Error).message);
+    }
+    if (this.options.runId !== undefined && this.session.runId !== this.options.runId) throw tampered('log', 0, `the log is of another run, ${this.session.runId}`);
+    if (this.session.signer !== key.signer) throw tampered('log', 0, `the log says that its signer is the ${this.session.signer}, and the key given is a ${key.signer} key`);
+    if (key.signer === 'witness' && !isSignedBy(this.session.ticket.note, WITNESS_KEY_NAME, key.publicKey)) {
+      throw tampered('log', 0, 'the ticket is not signed by the trusted key');
+    }
+    this.lastLeaf = this.session.genesis;
+    this.#hasher = new LeafHasher(Buffer.from(this.session.runId, 'hex'));
+  }
+
+  #admitHead(text: string, at: number): SignedCheckpoint {
+    let head: SignedCheckpoint;
+    try {
+      head = parseCheckpoint(text);
+    } catch (error) {
+      throw tampered('checkpoint', at, (error as Error).message);
+    }
+    if (this.session !== null && head.runId !== this.session.runId) throw tampered('checkpoint', at, `a checkpoint of another run, ${head.runId}`);
+    const { key } = this.options;
+    const origin = originOf(head.runId);
+    if (key.signer === 'witness') {
+      if (!isSignedBy(head.note, origin, key.publicKey)) throw tampered('checkpoint', at, 'the checkpoint is not signed by the trusted key');
+    } else {
+      const id = forwardMacKeyId(origin, key.master);
+      if (!head.note.signatures.some((each) => each.keyName === origin && each.keyId.equals(id))) throw tampered('checkpoint', at, 'the checkpoint carries no MAC of the trusted key');
+    }
+    return head;
+  }
+
+  /** All heads, ascending. Two roots for one size end the matter. */
+  readHeads(): void {
+    const rows = this.db.prepare('SELECT size, note FROM checkpoint ORDER BY size').raw().iterate() as IterableIterator<[number, string]>;
+    for (const [size, text] of rows) {
+      const head = this.#admitHead(text, size);
+      if (head.size !== size) throw tampered('checkpoint', size, `the checkpoint stored for ${size} records counts ${head.size}`);
+      this.heads.push(head);
+    }
+    const stored = new Set(this.heads.map((head) => head.text));
+    for (const text of this.options.heads ?? []) if (!stored.has(text)) this.heads.push(this.#admitHead(text, -1));
+    this.heads.sort((a, b) => a.size - b.size);
+    for (let i = 1; i < this.heads.length; i++) {
+      const [a, b] = [this.heads[i - 1] as SignedCheckpoint, this.heads[i] as SignedCheckpoint];
+      if (a.size === b.size && a.root !== b.root) {
+        throw new Disagrees('equivocation', { table: 'checkpoint', at: a.size, reason: `two signed heads of ${a.size} records have different roots` });
+      }
+    }
+    const final = this.heads.find((head) => head.final);
+    const last = this.heads.at(-1);
+    if (final !== undefined && last !== undefined && last.size > final.size) {
+      throw new Disagrees('equivocation', { table: 'checkpoint', at: final.size, reason: `a head of ${last.size} records was signed beside the final one of ${final.size}` });
+    }
+  }
+
+  /** Compares the tree with every head of its present size. */
+  #meetHeads(): void {
+    const size = this.frontier.size;
+    for (let head = this.heads[this.#nextHead]; head !== undefined && head.size === size; head = this.heads[++this.#nextHead]) {
+      if (this.#mac !== null) {
+        const mac = this.#mac.head(head.note.text);
+        if (!head.note.signatures.some((each) => each.signature.equals(mac))) throw tampered('checkpoint', size, 'the checkpoint\'s MAC is wrong');
+      }
+      if (head.root !== this.frontier.root()) {
+        throw tampered('log', this.signedRecords, `records up to ${size} are not those that the head of ${size} records was signed for`, size);
+      }
+      this.signedRecords = size;
+      this.headFrontier = this.frontier.clone();
+    }
+  }
+
+  record(row: Row): void {
+    const expected = this.frontier.size;
+    const [gseq, stream, sseq, timeUs, prev, leaf, tag, payload] = row;
+    if (gseq !== expected) throw tampered('log', expected, gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`);
+    if (this.session === null || this.#hasher === null) throw tampered('log', 0, 'the log does not begin with a session start');
+    if (this.ended) throw tampered('log', gseq, 'a record follows the end of the session');
+    if (!STREAM_NAMES.has(stream)) throw tampered('log', gseq, `there is no stream ${stream}`);
+    if (sseq !== (this.streamSizes.get(stream) ?? 0)) throw tampered('log', gseq, `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`);
+    if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs) throw tampered('log', gseq, 'its time lies before the record before it');
+    if (payload === null) throw tampered('log', gseq, `its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
+    if (prev !== this.lastLeaf) throw tampered('log', gseq, 'its link to the record before it is wrong');
+    const position = { stream, gseq, sseq, timeUs };
+    const exact = !payload.includes('\ufffd');
+    const digest = exact ? this.#hasher.ofText(position, prev, payload) : this.#hasher.ofBytes(position, prev, this.#payloadBytes.get(gseq) as Buffer);
+    if (leaf !== digest) throw tampered('log', gseq, 'its hash does not match its content');
+    if (!isCanonicalPayload(payload)) throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
+    if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest))) throw tampered('log', gseq, 'its MAC is wrong');
+    if (stream === STREAMS.control) this.#control(gseq, payload);
+    this.frontier.append(digest);
+    this.streamSizes.set(stream, sseq + 1);
+    this.lastLeaf = digest;
+    this.lastTimeUs = timeUs;
+    this.#meetHeads();
+  }
+
+  /** One start, any number of resumes, a nonce that fits its commitment, one end. */
+  #control(gseq: number, text: string): void {
+    const payload = JSON.parse(text) as { kind: string; nonce?: unknown; abandonedFrom?: unknown };
+    if (payload.kind === 'session_start' && gseq !== 0) throw tampered('log', gseq, 'the session starts a second time');
+    if (payload.kind === 'session_end') this.ended = true;
+    if (payload.kind === 'resume') {
+      this.resumes++;
+      const from = payload.abandonedFrom;
+      if (!Number.isSafeInteger(from) || (from as number) < 1 || (from as number) > gseq) throw tampered('log', gseq, 'the resume record abandons records that are not there');
+    }
+    if (payload.kind === 'nonce') {
+      const nonce = typeof payload.nonce === 'string' && /^[0-9a-f]{64}$/.test(payload.nonce) ? Buffer.from(payload.nonce, 'hex') : null;
+      const { runId, ticket } = this.session as SessionStart;
+      if (nonce === null || !commitToNonce(runId, nonce).equals(ticket.nonceCommitment)) throw tampered('log', gseq, 'the nonce is not the one that the ticket commits to');
+    }
+  }
+
+  outcome(): { outcome: Outcome; disagreement: Disagreement | null } {
+    const size = this.frontier.size;
+    const beyond = this.heads[this.#nextHead];
+    if (beyond !== undefined) {
+      if (beyond.size < size) throw tampered('checkpoint', beyond.size, 'a head was not reached');
+      if (this.#mac !== null) {
+        if (beyond.size - size > 10_000_000) throw tampered('checkpoint', beyond.size, 'the checkpoint counts more records than can be checked');
+        this.#mac.skip(beyond.size - size);
+        if (!beyond.note.signatures.some((each) => each.signature.equals((this.#mac as ForwardMac).head(beyond.note.text)))) throw tampered('checkpoint', beyond.size, 'the checkpoint\'s MAC is wrong');
+      }
+      return { outcome: 'truncated', disagreement: { table: 'log', at: size, reason: `the file ends at ${size} records and a signed head counts ${beyond.size}`, until: beyond.size } };
+    }
+    const final = this.heads.find((head) => head.final);
+    if (final === undefined) return { outcome: 'unterminated', disagreement: null };
+    if (final.size < size) throw tampered('log', final.size, 'a record follows the final head');
+    if (!this.ended) throw tampered('log', size - 1, 'the final head does not cover an end of the session');
+    return { outcome: 'ok', disagreement: null };
+  }
+}
+
+/**
+ * Verifies an open log against a key and the heads that are known. The whole log is read once; memory does not grow with it.
+ * @throws IsoproError ABORTED, or CHECKPOINT_INVALID where a head passed in `options.heads` is not one of this key
+ */
+export async function scanLog(db: Db, options: VerifyOptions): Promise<{ verification: Verification; state: LogState }> {
+  const scan = new Scan(db, options);
+  let verdict: { outcome: Outcome; disagreement: Disagreement | null };
+  try {
+    if (!hasExpectedSchema(db)) throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
+    scan.begin();
+    scan.readHeads();
+    const total = options.onProgress === undefined ? 0 : (db.prepare('SELECT coalesce(max(gseq) + 1, 0) FROM log').pluck().get() as number);
+    // the heads of an empty log are met before its first record
+    for (const row of db.prepare(ROWS).raw().iterate() as IterableIterator<Row>) {
+      scan.record(row);
+      if (scan.frontier.size % RECORDS_PER_TURN === 0) {
+        await nextTurn();
+        if (options.signal?.aborted === true) throw new IsoproError('ABORTED', 'verification was cancelled');
+        options.onProgress?.({ done: scan.frontier.size, total });
+      }
+    }
+    verdict = scan.outcome();
+  } catch (error) {
+    const known = error instanceof Disagrees ? error : asLogError(error, 'log');
+    if (known instanceof Disagrees) verdict = { outcome: known.outcome, disagreement: known.disagreement };
+    else if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {
+      verdict = { outcome: 'tampered', disagreement: { table: 'file', at: scan.frontier.size, reason: known.message } };
+    } else throw known;
+  }
+  return {
+    verification: {
+      ...verdict,
+      runId: scan.session?.runId ?? null,
+      signer: scan.session?.signer ?? null,
+      records: scan.frontier.size,
+      signedRecords: scan.signedRecords,
+      heads: scan.heads.length,
+      resumes: scan.resumes,
+      root: scan.frontier.root(),
+    },
+    state: scan,
+  };
+}
+
+const UNREADABLE: Omit<Verification, 'outcome' | 'disagreement'> = { runId: null, signer: null, records: 0, signedRecords: 0, heads: 0, resumes: 0, root: '' };
+
+/**
+ * Verifies the log in a file, which stays as it is. A file that SQLite cannot read is `tampered`, not an error.
+ * @throws IsoproError LOG_NOT_FOUND, ABORTED
+ */
+export async function verifyLogFile(path: string, options: VerifyOptions): Promise<Verification> {
+  let db: Db | null = null;
+  try {
+    db = openLogFile(path, 'read');
+    const check = db.pragma('integrity_check(1)', { simple: true });
+    if (check !== 'ok') return { ...UNREADABLE, outcome: 'tampered', disagreement: { table: 'file', at: 0, reason: `SQLite finds the file damaged: ${String(check)}` } };
+    return (await scanLog(db, options)).verification;
+  } catch (error) {
+    const known = asLogError(error, path);
+    if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {
+      return { ...UNREADABLE, outcome: 'tampered', disagreement: { table: 'file', at: 0, reason: known.message } };
+    }
+    throw known;
+  } finally {
+    db?.close();
+  }
+}

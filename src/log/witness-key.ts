@@ -1,0 +1,66 @@
+import { randomBytes } from 'node:crypto';
+import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { IsoproError } from '../errors.js';
+import { isoproHome, witnessFolder } from './home.js';
+import { Ed25519Signer } from './signed-note.js';
+import { formatTrustedKey, parseTrustedKey, type TrustedKey } from './trusted-key.js';
+
+const secretFile = (home: string): string => join(witnessFolder(home), 'key.secret');
+/** Public; what `--key` takes. */
+export const publicKeyFile = (home = isoproHome()): string => join(witnessFolder(home), 'key.pub');
+/** Tickets and heads. */
+export const witnessFile = (home = isoproHome()): string => join(witnessFolder(home), 'witness.sqlite');
+
+/** Writes a file that is complete or absent, and leaves one that is there. */
+function createOnce(path: string, text: string, mode: number): void {
+  if (existsSync(path)) return;
+  const temporary = `${path}.${process.pid}`;
+  const file = openSync(temporary, 'wx', mode);
+  try {
+    writeSync(file, text);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  try {
+    linkSync(temporary, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    unlinkSync(temporary);
+  }
+}
+
+/**
+ * The witness's signing key, made on first use. Its folder is for its user only.
+ * @throws IsoproError WITNESS_UNAVAILABLE, WITNESS_KEY_INVALID
+ */
+export function openWitnessKey(home = isoproHome()): Ed25519Signer {
+  try {
+    mkdirSync(witnessFolder(home), { recursive: true, mode: 0o700 });
+    chmodSync(witnessFolder(home), 0o700);
+    createOnce(secretFile(home), `${randomBytes(32).toString('hex')}\n`, 0o600);
+    const text = readFileSync(secretFile(home), 'utf8').trim();
+    if (!/^[0-9a-f]{64}$/.test(text)) throw new IsoproError('WITNESS_KEY_INVALID', `${secretFile(home)} holds no key`);
+    const signer = new Ed25519Signer(Buffer.from(text, 'hex'));
+    createOnce(publicKeyFile(home), `${formatTrustedKey({ signer: 'witness', publicKey: signer.publicKey })}\n`, 0o644);
+    return signer;
+  } catch (error) {
+    if (error instanceof IsoproError) throw error;
+    throw new IsoproError('WITNESS_UNAVAILABLE', `the witness folder ${witnessFolder(home)} cannot be used: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/**
+ * Reads a key file. @throws IsoproError WITNESS_KEY_MISSING, WITNESS_KEY_INVALID
+ */
+export function readTrustedKey(path: string): TrustedKey {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new IsoproError('WITNESS_KEY_MISSING', `there is no key at ${path}`, { cause: error });
+  }
+  return parseTrustedKey(text);
+}

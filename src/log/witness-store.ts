@@ -1,0 +1,162 @@
+import { randomBytes } from 'node:crypto';
+import Database from 'better-sqlite3';
+import { IsoproError } from '../errors.js';
+import { checkpointText, originOf, parseCheckpoint, type Checkpoint } from './checkpoint.js';
+import { verifyConsistency } from './merkle.js';
+import { asLogError, type Db } from './schema.js';
+import { formatNote, type NoteSignature } from './signed-note.js';
+import { commitToNonce, ticketText } from './ticket.js';
+import { WITNESS_KEY_NAME } from './trusted-key.js';
+
+/** What a run asks to have signed. Digests in hex. */
+export interface HeadRequest {
+  readonly runId: string;
+  readonly size: number;
+  readonly root: string;
+  /** RFC 6962 consistency proof from the last head of this run. */
+  readonly proof: readonly string[];
+  readonly final: boolean;
+}
+
+export type SignText = (text: string, keyName: string, runId: string) => NoteSignature;
+
+interface TicketRow {
+  readonly note: string;
+  readonly nonce: string;
+  readonly revealed_size: number | null;
+}
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS ticket (
+  number INTEGER PRIMARY KEY,
+  run_id TEXT NOT NULL UNIQUE,
+  note TEXT NOT NULL,
+  nonce TEXT NOT NULL,
+  secret BLOB NOT NULL,
+  revealed_size INTEGER,
+  finished INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE IF NOT EXISTS head (
+  id INTEGER PRIMARY KEY,
+  run_id TEXT NOT NULL REFERENCES ticket (run_id),
+  size INTEGER NOT NULL,
+  note TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS head_run ON head (run_id, id);
+`;
+
+/** Opens the file of tickets and heads without changing anything. Null where there is none. */
+export function readWitnessHeads(path: string, runId: string): string[] {
+  let db: Db | null = null;
+  try {
+    db = new Database(path, { readonly: true, fileMustExist: true });
+    return db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id').pluck().all(runId) as string[];
+  } catch (error) {
+    if (error instanceof Database.SqliteError && error.code === 'SQLITE_CANTOPEN') return [];
+    throw asLogError(error, path);
+  } finally {
+    db?.close();
+  }
+}
+
+/**
+ * The rules of the witness, apart from how it is reached: numbered tickets, one growing line of heads for each run, a nonce that
+ * is told only for the head signed last, nothing after the final head. Every answer is on disk before it is given.
+ */
+export class WitnessStore {
+  readonly #db: Db;
+  readonly #sign: SignText;
+
+  constructor(path: string, sign: SignText) {
+    this.#sign = sign;
+    try {
+      this.#db = new Database(path);
+      this.#db.pragma('journal_mode = WAL');
+      this.#db.pragma('synchronous = FULL');
+      this.#db.pragma('fullfsync = ON');
+      this.#db.exec(SCHEMA);
+    } catch (error) {
+      throw asLogError(error, path);
+    }
+  }
+
+  #ticket(runId: string): TicketRow {
+    const row = this.#db.prepare('SELECT note, nonce, revealed_size FROM ticket WHERE run_id = ?').get(runId) as TicketRow | undefined;
+    if (row === undefined) throw new IsoproError('WITNESS_REFUSED', `the witness has issued no ticket for run ${runId}`);
+    return row;
+  }
+
+  /** The run's ticket; issued on the first call, the same one after that. */
+  issueTicket(runId: string): string {
+    return this.#db.transaction((): string => {
+      const existing = this.#db.prepare('SELECT note FROM ticket WHERE run_id = ?').pluck().get(runId) as string | undefined;
+      if (existing !== undefined) return existing;
+      const nonce = randomBytes(32);
+      const number = (this.#db.prepare('SELECT coalesce(max(number), 0) + 1 FROM ticket').pluck().get() as number);
+      const unfinishedBefore = this.#db.prepare('SELECT count(*) FROM ticket WHERE finished = 0').pluck().get() as number;
+      // k_0 of the single-process fallback; a witness that signs has no use for it
+      const insert = this.#db.prepare("INSERT INTO ticket (number, run_id, note, nonce, secret) VALUES (?, ?, '', ?, ?)");
+      insert.run(number, runId, nonce.toString('hex'), randomBytes(32));
+      const text = ticketText({ runId, number, unfinishedBefore, nonceCommitment: commitToNonce(runId, nonce) });
+      const note = formatNote(text, [this.#sign(text, WITNESS_KEY_NAME, runId)]);
+      this.#db.prepare('UPDATE ticket SET note = ? WHERE run_id = ?').run(note, runId);
+      return note;
+    }).immediate();
+  }
+
+  /** A secret of the run's own, made with its ticket. */
+  secret(runId: string): Buffer {
+    this.#ticket(runId);
+    return this.#db.prepare('SELECT secret FROM ticket WHERE run_id = ?').pluck().get(runId) as Buffer;
+  }
+
+  heads(runId: string): string[] {
+    return this.#db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id').pluck().all(runId) as string[];
+  }
+
+  /**
+   * Signs a head that extends the run's last one.
+   * @throws IsoproError WITNESS_REFUSED, and the refusal changes nothing
+   */
+  signHead(request: HeadRequest): string {
+    return this.#db.transaction((): string => {
+      const ticket = this.#ticket(request.runId);
+      const lastNote = this.#db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(request.runId) as string | undefined;
+      if (lastNote !== undefined) {
+        const last = parseCheckpoint(lastNote);
+        const same = last.size === request.size && last.root === request.root;
+        if (same && last.final === request.final) return lastNote;
+        if (last.final) throw new IsoproError('WITNESS_REFUSED', `run ${request.runId} is closed: its final head of ${last.size} records is signed`);
+        if (!same && !verifyConsistency(last.size, last.root, request.size, request.root, request.proof)) {
+          throw new IsoproError('WITNESS_REFUSED', `the head of ${request.size} records does not extend the signed one of ${last.size}`);
+        }
+      }
+      const revealed = ticket.revealed_size === null ? null : { size: ticket.revealed_size, nonce: ticket.nonce };
+      const checkpoint: Checkpoint = { runId: request.runId, size: request.size, root: request.root, final: request.final, revealed };
+      const text = checkpointText(checkpoint);
+      const note = formatNote(text, [this.#sign(text, originOf(request.runId), request.runId)]);
+      this.#db.prepare('INSERT INTO head (run_id, size, note) VALUES (?, ?, ?)').run(request.runId, request.size, note);
+      if (request.final) this.#db.prepare('UPDATE ticket SET finished = 1 WHERE run_id = ?').run(request.runId);
+      return note;
+    }).immediate();
+  }
+
+  /**
+   * Tells the nonce in hex, once a head of `size` records is the last one signed.
+   * @throws IsoproError WITNESS_REFUSED
+   */
+  reveal(runId: string, size: number): string {
+    return this.#db.transaction((): string => {
+      const ticket = this.#ticket(runId);
+      if (ticket.revealed_size !== null) return ticket.nonce;
+      const last = this.#db.prepare('SELECT size FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(runId) as number | undefined;
+      if (last !== size) throw new IsoproError('WITNESS_REFUSED', `the nonce is told for the last signed head only, and that is not one of ${size} records`);
+      this.#db.prepare('UPDATE ticket SET revealed_size = ? WHERE run_id = ?').run(size, runId);
+      return ticket.nonce;
+    }).immediate();
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
