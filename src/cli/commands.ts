@@ -1,4 +1,11 @@
 import type { CommandModule } from 'yargs';
+import { benchCommand } from './bench.js';
+import { logCommand } from './log.js';
+import { witnessCommand } from './witness.js';
 
 /** Every command, in the order of --help. One file a command; no logic beyond reading flags and printing. */
-export const COMMANDS: CommandModule[] = [];
+export const COMMANDS: CommandModule[] = [
+  benchCommand,
+  logCommand,
+  witnessCommand as CommandModule,
+];

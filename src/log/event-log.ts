@@ -3,7 +3,7 @@ import { parseCheckpoint, isRunId, type SignedCheckpoint } from './checkpoint.js
 import { LeafHasher, STREAMS, type RunDigests, type Stream } from './leaf.js';
 import { consistencyProof, MerkleFrontier, rootOf } from './merkle.js';
 import { encodePayload, type LogPayload, type LogValue } from './payload.js';
-import { asLogError, createLogFile, openLogFile, type Db } from './schema.js';
+import { asLogError, createLogFile, openLogFile, sqliteCode, type Db } from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import type { LogSigner } from './signer.js';
 import { scanLog, type LogState } from './verify.js';
@@ -243,7 +243,7 @@ export class EventLog {
     try {
       this.#db.pragma('journal_mode = DELETE');
     } catch (error) {
-      if ((asLogError(error, this.path) as IsoproError).code !== 'LOG_BUSY') throw asLogError(error, this.path); // a reader is on it; WAL stays
+      if (sqliteCode(error)?.startsWith('SQLITE_BUSY') !== true) throw asLogError(error, this.path); // with a reader on it the WAL stays
     }
     this.close();
     return head;

@@ -66,10 +66,17 @@ export function hasExpectedSchema(db: Db): boolean {
   return describeSchema(db) === expected;
 }
 
+/** SQLite's code of a failure (`SQLITE_BUSY`, …), or null where it is not SQLite's. */
+export function sqliteCode(error: unknown): string | null {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' && code.startsWith('SQLITE_') ? code : null;
+}
+
 /** SQLite's own failures as this project's errors; anything else passes through. */
-export function asLogError(error: unknown, path: string): unknown {
-  if (!(error instanceof Database.SqliteError)) return error;
-  const code = error.code;
+export function asLogError(failure: unknown, path: string): unknown {
+  const code = sqliteCode(failure);
+  if (code === null) return failure;
+  const error = failure as Error;
   if (code.startsWith('SQLITE_FULL') || code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_READONLY')) {
     return new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
   }

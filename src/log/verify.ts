@@ -142,6 +142,7 @@ class Scan {
 
   /** All heads, ascending. Two roots for one size end the matter. */
   readHeads(): void {
+    const { key } = this.options;
     const rows = this.db.prepare('SELECT size, note FROM checkpoint ORDER BY size').raw().iterate() as IterableIterator<[number, string]>;
     for (const [size, text] of rows) {
       const head = this.#admitHead(text, size);
@@ -151,33 +152,46 @@ class Scan {
     const stored = new Set(this.heads.map((head) => head.text));
     for (const text of this.options.heads ?? []) if (!stored.has(text)) this.heads.push(this.#admitHead(text, -1));
     this.heads.sort((a, b) => a.size - b.size);
-    for (let i = 1; i < this.heads.length; i++) {
-      const [a, b] = [this.heads[i - 1] as SignedCheckpoint, this.heads[i] as SignedCheckpoint];
+    // a MAC can be checked only where its key is reached, so heads without a public key meet each other in #meetHeads
+    if (key.signer === 'witness') this.#refuseEquivocation(this.heads);
+    const final = this.heads.find((head) => head.final);
+    const last = this.heads.at(-1);
+    if (key.signer === 'witness' && final !== undefined && last !== undefined && last.size > final.size) {
+      throw new Disagrees('equivocation', { table: 'checkpoint', at: final.size, reason: `a head of ${last.size} records was signed beside the final one of ${final.size}` });
+    }
+  }
+
+  /** @param heads ascending, each signed by the trusted key */
+  #refuseEquivocation(heads: readonly SignedCheckpoint[]): void {
+    for (let i = 1; i < heads.length; i++) {
+      const [a, b] = [heads[i - 1] as SignedCheckpoint, heads[i] as SignedCheckpoint];
       if (a.size === b.size && a.root !== b.root) {
         throw new Disagrees('equivocation', { table: 'checkpoint', at: a.size, reason: `two signed heads of ${a.size} records have different roots` });
       }
-    }
-    const final = this.heads.find((head) => head.final);
-    const last = this.heads.at(-1);
-    if (final !== undefined && last !== undefined && last.size > final.size) {
-      throw new Disagrees('equivocation', { table: 'checkpoint', at: final.size, reason: `a head of ${last.size} records was signed beside the final one of ${final.size}` });
     }
   }
 
   /** Compares the tree with every head of its present size. */
   #meetHeads(): void {
     const size = this.frontier.size;
-    for (let head = this.heads[this.#nextHead]; head !== undefined && head.size === size; head = this.heads[++this.#nextHead]) {
-      if (this.#mac !== null) {
-        const mac = this.#mac.head(head.note.text);
-        if (!head.note.signatures.some((each) => each.signature.equals(mac))) throw tampered('checkpoint', size, 'the checkpoint\'s MAC is wrong');
-      }
-      if (head.root !== this.frontier.root()) {
-        throw tampered('log', this.signedRecords, `records up to ${size} are not those that the head of ${size} records was signed for`, size);
-      }
-      this.signedRecords = size;
-      this.headFrontier = this.frontier.clone();
+    const first = this.#nextHead;
+    while (this.heads[this.#nextHead]?.size === size) this.#nextHead++;
+    if (this.#nextHead === first) return;
+    const met = this.heads.slice(first, this.#nextHead);
+    if (this.#mac !== null) {
+      for (const head of met) this.#checkMac(head, this.#mac);
+      this.#refuseEquivocation(met);
     }
+    if ((met[0] as SignedCheckpoint).root !== this.frontier.root()) {
+      throw tampered('log', this.signedRecords, `records up to ${size} are not those that the head of ${size} records was signed for`, size);
+    }
+    this.signedRecords = size;
+    this.headFrontier = this.frontier.clone();
+  }
+
+  #checkMac(head: SignedCheckpoint, mac: ForwardMac): void {
+    const expected = mac.head(head.note.text);
+    if (!head.note.signatures.some((each) => each.signature.equals(expected))) throw tampered('checkpoint', head.size, 'the MAC of the checkpoint is wrong');
   }
 
   record(row: Row): void {
@@ -230,7 +244,7 @@ class Scan {
       if (this.#mac !== null) {
         if (beyond.size - size > 10_000_000) throw tampered('checkpoint', beyond.size, 'the checkpoint counts more records than can be checked');
         this.#mac.skip(beyond.size - size);
-        if (!beyond.note.signatures.some((each) => each.signature.equals((this.#mac as ForwardMac).head(beyond.note.text)))) throw tampered('checkpoint', beyond.size, 'the checkpoint\'s MAC is wrong');
+        this.#checkMac(beyond, this.#mac);
       }
       return { outcome: 'truncated', disagreement: { table: 'log', at: size, reason: `the file ends at ${size} records and a signed head counts ${beyond.size}`, until: beyond.size } };
     }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { IsoproError } from '../errors.js';
 import { isoproHome, witnessFolder } from './home.js';
+import { sqliteCode } from './schema.js';
 import type { Ed25519Signer } from './signed-note.js';
 import { formatTrustedKey } from './trusted-key.js';
 import { openWitnessKey, witnessFile } from './witness-key.js';
@@ -71,7 +72,7 @@ function takeLock(home: string): Database.Database | null {
     return lock;
   } catch (error) {
     lock.close();
-    if (error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')) return null;
+    if (sqliteCode(error)?.startsWith('SQLITE_BUSY') === true) return null;
     throw error;
   }
 }

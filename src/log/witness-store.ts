@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { IsoproError } from '../errors.js';
 import { checkpointText, originOf, parseCheckpoint, type Checkpoint } from './checkpoint.js';
 import { verifyConsistency } from './merkle.js';
-import { asLogError, type Db } from './schema.js';
+import { asLogError, sqliteCode, type Db } from './schema.js';
 import { formatNote, type NoteSignature } from './signed-note.js';
 import { commitToNonce, ticketText } from './ticket.js';
 import { WITNESS_KEY_NAME } from './trusted-key.js';
@@ -45,14 +45,14 @@ CREATE TABLE IF NOT EXISTS head (
 CREATE INDEX IF NOT EXISTS head_run ON head (run_id, id);
 `;
 
-/** Opens the file of tickets and heads without changing anything. Null where there is none. */
+/** The heads of a run in a witness's file, which stays as it is; none where there is no file. */
 export function readWitnessHeads(path: string, runId: string): string[] {
   let db: Db | null = null;
   try {
     db = new Database(path, { readonly: true, fileMustExist: true });
     return db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id').pluck().all(runId) as string[];
   } catch (error) {
-    if (error instanceof Database.SqliteError && error.code === 'SQLITE_CANTOPEN') return [];
+    if (sqliteCode(error)?.startsWith('SQLITE_CANTOPEN') === true) return [];
     throw asLogError(error, path);
   } finally {
     db?.close();

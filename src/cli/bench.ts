@@ -1,0 +1,12 @@
+import type { CommandModule } from 'yargs';
+import { benchLogCommand } from './bench-log.js';
+
+/** Every benchmark, in the order of --help. Each is a file of its own beside this one. */
+const BENCHES: CommandModule[] = [benchLogCommand as CommandModule];
+
+export const benchCommand: CommandModule = {
+  command: 'bench <what>',
+  describe: 'Measure this machine',
+  builder: (yargs) => yargs.command(BENCHES).demandCommand(1, 'Name a benchmark; `isopro-native bench --help` lists them.'),
+  handler: () => undefined,
+};

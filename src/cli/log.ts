@@ -1,0 +1,163 @@
+import type { Argv, CommandModule } from 'yargs';
+import { verifyRun, type RunVerification } from '../log/local-trust.js';
+import { STREAMS, type Stream } from '../log/leaf.js';
+import { encodePayload } from '../log/payload.js';
+import { checkExtensionProof, checkRecordProof, logFileOf, LogReader, type LogRecord } from '../log/read.js';
+import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
+import { printJson, printJsonLine, UsageError } from './output.js';
+import { Progress } from './progress.js';
+
+const EXIT_UNTERMINATED = 3;
+const EXIT_DISAGREES = 4;
+const EXIT: Record<RunVerification['outcome'], number> = { ok: 0, unterminated: EXIT_UNTERMINATED, tampered: EXIT_DISAGREES, truncated: EXIT_DISAGREES, equivocation: EXIT_DISAGREES };
+
+const MEANING: Record<RunVerification['outcome'], string> = {
+  ok: 'complete, and all of it is under a final head of this key',
+  unterminated: 'nothing disagrees, but the run has not ended: no final head is known',
+  tampered: 'the log disagrees with itself or with a signed head',
+  truncated: 'records are missing that a signed head counts',
+  equivocation: 'two different histories of one size were signed',
+};
+
+const run = (yargs: Argv): Argv<{ run: string }> => yargs.positional('run', { type: 'string', demandOption: true, describe: 'run folder, or a log.sqlite' });
+const key = <T>(yargs: Argv<T>): Argv<T & { key: string | undefined }> => yargs.option('key', { type: 'string', requiresArg: true, describe: "key file; default: this machine's own witness" });
+
+function printVerification(result: RunVerification): void {
+  const lines = [
+    `${result.outcome}: ${MEANING[result.outcome]}`,
+    `  run      ${result.runId ?? 'unknown'}`,
+    `  records  ${result.records}, of which ${result.signedRecords} under ${result.heads} signed head${result.heads === 1 ? '' : 's'}; resumed ${result.resumes} time${result.resumes === 1 ? '' : 's'}`,
+    `  key      ${result.key.text}${result.key.ownedByThisUser ? ' (of this user, who could have signed any history)' : ''}`,
+  ];
+  if (result.signer === 'single-process') lines.push('  signer   single process: no witness kept its heads');
+  if (result.root !== '') lines.push(`  root     ${result.root}`);
+  if (result.disagreement !== null) {
+    const { table, at, until, reason } = result.disagreement;
+    lines.push(`  first    ${table === 'file' ? 'file' : `${table} ${at}${until === undefined ? '' : ` to ${until - 1}`}`}: ${reason}`);
+  }
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+const verify: CommandModule<object, { run: string; key: string | undefined; head: string[] | undefined; json: boolean }> = {
+  command: 'verify <run>',
+  describe: 'Check every record, link, head and signature',
+  builder: (yargs) =>
+    key(run(yargs))
+      .option('head', { type: 'string', array: true, requiresArg: true, describe: 'file with a signed head that was kept elsewhere' })
+      .epilogue(`Exit codes: 0 ok, ${EXIT_UNTERMINATED} unterminated, ${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could not be made.`)
+      .example('$0 log verify runs/3f2a --key witness.pub', 'with the public key that the runner published') as never,
+  handler: async ({ run: target, key: keyFile, head, json }) => {
+    using progress = new Progress({ label: 'verify', unit: 'records' });
+    const result = await verifyRun(target, {
+      ...(keyFile === undefined ? {} : { keyFile }),
+      ...(head === undefined ? {} : { headFiles: head }),
+      onProgress: ({ done, total }) => progress.update(done, { total }),
+    });
+    progress.clear();
+    if (json) printJson(result);
+    else printVerification(result);
+    process.exitCode = EXIT[result.outcome];
+  },
+};
+
+interface SelectArguments {
+  run: string;
+  stream: string | undefined;
+  from: number;
+  limit: number | undefined;
+  abandoned: boolean;
+  json: boolean;
+}
+
+const select = (yargs: Argv): Argv<SelectArguments> =>
+  run(yargs)
+    .option('stream', { type: 'string', choices: Object.keys(STREAMS), describe: 'one stream only' })
+    .option('from', { type: 'number', default: 0, describe: 'first record' })
+    .option('limit', { type: 'number', describe: 'at most so many records' })
+    .option('abandoned', { type: 'boolean', default: false, describe: 'also records of iterations that were interrupted and begun again' }) as never;
+
+function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void): void {
+  const whole = (name: string, value: number): number => {
+    if (!Number.isSafeInteger(value) || value < 0) throw new UsageError(`--${name} takes a whole number`);
+    return value;
+  };
+  const reader = new LogReader(logFileOf(args.run));
+  try {
+    let left = args.limit === undefined ? Infinity : whole('limit', args.limit);
+    const stream = args.stream as Stream | undefined;
+    if (left === 0) return;
+    for (const record of reader.records({ from: whole('from', args.from), abandoned: args.abandoned, ...(stream === undefined ? {} : { stream }) })) {
+      visit(record);
+      if (--left === 0) break;
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+/** The payload as it is stored: `#NaN`, `#123` for what JSON has no form for, `##…` for a string that begins with `#`. */
+const printable = (record: LogRecord): object => ({ ...record, payload: JSON.parse(encodePayload(record.payload)) as unknown });
+
+const show: CommandModule<object, SelectArguments> = {
+  command: 'show <run>',
+  describe: 'Print records, one a line',
+  builder: (yargs) => select(yargs).example('$0 log show runs/3f2a --stream decisions', 'every decision of the run') as never,
+  handler: (args) =>
+    forEachRecord(args, (record) => {
+      if (args.json) return printJsonLine(printable(record));
+      const time = new Date(record.timeUs / 1000).toISOString();
+      const text = encodePayload(record.payload);
+      const width = process.stdout.isTTY === true ? Math.max(20, (process.stdout.columns ?? 110) - 50) : Infinity;
+      process.stdout.write(`${String(record.gseq).padStart(7)} ${time} ${record.stream.padEnd(11)} ${text.length > width ? `${text.slice(0, width - 1)}…` : text}\n`);
+    }),
+};
+
+const exporting: CommandModule<object, SelectArguments> = {
+  command: 'export <run>',
+  describe: 'Write records as JSONL',
+  builder: (yargs) => select(yargs).example('$0 log export runs/3f2a > log.jsonl', 'the whole log') as never,
+  handler: (args) => forEachRecord(args, (record) => printJsonLine(printable(record))),
+};
+
+interface ProveArguments {
+  run: string;
+  record: number | undefined;
+  from: number | undefined;
+  to: number | undefined;
+  key: string | undefined;
+  json: boolean;
+}
+
+const prove: CommandModule<object, ProveArguments> = {
+  command: 'prove <run>',
+  describe: 'Prove one record, or that a later head extends an earlier one, as a JSON document that stands by itself',
+  builder: (yargs) =>
+    key(run(yargs))
+      .option('record', { type: 'number', describe: 'number of the record', conflicts: ['from', 'to'] })
+      .option('from', { type: 'number', describe: 'size of the earlier head', implies: 'to' })
+      .option('to', { type: 'number', describe: 'size of the later head', implies: 'from' })
+      .example('$0 log prove runs/3f2a --record 17 > proof.json', 'record 17 with its path to a signed head') as never,
+  handler: ({ run: target, record, from, to, key: keyFile }) => {
+    if (record === undefined && from === undefined) throw new UsageError('give --record, or --from and --to');
+    const trusted = readTrustedKey(keyFile ?? publicKeyFile());
+    const reader = new LogReader(logFileOf(target));
+    try {
+      if (record !== undefined) {
+        const proof = reader.proveRecord(record);
+        printJson({ ...proof, holds: checkRecordProof(proof, trusted) });
+      } else {
+        const proof = reader.proveExtension(from as number, to as number);
+        printJson({ ...proof, holds: checkExtensionProof(proof, trusted) });
+      }
+    } finally {
+      reader.close();
+    }
+  },
+};
+
+export const logCommand: CommandModule = {
+  command: 'log <action>',
+  describe: "Verify, read and prove a run's signed log",
+  builder: (yargs) => yargs.command([verify, show, exporting, prove] as CommandModule[]).demandCommand(1, 'Name an action: verify, show, export or prove.'),
+  handler: () => undefined,
+};

@@ -1,0 +1,34 @@
+import type { CommandModule } from 'yargs';
+import { runWitness } from '../log/witness-server.js';
+import { openWitnessKey, publicKeyFile } from '../log/witness-key.js';
+import { formatTrustedKey } from '../log/trusted-key.js';
+import { printJson } from './output.js';
+
+export const witnessCommand: CommandModule<object, { showKey: boolean; idle: number; json: boolean }> = {
+  command: 'witness',
+  describe: 'The process that signs the heads of runs; `run` starts it by itself',
+  builder: (yargs) =>
+    yargs
+      .option('show-key', { type: 'boolean', default: false, describe: 'print the public key and stop' })
+      .option('idle', { type: 'number', default: 5, describe: 'seconds to wait for a first run' })
+      .epilogue('It ends when its last run has gone. Under another user or on another machine it is worth more: see docs/trust.md.')
+      .example('$0 witness --show-key > witness.pub', 'the key to publish beside a run') as never,
+  handler: async ({ showKey, idle, json }) => {
+    const text = formatTrustedKey({ signer: 'witness', publicKey: openWitnessKey().publicKey });
+    if (showKey) {
+      if (json) printJson({ key: text, file: publicKeyFile() });
+      else process.stdout.write(`${text}\n`);
+      return;
+    }
+    const stop = new AbortController();
+    process.once('SIGTERM', () => stop.abort());
+    process.once('SIGINT', () => stop.abort());
+    const ended = await runWitness({
+      idleMs: Math.max(0, idle) * 1000,
+      signal: stop.signal,
+      onListening: (address) => process.stderr.write(`witness ${text}\nlistening on ${address}\n`),
+    });
+    if (ended === 'busy') process.stderr.write('this home has a witness already\n');
+    if (json) printJson({ ended });
+  },
+};

@@ -1,0 +1,84 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { IsoproError } from '../errors.js';
+import { isoproHome } from './home.js';
+import { logFileOf, LogReader } from './read.js';
+import { singleProcessFile, SingleProcessSigner } from './signer.js';
+import { formatTrustedKey, type TrustedKey } from './trusted-key.js';
+import { verifyLogFile, type Verification, type VerifyOptions } from './verify.js';
+import { publicKeyFile, readTrustedKey, witnessFile } from './witness-key.js';
+import { readWitnessHeads } from './witness-store.js';
+
+export interface RunVerification extends Verification {
+  readonly path: string;
+  /** The key that the outcome is relative to, and whether it is this user's own, so that this user could have signed anything. */
+  readonly key: { readonly text: string; readonly ownedByThisUser: boolean };
+}
+
+export interface RunVerifyOptions extends Omit<VerifyOptions, 'key' | 'heads'> {
+  /** A key file; without it, what this machine's own witness has. */
+  readonly keyFile?: string;
+  /** Files with heads that were kept elsewhere. */
+  readonly headFiles?: readonly string[];
+  readonly home?: string;
+}
+
+/** Run and signer as the file claims them; null where it cannot be read that far. */
+function claims(path: string): { runId: string; signer: string } | null {
+  let reader: LogReader | null = null;
+  try {
+    reader = new LogReader(path);
+    for (const { payload } of reader.records()) {
+      return typeof payload.runId === 'string' && typeof payload.signer === 'string' ? { runId: payload.runId, signer: payload.signer } : null;
+    }
+    return null;
+  } catch (error) {
+    if (error instanceof IsoproError && error.code === 'LOG_UNREADABLE') return null;
+    throw error;
+  } finally {
+    reader?.close();
+  }
+}
+
+async function ownKey(claim: { runId: string; signer: string } | null, home: string): Promise<TrustedKey> {
+  if (claim?.signer === 'single-process') {
+    if (!existsSync(singleProcessFile(home))) throw new IsoproError('WITNESS_KEY_MISSING', 'the run had no witness, and its secret key is not on this machine');
+    const signer = new SingleProcessSigner(home);
+    try {
+      return await signer.key(claim.runId);
+    } catch (error) {
+      throw new IsoproError('WITNESS_KEY_MISSING', `this machine has no key of run ${claim.runId}`, { cause: error });
+    } finally {
+      await signer.close();
+    }
+  }
+  return readTrustedKey(publicKeyFile(home));
+}
+
+function readHeadFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new IsoproError('INVALID_ARGUMENT', `there is no head at ${path}`, { cause: error });
+  }
+}
+
+/**
+ * Verifies a run folder or a log file with a given key, or with this machine's own; heads that this machine's witness keeps of the
+ * run are compared too where the key is its key.
+ * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, INVALID_ARGUMENT, ABORTED
+ */
+export async function verifyRun(target: string, options: RunVerifyOptions = {}): Promise<RunVerification> {
+  const { keyFile, headFiles, home = isoproHome(), ...rest } = options;
+  const path = logFileOf(target);
+  if (!existsSync(path)) throw new IsoproError('LOG_NOT_FOUND', `there is no log at ${path}`);
+  const claim = claims(path);
+  const key = keyFile === undefined ? await ownKey(claim, home) : readTrustedKey(keyFile);
+  const own = existsSync(publicKeyFile(home)) ? formatTrustedKey(readTrustedKey(publicKeyFile(home))) : null;
+  const ownedByThisUser = key.signer === 'single-process' || own === formatTrustedKey(key);
+  const runId = options.runId ?? claim?.runId;
+  const kept = ownedByThisUser && runId !== undefined ? readWitnessHeads(key.signer === 'witness' ? witnessFile(home) : singleProcessFile(home), runId) : [];
+  const verification = await verifyLogFile(path, { ...rest, key, heads: [...kept, ...(headFiles ?? []).map(readHeadFile)] });
+  // a single-process key is a secret, so only its id is named
+  const text = formatTrustedKey(key);
+  return { ...verification, path, key: { text: key.signer === 'witness' ? text : text.split('+').slice(0, 2).join('+'), ownedByThisUser } };
+}

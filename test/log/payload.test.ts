@@ -1,0 +1,63 @@
+import { describe, expect, test } from '@jest/globals';
+import { canonicalJson } from '../../src/canonical-json.js';
+import { decodePayload, encodePayload, isCanonicalPayload, type LogPayload } from '../../src/log/payload.js';
+import { Random } from '../../src/random.js';
+
+describe('payload text', () => {
+  test('is RFC 8785 with marks for what JSON has no form for', () => {
+    const payload = { kind: 'x', b: [NaN, Infinity, -Infinity, -0, 1e21, 1e-7, 5e-324], a: { seed: 2n ** 64n, '\u20ac': 'é\u0007', '\r': null }, c: '#NaN', d: '##' };
+    expect(encodePayload(payload)).toBe(
+      '{"a":{"\\r":null,"seed":"#18446744073709551616","€":"é\\u0007"},"b":["#NaN","#Infinity","#-Infinity",0,1e+21,1e-7,5e-324],"c":"##NaN","d":"###","kind":"x"}',
+    );
+    expect(decodePayload(encodePayload(payload))).toEqual({ ...payload, b: [NaN, Infinity, -Infinity, 0, 1e21, 1e-7, 5e-324] });
+  });
+
+  test.each<[string, unknown]>([
+    ['undefined', { kind: 'x', a: undefined }],
+    ['a function', { kind: 'x', a: () => 1 }],
+    ['a date', { kind: 'x', a: new Date(0) }],
+    ['a typed array', { kind: 'x', a: new Float32Array(1) }],
+    ['a lone surrogate', { kind: 'x', a: '\ud800' }],
+    ['a lone surrogate in a key', { kind: 'x', '\udc00': 1 }],
+    ['no kind', { a: 1 }],
+    ['an array', [1]],
+    ['null', null],
+    ['a hole', { kind: 'x', a: [1, , 2] }], // eslint-disable-line no-sparse-arrays
+    ['a cycle', (() => { const a: Record<string, unknown> = { kind: 'x' }; a.a = a; return a; })()],
+    ['17 MiB', { kind: 'x', a: 'x'.repeat(17 * 1024 * 1024) }],
+  ])('refuses %s', (_, payload) => {
+    expect(() => encodePayload(payload as LogPayload)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+  });
+
+  test('is recognised as canonical in exactly one spelling', () => {
+    const canonical = ['{"kind":"x"}', '{"1":1,"10":2,"9":3,"kind":"x"}', '{"__proto__":1,"kind":"\\\\ud800"}', '{"a":[{"b":1,"c":2}],"kind":"é"}', '{"kind":"\u2028"}'];
+    for (const text of canonical) expect([text, isCanonicalPayload(text)]).toEqual([text, true]);
+    const others = [
+      '', '[]', '1', '{"kind":1}', '{"kind":"x"} ', ' {"kind":"x"}', '{"kind": "x"}', '{"kind":"x","a":1}', '{"a":1,"a":1,"kind":"x"}', '{"a":1.0,"kind":"x"}',
+      '{"a":1e0,"kind":"x"}', '{"a":-0,"kind":"x"}', '{"a":1E3,"kind":"x"}', '{"a":1e400,"kind":"x"}', '{"a":0.10,"kind":"x"}', '{"kind":"\\u00e9"}', '{"kind":"\\/"}', '{"kind":"\\ud800"}',
+      '{"a":[{"c":1,"b":2}],"kind":"x"}', '{"10":1,"9":2,"1":3,"kind":"x"}', '{"a":10000000000000000000000,"kind":"x"}', '{"a":9007199254740993,"kind":"x"}',
+    ];
+    for (const text of others) expect([text, isCanonicalPayload(text)]).toEqual([text, false]);
+  });
+
+  test('of random values survives, is canonical, and equals what the RFC 8785 library writes', () => {
+    const random = new Random(9n);
+    const value = (depth: number): never => {
+      const pick = random.nextInteger(0, depth > 3 ? 4 : 6);
+      if (pick === 0) return null as never;
+      if (pick === 1) return (random.nextDouble() < 0.5) as never;
+      if (pick === 2) return ((random.nextDouble() - 0.5) * 10 ** random.nextInteger(-320, 300)) as never;
+      if (pick === 3) return random.nextInteger(-1000, 1000) as never;
+      if (pick === 4) return Array.from({ length: random.nextInteger(0, 5) }, () => String.fromCodePoint(random.nextInteger(0, 0xd7ff))).join('') as never;
+      if (pick === 5) return Array.from({ length: random.nextInteger(0, 4) }, () => value(depth + 1)) as never;
+      return Object.fromEntries(Array.from({ length: random.nextInteger(0, 4) }, () => [String.fromCodePoint(random.nextInteger(32, 0x3000)), value(depth + 1)])) as never;
+    };
+    for (let trial = 0; trial < 2000; trial++) {
+      const payload: LogPayload = { kind: 'x', value: value(0) };
+      const text = encodePayload(payload);
+      expect(decodePayload(text)).toEqual(JSON.parse(JSON.stringify(payload), (_, item: unknown) => item)); // -0 becomes 0 on both sides
+      expect(isCanonicalPayload(text)).toBe(true);
+      expect(canonicalJson(JSON.parse(text) as never)).toBe(text);
+    }
+  });
+});

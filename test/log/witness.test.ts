@@ -1,0 +1,209 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { witnessInProcess } from '../../bench/log.js';
+import { parseCheckpoint } from '../../src/log/checkpoint.js';
+import { EventLog } from '../../src/log/event-log.js';
+import { consistencyProof, leafDigest, rootOf } from '../../src/log/merkle.js';
+import { commitToNonce, parseTicket } from '../../src/log/ticket.js';
+import { WitnessClient } from '../../src/log/witness-client.js';
+import { publicKeyFile, readTrustedKey } from '../../src/log/witness-key.js';
+import { witnessAddress } from '../../src/log/witness-protocol.js';
+import { verifyRun } from '../../src/log/local-trust.js';
+import { temporaryFolder } from '../models/signed-log.js';
+
+const RUN = 'ab12'.repeat(8);
+const OTHER = 'cd34'.repeat(8);
+const program = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
+const leaves = Array.from({ length: 60 }, (_, i) => leafDigest(Buffer.of(i)));
+const head = (from: number, to: number, final = false) => ({
+  runId: RUN,
+  size: to,
+  root: rootOf(leaves.slice(0, to)),
+  proof: consistencyProof(from, to, (low, high) => rootOf(leaves.slice(low, high))),
+  final,
+});
+const refused = expect.objectContaining({ code: 'WITNESS_REFUSED' }) as never;
+
+let folder: ReturnType<typeof temporaryFolder>;
+beforeEach(() => {
+  folder = temporaryFolder();
+});
+afterEach(() => folder.remove());
+
+async function ended(child: ChildProcess): Promise<number | null> {
+  if (child.exitCode !== null) return child.exitCode;
+  return new Promise((resolve) => child.on('exit', resolve));
+}
+
+async function untilGone(home: string): Promise<boolean> {
+  for (let i = 0; i < 100; i++) {
+    const answered = await new Promise<boolean>((resolve) => {
+      const socket = createConnection(witnessAddress(home));
+      socket.on('connect', () => resolve(true) as unknown as void);
+      socket.on('connect', () => socket.destroy());
+      socket.on('error', () => resolve(false));
+    });
+    if (!answered) return true;
+    await delay(400);
+  }
+  return false;
+}
+
+describe('the rules of the witness', () => {
+  test('tickets are numbered, the same on every request, and count what was left unfinished', async () => {
+    const witness = witnessInProcess(folder.path);
+    const first = parseTicket(await witness.ticket(RUN));
+    const second = parseTicket(await witness.ticket(OTHER));
+    expect([first.number, first.unfinishedBefore, second.number, second.unfinishedBefore]).toEqual([1, 0, 2, 1]);
+    expect(await witness.ticket(RUN)).toBe(await witness.ticket(RUN));
+    expect(first.nonceCommitment.equals(second.nonceCommitment)).toBe(false);
+    await witness.close();
+  });
+
+  test('a head must extend the last one', async () => {
+    const witness = witnessInProcess(folder.path);
+    await expect(witness.signHead(head(0, 5))).rejects.toThrow(refused); // no ticket
+    await witness.ticket(RUN);
+    await witness.signHead(head(0, 20));
+    await expect(witness.signHead({ ...head(20, 33), proof: [] })).rejects.toThrow(refused);
+    await expect(witness.signHead({ ...head(20, 33), root: 'ab'.repeat(32) })).rejects.toThrow(refused);
+    await expect(witness.signHead(head(0, 19))).rejects.toThrow(refused); // shorter
+    await expect(witness.signHead({ ...head(0, 20), root: 'ab'.repeat(32) })).rejects.toThrow(refused); // another history of the same size
+    const forged = leaves.map((leaf, i) => (i === 7 ? leafDigest(Buffer.from('forged')) : leaf));
+    const rewritten = { ...head(20, 40), root: rootOf(forged.slice(0, 40)), proof: consistencyProof(20, 40, (low, high) => rootOf(forged.slice(low, high))) };
+    await expect(witness.signHead(rewritten)).rejects.toThrow(refused);
+    expect(await witness.heads(RUN)).toHaveLength(1);
+    expect(parseCheckpoint(await witness.signHead(head(20, 33))).size).toBe(33);
+    expect(await witness.signHead(head(33, 33))).toBe((await witness.heads(RUN)).at(-1)); // asked again: the same note
+    await witness.close();
+  });
+
+  test('nothing follows a final head', async () => {
+    const witness = witnessInProcess(folder.path);
+    await witness.ticket(RUN);
+    const final = await witness.signHead(head(0, 20, true));
+    expect(parseCheckpoint(final).final).toBe(true);
+    await expect(witness.signHead(head(20, 21))).rejects.toThrow(refused);
+    await expect(witness.signHead(head(20, 20))).rejects.toThrow(refused);
+    expect(await witness.signHead(head(0, 20, true))).toBe(final);
+    expect(parseTicket(await witness.ticket(OTHER)).unfinishedBefore).toBe(0);
+    await witness.close();
+  });
+
+  test('the nonce is told only for the last signed head, fits its commitment, and later heads say when it was', async () => {
+    const witness = witnessInProcess(folder.path);
+    const ticket = parseTicket(await witness.ticket(RUN));
+    await expect(witness.reveal(RUN, 20)).rejects.toThrow(refused);
+    expect(parseCheckpoint(await witness.signHead(head(0, 20))).revealed).toBeNull();
+    await expect(witness.reveal(RUN, 19)).rejects.toThrow(refused);
+    const nonce = await witness.reveal(RUN, 20);
+    expect(commitToNonce(RUN, Buffer.from(nonce, 'hex'))).toEqual(ticket.nonceCommitment);
+    expect(parseCheckpoint(await witness.signHead(head(20, 30, true))).revealed).toEqual({ size: 20, nonce });
+    await witness.close();
+  });
+});
+
+describe('the witness process', () => {
+  test('is started by a run, keeps key and heads in its own folder, and ends with its last run', async () => {
+    const home = folder.path;
+    const client = await WitnessClient.open(home);
+    const path = join(home, 'log.sqlite');
+    const log = await EventLog.create({ path, runId: RUN, signer: client, runConfig: null, digests: {} });
+    log.append([{ stream: 'metrics', payload: { kind: 'step', loss: 1 } }]);
+    await log.checkpoint();
+    await log.reveal();
+    await log.finish();
+    if (process.platform !== 'win32') {
+      expect(statSync(join(home, 'witness')).mode & 0o777).toBe(0o700);
+      expect(statSync(join(home, 'witness', 'key.secret')).mode & 0o777).toBe(0o600);
+    }
+    const verification = await verifyRun(path, { home });
+    expect(verification).toMatchObject({ outcome: 'ok', signer: 'witness', key: { ownedByThisUser: true } });
+    await client.close();
+    expect(await untilGone(home)).toBe(true);
+    // a stranger needs the public key only
+    const elsewhere = temporaryFolder();
+    const stranger = await verifyRun(path, { home: elsewhere.path, keyFile: publicKeyFile(home) });
+    expect(stranger).toMatchObject({ outcome: 'ok', key: { ownedByThisUser: false } });
+    await expect(verifyRun(path, { home: elsewhere.path })).rejects.toThrow(expect.objectContaining({ code: 'WITNESS_KEY_MISSING' }) as never);
+    elsewhere.remove();
+  });
+
+  test('goes on with the same key, tickets and heads after it was killed', async () => {
+    const home = folder.path;
+    const start = (): ChildProcess => spawn(process.execPath, [program, 'witness', '--idle', '20'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: 'ignore' });
+    const first = start();
+    const client = await WitnessClient.open(home);
+    const ticket = await client.ticket(RUN);
+    await client.signHead(head(0, 20));
+    first.kill('SIGKILL');
+    await ended(first);
+    expect(await client.ticket(RUN)).toBe(ticket); // the client has started another one
+    await expect(client.signHead({ ...head(20, 21), proof: [] })).rejects.toThrow(refused);
+    expect(parseCheckpoint(await client.signHead(head(20, 40))).size).toBe(40);
+    await client.close();
+    expect(await untilGone(home)).toBe(true);
+  });
+
+  test('is one for a home: a second one leaves at once, and two runs share the first', async () => {
+    const home = folder.path;
+    const clients = await Promise.all([WitnessClient.open(home), WitnessClient.open(home), WitnessClient.open(home)]);
+    const second = spawn(process.execPath, [program, 'witness'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: ['ignore', 'ignore', 'pipe'] });
+    let said = '';
+    second.stderr?.on('data', (text: Buffer) => (said += text.toString()));
+    expect(await ended(second)).toBe(0);
+    expect(said).toContain('has a witness already');
+    const numbers = await Promise.all([RUN, OTHER, 'ef56'.repeat(8)].map(async (runId, i) => parseTicket(await (clients[i] as WitnessClient).ticket(runId)).number));
+    expect(numbers.sort()).toEqual([1, 2, 3]);
+    await (clients[0] as WitnessClient).close();
+    await delay(600);
+    expect(await (clients[1] as WitnessClient).heads(OTHER)).toEqual([]); // still there for the others
+    await Promise.all(clients.slice(1).map((client) => client.close()));
+    expect(await untilGone(home)).toBe(true);
+  });
+
+  test('ends by itself when no run comes, and when its run is killed', async () => {
+    const home = folder.path;
+    const idle = spawn(process.execPath, [program, 'witness', '--idle', '0.3'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: 'ignore' });
+    expect(await ended(idle)).toBe(0);
+    const appender = fileURLToPath(new URL('./appender.mjs', import.meta.url));
+    const run = spawn(process.execPath, [appender, join(home, 'log.sqlite'), RUN, 'witness'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: ['ignore', 'pipe', 'ignore'] });
+    await new Promise((resolve) => run.stdout?.once('data', resolve));
+    run.kill('SIGKILL');
+    expect(await untilGone(home)).toBe(true);
+  });
+
+  test('answers nonsense with an error and lives on', async () => {
+    const home = folder.path;
+    const client = await WitnessClient.open(home);
+    const socket = createConnection(witnessAddress(home));
+    const replies: string[] = [];
+    socket.setEncoding('utf8').on('data', (text) => replies.push(String(text)));
+    const sign = { do: 'sign', runId: RUN, size: 1, root: 'ab'.repeat(32), proof: [], final: false };
+    const requests = ['', 'hello', '{}', '[]', '{"id":1,"do":"forge"}', JSON.stringify({ id: 2, ...sign }), JSON.stringify({ id: 3, ...sign, size: 0 }), JSON.stringify({ id: 4, ...sign, extra: 1 }), JSON.stringify({ id: 5, ...sign, runId: '../etc' })];
+    socket.write(`${requests.join('\n')}\n`);
+    await delay(300);
+    const lines = replies.join('').trim().split('\n').map((line) => JSON.parse(line) as { error?: { code: string } });
+    expect(lines).toHaveLength(requests.length);
+    for (const line of lines) expect(['INVALID_ARGUMENT', 'WITNESS_REFUSED']).toContain(line.error?.code);
+    socket.on('error', () => undefined);
+    const closed = new Promise((resolve) => socket.on('close', resolve));
+    socket.write('x'.repeat(200_000)); // a line without end: only this connection is lost
+    await closed;
+    expect(await client.heads(RUN)).toEqual([]);
+    await client.close();
+  });
+
+  test('its public key file is what --key takes', async () => {
+    const client = await WitnessClient.open(folder.path);
+    expect(readTrustedKey(publicKeyFile(folder.path))).toMatchObject({ signer: 'witness' });
+    expect(readFileSync(publicKeyFile(folder.path), 'utf8')).toMatch(/^isopro-native\/witness\+[0-9a-f]{8}\+\S+\n$/);
+    expect(existsSync(join(folder.path, 'witness', 'key.secret'))).toBe(true);
+    await client.close();
+  });
+});
