@@ -72,10 +72,10 @@ class Disagrees extends Error {
 const tampered = (table: Disagreement['table'], at: number, reason: string, until?: number): Disagrees =>
   new Disagrees('tampered', { table, at, reason, ...(until === undefined ? {} : { until }) });
 
-type Row = [gseq: number, stream: number, sseq: number, timeUs: number, prev: string, leaf: string, tag: Buffer | null, payload: string | null];
+type Row = [gseq: number, stream: number, sseq: number, timeUs: number, link: string, tag: Buffer | null, payload: string | null];
 
 // Strings, because a Buffer object costs more than its content here. Text that SQLite's bytes do not decode to without loss is read again as bytes.
-const ROWS = `SELECT gseq, stream, sseq, ts_us, lower(hex(prev)), lower(hex(leaf)), tag,
+const ROWS = `SELECT gseq, stream, sseq, ts_us, lower(hex(prev) || '.' || hex(leaf)), tag,
   CASE WHEN octet_length(payload) <= ${MAX_PAYLOAD_BYTES} THEN payload END FROM log ORDER BY gseq`;
 const PAYLOAD_BYTES = 'SELECT CAST(payload AS BLOB) FROM log WHERE gseq = ?';
 const RECORDS_PER_TURN = 4096;
@@ -196,7 +196,8 @@ class Scan {
 
   record(row: Row): void {
     const expected = this.frontier.size;
-    const [gseq, stream, sseq, timeUs, prev, leaf, tag, payload] = row;
+    const [gseq, stream, sseq, timeUs, link, tag, payload] = row;
+    const prev = this.lastLeaf;
     if (gseq !== expected) throw tampered('log', expected, gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`);
     if (this.session === null || this.#hasher === null) throw tampered('log', 0, 'the log does not begin with a session start');
     if (this.ended) throw tampered('log', gseq, 'a record follows the end of the session');
@@ -204,11 +205,11 @@ class Scan {
     if (sseq !== (this.streamSizes.get(stream) ?? 0)) throw tampered('log', gseq, `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`);
     if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs) throw tampered('log', gseq, 'its time lies before the record before it');
     if (payload === null) throw tampered('log', gseq, `its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
-    if (prev !== this.lastLeaf) throw tampered('log', gseq, 'its link to the record before it is wrong');
+    if (!link.startsWith(`${prev}.`)) throw tampered('log', gseq, 'its link to the record before it is wrong');
     const position = { stream, gseq, sseq, timeUs };
     const exact = !payload.includes('\ufffd');
     const digest = exact ? this.#hasher.ofText(position, prev, payload) : this.#hasher.ofBytes(position, prev, this.#payloadBytes.get(gseq) as Buffer);
-    if (leaf !== digest) throw tampered('log', gseq, 'its hash does not match its content');
+    if (link !== `${prev}.${digest}`) throw tampered('log', gseq, 'its hash does not match its content');
     if (!isCanonicalPayload(payload)) throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
     if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest))) throw tampered('log', gseq, 'its MAC is wrong');
     if (stream === STREAMS.control) this.#control(gseq, payload);
