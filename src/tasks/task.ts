@@ -95,6 +95,8 @@ export interface Task<P extends Problem, A, R = A> {
   feedback?(problem: P, verdict: Verdict): string;
   /** A correct answer, or null where none could be found in time. Never shown to the model, never trained on by the loop. */
   oracle?(problem: P): Promise<A | null>;
+  /** What `grade` compares with; null where it could not be found in time. */
+  reference?(problem: P): Promise<R | null>;
   /** Contradictions between a reply's reasoning and the problem; empty when none was found. */
   checkTrace?(problem: P, text: string): TraceFinding[];
   /** Solved examples of the question's own tier, as alternating user and assistant messages. */
@@ -102,4 +104,8 @@ export interface Task<P extends Problem, A, R = A> {
   /** Policies that use no model; scored in every report. */
   readonly trivialPolicies: Readonly<Record<string, (problem: P) => A>>;
   readonly exploits: readonly ExploitCase<P>[];
+  /** Replies that pass although they should not: what a reproduction of somebody else's verifier must accept. */
+  readonly knownHoles?: readonly ExploitCase<P>[];
+  /** Replies that were cut off are judged like complete ones instead of failing as `truncated`. */
+  readonly judgesTruncated?: boolean;
 }

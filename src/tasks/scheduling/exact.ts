@@ -1,5 +1,5 @@
-import { makespan, projectOf, serialSchedule, toSchedule } from './list-schedule.js';
-import { indexOf, type Schedule, type SchedulingProblem } from './problem.js';
+import { latestEnds, makespan, projectOf, serialSchedule, toSchedule } from './list-schedule.js';
+import type { Schedule, SchedulingProblem } from './problem.js';
 
 export interface ExactResult {
   readonly schedule: Schedule;
@@ -20,11 +20,7 @@ export function solveExactly(problem: SchedulingProblem): ExactResult | null {
   const { durations, needs, predecessors, capacities } = project;
   const count = durations.length;
   const jobs = durations.map((_, index) => index);
-  const latestEnd = problem.jobs.map((job) => Math.min(job.deadline ?? problem.horizon, problem.horizon));
-  // A predecessor must leave room for what follows it.
-  for (let pass = 0; pass < count; pass++) {
-    problem.jobs.forEach((job, index) => job.after.forEach((label) => (latestEnd[indexOf(label)] = Math.min(latestEnd[indexOf(label)]!, latestEnd[index]! - durations[index]!))));
-  }
+  const latestEnd = latestEnds(problem);
   if (needs.some((row) => row.some((need, resource) => need > capacities[resource]!))) return null;
 
   let best: number[] | null = null;

@@ -1,4 +1,3 @@
-import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
 import { problemId } from '../problem-id.js';
 import type { Tier } from '../task.js';
@@ -35,13 +34,6 @@ export const TIERS: readonly TierShape[] = [
   { id: 'T4sd', title: 'order and deadlines, larger', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 4, resources: [], deadlineSlack: [0, 3], horizonSlack: [0, 2] },
   { id: 'T5', title: 'order, resources and deadlines', trains: false, jobs: 10, duration: [1, 5], edges: 6, resources: machinesAndWorkers([2, 4]), deadlineSlack: [0, 8], horizonSlack: [0, 2] },
 ];
-
-/** @throws IsoproError TIER_UNKNOWN */
-export function tierShape(task: string, tiers: readonly TierShape[], id: string): TierShape {
-  const shape = tiers.find((tier) => tier.id === id);
-  if (shape === undefined) throw new IsoproError('TIER_UNKNOWN', `${task} has no tier ${JSON.stringify(id)}; it has ${tiers.map((tier) => tier.id).join(', ')}`);
-  return shape;
-}
 
 /** Pairs (i, j), i < j, drawn without replacement. */
 export function drawEdges(random: Random, jobs: number, edges: number): number[][] {

@@ -89,6 +89,15 @@ export function dependencyOrder(problem: SchedulingProblem, compare: (a: number,
   return order;
 }
 
+/** Latest end of each job that keeps its own deadline, the horizon, and leaves room for everything after it. */
+export function latestEnds(problem: SchedulingProblem): number[] {
+  const latest = problem.jobs.map((job) => Math.min(job.deadline ?? problem.horizon, problem.horizon));
+  for (let pass = 0; pass < latest.length; pass++) {
+    problem.jobs.forEach((job, index) => job.after.forEach((label) => (latest[indexOf(label)] = Math.min(latest[indexOf(label)]!, latest[index]! - job.duration))));
+  }
+  return latest;
+}
+
 export const toSchedule = (starts: readonly number[]): Schedule => Object.fromEntries(starts.map((start, index) => [labelOf(index), start]));
 
 export const makespan = (durations: readonly number[], starts: readonly number[]): number =>

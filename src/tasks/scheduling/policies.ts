@@ -1,5 +1,5 @@
 import { Random } from '../../random.js';
-import { dependencyOrder, makespan, oneAfterAnother, projectOf, serialSchedule, toSchedule } from './list-schedule.js';
+import { dependencyOrder, latestEnds, makespan, oneAfterAnother, projectOf, serialSchedule, toSchedule } from './list-schedule.js';
 import type { Schedule, SchedulingProblem } from './problem.js';
 
 export type Dimension = 'order' | 'resources' | 'deadlines';
@@ -10,13 +10,21 @@ export interface Policy {
   readonly decide: (problem: SchedulingProblem) => Schedule;
 }
 
-export const alphabetical = (a: number, b: number): number => a - b;
-export const byDeadline = (problem: SchedulingProblem) => (a: number, b: number): number =>
+const alphabetical = (a: number, b: number): number => a - b;
+const byStatedDeadline = (problem: SchedulingProblem) => (a: number, b: number): number =>
   (problem.jobs[a]!.deadline ?? problem.horizon) - (problem.jobs[b]!.deadline ?? problem.horizon) || a - b;
+/**
+ * By the latest end that leaves the successors room: deadlines tightened backwards along the precedences. The rows of
+ * isopro.md §1.5 that go by deadlines are reproduced with these and not with the stated ones.
+ */
+export function byDeadline(problem: SchedulingProblem): (a: number, b: number) => number {
+  const due = latestEnds(problem);
+  return (a, b) => due[a]! - due[b]! || a - b;
+}
 const byDuration = (problem: SchedulingProblem, sign: 1 | -1) => (a: number, b: number): number =>
   sign * (problem.jobs[a]!.duration - problem.jobs[b]!.duration) || a - b;
 
-export const jobIndices = (problem: SchedulingProblem): number[] => problem.jobs.map((_, index) => index);
+const jobIndices = (problem: SchedulingProblem): number[] => problem.jobs.map((_, index) => index);
 const durations = (problem: SchedulingProblem): number[] => problem.jobs.map((job) => job.duration);
 const serial = (problem: SchedulingProblem, order: readonly number[]): Schedule => toSchedule(oneAfterAnother(durations(problem), order));
 const list = (problem: SchedulingProblem, compare: (a: number, b: number) => number, ignoreOrder = false): Schedule =>
@@ -40,7 +48,7 @@ export const POLICIES = {
     decide: (problem) => toSchedule(serialSchedule(projectOf(problem), jobIndices(problem), { ignoreResources: true })),
   },
   'list-order-ignored': { ignores: ['order', 'deadlines'], decide: (problem) => list(problem, alphabetical, true) },
-  'list-earliest-deadline-order-ignored': { ignores: ['order'], decide: (problem) => list(problem, byDeadline(problem), true) },
+  'list-earliest-deadline-order-ignored': { ignores: ['order'], decide: (problem) => list(problem, byStatedDeadline(problem), true) },
   'list-alphabetical': { ignores: ['deadlines'], decide: (problem) => list(problem, alphabetical) },
   'list-longest-first': { ignores: ['deadlines'], decide: (problem) => list(problem, byDuration(problem, -1)) },
   'list-shortest-first': { ignores: ['deadlines'], decide: (problem) => list(problem, byDuration(problem, 1)) },

@@ -1,11 +1,12 @@
 import { Random } from '../../random.js';
 import { frozenIds } from '../frozen-sets.js';
 import type { Task } from '../task.js';
+import { findTier, publicTier } from '../tier.js';
 import { parseAnswer } from './answer.js';
-import { EXPLOITS } from './exploits.js';
+import { schedulingExploits } from './exploits.js';
 import { fewShotExamples } from './few-shot.js';
 import { schedulingFeedback } from './feedback.js';
-import { drawProblem, TIERS, tierShape } from './generate.js';
+import { drawProblem, TIERS } from './generate.js';
 import { gradeSchedule, type GroundTruth } from './grade.js';
 import { groundTruth } from './ground-truth.js';
 import { POLICIES } from './policies.js';
@@ -18,7 +19,7 @@ const ID = 'scheduling';
 
 /** A training problem: the first draw of the seed's stream that is not in a frozen set. */
 function generate(tier: string, seed: bigint): SchedulingProblem {
-  const shape = tierShape(ID, TIERS, tier);
+  const shape = findTier(ID, TIERS, tier);
   const random = new Random(seed);
   let problem = drawProblem(ID, shape, random);
   while (frozenIds(ID).has(problem.id)) problem = drawProblem(ID, shape, random);
@@ -31,7 +32,7 @@ const oracle = async (problem: SchedulingProblem): Promise<Schedule | null> => (
 export const scheduling: Task<SchedulingProblem, Schedule, GroundTruth> = {
   id: ID,
   version: '1',
-  tiers: TIERS.map(({ id, title, trains, group }) => ({ id, title, trains, ...(group === undefined ? {} : { group }) })),
+  tiers: TIERS.map(publicTier),
   generate,
   prompt: schedulingPrompt,
   parse: parseAnswer,
@@ -39,8 +40,11 @@ export const scheduling: Task<SchedulingProblem, Schedule, GroundTruth> = {
   grade: (_problem, verdict, reference) => gradeSchedule(verdict, reference),
   feedback: schedulingFeedback,
   oracle,
+  reference: (problem) => groundTruth().solve(problem),
   checkTrace: checkSchedulingTrace,
   fewShot: (problem, style, count, seed) => fewShotExamples(problem, style, count, seed, generate, oracle),
   trivialPolicies: Object.fromEntries(Object.entries(POLICIES).map(([name, policy]) => [name, policy.decide])),
-  exploits: EXPLOITS,
+  get exploits() {
+    return schedulingExploits();
+  },
 };

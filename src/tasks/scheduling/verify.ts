@@ -7,8 +7,8 @@ import { jobList, units } from './prompt.js';
  * Judges a schedule: all violations, with categories `missing`, `unknown`, `range`, `precedence`, `deadline`, `horizon`
  * and `resources`; amounts are jobs, steps or units. `metrics.makespan` is the latest end.
  */
-export function verifySchedule(problem: SchedulingProblem, schedule: Schedule): Verdict {
-  const { faults, makespan } = checkSchedule(problem, schedule);
+export function verifySchedule(problem: SchedulingProblem, schedule: Schedule, latestStart?: number): Verdict {
+  const { faults, makespan } = checkSchedule(problem, schedule, latestStart);
   if (faults.length === 0) return { kind: 'pass', violations: [], metrics: { makespan } };
   return { kind: 'fail', violations: faults.map((fault) => describe(problem, fault)), metrics: { makespan } };
 }

@@ -1,0 +1,52 @@
+/**
+ * Writes assets/evaluation: for each task the frozen test and dev sets and SHA256SUMS. Run once per task version, after
+ * `npm run build:ts`; a set that is already there is left alone, because results that were published refer to it.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { Random, deriveSeed } from '../dist/src/random.js';
+import { SET_NAMES, SET_SIZE } from '../dist/src/tasks/frozen-sets.js';
+import { TIERS, drawProblem } from '../dist/src/tasks/scheduling/generate.js';
+import { GroundTruthSolver } from '../dist/src/tasks/scheduling/ground-truth.js';
+import { CLASSIC_TIERS, drawClassicProblem } from '../dist/src/tasks/scheduling-classic/generate.js';
+
+const folder = new URL('../assets/evaluation/', import.meta.url);
+const makers = {
+  scheduling: { tiers: TIERS, draw: (tier, random) => drawProblem('scheduling', tier, random) },
+  'scheduling-classic': { tiers: CLASSIC_TIERS, draw: (tier, random) => drawClassicProblem(tier, random) },
+};
+
+const solver = new GroundTruthSolver();
+for (const [task, { tiers, draw }] of Object.entries(makers)) {
+  mkdirSync(new URL(`${task}/`, folder), { recursive: true });
+  const taken = new Set();
+  for (const name of SET_NAMES) {
+    const file = new URL(`${task}/${name}.json`, folder);
+    if (existsSync(file)) {
+      for (const { problem } of JSON.parse(readFileSync(file, 'utf8'))) taken.add(problem.id);
+      console.log(`${task}/${name}.json is there; left alone`);
+      continue;
+    }
+    const rows = [];
+    for (const tier of tiers) {
+      for (let index = 0, draws = 0; index < SET_SIZE[name]; draws++) {
+        const problem = draw(tier, new Random(deriveSeed({ runSeed: 0n, purpose: `frozen ${name}`, iteration: 0, problemId: `${task}/${tier.id}`, sample: draws })));
+        if (taken.has(problem.id)) continue;
+        const reference = await solver.solve(problem, { timeLimitSeconds: 120 });
+        if (reference.status !== 'optimal') throw new Error(`${task} ${tier.id} draw ${draws}: the optimum was not proven (${reference.status})`);
+        taken.add(problem.id);
+        rows.push(JSON.stringify({ problem, reference }));
+        index++;
+      }
+      console.log(`${task}/${name}.json ${tier.id}`);
+    }
+    writeFileSync(file, `[\n${rows.join(',\n')}\n]\n`);
+  }
+}
+await solver.dispose();
+
+const sums = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.json'))
+  .sort()
+  .map((path) => `${createHash('sha256').update(readFileSync(new URL(path, folder))).digest('hex')}  ${path}\n`);
+writeFileSync(new URL('SHA256SUMS', folder), sums.join(''));

@@ -1,0 +1,21 @@
+import type { ChatMessage, ExploitCase, FinishReason, Parsed, Problem, PromptStyle, Task, Tier } from './task.js';
+
+/** What a user writes: the members of a task without what has an obvious default. Problem ids are assigned by the host. */
+export interface TaskDefinition<P extends object, A> {
+  readonly id: string;
+  readonly version: string;
+  /** `title` defaults to the id, `trains` to true. */
+  readonly tiers: readonly (Partial<Tier> & Pick<Tier, 'id'>)[];
+  generate(tier: string, seed: bigint): P | Promise<P>;
+  prompt(problem: P & Problem, style: PromptStyle): ChatMessage[];
+  parse(text: string, problem: P & Problem): Parsed<A>;
+  /** A verdict; `violations` and `metrics` may be left out. */
+  verify(problem: P & Problem, answer: A): { kind: 'pass' | 'fail' | 'none'; violations?: { category: string; detail: string }[]; metrics?: Record<string, number>; reason?: string };
+  readonly grade?: Task<P & Problem, A>['grade'];
+  readonly feedback?: Task<P & Problem, A>['feedback'];
+  readonly trivialPolicies?: Readonly<Record<string, (problem: P & Problem) => A>>;
+  readonly exploits?: readonly (Omit<ExploitCase, 'problem' | 'source' | 'finish'> & { problem: P; source?: string; finish?: FinishReason })[];
+}
+
+/** Types a user's task; the file exports the result as its default. */
+export const defineTask = <P extends object, A>(definition: TaskDefinition<P, A>): TaskDefinition<P, A> => definition;

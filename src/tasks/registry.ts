@@ -1,0 +1,17 @@
+import { readSchedulingProblem } from './scheduling/problem.js';
+import { scheduling } from './scheduling/scheduling.js';
+import { schedulingClassic } from './scheduling-classic/scheduling-classic.js';
+import type { Problem, Task } from './task.js';
+
+/** A task that ships with the package; its answers and references are its own business. */
+export interface BuiltInTask<P extends Problem = Problem, A = unknown, R = unknown> {
+  readonly task: Task<P, A, R>;
+  /** Checks a problem that came from outside. @throws IsoproError PROBLEM_INVALID */
+  readonly readProblem: (value: unknown) => P;
+}
+
+/** Every task that ships, in the order of `tasks list`. */
+export const BUILT_IN_TASKS: readonly BuiltInTask[] = [
+  { task: scheduling, readProblem: readSchedulingProblem },
+  { task: schedulingClassic, readProblem: readSchedulingProblem },
+] as unknown as readonly BuiltInTask[];

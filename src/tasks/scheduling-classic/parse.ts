@@ -1,0 +1,35 @@
+import type { Schedule } from '../scheduling/problem.js';
+import type { Parsed } from '../task.js';
+
+/**
+ * The original's five strategies in its order (isopro.md §3.1): the first that finds a pair wins, all matches over the
+ * whole text count, the last mention of a letter stands, letters need no word boundary, completeness is not required.
+ * Each pattern is linear in the text.
+ */
+const STRATEGIES: readonly (readonly [name: string, pattern: RegExp])[] = [
+  ['colon', /(?:job\s*)?([a-z])\s*:\s*(\d+)/gi],
+  ['starts_at', /(?:job\s*)?([a-z])\s+(?:starts?|begins?)\s+(?:at\s+)?(?:time\s+(?:step\s+)?)?(\d+)/gi],
+  ['equals', /(?:job\s*)?([a-z])\s*=\s*(\d+)/gi],
+  ['numbered_list', /(?<!\d)\d+\.\s*(?:job\s*)?([a-z])\s*(?::|-|–|—)\s*(?:start\s*(?:time\s*)?)?(\d+)/gi],
+];
+const JSON_OBJECT = /\{[^{}]*\}/;
+const JSON_PAIR = /["']?([a-z])["']?\s*:\s*(\d+)/gi;
+
+/** Starts stay exact: a number of more digits than any horizon has is capped, so that it fails and costs nothing. */
+const LARGEST = 1_000_000_000_000;
+
+export function parseClassic(text: string): Parsed<Schedule> {
+  for (const [form, pattern] of STRATEGIES) {
+    const answer = collect(text, pattern);
+    if (answer !== null) return { ok: true, answer, form };
+  }
+  const answer = collect(JSON_OBJECT.exec(text)?.[0] ?? '', JSON_PAIR);
+  if (answer !== null) return { ok: true, answer, form: 'json' };
+  return { ok: false, category: 'parsing', detail: 'No start time was found.' };
+}
+
+function collect(text: string, pattern: RegExp): Schedule | null {
+  const starts = new Map<string, number>();
+  for (const [, letter, digits] of text.matchAll(pattern)) starts.set(letter!.toUpperCase(), Math.min(LARGEST, Number(digits)));
+  return starts.size === 0 ? null : Object.fromEntries(starts);
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+
+/** What a user's task must have and return; the types of `task.ts` as they are checked at run time. */
+export const tierShape = z.object({
+  id: z.string().min(1),
+  title: z.string().optional(),
+  trains: z.boolean().optional(),
+  group: z.string().optional(),
+});
+
+const callable = z.custom<(...given: never[]) => unknown>((value) => typeof value === 'function', 'needs a function');
+
+export const memberShapes = {
+  id: z.string().min(1),
+  version: z.string().min(1),
+  tiers: z.array(tierShape).min(1),
+  generate: callable,
+  prompt: callable,
+  parse: callable,
+  verify: callable,
+  grade: callable.optional(),
+  feedback: callable.optional(),
+  oracle: callable.optional(),
+  reference: callable.optional(),
+  checkTrace: callable.optional(),
+  fewShot: callable.optional(),
+  trivialPolicies: z.record(z.string(), callable).optional(),
+  exploits: z.array(z.object({ name: z.string(), source: z.string().optional(), problem: z.looseObject({}), text: z.string(), finish: z.enum(['stop', 'length', 'aborted']).optional() })).optional(),
+} as const;
+
+export const verdictKind = z.enum(['pass', 'fail', 'none']);
+
+/** What the members return, by member. */
+export const resultShapes = {
+  generate: z.looseObject({}),
+  prompt: z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1),
+  parse: z.discriminatedUnion('ok', [
+    z.object({ ok: z.literal(true), answer: z.unknown(), form: z.string().default('answer') }),
+    z.object({ ok: z.literal(false), category: z.string().default('format'), detail: z.string().default('The answer could not be read.') }),
+  ]),
+  verify: z.object({
+    kind: verdictKind,
+    violations: z
+      .array(z.object({ category: z.string(), jobs: z.array(z.string()).default([]), amount: z.number().default(1), detail: z.string() }))
+      .default([]),
+    metrics: z.record(z.string(), z.number()).default({}),
+    reason: z.string().optional(),
+  }),
+  grade: z.record(z.string(), verdictKind),
+  feedback: z.string(),
+  checkTrace: z.array(z.object({ category: z.string(), jobs: z.array(z.string()).default([]), claimed: z.string(), actual: z.string(), excerpt: z.string() })),
+} as const;
+
+/** The first complaint of a failed check, with its place, e.g. `verdict.kind: Invalid option`. */
+export function firstComplaint(error: z.ZodError, root: string): string {
+  const issue = error.issues[0]!;
+  return `${[root, ...issue.path.map(String)].join('.')}: ${issue.message}`;
+}

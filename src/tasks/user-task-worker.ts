@@ -1,0 +1,138 @@
+/** Worker thread that holds one user's task. Answers never leave it, so they may be anything; problems and verdicts are JSON. */
+import { parentPort } from 'node:worker_threads';
+import { fileURLToPath } from 'node:url';
+import { createJiti } from 'jiti';
+import type { z } from 'zod';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { problemId } from './problem-id.js';
+import type { FinishReason, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
+import { firstComplaint, memberShapes, resultShapes } from './task-shape.js';
+import { failed, TRUNCATED, undecided } from './verdict.js';
+
+export type WorkerCall = { readonly call: number; readonly method: keyof typeof methods; readonly args: readonly unknown[] };
+export type WorkerReply =
+  | { readonly started: true }
+  | { readonly call: number; readonly value: unknown }
+  | { readonly call: number; readonly member: string; readonly message: string };
+
+/** A member of the task that is missing, throws where it must not, or returns something else than it should. */
+class MemberError extends Error {
+  readonly member: string;
+  constructor(member: string, message: string) {
+    super(message);
+    this.member = member;
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+let task: Task<Problem, unknown, unknown>;
+
+function check<S extends z.ZodType>(member: string, shape: S, value: unknown, root: string): z.output<S> {
+  const result = shape.safeParse(value);
+  if (!result.success) throw new MemberError(member, firstComplaint(result.error, root));
+  return result.data;
+}
+
+/** Runs a member whose exception is the task's fault. */
+async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    throw new MemberError(member, `threw: ${messageOf(error)}`);
+  }
+}
+
+function asProblem(member: string, value: unknown, tier: string | undefined): Problem {
+  const content = check(member, resultShapes.generate, value, 'problem');
+  try {
+    const plain = JSON.parse(canonicalJson({ tier, ...content } as Json)) as Record<string, unknown>;
+    return { ...plain, id: problemId(plain) } as unknown as Problem;
+  } catch (error) {
+    throw new MemberError(member, `problem: is not plain JSON (${messageOf(error)})`);
+  }
+}
+
+const methods = {
+  async load(path: string): Promise<unknown> {
+    const jiti = createJiti(import.meta.url, { fsCache: false, moduleCache: false, alias: { 'isopro-native': fileURLToPath(new URL('../index.js', import.meta.url)) } });
+    const module = await run('module', () => jiti.import<Record<string, unknown>>(path));
+    const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
+    if (typeof found !== 'object' || found === null) throw new MemberError('default', 'the file must export the task as its default export or as `task`');
+    for (const [member, shape] of Object.entries(memberShapes)) check(member, shape, found[member], member);
+    task = found as unknown as Task<Problem, unknown, unknown>;
+    const tiers = task.tiers.map(({ id, title, trains, group }) => ({ id, title: title ?? id, trains: trains ?? true, ...(group === undefined ? {} : { group }) }));
+    return {
+      id: task.id,
+      version: task.version,
+      tiers,
+      policies: Object.keys(task.trivialPolicies ?? {}),
+      exploits: (task.exploits ?? []).map(({ name, source, problem, text, finish }) => ({ name, source: source ?? 'own', problem: asProblem('exploits', problem, undefined), text, finish: finish ?? 'stop' })),
+      optional: { grade: typeof task.grade === 'function', feedback: typeof task.feedback === 'function', checkTrace: typeof task.checkTrace === 'function', fewShot: typeof task.fewShot === 'function' },
+    };
+  },
+
+  async generate(tier: string, seed: bigint): Promise<Problem> {
+    return asProblem('generate', await run('generate', () => task.generate(tier, seed)), tier);
+  },
+
+  async prompt(problem: Problem, style: PromptStyle): Promise<unknown> {
+    return check('prompt', resultShapes.prompt, await run('prompt', () => task.prompt(problem, style)), 'messages');
+  },
+
+  /** An exception in parse or verify is no verdict on the reply; a malformed result is an error of the task. */
+  async judge(problem: Problem, text: string, finish: FinishReason): Promise<{ verdict: Verdict; form: string | null }> {
+    if (finish !== 'stop' && task.judgesTruncated !== true) return { verdict: TRUNCATED, form: null };
+    let parsed: Parsed<unknown>;
+    try {
+      parsed = check('parse', resultShapes.parse, await task.parse(text, problem), 'parsed') as Parsed<unknown>;
+    } catch (error) {
+      if (error instanceof MemberError) throw error;
+      return { verdict: undecided(`parse threw: ${messageOf(error)}`), form: null };
+    }
+    if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
+    return { verdict: await verify(problem, parsed.answer), form: parsed.form };
+  },
+
+  async policy(name: string, problem: Problem): Promise<Verdict> {
+    const answer = await run(`trivialPolicies.${name}`, () => task.trivialPolicies[name]!(problem));
+    return verify(problem, answer);
+  },
+
+  async grade(problem: Problem, verdict: Verdict): Promise<unknown> {
+    const reference = task.reference === undefined ? null : await run('reference', () => task.reference!(problem));
+    return check('grade', resultShapes.grade, await run('grade', () => task.grade!(problem, verdict, reference)), 'grades');
+  },
+
+  async feedback(problem: Problem, verdict: Verdict): Promise<unknown> {
+    return check('feedback', resultShapes.feedback, await run('feedback', () => task.feedback!(problem, verdict)), 'feedback');
+  },
+
+  async checkTrace(problem: Problem, text: string): Promise<unknown> {
+    return check('checkTrace', resultShapes.checkTrace, await run('checkTrace', () => task.checkTrace!(problem, text)), 'findings');
+  },
+
+  async fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<unknown> {
+    return check('fewShot', resultShapes.prompt, await run('fewShot', () => task.fewShot!(problem, style, count, seed)), 'messages');
+  },
+};
+
+async function verify(problem: Problem, answer: unknown): Promise<Verdict> {
+  let verdict: unknown;
+  try {
+    verdict = await task.verify(problem, answer);
+  } catch (error) {
+    return undecided(`verify threw: ${messageOf(error)}`);
+  }
+  return check('verify', resultShapes.verify, verdict, 'verdict') as Verdict;
+}
+
+parentPort!.on('message', ({ call, method, args }: WorkerCall) => {
+  (methods[method] as (...given: readonly unknown[]) => Promise<unknown>)(...args).then(
+    (value) => parentPort!.postMessage({ call, value } satisfies WorkerReply),
+    (error: unknown) => parentPort!.postMessage({ call, member: error instanceof MemberError ? error.member : method, message: messageOf(error) } satisfies WorkerReply),
+  );
+});
+// What the task prints goes to stderr: stdout belongs to the command's own output.
+process.stdout.write = process.stderr.write.bind(process.stderr);
+parentPort!.postMessage({ started: true } satisfies WorkerReply);
