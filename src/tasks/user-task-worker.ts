@@ -55,7 +55,7 @@ function asProblem(member: string, value: unknown, tier: string | undefined): Pr
 
 const methods = {
   async load(path: string): Promise<unknown> {
-    const jiti = createJiti(import.meta.url, { fsCache: false, moduleCache: false, alias: { 'isopro-native': fileURLToPath(new URL('../index.js', import.meta.url)) } });
+    const jiti = createJiti(import.meta.url, { fsCache: false, moduleCache: false, interopDefault: false, alias: { 'isopro-native': fileURLToPath(new URL('../index.js', import.meta.url)) } });
     const module = await run('module', () => jiti.import<Record<string, unknown>>(path));
     const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
     if (typeof found !== 'object' || found === null) throw new MemberError('default', 'the file must export the task as its default export or as `task`');

@@ -144,7 +144,7 @@ class UserTask implements OpenTask {
     }
   }
 
-  generate(tier: string, seed: bigint): Promise<Problem> {
+  async generate(tier: string, seed: bigint): Promise<Problem> {
     findTier(this.id, this.tiers, tier);
     return this.#call('generate', tier, BigInt.asUintN(64, seed));
   }

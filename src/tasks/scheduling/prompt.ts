@@ -1,6 +1,6 @@
 import type { ChatMessage, PromptStyle } from '../task.js';
 import { MAX_REPLY_CHARACTERS } from './answer.js';
-import type { Job, Schedule, SchedulingProblem } from './problem.js';
+import { indexOf, type Job, type Schedule, type SchedulingProblem } from './problem.js';
 
 /** `1 machine`, `2 machines`; resource names are stored in the plural. */
 export const units = (amount: number, plural: string): string => `${amount} ${amount === 1 ? plural.replace(/s$/, '') : plural}`;
@@ -59,9 +59,9 @@ export function schedulingPrompt(problem: SchedulingProblem, style: PromptStyle)
 export function explainSchedule(problem: SchedulingProblem, schedule: Schedule): string {
   return problem.jobs
     .map((job) => ({ job, start: schedule[job.label]! }))
-    .sort((a, b) => a.start - b.start || a.job.label.localeCompare(b.job.label, 'en'))
+    .sort((a, b) => a.start - b.start || indexOf(a.job.label) - indexOf(b.job.label))
     .map(({ job, start }) => {
-      const waits = job.after.length === 0 ? '' : ` It waits for ${job.after.map((label) => `Job ${label}, which ends at ${schedule[label]! + problem.jobs.find((other) => other.label === label)!.duration}`).join(', and for ')}.`;
+      const waits = job.after.length === 0 ? '' : ` It waits for ${job.after.map((label) => `Job ${label}, which ends at ${schedule[label]! + problem.jobs[indexOf(label)]!.duration}`).join(', and for ')}.`;
       const due = job.deadline === null ? '' : `, by its deadline ${job.deadline}`;
       return `Job ${job.label} takes ${steps(job.duration)}.${waits} Job ${job.label} starts at ${start} and ends at ${start + job.duration}${due}.`;
     })

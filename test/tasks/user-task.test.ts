@@ -1,0 +1,146 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'isopro-task-'));
+const open: OpenTask[] = [];
+afterAll(async () => {
+  for (const task of open) await task.dispose();
+  rmSync(folder, { recursive: true });
+});
+
+const MEMBERS: Record<string, string> = {
+  id: `'addition'`,
+  version: `'1'`,
+  tiers: `[{ id: 'small' }]`,
+  generate: `(tier, seed) => ({ a: Number(seed % 10n), b: 3 })`,
+  prompt: `(problem) => [{ role: 'user', content: problem.a + ' + ' + problem.b }]`,
+  parse: `(text) => ({ ok: true, answer: Number(text), form: 'number' })`,
+  verify: `(problem, answer) => ({ kind: answer === problem.a + problem.b ? 'pass' : 'fail', violations: [], metrics: {} })`,
+  trivialPolicies: `{ zero: () => 0 }`,
+  exploits: `[]`,
+};
+
+let files = 0;
+const write = (content: string, extension = 'js'): string => {
+  const path = join(folder, `task-${++files}.${extension}`);
+  writeFileSync(path, content);
+  return path;
+};
+const source = (changes: Record<string, string | null> = {}, before = ''): string =>
+  `${before}\nexport default {\n${Object.entries({ ...MEMBERS, ...changes }).flatMap(([name, value]) => (value === null ? [] : [`  ${name}: ${value},`])).join('\n')}\n};\n`;
+const load = async (path: string): Promise<OpenTask> => {
+  const task = await openTask(path);
+  open.push(task);
+  return task;
+};
+
+describe('a user\'s task file', () => {
+  test('JavaScript: problems with content hashes, prompts, verdicts, policies', async () => {
+    const task = await load(write(source()));
+    const problem = await task.generate('small', 14n);
+    expect(problem).toMatchObject({ a: 4, b: 3, tier: 'small' });
+    expect(problem.id).toMatch(/^[0-9a-f]{64}$/);
+    expect((await task.generate('small', 24n)).id).toBe(problem.id);
+    expect(await task.prompt(problem, 'plain')).toEqual([{ role: 'user', content: '4 + 3' }]);
+    expect((await task.judge(problem, '7', 'stop')).verdict.kind).toBe('pass');
+    expect((await task.judge(problem, '8', 'stop')).verdict.kind).toBe('fail');
+    expect((await task.judge(problem, '7', 'length')).verdict.violations[0]!.category).toBe('truncated');
+    expect((await task.applyPolicy('zero', problem)).kind).toBe('fail');
+    expect(task.source).toMatchObject({ kind: 'file' });
+  });
+
+  test('TypeScript that imports from isopro-native, in fewer than 40 lines', async () => {
+    const text = `import { defineTask, Random } from 'isopro-native';
+interface Sum { a: number; b: number }
+export default defineTask<Sum, number>({
+  id: 'addition',
+  version: '1',
+  tiers: [{ id: 'small' }],
+  generate(_tier: string, seed: bigint): Sum {
+    const random = new Random(seed);
+    return { a: random.nextInteger(0, 9), b: random.nextInteger(0, 9) };
+  },
+  prompt: ({ a, b }) => [{ role: 'user', content: \`What is \${a} + \${b}?\` }],
+  parse: (text) => (/^\\d+$/.test(text) ? { ok: true, answer: Number(text), form: 'number' } : { ok: false, category: 'format', detail: 'not a number' }),
+  verify: ({ a, b }, answer) => ({ kind: answer === a + b ? 'pass' : 'fail' }),
+});
+`;
+    const task = await load(write(text, 'ts'));
+    const problem = (await task.generate('small', 1n)) as unknown as { a: number; b: number; id: string; tier: string };
+    expect((await task.judge(problem, String(problem.a + problem.b), 'stop')).verdict.kind).toBe('pass');
+    expect((await task.judge(problem, 'seven', 'stop')).verdict.violations[0]!.category).toBe('format');
+  });
+
+  test.each(['id', 'version', 'tiers', 'generate', 'prompt', 'parse', 'verify'])('a file without %s is refused by name', async (member) => {
+    await expect(openTask(write(source({ [member]: null })))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining(`"${member}"`) });
+  });
+
+  test('a file that throws, does not parse, exports nothing or is absent is a typed error', async () => {
+    await expect(openTask(write(source({}, `throw new Error('no luck');`)))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('no luck') });
+    await expect(openTask(write('export default {'))).rejects.toMatchObject({ code: 'TASK_INVALID' });
+    await expect(openTask(write('export const other = 1;'))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('default') });
+    await expect(openTask(join(folder, 'absent.ts'))).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+    await expect(openTask('no-such-task')).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+    await expect(openTask(write(source({}, `process.exit(3);`)))).rejects.toMatchObject({ code: 'TASK_INVALID' });
+  });
+
+  test('an unknown tier is a typed error', async () => {
+    const task = await load(write(source()));
+    await expect(task.generate('huge', 1n)).rejects.toMatchObject({ code: 'TIER_UNKNOWN' });
+    const builtIn = await openTask('scheduling');
+    await expect(builtIn.generate('T9', 1n)).rejects.toMatchObject({ code: 'TIER_UNKNOWN' });
+  });
+
+  test('an exception inside parse or verify is no verdict, with its message', async () => {
+    const verifying = await load(write(source({ verify: `() => { throw new Error('division by zero'); }` })));
+    expect((await verifying.judge(await verifying.generate('small', 1n), '7', 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('division by zero') });
+    expect(await verifying.applyPolicy('zero', await verifying.generate('small', 1n))).toMatchObject({ kind: 'none' });
+    const parsing = await load(write(source({ parse: `() => { throw 'a string'; }` })));
+    expect((await parsing.judge(await parsing.generate('small', 1n), '7', 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('a string') });
+  });
+
+  test.each([
+    ['verify', `() => ({ kind: 'maybe' })`, 'verdict.kind'],
+    ['verify', `() => true`, 'verdict'],
+    ['verify', `() => ({ kind: 'fail', violations: [{}] })`, 'verdict.violations.0.category'],
+    ['verify', `() => undefined`, 'verdict'],
+    ['parse', `() => 'seven'`, 'parsed'],
+  ])('a malformed result of %s is a typed error that names the member', async (member, code, place) => {
+    const task = await load(write(source({ [member]: code })));
+    await expect(task.judge(await task.generate('small', 1n), '7', 'stop')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringMatching(new RegExp(`"${member}".*${place}`, 's')) });
+  });
+
+  test('generate and prompt that throw or return nonsense are typed errors that name the member', async () => {
+    for (const generate of [`() => { throw new Error('x'); }`, `() => 7`, `() => ({ f() {} })`, `() => ({ big: 1n })`, `() => ({ nan: NaN })`]) {
+      const task = await load(write(source({ generate })));
+      await expect(task.generate('small', 1n)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('"generate"') });
+    }
+    const task = await load(write(source({ prompt: `() => 'What?'` })));
+    await expect(task.prompt(await task.generate('small', 1n), 'cot')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('"prompt"') });
+  });
+
+  test('a verifier that hangs, exhausts its memory or ends its thread has no verdict, and the next reply is judged', async () => {
+    const verify = `(problem, answer) => {
+      if (answer === 1) for (;;);
+      if (answer === 2) process.exit(0);
+      if (answer === 3) { const hoard = []; for (;;) hoard.push(new Array(1e6).fill(answer)); }
+      return { kind: 'pass' };
+    }`;
+    const task = await load(write(source({ verify })));
+    const problem = await task.generate('small', 1n);
+    for (const reply of ['1', '2', '3']) {
+      expect((await task.judge(problem, reply, 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('no verdict') });
+      expect((await task.judge(problem, '4', 'stop')).verdict.kind).toBe('pass');
+    }
+  });
+
+  test('generate that hangs is a typed error after 5 seconds', async () => {
+    const task = await load(write(source({ generate: `() => { for (;;); }` })));
+    const started = performance.now();
+    await expect(task.generate('small', 1n)).rejects.toMatchObject({ code: 'TASK_TIMEOUT', message: expect.stringContaining('"generate"') });
+    expect(performance.now() - started).toBeLessThan(8_000);
+  });
+});
