@@ -1,0 +1,41 @@
+// coexistence.mjs FIRST MODEL: loads both libraries into one process, FIRST (isopro or nodeLlamaCpp) before the other,
+// lets each continue the same prompt greedily, closes FIRST and lets the other continue once more.
+const [first, file] = process.argv.slice(2);
+const prompt = 'Once upon a time';
+async function isopro() {
+  const { loadModel } = await import('../../dist/src/engine/model.js');
+  const model = await loadModel(file, { threads: 1, fixedThreads: true });
+  const run = async () => {
+    for await (const rollout of model.generate({ prompts: [{ tokenIds: model.tokenize(prompt) }], sampling: { temperature: 0 }, maxTokens: 16, ignoreEndOfSequence: true })) {
+      return Array.from(rollout.tokenIds);
+    }
+  };
+  return { run, close: () => model.dispose() };
+}
+async function nodeLlamaCpp() {
+  const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
+  const llama = await getLlama({ build: 'never', gpu: false, logLevel: LlamaLogLevel.disabled });
+  const model = await llama.loadModel({ modelPath: file });
+  const context = await model.createContext({ contextSize: 256, threads: 1 });
+  const sequence = context.getSequence();
+  const run = async () => {
+    const ids = [];
+    await sequence.clearHistory();
+    for await (const id of sequence.evaluate(model.tokenize(prompt), { temperature: 0, yieldEogToken: true })) {
+      ids.push(id);
+      if (ids.length === 16) break;
+    }
+    return ids;
+  };
+  return { run, close: () => llama.dispose() };
+}
+const load = { isopro, nodeLlamaCpp };
+const second = first === 'isopro' ? 'nodeLlamaCpp' : 'isopro';
+const sides = {};
+for (const name of [first, second]) sides[name] = await load[name]();
+const before = { isopro: await sides.isopro.run(), nodeLlamaCpp: await sides.nodeLlamaCpp.run() };
+// One leaving must not take the other with it.
+await sides[first].close();
+const after = await sides[second].run();
+await sides[second].close();
+process.stdout.write(JSON.stringify({ before, after, second }));
