@@ -11,6 +11,7 @@ export default {
   moduleNameMapper: {
     '^(?:\\.\\./)+(src|bench)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
     '^(?:\\.\\.?/)+models/(.*)\\.js$': '<rootDir>/dist/test/models/$1.js',
+    '^(?:\\.\\.?/)+(?:cli/)?run-cli\\.js$': '<rootDir>/test/cli/run-cli.ts',
   },
   maxWorkers: 1,
   testTimeout: 120_000,

@@ -3,6 +3,8 @@
 #include <ggml-backend.h>
 #include <llama.h>
 
+#include "support/cpu.h"
+
 namespace isopro::bindings {
 namespace {
 
@@ -33,12 +35,32 @@ Napi::Value backends(const Napi::CallbackInfo& info) {
   return result;
 }
 
+// processorFeatures(): {name: value} of the instruction sets that the loaded CPU back end was compiled for.
+Napi::Value processorFeatures(const Napi::CallbackInfo& info) {
+  Napi::Object result = Napi::Object::New(info.Env());
+  ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  if (device == nullptr) return result;
+  ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
+  auto features = reinterpret_cast<ggml_backend_get_features_t>(
+      ggml_backend_reg_get_proc_address(registry, "ggml_backend_get_features"));
+  if (features == nullptr) return result;
+  for (const ggml_backend_feature* feature = features(registry); feature->name != nullptr; ++feature) {
+    result.Set(feature->name, feature->value);
+  }
+  return result;
+}
+
+// physicalCores(): as loadModel's default of threads.
+Napi::Value countPhysicalCores(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), physicalCores()); }
+
 }  // namespace
 
 void exportRuntime(Napi::Env env, Napi::Object exports) {
   exports.Set("llamaRelease", Napi::String::New(env, ISOPRO_LLAMA_RELEASE));
   exports.Set("loadBackends", Napi::Function::New(env, loadBackends, "loadBackends"));
   exports.Set("backends", Napi::Function::New(env, backends, "backends"));
+  exports.Set("processorFeatures", Napi::Function::New(env, processorFeatures, "processorFeatures"));
+  exports.Set("physicalCores", Napi::Function::New(env, countPhysicalCores, "physicalCores"));
 }
 
 }  // namespace isopro::bindings

@@ -15,6 +15,18 @@ export function printJsonLine(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value)}\n`);
 }
 
+/** Aborted by the first Ctrl-C; a second one ends the process at once. */
+export function interruption(): AbortSignal {
+  const controller = new AbortController();
+  const interrupt = (): void => {
+    if (controller.signal.aborted) process.exit(130);
+    controller.abort();
+  };
+  process.on('SIGINT', interrupt);
+  process.on('SIGTERM', interrupt);
+  return controller.signal;
+}
+
 /** Prints what went wrong and what to do on stderr; returns the exit code. */
 export function reportFailure(error: unknown, json: boolean): number {
   if (error instanceof UsageError) {
@@ -26,6 +38,12 @@ export function reportFailure(error: unknown, json: boolean): number {
     if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
     else process.stderr.write(`error ${error.code}: ${error.message}\n  what to do: ${error.remedy}\n`);
     return error.code === 'ABORTED' ? 130 : 1;
+  }
+  const { code, path } = error as NodeJS.ErrnoException;
+  if (code !== undefined && path !== undefined) {
+    const message = `cannot open ${path}: ${(error as Error).message}`;
+    process.stderr.write(json ? `${JSON.stringify({ error: { code, message } })}\n` : `${message}\n`);
+    return 1;
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'NATIVE_FAILURE', message: text } })}\n`);

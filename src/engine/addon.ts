@@ -113,6 +113,10 @@ export interface Addon {
   readonly llamaRelease: string;
   loadBackends(folder: string): void;
   backends(): { name: string; description: string; type: 'cpu' | 'gpu' | 'other' }[];
+  /** Instruction sets that the loaded CPU back end was compiled for, by ggml's names. */
+  processorFeatures(): Record<string, string>;
+  /** loadModel's default of threads. */
+  physicalCores(): number;
   readonly Cancellation: new () => NativeCancellation;
   readonly NativeModel: new () => NativeModel;
 }
@@ -146,15 +150,22 @@ let loaded: { addon: Addon; file: string } | undefined;
 export function loadAddon(): { addon: Addon; file: string } {
   if (loaded !== undefined) return loaded;
   const candidates = addonCandidates();
-  const file = candidates.find((candidate) => existsSync(candidate));
-  if (file === undefined) {
-    throw new IsoproError('NATIVE_ADDON_MISSING', `there is no addon at ${candidates.join(' or ')}`);
+  const require = createRequire(import.meta.url);
+  let addon: Addon | undefined;
+  let file = '';
+  let failure: Error | undefined;
+  // A prebuilt addon may be there and not load (another C library): the local build is then the one to take.
+  for (const candidate of candidates.filter((candidate) => existsSync(candidate))) {
+    try {
+      addon = require(candidate) as Addon;
+      file = candidate;
+      break;
+    } catch (cause) {
+      failure ??= new Error(`${candidate} could not be loaded: ${(cause as Error).message}`, { cause });
+    }
   }
-  let addon: Addon;
-  try {
-    addon = createRequire(import.meta.url)(file) as Addon;
-  } catch (cause) {
-    throw new IsoproError('NATIVE_ADDON_MISSING', `${file} could not be loaded: ${(cause as Error).message}`, { cause });
+  if (addon === undefined) {
+    throw new IsoproError('NATIVE_ADDON_MISSING', failure?.message ?? `there is no addon at ${candidates.join(' or ')}`, { cause: failure });
   }
   addon.loadBackends(path.dirname(file));
   if (!addon.backends().some((backend) => backend.type === 'cpu')) {

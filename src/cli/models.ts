@@ -1,0 +1,60 @@
+import { MODEL_ALIASES, cachedModels, modelsFolder, resolveModel } from '../engine/model-files.js';
+import { defineCommand } from './command.js';
+import { interruption, printJson } from './output.js';
+import { Progress } from './progress.js';
+import { formatBytes } from './quantities.js';
+
+const list = defineCommand({
+  command: 'list',
+  describe: 'Aliases, and the models in the cache',
+  builder: (yargs) => yargs.example('$0 models list', 'names that --model takes'),
+  handler: async ({ json }) => {
+    const cached = await cachedModels();
+    const aliases = Object.entries(MODEL_ALIASES).map(([alias, { uri, approximateBytes }]) => {
+      const file = cached.find((model) => model.alias === alias);
+      return { alias, uri, cached: file !== undefined, bytes: file?.bytes ?? approximateBytes, path: file?.path ?? null };
+    });
+    const others = cached.filter((model) => model.alias === null).map(({ path, bytes }) => ({ path, bytes }));
+    if (json) return printJson({ folder: modelsFolder(), aliases, others });
+    const width = Math.max(...aliases.map(({ alias }) => alias.length));
+    for (const { alias, uri, cached, bytes } of aliases) {
+      const size = `${cached ? '' : '~'}${formatBytes(bytes)}`;
+      process.stdout.write(`${alias.padEnd(width)}  ${cached ? 'here' : '    '}  ${size.padStart(8)}  ${uri}\n`);
+    }
+    if (others.length > 0) process.stdout.write('\nothers in the cache\n');
+    for (const { path, bytes } of others) process.stdout.write(`${formatBytes(bytes).padStart(8)}  ${path}\n`);
+    process.stdout.write(`\ncache folder: ${modelsFolder()}\n`);
+  },
+});
+
+const pull = defineCommand({
+  command: 'pull <model>',
+  describe: 'Fetch a model into the cache',
+  builder: (yargs) =>
+    yargs
+      .positional('model', { type: 'string', demandOption: true, describe: 'an alias, hf:<owner>/<repository>/<file>.gguf, hf:<owner>/<repository>:<quantisation>, or a URL' })
+      .epilogue('A broken-off download goes on where it stopped. HF_ENDPOINT names a mirror, HF_TOKEN opens gated models, ISOPRO_HOME moves the cache.')
+      .example('$0 models pull qwen2.5-3b', 'by alias')
+      .example('$0 models pull hf:bartowski/Llama-3.2-1B-Instruct-GGUF/Llama-3.2-1B-Instruct-Q8_0.gguf', 'any file of the hub'),
+  handler: async ({ model, json }) => {
+    using progress = new Progress({ label: model, unit: 'bytes' });
+    const file = await resolveModel(model, {
+      signal: interruption(),
+      onProgress: ({ phase, downloadedBytes, totalBytes }) =>
+        progress.update(downloadedBytes, {
+          ...(totalBytes === null ? {} : { total: totalBytes }),
+          note: phase === 'downloading' ? '' : phase === 'checking' ? 'comparing the SHA-256' : 'another process is fetching it',
+        }),
+    });
+    progress.clear();
+    if (json) printJson(file);
+    else process.stdout.write(`${file.path}\n`);
+  },
+});
+
+export const modelsCommand = defineCommand({
+  command: 'models',
+  describe: 'List, fetch and examine model files',
+  builder: (yargs) => yargs.command([list, pull]).demandCommand(1, 'Name an action; `isopro-native models --help` lists them.').example('$0 models pull qwen2.5-0.5b', 'fetch a model'),
+  handler: () => {},
+});

@@ -1,0 +1,207 @@
+/** What of this machine and this installation matters to isopro-native: one finding each, with its remedy. */
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { cpus, freemem, loadavg, release, totalmem } from 'node:os';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { IsoproError } from '../errors.js';
+import { loadAddon, packageRoot } from './addon.js';
+import { homeFolder } from './model-location.js';
+
+export interface Finding {
+  readonly check: string;
+  readonly status: 'ok' | 'warn' | 'fail';
+  /** What was found, for people. */
+  readonly detail: string;
+  /** What to do; null where nothing needs to be done. */
+  readonly remedy: string | null;
+  /** The figures behind the detail. Sizes in bytes. */
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+const MINIMUM_NODE = [20, 17] as const;
+/** Below this, a 3B model in Q4_K_M (2.1 GB) and its training state do not fit. */
+const COMFORTABLE_MEMORY = 8e9;
+const MINIMUM_MEMORY = 2e9;
+/** A 7B model in Q4_K_M. */
+const COMFORTABLE_DISK = 6e9;
+const MINIMUM_DISK = 1e9;
+
+const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
+
+interface Tool {
+  readonly tool: string;
+  readonly found: string | null;
+  readonly remedy: string;
+}
+
+export async function diagnose(): Promise<Finding[]> {
+  return [nodeVersion(), processor(), ...nativeAddon(), memory(), await disk(), sqlite(), ...(await toolchain()), load()];
+}
+
+function packageVersion(name: string): string {
+  const require = createRequire(import.meta.url);
+  for (const base of require.resolve.paths(name) ?? []) {
+    const file = path.join(base, name, 'package.json');
+    if (existsSync(file)) return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+  }
+  return 'not installed';
+}
+
+function nodeVersion(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const enough = major > MINIMUM_NODE[0] || (major === MINIMUM_NODE[0] && minor >= MINIMUM_NODE[1]);
+  return {
+    check: 'Node.js',
+    status: enough ? 'ok' : 'fail',
+    detail: `${process.version} on ${process.platform} ${release()} ${process.arch}`,
+    remedy: enough ? null : `Install Node.js ${MINIMUM_NODE.join('.')} or newer.`,
+    facts: { node: process.versions.node, platform: process.platform, arch: process.arch, napi: process.versions.napi },
+  };
+}
+
+function processor(): Finding {
+  const list = cpus();
+  return {
+    check: 'processor',
+    status: 'ok',
+    detail: `${list[0]?.model.trim() ?? 'unknown'}, ${list.length} logical cores`,
+    remedy: null,
+    facts: { model: list[0]?.model.trim() ?? null, logicalCores: list.length },
+  };
+}
+
+function nativeAddon(): Finding[] {
+  try {
+    const { addon, file } = loadAddon();
+    const version = (JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as { version: string }).version;
+    const backends = addon.backends();
+    const features = Object.keys(addon.processorFeatures());
+    const cores = addon.physicalCores();
+    const metalExpected = process.platform === 'darwin' && process.arch === 'arm64';
+    const metalMissing = metalExpected && !backends.some(({ type }) => type === 'gpu');
+    return [
+      {
+        check: 'native addon',
+        status: 'ok',
+        detail: `isopro-native ${version}, llama.cpp ${addon.llamaRelease}, ${path.relative(packageRoot(), file)}`,
+        remedy: null,
+        facts: { version, llamaRelease: addon.llamaRelease, nodeLlamaCpp: packageVersion('node-llama-cpp'), prebuilt: file.includes(`${path.sep}prebuilds${path.sep}`) },
+      },
+      {
+        check: 'back ends',
+        status: metalMissing ? 'warn' : 'ok',
+        detail: backends.map(({ name, description }) => `${name} (${description})`).join(', '),
+        remedy: metalMissing ? 'Metal was not found: reinstall with `npm install` so that @node-llama-cpp/mac-arm64-metal is there.' : null,
+        facts: { backends },
+      },
+      {
+        check: 'threads',
+        status: 'ok',
+        detail: `${cores} by default (physical cores); CPU back end for ${features.join(', ') || 'the base instruction set'}`,
+        remedy: null,
+        facts: { physicalCores: cores, features },
+      },
+    ];
+  } catch (error) {
+    if (!(error instanceof IsoproError)) throw error;
+    return [{ check: 'native addon', status: 'fail', detail: error.message, remedy: error.remedy, facts: { code: error.code } }];
+  }
+}
+
+function memory(): Finding {
+  // In a container the cgroup's limit counts; without one Node reports 0 or more than there is.
+  const limit = process.constrainedMemory();
+  const total = limit > 0 && limit < totalmem() ? limit : totalmem();
+  const free = Math.min(availableMemory(), total);
+  const status = free < MINIMUM_MEMORY ? 'fail' : free < COMFORTABLE_MEMORY ? 'warn' : 'ok';
+  return {
+    check: 'memory',
+    status,
+    detail: `${gigabytes(free)} available of ${gigabytes(total)}`,
+    remedy:
+      status === 'ok'
+        ? null
+        : 'Close other programs or use a smaller model: `isopro-native models inspect MODEL` estimates what one needs.',
+    facts: { totalBytes: total, availableBytes: free },
+  };
+}
+
+/** freemem counts the page cache as used; Linux tells what could be had. */
+function availableMemory(): number {
+  try {
+    const kilobytes = /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1];
+    if (kilobytes !== undefined) return Number(kilobytes) * 1024;
+  } catch {
+    // Not Linux.
+  }
+  return freemem();
+}
+
+async function disk(): Promise<Finding> {
+  const home = homeFolder();
+  let existing = home;
+  while (!existsSync(existing)) existing = path.dirname(existing);
+  const { bavail, bsize } = await statfs(existing);
+  const free = bavail * bsize;
+  let writable = true;
+  try {
+    accessSync(existing, constants.W_OK);
+  } catch {
+    writable = false;
+  }
+  const status = !writable || free < MINIMUM_DISK ? 'fail' : free < COMFORTABLE_DISK ? 'warn' : 'ok';
+  return {
+    check: 'cache folder',
+    status,
+    detail: `${home}: ${writable ? `${gigabytes(free)} free` : 'cannot be written'}`,
+    remedy: status === 'ok' ? null : 'Set ISOPRO_HOME to a folder that can be written, on a disk with room for models.',
+    facts: { folder: home, freeBytes: free, writable },
+  };
+}
+
+function sqlite(): Finding {
+  const version = packageVersion('better-sqlite3');
+  try {
+    const Database = createRequire(import.meta.url)('better-sqlite3') as typeof import('better-sqlite3');
+    const database = new Database(':memory:');
+    const row = database.prepare('SELECT sqlite_version() AS version').get() as { version: string };
+    database.close();
+    return { check: 'event log', status: 'ok', detail: `SQLite ${row.version} (better-sqlite3 ${version})`, remedy: null, facts: { sqlite: row.version, betterSqlite3: version } };
+  } catch (error) {
+    return {
+      check: 'event log',
+      status: 'fail',
+      detail: `better-sqlite3 ${version} does not load: ${(error as Error).message.split('\n', 1)[0]}`,
+      remedy: 'Run `npm rebuild better-sqlite3`.',
+      facts: { betterSqlite3: version },
+    };
+  }
+}
+
+async function toolchain(): Promise<Finding[]> {
+  const module = pathToFileURL(path.join(packageRoot(), 'scripts', 'toolchain.mjs')).href;
+  const { inspectToolchain } = (await import(module)) as { inspectToolchain: () => Tool[] };
+  return inspectToolchain().map(({ tool, found, remedy }) => ({
+    check: `build tool: ${tool}`,
+    // Needed only to build the addon again.
+    status: found === null ? 'warn' : 'ok',
+    detail: found ?? 'not found',
+    remedy: found === null ? `Only needed to build from source: ${remedy}` : null,
+    facts: { found },
+  }));
+}
+
+function load(): Finding {
+  const [oneMinute = 0] = loadavg();
+  const cores = cpus().length;
+  const busy = oneMinute > cores * 0.5;
+  return {
+    check: 'load',
+    status: busy ? 'warn' : 'ok',
+    detail: process.platform === 'win32' ? 'not measured on Windows' : `${oneMinute.toFixed(1)} processes wanted the ${cores} cores in the last minute`,
+    remedy: busy ? 'Other programs keep the cores busy: decoding slows down and timings mean little.' : null,
+    facts: { loadAverage: oneMinute },
+  };
+}

@@ -1,0 +1,83 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { runCli } from './run-cli.js';
+
+let home: string;
+let server: Server;
+let env: NodeJS.ProcessEnv;
+const body = Buffer.concat([Buffer.from('GGUF'), Buffer.alloc(500_000, 7)]);
+
+beforeAll(async () => {
+  home = mkdtempSync(path.join(tmpdir(), 'isopro-models-'));
+  server = createServer((request, response) => {
+    if (!request.url!.includes('Qwen3-0.6B-Q4_K_M.gguf')) return void response.writeHead(404).end();
+    response.writeHead(200, { 'content-length': body.length }).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  env = { ISOPRO_HOME: home, HF_ENDPOINT: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+});
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+  rmSync(home, { recursive: true, force: true });
+});
+
+interface Listing {
+  folder: string;
+  aliases: { alias: string; uri: string; cached: boolean; bytes: number; path: string | null }[];
+}
+
+test('models pull fetches by alias, prints the path on stdout alone, and models list then has it', async () => {
+  const before = JSON.parse((await runCli(['models', 'list', '--json'], env)).stdout) as Listing;
+  expect(before.aliases).toHaveLength(12);
+  expect(before.aliases.filter(({ cached }) => cached)).toEqual([]);
+  const pulled = await runCli(['models', 'pull', 'qwen3-0.6b'], env);
+  expect(pulled.code).toBe(0);
+  expect(existsSync(pulled.stdout.trim())).toBe(true);
+  const again = await runCli(['models', 'pull', 'qwen3-0.6b', '--json'], env);
+  expect((JSON.parse(again.stdout) as { path: string }).path).toBe(pulled.stdout.trim());
+  const after = JSON.parse((await runCli(['models', 'list', '--json'], env)).stdout) as Listing;
+  expect(after.aliases.filter(({ cached }) => cached)).toEqual([
+    { alias: 'qwen3-0.6b', uri: expect.stringContaining('hf:'), cached: true, bytes: body.length, path: pulled.stdout.trim() },
+  ]);
+  const text = await runCli(['models', 'list'], env);
+  expect(text.stdout).toMatch(/qwen3-0\.6b +here +500 kB/);
+  expect(text.stdout).not.toContain('\x1b');
+});
+
+test('a failed pull ends with 1 and says on stderr where the file would have to be put', async () => {
+  const { code, stdout, stderr } = await runCli(['models', 'pull', 'qwen2.5-3b', '--json'], env);
+  expect([code, stdout]).toEqual([1, '']);
+  const { error } = JSON.parse(stderr) as { error: { code: string; message: string; remedy: string } };
+  expect(error.code).toBe('MODEL_DOWNLOAD_FAILED');
+  expect(error.message).toContain(`${env.HF_ENDPOINT}/Qwen/Qwen2.5-3B-Instruct-GGUF/resolve/main/qwen2.5-3b-instruct-q4_k_m.gguf answered 404`);
+  expect(error.remedy).toContain(home);
+});
+
+test.each([[['models']], [['models', 'pull']], [['models', 'fetch']], [['models', 'list', '--colour']]])('%j is wrong usage: exit code 2', async (args) => {
+  const { code, stdout } = await runCli(args, env);
+  expect([code, stdout]).toEqual([2, '']);
+});
+
+test.each([['models'], ['models list'], ['models pull'], ['doctor']])('%s --help shows an example', async (command) => {
+  const { code, stdout } = await runCli([...command.split(' '), '--help']);
+  expect(code).toBe(0);
+  expect(stdout).toContain(`isopro-native ${command.split(' ')[0]}`);
+  expect(stdout).toMatch(/Examples:\n {2}isopro-native/);
+});
+
+test('--help does not wait for heavy modules', async () => {
+  const times: number[] = [];
+  for (let round = 0; round < 5; ++round) {
+    const started = performance.now();
+    await runCli(['--help']);
+    const whole = performance.now() - started;
+    times.push(whole);
+  }
+  // 0.33 s where this was written; a Node process that imports node-llama-cpp alone takes twice that.
+  expect(Math.min(...times)).toBeLessThan(1000);
+});
