@@ -57,4 +57,6 @@ parentPort!.on('message', (request: SolveRequest) => {
     (error: unknown) => parentPort!.postMessage({ request: request.request, error: String(error) } satisfies SolveReply),
   );
 });
+// The module compiles with its first model; only then does a time limit mean search.
+await new CpSolver().solve(new CpModel(), { numSearchWorkers: 1 });
 parentPort!.postMessage({ ready: true } satisfies SolveReply);

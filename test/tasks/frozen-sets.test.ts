@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from '@jest/globals';
+import { deriveSeed, Random } from '../../src/random.js';
+import { frozenIds, frozenSet, SET_NAMES, SET_SIZE } from '../../src/tasks/frozen-sets.js';
+import { problemId } from '../../src/tasks/problem-id.js';
+import { drawProblem, TIERS } from '../../src/tasks/scheduling/generate.js';
+import type { GroundTruth } from '../../src/tasks/scheduling/grade.js';
+import type { SchedulingProblem } from '../../src/tasks/scheduling/problem.js';
+import { scheduling } from '../../src/tasks/scheduling/scheduling.js';
+import { schedulingClassic } from '../../src/tasks/scheduling-classic/scheduling-classic.js';
+
+describe.each([scheduling, schedulingClassic])('the frozen sets of $id', (task) => {
+  const set = (name: 'test' | 'dev') => frozenSet<SchedulingProblem, GroundTruth>(task.id, name);
+
+  test.each(SET_NAMES)('%s: the committed file has its checksum, its size and its content hashes', (name) => {
+    const folder = new URL('../../assets/evaluation/', import.meta.url);
+    const bytes = readFileSync(new URL(`${task.id}/${name}.json`, folder));
+    const sha256 = createHash('sha256').update(bytes).digest('hex');
+    expect(readFileSync(new URL('SHA256SUMS', folder), 'utf8')).toContain(`${sha256}  ${task.id}/${name}.json\n`);
+    expect(set(name).sha256).toBe(sha256);
+    for (const { id } of task.tiers) expect(set(name).problems.filter(({ problem }) => problem.tier === id)).toHaveLength(SET_SIZE[name]);
+    for (const { problem } of set(name).problems) expect(problemId(problem)).toBe(problem.id);
+  });
+
+  test('test and dev share no problem, and no problem is there twice', () => {
+    const all = SET_NAMES.flatMap((name) => set(name).problems.map(({ problem }) => problem.id));
+    expect(new Set(all).size).toBe(all.length);
+    expect(frozenIds(task.id).size).toBe(960);
+  });
+
+  test('every reference is a schedule that passes, proven optimal', () => {
+    for (const name of SET_NAMES) {
+      for (const { problem, reference } of set(name).problems) {
+        expect(reference).toMatchObject({ status: 'optimal', lowerBound: reference.makespan });
+        expect(task.verify(problem, reference.schedule!)).toMatchObject({ kind: 'pass', metrics: { makespan: reference.makespan } });
+      }
+    }
+  });
+});
+
+test('the set is what its seeds give: the first test problem of each tier', () => {
+  for (const tier of TIERS) {
+    const seed = deriveSeed({ runSeed: 0n, purpose: 'frozen test', iteration: 0, problemId: `scheduling/${tier.id}`, sample: 0 });
+    const first = frozenSet<SchedulingProblem, GroundTruth>('scheduling', 'test').problems.find(({ problem }) => problem.tier === tier.id)!;
+    expect(drawProblem('scheduling', tier, new Random(seed))).toEqual(first.problem);
+  }
+});
+
+test('100,000 training draws contain no frozen problem, although unfiltered draws do', () => {
+  const frozen = frozenIds('scheduling');
+  const tiers = TIERS.filter(({ trains }) => trains);
+  let [drawn, met, unfiltered] = [0, 0, 0];
+  for (let seed = 0n; drawn < 100_000; seed++) {
+    for (const tier of tiers) {
+      if (frozen.has((scheduling.generate(tier.id, seed) as SchedulingProblem).id)) met++;
+      drawn++;
+    }
+    if (frozen.has(drawProblem('scheduling', TIERS[0]!, new Random(seed)).id)) unfiltered++;
+  }
+  expect(drawn).toBeGreaterThanOrEqual(100_000);
+  expect(met).toBe(0);
+  expect(unfiltered).toBeGreaterThan(0);
+});
