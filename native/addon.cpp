@@ -1,6 +1,7 @@
 // Exports only: each class or function lives in bindings/.
 #include <napi.h>
 
+#include "bindings/inspection.h"
 #include "bindings/model.h"
 #include "bindings/runtime.h"
 
@@ -9,6 +10,7 @@ namespace {
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   isopro::bindings::exportRuntime(env, exports);
   isopro::bindings::exportModel(env, exports);
+  isopro::bindings::exportInspection(env, exports);
   return exports;
 }
 

@@ -1,16 +1,12 @@
 #include "inference/adapter.h"
 
-#include <filesystem>
-
+#include "inference/validate_adapter.h"
 #include "support/error.h"
 
 namespace isopro {
 
 std::shared_ptr<Adapter> Adapter::load(std::shared_ptr<Model> model, const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(std::filesystem::u8path(path), ignored)) {
-    throw Error("MODEL_NOT_FOUND", "no adapter file at " + path);
-  }
+  validateAdapter(GgufFile::open(path, "ADAPTER_CORRUPT"), model->inventory());
   takeLlamaError();
   auto adapter = std::make_shared<Adapter>();
   adapter->model_ = std::move(model);

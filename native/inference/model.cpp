@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "support/error.h"
 
@@ -36,10 +36,7 @@ std::string takeLlamaError() {
 }
 
 std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadControl& control) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(std::filesystem::u8path(options.path), ignored)) {
-    throw Error("MODEL_NOT_FOUND", "no file at " + options.path);
-  }
+  ModelInventory inventory = validateModel(GgufFile::open(options.path));
 
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpuLayers;
@@ -53,6 +50,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   takeLlamaError();
   auto model = std::make_shared<Model>();
   model->path_ = options.path;
+  model->inventory_ = std::move(inventory);
   model->model_.reset(llama_model_load_from_file(options.path.c_str(), params));
   if (model->model_ == nullptr) {
     if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");

@@ -12,6 +12,8 @@
 
 #include <llama.h>
 
+#include "inference/validate_model.h"
+
 namespace isopro {
 
 using Token = llama_token;
@@ -36,6 +38,7 @@ class Model {
   llama_model* handle() const { return model_.get(); }
   const llama_vocab* vocab() const { return vocab_; }
   const std::string& path() const { return path_; }
+  const ModelInventory& inventory() const { return inventory_; }
   bool usesGpu() const { return usesGpu_; }
 
   int vocabularySize() const { return vocabularySize_; }
@@ -65,6 +68,7 @@ class Model {
   std::unique_ptr<llama_model, ModelDeleter> model_;
   const llama_vocab* vocab_ = nullptr;
   std::string path_;
+  ModelInventory inventory_;
   int vocabularySize_ = 0;
   std::int64_t kvBytesPerToken_ = 0;
   bool usesGpu_ = false;

@@ -106,6 +106,7 @@ GgufFile GgufFile::open(const std::string& path, const std::string& code) {
   file.data_ = file.mapping_->data();
   file.size_ = file.mapping_->size();
   file.code_ = code;
+  file.label_ = path + ": ";
   file.parse();
   return file;
 }
@@ -119,7 +120,7 @@ GgufFile GgufFile::parse(const std::uint8_t* data, std::size_t size, const std::
   return file;
 }
 
-void GgufFile::fail(const std::string& what) const { throw Error(code_, what); }
+void GgufFile::fail(const std::string& code, const std::string& what) const { throw Error(code, label_ + what); }
 
 void GgufFile::parse() {
   Cursor cursor(*this);
@@ -321,6 +322,12 @@ std::optional<std::vector<std::int64_t>> GgufFile::integers(std::string_view key
     result.push_back(*element);
   }
   return result;
+}
+
+std::string GgufFile::integerText(const GgufValue& value) {
+  if (value.type == GgufType::Uint64) return std::to_string(load<std::uint64_t>(value.bytes));
+  const auto integer = loadInteger(value.type, value.bytes);
+  return integer ? std::to_string(*integer) : "";
 }
 
 }  // namespace isopro

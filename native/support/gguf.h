@@ -77,8 +77,12 @@ class GgufFile {
   std::optional<std::vector<float>> floats(std::string_view key) const;        // f32 elements
   std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;  // elements below 2^63
 
-  // Throws the file's error code.
-  [[noreturn]] void fail(const std::string& what) const;
+  // Decimal digits of a value of any integer type.
+  static std::string integerText(const GgufValue& value);
+
+  // Throws the file's error code, or another one; the message begins with the path.
+  [[noreturn]] void fail(const std::string& what) const { fail(code_, what); }
+  [[noreturn]] void fail(const std::string& code, const std::string& what) const;
 
  private:
   class Cursor;
@@ -91,6 +95,7 @@ class GgufFile {
   const std::uint8_t* data_ = nullptr;
   std::size_t size_ = 0;
   std::string code_;
+  std::string label_;  // before each message
   std::uint32_t version_ = 0;
   std::uint64_t alignment_ = 32;
   std::vector<GgufEntry> metadata_;

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ERRORS, IsoproError, type ErrorCode } from '../errors.js';
+import type { ModelInspection } from './inspect.js';
 
 export interface NativeCancellation {
   cancel(): void;
@@ -117,6 +118,7 @@ export interface Addon {
   processorFeatures(): Record<string, string>;
   /** loadModel's default of threads. */
   physicalCores(): number;
+  inspectModel(path: string): Promise<ModelInspection>;
   readonly Cancellation: new () => NativeCancellation;
   readonly NativeModel: new () => NativeModel;
 }

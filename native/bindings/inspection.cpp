@@ -1,0 +1,102 @@
+#include "bindings/inspection.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "bindings/errors.h"
+#include "inference/inspection.h"
+
+namespace isopro::bindings {
+namespace {
+
+Napi::Value number(Napi::Env env, std::uint64_t value) { return Napi::Number::New(env, static_cast<double>(value)); }
+
+template <typename Items, typename Make>
+Napi::Array arrayOf(Napi::Env env, const Items& items, Make make) {
+  Napi::Array array = Napi::Array::New(env, items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) array.Set(static_cast<std::uint32_t>(i), make(items[i]));
+  return array;
+}
+
+Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("version", inspection.version);
+  object.Set("bytes", number(env, inspection.bytes));
+  object.Set("kind", inspection.kind);
+  object.Set("architecture", inspection.architecture);
+  object.Set("name", inspection.modelName);
+  object.Set("parameters", number(env, inspection.parameters));
+  object.Set("vocabularySize", number(env, inspection.vocabularySize));
+  object.Set("types", arrayOf(env, inspection.types, [env](const TensorTypeCount& count) {
+               Napi::Object entry = Napi::Object::New(env);
+               entry.Set("type", count.type);
+               entry.Set("tensors", number(env, count.tensors));
+               entry.Set("parameters", number(env, count.parameters));
+               entry.Set("bytes", number(env, count.bytes));
+               return entry;
+             }));
+  Napi::Object metadata = Napi::Object::New(env);
+  for (const auto& [key, value] : inspection.metadata) metadata.Set(key, value);
+  object.Set("metadata", metadata);
+  object.Set("tensors", arrayOf(env, inspection.tensors, [env](const TensorSummary& tensor) {
+               Napi::Object entry = Napi::Object::New(env);
+               entry.Set("name", tensor.name);
+               entry.Set("type", tensor.type);
+               entry.Set("dimensions", arrayOf(env, tensor.dimensions, [env](std::int64_t dimension) { return Napi::Number::New(env, static_cast<double>(dimension)); }));
+               entry.Set("bytes", number(env, tensor.bytes));
+               return entry;
+             }));
+  if (inspection.problemCode.empty()) {
+    object.Set("problem", env.Null());
+  } else {
+    Napi::Object problem = Napi::Object::New(env);
+    problem.Set("code", inspection.problemCode);
+    problem.Set("message", inspection.problem);
+    object.Set("problem", problem);
+  }
+  return object;
+}
+
+class InspectWorker : public Napi::AsyncWorker {
+ public:
+  InspectWorker(Napi::Env env, std::string path) : Napi::AsyncWorker(env), deferred_(env), path_(std::move(path)) {}
+
+  Napi::Promise promise() const { return deferred_.Promise(); }
+
+ private:
+  void Execute() override {
+    try {
+      inspection_ = inspect(path_);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+
+  void OnOK() override {
+    if (failure_ != nullptr) {
+      deferred_.Reject(toJsError(Env(), failure_).Value());
+    } else {
+      deferred_.Resolve(toObject(Env(), inspection_));
+    }
+  }
+
+  Napi::Promise::Deferred deferred_;
+  std::string path_;
+  Inspection inspection_;
+  std::exception_ptr failure_;
+};
+
+// inspectModel(path): Promise<object>
+Napi::Value inspectModel(const Napi::CallbackInfo& info) {
+  auto* worker = new InspectWorker(info.Env(), info[0].As<Napi::String>());  // deletes itself when it has run
+  Napi::Promise promise = worker->promise();
+  worker->Queue();
+  return promise;
+}
+
+}  // namespace
+
+void exportInspection(Napi::Env env, Napi::Object exports) { exports.Set("inspectModel", Napi::Function::New(env, inspectModel, "inspectModel")); }
+
+}  // namespace isopro::bindings

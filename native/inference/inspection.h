@@ -1,0 +1,47 @@
+// What a GGUF file says about itself, for `models inspect`. Unlike validateModel, this answers for any file whose
+// structure can be read, so that a user can see what is wrong with one that does not load.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/gguf.h"
+
+namespace isopro {
+
+struct TensorTypeCount {
+  std::string type;
+  std::uint64_t tensors = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct TensorSummary {
+  std::string name;
+  std::string type;
+  std::vector<std::int64_t> dimensions;  // dimensions[0] is the length of a row
+  std::uint64_t bytes = 0;
+};
+
+struct Inspection {
+  std::uint32_t version = 0;
+  std::uint64_t bytes = 0;
+  std::string kind;          // "model", or "adapter"
+  std::string architecture;  // empty where the file names none
+  std::string modelName;
+  std::uint64_t parameters = 0;
+  std::uint64_t vocabularySize = 0;
+  std::vector<TensorTypeCount> types;  // most bytes first
+  std::vector<std::pair<std::string, std::string>> metadata;  // scalars as text; arrays as "array of TYPE, N"; in file order
+  std::vector<TensorSummary> tensors;
+  // Why the engine would refuse the file; both empty where it would load it, and for adapters.
+  std::string problemCode;
+  std::string problem;
+};
+
+// Throws MODEL_NOT_FOUND, or MODEL_CORRUPT where the structure itself cannot be read.
+Inspection inspect(const std::string& path);
+
+}  // namespace isopro

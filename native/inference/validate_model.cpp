@@ -1,0 +1,146 @@
+#include "inference/validate_model.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "inference/validate_vocabulary.h"
+
+namespace isopro {
+namespace {
+
+constexpr std::size_t mostEntries = 4096;  // libllama compares each key with every other
+constexpr std::uint64_t tensorAlignment = 32;  // ggml's CPU back end asserts it on mapped tensors
+
+struct Expected {
+  std::string name;
+  std::int64_t columns;
+  std::int64_t rows;  // 0: a vector
+  bool required;
+};
+
+std::vector<Expected> expectedTensors(const HyperParameters& h, std::int64_t vocabulary) {
+  const bool gemma = h.architecture == Architecture::Gemma2;
+  std::vector<Expected> list = {
+      {"token_embd.weight", h.embedding, vocabulary, true},
+      {"output_norm.weight", h.embedding, 0, true},
+  };
+  if (!gemma) list.push_back({"output.weight", h.embedding, vocabulary, false});
+  if (h.architecture == Architecture::Llama) list.push_back({"rope_freqs.weight", h.headDimension / 2, 0, false});
+  for (std::int64_t layer = 0; layer < h.layers; ++layer) {
+    const std::string block = "blk." + std::to_string(layer) + ".";
+    const auto add = [&](const char* name, std::int64_t columns, std::int64_t rows, bool required = true) {
+      list.push_back({block + name, columns, rows, required});
+    };
+    add("attn_norm.weight", h.embedding, 0);
+    add("attn_q.weight", h.embedding, h.queryWidth());
+    add("attn_k.weight", h.embedding, h.keyWidth());
+    add("attn_v.weight", h.embedding, h.keyWidth());
+    add("attn_output.weight", h.queryWidth(), h.embedding);
+    add("ffn_norm.weight", h.embedding, 0);
+    add("ffn_gate.weight", h.embedding, h.feedForward);
+    add("ffn_up.weight", h.embedding, h.feedForward);
+    add("ffn_down.weight", h.feedForward, h.embedding);
+    add("attn_q.bias", h.queryWidth(), 0, false);
+    add("attn_k.bias", h.keyWidth(), 0, false);
+    add("attn_v.bias", h.keyWidth(), 0, false);
+    switch (h.architecture) {
+      case Architecture::Llama:
+        add("attn_output.bias", h.embedding, 0, false);
+        add("ffn_gate.bias", h.feedForward, 0, false);
+        add("ffn_up.bias", h.feedForward, 0, false);
+        add("ffn_down.bias", h.embedding, 0, false);
+        break;
+      case Architecture::Qwen2:
+        break;
+      case Architecture::Qwen3:
+        add("attn_q_norm.weight", h.headDimension, 0);
+        add("attn_k_norm.weight", h.headDimension, 0);
+        break;
+      case Architecture::Gemma2:
+        add("post_attention_norm.weight", h.embedding, 0);
+        add("post_ffw_norm.weight", h.embedding, 0);
+        break;
+    }
+  }
+  if (h.architecture == Architecture::Qwen2) list.push_back({"output.bias", vocabulary, 0, false});
+  return list;
+}
+
+std::string shapeOf(std::int64_t columns, std::int64_t rows) {
+  return rows == 0 ? "[" + std::to_string(columns) + "]" : "[" + std::to_string(columns) + ", " + std::to_string(rows) + "]";
+}
+
+void checkTensor(const GgufFile& file, const Expected& expected, const GgufTensor& tensor) {
+  const auto& d = tensor.dimensions;
+  const std::int64_t rows = expected.rows == 0 ? 1 : expected.rows;
+  if (d[0] != expected.columns || d[1] != rows || d[2] != 1 || d[3] != 1) {
+    file.fail("tensor " + expected.name + " has the shape [" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " + std::to_string(d[2]) + ", " +
+              std::to_string(d[3]) + "] instead of " + shapeOf(expected.columns, expected.rows));
+  }
+  if (expected.rows == 0 ? tensor.type != GGML_TYPE_F32 : !isWeightType(tensor.type)) {
+    file.fail("MODEL_UNSUPPORTED", "tensor " + expected.name + " has the type " + ggml_type_name(tensor.type));
+  }
+}
+
+// Angles are divided by these.
+void checkRopeFactors(const GgufFile& file) {
+  const GgufTensor* tensor = file.findTensor("rope_freqs.weight");
+  if (tensor == nullptr) return;
+  for (std::int64_t i = 0; i < tensor->elements(); ++i) {
+    float factor;
+    std::memcpy(&factor, file.data(*tensor) + static_cast<std::size_t>(i) * sizeof factor, sizeof factor);
+    if (!(factor > 0) || std::isinf(factor)) file.fail("a factor in rope_freqs.weight is not a positive number");
+  }
+}
+
+}  // namespace
+
+bool isWeightType(ggml_type type) {
+  switch (type) {
+    case GGML_TYPE_F32: case GGML_TYPE_F16: case GGML_TYPE_BF16:
+    case GGML_TYPE_Q4_0: case GGML_TYPE_Q4_1: case GGML_TYPE_Q5_0: case GGML_TYPE_Q5_1: case GGML_TYPE_Q8_0:
+    case GGML_TYPE_Q2_K: case GGML_TYPE_Q3_K: case GGML_TYPE_Q4_K: case GGML_TYPE_Q5_K: case GGML_TYPE_Q6_K:
+    case GGML_TYPE_IQ2_XXS: case GGML_TYPE_IQ2_XS: case GGML_TYPE_IQ2_S: case GGML_TYPE_IQ3_XXS: case GGML_TYPE_IQ3_S:
+    case GGML_TYPE_IQ1_S: case GGML_TYPE_IQ1_M: case GGML_TYPE_IQ4_NL: case GGML_TYPE_IQ4_XS:
+    case GGML_TYPE_TQ1_0: case GGML_TYPE_TQ2_0: case GGML_TYPE_MXFP4:
+      return true;
+    default:
+      return false;
+  }
+}
+
+ModelInventory validateModel(const GgufFile& file) {
+  if (file.metadata().size() > mostEntries) file.fail(std::to_string(file.metadata().size()) + " metadata entries");
+  const HyperParameters h = readHyperParameters(file);
+  const auto vocabulary = static_cast<std::int64_t>(validateVocabulary(file));
+  if (file.alignment() % tensorAlignment != 0) {
+    file.fail("MODEL_UNSUPPORTED", "tensors are aligned to " + std::to_string(file.alignment()) + " bytes, which is not a multiple of 32");
+  }
+
+  ModelInventory inventory{h.architecture, {}};
+  std::size_t found = 0;
+  for (const Expected& expected : expectedTensors(h, vocabulary)) {
+    const GgufTensor* tensor = file.findTensor(expected.name);
+    if (tensor == nullptr) {
+      if (expected.required) file.fail("tensor " + expected.name + " is missing");
+      continue;
+    }
+    checkTensor(file, expected, *tensor);
+    ++found;
+    if (expected.rows != 0) inventory.matrices.emplace(expected.name, std::array<std::int64_t, 2>{expected.columns, expected.rows});
+  }
+  if (found != file.tensors().size()) {
+    // Each expected name was counted once, hence some tensor has none of them.
+    std::unordered_map<std::string_view, bool> known;
+    const auto expected = expectedTensors(h, vocabulary);
+    for (const auto& one : expected) known.emplace(one.name, true);
+    for (const GgufTensor& tensor : file.tensors()) {
+      if (known.count(tensor.name) == 0) file.fail("MODEL_UNSUPPORTED", "tensor " + quoted(tensor.name) + " does not belong to a " + std::string(name(h.architecture)) + " model");
+    }
+  }
+  checkRopeFactors(file);
+  return inventory;
+}
+
+}  // namespace isopro

@@ -1,0 +1,28 @@
+// Reads a model file before libllama does. libllama checks much by assertion, which ends the process; whatever passes
+// here reaches none of them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "inference/hyper_parameters.h"
+#include "support/gguf.h"
+
+namespace isopro {
+
+// What an adapter must fit: a model's architecture and the [input, output] sizes of its matrices.
+struct ModelInventory {
+  Architecture architecture{};
+  std::unordered_map<std::string, std::array<std::int64_t, 2>> matrices;
+};
+
+// Hyper-parameters, tensors with their shapes and types, vocabulary.
+// Throws MODEL_CORRUPT, MODEL_UNSUPPORTED or ARCH_UNSUPPORTED, naming what is wrong.
+ModelInventory validateModel(const GgufFile& file);
+
+// Types that llama.cpp multiplies with and that can be dequantised.
+bool isWeightType(ggml_type type);
+
+}  // namespace isopro
