@@ -1,22 +1,43 @@
 import { diagnose, type Finding } from '../engine/diagnosis.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { interruption, printJson } from './output.js';
+import { Progress } from './progress.js';
 
 export const doctorCommand = defineCommand({
   command: 'doctor',
   describe: 'Examine this machine and this installation',
   builder: (yargs) =>
     yargs
+      .option('selftest', { type: 'boolean', default: false, describe: 'also compute: parity with node-llama-cpp, scores, a short bench (under a minute)' })
       .epilogue('Exit codes: 0 nothing failed (warnings allowed), 1 something failed.')
       .example('$0 doctor', 'what was found, and what to do about it')
-      .example('$0 doctor --json', 'the same for a program, with the figures'),
-  handler: async ({ json }) => {
-    const findings = await diagnose();
-    if (json) printJson({ findings });
-    else process.stdout.write(findings.map(describe).join(''));
-    if (findings.some(({ status }) => status === 'fail')) process.exitCode = 1;
+      .example('$0 doctor --selftest', 'one block of text that a maintainer can read'),
+  handler: async ({ json, selftest }) => {
+    const ok = selftest ? await runSelftest(json) : await examine(json);
+    if (!ok) process.exitCode = 1;
   },
 });
+
+async function examine(json: boolean): Promise<boolean> {
+  const findings = await diagnose();
+  if (json) printJson({ findings });
+  else process.stdout.write(findings.map(describe).join(''));
+  return findings.every(({ status }) => status !== 'fail');
+}
+
+async function runSelftest(json: boolean): Promise<boolean> {
+  const { selftest } = await import('../../bench/selftest.js');
+  using progress = new Progress({ label: 'selftest', unit: 'steps' });
+  const report = await selftest({ signal: interruption(), onStep: (name, index, count) => progress.update(index, { total: count, note: name }) });
+  progress.clear();
+  if (json) {
+    printJson(report);
+    return report.ok;
+  }
+  const steps = report.steps.map(({ name, status, detail, seconds }) => `${status.padEnd(5)} ${name}: ${detail} (${seconds.toFixed(1)} s)\n`);
+  process.stdout.write(`----- isopro-native selftest -----\n${report.findings.map(describe).join('')}${steps.join('')}result: ${report.ok ? 'ok' : 'FAILED'}\n----- end -----\n`);
+  return report.ok;
+}
 
 function describe({ check, status, detail, remedy }: Finding): string {
   return `${status.padEnd(5)} ${check}: ${detail}\n${remedy === null ? '' : `      what to do: ${remedy}\n`}`;

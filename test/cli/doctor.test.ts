@@ -41,3 +41,14 @@ describe('doctor', () => {
     expect(stdout).not.toContain('\x1b');
   });
 });
+
+describe('doctor --selftest', () => {
+  test('finds that this machine computes what node-llama-cpp computes, and how fast', async () => {
+    const { code, stdout } = await runCli(['doctor', '--selftest', '--json'], { ISOPRO_HOME: home });
+    const report = JSON.parse(stdout) as { ok: boolean; steps: { name: string; status: string; detail: string }[] };
+    expect(report.steps.filter(({ status }) => status !== 'ok')).toEqual([]);
+    expect(code).toBe(report.ok ? 0 : 1);
+    expect(report.steps.map(({ name }) => name)).toEqual(expect.arrayContaining(['parity llama', 'parity qwen2', 'parity qwen3', 'parity gemma2', 'sampling and scoring']));
+    expect(report.steps.find(({ name }) => name === 'decoding speed')!.detail).toMatch(/[1-9]\d* at 1, [1-9]\d* at 8, [1-9]\d* at 32/);
+  });
+});
