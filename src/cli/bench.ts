@@ -1,8 +1,9 @@
 import type { CommandModule } from 'yargs';
 import { benchLogCommand } from './bench-log.js';
+import { benchVerifyCommand } from './bench-verify.js';
 
 /** Every benchmark, in the order of --help. Each is a file of its own beside this one. */
-const BENCHES: CommandModule[] = [benchLogCommand as CommandModule];
+const BENCHES: CommandModule[] = [benchLogCommand as CommandModule, benchVerifyCommand];
 
 export const benchCommand: CommandModule = {
   command: 'bench <what>',

@@ -3,12 +3,14 @@ import { benchCommand } from './bench.js';
 import { doctorCommand } from './doctor.js';
 import { logCommand } from './log.js';
 import { modelsCommand } from './models.js';
+import { tasksCommand } from './tasks.js';
 import { witnessCommand } from './witness.js';
 
 /** Every command, in the order of --help. One file a command; no logic beyond reading flags and printing. */
 export const COMMANDS: CommandModule[] = [
   modelsCommand,
   doctorCommand,
+  tasksCommand,
   benchCommand,
   logCommand,
   witnessCommand as CommandModule,

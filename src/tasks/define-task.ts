@@ -14,6 +14,7 @@ export interface TaskDefinition<P extends object, A> {
   readonly grade?: Task<P & Problem, A>['grade'];
   readonly feedback?: Task<P & Problem, A>['feedback'];
   readonly trivialPolicies?: Readonly<Record<string, (problem: P & Problem) => A>>;
+  readonly policyNotes?: Readonly<Record<string, string>>;
   readonly exploits?: readonly (Omit<ExploitCase, 'problem' | 'source' | 'finish'> & { problem: P; source?: string; finish?: FinishReason })[];
 }
 

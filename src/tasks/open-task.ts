@@ -20,6 +20,7 @@ export interface OpenTask {
   readonly tiers: readonly Tier[];
   /** Names of the trivial policies. */
   readonly policies: readonly string[];
+  readonly policyNotes: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase[];
   readonly source: { readonly kind: 'built-in' } | { readonly kind: 'file'; readonly path: string; readonly sha256: string };
   /** @throws IsoproError TIER_UNKNOWN */
@@ -60,6 +61,7 @@ function openBuiltIn({ task, readProblem }: BuiltInTask): OpenTask {
     version: task.version,
     tiers: task.tiers,
     policies: Object.keys(task.trivialPolicies),
+    policyNotes: task.policyNotes ?? {},
     get exploits() {
       return task.exploits;
     },

@@ -25,6 +25,7 @@ export const memberShapes = {
   checkTrace: callable.optional(),
   fewShot: callable.optional(),
   trivialPolicies: z.record(z.string(), callable).optional(),
+  policyNotes: z.record(z.string(), z.string()).optional(),
   exploits: z.array(z.object({ name: z.string(), source: z.string().optional(), problem: z.looseObject({}), text: z.string(), finish: z.enum(['stop', 'length', 'aborted']).optional() })).optional(),
 } as const;
 

@@ -103,6 +103,8 @@ export interface Task<P extends Problem, A, R = A> {
   fewShot?(problem: P, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[]>;
   /** Policies that use no model; scored in every report. */
   readonly trivialPolicies: Readonly<Record<string, (problem: P) => A>>;
+  /** What must be known beside a policy's figures, by policy. */
+  readonly policyNotes?: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase<P>[];
   /** Replies that pass although they should not: what a reproduction of somebody else's verifier must accept. */
   readonly knownHoles?: readonly ExploitCase<P>[];

@@ -67,6 +67,7 @@ const methods = {
       version: task.version,
       tiers,
       policies: Object.keys(task.trivialPolicies ?? {}),
+      policyNotes: task.policyNotes ?? {},
       exploits: (task.exploits ?? []).map(({ name, source, problem, text, finish }) => ({ name, source: source ?? 'own', problem: asProblem('exploits', problem, undefined), text, finish: finish ?? 'stop' })),
       optional: { grade: typeof task.grade === 'function', feedback: typeof task.feedback === 'function', checkTrace: typeof task.checkTrace === 'function', fewShot: typeof task.fewShot === 'function' },
     };

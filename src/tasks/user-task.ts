@@ -20,6 +20,7 @@ interface Description {
   readonly version: string;
   readonly tiers: readonly Tier[];
   readonly policies: readonly string[];
+  readonly policyNotes: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase[];
   readonly optional: Readonly<Record<'grade' | 'feedback' | 'checkTrace' | 'fewShot', boolean>>;
 }
@@ -113,6 +114,7 @@ class UserTask implements OpenTask {
   readonly version: string;
   readonly tiers: readonly Tier[];
   readonly policies: readonly string[];
+  readonly policyNotes: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase[];
   readonly source: OpenTask['source'];
   readonly #thread: TaskThread;
@@ -120,7 +122,7 @@ class UserTask implements OpenTask {
   readonly #optional: Description['optional'];
 
   constructor(path: string, sha256: string, thread: TaskThread, description: Description) {
-    ({ id: this.id, version: this.version, tiers: this.tiers, policies: this.policies, exploits: this.exploits, optional: this.#optional } = description);
+    ({ id: this.id, version: this.version, tiers: this.tiers, policies: this.policies, policyNotes: this.policyNotes, exploits: this.exploits, optional: this.#optional } = description);
     this.source = { kind: 'file', path, sha256 };
     this.#path = path;
     this.#thread = thread;

@@ -10,10 +10,11 @@ export const printAnswer = (schedule: Schedule): string =>
     .map(([label, start]) => `${label}: ${start}`)
     .join(', ')}</answer>`;
 
-type Token =
-  | { readonly kind: 'label' | 'word'; readonly text: string; readonly at: number }
-  | { readonly kind: 'number'; readonly text: string; readonly at: number }
-  | { readonly kind: 'mark'; readonly text: string; readonly at: number };
+interface Token {
+  /** A label is one capital letter, a number is decimal digits only, a word any other run of letters. */
+  readonly kind: 'label' | 'number' | 'word' | 'mark';
+  readonly text: string;
+}
 
 class GrammarError extends Error {}
 
@@ -21,36 +22,49 @@ const reject = (detail: string): never => {
   throw new GrammarError(detail);
 };
 
-const show = (token: Token | undefined): string => (token === undefined ? 'the end of the block' : token.text === '\n' ? 'the end of a line' : JSON.stringify(token.text));
+const show = (token: Token | undefined): string => (token === undefined ? 'the end of the block' : token.text === '\n' ? 'the end of a line' : JSON.stringify(token.text.slice(0, 20)));
+
+const isDigit = (code: number): boolean => code >= 48 && code <= 57;
+const isLetter = (code: number): boolean => (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
+const SKIPPED = new Set([...'*_` \t\r'].map((character) => character.charCodeAt(0)));
+const MARKS = new Map([...':,;|{}"\n-'].map((text) => [text.charCodeAt(0), { kind: 'mark', text } as const]));
 
 /**
- * Tokens of a block. Emphasis (`*`, `_`, backticks) separates tokens and is otherwise skipped, so that `**A:** 0`
- * reads as `A: 0` while `1*2` and `3_0` stay two numbers, which no rule of the grammar allows side by side.
+ * Tokens of a block, one at a time. Emphasis (`*`, `_`, backticks) separates tokens and is otherwise skipped, so that
+ * `**A:** 0` reads as `A: 0` while `1*2` and `3_0` stay two numbers, which no rule of the grammar allows side by side.
  */
-function tokenise(content: string): Token[] {
-  const tokens: Token[] = [];
-  const pattern = /[A-Za-z0-9]+|[*_`]+|[ \t\r]+|[\s\S]/g;
-  for (const match of content.matchAll(pattern)) {
-    const text = match[0];
-    const at = match.index;
-    if (/^[*_` \t\r]/.test(text)) continue;
-    if (/^[0-9]+$/.test(text)) tokens.push({ kind: 'number', text, at });
-    else if (/^[A-Z]$/.test(text)) tokens.push({ kind: 'label', text, at });
-    else if (/^[A-Za-z]+$/.test(text)) tokens.push({ kind: 'word', text, at });
-    else if (/^[:,;|{}"\n-]$/.test(text)) tokens.push({ kind: 'mark', text, at });
-    else reject(`${JSON.stringify(text.slice(0, 20))} cannot stand in the answer block`);
+function* tokenise(content: string): Generator<Token> {
+  for (let at = 0; at < content.length; ) {
+    const code = content.charCodeAt(at);
+    if (SKIPPED.has(code)) at++;
+    else if (isDigit(code) || isLetter(code)) {
+      let [digits, end] = [true, at];
+      for (let next = code; isDigit(next) || isLetter(next); next = content.charCodeAt(++end)) digits &&= isDigit(next);
+      const text = content.slice(at, end);
+      const label = end === at + 1 && code <= 90;
+      yield { kind: digits ? 'number' : label ? 'label' : 'word', text };
+      at = end;
+    } else {
+      const mark = MARKS.get(code);
+      if (mark === undefined) reject(`${JSON.stringify(String.fromCodePoint(content.codePointAt(at)!))} cannot stand in the answer block`);
+      yield mark!;
+      at++;
+    }
   }
-  return tokens;
 }
+
+/** Tokens of `Job | Start time |`, and one more to see that it is longer. */
+const LONGEST_HEADER = 6;
 
 /** Recursive descent over the tokens of one block; collects the pairs. */
 class BlockReader {
-  readonly #tokens: readonly Token[];
-  #next = 0;
+  readonly #source: Iterator<Token, unknown>;
+  /** Tokens read ahead. */
+  readonly #ahead: Token[] = [];
   readonly #starts = new Map<string, number>();
 
-  constructor(tokens: readonly Token[]) {
-    this.#tokens = tokens;
+  constructor(source: Iterator<Token, unknown>) {
+    this.#source = source;
   }
 
   read(): { schedule: Schedule; form: string } {
@@ -61,17 +75,32 @@ class BlockReader {
     return { schedule: Object.fromEntries(this.#starts), form };
   }
 
-  #peek = (): Token | undefined => this.#tokens[this.#next];
-  #is = (text: string): boolean => this.#peek()?.kind === 'mark' && this.#peek()!.text === text;
+  #peek(offset = 0): Token | undefined {
+    while (this.#ahead.length <= offset) {
+      const next = this.#source.next();
+      if (next.done === true) return undefined;
+      this.#ahead.push(next.value);
+    }
+    return this.#ahead[offset];
+  }
+
+  #advance(): void {
+    this.#ahead.shift();
+  }
+
+  #is(text: string): boolean {
+    const token = this.#peek();
+    return token?.kind === 'mark' && token.text === text;
+  }
 
   #take(text: string): boolean {
     if (!this.#is(text)) return false;
-    this.#next++;
+    this.#advance();
     return true;
   }
 
   #expect(text: string): void {
-    if (!this.#take(text)) reject(`${show(this.#peek())} stands where ${show({ kind: 'mark', text, at: 0 })} should`);
+    if (!this.#take(text)) reject(`${show(this.#peek())} stands where ${show({ kind: 'mark', text })} should`);
   }
 
   #skipLines(): void {
@@ -80,10 +109,10 @@ class BlockReader {
 
   #label(): string {
     const word = this.#peek();
-    if (word?.kind === 'word' && /^job$/i.test(word.text)) this.#next++;
+    if (word?.kind === 'word' && /^job$/i.test(word.text)) this.#advance();
     const token = this.#peek();
     if (token?.kind !== 'label') return reject(`${show(token)} stands where a job's letter should`);
-    this.#next++;
+    this.#advance();
     return token.text;
   }
 
@@ -94,7 +123,7 @@ class BlockReader {
     if (text.length > 1 && text.startsWith('0')) reject(`the start time ${text} of job ${label} has a leading zero`);
     if (text.length > 15) reject(`the start time of job ${label} has ${text.length} digits`);
     if (this.#starts.has(label)) reject(`job ${label} is listed more than once`);
-    this.#next++;
+    this.#advance();
     this.#starts.set(label, Number(text));
   }
 
@@ -110,7 +139,7 @@ class BlockReader {
       this.#skipLines();
       if (this.#peek() === undefined) return separated ? reject('the answer block ends with a separator') : 'list';
       if (!separated && !line) return reject(`${show(this.#peek())} follows the start time of job ${label}`);
-      if (!line && this.#is('-')) return reject(`a minus sign precedes ${show(this.#tokens[this.#next + 1])}`);
+      if (!line && this.#is('-')) return reject(`a minus sign precedes ${show(this.#peek(1))}`);
     }
   }
 
@@ -154,10 +183,14 @@ class BlockReader {
 
   /** Two cells of words: the first names the job, the second its start; any other heading would change what the numbers mean. */
   #header(): boolean {
-    const end = this.#tokens.findIndex((token, index) => index >= this.#next && token.text === '\n');
-    const words = this.#tokens.slice(this.#next, end < 0 ? undefined : end).map((token) => token.text).join(' ');
-    if (!/^jobs? \| start(ing)?( times?| steps?| at)? \|$/i.test(words)) return false;
-    this.#next = end < 0 ? this.#tokens.length : end;
+    const words: string[] = [];
+    for (let offset = 0; offset < LONGEST_HEADER; offset++) {
+      const token = this.#peek(offset);
+      if (token === undefined || token.text === '\n') break;
+      words.push(token.text);
+    }
+    if (!/^jobs? \| start(ing)?( times?| steps?| at)? \|$/i.test(words.join(' '))) return false;
+    for (const _ of words) this.#advance();
     return true;
   }
 

@@ -48,14 +48,25 @@ export const POLICIES = {
     decide: (problem) => toSchedule(serialSchedule(projectOf(problem), jobIndices(problem), { ignoreResources: true })),
   },
   'list-order-ignored': { ignores: ['order', 'deadlines'], decide: (problem) => list(problem, alphabetical, true) },
-  'list-earliest-deadline-order-ignored': { ignores: ['order'], decide: (problem) => list(problem, byStatedDeadline(problem), true) },
+  'list-deadline-order-ignored': { ignores: ['order'], decide: (problem) => list(problem, byStatedDeadline(problem), true) },
   'list-alphabetical': { ignores: ['deadlines'], decide: (problem) => list(problem, alphabetical) },
   'list-longest-first': { ignores: ['deadlines'], decide: (problem) => list(problem, byDuration(problem, -1)) },
   'list-shortest-first': { ignores: ['deadlines'], decide: (problem) => list(problem, byDuration(problem, 1)) },
   'list-earliest-deadline': { ignores: [], decide: (problem) => list(problem, byDeadline(problem)) },
 } as const satisfies Record<string, Policy>;
 
-export type PolicyName = keyof typeof POLICIES;
+const EARLIEST = 'exact solver of T0, T1 and T4sd, where nothing limits the jobs but their order; exempt there from the bound on trivial policies';
+
+/** Where a policy is an exact solver, so that its figure is no sign of a weak tier. */
+export const POLICY_NOTES: Readonly<Record<string, string>> = {
+  'earliest-start': EARLIEST,
+  'list-alphabetical': EARLIEST,
+  'list-longest-first': EARLIEST,
+  'list-shortest-first': EARLIEST,
+  'list-earliest-deadline': 'looks at every dimension; exact solver of T0, T1, T3 (one machine) and T4sd',
+  'serial-earliest-deadline': 'looks at every dimension; exact solver of T3, which has one machine',
+};
+
 
 /** Dimensions that can make a schedule of this problem wrong. */
 export function dimensionsOf(problem: SchedulingProblem): Dimension[] {

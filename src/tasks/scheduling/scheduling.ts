@@ -9,7 +9,7 @@ import { schedulingFeedback } from './feedback.js';
 import { drawProblem, TIERS } from './generate.js';
 import { gradeSchedule, type GroundTruth } from './grade.js';
 import { groundTruth } from './ground-truth.js';
-import { POLICIES } from './policies.js';
+import { POLICIES, POLICY_NOTES } from './policies.js';
 import type { Schedule, SchedulingProblem } from './problem.js';
 import { schedulingPrompt } from './prompt.js';
 import { checkSchedulingTrace } from './trace.js';
@@ -44,6 +44,7 @@ export const scheduling: Task<SchedulingProblem, Schedule, GroundTruth> = {
   checkTrace: checkSchedulingTrace,
   fewShot: (problem, style, count, seed) => fewShotExamples(problem, style, count, seed, generate, oracle),
   trivialPolicies: Object.fromEntries(Object.entries(POLICIES).map(([name, policy]) => [name, policy.decide])),
+  policyNotes: POLICY_NOTES,
   get exploits() {
     return schedulingExploits();
   },

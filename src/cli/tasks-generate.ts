@@ -1,0 +1,61 @@
+import { deriveSeed } from '../random.js';
+import { frozenSet, SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
+import { openTask, type OpenTask } from '../tasks/open-task.js';
+import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
+import { findTier } from '../tasks/tier.js';
+import { defineCommand } from './command.js';
+import { printJsonLine, UsageError } from './output.js';
+
+/** The flags that several `tasks` commands share. */
+export const taskOption = { type: 'string', default: 'scheduling', describe: 'a task of `tasks list`, or the path of a .js or .ts file' } as const;
+export const setOption = { choices: SET_NAMES, describe: 'problems of a frozen set instead of generated ones' } as const;
+export const seedOption = { type: 'string', default: '1', describe: 'whole number that determines the problems' } as const;
+
+export function readSeed(text: string): bigint {
+  if (!/^\d{1,20}$/.test(text)) throw new UsageError('--seed takes a whole number from 0 to 2^64 - 1');
+  const seed = BigInt(text);
+  if (seed >= 1n << 64n) throw new UsageError('--seed takes a whole number from 0 to 2^64 - 1');
+  return seed;
+}
+
+export function readCount(name: string, value: number, least: number): number {
+  if (!Number.isSafeInteger(value) || value < least) throw new UsageError(`--${name} takes a whole number from ${least}`);
+  return value;
+}
+
+async function* problems(task: OpenTask, tiers: readonly string[], count: number, seed: bigint, set: SetName | undefined) {
+  for (const tier of tiers) {
+    if (set !== undefined) yield* frozenSet(task.id, set).problems.map(({ problem }) => problem).filter((problem) => problem.tier === tier).slice(0, count);
+    else for (let sample = 0; sample < count; sample++) yield await task.generate(tier, deriveSeed({ runSeed: seed, purpose: 'generate', iteration: 0, problemId: tier, sample }));
+  }
+}
+
+export const tasksGenerateCommand = defineCommand({
+  command: 'generate',
+  describe: 'Print problems as a model sees them, or as JSON lines {problem, messages}',
+  builder: (yargs) =>
+    yargs
+      .option('task', taskOption)
+      .option('tier', { type: 'string', describe: 'one tier; all of them by default' })
+      .option('count', { type: 'number', default: 1, describe: 'problems of each tier' })
+      .option('seed', seedOption)
+      .option('set', setOption)
+      .option('style', { choices: PROMPT_STYLES, default: 'cot' as PromptStyle, describe: 'ask for reasoning before the answer, or for the answer alone' })
+      .option('few-shot', { type: 'number', default: 0, describe: 'solved examples of the same tier before each problem' })
+      .example('$0 tasks generate --tier T5 --count 3 --seed 7 --json', 'three problems for a program')
+      .example('$0 tasks generate --set test --json', 'the frozen test set'),
+  handler: async ({ task: specifier, tier, count, seed: seedText, set, style, fewShot, json }) => {
+    const seed = readSeed(seedText);
+    readCount('count', count, 1);
+    readCount('few-shot', fewShot, 0);
+    await using task = await openTask(specifier);
+    const tiers = tier === undefined ? task.tiers.map(({ id }) => id) : [findTier(task.id, task.tiers, tier).id];
+    for await (const problem of problems(task, tiers, count, seed, set)) {
+      const examples = fewShot === 0 ? [] : await task.fewShot(problem, style, fewShot, seed);
+      if (examples === null) throw new UsageError(`${task.id} has no solved examples; leave --few-shot out`);
+      const messages = [...examples, ...(await task.prompt(problem, style))];
+      if (json) printJsonLine({ problem, messages });
+      else process.stdout.write(`${problem.tier} ${problem.id}\n\n${messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`)).join('\n\n')}\n\n`);
+    }
+  },
+});

@@ -1,0 +1,50 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { summarise, type Outcome } from '../statistics/index.js';
+import { openTask } from '../tasks/open-task.js';
+import { verifyRecords } from '../tasks/verify-records.js';
+import { defineCommand } from './command.js';
+import { printJsonLine } from './output.js';
+import { taskOption } from './tasks-generate.js';
+
+const percent = (fraction: number): string => (100 * fraction).toFixed(1);
+
+export const tasksVerifyCommand = defineCommand({
+  command: 'verify [file]',
+  describe: 'Judge replies: JSON lines {problem | problemId, text, finish?} in, verdicts out',
+  builder: (yargs) =>
+    yargs
+      .positional('file', { type: 'string', describe: 'JSON lines; standard input by default' })
+      .option('task', taskOption)
+      .option('grade', { type: 'boolean', default: false, describe: 'also compare with the optimum (may start the solver)' })
+      .option('trace', { type: 'boolean', default: false, describe: 'also report claims in the reasoning that the problem contradicts' })
+      .option('feedback', { type: 'boolean', default: false, describe: 'also give what a next turn would say' })
+      .example('$0 tasks verify replies.jsonl --json > verdicts.jsonl', 'one verdict a line')
+      .epilogue('Exit code 0: every line was judged, whatever the verdicts; 1: a line could not be judged.'),
+  handler: async ({ file, task: specifier, grade, trace, feedback, json }) => {
+    await using task = await openTask(specifier);
+    const input = file === undefined || file === '-' ? process.stdin : createReadStream(file);
+    const lines = createInterface({ input, crlfDelay: Infinity });
+    input.once('error', () => lines.close());
+    const outcomes: Outcome[] = [];
+    for await (const record of verifyRecords(task, lines, { grade, trace, feedback })) {
+      if ('error' in record) process.exitCode = 1;
+      else outcomes.push({ tier: record.tier, kind: record.kind });
+      if (json) printJsonLine(record);
+      else if ('error' in record) process.stdout.write(`error ${record.error.code}: ${record.error.message}\n`);
+      else {
+        const grades = Object.entries(record.grades ?? {}).map(([name, kind]) => `${name} ${kind}`);
+        process.stdout.write(`${[`line ${record.line}`, record.tier, record.problemId.slice(0, 12), record.kind, ...grades].join('  ')}\n`);
+        for (const { category, detail } of record.violations) process.stdout.write(`    ${category}: ${detail}\n`);
+        for (const { category, excerpt, actual } of record.trace ?? []) process.stdout.write(`    reasoning, ${category}: "${excerpt}", but ${actual}\n`);
+        if (record.reason !== undefined) process.stdout.write(`    ${record.reason}\n`);
+        if (record.feedback !== undefined) process.stdout.write(`${record.feedback.replace(/^/gm, '    > ')}\n`);
+      }
+    }
+    if (input !== process.stdin && input.errored != null) throw input.errored;
+    const known = outcomes.filter(({ tier }) => task.tiers.some(({ id }) => id === tier));
+    if (json || known.length === 0) return;
+    const { mean, low, high, n, none } = summarise(known, task.tiers, { seed: 0n });
+    process.stdout.write(`\n${n} verdicts, ${none} without; mean over tiers ${mean === null ? '-' : `${percent(mean)} % (${percent(low)} to ${percent(high)})`}\n`);
+  },
+});

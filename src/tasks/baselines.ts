@@ -1,0 +1,64 @@
+import { IsoproError } from '../errors.js';
+import { deriveSeed } from '../random.js';
+import { summarise, type Outcome, type Summary } from '../statistics/index.js';
+import { frozenSet, type SetName } from './frozen-sets.js';
+import type { OpenTask } from './open-task.js';
+import type { Problem } from './task.js';
+
+export interface BaselineOptions {
+  /** Problems of each tier; for a frozen set the first ones of each tier. */
+  readonly count: number;
+  readonly seed: bigint;
+  /** Absent: problems are generated. */
+  readonly set?: SetName;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+export interface Baselines {
+  readonly task: string;
+  readonly version: string;
+  /** The frozen set's name, or `generated`. */
+  readonly set: SetName | 'generated';
+  /** Problems in all. */
+  readonly problems: number;
+  readonly policies: Readonly<Record<string, Summary>>;
+  /** What must be known beside a policy's figures, e.g. where it is an exact solver. */
+  readonly notes: Readonly<Record<string, string>>;
+}
+
+/**
+ * Accuracy of every trivial policy of a task, by tier with intervals: what a model must exceed to have learned anything.
+ * @throws IsoproError ABORTED
+ */
+export async function measureBaselines(task: OpenTask, { count, seed, set, signal, onProgress }: BaselineOptions): Promise<Baselines> {
+  const problems: Problem[] = [];
+  const total = task.tiers.length * count * (1 + task.policies.length);
+  let done = 0;
+  const advance = async (): Promise<void> => {
+    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'measuring the baselines was cancelled');
+    done++;
+    if (done % 64 !== 0) return;
+    onProgress?.(done, total);
+    await new Promise((resume) => setImmediate(resume)); // leaves the event loop free
+  };
+  for (const tier of task.tiers) {
+    if (set === undefined) {
+      for (let sample = 0; sample < count; sample++) {
+        problems.push(await task.generate(tier.id, deriveSeed({ runSeed: seed, purpose: 'baselines', iteration: 0, problemId: tier.id, sample })));
+        await advance();
+      }
+    } else problems.push(...frozenSet(task.id, set).problems.map(({ problem }) => problem).filter((problem) => problem.tier === tier.id).slice(0, count));
+  }
+  const policies: Record<string, Summary> = {};
+  for (const policy of task.policies) {
+    const outcomes: Outcome[] = [];
+    for (const problem of problems) {
+      outcomes.push({ tier: problem.tier, kind: (await task.applyPolicy(policy, problem)).kind });
+      await advance();
+    }
+    policies[policy] = summarise(outcomes, task.tiers, { seed });
+  }
+  onProgress?.(total, total);
+  return { task: task.id, version: task.version, set: set ?? 'generated', problems: problems.length, policies, notes: task.policyNotes };
+}

@@ -1,0 +1,81 @@
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { frozenSet, SET_NAMES } from './frozen-sets.js';
+import type { OpenTask } from './open-task.js';
+import type { Grades, Problem, TraceFinding, Verdict } from './task.js';
+
+export interface VerifyOptions {
+  /** Also grade against the optimum; this may start the solver. */
+  readonly grade?: boolean;
+  /** Also report contradictions in the reasoning. */
+  readonly trace?: boolean;
+  readonly feedback?: boolean;
+}
+
+export type VerifiedRecord =
+  | ({ readonly line: number; readonly problemId: string; readonly tier: string; readonly form: string | null } & Verdict & {
+        readonly grades?: Grades;
+        readonly trace?: readonly TraceFinding[];
+        readonly feedback?: string;
+      })
+  | { readonly line: number; readonly error: { readonly code: string; readonly message: string } };
+
+const record = z.object({
+  problem: z.unknown().optional(),
+  problemId: z.string().optional(),
+  text: z.string(),
+  finish: z.enum(['stop', 'length', 'aborted']).default('stop'),
+});
+
+/**
+ * Judges JSON lines `{problem | problemId, text, finish?}` in order; `problemId` names a problem of the frozen sets. A
+ * line that cannot be judged yields an error in its place; the others are not affected.
+ */
+export async function* verifyRecords(task: OpenTask, lines: AsyncIterable<string> | Iterable<string>, options: VerifyOptions = {}): AsyncGenerator<VerifiedRecord> {
+  let line = 0;
+  for await (const text of lines) {
+    line++;
+    if (text.trim() === '') continue;
+    try {
+      yield await verifyOne(task, line, text, options);
+    } catch (error) {
+      if (!(error instanceof IsoproError)) throw error;
+      yield { line, error: { code: error.code, message: error.message } };
+    }
+  }
+}
+
+async function verifyOne(task: OpenTask, line: number, text: string, { grade, trace, feedback }: VerifyOptions): Promise<VerifiedRecord> {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    throw new IsoproError('INVALID_ARGUMENT', `line ${line} is not JSON: ${(error as Error).message}`);
+  }
+  const result = record.safeParse(json);
+  if (!result.success) throw new IsoproError('INVALID_ARGUMENT', `line ${line}: ${z.prettifyError(result.error)}`);
+  const { problem: given, problemId, text: reply, finish } = result.data;
+  if ((given === undefined) === (problemId === undefined)) throw new IsoproError('INVALID_ARGUMENT', `line ${line} needs either problem or problemId`);
+  const problem = given === undefined ? frozenProblem(task.id, problemId!) : task.readProblem(given);
+  const { verdict, form } = await task.judge(problem, reply, finish);
+  const grades = grade === true ? await task.grade(problem, verdict) : null;
+  const advice = feedback === true ? await task.feedback(problem, verdict) : null;
+  return {
+    line,
+    problemId: problem.id,
+    tier: problem.tier,
+    form,
+    ...verdict,
+    ...(grades === null ? {} : { grades }),
+    ...(trace === true ? { trace: await task.checkTrace(problem, reply) } : {}),
+    ...(advice === null ? {} : { feedback: advice }),
+  };
+}
+
+function frozenProblem(task: string, id: string): Problem {
+  for (const name of SET_NAMES) {
+    const found = frozenSet(task, name).problems.find(({ problem }) => problem.id === id);
+    if (found !== undefined) return found.problem;
+  }
+  throw new IsoproError('PROBLEM_INVALID', `no frozen problem of ${task} has the id ${id}`);
+}
