@@ -1,10 +1,11 @@
+import { LATEST_START } from '../scheduling/check-schedule.js';
 import type { Schedule } from '../scheduling/problem.js';
 import type { Parsed } from '../task.js';
 
 /**
  * The original's five strategies in its order (isopro.md §3.1): the first that finds a pair wins, all matches over the
  * whole text count, the last mention of a letter stands, letters need no word boundary, completeness is not required.
- * Each pattern is linear in the text.
+ * Each pattern is linear in the text. A start beyond every horizon is capped: it fails all the same.
  */
 const STRATEGIES: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['colon', /(?:job\s*)?([a-z])\s*:\s*(\d+)/gi],
@@ -14,9 +15,6 @@ const STRATEGIES: readonly (readonly [name: string, pattern: RegExp])[] = [
 ];
 const JSON_OBJECT = /\{[^{}]*\}/;
 const JSON_PAIR = /["']?([a-z])["']?\s*:\s*(\d+)/gi;
-
-/** Starts stay exact: a number of more digits than any horizon has is capped, so that it fails and costs nothing. */
-const LARGEST = 1_000_000_000_000;
 
 export function parseClassic(text: string): Parsed<Schedule> {
   for (const [form, pattern] of STRATEGIES) {
@@ -30,6 +28,6 @@ export function parseClassic(text: string): Parsed<Schedule> {
 
 function collect(text: string, pattern: RegExp): Schedule | null {
   const starts = new Map<string, number>();
-  for (const [, letter, digits] of text.matchAll(pattern)) starts.set(letter!.toUpperCase(), Math.min(LARGEST, Number(digits)));
+  for (const [, letter, digits] of text.matchAll(pattern)) starts.set(letter!.toUpperCase(), Math.min(LATEST_START, Number(digits)));
   return starts.size === 0 ? null : Object.fromEntries(starts);
 }

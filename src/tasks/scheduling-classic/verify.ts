@@ -1,3 +1,4 @@
+import { LATEST_START } from '../scheduling/check-schedule.js';
 import { indexOf, type Schedule, type SchedulingProblem } from '../scheduling/problem.js';
 import { verifySchedule } from '../scheduling/verify.js';
 import type { Verdict } from '../task.js';
@@ -18,7 +19,7 @@ const CATEGORY: Readonly<Record<string, string>> = {
 export function verifyClassic(problem: SchedulingProblem, schedule: Schedule): Verdict {
   const known = Object.fromEntries(Object.entries(schedule).filter(([label]) => indexOf(label) < problem.jobs.length));
   const due = { ...problem, jobs: problem.jobs.map((job) => ({ ...job, deadline: job.deadline ?? problem.horizon })) };
-  const verdict = verifySchedule(due, known, Number.MAX_SAFE_INTEGER);
+  const verdict = verifySchedule(due, known, LATEST_START);
   const violations = verdict.violations.filter((violation) => violation.category !== 'horizon').map((violation) => ({ ...violation, category: CATEGORY[violation.category]! }));
   return { ...verdict, violations };
 }

@@ -29,68 +29,60 @@ const isLetter = (code: number): boolean => (code >= 65 && code <= 90) || (code 
 const SKIPPED = new Set([...'*_` \t\r'].map((character) => character.charCodeAt(0)));
 const MARKS = new Map([...':,;|{}"\n-'].map((text) => [text.charCodeAt(0), { kind: 'mark', text } as const]));
 
-/**
- * Tokens of a block, one at a time. Emphasis (`*`, `_`, backticks) separates tokens and is otherwise skipped, so that
- * `**A:** 0` reads as `A: 0` while `1*2` and `3_0` stay two numbers, which no rule of the grammar allows side by side.
- */
-function* tokenise(content: string): Generator<Token> {
-  for (let at = 0; at < content.length; ) {
-    const code = content.charCodeAt(at);
-    if (SKIPPED.has(code)) at++;
-    else if (isDigit(code) || isLetter(code)) {
-      let [digits, end] = [true, at];
-      for (let next = code; isDigit(next) || isLetter(next); next = content.charCodeAt(++end)) digits &&= isDigit(next);
-      const text = content.slice(at, end);
-      const label = end === at + 1 && code <= 90;
-      yield { kind: digits ? 'number' : label ? 'label' : 'word', text };
-      at = end;
-    } else {
-      const mark = MARKS.get(code);
-      if (mark === undefined) reject(`${JSON.stringify(String.fromCodePoint(content.codePointAt(at)!))} cannot stand in the answer block`);
-      yield mark!;
-      at++;
-    }
-  }
-}
-
 /** Tokens of `Job | Start time |`, and one more to see that it is longer. */
 const LONGEST_HEADER = 6;
 
-/** Recursive descent over the tokens of one block; collects the pairs. */
+/**
+ * Recursive descent over one block; collects the pairs. Emphasis (`*`, `_`, backticks) separates tokens and is otherwise
+ * skipped, so that `**A:** 0` reads as `A: 0` while `1*2` and `3_0` stay two numbers, which no rule of the grammar allows
+ * side by side.
+ */
 class BlockReader {
-  readonly #source: Iterator<Token, unknown>;
-  /** Tokens read ahead. */
-  readonly #ahead: Token[] = [];
-  readonly #starts = new Map<string, number>();
+  readonly #content: string;
+  /** Where the token after `#current` begins. */
+  #next = 0;
+  #current: Token | undefined;
+  readonly #starts: Record<string, number> = {};
 
-  constructor(source: Iterator<Token, unknown>) {
-    this.#source = source;
+  constructor(content: string) {
+    this.#content = content;
+    this.#advance();
+  }
+
+  #advance(): void {
+    const content = this.#content;
+    let at = this.#next;
+    while (at < content.length && SKIPPED.has(content.charCodeAt(at))) at++;
+    this.#next = at;
+    if (at >= content.length) {
+      this.#current = undefined;
+      return;
+    }
+    const code = content.charCodeAt(at);
+    if (isDigit(code) || isLetter(code)) {
+      let [digits, end] = [true, at];
+      for (let next = code; isDigit(next) || isLetter(next); next = content.charCodeAt(++end)) digits &&= isDigit(next);
+      const label = end === at + 1 && code <= 90;
+      this.#current = { kind: digits ? 'number' : label ? 'label' : 'word', text: content.slice(at, end) };
+      this.#next = end;
+    } else {
+      const mark = MARKS.get(code);
+      if (mark === undefined) reject(`${JSON.stringify(String.fromCodePoint(content.codePointAt(at)!))} cannot stand in the answer block`);
+      this.#current = mark;
+      this.#next = at + 1;
+    }
   }
 
   read(): { schedule: Schedule; form: string } {
     this.#skipLines();
     const form = this.#is('{') ? this.#json() : this.#is('|') ? this.#table() : this.#list();
     this.#skipLines();
-    if (this.#peek() !== undefined) reject(`${show(this.#peek())} stands where the answer block should end`);
-    return { schedule: Object.fromEntries(this.#starts), form };
-  }
-
-  #peek(offset = 0): Token | undefined {
-    while (this.#ahead.length <= offset) {
-      const next = this.#source.next();
-      if (next.done === true) return undefined;
-      this.#ahead.push(next.value);
-    }
-    return this.#ahead[offset];
-  }
-
-  #advance(): void {
-    this.#ahead.shift();
+    if (this.#current !== undefined) reject(`${show(this.#current)} stands where the answer block should end`);
+    return { schedule: this.#starts, form };
   }
 
   #is(text: string): boolean {
-    const token = this.#peek();
-    return token?.kind === 'mark' && token.text === text;
+    return this.#current !== undefined && this.#current.kind === 'mark' && this.#current.text === text;
   }
 
   #take(text: string): boolean {
@@ -100,7 +92,7 @@ class BlockReader {
   }
 
   #expect(text: string): void {
-    if (!this.#take(text)) reject(`${show(this.#peek())} stands where ${show({ kind: 'mark', text })} should`);
+    if (!this.#take(text)) reject(`${show(this.#current)} stands where ${show({ kind: 'mark', text })} should`);
   }
 
   #skipLines(): void {
@@ -108,23 +100,23 @@ class BlockReader {
   }
 
   #label(): string {
-    const word = this.#peek();
+    const word = this.#current;
     if (word?.kind === 'word' && /^job$/i.test(word.text)) this.#advance();
-    const token = this.#peek();
+    const token = this.#current;
     if (token?.kind !== 'label') return reject(`${show(token)} stands where a job's letter should`);
     this.#advance();
     return token.text;
   }
 
   #pair(label: string): void {
-    const token = this.#peek();
+    const token = this.#current;
     if (token?.kind !== 'number') reject(`${show(token)} stands where the start time of job ${label} should; start times are whole numbers from 0`);
     const text = token!.text;
     if (text.length > 1 && text.startsWith('0')) reject(`the start time ${text} of job ${label} has a leading zero`);
     if (text.length > 15) reject(`the start time of job ${label} has ${text.length} digits`);
-    if (this.#starts.has(label)) reject(`job ${label} is listed more than once`);
+    if (this.#starts[label] !== undefined) reject(`job ${label} is listed more than once`);
     this.#advance();
-    this.#starts.set(label, Number(text));
+    this.#starts[label] = Number(text);
   }
 
   /** `A: 0, B: 3` on one line or several; entries end with a comma, a semicolon or a new line, and may be bulleted. */
@@ -137,9 +129,9 @@ class BlockReader {
       const separated = this.#take(',') || this.#take(';');
       const line = this.#is('\n');
       this.#skipLines();
-      if (this.#peek() === undefined) return separated ? reject('the answer block ends with a separator') : 'list';
-      if (!separated && !line) return reject(`${show(this.#peek())} follows the start time of job ${label}`);
-      if (!line && this.#is('-')) return reject(`a minus sign precedes ${show(this.#peek(1))}`);
+      if (this.#current === undefined) return separated ? reject('the answer block ends with a separator') : 'list';
+      if (!separated && !line) return reject(`${show(this.#current)} follows the start time of job ${label}`);
+      if (!line && this.#is('-')) return reject('a minus sign precedes a job');
     }
   }
 
@@ -176,22 +168,22 @@ class BlockReader {
         this.#pair(label);
         this.#expect('|');
       }
-      if (this.#peek() !== undefined) this.#expect('\n');
+      if (this.#current !== undefined) this.#expect('\n');
     }
     return 'table';
   }
 
   /** Two cells of words: the first names the job, the second its start; any other heading would change what the numbers mean. */
   #header(): boolean {
+    const [current, next] = [this.#current, this.#next];
     const words: string[] = [];
-    for (let offset = 0; offset < LONGEST_HEADER; offset++) {
-      const token = this.#peek(offset);
-      if (token === undefined || token.text === '\n') break;
-      words.push(token.text);
+    while (words.length < LONGEST_HEADER && this.#current !== undefined && this.#current.text !== '\n') {
+      words.push(this.#current.text);
+      this.#advance();
     }
-    if (!/^jobs? \| start(ing)?( times?| steps?| at)? \|$/i.test(words.join(' '))) return false;
-    for (const _ of words) this.#advance();
-    return true;
+    if (/^jobs? \| start(ing)?( times?| steps?| at)? \|$/i.test(words.join(' '))) return true;
+    [this.#current, this.#next] = [current, next];
+    return false;
   }
 
   #rule(): void {
@@ -233,7 +225,7 @@ export function parseAnswer(text: string): Parsed<Schedule> {
   const block = findAnswerBlock(text);
   if (typeof block === 'string') return { ok: false, category: 'format', detail: sentence(block) };
   try {
-    const { schedule, form } = new BlockReader(tokenise(unfence(block.content))).read();
+    const { schedule, form } = new BlockReader(unfence(block.content)).read();
     return { ok: true, answer: schedule, form };
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;

@@ -10,6 +10,9 @@ export type ScheduleFault =
   | { readonly category: 'horizon'; readonly job: string; readonly end: number }
   | { readonly category: 'resources'; readonly resource: number; readonly jobs: readonly string[]; readonly from: number; readonly to: number; readonly peak: number };
 
+/** No later start can be checked; far beyond any horizon. */
+export const LATEST_START = 1_000_000_000_000;
+
 export interface ScheduleCheck {
   readonly faults: readonly ScheduleFault[];
   /** Latest end over the jobs that have a valid start. */
@@ -19,7 +22,7 @@ export interface ScheduleCheck {
 /**
  * Every rule that a schedule breaks, in O(n log n + edges): jobs, starts, precedences, deadlines, horizon, and capacity
  * by a sweep over the 2n starts and ends, whatever their size.
- * @param latestStart starts beyond it are out of range; such a job takes part in no other check
+ * @param latestStart at most LATEST_START; starts beyond it are out of range; such a job takes part in no other check
  */
 export function checkSchedule(problem: SchedulingProblem, schedule: Schedule, latestStart: number = problem.horizon): ScheduleCheck {
   const { jobs, resources, horizon } = problem;
@@ -57,24 +60,31 @@ export function checkSchedule(problem: SchedulingProblem, schedule: Schedule, la
   return { faults, makespan };
 }
 
-/** Events are sorted by time, ends before starts; a stretch of overload is one fault with its peak. */
+/**
+ * Events are sorted by time, ends before starts; a stretch of overload is one fault with its peak. An event is one
+ * number, (2 time + start) * 32 + job, exact for starts up to LATEST_START.
+ */
 function sweep({ jobs, resources }: SchedulingProblem, starts: Float64Array, faults: ScheduleFault[]): void {
-  const events: { readonly time: number; readonly job: number; readonly sign: 1 | -1 }[] = [];
+  const all = new Float64Array(2 * jobs.length);
+  let count = 0;
   for (let job = 0; job < jobs.length; job++) {
     const start = starts[job]!;
     if (start < 0) continue;
-    events.push({ time: start, job, sign: 1 }, { time: start + jobs[job]!.duration, job, sign: -1 });
+    all[count++] = (2 * start + 1) * 32 + job;
+    all[count++] = 2 * (start + jobs[job]!.duration) * 32 + job;
   }
-  events.sort((a, b) => a.time - b.time || a.sign - b.sign || a.job - b.job);
+  const events = all.subarray(0, count).sort();
   for (let resource = 0; resource < resources.length; resource++) {
     const capacity = resources[resource]!.capacity;
     let usage = 0;
     let peak = 0;
     let from = -1;
-    for (let i = 0; i < events.length; i++) {
-      const { time, job, sign } = events[i]!;
-      usage += sign * jobs[job]!.needs[resource]!;
-      if (i + 1 < events.length && events[i + 1]!.time === time) continue;
+    for (let i = 0; i < count; i++) {
+      const event = events[i]!;
+      const time = Math.floor(event / 64);
+      const need = jobs[event % 32]!.needs[resource]!;
+      usage += event - 64 * time >= 32 ? need : -need;
+      if (i + 1 < count && Math.floor(events[i + 1]! / 64) === time) continue;
       if (usage > capacity) {
         if (from < 0) from = time;
         peak = Math.max(peak, usage);
