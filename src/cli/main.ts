@@ -10,6 +10,12 @@ import { reportFailure, UsageError } from './output.js';
  */
 const json = process.argv.includes('--json');
 
+// `| head` has read enough: that ends the program and is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0);
+  throw error;
+});
+
 try {
   await yargs(hideBin(process.argv))
     .scriptName('isopro-native')

@@ -1,8 +1,11 @@
+import { availableMemory } from '../engine/diagnosis.js';
+import { inspectModel } from '../engine/inspect.js';
+import { estimateMemory } from '../engine/memory-estimate.js';
 import { MODEL_ALIASES, cachedModels, modelsFolder, resolveModel } from '../engine/model-files.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
-import { formatBytes } from './quantities.js';
+import { formatBytes, formatNumber } from './quantities.js';
 
 const list = defineCommand({
   command: 'list',
@@ -52,9 +55,44 @@ const pull = defineCommand({
   },
 });
 
+const inspect = defineCommand({
+  command: 'inspect <model>',
+  describe: 'Architecture, quantisation, tensors and memory of a model or an adapter',
+  builder: (yargs) =>
+    yargs
+      .positional('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, or an alias or URI that is in the cache' })
+      .option('context', { type: 'number', default: 4096, describe: 'tokens of KV cache to reckon with' })
+      .option('tensors', { type: 'boolean', default: false, describe: 'list every tensor' })
+      .epilogue('Exit codes: 0 the file can be loaded, 1 it cannot (the reason is printed).')
+      .example('$0 models inspect qwen2.5-3b --context 32768', 'does it fit into memory?'),
+  handler: async ({ model, context, tensors, json }) => {
+    if (!Number.isInteger(context) || context < 1) throw new UsageError(`--context: expected a whole number of tokens, got ${context}`);
+    const { path } = await resolveModel(model, { download: false });
+    const inspection = await inspectModel(path);
+    const memory = await estimateMemory(path, inspection, context);
+    if (inspection.problem !== null) process.exitCode = 1;
+    if (json) return printJson({ path, ...inspection, memory, availableBytes: availableMemory() });
+    const { kind, architecture, name, parameters, vocabularySize, bytes, types, metadata, problem } = inspection;
+    const lines = [
+      ['file', `${path} (${formatBytes(bytes)}, GGUF version ${inspection.version})`],
+      [kind, [name, architecture, `${formatNumber(parameters / 1e6)}M parameters`].filter((part) => part !== '').join(', ')],
+      ['layers', metadata[`${architecture}.block_count`] ?? 'not said'],
+      ['vocabulary', String(vocabularySize)],
+      ['trained for', `${metadata[`${architecture}.context_length`] ?? 'an unknown number of'} tokens of context`],
+      ...types.map(({ type, tensors: count, parameters: held, bytes: size }) => ['tensors', `${type}: ${count} with ${formatNumber(held / 1e6)}M parameters, ${formatBytes(size)}`]),
+      ...(memory === null
+        ? []
+        : [['memory', `${formatBytes(memory.totalBytes)}: weights ${formatBytes(memory.weightsBytes)}, KV cache ${formatBytes(memory.kvBytes)} for ${context} tokens (${formatBytes(availableMemory())} available)`]]),
+      ['loads', problem === null ? 'nothing is known against it' : `no: ${problem.message} (${problem.code})`],
+    ];
+    for (const [key, value] of lines) process.stdout.write(`${key!.padEnd(12)} ${value}\n`);
+    if (tensors) for (const { name: tensor, type, dimensions, bytes: size } of inspection.tensors) process.stdout.write(`${tensor}  ${type}  [${dimensions.join(', ')}]  ${formatBytes(size)}\n`);
+  },
+});
+
 export const modelsCommand = defineCommand({
   command: 'models',
   describe: 'List, fetch and examine model files',
-  builder: (yargs) => yargs.command([list, pull]).demandCommand(1, 'Name an action; `isopro-native models --help` lists them.').example('$0 models pull qwen2.5-0.5b', 'fetch a model'),
+  builder: (yargs) => yargs.command([list, pull, inspect]).demandCommand(1, 'Name an action; `isopro-native models --help` lists them.').example('$0 models pull qwen2.5-0.5b', 'fetch a model'),
   handler: () => {},
 });

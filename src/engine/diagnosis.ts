@@ -128,8 +128,8 @@ function memory(): Finding {
   };
 }
 
-/** freemem counts the page cache as used; Linux tells what could be had. */
-function availableMemory(): number {
+/** Bytes that a program could still get. freemem counts the page cache as used; Linux tells what could be had. */
+export function availableMemory(): number {
   try {
     const kilobytes = /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1];
     if (kilobytes !== undefined) return Number(kilobytes) * 1024;

@@ -1,10 +1,12 @@
+import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { runCli } from './run-cli.js';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { writeSyntheticModel } from '../models/synthetic.js';
+import { MAIN, runCli } from './run-cli.js';
 
 let home: string;
 let server: Server;
@@ -58,12 +60,40 @@ test('a failed pull ends with 1 and says on stderr where the file would have to 
   expect(error.remedy).toContain(home);
 });
 
-test.each([[['models']], [['models', 'pull']], [['models', 'fetch']], [['models', 'list', '--colour']]])('%j is wrong usage: exit code 2', async (args) => {
+describe('models inspect', () => {
+  test('shows architecture, tensor types and memory; a file that cannot be loaded ends with 1', async () => {
+    const file = path.join(home, 'inspected.gguf');
+    writeSyntheticModel(file, { architecture: 'qwen3', type: 'Q4_K', layers: 3 });
+    const text = await runCli(['models', 'inspect', file, '--context', '1000']);
+    expect(text.code).toBe(0);
+    expect(text.stdout).toMatch(/^model +.*qwen3/m);
+    expect(text.stdout).toMatch(/^tensors +q4_K: 2\d with/m);
+    const { code, stdout } = await runCli(['models', 'inspect', file, '--context', '1000', '--json']);
+    expect(code).toBe(0);
+    // 3 layers, 2 key-value heads of 64, keys and values, f16.
+    expect(JSON.parse(stdout)).toMatchObject({ architecture: 'qwen3', problem: null, memory: { kvBytesPerToken: 3 * 2 * 64 * 2 * 2, kvBytes: 1000 * 3 * 2 * 64 * 2 * 2 } });
+    const unreadable = await runCli(['models', 'inspect', path.join(home, '..', 'package.json'), '--json']);
+    expect([unreadable.code, unreadable.stdout]).toEqual([1, '']);
+  });
+
+  test('a reader that has enough (| head) ends it without a complaint', async () => {
+    const file = path.join(home, 'long.gguf');
+    writeSyntheticModel(file, { architecture: 'llama', layers: 2000, embedding: 8, feedForward: 8, heads: 2 });
+    const child = spawn(process.execPath, [MAIN, 'models', 'inspect', file, '--tensors']);
+    child.stdout.once('data', () => child.stdout.destroy());
+    let complaint = '';
+    child.stderr.on('data', (chunk) => (complaint += String(chunk)));
+    const code = await new Promise((resolve) => child.on('close', resolve));
+    expect([code, complaint]).toEqual([0, '']);
+  });
+});
+
+test.each([[['models']], [['models', 'pull']], [['models', 'fetch']], [['models', 'list', '--colour']], [['models', 'inspect', 'x.gguf', '--context', '0']]])('%j is wrong usage: exit code 2', async (args) => {
   const { code, stdout } = await runCli(args, env);
   expect([code, stdout]).toEqual([2, '']);
 });
 
-test.each([['models'], ['models list'], ['models pull'], ['doctor']])('%s --help shows an example', async (command) => {
+test.each([['models'], ['models list'], ['models pull'], ['models inspect'], ['doctor']])('%s --help shows an example', async (command) => {
   const { code, stdout } = await runCli([...command.split(' '), '--help']);
   expect(code).toBe(0);
   expect(stdout).toContain(`isopro-native ${command.split(' ')[0]}`);

@@ -8,7 +8,7 @@ export interface CliResult {
   readonly stderr: string;
 }
 
-const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
+export const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
 
 export async function runCli(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<CliResult> {
   const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } });

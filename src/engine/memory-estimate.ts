@@ -1,0 +1,45 @@
+/** How much memory a model takes before it is loaded: its weights and its KV cache. Working buffers, some 5 to 10 %, come on top. */
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { ModelInspection } from './inspect.js';
+import { splitParts } from './model-location.js';
+
+export interface MemoryEstimate {
+  /** All tensors, of every part. */
+  readonly weightsBytes: number;
+  /** Keys and values of one token in all layers, in f16. Models with sliding-window layers take less. */
+  readonly kvBytesPerToken: number;
+  readonly contextTokens: number;
+  readonly kvBytes: number;
+  readonly totalBytes: number;
+}
+
+const F16_BYTES = 2;
+
+/** Null for a file that does not name its dimensions, such as an adapter. */
+export async function estimateMemory(file: string, inspection: ModelInspection, contextTokens: number): Promise<MemoryEstimate | null> {
+  const { architecture, metadata } = inspection;
+  const dimension = (name: string): number => Number(metadata[`${architecture}.${name}`] ?? NaN);
+  const heads = dimension('attention.head_count');
+  const keyValueHeads = `${architecture}.attention.head_count_kv` in metadata ? dimension('attention.head_count_kv') : heads;
+  const headDimension = dimension('embedding_length') / heads;
+  const orDefault = (value: number): number => (Number.isNaN(value) ? headDimension : value);
+  const kvBytesPerToken =
+    F16_BYTES * dimension('block_count') * keyValueHeads * (orDefault(dimension('attention.key_length')) + orDefault(dimension('attention.value_length')));
+  if (!Number.isFinite(kvBytesPerToken)) return null;
+  const weightsBytes = inspection.types.reduce((sum, { bytes }) => sum + bytes, 0) + (await furtherPartsBytes(file));
+  const kvBytes = kvBytesPerToken * contextTokens;
+  return { weightsBytes, kvBytesPerToken, contextTokens, kvBytes, totalBytes: weightsBytes + kvBytes };
+}
+
+/** The parts after the first hold almost nothing but tensors. */
+async function furtherPartsBytes(file: string): Promise<number> {
+  let bytes = 0;
+  for (const part of splitParts(path.basename(file)).slice(1)) {
+    bytes += await stat(path.join(path.dirname(file), part)).then(
+      ({ size }) => size,
+      () => 0,
+    );
+  }
+  return bytes;
+}
