@@ -111,7 +111,7 @@ async function acquireLock(file: string, { signal, onProgress }: DownloadOptions
         database.exec('BEGIN EXCLUSIVE');
         return () => database.close();
       } catch (error) {
-        if (!(error instanceof Database.SqliteError) || !error.code.startsWith('SQLITE_BUSY')) throw error;
+        if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error;
       }
       onProgress?.({ phase: 'waiting', downloadedBytes: 0, totalBytes: null });
       await sleep(LOCK_POLL_MS, undefined, signal === undefined ? {} : { signal });
