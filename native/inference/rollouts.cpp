@@ -18,7 +18,6 @@ struct Sequence {
   std::unique_ptr<Sampler> sampler;
   llama_seq_id id = 0;
   int promptLength = 0;
-  int row = 0;              // its row of logits in the step being decoded
   size_t searchedUpTo = 0;  // bytes of text that hold no stop string
   bool done = false;
   std::vector<std::uint16_t> sampledBoundary;
@@ -34,8 +33,7 @@ struct PromptGroup {
   int samples = 0;
   int permitted = 0;  // samples that may start: each has its cells
   int started = 0;
-  int row = 0;                // row of its last token's logits in the step that completes it
-  std::vector<float> logits;  // kept while samples wait for cells
+  std::vector<float> logits;  // [vocabulary] after its last token
   std::vector<std::uint16_t> boundary;
 
   bool evaluatedWhole() const { return evaluated == length; }
@@ -54,11 +52,12 @@ class Scheduler {
   void check() const;
   void admit();
   void permitSamples(PromptGroup& group);
-  void fillBatch();
-  void decode();
-  void sampleLive();
+  void evaluatePrompts();
   void startSamples();
+  void extendLive();
+  void decode();
   void startSample(PromptGroup& group);
+  void sample(const std::vector<Sequence*>& sequences, const std::vector<const float*>& rows);
   void accept(Sequence& sequence, Sampled sampled);
   bool endsWithStopString(Sequence& sequence) const;
   void retire();
@@ -131,10 +130,10 @@ void Scheduler::run() {
   try {
     while (progress_.finished < progress_.total) {
       admit();
-      fillBatch();
-      decode();
-      sampleLive();
+      evaluatePrompts();
       startSamples();
+      retire();
+      extendLive();
       retire();
       progress_.live = static_cast<int>(live_.size());
       progress_.threads = context_.governor().threads();
@@ -181,63 +180,72 @@ void Scheduler::permitSamples(PromptGroup& group) {
   freeCells_ -= count * request_.maxTokens;
 }
 
-// Live sequences first, then as much of the waiting prompts as fits.
-void Scheduler::fillBatch() {
+// The rows of one llama_decode call are either tokens of one prompt or one token of every live sequence, never both:
+// llama.cpp picks its attention kernel by the number of rows, and score() can only agree with generate() where both
+// evaluate a prompt in the same pieces.
+void Scheduler::evaluatePrompts() {
+  for (PromptGroup& group : groups_) {
+    while (!group.evaluatedWhole()) {
+      batch_.clear();
+      capture_.beginStep();
+      while (!group.evaluatedWhole() && !batch_.full()) {
+        const bool last = group.evaluated + 1 == group.length;
+        batch_.add(promptOf(group).tokens[static_cast<size_t>(group.evaluated)], group.evaluated, group.id, last);
+        capture_.expectRow(&group.boundary);
+        ++group.evaluated;
+      }
+      decode();
+      progress_.promptTokens += batch_.size();
+    }
+    if (group.logits.empty()) {
+      const float* row = context_.logits(batch_.size() - 1);
+      group.logits.assign(row, row + model_.vocabularySize());
+    }
+  }
+}
+
+void Scheduler::extendLive() {
   batch_.clear();
   capture_.beginStep();
   for (Sequence& sequence : live_) {
     const auto& tokens = sequence.rollout.tokens;
-    sequence.row = batch_.size();
     batch_.add(tokens.back(), sequence.promptLength + static_cast<int>(tokens.size()) - 1, sequence.id, true);
     capture_.expectRow(&sequence.sampledBoundary);
   }
-  for (PromptGroup& group : groups_) {
-    while (!group.evaluatedWhole() && !batch_.full()) {
-      const bool last = group.evaluated + 1 == group.length;
-      if (last) group.row = batch_.size();
-      batch_.add(promptOf(group).tokens[static_cast<size_t>(group.evaluated)], group.evaluated, group.id, last);
-      capture_.expectRow(&group.boundary);
-      ++group.evaluated;
-      ++progress_.promptTokens;
-    }
+  if (batch_.empty()) return;
+  decode();
+  std::vector<Sequence*> sequences;
+  std::vector<const float*> rows;
+  for (Sequence& sequence : live_) {
+    rows.push_back(context_.logits(static_cast<int>(rows.size())));
+    sequences.push_back(&sequence);
   }
+  sample(sequences, rows);
 }
 
 void Scheduler::decode() {
-  if (cancelled_.load()) throw Error("ABORTED", "the generation was cancelled");
-  if (batch_.empty()) throw Error("NATIVE_FAILURE", "the scheduler made no progress");
   context_.decode(batch_, cancelled_);
   capture_.endStep();
 }
 
-void Scheduler::sampleLive() {
-  std::vector<const float*> rows;
-  rows.reserve(live_.size());
-  for (const Sequence& sequence : live_) rows.push_back(context_.logits(sequence.row));
-  std::vector<Sampled> sampled(live_.size());
-  team_.run(static_cast<int>(live_.size()), context_.governor().threads(), [&](int i) {
+// Draws a token for each sequence from its row of logits [vocabulary].
+void Scheduler::sample(const std::vector<Sequence*>& sequences, const std::vector<const float*>& rows) {
+  std::vector<Sampled> sampled(sequences.size());
+  team_.run(static_cast<int>(sequences.size()), context_.governor().threads(), [&](int i) {
     const auto index = static_cast<size_t>(i);
-    sampled[index] = live_[index].sampler->next(rows[index]);
+    sampled[index] = sequences[index]->sampler->next(rows[index]);
   });
-  for (size_t i = 0; i < sampled.size(); ++i) accept(live_[i], sampled[i]);
+  for (size_t i = 0; i < sampled.size(); ++i) accept(*sequences[i], sampled[i]);
 }
 
-// Every permitted sample of an evaluated prompt draws its first token from the prompt's one row of logits.
+// Every permitted sample draws its first token from its prompt's one row of logits.
 void Scheduler::startSamples() {
   for (PromptGroup& group : groups_) {
-    if (!group.evaluatedWhole() || group.started == group.permitted) continue;
-    if (group.logits.empty()) {
-      const float* row = context_.logits(group.row);
-      group.logits.assign(row, row + model_.vocabularySize());
-    }
     const size_t first = live_.size();
     while (group.started < group.permitted) startSample(group);
-    std::vector<Sampled> sampled(live_.size() - first);
-    team_.run(static_cast<int>(sampled.size()), context_.governor().threads(), [&](int i) {
-      const auto index = static_cast<size_t>(i);
-      sampled[index] = live_[first + index].sampler->next(group.logits.data());
-    });
-    for (size_t i = 0; i < sampled.size(); ++i) accept(live_[first + i], sampled[i]);
+    std::vector<Sequence*> sequences;
+    for (size_t i = first; i < live_.size(); ++i) sequences.push_back(&live_[i]);
+    sample(sequences, std::vector<const float*>(sequences.size(), group.logits.data()));
   }
   while (!groups_.empty() && groups_.front().started == groups_.front().samples) groups_.pop_front();
 }

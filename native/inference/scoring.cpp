@@ -10,8 +10,9 @@
 namespace isopro {
 namespace {
 
-// Rows of logits per decode call: 64 rows of a 152 k vocabulary are 39 MB.
-constexpr int kScoredRows = 64;
+// Rows of a decode call of continuation tokens. Below 64 rows llama.cpp's attention runs the kernel that it also uses
+// for the next token of a small batch, so that score() agrees with generate().
+constexpr int kScoredRows = 60;
 
 struct ScoredRow {
   int row;       // in the batch

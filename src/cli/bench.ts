@@ -1,13 +1,14 @@
 import type { CommandModule } from 'yargs';
 import { benchLogCommand } from './bench-log.js';
-import { benchVerifyCommand } from './bench-verify.js';
+import { benchRolloutCommand } from './bench-rollout.js';
+import { defineCommand } from './command.js';
 
 /** Every benchmark, in the order of --help. Each is a file of its own beside this one. */
-const BENCHES: CommandModule[] = [benchLogCommand as CommandModule, benchVerifyCommand];
+const BENCHES: CommandModule[] = [benchRolloutCommand, benchLogCommand as CommandModule];
 
-export const benchCommand: CommandModule = {
+export const benchCommand = defineCommand({
   command: 'bench <what>',
   describe: 'Measure this machine',
   builder: (yargs) => yargs.command(BENCHES).demandCommand(1, 'Name a benchmark; `isopro-native bench --help` lists them.'),
   handler: () => undefined,
-};
+});

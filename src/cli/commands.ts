@@ -1,6 +1,7 @@
 import type { CommandModule } from 'yargs';
 import { benchCommand } from './bench.js';
 import { doctorCommand } from './doctor.js';
+import { generateCommand } from './generate.js';
 import { logCommand } from './log.js';
 import { modelsCommand } from './models.js';
 import { tasksCommand } from './tasks.js';
@@ -8,6 +9,7 @@ import { witnessCommand } from './witness.js';
 
 /** Every command, in the order of --help. One file a command; no logic beyond reading flags and printing. */
 export const COMMANDS: CommandModule[] = [
+  generateCommand,
   modelsCommand,
   doctorCommand,
   tasksCommand,

@@ -121,6 +121,8 @@ export interface Addon {
   inspectModel(path: string): Promise<ModelInspection>;
   readonly Cancellation: new () => NativeCancellation;
   readonly NativeModel: new () => NativeModel;
+  /** Cancels and ends every job thread of this environment. */
+  stopAll(): void;
 }
 
 /** The folder that holds package.json, native/, build/ and prebuilds/. */
@@ -169,6 +171,7 @@ export function loadAddon(): { addon: Addon; file: string } {
   if (addon === undefined) {
     throw new IsoproError('NATIVE_ADDON_MISSING', failure?.message ?? `there is no addon at ${candidates.join(' or ')}`, { cause: failure });
   }
+  process.once('exit', () => addon.stopAll());
   addon.loadBackends(path.dirname(file));
   if (!addon.backends().some((backend) => backend.type === 'cpu')) {
     throw new IsoproError('BACKEND_UNAVAILABLE', `no CPU back end of llama.cpp could be loaded from ${path.dirname(file)}`);

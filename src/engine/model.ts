@@ -6,6 +6,7 @@ import { Adapter, hashFile } from './adapter.js';
 import { cancellable, fromNative, loadAddon, settled, type Addon, type GenerationProgress, type NativeModel, type NativeModelInfo } from './addon.js';
 import { abortSignal, callback, chatMessages, checked, checkRequest, tokenIds, type GenerateRequest, type TokenIds } from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
+import { resolveModel, type DownloadProgress } from './model-files.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
 
 export interface LoadModelOptions {
@@ -26,6 +27,8 @@ export interface LoadModelOptions {
   readonly signal?: AbortSignal;
   /** Called with the loaded fraction in [0, 1]. */
   readonly onProgress?: (fraction: number) => void;
+  /** Called while the file is downloaded. */
+  readonly onDownload?: (progress: DownloadProgress) => void;
 }
 
 export interface HiddenRequest {
@@ -61,6 +64,7 @@ const loadOptions = z.strictObject({
     .optional(),
   signal: abortSignal.optional(),
   onProgress: callback<number>().optional(),
+  onDownload: callback<DownloadProgress>().optional(),
 });
 
 const hiddenRequest = z.strictObject({
@@ -71,13 +75,15 @@ const hiddenRequest = z.strictObject({
 });
 
 /**
- * Loads a model from a GGUF file.
- * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, OUT_OF_MEMORY, ABORTED
+ * Loads a model: a GGUF file, an alias or a URI; what is not in the cache is downloaded first.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
+ *   OUT_OF_MEMORY, ABORTED
  */
-export async function loadModel(path: string, options: LoadModelOptions = {}): Promise<Model> {
-  checked(z.string().min(1), path, 'path');
-  const { threads, fixedThreads, gpuLayers, contextTokens, signal, onProgress } = checked(loadOptions, options, 'options');
+export async function loadModel(pathOrAlias: string, options: LoadModelOptions = {}): Promise<Model> {
+  checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
+  const { threads, fixedThreads, gpuLayers, contextTokens, signal, onProgress, onDownload } = checked(loadOptions, options, 'options');
   const { addon } = loadAddon();
+  const { path } = await resolveModel(pathOrAlias, { ...(signal && { signal }), ...(onDownload && { onProgress: onDownload }) });
   const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
   const native = new addon.NativeModel();
   await cancellable(addon, signal, (cancellation) =>

@@ -1,0 +1,120 @@
+import { open, readFile } from 'node:fs/promises';
+import { loadModel } from '../engine/model.js';
+import { promptOf, readPrompts } from '../engine/prompt-file.js';
+import type { Rollout } from '../engine/generation.js';
+import { defineCommand } from './command.js';
+import { Progress } from './progress.js';
+import { interruption, printJsonLine, UsageError } from './output.js';
+
+export const generateCommand = defineCommand({
+  command: 'generate',
+  describe: 'Sample answers to many prompts at once; JSONL out',
+  builder: (yargs) =>
+    yargs
+      .option('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
+      .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message; may be repeated' })
+      .option('prompts', { type: 'string', describe: 'JSONL file of prompts, - for standard input: {"prompt"|"messages"|"tokenIds", "id"?}' })
+      .option('system', { type: 'string', describe: 'system message before every prompt' })
+      .option('samples', { type: 'number', default: 1, describe: 'answers a prompt' })
+      .option('max-tokens', { type: 'number', default: 256, describe: 'tokens an answer' })
+      .option('temperature', { type: 'number', default: 0.8, describe: '0 takes the most likely token' })
+      .option('top-k', { type: 'number', default: 0, describe: '0: off' })
+      .option('top-p', { type: 'number', default: 1, describe: '1: off' })
+      .option('min-p', { type: 'number', default: 0, describe: '0: off' })
+      .option('repeat-penalty', { type: 'number', default: 1, describe: '1: off' })
+      .option('seed', { type: 'string', default: '0', describe: '64-bit seed; the same request gives the same answers' })
+      .option('stop', { type: 'string', array: true, nargs: 1, default: [], describe: 'text that ends an answer; may be repeated' })
+      .option('grammar', { type: 'string', describe: 'file with a GBNF grammar that every answer follows' })
+      .option('json-schema', { type: 'string', describe: 'file with a JSON Schema that every answer follows' })
+      .option('adapter', { type: 'string', describe: 'LoRA adapter in GGUF' })
+      .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
+      .option('threads', { type: 'number', describe: 'default: the physical cores' })
+      .option('fixed-threads', { type: 'boolean', default: false, describe: 'never step the threads down under load' })
+      .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
+      .conflicts('grammar', 'json-schema')
+      .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8', 'eight answers at once')
+      .example('$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl', 'a file of prompts'),
+  handler: async (argv) => {
+    if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
+      throw new UsageError('Give either --prompt or --prompts.');
+    }
+    if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number, got ${argv.seed}`);
+    const prompts =
+      argv.prompts === undefined
+        ? (argv.prompt ?? []).map((text) => promptOf(text, argv.system))
+        : await readPrompts(argv.prompts === '-' ? process.stdin : (await open(argv.prompts)).createReadStream(), argv.system);
+    const signal = interruption();
+    using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
+    using progress = new Progress({ label: 'generating', unit: 'tokens' });
+    const model = await loadModel(argv.model, {
+      signal,
+      onDownload: ({ downloadedBytes, totalBytes }) =>
+        download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      fixedThreads: argv.fixedThreads,
+      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
+      ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
+    });
+    try {
+      const adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
+      const readable = !argv.json && process.stdout.isTTY;
+      const rollouts = model.generate({
+        prompts,
+        samples: argv.samples,
+        sampling: {
+          temperature: argv.temperature,
+          topK: argv.topK,
+          topP: argv.topP,
+          minP: argv.minP,
+          repeatPenalty: argv.repeatPenalty,
+          seed: BigInt(argv.seed),
+        },
+        maxTokens: argv.maxTokens,
+        stop: argv.stop,
+        ...(argv.grammar === undefined ? {} : { grammar: await readFile(argv.grammar, 'utf8') }),
+        ...(argv.jsonSchema === undefined ? {} : { jsonSchema: parseJson(await readFile(argv.jsonSchema, 'utf8'), argv.jsonSchema) }),
+        adapter,
+        adapterScale: argv.adapterScale,
+        signal,
+        onProgress: ({ sampledTokens, finished, total, live }) => {
+          progress.update(sampledTokens, { note: `${finished} of ${total} answers, ${live} running` });
+        },
+      });
+      for await (const rollout of rollouts) {
+        progress.clear();
+        if (readable) printReadable(rollout);
+        else printJsonLine(jsonOf(rollout, prompts[rollout.promptIndex]?.id));
+      }
+      progress.finish();
+    } finally {
+      await model.dispose();
+    }
+  },
+});
+
+function parseJson(text: string, file: string): object {
+  try {
+    return JSON.parse(text) as object;
+  } catch (error) {
+    throw new UsageError(`${file} is not JSON: ${(error as Error).message}`);
+  }
+}
+
+function jsonOf(rollout: Rollout, id: string | undefined): object {
+  return {
+    promptIndex: rollout.promptIndex,
+    ...(id === undefined ? {} : { id }),
+    sampleIndex: rollout.sampleIndex,
+    text: rollout.text,
+    finish: rollout.finish,
+    promptTokens: rollout.promptIds.length,
+    tokenIds: [...rollout.tokenIds],
+    logprobs: [...rollout.logprobs],
+    seed: rollout.seed.toString(),
+    adapterId: rollout.adapterId,
+  };
+}
+
+function printReadable(rollout: Rollout): void {
+  const { promptIndex, sampleIndex, tokenIds, finish, text } = rollout;
+  process.stdout.write(`--- prompt ${promptIndex + 1}, answer ${sampleIndex + 1}: ${tokenIds.length} tokens, ${finish}\n${text.trim()}\n`);
+}

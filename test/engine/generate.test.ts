@@ -1,0 +1,299 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { loadModel, type Model } from '../../src/engine/model.js';
+import { collect, collectSorted, syntheticModel } from './fixtures.js';
+
+/** Two spinning threads would crawl wherever tests share their cores with anything else. */
+const ONE_THREAD = { threads: 1, fixedThreads: true };
+
+let model: Model;
+beforeAll(async () => {
+  model = await loadModel(syntheticModel({ architecture: 'qwen2', type: 'Q8_0', seed: 3n }), ONE_THREAD);
+});
+afterAll(() => model.dispose());
+
+const prompt = (text: string): { tokenIds: Int32Array } => ({ tokenIds: model.tokenize(text) });
+const tokensOf = (rollouts: { tokenIds: Int32Array }[]): number[][] => rollouts.map(({ tokenIds }) => [...tokenIds]);
+
+describe('a request', () => {
+  const request = () => ({
+    prompts: ['alpha', 'beta gamma', 'a longer prompt, with several words in it'].map(prompt),
+    samples: 7,
+    sampling: { temperature: 0.9, seed: 42n },
+    maxTokens: 20,
+    ignoreEndOfSequence: true,
+  });
+
+  test('gives identical token ids and order when repeated, whatever ran between', async () => {
+    const first = await collect(model, request());
+    await collect(model, { ...request(), samples: 3, maxTokens: 33 });
+    await model.score([1, 2, 3], [[4, 5, 6]]);
+    const second = await collect(model, request());
+    expect(first).toHaveLength(21);
+    expect(second.map(({ promptIndex, sampleIndex }) => [promptIndex, sampleIndex])).toEqual(
+      first.map(({ promptIndex, sampleIndex }) => [promptIndex, sampleIndex]),
+    );
+    expect(tokensOf(second)).toEqual(tokensOf(first));
+    expect(second.map(({ logprobs }) => [...logprobs])).toEqual(first.map(({ logprobs }) => [...logprobs]));
+  });
+
+  test('draws each sample from its own seed: another request seed, other answers', async () => {
+    const rollouts = await collectSorted(model, request());
+    expect(new Set(rollouts.map(({ seed }) => seed)).size).toBe(21);
+    expect(new Set(rollouts.map(({ tokenIds }) => tokenIds.join())).size).toBe(21);
+    const other = await collectSorted(model, { ...request(), sampling: { temperature: 0.9, seed: 43n } });
+    expect(tokensOf(other)).not.toEqual(tokensOf(rollouts));
+  });
+
+  test('uses the seeds that a prompt brings', async () => {
+    const [a, b, c] = await collectSorted(model, {
+      prompts: [{ ...prompt('alpha'), seeds: [5n, 6n, 5n] }],
+      sampling: { temperature: 1 },
+      maxTokens: 12,
+      ignoreEndOfSequence: true,
+    });
+    expect([a!.seed, b!.seed, c!.seed]).toEqual([5n, 6n, 5n]);
+    expect([...a!.tokenIds]).toEqual([...c!.tokenIds]);
+    expect([...a!.tokenIds]).not.toEqual([...b!.tokenIds]);
+  });
+
+  test('queues what exceeds the cache and the 255 live sequences, without losing or repeating anything', async () => {
+    await using small = await loadModel(model.path, { ...ONE_THREAD, contextTokens: 600 });
+    const prompts = Array.from({ length: 40 }, (_, i) => ({ tokenIds: small.tokenize(`prompt number ${i} `.repeat(1 + (i % 5))) }));
+    const rollouts = await collectSorted(small, { prompts, samples: 9, sampling: { temperature: 0 }, maxTokens: 10, ignoreEndOfSequence: true });
+    expect(rollouts.map(({ promptIndex, sampleIndex }) => promptIndex * 9 + sampleIndex)).toEqual(Array.from({ length: 360 }, (_, i) => i));
+    // All samples of a greedy prompt are the same text, and the same as when the prompt runs alone.
+    const alone = await collectSorted(model, { prompts: [prompts[17]!], sampling: { temperature: 0 }, maxTokens: 10, ignoreEndOfSequence: true });
+    for (const rollout of rollouts.filter(({ promptIndex }) => promptIndex === 17)) expect([...rollout.tokenIds]).toEqual([...alone[0]!.tokenIds]);
+
+    const many = await collect(model, { prompts: [prompt('alpha')], samples: 700, maxTokens: 3, ignoreEndOfSequence: true, sampling: { seed: 1n } });
+    expect(new Set(many.map(({ sampleIndex }) => sampleIndex)).size).toBe(700);
+  });
+
+  test.each([1, 2, 5])('runs at most %i sequences at once when told so', async (maxSequences) => {
+    let most = 0;
+    const rollouts = await collect(model, { ...request(), maxSequences, onProgress: ({ live }) => (most = Math.max(most, live)) });
+    expect(rollouts).toHaveLength(21);
+    expect(most).toBeLessThanOrEqual(maxSequences);
+  });
+
+  test('evaluates each prompt once', async () => {
+    const generation = model.generate(request());
+    let result = await generation.next();
+    while (result.done !== true) result = await generation.next();
+    const promptTokens = request().prompts.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+    expect(result.value.promptTokens).toBe(promptTokens);
+    expect(result.value.sampledTokens).toBe(21 * 20);
+  });
+});
+
+describe('sampling', () => {
+  /** Draws of the first token, against the exact distribution that score gives. */
+  async function firstTokens(sampling: object, count: number): Promise<Map<number, number>> {
+    const rollouts = await collect(model, { prompts: [prompt('The first')], samples: count, maxTokens: 1, sampling, ignoreEndOfSequence: true });
+    const counts = new Map<number, number>();
+    for (const { tokenIds } of rollouts) counts.set(tokenIds[0]!, (counts.get(tokenIds[0]!) ?? 0) + 1);
+    return counts;
+  }
+
+  async function distribution(temperature: number): Promise<number[]> {
+    const all = Array.from({ length: model.info.vocabularySize }, (_, id) => [id]);
+    const logprobs = (await model.score(prompt('The first').tokenIds, all)).map((row) => row[0]! / temperature);
+    const top = Math.max(...logprobs);
+    const total = logprobs.reduce((sum, x) => sum + Math.exp(x - top), 0);
+    return logprobs.map((x) => Math.exp(x - top) / total);
+  }
+
+  /** Pearson's statistic over the cells that expect at least 8 draws, the rest pooled; returns [statistic, degrees]. */
+  function chiSquare(counts: Map<number, number>, expected: number[], draws: number): [number, number] {
+    let statistic = 0;
+    let cells = 0;
+    let restCount = draws;
+    let restExpected = draws;
+    expected.forEach((p, id) => {
+      if (p * draws < 8) return;
+      statistic += ((counts.get(id) ?? 0) - p * draws) ** 2 / (p * draws);
+      restCount -= counts.get(id) ?? 0;
+      restExpected -= p * draws;
+      cells++;
+    });
+    if (restExpected >= 8) {
+      statistic += (restCount - restExpected) ** 2 / restExpected;
+      cells++;
+    }
+    return [statistic, cells - 1];
+  }
+
+  /** Upper 99.99 % quantile of chi-square by the Wilson-Hilferty approximation. */
+  const quantile = (degrees: number): number => degrees * (1 - 2 / (9 * degrees) + 3.719 * Math.sqrt(2 / (9 * degrees))) ** 3;
+
+  test.each([1, 0.7, 1.6])('follows the softmax at temperature %f', async (temperature) => {
+    const draws = 4000;
+    const [statistic, degrees] = chiSquare(await firstTokens({ temperature, seed: 9n }, draws), await distribution(temperature), draws);
+    expect(degrees).toBeGreaterThan(5);
+    expect(statistic).toBeLessThan(quantile(degrees));
+  });
+
+  const renormalised = (p: number[], keep: (rank: number, before: number, value: number, top: number) => boolean): number[] => {
+    const order = p.map((value, id) => [value, id] as const).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+    const kept = new Array<number>(p.length).fill(0);
+    let before = 0;
+    order.forEach(([value, id], rank) => {
+      if (keep(rank, before, value, order[0]![0])) kept[id] = value;
+      before += value;
+    });
+    const total = kept.reduce((sum, value) => sum + value, 0);
+    return kept.map((value) => value / total);
+  };
+
+  test.each([
+    ['top-k', { topK: 5 }, (rank: number) => rank < 5],
+    ['top-p', { topP: 0.6 }, (_: number, before: number) => before < 0.6],
+    ['min-p', { minP: 0.2 }, (_: number, __: number, value: number, top: number) => value >= 0.2 * top],
+  ] as const)('%s keeps exactly the tokens it should, in proportion', async (_name, settings, keep) => {
+    const draws = 3000;
+    const expected = renormalised(await distribution(0.8), keep);
+    const counts = await firstTokens({ temperature: 0.8, seed: 4n, ...settings }, draws);
+    for (const id of counts.keys()) expect(expected[id]).toBeGreaterThan(0);
+    const [statistic, degrees] = chiSquare(counts, expected, draws);
+    expect(statistic).toBeLessThan(quantile(Math.max(1, degrees)));
+  });
+
+  test('the repeat penalty keeps greedy decoding from repeating itself', async () => {
+    const repeats = async (repeatPenalty: number): Promise<number> => {
+      const [rollout] = await collect(model, {
+        prompts: [prompt('again again again again')],
+        sampling: { temperature: 0, repeatPenalty },
+        maxTokens: 60,
+        ignoreEndOfSequence: true,
+      });
+      return 60 - new Set(rollout!.tokenIds).size;
+    };
+    expect(await repeats(1.0)).toBeGreaterThan(await repeats(1e3));
+    expect(await repeats(1e3)).toBe(0);
+  });
+
+  test('log-probabilities do not depend on temperature or truncation', async () => {
+    const [rollout] = await collect(model, { prompts: [prompt('x')], sampling: { temperature: 2, topK: 3, seed: 2n }, maxTokens: 10, ignoreEndOfSequence: true });
+    const [score] = await model.score(prompt('x').tokenIds, [rollout!.tokenIds]);
+    rollout!.logprobs.forEach((value, i) => expect(Math.abs(value - score![i]!)).toBeLessThan(1e-3));
+  });
+});
+
+describe('an answer ends', () => {
+  const base = () => ({ prompts: [prompt('Tell me')], sampling: { temperature: 0 }, maxTokens: 30, ignoreEndOfSequence: true });
+
+  test('at a stop string, even across tokens, with the text before it and the tokens as sampled', async () => {
+    const [whole] = await collect(model, base());
+    expect(whole!.finish).toBe('length');
+    const middle = Math.floor(whole!.text.length / 2);
+    const stop = whole!.text.slice(middle, middle + 4);
+    const [cut] = await collect(model, { ...base(), stop: [stop, 'never in there'] });
+    expect(cut!.finish).toBe('stop');
+    expect(cut!.text).toBe(whole!.text.slice(0, whole!.text.indexOf(stop)));
+    expect([...cut!.tokenIds]).toEqual([...whole!.tokenIds.slice(0, cut!.tokenIds.length)]);
+    expect(model.detokenize(cut!.tokenIds)).toContain(stop);
+  });
+
+  test('at a stop token, which the ids include and the text does not', async () => {
+    const [whole] = await collect(model, base());
+    const at = whole!.tokenIds.findIndex((id, i) => i > 3 && whole!.tokenIds.indexOf(id) === i);
+    const [cut] = await collect(model, { ...base(), stopTokens: [whole!.tokenIds[at]!] });
+    expect(cut!.finish).toBe('stop');
+    expect([...cut!.tokenIds]).toEqual([...whole!.tokenIds.slice(0, at + 1)]);
+    expect(cut!.text).toBe(model.detokenize(whole!.tokenIds.slice(0, at)));
+  });
+
+  test('at the end-of-turn token unless told to go on', async () => {
+    const eot = model.info.eot >= 0 ? model.info.eot : model.info.eos;
+    // A grammar that allows nothing after one letter forces the end-of-turn token.
+    const [rollout] = await collect(model, { prompts: [prompt('Tell me')], grammar: 'root ::= "z"', maxTokens: 10, sampling: { temperature: 0 } });
+    expect(rollout!.finish).toBe('stop');
+    expect(rollout!.text).toBe('z');
+    expect(model.detokenize([rollout!.tokenIds.at(-1)!], { withControl: true })).not.toBe('');
+    expect(model.detokenize([rollout!.tokenIds.at(-1)!])).toBe('');
+    expect(eot).toBeGreaterThanOrEqual(0);
+  });
+});
+
+describe('grammar', () => {
+  test('every answer follows it', async () => {
+    const rollouts = await collect(model, {
+      prompts: [prompt('a number: ')],
+      samples: 12,
+      sampling: { temperature: 1.2, seed: 8n },
+      grammar: 'root ::= "-"? [1-9] [0-9]? [0-9]? ("." [0-9])?',
+      maxTokens: 20,
+    });
+    for (const { text, finish } of rollouts) {
+      expect(finish).toBe('stop');
+      expect(text).toMatch(/^-?[1-9]\d{0,2}(\.\d)?$/);
+    }
+    expect(new Set(rollouts.map(({ text }) => text)).size).toBeGreaterThan(3);
+  });
+
+  test('a JSON Schema gives documents of that schema', async () => {
+    const rollouts = await collect(model, {
+      prompts: [prompt('json: ')],
+      samples: 4,
+      sampling: { temperature: 1, seed: 8n },
+      jsonSchema: { type: 'object', properties: { ok: { type: 'boolean' }, kind: { enum: ['a', 'b'] } } },
+      maxTokens: 200,
+    });
+    for (const { text, finish } of rollouts) {
+      expect(finish).toBe('stop');
+      const value = JSON.parse(text) as { ok: boolean; kind: string };
+      expect(typeof value.ok).toBe('boolean');
+      expect(['a', 'b']).toContain(value.kind);
+    }
+  });
+
+  test.each(['root ::= (', 'root ::= other', '', 'start ::= "a"'])('%j is refused', async (grammar) => {
+    await expect(collect(model, { prompts: [prompt('x')], grammar })).rejects.toMatchObject({
+      code: grammar === '' ? 'INVALID_ARGUMENT' : 'GRAMMAR_INVALID',
+    });
+  });
+});
+
+describe('bad input is a typed error', () => {
+  const good = () => ({ prompts: [prompt('x')], maxTokens: 4 });
+  test.each([
+    ['NaN temperature', { sampling: { temperature: NaN } }],
+    ['negative temperature', { sampling: { temperature: -1 } }],
+    ['infinite temperature', { sampling: { temperature: Infinity } }],
+    ['topP of 0', { sampling: { topP: 0 } }],
+    ['a negative seed', { sampling: { seed: -1n } }],
+    ['maxTokens of 0', { maxTokens: 0 }],
+    ['a fractional maxTokens', { maxTokens: 1.5 }],
+    ['an unknown field', { temprature: 1 }],
+    ['an empty stop string', { stop: [''] }],
+    ['an empty prompt', { prompts: [{ tokenIds: [] }] }],
+    ['a prompt of nothing', { prompts: [{}] }],
+    ['token ids out of range', { prompts: [{ tokenIds: [0, 1_000_000] }] }],
+    ['negative token ids', { prompts: [{ tokenIds: [-1] }] }],
+    ['token ids that are not numbers', { prompts: [{ tokenIds: ['1'] }] }],
+    ['a stop token out of range', { stopTokens: [1_000_000] }],
+    ['a boundary above the layers', { captureBoundary: 99 }],
+    ['grammar and schema together', { grammar: 'root ::= "a"', jsonSchema: { type: 'boolean' } }],
+    ['a message of no known role', { prompts: [{ messages: [{ role: 'robot', content: 'x' }] }] }],
+  ])('%s', async (_name, change) => {
+    await expect(collect(model, { ...good(), ...change } as never)).rejects.toMatchObject({ name: 'IsoproError', code: 'INVALID_ARGUMENT' });
+  });
+
+  test('a prompt that does not fit the context', async () => {
+    const tokenIds = new Int32Array(model.info.trainedContext).fill(1);
+    await expect(collect(model, { prompts: [{ tokenIds }], maxTokens: 1 })).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
+    await expect(model.score(tokenIds, [[1]])).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
+    await expect(model.hidden({ tokens: new Int32Array(model.info.trainedContext + 1).fill(1), layers: [0], reduce: 'norms' })).rejects.toMatchObject({
+      code: 'CONTEXT_OVERFLOW',
+    });
+  });
+
+  test('score and hidden check their ids', async () => {
+    await expect(model.score([], [[1]])).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(model.score([1], [[-5]])).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(model.score([1], [[2 ** 40]])).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(model.hidden({ tokens: [1], layers: [-1], reduce: 'rows' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(model.hidden({ tokens: [1], layers: [model.info.layers], reduce: 'norms' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(model.hidden({ tokens: [1], layers: [0], reduce: 'sum' as 'rows' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+});
