@@ -58,7 +58,10 @@ export interface GenerateRequest {
   readonly adapterScale?: number;
   /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
   readonly captureBoundary?: number;
-  /** Sequences in the running batch. Default and maximum 255: llama.cpp's 256 less one that holds a waiting prompt. */
+  /**
+   * Sequences in the running batch. Default 64: more are no faster, since each row of attention walks the cells of all
+   * (docs/log.md). Maximum 255: llama.cpp's 256 less one that holds a waiting prompt.
+   */
   readonly maxSequences?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: GenerationProgress) => void;
@@ -127,7 +130,7 @@ const requestSchema = z
     adapter: z.custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null').optional(),
     adapterScale: z.number().default(1),
     captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
-    maxSequences: z.int().min(1).max(255).default(255),
+    maxSequences: z.int().min(1).max(255).default(64),
     signal: abortSignal.optional(),
     onProgress: callback<GenerationProgress>().optional(),
   })

@@ -65,7 +65,7 @@ describe('a request', () => {
     const alone = await collectSorted(model, { prompts: [prompts[17]!], sampling: { temperature: 0 }, maxTokens: 10, ignoreEndOfSequence: true });
     for (const rollout of rollouts.filter(({ promptIndex }) => promptIndex === 17)) expect([...rollout.tokenIds]).toEqual([...alone[0]!.tokenIds]);
 
-    const many = await collect(model, { prompts: [prompt('alpha')], samples: 700, maxTokens: 3, ignoreEndOfSequence: true, sampling: { seed: 1n } });
+    const many = await collect(model, { prompts: [prompt('alpha')], samples: 700, maxTokens: 3, ignoreEndOfSequence: true, sampling: { seed: 1n }, maxSequences: 255 });
     expect(new Set(many.map(({ sampleIndex }) => sampleIndex)).size).toBe(700);
   });
 
