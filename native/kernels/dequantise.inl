@@ -19,6 +19,11 @@ struct BlockQ40 {
   std::uint16_t scale;
   std::uint8_t nibbles[16];
 };
+struct BlockQ50 {
+  std::uint16_t scale;
+  std::uint8_t high[4];  // bit i: fifth bit of value i
+  std::uint8_t nibbles[16];
+};
 struct BlockQ4K {
   std::uint16_t scale, minimum;
   std::uint8_t scales[12];  // 8 scales and 8 minima of 6 bits
@@ -36,7 +41,7 @@ struct BlockQ6K {
   std::int8_t scales[16];
   std::uint16_t scale;
 };
-static_assert(sizeof(BlockQ80) == 34 && sizeof(BlockQ40) == 18 && sizeof(BlockQ4K) == 144 && sizeof(BlockQ5K) == 176 &&
+static_assert(sizeof(BlockQ80) == 34 && sizeof(BlockQ40) == 18 && sizeof(BlockQ50) == 22 && sizeof(BlockQ4K) == 144 && sizeof(BlockQ5K) == 176 &&
               sizeof(BlockQ6K) == 210);
 
 typedef std::uint8_t Bytes __attribute__((vector_size(kLanes)));
@@ -74,6 +79,22 @@ void dequantiseQ40(const BlockQ40* block, float* y, std::int64_t count) {
       const Bytes q = loadBytes(block->nibbles + i);
       store(y + i, (toFloat(q & 15) - 8.0f) * scale);
       store(y + i + 16, (toFloat(q >> 4) - 8.0f) * scale);
+    }
+  }
+}
+
+void dequantiseQ50(const BlockQ50* block, float* y, std::int64_t count) {
+  for (; count > 0; count -= 32, y += 32, ++block) {
+    const float scale = half(block->scale);
+    std::uint32_t high;
+    __builtin_memcpy(&high, block->high, sizeof high);
+    IntVector lane;
+    for (int i = 0; i < kLanes; ++i) lane[i] = i;
+    for (int i = 0; i < 16; i += kLanes) {
+      const IntVector q = __builtin_convertvector(loadBytes(block->nibbles + i), IntVector);
+      const IntVector bits = IntVector{} + static_cast<std::int32_t>(high >> i), bits2 = IntVector{} + static_cast<std::int32_t>(high >> (i + 16));
+      store(y + i, __builtin_convertvector(((q & 15) | (((bits >> lane) & 1) << 4)) - 16, Vector) * scale);
+      store(y + i + 16, __builtin_convertvector(((q >> 4) | (((bits2 >> lane) & 1) << 4)) - 16, Vector) * scale);
     }
   }
 }
@@ -145,6 +166,7 @@ bool dequantise(ggml_type type, const void* blocks, float* values, std::int64_t 
     case GGML_TYPE_F16: dequantiseF16(static_cast<const std::uint16_t*>(blocks), values, count); return true;
     case GGML_TYPE_Q8_0: dequantiseQ80(static_cast<const BlockQ80*>(blocks), values, count); return true;
     case GGML_TYPE_Q4_0: dequantiseQ40(static_cast<const BlockQ40*>(blocks), values, count); return true;
+    case GGML_TYPE_Q5_0: dequantiseQ50(static_cast<const BlockQ50*>(blocks), values, count); return true;
     case GGML_TYPE_Q4_K: dequantiseQ4K(static_cast<const BlockQ4K*>(blocks), values, count); return true;
     case GGML_TYPE_Q5_K: dequantiseQ5K(static_cast<const BlockQ5K*>(blocks), values, count); return true;
     case GGML_TYPE_Q6_K: dequantiseQ6K(static_cast<const BlockQ6K*>(blocks), values, count); return true;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "support/error.h"
+#include "training/adapter_file.h"
 #include "training/trainer.h"
 
 namespace isopro::training {
@@ -41,6 +42,27 @@ void Trainer::raiseRank(const std::string& module, std::int64_t rank) {
 void Trainer::addTarget(const Target& target) {
   if (options_.allWeights) throw Error("INVALID_ARGUMENT", "all weights are trained already");
   attach(target);
+  shareMemory();
+}
+
+void Trainer::loadAdapter(const std::string& path) {
+  if (options_.allWeights) throw Error("INVALID_ARGUMENT", "all weights are trained: there is no adapter to replace");
+  std::vector<AdapterModule> modules = decodeAdapter(path, *model_);
+  const std::vector<std::uint8_t> before = state();
+  try {
+    for (Layer& layer : model_->layers) {
+      for (Linear& linear : layer.linear) linear.lora.reset();
+    }
+    for (AdapterModule& module : modules) {
+      attach(module.target);
+      Lora& target = *model_->layers[static_cast<std::size_t>(module.target.layer)].linear[module.target.module].lora;
+      target.a.value = std::move(module.a);
+      target.b.value = std::move(module.b);
+    }
+  } catch (...) {
+    loadState(before);
+    throw;
+  }
   shareMemory();
 }
 

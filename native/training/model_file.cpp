@@ -82,6 +82,8 @@ std::optional<ModelFile::Tensor> ModelFile::tensor(const std::string& name) cons
   return Tensor{static_cast<const std::byte*>(state_->mapping) + offset, shape->type, ggml_nrows(shape), shape->ne[0]};
 }
 
+std::size_t ModelFile::tensorCount() const { return static_cast<std::size_t>(gguf_get_n_tensors(state_->gguf)); }
+
 std::size_t ModelFile::bytes() const { return state_->size; }
 
 }  // namespace isopro::training

@@ -31,6 +31,7 @@ class ModelFile {
   };
   std::optional<Tensor> tensor(const std::string& name) const;
 
+  std::size_t tensorCount() const;
   std::size_t bytes() const;
 
  private:

@@ -80,6 +80,9 @@ class Trainer {
   std::vector<std::uint8_t> state();
   void loadState(const std::vector<std::uint8_t>& bytes);
 
+  // Factors of an adapter file in the place of the present ones, with fresh moments; steps count on.
+  void loadAdapter(const std::string& path);
+
   Model& model() { return *model_; }
   Lora& lora(const std::string& module);
   std::vector<Lora*> loras();

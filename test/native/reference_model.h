@@ -8,6 +8,11 @@
 #include "support/random.h"
 #include "training/trainer.h"
 
+extern "C" {
+void quantize_row_q8_K_ref(const float* x, void* y, std::int64_t k);
+void dequantize_row_q8_K(const void* x, float* y, std::int64_t k);
+}
+
 namespace isopro::testing {
 
 using namespace isopro::training;
@@ -181,7 +186,7 @@ class ReferenceModel {
       const Values gate = apply(layer.linear[kGate], normed, T), up = apply(layer.linear[kUp], normed, T);
       Values hidden(gate.size());
       for (std::size_t i = 0; i < gate.size(); ++i) {
-        hidden[i] = (h_.architecture.gate == Gate::swiglu ? ref::silu(gate[i]) : ref::gelu(gate[i])) * up[i];
+        hidden[i] = (h_.architecture.gate == Gate::swiglu ? ref::silu(gate[i]) : gelu(gate[i])) * up[i];
       }
       added = apply(layer.linear[kDown], hidden, T);
       if (h_.architecture.postNorms) added = ref::norm(added, layer.feedForwardPostNorm.weight, h_.normEpsilon);
@@ -233,6 +238,10 @@ class ReferenceModel {
     return total / static_cast<double>(count);
   }
 
+  // How llama.cpp computes some things less exactly; both as the definition says where not set.
+  double (*gelu)(double) = kernels::reference::gelu;
+  ggml_type activationType = GGML_TYPE_F32;  // what it rounds the input of a product with weights to
+
  private:
   struct RefLinear {
     Values weight, bias, a, b;
@@ -283,9 +292,9 @@ class ReferenceModel {
     return {Values(values, values + norm.weight.size()), norm.trained.get()};
   }
   // y = x WT + b + s x AT B, with A [r, in] and B [r, out].
-  static Values apply(const RefLinear& l, const Values& x, std::size_t tokens) {
+  Values apply(const RefLinear& l, const Values& x, std::size_t tokens) const {
     const std::size_t in = x.size() / tokens, out = l.weight.size() / in;
-    Values y = kernels::reference::product(x, l.weight, tokens, in, out);
+    Values y = kernels::reference::product(rounded(x), l.weight, tokens, in, out);
     for (std::size_t t = 0; t < tokens && !l.bias.empty(); ++t) {
       for (std::size_t o = 0; o < out; ++o) y[t * out + o] += l.bias[o];
     }
@@ -298,6 +307,21 @@ class ReferenceModel {
       }
     }
     return y;
+  }
+
+  Values rounded(const Values& x) const {
+    if (activationType == GGML_TYPE_F32) return x;
+    std::vector<float> values(x.begin(), x.end());
+    const auto count = static_cast<std::int64_t>(values.size());
+    std::vector<std::uint8_t> blocks(ggml_row_size(activationType, count));
+    if (activationType == GGML_TYPE_Q8_K) {  // not among ggml's type traits
+      quantize_row_q8_K_ref(values.data(), blocks.data(), count);
+      dequantize_row_q8_K(blocks.data(), values.data(), count);
+    } else {
+      ggml_get_type_traits(activationType)->from_float_ref(values.data(), blocks.data(), count);
+      ggml_get_type_traits(activationType)->to_float(blocks.data(), values.data(), count);
+    }
+    return {values.begin(), values.end()};
   }
 
   Hyperparameters h_;

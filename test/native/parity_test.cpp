@@ -1,0 +1,367 @@
+// The trainer and llama.cpp on the same file: logits with and without adapter, and the gradient as the slope of
+// llama.cpp's own loss when perturbed adapters are loaded into it.
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include <ggml-backend.h>
+#include <gguf.h>
+#include <llama.h>
+
+#include "check.h"
+#include "reference_model.h"
+#include "support/error.h"
+#include "training/adapter_file.h"
+
+using namespace isopro;
+using namespace isopro::testing;
+
+namespace {
+
+const std::atomic<bool> kNever{false};
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& name) : path_(std::filesystem::temp_directory_path() / ("isopro-" + std::to_string(std::rand()) + "-" + name)) {}
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  std::string path() const { return path_.string(); }
+  void write(const std::vector<std::uint8_t>& bytes) const {
+    std::ofstream(path_, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The model as a GGUF without vocabulary, so that llama.cpp takes token ids only.
+void writeModel(const Model& model, const std::string& path) {
+  const Hyperparameters& h = model.hyper;
+  std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), gguf_free);
+  std::unique_ptr<ggml_context, decltype(&ggml_free)> context(ggml_init({std::size_t{64} << 20, nullptr, false}), ggml_free);
+  const std::string name = h.architecture.name, prefix = name + ".";
+  const auto integer = [&](const char* key, std::int64_t value) { gguf_set_val_u32(gguf.get(), (prefix + key).c_str(), static_cast<std::uint32_t>(value)); };
+  const auto real = [&](const char* key, float value) { gguf_set_val_f32(gguf.get(), (prefix + key).c_str(), value); };
+  gguf_set_val_str(gguf.get(), "general.architecture", name.c_str());
+  gguf_set_val_str(gguf.get(), "tokenizer.ggml.model", "no_vocab");
+  integer("block_count", h.layers), integer("context_length", h.contextLength), integer("embedding_length", h.width);
+  integer("feed_forward_length", h.feedForward), integer("attention.head_count", h.heads), integer("attention.head_count_kv", h.keyHeads);
+  integer("attention.key_length", h.headWidth), integer("attention.value_length", h.headWidth), integer("vocab_size", h.vocabulary);
+  integer("rope.dimension_count", h.ropeWidth);
+  real("attention.layer_norm_rms_epsilon", h.normEpsilon), real("rope.freq_base", h.ropeBase);
+  if (h.ropeScale != 1) {
+    gguf_set_val_str(gguf.get(), (prefix + "rope.scaling.type").c_str(), "linear");
+    real("rope.scaling.factor", 1 / h.ropeScale);
+  }
+  if (h.window > 0) {
+    integer("attention.sliding_window", h.window);
+    real("attn_logit_softcapping", h.attentionCap), real("final_logit_softcapping", h.finalCap);
+  }
+  const auto add = [&](const std::string& tensorName, ggml_type type, std::int64_t columns, std::int64_t rows, const void* data) {
+    ggml_tensor* tensor = rows == 1 ? ggml_new_tensor_1d(context.get(), type, columns) : ggml_new_tensor_2d(context.get(), type, columns, rows);
+    ggml_set_name(tensor, tensorName.c_str());
+    std::memcpy(tensor->data, data, ggml_nbytes(tensor));
+    gguf_add_tensor(gguf.get(), tensor);
+  };
+  const auto addMatrix = [&](const std::string& tensorName, const Matrix& m) { add(tensorName, m.type, m.columns, m.rows, m.data); };
+  const auto addVector = [&](const std::string& tensorName, const std::vector<float>& v) {
+    if (!v.empty()) add(tensorName, GGML_TYPE_F32, static_cast<std::int64_t>(v.size()), 1, v.data());
+  };
+  addMatrix("token_embd.weight", model.embedding);
+  if (!model.tied) addMatrix("output.weight", model.head.weight);
+  addVector("output_norm.weight", model.outputNorm.weight);
+  addVector("rope_freqs.weight", model.ropeFactors);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Layer& layer = model.layers[i];
+    const std::string block = "blk." + std::to_string(i) + ".";
+    for (int m = 0; m < kModules; ++m) {
+      addMatrix(block + moduleTensor(m) + ".weight", layer.linear[m].weight);
+      addVector(block + moduleTensor(m) + ".bias", layer.linear[m].bias);
+    }
+    addVector(block + "attn_norm.weight", layer.attentionNorm.weight), addVector(block + "ffn_norm.weight", layer.feedForwardNorm.weight);
+    addVector(block + "attn_q_norm.weight", layer.queryNorm.weight), addVector(block + "attn_k_norm.weight", layer.keyNorm.weight);
+    addVector(block + "post_attention_norm.weight", layer.attentionPostNorm.weight), addVector(block + "post_ffw_norm.weight", layer.feedForwardPostNorm.weight);
+  }
+  gguf_write_to_file(gguf.get(), path.c_str(), false);
+}
+
+// llama.cpp with f32 keys and values and without flash attention: the same mathematics as ours.
+class Llama {
+ public:
+  explicit Llama(const std::string& path) {
+    static const bool loaded = [] {
+      ggml_backend_load_all_from_path(std::filesystem::read_symlink("/proc/self/exe").parent_path().c_str());
+      llama_log_set([](ggml_log_level level, const char* text, void*) { if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
+      llama_backend_init();
+      return true;
+    }();
+    (void)loaded;
+    llama_model_params parameters = llama_model_default_params();
+    // Without it llama.cpp may store weights anew for its faster kernels; the mathematics is meant to be the file's.
+    parameters.use_extra_bufts = false;
+    model_ = llama_model_load_from_file(path.c_str(), parameters);
+  }
+  ~Llama() {
+    if (adapter_ != nullptr) llama_adapter_lora_free(adapter_);
+    if (model_ != nullptr) llama_model_free(model_);
+  }
+  bool ready() const { return model_ != nullptr; }
+
+  bool load(const std::string& adapterPath) {
+    if (adapter_ != nullptr) llama_adapter_lora_free(adapter_);
+    adapter_ = llama_adapter_lora_init(model_, adapterPath.c_str());
+    return adapter_ != nullptr;
+  }
+
+  // [tokens, vocabulary]
+  std::vector<float> logits(const std::vector<std::int32_t>& tokens) {
+    llama_context_params parameters = llama_context_default_params();
+    parameters.n_ctx = 512, parameters.n_batch = 512, parameters.n_ubatch = 512;
+    parameters.type_k = parameters.type_v = GGML_TYPE_F32;
+    parameters.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    parameters.n_threads = parameters.n_threads_batch = 2;
+    llama_context* context = llama_init_from_model(model_, parameters);
+    if (adapter_ != nullptr) {
+      float scale = 1;
+      llama_set_adapters_lora(context, &adapter_, 1, &scale);
+    }
+    llama_batch batch = llama_batch_init(static_cast<std::int32_t>(tokens.size()), 0, 1);
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      batch.token[t] = tokens[t], batch.pos[t] = static_cast<llama_pos>(t);
+      batch.n_seq_id[t] = 1, batch.seq_id[t][0] = 0, batch.logits[t] = 1;
+    }
+    batch.n_tokens = static_cast<std::int32_t>(tokens.size());
+    llama_decode(context, batch);
+    const float* from = llama_get_logits(context);
+    const std::size_t count = tokens.size() * static_cast<std::size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model_)));
+    std::vector<float> result(from, from + count);
+    llama_batch_free(batch);
+    llama_free(context);
+    return result;
+  }
+
+ private:
+  llama_model* model_ = nullptr;
+  llama_adapter_lora* adapter_ = nullptr;
+};
+
+// Our logits: the trainer's last hidden rows through norm and head.
+std::vector<float> ourLogits(Trainer& trainer, const TrainSequence& sequence) {
+  Model& model = trainer.model();
+  Network network(model, trainer.engine(), 0);
+  const Buffer hidden = network.hiddenBefore({&sequence}, model.hyper.layers, kNever);
+  const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
+  std::vector<float> normed(hidden.size()), logits(static_cast<std::size_t>(tokens * model.hyper.vocabulary));
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    kernels::kernels().normForward(hidden.data() + t * model.hyper.width, model.outputNorm.values(), normed.data() + t * model.hyper.width, model.hyper.width, model.hyper.normEpsilon);
+  }
+  trainer.engine().forward(model.head.weight, normed.data(), logits.data(), tokens);
+  if (model.hyper.finalCap > 0) kernels::kernels().softCapForward(logits.data(), model.hyper.finalCap, static_cast<std::int64_t>(logits.size()));
+  return logits;
+}
+
+// ||ours - theirs|| / ||theirs|| of each position, ascending.
+std::vector<double> differences(const std::vector<float>& ours, const std::vector<float>& theirs, std::size_t vocabulary) {
+  if (ours.size() != theirs.size()) return {INFINITY};
+  std::vector<double> all;
+  for (std::size_t at = 0; at < ours.size(); at += vocabulary) {
+    double difference = 0, size = 0;
+    for (std::size_t i = at; i < at + vocabulary; ++i) {
+      difference += std::pow(static_cast<double>(ours[i]) - static_cast<double>(theirs[i]), 2);
+      size += std::pow(static_cast<double>(theirs[i]), 2);
+    }
+    all.push_back(std::isfinite(difference) ? std::sqrt(difference / size) : INFINITY);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+double worstDifference(const std::vector<float>& ours, const std::vector<float>& theirs, std::size_t vocabulary) {
+  return differences(ours, theirs, vocabulary).back();
+}
+
+double medianDifference(const std::vector<float>& ours, const std::vector<float>& theirs, std::size_t vocabulary) {
+  const std::vector<double> all = differences(ours, theirs, vocabulary);
+  return all[all.size() / 2];
+}
+
+TrainSequence sequenceOf(std::int64_t vocabulary, std::size_t length) {
+  Random random(17);
+  TrainSequence s;
+  for (std::size_t t = 0; t < length; ++t) {
+    s.tokens.push_back(static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(vocabulary)));
+    s.labelled.push_back(t > 0);
+  }
+  return s;
+}
+
+TrainerOptions everything(const Model& model, std::int64_t rankStep) {
+  TrainerOptions options;
+  for (std::int64_t layer = 0; layer < model.hyper.layers; ++layer) {
+    for (int m = 0; m < kModules; ++m) options.targets.push_back({layer, m, 2 + rankStep * m, rankStep == 0 ? 2.0f : 0.3f + 0.2f * static_cast<float>(m), 0});
+  }
+  options.threads = 2;
+  return options;
+}
+
+void randomiseB(Trainer& trainer) {
+  Random random(3);
+  for (Lora* lora : trainer.loras()) {
+    for (float& value : lora->b.value) value = static_cast<float>((random.nextDouble() * 2 - 1) * 0.2);
+  }
+}
+
+struct Case {
+  const char* architecture;
+  Shape shape;
+};
+
+std::vector<Case> cases() {
+  Shape plain, factors, biases, tied;
+  factors.ropeFactors = true;
+  biases.biases = true;
+  tied.tied = true;
+  // llama.cpp derives qwen2's width of a head from width / heads.
+  return {{"llama", plain}, {"llama", factors}, {"qwen2", biases}, {"qwen3", plain}, {"gemma2", tied}};
+}
+
+}  // namespace
+
+TEST(logits_equal_llama_cpps_with_and_without_adapter) {
+  for (const Case& c : cases()) {
+    for (const std::int64_t rankStep : {0, 1}) {  // one alpha for all, or scales folded into B
+      const TemporaryFile file("model.gguf"), adapter("adapter.gguf");
+      writeModel(*randomModel(c.architecture, c.shape, 1), file.path());
+      Llama llama(file.path());
+      CHECK(llama.ready());
+      if (!llama.ready()) continue;
+      auto loaded = loadModel(file.path());
+      const TrainerOptions options = everything(*loaded, rankStep);
+      Trainer trainer(std::move(loaded), options);
+      const TrainSequence s = sequenceOf(c.shape.vocabulary, 60);
+      const auto V = static_cast<std::size_t>(c.shape.vocabulary);
+      const double base = worstDifference(ourLogits(trainer, s), llama.logits(s.tokens), V);
+      // gemma2: llama.cpp rounds gelu to f16; the next test shows that nothing else differs.
+      const double tolerance = std::strcmp(c.architecture, "gemma2") == 0 ? 1e-3 : 1e-4;
+      std::printf("     %s: logits differ by %.1e of their norm", c.architecture, base);
+      CHECK_NEAR(base, 0, tolerance);
+      randomiseB(trainer);
+      adapter.write(encodeAdapter(trainer));
+      CHECK(llama.load(adapter.path()));
+      const auto adapted = ourLogits(trainer, s);
+      const double with = worstDifference(adapted, llama.logits(s.tokens), V);
+      std::printf(", with adapter %.1e\n", with);
+      CHECK_NEAR(with, 0, tolerance);
+
+      // The file read back is the adapter that was written.
+      Trainer again(loadModel(file.path()), everything(trainer.model(), 0));
+      again.loadAdapter(adapter.path());
+      CHECK(worstDifference(ourLogits(again, s), adapted, V) < 1e-6);
+    }
+  }
+}
+
+TEST(gemma2_differs_by_llama_cpps_gelu_table_alone) {
+  // The median: where the order of a sum decides about a last f16 bit, a position differs by that bit.
+  Case c = cases().back();
+  c.shape.layers = 1;
+  const TemporaryFile file("model.gguf");
+  writeModel(*randomModel(c.architecture, c.shape, 1), file.path());
+  Llama llama(file.path());
+  auto model = loadModel(file.path());
+  ReferenceModel reference(*model);
+  // ggml-cpu/vec.h: gelu from a table indexed by the f16 bits of x, holding f16 values; exact beyond +-10.
+  reference.gelu = [](double x) -> double {
+    if (x <= -10) return 0;
+    if (x >= 10) return x;
+    const float input = ggml_fp16_to_fp32(ggml_fp32_to_fp16(static_cast<float>(x)));
+    return ggml_fp16_to_fp32(ggml_fp32_to_fp16(static_cast<float>(kernels::reference::gelu(input))));
+  };
+  const TrainSequence s = sequenceOf(c.shape.vocabulary, 60);
+  const Values expected = reference.logits(s.tokens);
+  const double difference = medianDifference(std::vector<float>(expected.begin(), expected.end()), llama.logits(s.tokens), static_cast<std::size_t>(c.shape.vocabulary));
+  std::printf("     with the table's rounding: %.1e\n", difference);
+  CHECK_NEAR(difference, 0, 1e-4);
+}
+
+TEST(quantised_logits_differ_by_llama_cpps_rounding_of_activations_alone) {
+  // Before it multiplies a quantised weight, llama.cpp rounds the activations to 8 bits. With that rounding put into the
+  // reference nothing remains of the difference.
+  const struct { ggml_type type, activations; double bound; } types[] = {
+      {GGML_TYPE_F16, GGML_TYPE_F16, 3e-3}, {GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, 6e-2}, {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, 6e-2},
+      {GGML_TYPE_Q4_K, GGML_TYPE_Q8_K, 1e-1}, {GGML_TYPE_Q6_K, GGML_TYPE_Q8_K, 1e-1}};
+  for (const auto& [type, activations, bound] : types) {
+    Shape shape;
+    shape.type = type;
+    if (ggml_blck_size(type) == 256) shape.width = 256, shape.headWidth = 64, shape.feedForward = 512;
+    const TemporaryFile file("model.gguf");
+    writeModel(*randomModel("llama", shape, 1), file.path());
+    Llama llama(file.path());
+    auto loaded = loadModel(file.path());
+    const TrainerOptions options = everything(*loaded, 1);
+    Trainer trainer(std::move(loaded), options);
+    ReferenceModel reference(trainer.model());
+    reference.activationType = activations;
+    const TrainSequence s = sequenceOf(shape.vocabulary, 60);
+    const auto V = static_cast<std::size_t>(shape.vocabulary);
+    const auto theirs = llama.logits(s.tokens);
+    const Values rounded = reference.logits(s.tokens);
+    const double ours = worstDifference(ourLogits(trainer, s), theirs, V);
+    const double explained = medianDifference(std::vector<float>(rounded.begin(), rounded.end()), theirs, V);
+    std::printf("     %s: logits differ by %.1e of their norm, with llama.cpp's rounding by %.1e\n", ggml_type_name(type), ours, explained);
+    CHECK_NEAR(ours, 0, bound);
+    // F16 products differ by less than this bound, but not by the rounding alone.
+    if (type != GGML_TYPE_F16) CHECK_NEAR(explained, 0, 1e-5);
+  }
+}
+
+TEST(gradient_is_the_slope_of_llama_cpps_loss) {
+  for (const Case& c : cases()) {
+    const TemporaryFile file("model.gguf"), adapter("adapter.gguf");
+    writeModel(*randomModel(c.architecture, c.shape, 1), file.path());
+    Llama llama(file.path());
+    auto loaded = loadModel(file.path());
+    const TrainerOptions options = everything(*loaded, 1);
+    Trainer trainer(std::move(loaded), options);
+    randomiseB(trainer);
+    const TrainSequence s = sequenceOf(c.shape.vocabulary, 60);
+    trainer.differentiate({s}, {}, kNever);
+    const auto llamaLoss = [&] {
+      adapter.write(encodeAdapter(trainer));
+      CHECK(llama.load(adapter.path()));
+      const auto logits = llama.logits(s.tokens);
+      const auto V = static_cast<std::size_t>(c.shape.vocabulary);
+      double loss = 0;
+      for (std::size_t t = 1; t < s.tokens.size(); ++t) {
+        const Values row(logits.begin() + static_cast<std::ptrdiff_t>((t - 1) * V), logits.begin() + static_cast<std::ptrdiff_t>(t * V));
+        loss += (kernels::reference::logSumExp(row) - row[static_cast<std::size_t>(s.tokens[t])]) / static_cast<double>(s.tokens.size() - 1);
+      }
+      return loss;
+    };
+    // K and V by themselves, then everything: along the gradient, where the slope is its norm.
+    for (const char* part : {"attn_k", "attn_v", ""}) {
+      double squared = 0;
+      std::vector<std::pair<Parameter*, std::vector<float>>> moved;
+      for (Parameter* p : trainer.parameters()) {
+        if (p->name.find(part) == std::string::npos) continue;
+        squared += squaredNorm(p->gradient);
+        moved.emplace_back(p, p->value);
+      }
+      // gemma2: wide enough to average over the steps of llama.cpp's gelu table.
+      const bool steps = std::strcmp(c.architecture, "gemma2") == 0;
+      const double norm = std::sqrt(squared), h = steps ? 5e-2 : 3e-3;
+      const auto lossAt = [&](double by) {
+        for (auto& [p, value] : moved) {
+          for (std::size_t i = 0; i < value.size(); ++i) p->value[i] = static_cast<float>(static_cast<double>(value[i]) + by * static_cast<double>(p->gradient[i]) / norm);
+        }
+        return llamaLoss();
+      };
+      const double slope = (8 * (lossAt(h) - lossAt(-h)) - (lossAt(2 * h) - lossAt(-2 * h))) / (12 * h);
+      for (auto& [p, value] : moved) p->value = value;
+      std::printf("     %s %s: slope %.6f, norm of the gradient %.6f\n", c.architecture, *part ? part : "all", slope, norm);
+      CHECK(norm > 0);
+      CHECK_NEAR(slope / norm, 1, steps ? 1e-2 : 1e-3);
+    }
+  }
+}
