@@ -4,6 +4,7 @@
 #include "bindings/inspection.h"
 #include "bindings/model.h"
 #include "bindings/runtime.h"
+#include "bindings/trainer.h"
 
 namespace {
 
@@ -11,6 +12,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   isopro::bindings::exportRuntime(env, exports);
   isopro::bindings::exportModel(env, exports);
   isopro::bindings::exportInspection(env, exports);
+  isopro::bindings::exportTrainer(env, exports);
   return exports;
 }
 

@@ -40,6 +40,7 @@ export const ERRORS = {
   WITNESS_KEY_MISSING: 'Give the public key of the witness that signed the run with --key FILE.',
   WITNESS_REFUSED: 'The witness has signed another history of this run; `isopro-native log verify FOLDER` shows where they part.',
   WITNESS_UNAVAILABLE: 'Check that the folder $ISOPRO_HOME/witness can be written, or run without a witness process (the report says so).',
+  WRITE_FAILED: 'Free some space or choose another folder; what was there before is untouched.',
 } as const satisfies Record<string, string>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -7,7 +7,7 @@
 #include <gguf.h>
 
 #include "support/error.h"
-#include "training/model_file.h"
+#include "support/gguf.h"
 
 namespace isopro::training {
 namespace {
@@ -64,28 +64,29 @@ std::vector<std::uint8_t> encodeAdapter(Trainer& trainer) {
 }
 
 std::vector<AdapterModule> decodeAdapter(const std::string& path, const Model& model) {
-  const ModelFile file(path);
-  if (file.text("general.type", "") != "adapter" || file.text("adapter.type", "") != "lora") {
+  const GgufFile file = GgufFile::open(path, "ADAPTER_CORRUPT");
+  if (file.text("general.type").value_or("") != "adapter" || file.text("adapter.type").value_or("") != "lora") {
     throw Error("ADAPTER_CORRUPT", path + " is not a LoRA adapter");
   }
-  if (file.text("general.architecture", "") != model.hyper.architecture.name) {
+  if (file.text("general.architecture").value_or("") != model.hyper.architecture.name) {
     throw Error("ADAPTER_MISMATCH", path + " adapts a model of another architecture");
   }
-  const float alpha = file.real("adapter.lora.alpha", 0.0f);
+  const auto alpha = static_cast<float>(file.real("adapter.lora.alpha").value_or(0));
   if (!std::isfinite(alpha)) throw Error("ADAPTER_CORRUPT", path + " has an alpha that is not finite");
   std::size_t used = 0;
   std::vector<AdapterModule> modules;
   for (std::int64_t layer = 0; layer < model.hyper.layers; ++layer) {
     for (int m = 0; m < kModules; ++m) {
       const std::string name = moduleName(layer, m) + ".weight";
-      const auto a = file.tensor(name + ".lora_a"), b = file.tensor(name + ".lora_b");
-      if (!a && !b) continue;
-      if (!a || !b) throw Error("ADAPTER_CORRUPT", path + " has only one factor of " + name);
+      const GgufTensor* a = file.findTensor(name + ".lora_a");
+      const GgufTensor* b = file.findTensor(name + ".lora_b");
+      if (a == nullptr && b == nullptr) continue;
+      if (a == nullptr || b == nullptr) throw Error("ADAPTER_CORRUPT", path + " has only one factor of " + name);
       const Linear& linear = model.layers[static_cast<std::size_t>(layer)].linear[m];
-      if (a->columns != linear.inputs() || b->rows != linear.outputs() || a->rows != b->columns) {
+      const std::int64_t rank = a->dimensions[1], in = linear.inputs(), out = linear.outputs();
+      if (a->elements() != rank * in || a->dimensions[0] != in || b->elements() != rank * out || b->dimensions[0] != rank) {
         throw Error("ADAPTER_MISMATCH", path + " has other shapes for " + name);
       }
-      const std::int64_t rank = a->rows, in = linear.inputs(), out = linear.outputs();
       if (!kernels::readable(a->type) || !kernels::readable(b->type) || in % ggml_blck_size(a->type) != 0 || rank % ggml_blck_size(b->type) != 0) {
         throw Error("ADAPTER_CORRUPT", path + " holds " + name + " in a type that cannot be read");
       }
@@ -93,9 +94,10 @@ std::vector<AdapterModule> decodeAdapter(const std::string& path, const Model& m
       module.target = {layer, m, rank, alpha == 0 ? 1.0f : alpha / static_cast<float>(rank), 0};
       module.a.resize(static_cast<std::size_t>(rank * in));
       module.b.resize(static_cast<std::size_t>(rank * out));
-      const auto rows = [&](const ModelFile::Tensor& t, float* to) {
-        const Matrix matrix{t.data, t.type, t.rows, t.columns, ggml_row_size(t.type, t.columns)};
-        for (std::int64_t row = 0; row < t.rows; ++row) kernels::readRow(kernels::kernels(), matrix, row, 0, t.columns, to + row * t.columns);
+      const auto rows = [&](const GgufTensor& t, float* to) {
+        const std::int64_t columns = t.dimensions[0];
+        const Matrix matrix{file.data(t), t.type, t.dimensions[1], columns, ggml_row_size(t.type, columns)};
+        for (std::int64_t row = 0; row < matrix.rows; ++row) kernels::readRow(kernels::kernels(), matrix, row, 0, columns, to + row * columns);
       };
       rows(*a, module.a.data());
       std::vector<float> transposed(module.b.size());
@@ -112,7 +114,7 @@ std::vector<AdapterModule> decodeAdapter(const std::string& path, const Model& m
       modules.push_back(std::move(module));
     }
   }
-  if (used != file.tensorCount()) throw Error("ADAPTER_MISMATCH", path + " adapts tensors that this model does not have or that cannot be trained");
+  if (used != file.tensors().size()) throw Error("ADAPTER_MISMATCH", path + " adapts tensors that this model does not have or that cannot be trained");
   if (modules.empty()) throw Error("ADAPTER_CORRUPT", path + " adapts nothing");
   return modules;
 }

@@ -10,6 +10,14 @@
 
 namespace isopro::training {
 
+// Values that the caller keeps alive during the call: a boundary is megabytes a sequence.
+struct HalfRows {
+  const std::uint16_t* data = nullptr;
+  std::size_t size = 0;
+
+  bool empty() const { return size == 0; }
+};
+
 // One sequence of a batch. Token t is a target where labelled[t] is 1 (never t = 0); it is predicted at t - 1.
 struct TrainSequence {
   std::vector<std::int32_t> tokens;
@@ -18,8 +26,8 @@ struct TrainSequence {
   std::vector<float> advantages;         // [tokens], policy gradient only
   std::vector<float> oldLogprobs;        // [tokens], empty: those of this very pass (the ratio is exactly 1)
   std::vector<float> referenceLogprobs;  // [tokens], of the base model; needed where klCoefficient is not 0
-  // Output of the layers below `boundaryLayer`, [tokens, width] in f16; empty where it has to be computed.
-  std::vector<std::uint16_t> boundary;
+  // What enters `boundaryLayer`, [tokens, width] or [tokens - 1, width] in f16; empty where it has to be computed.
+  HalfRows boundary;
   std::int64_t boundaryLayer = -1;
 
   std::int64_t labels() const;

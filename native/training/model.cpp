@@ -2,10 +2,10 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
+#include <optional>
 
 #include "support/error.h"
-#include "training/model_file.h"
+#include "support/gguf.h"
 
 namespace isopro::training {
 namespace {
@@ -23,57 +23,72 @@ constexpr const char* kModuleNames[kModules] = {"q", "k", "v", "o", "gate", "up"
 
 [[noreturn]] void unsupported(const std::string& what) { throw Error("MODEL_UNSUPPORTED", "the trainer cannot read " + what); }
 
-Hyperparameters readHyperparameters(const ModelFile& file) {
-  const std::string name = file.text("general.architecture");
+std::int64_t integer(const GgufFile& file, const std::string& key, std::optional<std::int64_t> absent = {}) {
+  const auto value = file.integer(key);
+  if (!value && !absent) throw Error("MODEL_CORRUPT", "metadata " + key + " is missing");
+  if (value && *value > (std::uint64_t{1} << 31)) throw Error("MODEL_CORRUPT", "metadata " + key + " is impossibly large");
+  return value ? static_cast<std::int64_t>(*value) : *absent;
+}
+
+float real(const GgufFile& file, const std::string& key, std::optional<double> absent = {}) {
+  const auto value = file.real(key);
+  if (!value && !absent) throw Error("MODEL_CORRUPT", "metadata " + key + " is missing");
+  return static_cast<float>(value ? *value : *absent);
+}
+
+Hyperparameters readHyperparameters(const GgufFile& file) {
+  const std::string name(file.text("general.architecture").value_or(""));
   const Architecture* architecture = findArchitecture(name);
   if (architecture == nullptr) throw Error("ARCH_UNSUPPORTED", "architecture \"" + name + "\" cannot be trained");
   Hyperparameters h;
   h.architecture = *architecture;
   const std::string prefix = name + ".";
-  h.layers = file.integer(prefix + "block_count");
-  h.width = file.integer(prefix + "embedding_length");
-  h.heads = file.integer(prefix + "attention.head_count");
-  h.keyHeads = file.integer(prefix + "attention.head_count_kv", h.heads);
-  h.feedForward = file.integer(prefix + "feed_forward_length");
-  h.contextLength = file.integer(prefix + "context_length");
-  h.normEpsilon = file.real(prefix + "attention.layer_norm_rms_epsilon");
+  h.layers = integer(file, prefix + "block_count");
+  h.width = integer(file, prefix + "embedding_length");
+  h.heads = integer(file, prefix + "attention.head_count");
+  h.keyHeads = integer(file, prefix + "attention.head_count_kv", h.heads);
+  h.feedForward = integer(file, prefix + "feed_forward_length");
+  h.contextLength = integer(file, prefix + "context_length");
+  h.normEpsilon = real(file, prefix + "attention.layer_norm_rms_epsilon");
   if (h.layers < 1 || h.width < 1 || h.heads < 1 || h.keyHeads < 1 || h.heads % h.keyHeads != 0 || h.feedForward < 1) {
     throw Error("MODEL_CORRUPT", "the model's shape in its metadata is impossible");
   }
-  h.headWidth = file.integer(prefix + "attention.key_length", h.width / h.heads);
-  if (file.integer(prefix + "attention.value_length", h.headWidth) != h.headWidth) unsupported("values of another width than keys");
-  h.ropeWidth = file.integer(prefix + "rope.dimension_count", h.headWidth);
+  h.headWidth = integer(file, prefix + "attention.key_length", h.width / h.heads);
+  if (integer(file, prefix + "attention.value_length", h.headWidth) != h.headWidth) unsupported("values of another width than keys");
+  h.ropeWidth = integer(file, prefix + "rope.dimension_count", h.headWidth);
   if (h.ropeWidth < 2 || h.ropeWidth % 2 != 0 || h.ropeWidth > h.headWidth) throw Error("MODEL_CORRUPT", "rope.dimension_count is impossible");
-  h.ropeBase = file.real(prefix + "rope.freq_base", 10000.0f);
-  const std::string scaling = file.text(prefix + "rope.scaling.type", "none");
-  const float factor = file.real(prefix + "rope.scaling.factor", file.real(prefix + "rope.scale_linear", 0.0f));
+  h.ropeBase = real(file, prefix + "rope.freq_base", 10000.0f);
+  const std::string scaling(file.text(prefix + "rope.scaling.type").value_or("none"));
+  const float factor = real(file, prefix + "rope.scaling.factor", real(file, prefix + "rope.scale_linear", 0.0f));
   if (scaling != "none" && scaling != "linear") unsupported("rope scaling of type " + scaling);
-  if (file.real(prefix + "rope.scaling.attn_factor", 1.0f) != 1.0f) unsupported("a rope attention factor");
+  if (real(file, prefix + "rope.scaling.attn_factor", 1.0f) != 1.0f) unsupported("a rope attention factor");
   if (scaling == "linear" && factor != 0.0f) h.ropeScale = 1.0f / factor;
-  if (file.integer(prefix + "expert_count", 0) != 0) unsupported("a mixture of experts");
+  if (integer(file, prefix + "expert_count", 0) != 0) unsupported("a mixture of experts");
 
   h.attentionScale = 1.0f / std::sqrt(static_cast<float>(h.headWidth));
   if (name == "gemma2") {
     // The 27B model alone scales by its width per head (Gemma Team 2024, table 1 and the published configuration).
     if (h.layers == 46) h.attentionScale = 1.0f / std::sqrt(static_cast<float>(h.width / h.heads));
-    h.attentionCap = file.real(prefix + "attn_logit_softcapping", 50.0f);
-    h.finalCap = file.real(prefix + "final_logit_softcapping", 30.0f);
-    h.window = file.integer(prefix + "attention.sliding_window", 4096);
+    h.attentionCap = real(file, prefix + "attn_logit_softcapping", 50.0f);
+    h.finalCap = real(file, prefix + "final_logit_softcapping", 30.0f);
+    h.window = integer(file, prefix + "attention.sliding_window", 4096);
   }
   return h;
 }
 
-Matrix matrix(const ModelFile& file, const std::string& name, std::int64_t rows, std::int64_t columns) {
-  const auto tensor = file.tensor(name);
-  if (!tensor) throw Error("MODEL_CORRUPT", "tensor " + name + " is missing");
-  if (tensor->columns != columns || tensor->rows != rows) throw Error("MODEL_CORRUPT", "tensor " + name + " has another shape than the metadata says");
+Matrix matrix(const GgufFile& file, const std::string& name, std::int64_t rows, std::int64_t columns) {
+  const GgufTensor* tensor = file.findTensor(name);
+  if (tensor == nullptr) throw Error("MODEL_CORRUPT", "tensor " + name + " is missing");
+  if (tensor->dimensions[0] != columns || tensor->elements() != rows * columns) {
+    throw Error("MODEL_CORRUPT", "tensor " + name + " has another shape than the metadata says");
+  }
   if (!kernels::readable(tensor->type)) unsupported("tensor " + name + " of type " + ggml_type_name(tensor->type));
-  return {tensor->data, tensor->type, rows, columns, ggml_row_size(tensor->type, columns)};
+  return {file.data(*tensor), tensor->type, rows, columns, ggml_row_size(tensor->type, columns)};
 }
 
 // A norm or bias as f32; empty where `optional` and absent.
-std::vector<float> vector(const ModelFile& file, const std::string& name, std::int64_t width, bool optional = false) {
-  if (optional && !file.tensor(name)) return {};
+std::vector<float> vector(const GgufFile& file, const std::string& name, std::int64_t width, bool optional = false) {
+  if (optional && file.findTensor(name) == nullptr) return {};
   const Matrix row = matrix(file, name, 1, width);
   std::vector<float> values(static_cast<std::size_t>(width));
   kernels::readRow(kernels::kernels(), row, 0, 0, width, values.data());
@@ -83,7 +98,7 @@ std::vector<float> vector(const ModelFile& file, const std::string& name, std::i
   return values;
 }
 
-Layer readLayer(const ModelFile& file, const Hyperparameters& h, std::int64_t index) {
+Layer readLayer(const GgufFile& file, const Hyperparameters& h, std::int64_t index) {
   const std::string prefix = "blk." + std::to_string(index) + ".";
   const std::int64_t queries = h.heads * h.headWidth, keys = h.keyHeads * h.headWidth;
   const std::int64_t outputs[kModules] = {queries, keys, keys, h.width, h.feedForward, h.feedForward, h.width};
@@ -129,20 +144,20 @@ int moduleNamed(const std::string& name) {
 std::string moduleName(std::int64_t layer, int module) { return "blk." + std::to_string(layer) + "." + kModuleTensors[module]; }
 
 std::unique_ptr<Model> loadModel(const std::string& path) {
-  auto file = std::make_shared<const ModelFile>(path);
+  auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
   auto model = std::make_unique<Model>();
   Hyperparameters& h = model->hyper = readHyperparameters(*file);
-  const auto embedding = file->tensor("token_embd.weight");
-  if (!embedding) throw Error("MODEL_CORRUPT", "tensor token_embd.weight is missing");
-  h.vocabulary = embedding->rows;
+  const GgufTensor* embedding = file->findTensor("token_embd.weight");
+  if (embedding == nullptr) throw Error("MODEL_CORRUPT", "tensor token_embd.weight is missing");
+  h.vocabulary = embedding->dimensions[1];
   model->embedding = matrix(*file, "token_embd.weight", h.vocabulary, h.width);
-  model->tied = !file->tensor("output.weight");
+  model->tied = file->findTensor("output.weight") == nullptr;
   model->head.weight = model->tied ? model->embedding : matrix(*file, "output.weight", h.vocabulary, h.width);
   model->head.bias = vector(*file, "output.bias", h.vocabulary, true);
   model->outputNorm = {vector(*file, "output_norm.weight", h.width), nullptr};
   model->ropeFactors = vector(*file, "rope_freqs.weight", h.ropeWidth / 2, true);
   for (std::int64_t i = 0; i < h.layers; ++i) model->layers.push_back(readLayer(*file, h, i));
-  model->frozenBytes = file->bytes();
+  model->frozenBytes = file->size();
   model->file = file;
   return model;
 }

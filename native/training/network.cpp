@@ -99,7 +99,7 @@ Buffer Network::enter(const Batch& batch, std::int64_t layer, bool adapter, cons
     for (std::size_t m = 0; m < part.size(); ++m) {
       float* to = rows.data() + sequences[m].begin * d;
       if (!part[m]->boundary.empty()) {
-        ggml_fp16_to_fp32_row(part[m]->boundary.data(), to, static_cast<std::int64_t>(part[m]->boundary.size()));
+        ggml_fp16_to_fp32_row(part[m]->boundary.data, to, static_cast<std::int64_t>(part[m]->boundary.size));
         continue;
       }
       for (const std::int32_t token : part[m]->tokens) {

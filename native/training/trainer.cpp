@@ -206,7 +206,11 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
     checkRow(sequence.oldLogprobs, "old log-probabilities", false);
     checkRow(sequence.referenceLogprobs, "reference log-probabilities", objective.policy && objective.klCoefficient != 0);
     if (sequence.boundary.empty()) continue;
-    if (sequence.boundary.size() != count * static_cast<std::size_t>(h.width)) invalid(which + " has a boundary of another size than tokens x width");
+    // A generation has not evaluated its last token; nothing depends on that row.
+    const auto width = static_cast<std::size_t>(h.width);
+    if (sequence.boundary.size != count * width && sequence.boundary.size != (count - 1) * width) {
+      invalid(which + " has a boundary of another size than tokens x width");
+    }
     if (sequence.boundaryLayer < 0 || sequence.boundaryLayer > network_->lowestTrained()) {
       throw Error("ADAPTER_MISMATCH", which + " has a boundary at layer " + std::to_string(sequence.boundaryLayer) + ", above the lowest trained layer " + std::to_string(network_->lowestTrained()));
     }

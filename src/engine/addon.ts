@@ -110,6 +110,107 @@ export interface NativeModel {
   dispose(): Promise<void>;
 }
 
+export interface NativeTrainerInfo {
+  architecture: string;
+  layers: number;
+  width: number;
+  vocabulary: number;
+  contextLength: number;
+  /** Below it nothing is differentiated. */
+  lowestTrained: number;
+  /** Trained. */
+  parameters: number;
+  modelBytes: number;
+  /** Updates so far. */
+  steps: number;
+  threads: number;
+  targets: { module: string; rank: number; scale: number }[];
+}
+
+export interface NativeSequence {
+  tokenIds: Int32Array;
+  labelMask: Uint8Array;
+  weight: number;
+  advantages?: Float32Array | undefined;
+  oldLogprobs?: Float32Array | undefined;
+  referenceLogprobs?: Float32Array | undefined;
+  boundary?: { layer: number; rows: Uint16Array } | undefined;
+}
+
+export interface NativeObjective {
+  policy: boolean;
+  temperature: number;
+  clipLow: number;
+  clipHigh: number;
+  klCoefficient: number;
+}
+
+export interface NativeStepStatistics {
+  step: number;
+  learningRate: number;
+  tokens: number;
+  loss: number;
+  gradNorm: number;
+  clipped: boolean;
+  applied: boolean;
+  nonFinite: string[];
+  microBatchNorms: number[];
+  microBatchTokens: number[];
+  clipFraction: number;
+  klToReference: number;
+  samplerGap: number;
+  modules: Record<string, { pairGradNorm: number; updateRatio: number; dormantFraction: number; rankUse: number }>;
+}
+
+export type NativeEdit =
+  | { kind: 'raiseRank'; module: string; rank: number }
+  | { kind: 'addTarget'; layer: number; module: string; rank: number; scale: number; dropout: number }
+  | { kind: 'recycleDirections'; module: string; directions: Int32Array }
+  | { kind: 'rebalance' | 'rescale' | 'setRateFactor'; module: string; factor: number }
+  | { kind: 'setOptimiser'; learningRate: number; maxNorm: number };
+
+export interface NativeTrainer {
+  open(path: string): Promise<{ layers: number }>;
+  create(
+    options: {
+      targets: { layer: number; module: string; rank: number; scale: number; dropout: number }[];
+      allWeights: boolean;
+      optimiser: {
+        learningRate: number;
+        factorB: number;
+        beta1: number;
+        beta2: number;
+        epsilon: number;
+        weightDecay: number;
+        maxNorm: number;
+        schedule: string;
+        warmupSteps: number;
+        totalSteps: number;
+        finalFactor: number;
+      };
+      seed: bigint;
+      threads: number;
+      memoryBytes: number;
+      microBatchTokens: number;
+    },
+  ): Promise<void>;
+  information(): Promise<NativeTrainerInfo>;
+  step(batch: NativeSequence[], objective: NativeObjective, microBatches: Int32Array, apply: boolean, cancellation: NativeCancellation): Promise<NativeStepStatistics>;
+  evaluate(
+    batch: NativeSequence[],
+    objective: NativeObjective,
+    adapter: boolean,
+    cancellation: NativeCancellation,
+  ): Promise<{ loss: number; tokens: number; sequences: { loss: number; entropy: number; logprobs: Float32Array }[] }>;
+  captureBoundary(batch: NativeSequence[], cancellation: NativeCancellation): Promise<Uint16Array[]>;
+  edit(edit: NativeEdit): Promise<void>;
+  state(): Promise<Uint8Array>;
+  loadState(state: Uint8Array): Promise<void>;
+  encodeAdapter(): Promise<Uint8Array>;
+  loadAdapter(path: string): Promise<void>;
+  dispose(): Promise<void>;
+}
+
 export interface Addon {
   readonly llamaRelease: string;
   loadBackends(folder: string): void;
@@ -123,6 +224,7 @@ export interface Addon {
   readonly NativeModel: new () => NativeModel;
   /** Cancels and ends every job thread of this environment. */
   stopAll(): void;
+  readonly NativeTrainer: new () => NativeTrainer;
 }
 
 /** The folder that holds package.json, native/, build/ and prebuilds/. */

@@ -166,7 +166,7 @@ TEST(lower_layers_stay_frozen_and_their_boundary_can_be_passed_in) {
   auto cached = batch;
   const auto boundaries = trainer.captureBoundary(batch, kNever);
   // One sequence stays without: both kinds mix in a batch.
-  for (std::size_t s = 0; s < 2; ++s) cached[s].boundary = boundaries[s], cached[s].boundaryLayer = 2;
+  for (std::size_t s = 0; s < 2; ++s) cached[s].boundary = {boundaries[s].data(), boundaries[s].size()}, cached[s].boundaryLayer = 2;
   trainer.differentiate(cached, {}, kNever);
   double difference = 0, size = 0;
   const auto parameters = trainer.parameters();
@@ -485,7 +485,7 @@ TEST(bad_batches_are_refused_and_leave_the_state) {
   refused([](auto& b) { for (auto& s : b) std::fill(s.labelled.begin(), s.labelled.end(), std::uint8_t{0}); }, "INVALID_ARGUMENT");
   refused([](auto& b) { b[1].tokens.assign(65, 1), b[1].labelled.assign(65, 0); }, "CONTEXT_OVERFLOW");
   refused([](auto& b) { b[0].weight = NAN; }, "INVALID_ARGUMENT");
-  refused([](auto& b) { b[0].boundary.resize(3); }, "INVALID_ARGUMENT");
+  refused([](auto& b) { b[0].boundary.size = 3; }, "INVALID_ARGUMENT");
   Objective policy;
   policy.policy = true;
   refused([](auto&) {}, "INVALID_ARGUMENT", policy);

@@ -1,0 +1,324 @@
+/** LoRA on a frozen quantised base, on the CPU: steps, evaluation, edits in flight, state. All computing happens in C++. */
+import { webcrypto } from 'node:crypto';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { hashFile, type Adapter } from './adapter.js';
+import { cancellable, loadAddon, settled, type Addon, type NativeTrainer, type NativeTrainerInfo } from './addon.js';
+import { writeFileAtomically } from './atomic-file.js';
+import { checked } from './generate-request.js';
+import type { Model } from './model.js';
+import {
+  objective as objectiveSchema, planTargets, stepRequest, target, trainerOptions, trainSequences, type Boundary, type LoraTarget, type Objective, type StepRequest, type TrainerOptions,
+  type TrainSequence,
+} from './training-request.js';
+
+export type { Boundary, LoraSettings, LoraTarget, Objective, OptimiserSettings, StepRequest, TrainerOptions, TrainSequence } from './training-request.js';
+
+/** Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md. */
+export interface ModuleStatistics {
+  /** sqrt(||gA||^2 + ||gB||^2), before clipping. */
+  readonly pairGradNorm: number;
+  /** s ||delta(BA)|| / ||W||. */
+  readonly updateRatio: number;
+  /** Directions whose mean contribution is at most 2.5 % of the module's mean. */
+  readonly dormantFraction: number;
+  /** exp(entropy of the normalised singular values of BA) / rank. */
+  readonly rankUse: number;
+}
+
+/** Measured in C++ before clipping; frozen. */
+export interface StepStatistics {
+  /** 1 is the first. */
+  readonly step: number;
+  readonly learningRate: number;
+  /** Labelled. */
+  readonly tokens: number;
+  /** Per labelled token. */
+  readonly loss: number;
+  readonly gradNorm: number;
+  readonly clipped: boolean;
+  /** False where something was not finite: then nothing was changed. */
+  readonly applied: boolean;
+  /** Names of what was not finite: "loss" or parameters. */
+  readonly nonFinite: readonly string[];
+  /** Norm of each micro-batch's mean gradient, for the noise scale. */
+  readonly microBatchNorms: readonly number[];
+  readonly microBatchTokens: readonly number[];
+  /** Share of labelled tokens whose ratio was clipped. */
+  readonly clipFraction: number;
+  /** Mean of the k3 estimate over tokens with a reference log-probability. */
+  readonly klToReference: number;
+  /** Mean |log p - oldLogprob| over tokens with one, before the update. */
+  readonly samplerGap: number;
+  readonly modules: Readonly<Record<string, ModuleStatistics>>;
+}
+
+export interface SequenceEvaluation {
+  /** Sum over its labelled tokens. */
+  readonly loss: number;
+  /** Mean over its labelled tokens, nats. */
+  readonly entropy: number;
+  /** [tokens], at the objective's temperature; 0 where not labelled. */
+  readonly logprobs: Float32Array;
+}
+
+export interface Evaluation {
+  /** Per labelled token. */
+  readonly loss: number;
+  readonly tokens: number;
+  readonly sequences: readonly SequenceEvaluation[];
+}
+
+const MAGIC = Buffer.from('ISOPROCK');
+const DIGEST_BYTES = 32;
+
+/**
+ * A trainer on the file of a model. Its weights are mapped, not copied: the trainer shares the pages with llama.cpp.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, NUMERIC_FAILURE, INVALID_ARGUMENT
+ */
+export async function createTrainer(model: Model | { readonly path: string }, options: TrainerOptions = {}): Promise<Trainer> {
+  const valid = checked(trainerOptions, options, 'options');
+  const { addon } = loadAddon();
+  const native = new addon.NativeTrainer();
+  const { layers } = await settled(native.open(model.path));
+  const targets = valid.allWeights ? [] : planTargets(valid.lora, layers);
+  await settled(native.create({ ...valid, targets }));
+  const hash = 'hash' in model ? () => model.hash() : () => hashFile(model.path);
+  return new Trainer(addon, native, model.path, hash, await settled(native.information()));
+}
+
+export class Trainer {
+  readonly modelPath: string;
+  readonly #addon: Addon;
+  readonly #native: NativeTrainer;
+  readonly #computeHash: () => Promise<string>;
+  #hash: Promise<string> | undefined;
+  #info: NativeTrainerInfo;
+  #stats: StepStatistics | undefined;
+  #applied: { model: Model; adapter: Adapter } | undefined;
+  #disposal: Promise<void> | undefined;
+
+  /** @internal Use createTrainer. */
+  constructor(addon: Addon, native: NativeTrainer, modelPath: string, hash: () => Promise<string>, info: NativeTrainerInfo) {
+    this.#addon = addon;
+    this.#native = native;
+    this.modelPath = modelPath;
+    this.#computeHash = hash;
+    this.#info = info;
+  }
+
+  /** Of the last step; undefined before the first. */
+  get stats(): StepStatistics | undefined {
+    return this.#stats;
+  }
+
+  /** Shape of model and adapter; `steps` counts updates. */
+  get info(): Readonly<NativeTrainerInfo> {
+    return this.#info;
+  }
+
+  /** SHA-256 of the model file. */
+  modelHash(): Promise<string> {
+    this.#hash ??= this.#computeHash();
+    return this.#hash;
+  }
+
+  /**
+   * One update from the gradient of all sequences. When it throws, parameters, moments and counters are as before.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, ADAPTER_MISMATCH (boundary of another model or above the
+   *   lowest trained layer), ABORTED, OBJECT_DISPOSED
+   */
+  async step(batch: readonly TrainSequence[], request: StepRequest = {}): Promise<StepStatistics> {
+    const stats = await this.#run(batch, request, true);
+    this.#stats = stats;
+    this.#info = await settled(this.#native.information());
+    return stats;
+  }
+
+  /** What `step` would measure, without an update. @throws as `step` */
+  differentiate(batch: readonly TrainSequence[], request: StepRequest = {}): Promise<StepStatistics> {
+    return this.#run(batch, request, false);
+  }
+
+  async #run(batch: readonly TrainSequence[], request: StepRequest, apply: boolean): Promise<StepStatistics> {
+    const { objective, microBatches, signal } = checked(stepRequest, request, 'request');
+    const sequences = await this.#sequences(batch);
+    const counts = Int32Array.from(microBatches);
+    const stats = await cancellable(this.#addon, signal, (cancellation) => this.#native.step(sequences, nativeObjective(objective), counts, apply, cancellation));
+    for (const module of Object.values(stats.modules)) Object.freeze(module);
+    Object.freeze(stats.modules);
+    return Object.freeze(stats);
+  }
+
+  /**
+   * Loss, token log-probabilities and entropy. `adapter: false` is the base model.
+   * @throws as `step`
+   */
+  async evaluate(batch: readonly TrainSequence[], options: { objective?: Objective; adapter?: boolean; signal?: AbortSignal } = {}): Promise<Evaluation> {
+    const objective = checked(objectiveSchema, options.objective ?? { kind: 'likelihood' }, 'objective');
+    const sequences = await this.#sequences(batch);
+    return cancellable(this.#addon, options.signal, (cancellation) => this.#native.evaluate(sequences, nativeObjective(objective), options.adapter ?? true, cancellation));
+  }
+
+  /**
+   * Boundary activations of each sequence at the lowest trained layer, to be passed in again with the sequence: the
+   * frozen layers below are then not evaluated.
+   * @throws as `step`
+   */
+  async captureBoundary(batch: readonly TrainSequence[], options: { signal?: AbortSignal } = {}): Promise<Boundary[]> {
+    const sequences = await this.#sequences(batch);
+    const layer = this.#info.lowestTrained;
+    const modelHash = await this.modelHash();
+    const rows = await cancellable(this.#addon, options.signal, (cancellation) => this.#native.captureBoundary(sequences, cancellation));
+    return rows.map((values) => ({ layer, modelHash, rows: values }));
+  }
+
+  /** New directions with B = 0: the function stays. @throws IsoproError INVALID_ARGUMENT */
+  raiseRank(module: string, rank: number): Promise<void> {
+    return this.#edit({ kind: 'raiseRank', module, rank: checked(z.int(), rank, 'rank') });
+  }
+
+  /** Adapts one more module with B = 0. @throws IsoproError INVALID_ARGUMENT */
+  addTarget(layer: number, module: LoraTarget, options: { rank: number; scale: number; dropout?: number }): Promise<void> {
+    const { rank, scale, dropout } = checked(z.strictObject({ rank: z.int(), scale: z.number().positive(), dropout: z.number().min(0).lt(1).default(0) }), options, 'options');
+    return this.#edit({ kind: 'addTarget', layer: checked(z.int().min(0), layer, 'layer'), module: checked(target, module, 'module'), rank, scale, dropout });
+  }
+
+  /** Draws directions anew: their contribution is dropped, their moments and counters restart. @throws IsoproError INVALID_ARGUMENT */
+  recycleDirections(module: string, directions: readonly number[]): Promise<void> {
+    return this.#edit({ kind: 'recycleDirections', module, directions: Int32Array.from(checked(z.array(z.int().min(0)), directions, 'directions')) });
+  }
+
+  /** A times `factor`, B divided by it: the function stays, gradients change. @throws IsoproError INVALID_ARGUMENT */
+  rebalance(module: string, factor: number): Promise<void> {
+    return this.#edit({ kind: 'rebalance', module, factor: checked(z.number(), factor, 'factor') });
+  }
+
+  /** s times `factor`, B divided by it. @throws IsoproError INVALID_ARGUMENT */
+  rescale(module: string, factor: number): Promise<void> {
+    return this.#edit({ kind: 'rescale', module, factor: checked(z.number(), factor, 'factor') });
+  }
+
+  /** Multiplies a module's learning rate. @throws IsoproError INVALID_ARGUMENT */
+  setRateFactor(module: string, factor: number): Promise<void> {
+    return this.#edit({ kind: 'setRateFactor', module, factor: checked(z.number(), factor, 'factor') });
+  }
+
+  /** Base learning rate and clipping norm of the next steps. */
+  setOptimiser(settings: { learningRate: number; maxNorm: number }): Promise<void> {
+    const valid = checked(z.strictObject({ learningRate: z.number().min(0).max(10), maxNorm: z.number().min(0) }), settings, 'settings');
+    return this.#edit({ kind: 'setOptimiser', ...valid });
+  }
+
+  /** Everything that the next step depends on besides model, data and options; rollbackTo takes it back exactly. */
+  snapshot(): Promise<Uint8Array> {
+    return settled(this.#native.state());
+  }
+
+  /** Goes back to a snapshot: factors, moments, counters, ranks, generator. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH */
+  async rollbackTo(snapshot: Uint8Array): Promise<void> {
+    await settled(this.#native.loadState(snapshot));
+    this.#info = await settled(this.#native.information());
+  }
+
+  /**
+   * Writes the snapshot with the model's hash and a SHA-256 of the content, atomically.
+   * @returns the SHA-256 of the snapshot, in hexadecimal
+   * @throws IsoproError WRITE_FAILED; an older file is untouched
+   */
+  async save(file: string): Promise<string> {
+    const body = Buffer.concat([MAGIC, Buffer.from(await this.modelHash(), 'hex')]);
+    const state = await this.snapshot();
+    const digest = await sha256(state);
+    await writeFileAtomically(file, [body, digest, state]);
+    return digest.toString('hex');
+  }
+
+  /** @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH; the state is untouched */
+  async load(file: string): Promise<void> {
+    const content = await readFile(file).catch((cause: unknown) => {
+      throw new IsoproError('MODEL_NOT_FOUND', `${file} cannot be read`, { cause });
+    });
+    const at = MAGIC.length;
+    if (!content.subarray(0, at).equals(MAGIC)) throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer's state`);
+    const state = content.subarray(at + 2 * DIGEST_BYTES);
+    if (!(await sha256(state)).equals(content.subarray(at + DIGEST_BYTES, at + 2 * DIGEST_BYTES))) {
+      throw new IsoproError('ADAPTER_CORRUPT', `${file} has been changed or cut off: its content does not match its hash`);
+    }
+    if (content.subarray(at, at + DIGEST_BYTES).toString('hex') !== (await this.modelHash())) {
+      throw new IsoproError('ADAPTER_MISMATCH', `${file} is the state of training another model`);
+    }
+    await this.rollbackTo(state);
+  }
+
+  /**
+   * Writes the adapter as GGUF, for llama.cpp.
+   * @returns its SHA-256, in hexadecimal
+   * @throws IsoproError WRITE_FAILED, INVALID_ARGUMENT where all weights are trained
+   */
+  async exportAdapter(file: string): Promise<string> {
+    const bytes = await settled(this.#native.encodeAdapter());
+    await writeFileAtomically(file, [bytes]);
+    return (await sha256(bytes)).toString('hex');
+  }
+
+  /** Takes the factors of a GGUF adapter, with fresh moments. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND */
+  async importAdapter(file: string): Promise<void> {
+    await settled(this.#native.loadAdapter(file));
+    this.#info = await settled(this.#native.information());
+  }
+
+  /** Makes the current factors the adapter with which `model` generates. */
+  async applyTo(model: Model): Promise<Adapter> {
+    const folder = await mkdtemp(path.join(tmpdir(), 'isopro-adapter-'));
+    try {
+      const file = path.join(folder, 'adapter.gguf');
+      await this.exportAdapter(file);
+      const adapter = await model.loadAdapter(file);
+      await model.setAdapter(adapter);
+      if (this.#applied?.model === model) this.#applied.adapter.dispose();
+      this.#applied = { model, adapter };
+      return adapter;
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** Cancels what runs and frees everything; harmless when repeated. */
+  dispose(): Promise<void> {
+    this.#disposal ??= settled(this.#native.dispose());
+    return this.#disposal;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+
+  async #edit(edit: Parameters<NativeTrainer['edit']>[0]): Promise<void> {
+    await settled(this.#native.edit(edit));
+    this.#info = await settled(this.#native.information());
+  }
+
+  async #sequences(batch: readonly TrainSequence[]): Promise<z.output<typeof trainSequences>> {
+    const sequences = checked(trainSequences, batch, 'batch');
+    if (sequences.some((sequence) => sequence.boundary !== undefined)) {
+      const hash = await this.modelHash();
+      const other = sequences.findIndex((sequence) => sequence.boundary !== undefined && sequence.boundary.modelHash !== hash);
+      if (other >= 0) throw new IsoproError('ADAPTER_MISMATCH', `batch.${other}.boundary was captured from another model`);
+    }
+    return sequences;
+  }
+}
+
+async function sha256(bytes: Uint8Array): Promise<Buffer> {
+  return Buffer.from(await webcrypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>));
+}
+
+function nativeObjective(objective: z.output<typeof objectiveSchema>): Parameters<NativeTrainer['step']>[1] {
+  return objective.kind === 'policy'
+    ? { policy: true, temperature: objective.temperature, clipLow: objective.clipLow, clipHigh: objective.clipHigh, klCoefficient: objective.klCoefficient }
+    : { policy: false, temperature: 1, clipLow: 0, clipHigh: 0, klCoefficient: 0 };
+}

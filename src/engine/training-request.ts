@@ -1,0 +1,202 @@
+/** What a trainer and its calls take: fields, limits and defaults, checked once where they enter. */
+import { types } from 'node:util';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { abortSignal } from './generate-request.js';
+
+/** The linear maps of a block that LoRA can adapt. */
+export const LORA_TARGETS = ['q', 'k', 'v', 'o', 'gate', 'up', 'down'] as const;
+export type LoraTarget = (typeof LORA_TARGETS)[number];
+
+export interface LoraSettings {
+  /** Default: all seven. */
+  readonly targets?: readonly LoraTarget[];
+  /** 'all', the top n layers, or layer numbers. Default 'all'. */
+  readonly layers?: 'all' | { readonly top: number } | readonly number[];
+  /** For all targets, or for each. Default 8. */
+  readonly rank?: number | Partial<Record<LoraTarget, number>>;
+  /** The scale of a module is alpha / rank, or alpha / sqrt(rank) with rsLoRA. Default 16. */
+  readonly alpha?: number;
+  /** Rank-stabilised scale (Kalajdzievski 2023). Default false. */
+  readonly rankStabilised?: boolean;
+  /** Of the input of A, in [0, 1). Default 0. */
+  readonly dropout?: number;
+}
+
+export interface OptimiserSettings {
+  /** Default 2e-4. */
+  readonly learningRate?: number;
+  /** LoRA+ (Hayou et al. 2024): learning rate of B over that of A. Default 1. */
+  readonly factorB?: number;
+  readonly beta1?: number;
+  readonly beta2?: number;
+  readonly epsilon?: number;
+  /** Decoupled. Default 0. */
+  readonly weightDecay?: number;
+  /** Gradients of a larger global norm are scaled down to it; 0: never. Default 1. */
+  readonly maxNorm?: number;
+  /** After the warm-up. Default 'constant'. */
+  readonly schedule?: 'constant' | 'linear' | 'cosine';
+  readonly warmupSteps?: number;
+  /** Where 'linear' and 'cosine' end. */
+  readonly totalSteps?: number;
+  /** Of the learning rate at the end. Default 0. */
+  readonly finalFactor?: number;
+}
+
+export interface TrainerOptions {
+  readonly lora?: LoraSettings;
+  /** Train every weight of an F32 model instead of a LoRA adapter. Default false. */
+  readonly allWeights?: boolean;
+  readonly optimiser?: OptimiserSettings;
+  /** Of A's first values and of dropout. Default 0. */
+  readonly seed?: bigint;
+  /** Default: the physical cores. The result does not depend on it. */
+  readonly threads?: number;
+  /** Bytes for activations, gradients and moments; what does not fit is recomputed. Default 6e8. */
+  readonly memoryBytes?: number;
+  /** Sequences are packed into micro-batches of at most so many tokens. Default 512. */
+  readonly microBatchTokens?: number;
+}
+
+/** The residual stream that enters `layer`, as captured by `generate` or by `Trainer.captureBoundary`. */
+export interface Boundary {
+  readonly layer: number;
+  /** SHA-256 of the model file that it came from. */
+  readonly modelHash: string;
+  /** f16 bits, [tokens, d_model]; the last token's row may be missing, as in a rollout's. */
+  readonly rows: Uint16Array;
+}
+
+export interface TrainSequence {
+  readonly tokenIds: Int32Array;
+  /** 1 where the token is a target, [tokens]; the first token never is. */
+  readonly labelMask: Uint8Array;
+  /** Of the sequence's loss. Default 1. */
+  readonly weight?: number;
+  /** [tokens]; policy gradient only. */
+  readonly advantages?: Float32Array;
+  /** [tokens], at the objective's temperature; absent: the ratio is 1. */
+  readonly oldLogprobs?: Float32Array;
+  /** [tokens], of the base model; needed with a KL coefficient. */
+  readonly referenceLogprobs?: Float32Array;
+  readonly boundary?: Boundary;
+}
+
+/** What is minimised, per labelled token of the step. Formulas: docs/training.md. */
+export type Objective =
+  | { readonly kind: 'likelihood' }
+  | {
+      readonly kind: 'policy';
+      /** Of the rollouts. Default 1. */
+      readonly temperature?: number;
+      /** The ratio is clipped to [1 - clipLow, 1 + clipHigh]. Default 0.2 both. */
+      readonly clipLow?: number;
+      readonly clipHigh?: number;
+      /** Default 0. */
+      readonly klCoefficient?: number;
+    };
+
+export interface StepRequest {
+  readonly objective?: Objective;
+  /** Number of sequences of each micro-batch, instead of packing by tokens. */
+  readonly microBatches?: readonly number[];
+  readonly signal?: AbortSignal;
+}
+
+const positive = z.number().positive();
+const fraction = z.number().min(0).lt(1);
+const rank = z.int().min(1).max(4096);
+const alpha = z.number().positive().max(1e6);
+export const target = z.enum(LORA_TARGETS);
+
+const lora = z.strictObject({
+  targets: z.array(target).min(1).default([...LORA_TARGETS]),
+  layers: z.union([z.literal('all'), z.strictObject({ top: z.int().min(1) }), z.array(z.int().min(0)).min(1)]).default('all'),
+  rank: z.union([rank, z.partialRecord(target, rank)]).default(8),
+  alpha: alpha.default(16),
+  rankStabilised: z.boolean().default(false),
+  dropout: fraction.default(0),
+});
+
+const optimiser = z.strictObject({
+  learningRate: z.number().min(0).max(10).default(2e-4),
+  factorB: positive.max(1e4).default(1),
+  beta1: fraction.default(0.9),
+  beta2: fraction.default(0.999),
+  epsilon: positive.default(1e-8),
+  weightDecay: z.number().min(0).max(10).default(0),
+  maxNorm: z.number().min(0).default(1),
+  schedule: z.enum(['constant', 'linear', 'cosine']).default('constant'),
+  warmupSteps: z.int().min(0).default(0),
+  totalSteps: z.int().min(0).default(0),
+  finalFactor: z.number().min(0).max(1).default(0),
+});
+
+export const trainerOptions = z
+  .strictObject({
+    lora: lora.prefault({}),
+    allWeights: z.boolean().default(false),
+    optimiser: optimiser.prefault({}),
+    seed: z.bigint().min(0n).max((1n << 64n) - 1n).default(0n),
+    threads: z.int().min(0).max(1024).default(0),
+    memoryBytes: z.int().min(0).default(600_000_000),
+    microBatchTokens: z.int().min(2).max(1 << 20).default(512),
+  })
+  .refine((options) => options.optimiser.schedule === 'constant' || options.optimiser.totalSteps > options.optimiser.warmupSteps, {
+    path: ['optimiser', 'totalSteps'],
+    message: 'a linear or cosine schedule ends at totalSteps, after the warm-up',
+  });
+
+const typedArray = <T>(check: (value: unknown) => value is T, name: string): z.ZodType<T> => z.custom<T>(check, `must be a ${name}`);
+const floats = typedArray(types.isFloat32Array, 'Float32Array');
+
+export const trainSequences = z.array(
+  z.object({
+    tokenIds: typedArray(types.isInt32Array, 'Int32Array'),
+    labelMask: typedArray(types.isUint8Array, 'Uint8Array'),
+    weight: z.number().default(1),
+    advantages: floats.optional(),
+    oldLogprobs: floats.optional(),
+    referenceLogprobs: floats.optional(),
+    boundary: z.object({ layer: z.int().min(0), modelHash: z.string(), rows: typedArray(types.isUint16Array, 'Uint16Array') }).optional(),
+  }),
+);
+
+export const objective = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('likelihood') }),
+  z.strictObject({
+    kind: z.literal('policy'),
+    temperature: positive.max(100).default(1),
+    clipLow: fraction.default(0.2),
+    clipHigh: z.number().min(0).default(0.2),
+    klCoefficient: z.number().min(0).default(0),
+  }),
+]);
+
+export const stepRequest = z.strictObject({
+  objective: objective.prefault({ kind: 'likelihood' }),
+  microBatches: z.array(z.int().min(1)).default([]),
+  signal: abortSignal.optional(),
+});
+
+/** The modules that LoRA settings name, for a model of `layers` layers. */
+export function planTargets(
+  settings: z.output<typeof lora>,
+  layers: number,
+): { layer: number; module: LoraTarget; rank: number; scale: number; dropout: number }[] {
+  const numbers =
+    settings.layers === 'all' ? Array.from({ length: layers }, (_, layer) => layer)
+    : Array.isArray(settings.layers) ? [...new Set(settings.layers)]
+    : Array.from({ length: Math.min(settings.layers.top, layers) }, (_, i) => layers - 1 - i);
+  const beyond = numbers.find((layer) => layer >= layers);
+  if (beyond !== undefined) throw new IsoproError('INVALID_ARGUMENT', `lora.layers: the model has ${layers} layers, no layer ${beyond}`);
+  return numbers
+    .sort((a, b) => a - b)
+    .flatMap((layer) =>
+      [...new Set(settings.targets)].map((module) => {
+        const r = typeof settings.rank === 'number' ? settings.rank : (settings.rank[module] ?? 8);
+        return { layer, module, rank: r, scale: settings.alpha / (settings.rankStabilised ? Math.sqrt(r) : r), dropout: settings.dropout };
+      }),
+    );
+}
