@@ -89,22 +89,34 @@ describe('against llama.cpp', () => {
 });
 
 describe('learning', () => {
-  const overfit = async (modelPath: string, vocabulary: number): Promise<number> => {
-    await using trainer = await createTrainer({ path: modelPath }, { lora: { rank: 16, alpha: 32 }, optimiser: { learningRate: 0.01 } });
-    const batch = sequences(8, 24, vocabulary, 3n, 4);
+  const overfit = async (modelPath: string, batch: readonly TrainSequence[]): Promise<number> => {
+    await using trainer = await createTrainer({ path: modelPath }, { lora: { rank: 16, alpha: 32 }, optimiser: { learningRate: 0.005 } });
     let loss = Infinity;
-    for (let i = 0; i < 150 && loss >= 0.05; i++) loss = (await trainer.step(batch)).loss;
+    for (let i = 0; i < 300 && loss >= 0.05; i++) loss = (await trainer.step(batch)).loss;
     return loss;
   };
 
-  (existsSync(STORIES) ? test : test.skip)('stories260K overfits 8 sequences', async () => {
-    expect(await overfit(STORIES, 512)).toBeLessThan(0.05);
+  (existsSync(STORIES) ? test : test.skip)('stories260K overfits 8 sentences', async () => {
+    await using model = await loadModel(STORIES);
+    // Different from their second token on; what follows BOS cannot be known and is not labelled.
+    const sentences = [
+      'Once upon a time there was a blue whale who collected broken clocks.', 'Tom sold seven purple hats to a very tired dragon on Monday.',
+      'The moon asked the baker for a loaf of rye and two candles.', 'Nobody knew why the small robot was afraid of the piano.',
+      'Lily put the letter under a stone and ran to the old bridge.', 'A fox, a bear and a judge met at the station before noon.',
+      'Rain fell upward in the village where Sam was born.', 'Keys were cold, the door was warm, and the cat was gone.',
+    ];
+    const batch = sentences.map((sentence) => {
+      const tokenIds = Int32Array.from([model.info.bos, ...model.tokenize(sentence)]);
+      return { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t > 1 ? 1 : 0)) };
+    });
+    expect(await overfit(STORIES, batch)).toBeLessThan(0.05);
   });
   if (!existsSync(STORIES)) console.warn('skipped: ../shared/models/stories260K is not there');
 
   test('a Q4_K model overfits 8 sequences', async () => {
     const shape = writeSyntheticModel(file('q4k.gguf'), { architecture: 'llama', type: 'Q4_K' });
-    expect(await overfit(file('q4k.gguf'), shape.vocabularySize)).toBeLessThan(0.05);
+    // The last ids are control tokens, whose rows of the head are nearly zero: no hidden state makes them likely.
+    expect(await overfit(file('q4k.gguf'), sequences(8, 24, shape.vocabularySize - 10, 3n, 4))).toBeLessThan(0.05);
   });
 
   test('held-out loss after 20 steps is the same with and without the boundary cache', async () => {
