@@ -29,25 +29,30 @@ const loaded = new Map<string, FrozenSet<Problem, unknown>>();
 /**
  * A committed evaluation set: 100 (test) or 20 (dev) problems of each tier, in file order. A fixed prefix of each tier
  * is a smaller set of the same kind.
- * @throws IsoproError EVALUATION_SET_CORRUPT where the file is absent or differs from its checksum, or a problem from its id
+ * @throws IsoproError INVALID_ARGUMENT where the task has no frozen sets, EVALUATION_SET_CORRUPT where the file differs
+ * from its checksum or a problem from its id
  */
 export function frozenSet<P extends Problem, R>(task: string, name: SetName): FrozenSet<P, R> {
   const key = `${task}/${name}.json`;
-  const known = loaded.get(key) ?? readSet(task, name, key);
+  const known = loaded.get(key) ?? readFrozenSet(FOLDER, task, name);
   loaded.set(key, known);
   return known as FrozenSet<P, R>;
 }
 
-function readSet(task: string, name: SetName, key: string): FrozenSet<Problem, unknown> {
+/** As `frozenSet`, from a folder that holds SHA256SUMS and `<task>/<name>.json`. */
+export function readFrozenSet(folder: URL, task: string, name: SetName): FrozenSet<Problem, unknown> {
+  const key = `${task}/${name}.json`;
   const corrupt = (what: string, cause?: unknown): never => {
     throw new IsoproError('EVALUATION_SET_CORRUPT', `evaluation set ${key}: ${what}`, { cause });
   };
   let bytes: Buffer;
   let sums: string;
   try {
-    bytes = readFileSync(new URL(key, FOLDER));
-    sums = readFileSync(new URL('SHA256SUMS', FOLDER), 'utf8');
+    sums = readFileSync(new URL('SHA256SUMS', folder), 'utf8');
+    if (!sums.includes(`  ${key}\n`)) throw new IsoproError('INVALID_ARGUMENT', `the task ${task} has no frozen sets`);
+    bytes = readFileSync(new URL(key, folder));
   } catch (error) {
+    if (error instanceof IsoproError) throw error;
     return corrupt('cannot be read', error);
   }
   const sha256 = createHash('sha256').update(bytes).digest('hex');

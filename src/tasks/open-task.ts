@@ -46,7 +46,12 @@ export interface OpenTask {
 export async function openTask(specifier: string): Promise<OpenTask> {
   const builtIn = BUILT_IN_TASKS.find(({ task }) => task.id === specifier);
   if (builtIn !== undefined) return openBuiltIn(builtIn);
-  if (/[/\\]|\.[cm]?[jt]s$/.test(specifier)) return openUserTask(specifier);
+  if (/[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
+    const task = await openUserTask(specifier);
+    if (!BUILT_IN_TASKS.some(({ task: { id } }) => id === task.id)) return task;
+    await task.dispose();
+    throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`);
+  }
   throw new IsoproError('TASK_UNKNOWN', `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_TASKS.map(({ task }) => task.id).join(', ')}`);
 }
 

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { deriveSeed, Random } from '../../src/random.js';
-import { frozenIds, frozenSet, SET_NAMES, SET_SIZE } from '../../src/tasks/frozen-sets.js';
+import { frozenIds, frozenSet, readFrozenSet, SET_NAMES, SET_SIZE } from '../../src/tasks/frozen-sets.js';
 import { problemId } from '../../src/tasks/problem-id.js';
 import { drawProblem, TIERS } from '../../src/tasks/scheduling/generate.js';
 import type { GroundTruth } from '../../src/tasks/scheduling/grade.js';
@@ -37,6 +40,24 @@ describe.each([scheduling, schedulingClassic])('the frozen sets of $id', (task) 
       }
     }
   });
+});
+
+test('a damaged, incomplete or unknown set is a typed error', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isopro-sets-'));
+  const url = pathToFileURL(`${folder}/`);
+  cpSync(new URL('../../assets/evaluation/', import.meta.url), folder, { recursive: true });
+  expect(readFrozenSet(url, 'scheduling', 'dev').problems).toHaveLength(160);
+  const file = join(folder, 'scheduling/dev.json');
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(file, text.replace('"duration":2', '"duration":1'));
+  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }));
+  const forged = text.replace('"duration":2', '"duration":1');
+  writeFileSync(join(folder, 'SHA256SUMS'), `${createHash('sha256').update(forged).digest('hex')}  scheduling/dev.json\n`);
+  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT', message: expect.stringContaining('its id') }));
+  rmSync(file);
+  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }));
+  expect(() => frozenSet('addition', 'test')).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
+  rmSync(folder, { recursive: true });
 });
 
 test('the set is what its seeds give: the first test problem of each tier', () => {

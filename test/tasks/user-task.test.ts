@@ -87,6 +87,10 @@ export default defineTask<Sum, number>({
     await expect(openTask(write(source({}, `process.exit(3);`)))).rejects.toMatchObject({ code: 'TASK_INVALID' });
   });
 
+  test('a built-in task cannot be impersonated', async () => {
+    await expect(openTask(write(source({ id: `'scheduling'` })))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('"id"') });
+  });
+
   test('an unknown tier is a typed error', async () => {
     const task = await load(write(source()));
     await expect(task.generate('huge', 1n)).rejects.toMatchObject({ code: 'TIER_UNKNOWN' });

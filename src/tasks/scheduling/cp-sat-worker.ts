@@ -1,8 +1,14 @@
-/** Worker thread: one CP-SAT model per message. The WebAssembly module costs seconds to load and blocks while it solves. */
+/** Worker thread: one CP-SAT model per message. The WebAssembly module takes a second to load and blocks while it solves. */
+import { setFlagsFromString } from 'node:v8';
 import { parentPort } from 'node:worker_threads';
-import { CpModel, CpSolver, type IntVar } from 'or-tools-wasm/cp-sat';
+import type { IntVar } from 'or-tools-wasm/cp-sat';
 import type { GroundTruth } from './grade.js';
 import { indexOf, type SchedulingProblem } from './problem.js';
+
+// V8's optimising compiler works on the 12 MB module for ten seconds, delays the end of the process by as much, and never
+// pays for itself on models that the baseline code solves in 30 ms. Must come before the module compiles.
+setFlagsFromString('--liftoff-only');
+const { CpModel, CpSolver } = await import('or-tools-wasm/cp-sat');
 
 export interface SolveRequest {
   readonly request: number;
