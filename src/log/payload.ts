@@ -32,8 +32,8 @@ function tag(value: LogValue, depth: number): Json {
     case 'object': {
       if (value === null) return null;
       if (Array.isArray(value)) return Array.from(value as readonly LogValue[], (item) => tag(item, depth + 1));
-      const prototype: unknown = Object.getPrototypeOf(value);
-      if (prototype !== Object.prototype && prototype !== null) break;
+      const prototype = Object.getPrototypeOf(value) as object | null;
+      if (prototype !== null && Object.getPrototypeOf(prototype) !== null) break; // a class instance; plain objects of other realms pass
       return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, tag(item as LogValue, depth + 1)]));
     }
   }

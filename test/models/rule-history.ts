@@ -1,0 +1,51 @@
+import type { Iteration, ModuleStatistics, StepStatistics } from '../../src/monitor/measurements.js';
+import { Random } from '../../src/random.js';
+
+/** Histories in the shape that the trainer measures; healthy unless a case changes them. */
+export const MODULES = ['blk.0.attn_q', 'blk.0.attn_v', 'blk.1.attn_q', 'blk.1.attn_v'];
+export const PARAMETERS = Object.fromEntries(MODULES.map((name) => [name, 4096]));
+
+export function gaussian(random: Random): number {
+  return Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
+}
+
+
+export function healthyStep(random: Random, step: number, spread = 0.2): StepStatistics {
+  const noisy = (x: number): number => x * Math.exp(spread * gaussian(random));
+  const module = (): ModuleStatistics => ({ pairGradNorm: noisy(0.2), updateRatio: noisy(1e-3), dormantFraction: Math.max(0, 0.1 + 0.05 * gaussian(random)), rankUse: Math.min(1, Math.max(0.05, 0.5 + 0.05 * gaussian(random))) });
+  // signal 0.1 and noise so that the noise scale is about the batch: E‖g_b‖² = |G|² + S/b
+  const [signal, noise, tokens, parts] = [0.01, 0.01 * 512, 512, 4];
+  const gradNorm = Math.sqrt(signal + noise / tokens) * Math.exp(0.5 * spread * gaussian(random));
+  return {
+    step, learningRate: 2e-4, tokens, loss: noisy(1), gradNorm, clipped: false, nonFinite: [],
+    microBatchNorms: Array.from({ length: parts }, () => Math.sqrt(signal + (noise * parts) / tokens) * Math.exp(0.5 * spread * gaussian(random))),
+    modules: Object.fromEntries(MODULES.map((name) => [name, module()])),
+  };
+}
+
+export function healthyIteration(random: Random, iteration: number, stepsEach = 10): Iteration {
+  const rate = Math.min(0.97, 0.1 + 0.06 * iteration);
+  const measured = (n: number): number => Array.from({ length: n }, () => (random.nextDouble() < rate ? 1 : 0) as number).reduce((a, b) => a + b, 0) / n;
+  const value = measured(336);
+  return {
+    iteration,
+    steps: Array.from({ length: stepsEach }, (_, i) => healthyStep(random, iteration * stepsEach + i)),
+    informativeGroupFraction: 0.6,
+    objective: { value, standardError: Math.sqrt((value * (1 - value)) / 336) },
+    heldOut: { passRate: measured(200), n: 200 },
+    kl: 0.005,
+    parameters: PARAMETERS,
+    executed: [],
+  };
+}
+
+/** A healthy history whose iterations from `from` on are changed. */
+export function history(length: number, change: (iteration: Iteration, i: number) => Iteration = (iteration) => iteration, seed = 1n): Iteration[] {
+  const random = new Random(seed);
+  return Array.from({ length }, (_, i) => change(healthyIteration(random, i), i));
+}
+
+export const eachStep = (iteration: Iteration, change: (step: StepStatistics) => Partial<StepStatistics>): Iteration => ({ ...iteration, steps: iteration.steps.map((step) => ({ ...step, ...change(step) })) });
+
+export const eachModule = (iteration: Iteration, change: (module: ModuleStatistics, name: string) => Partial<ModuleStatistics>): Iteration =>
+  eachStep(iteration, (step) => ({ modules: Object.fromEntries(Object.entries(step.modules).map(([name, module]) => [name, { ...module, ...change(module, name) }])) }));
