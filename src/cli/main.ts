@@ -26,9 +26,10 @@ try {
     .strict()
     .recommendCommands()
     .wrap(Math.min(110, process.stdout.columns ?? 110))
-    .parserConfiguration({ 'duplicate-arguments-array': false, 'strip-dashed': true })
+    .parserConfiguration({ 'strip-dashed': true })
     .fail((message, error) => {
-      throw error ?? new UsageError(message);
+      // yargs reports some misuse, a flag without its value for instance, as an error of its own.
+      throw error === undefined || error === null || error.name === 'YError' ? new UsageError(message ?? error?.message) : error;
     })
     .help()
     .version()

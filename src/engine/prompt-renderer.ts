@@ -44,6 +44,12 @@ const CHATML = `{% for message in messages %}<|im_start|>{{ message.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`;
 
+/**
+ * The library offers templates the clock under this name; without it they fall back to a fixed date. The empty
+ * expression keeps a line break at the beginning of the template from being trimmed as one after a statement.
+ */
+const NO_CLOCK = "{% set strftime_now = undefined %}{{ '' }}";
+
 /** A template is code from a file: it may not run longer than this. */
 const RENDER_LIMIT_MS = 2000;
 
@@ -121,7 +127,7 @@ export class PromptRenderer {
 
   #run(variables: Record<string, unknown>): string {
     try {
-      const template = (this.#template ??= new Template(this.#templateText));
+      const template = (this.#template ??= new Template(NO_CLOCK + this.#templateText));
       const sandbox = { render: () => template.render(variables) };
       return String(new vm.Script('render()').runInNewContext(sandbox, { timeout: RENDER_LIMIT_MS }));
     } catch (cause) {

@@ -1,0 +1,80 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { writeSyntheticModel } from '../models/synthetic.js';
+import { runCli } from './run-cli.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-generate-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const model = path.join(folder, 'model.gguf');
+writeSyntheticModel(model, { architecture: 'qwen2', type: 'Q8_0', seed: 2n });
+const file = (name: string, content: string): string => {
+  writeFileSync(path.join(folder, name), content);
+  return path.join(folder, name);
+};
+const common = ['generate', '--model', model, '--max-tokens', '8', '--threads', '1'];
+const lines = (stdout: string): Record<string, unknown>[] =>
+  stdout.trim().split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as Record<string, unknown>);
+
+describe('isopro-native generate', () => {
+  test('prompts in, JSONL out; the same seed gives the same answers', async () => {
+    const args = [...common, '--prompt', 'one', '--prompt', 'two', '--samples', '3', '--json', '--seed'];
+    const first = await runCli([...args, '12345678901234567890']);
+    expect([first.code, first.stderr]).toEqual([0, '']);
+    const rollouts = lines(first.stdout);
+    expect(rollouts).toHaveLength(6);
+    for (const rollout of rollouts) {
+      expect(rollout).toMatchObject({ finish: expect.stringMatching(/^(stop|length)$/), seed: expect.stringMatching(/^\d+$/), adapterId: null });
+      expect((rollout.tokenIds as number[]).length).toBe((rollout.logprobs as number[]).length);
+    }
+    expect((await runCli([...args, '12345678901234567890'])).stdout).toBe(first.stdout);
+    expect((await runCli([...args, '7'])).stdout).not.toBe(first.stdout);
+  });
+
+  test('a JSONL file of prompts, messages and token ids, with names', async () => {
+    const prompts = file('prompts.jsonl', '{"prompt":"hi","id":"a"}\n\n{"messages":[{"role":"user","content":"hi"}]}\n{"tokenIds":[1,2,3],"id":"c"}\n');
+    const { code, stdout } = await runCli([...common, '--prompts', prompts, '--temperature', '0']);
+    expect(code).toBe(0);
+    const rollouts = lines(stdout).sort((a, b) => (a.promptIndex as number) - (b.promptIndex as number));
+    expect(rollouts.map(({ id }) => id)).toEqual(['a', undefined, 'c']);
+    expect(rollouts[0]!.tokenIds).toEqual(rollouts[1]!.tokenIds);
+  });
+
+  test('follows a grammar and a JSON Schema', async () => {
+    const grammar = await runCli([...common, '--prompt', 'x', '--grammar', file('yes.gbnf', 'root ::= "yes" | "no"')]);
+    expect(['yes', 'no']).toContain(lines(grammar.stdout)[0]!.text);
+    const schema = await runCli([...common, '--prompt', 'x', '--max-tokens', '40', '--json-schema', file('schema.json', '{"type":"boolean"}')]);
+    expect(['true', 'false']).toContain(lines(schema.stdout)[0]!.text);
+  });
+
+  test.each([
+    ['no prompt', [], 2, 'Give either --prompt or --prompts'],
+    ['an unknown flag', ['--prompt', 'x', '--tempersture', '1'], 2, 'tempersture'],
+    ['a flag without its value', ['--prompt'], 2, 'prompt'],
+    ['a seed that is no number', ['--prompt', 'x', '--seed', '-1'], 2, '--seed'],
+    ['a negative temperature', ['--prompt', 'x', '--temperature', '-1'], 1, 'INVALID_ARGUMENT'],
+    ['a file that is not there', ['--prompts', 'absent.jsonl'], 1, 'cannot open absent.jsonl'],
+    ['grammar and schema together', ['--prompt', 'x', '--grammar', 'a', '--json-schema', 'b'], 2, 'mutually exclusive'],
+    ['an adapter that is not there', ['--prompt', 'x', '--adapter', 'absent.gguf'], 1, 'MODEL_NOT_FOUND'],
+  ])('%s: a clear line and the right exit code', async (_name, args, expectedCode, message) => {
+    const { code, stdout, stderr } = await runCli([...common, ...args]);
+    expect([code, stdout]).toEqual([expectedCode, '']);
+    expect(stderr).toContain(message);
+    expect(stderr).not.toMatch(/^\s+at /m);
+  });
+
+  test('a line of the prompts that is not usable is named', async () => {
+    for (const bad of ['{"prompt":1}', 'not json', '{"prompt":"a","tokenIds":[1]}', '{}']) {
+      const { code, stderr } = await runCli([...common, '--prompts', file('bad.jsonl', `{"prompt":"ok"}\n${bad}\n`)]);
+      expect(code).toBe(1);
+      expect(stderr).toContain('line 2');
+    }
+  });
+
+  test('an unknown model name lists the aliases; --json errors are JSON', async () => {
+    const { code, stderr } = await runCli(['generate', '--model', 'qwen9', '--prompt', 'x', '--json']);
+    expect(code).toBe(1);
+    expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'MODEL_NOT_FOUND', message: expect.stringContaining('qwen2.5-3b') } });
+  });
+});
