@@ -62,14 +62,14 @@ export function readFrozenSet(folder: URL, task: string, name: SetName): FrozenS
   return { task, name, sha256, problems };
 }
 
-const ids = new Map<string, ReadonlySet<string>>();
+const indices = new Map<string, ReadonlyMap<string, FrozenProblem<Problem, unknown>>>();
 
-/** Ids of every problem in the task's frozen sets; training generation never returns one of them. */
-export function frozenIds(task: string): ReadonlySet<string> {
-  let set = ids.get(task);
-  if (set === undefined) {
-    set = new Set(SET_NAMES.flatMap((name) => frozenSet(task, name).problems.map(({ problem }) => problem.id)));
-    ids.set(task, set);
+/** Every problem of the task's frozen sets by id; training generation never returns one of them. */
+export function frozenIndex<P extends Problem, R>(task: string): ReadonlyMap<string, FrozenProblem<P, R>> {
+  let index = indices.get(task);
+  if (index === undefined) {
+    index = new Map(SET_NAMES.flatMap((name) => frozenSet(task, name).problems.map((row) => [row.problem.id, row] as const)));
+    indices.set(task, index);
   }
-  return set;
+  return index as ReadonlyMap<string, FrozenProblem<P, R>>;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { frozenSet, SET_NAMES } from './frozen-sets.js';
+import { frozenIndex } from './frozen-sets.js';
 import type { OpenTask } from './open-task.js';
 import type { Grades, Problem, TraceFinding, Verdict } from './task.js';
 
@@ -73,9 +73,7 @@ async function verifyOne(task: OpenTask, line: number, text: string, { grade, tr
 }
 
 function frozenProblem(task: string, id: string): Problem {
-  for (const name of SET_NAMES) {
-    const found = frozenSet(task, name).problems.find(({ problem }) => problem.id === id);
-    if (found !== undefined) return found.problem;
-  }
-  throw new IsoproError('PROBLEM_INVALID', `no frozen problem of ${task} has the id ${id}`);
+  const found = frozenIndex(task).get(id);
+  if (found === undefined) throw new IsoproError('PROBLEM_INVALID', `no frozen problem of ${task} has the id ${id}`);
+  return found.problem;
 }

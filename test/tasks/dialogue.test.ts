@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { frozenIds, frozenSet } from '../../src/tasks/frozen-sets.js';
+import { frozenIndex, frozenSet } from '../../src/tasks/frozen-sets.js';
 import { fewShotExamples, solvedReply } from '../../src/tasks/scheduling/few-shot.js';
 import type { GroundTruth } from '../../src/tasks/scheduling/grade.js';
 import { problemId } from '../../src/tasks/problem-id.js';
@@ -102,7 +102,7 @@ describe('few-shot examples', () => {
       }
       expect(await scheduling.fewShot!(question, style, 3, 5n)).toEqual(messages);
     }
-    expect(frozenIds('scheduling').has(question.id)).toBe(true);
+    expect(frozenIndex('scheduling').has(question.id)).toBe(true);
   });
 
   test('a solver that never answers is a typed error, not an endless search', async () => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { deriveSeed, Random } from '../../src/random.js';
-import { frozenIds, frozenSet, readFrozenSet, SET_NAMES, SET_SIZE } from '../../src/tasks/frozen-sets.js';
+import { frozenIndex, frozenSet, readFrozenSet, SET_NAMES, SET_SIZE } from '../../src/tasks/frozen-sets.js';
 import { problemId } from '../../src/tasks/problem-id.js';
 import { drawProblem, TIERS } from '../../src/tasks/scheduling/generate.js';
 import type { GroundTruth } from '../../src/tasks/scheduling/grade.js';
@@ -29,7 +29,7 @@ describe.each([scheduling, schedulingClassic])('the frozen sets of $id', (task) 
   test('test and dev share no problem, and no problem is there twice', () => {
     const all = SET_NAMES.flatMap((name) => set(name).problems.map(({ problem }) => problem.id));
     expect(new Set(all).size).toBe(all.length);
-    expect(frozenIds(task.id).size).toBe(960);
+    expect(frozenIndex(task.id).size).toBe(960);
   });
 
   test('every reference is a schedule that passes, proven optimal', () => {
@@ -69,7 +69,7 @@ test('the set is what its seeds give: the first test problem of each tier', () =
 });
 
 test('100,000 training draws contain no frozen problem, although unfiltered draws do', () => {
-  const frozen = frozenIds('scheduling');
+  const frozen = frozenIndex('scheduling');
   const tiers = TIERS.filter(({ trains }) => trains);
   let [drawn, met, unfiltered] = [0, 0, 0];
   for (let seed = 0n; drawn < 100_000; seed++) {

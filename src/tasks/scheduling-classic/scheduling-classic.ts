@@ -1,5 +1,5 @@
 import { Random } from '../../random.js';
-import { frozenIds } from '../frozen-sets.js';
+import { frozenIndex } from '../frozen-sets.js';
 import { schedulingFeedback } from '../scheduling/feedback.js';
 import { gradeSchedule, type GroundTruth } from '../scheduling/grade.js';
 import { groundTruth } from '../scheduling/ground-truth.js';
@@ -19,7 +19,7 @@ function generate(tierId: string, seed: bigint): SchedulingProblem {
   const tier = findTier(ID, CLASSIC_TIERS, tierId);
   const random = new Random(seed);
   let problem = drawClassicProblem(tier, random);
-  while (frozenIds(ID).has(problem.id)) problem = drawClassicProblem(tier, random);
+  while (frozenIndex(ID).has(problem.id)) problem = drawClassicProblem(tier, random);
   return problem;
 }
 
@@ -38,8 +38,8 @@ export const schedulingClassic: Task<SchedulingProblem, Schedule, GroundTruth> =
   verify: verifyClassic,
   grade: (_problem, verdict, reference) => gradeSchedule(verdict, reference),
   feedback: schedulingFeedback,
-  oracle: async (problem) => (await groundTruth().solve(problem)).schedule,
-  reference: (problem) => groundTruth().solve(problem),
+  oracle: async (problem) => (await groundTruth(ID, problem)).schedule,
+  reference: (problem) => groundTruth(ID, problem),
   trivialPolicies: CLASSIC_POLICIES,
   get exploits() {
     return classicCorpus().exploits;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
+import { frozenIndex } from '../frozen-sets.js';
 import { checkSchedule } from './check-schedule.js';
 import type { SolveReply, SolveRequest } from './cp-sat-worker.js';
 import type { GroundTruth } from './grade.js';
@@ -159,5 +160,11 @@ function startWorker(ended: () => void): Promise<Worker> {
 
 let shared: GroundTruthSolver | undefined;
 
-/** The process's solver; its thread starts with the first problem and does not keep the process alive. */
-export const groundTruth = (): GroundTruthSolver => (shared ??= new GroundTruthSolver());
+/**
+ * What is known about a problem of a built-in task: the committed proof where it is a frozen one, else CP-SAT's. The
+ * process has one solver; its thread starts with the first problem and does not keep the process alive.
+ */
+export async function groundTruth(task: string, problem: SchedulingProblem, options?: SolveOptions): Promise<GroundTruth> {
+  const frozen = frozenIndex<SchedulingProblem, GroundTruth>(task).get(problem.id);
+  return frozen?.reference ?? (shared ??= new GroundTruthSolver()).solve(problem, options);
+}

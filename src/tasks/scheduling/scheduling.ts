@@ -1,5 +1,5 @@
 import { Random } from '../../random.js';
-import { frozenIds } from '../frozen-sets.js';
+import { frozenIndex } from '../frozen-sets.js';
 import type { Task } from '../task.js';
 import { findTier, publicTier } from '../tier.js';
 import { parseAnswer } from './answer.js';
@@ -22,11 +22,12 @@ function generate(tier: string, seed: bigint): SchedulingProblem {
   const shape = findTier(ID, TIERS, tier);
   const random = new Random(seed);
   let problem = drawProblem(ID, shape, random);
-  while (frozenIds(ID).has(problem.id)) problem = drawProblem(ID, shape, random);
+  while (frozenIndex(ID).has(problem.id)) problem = drawProblem(ID, shape, random);
   return problem;
 }
 
-const oracle = async (problem: SchedulingProblem): Promise<Schedule | null> => (await groundTruth().solve(problem)).schedule;
+const reference = (problem: SchedulingProblem): Promise<GroundTruth> => groundTruth(ID, problem);
+const oracle = async (problem: SchedulingProblem): Promise<Schedule | null> => (await reference(problem)).schedule;
 
 /** Scheduling done soundly: the prompt states every rule, every problem is feasible, the answer is one strict block. */
 export const scheduling: Task<SchedulingProblem, Schedule, GroundTruth> = {
@@ -40,7 +41,7 @@ export const scheduling: Task<SchedulingProblem, Schedule, GroundTruth> = {
   grade: (_problem, verdict, reference) => gradeSchedule(verdict, reference),
   feedback: schedulingFeedback,
   oracle,
-  reference: (problem) => groundTruth().solve(problem),
+  reference,
   checkTrace: checkSchedulingTrace,
   fewShot: (problem, style, count, seed) => fewShotExamples(problem, style, count, seed, generate, oracle),
   trivialPolicies: Object.fromEntries(Object.entries(POLICIES).map(([name, policy]) => [name, policy.decide])),
