@@ -15,6 +15,8 @@ export interface RolloutBenchOptions {
   readonly promptTokens: number;
   readonly rounds: number;
   readonly seed: bigint;
+  /** Default: the physical cores. */
+  readonly threads?: number;
   readonly onRound?: (round: number, of: keyof RolloutBenchResult, tokensPerSecond: number) => void;
 }
 
@@ -31,7 +33,11 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
   const { prompts: promptCount, samples, tokens, promptTokens, rounds, seed, onRound } = options;
   const sampled = promptCount * samples * tokens;
   const contextTokens = promptCount * promptTokens + promptCount * samples * tokens;
-  const model = await loadModel(options.modelPath, { fixedThreads: true, contextTokens });
+  const model = await loadModel(options.modelPath, {
+    fixedThreads: true,
+    contextTokens,
+    ...(options.threads === undefined ? {} : { threads: options.threads }),
+  });
   const random = new Random(seed);
   const prompts = Array.from({ length: promptCount }, () =>
     Int32Array.from({ length: promptTokens }, () => random.nextInteger(256, model.info.vocabularySize - 1024)),
@@ -99,7 +105,7 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
   try {
     // One short pass each, so that no round pays for reading the file or for the first allocation.
     await model.bareLoop(prompts, 1, 2);
-    for await (const _ of model.generate({ prompts: prompts.map((tokenIds) => ({ tokenIds })), samples, maxTokens: tokens, stopTokens: [] })) break;
+    for await (const _ of model.generate({ prompts: prompts.map((tokenIds) => ({ tokenIds })), samples, maxTokens: 2 })) continue;
     for (let round = 1; round <= rounds; round++) {
       record('bareLoop', round, await model.bareLoop(prompts, samples, tokens));
       const begin = performance.now();

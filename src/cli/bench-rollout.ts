@@ -15,6 +15,7 @@ export const benchRolloutCommand = defineCommand({
       .option('tokens', { type: 'number', default: 64, describe: 'tokens an answer' })
       .option('prompt-tokens', { type: 'number', default: 256, describe: 'tokens a prompt' })
       .option('rounds', { type: 'number', default: 3, describe: 'interleaved rounds; medians are reported' })
+      .option('threads', { type: 'number', describe: 'default: the physical cores' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of prompts and sampling' })
       .example('$0 bench rollout --prompts 4 --samples 16 --tokens 64 --json', ''),
   handler: async (argv) => {
@@ -26,6 +27,7 @@ export const benchRolloutCommand = defineCommand({
       promptTokens: argv.promptTokens,
       rounds: argv.rounds,
       seed: BigInt(argv.seed),
+      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
       onRound: (round, of, rate) => process.stderr.write(`round ${round}  ${of.padEnd(12)}  ${rate.toFixed(1)} tokens/s\n`),
     });
     if (argv.json) {

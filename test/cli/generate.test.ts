@@ -44,7 +44,7 @@ describe('isopro-native generate', () => {
   test('follows a grammar and a JSON Schema', async () => {
     const grammar = await runCli([...common, '--prompt', 'x', '--grammar', file('yes.gbnf', 'root ::= "yes" | "no"')]);
     expect(['yes', 'no']).toContain(lines(grammar.stdout)[0]!.text);
-    const schema = await runCli([...common, '--prompt', 'x', '--max-tokens', '40', '--json-schema', file('schema.json', '{"type":"boolean"}')]);
+    const schema = await runCli(['generate', '--model', model, '--threads', '1', '--prompt', 'x', '--max-tokens', '40', '--json-schema', file('schema.json', '{"type":"boolean"}')]);
     expect(['true', 'false']).toContain(lines(schema.stdout)[0]!.text);
   });
 
