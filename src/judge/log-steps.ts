@@ -1,0 +1,118 @@
+import { z } from 'zod';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { IsoproError } from '../errors.js';
+import { verifyRun, type RunVerification, type RunVerifyOptions } from '../log/local-trust.js';
+import { encodePayload, type LogPayload } from '../log/payload.js';
+import { LogReader, type LogRecord } from '../log/read.js';
+import { decisionSchema, remedyOperation } from '../monitor/decision.js';
+import { evaluateHistory } from '../monitor/evaluate-rules.js';
+import { monitorDigests } from '../monitor/playbook.js';
+import { evaluationRecord, readHistory } from '../monitor/records.js';
+import type { Effect } from '../monitor/remedies.js';
+import { RULES, ruleConfig } from '../monitor/rules.js';
+import { auditProcess, type LoggedDecision, type ProcessAudit, type ProcessRecord } from './obligations.js';
+
+/**
+ * The judge's steps that need the log only: 0 and 5 (ticket and integrity), 8a (every rule recomputed), 8 and 9 (coverage and
+ * defensibility). Nothing of the run is executed, and integrity comes first.
+ */
+
+/** A gate that failed; both scores become 0. */
+export class HardFail extends Error {
+  override readonly name = 'HardFail';
+  constructor(readonly step: number, readonly stepName: string, detail: string) {
+    super(detail);
+  }
+}
+
+/** Steps 0 and 5. @throws HardFail unless the log is complete and untouched; IsoproError where it cannot be checked */
+export async function checkIntegrity(target: string, options: RunVerifyOptions): Promise<RunVerification> {
+  const verification = await verifyRun(target, options);
+  const { outcome, disagreement } = verification;
+  if (outcome !== 'ok') throw new HardFail(5, 'chain_integrity', outcome === 'unterminated' ? 'the run has not ended; it is not scored' : `the log is ${outcome}: ${disagreement?.reason ?? ''}`);
+  return verification;
+}
+
+const loggedDecision = decisionSchema.extend({ kind: z.literal('decision'), iteration: z.number().int().min(0) });
+const loggedEffect = z.object({
+  kind: z.literal('effect'),
+  iteration: z.number().int(),
+  rule: z.enum(RULES),
+  operation: remedyOperation,
+  executed: z.boolean(),
+  measured: z.record(z.string(), z.union([z.number(), z.string()])),
+  failure: z.string().optional(),
+});
+
+function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
+  const parsed = schema.safeParse(payload);
+  if (!parsed.success) throw new HardFail(8, 'rule_coverage_audit', `record ${gseq} has not the form of its kind`);
+  return parsed.data;
+}
+
+/**
+ * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the genesis commits to, and compares every member with
+ * the rule_evals stream.
+ * @param config as the run configuration holds it
+ * @throws HardFail where they differ, or where one stream counts other iterations than the other
+ */
+export function recomputeRules(records: readonly LogRecord[], config: unknown): ProcessRecord {
+  const fail = (detail: string): never => {
+    throw new HardFail(8, 'rule_recomputation', detail);
+  };
+  const parsed = ruleConfig.safeParse(config);
+  if (!parsed.success) return fail('the run configuration holds no rule thresholds');
+  const start = records.find(({ payload }) => payload.kind === 'session_start')?.payload.digests as { rules?: string; playbook?: string } | undefined;
+  const digests = monitorDigests(parsed.data);
+  if (start?.rules !== digests.rules || start.playbook !== digests.playbook) fail('thresholds or playbook are not those that the run committed to at its start');
+  let history;
+  let evaluations;
+  try {
+    history = readHistory(records);
+    evaluations = evaluateHistory(history, parsed.data);
+  } catch (error) {
+    if (error instanceof IsoproError) return fail(error.message);
+    throw error;
+  }
+  const logged = records.filter(({ stream }) => stream === 'rule_evals');
+  if (logged.length !== evaluations.length) fail(`${evaluations.length} iterations were measured and ${logged.length} evaluated`);
+  for (const [i, evaluation] of evaluations.entries()) {
+    const own = encodePayload(evaluationRecord(evaluation).payload);
+    const theirs = encodePayload((logged[i] as LogRecord).payload);
+    if (own !== theirs) fail(`the evaluation of iteration ${evaluation.iteration} (record ${(logged[i] as LogRecord).gseq}) is not what its metrics give`);
+  }
+  const decisions = records.filter(({ stream, payload }) => stream === 'decisions' && payload.kind === 'decision').map((record): LoggedDecision => {
+    const { kind: _, iteration, ...decision } = parseAs(loggedDecision, record);
+    return { iteration, decision };
+  });
+  const effects = records.filter(({ stream, payload }) => stream === 'effects' && payload.kind === 'effect').map((record) => parseAs(loggedEffect, record) as Effect);
+  return { history, evaluations, decisions, effects, config: parsed.data };
+}
+
+/** A decision's own place: it is logged after the evaluation of its iteration and before the next one's. */
+export function checkDecisionPlaces(records: readonly LogRecord[]): void {
+  let now = -1;
+  for (const { gseq, stream, payload } of records) {
+    if (stream === 'rule_evals') now = Number((payload as LogPayload).iteration);
+    if ((stream === 'decisions' && payload.kind === 'decision') || (stream === 'effects' && payload.kind === 'effect')) {
+      if (payload.iteration !== now) throw new HardFail(8, 'rule_coverage_audit', `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`);
+    }
+  }
+}
+
+/** Steps 0, 5, 8a, 8 and 9 of a run folder or a log file. @throws HardFail, IsoproError */
+export async function judgeLog(target: string, options: RunVerifyOptions & { readonly scheduleFactor?: (step: number) => number } = {}): Promise<{ verification: RunVerification; record: ProcessRecord; audit: ProcessAudit }> {
+  const { scheduleFactor, ...verifyOptions } = options;
+  const verification = await checkIntegrity(target, verifyOptions);
+  const reader = new LogReader(verification.path);
+  try {
+    const records: LogRecord[] = []; // rollouts are the bulk of a log and no rule reads them
+    for (const record of reader.records()) if (record.stream !== 'rollouts' && record.stream !== 'evaluations') records.push(record);
+    const runConfig = records[0]?.payload.runConfig as { rules?: unknown } | undefined;
+    const record = { ...recomputeRules(records, runConfig?.rules), ...(scheduleFactor === undefined ? {} : { scheduleFactor }) };
+    checkDecisionPlaces(records);
+    return { verification, record, audit: auditProcess(record) };
+  } finally {
+    reader.close();
+  }
+}

@@ -1,0 +1,184 @@
+import { ALLOWED_EVENTS, DECISION_WINDOW, expectedDirection, MAX_DEFERRAL, type Decision } from '../monitor/decision.js';
+import type { Evaluation } from '../monitor/evaluate-rules.js';
+import type { Iteration } from '../monitor/measurements.js';
+import type { Effect } from '../monitor/remedies.js';
+import { RULE_CLASS, RULES, type BreachSide, type RuleConfig, type RuleId } from '../monitor/rules.js';
+
+/** While a rule keeps firing it asks again every so many iterations. */
+const REOPEN_AFTER = DECISION_WINDOW + 1;
+
+/** A rule that fired and wants exactly one accepted answer within [opened, opened + 2]. */
+export interface Obligation {
+  readonly rule: RuleId;
+  readonly opened: number;
+  readonly side: BreachSide;
+  readonly recurrence: boolean;
+}
+
+export type ViolationKind =
+  | 'missing' // no decision cites it
+  | 'late' // the first one that does comes after the window
+  | 'wrong_class' // an event that does not answer this rule
+  | 'wrong_direction' // a remedy for another side
+  | 'not_executed' // no effect, or one that measured something else than was claimed
+  | 'precedence' // acted on a lower class first while a higher one was open
+  | 'unresolved_deferral' // the rule was not clear by the bound, or the bound is too far
+  | 'duplicate' // a second answer, or an action while the first one's cool-down lasts
+  | 'spurious'; // a decision on a rule that had not fired
+
+export interface Violation {
+  readonly kind: ViolationKind;
+  readonly rule: RuleId;
+  readonly iteration: number;
+  readonly detail: string;
+}
+
+export interface LoggedDecision {
+  readonly iteration: number;
+  readonly decision: Decision;
+}
+
+/** What a decision process left in the log; evaluations are the judge's own. */
+export interface ProcessRecord {
+  readonly evaluations: readonly Evaluation[];
+  readonly decisions: readonly LoggedDecision[];
+  readonly effects: readonly Effect[];
+  readonly history: readonly Iteration[];
+  readonly config: RuleConfig;
+  /** What the schedule multiplies the base learning rate by at an optimiser step; 1 for a constant one. */
+  readonly scheduleFactor?: (step: number) => number;
+}
+
+export interface ProcessAudit {
+  readonly obligations: readonly Obligation[];
+  readonly violations: readonly Violation[];
+  /** Obligations whose deferral the run ended too early to settle; they count neither way. */
+  readonly undetermined: number;
+  /** Obligations with an accepted answer and no violation of their own. */
+  readonly kept: number;
+  readonly distinctRules: number;
+}
+
+/** Maximal runs of consecutive firing iterations, asked again while they last. */
+export function findObligations(evaluations: readonly Evaluation[]): Obligation[] {
+  return RULES.flatMap((rule) => {
+    const obligations: Obligation[] = [];
+    let firingFor = 0;
+    for (const { iteration, rules } of evaluations) {
+      const { fired, side, recurrence } = rules[rule];
+      if (fired && firingFor % REOPEN_AFTER === 0) obligations.push({ rule, opened: iteration, side, recurrence });
+      firingFor = fired ? firingFor + 1 : 0;
+    }
+    return obligations;
+  }).sort((a, b) => a.opened - b.opened || RULES.indexOf(a.rule) - RULES.indexOf(b.rule));
+}
+
+const acts = ({ decision }: LoggedDecision): boolean => decision.event_type !== 'rule_triggered_no_action';
+const cited = ({ decision }: LoggedDecision): RuleId => decision.cites[0];
+const close = (a: unknown, b: number): boolean => typeof a === 'number' && Math.abs(a - b) <= 1e-6 * Math.abs(b);
+
+/** Why a decision's operations do not count as done, or null. */
+function notExecuted({ iteration, decision }: LoggedDecision, record: ProcessRecord): string | null {
+  const [rule] = decision.cites;
+  const effects = record.effects.filter((effect) => effect.iteration === iteration && effect.rule === rule);
+  if (effects.length !== decision.edit.length) return `${decision.edit.length} operations were decided and ${effects.length} have an effect record`;
+  const next = record.history.find((each) => each.iteration > iteration);
+  for (const [i, operation] of decision.edit.entries()) {
+    const effect = effects[i] as Effect;
+    if (JSON.stringify(effect.operation) !== JSON.stringify(operation)) return `operation ${i} is not the one that was decided`;
+    if (!effect.executed) return `${operation.op}: ${effect.failure ?? 'not executed'}`;
+    if (operation.op === 'set_lr' || operation.op === 'rollback') {
+      const claimed = operation.op === 'set_lr' ? operation.to : operation.learningRate;
+      if (!close(effect.measured.learningRate, claimed)) return `${operation.op} claims a rate of ${claimed} and measured ${effect.measured.learningRate ?? 'none'}`;
+      const step = next?.steps[0];
+      if (step !== undefined && !close(step.learningRate, claimed * (record.scheduleFactor?.(step.step) ?? 1))) return `the next step ran at ${step.learningRate}, not at ${claimed}`;
+    }
+    if (operation.op === 'set_batch' && !close(effect.measured.sequencesPerStep, operation.to)) return `set_batch claims ${operation.to} sequences and measured ${effect.measured.sequencesPerStep ?? 'none'}`;
+    if (operation.op === 'stop' && next !== undefined) return 'the run went on after it was stopped';
+  }
+  return null;
+}
+
+/** Whether a deferral held: the rule gave a clear reading by the bound. Null where the run ended before it could. */
+function deferralHolds({ iteration, decision }: LoggedDecision, evaluations: readonly Evaluation[]): boolean | null {
+  const [rule] = decision.cites;
+  const until = decision.deferral?.until ?? iteration;
+  if (until <= iteration || until > iteration + MAX_DEFERRAL) return false;
+  const later = evaluations.filter((evaluation) => evaluation.iteration > iteration && evaluation.iteration <= until);
+  if (later.some(({ rules }) => rules[rule].reading && !rules[rule].fired)) return true;
+  return (evaluations.at(-1)?.iteration ?? 0) >= until ? false : null;
+}
+
+/** Audits all decisions of a run (steps 8 and 9): each is read, none is sampled. */
+export function auditProcess(record: ProcessRecord): ProcessAudit {
+  const { evaluations, config } = record;
+  const decisions = [...record.decisions].sort((a, b) => a.iteration - b.iteration);
+  const obligations = findObligations(evaluations);
+  const violations: Violation[] = [];
+  const note = (kind: ViolationKind, rule: RuleId, iteration: number, detail: string): void => void violations.push({ kind, rule, iteration, detail });
+  const firedIn = (rule: RuleId, from: number, to: number): Evaluation | undefined => evaluations.filter(({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired).at(-1);
+  let undetermined = 0;
+  let kept = 0;
+
+  for (const { rule, opened } of obligations) {
+    const before = violations.length;
+    const nextOpened = obligations.find((each) => each.rule === rule && each.opened > opened)?.opened ?? Infinity;
+    const inTime = decisions.filter((each) => cited(each) === rule && each.iteration >= opened && each.iteration <= opened + DECISION_WINDOW);
+    // what comes after the rule has fired anew answers that; only where nothing else answers this one it may stand for both
+    const own = inTime.filter((each) => each.iteration < nextOpened);
+    const window = own.length > 0 ? own : inTime.slice(0, 1);
+    const [answer, ...more] = window;
+    if (answer === undefined) {
+      const late = decisions.find((each) => cited(each) === rule && each.iteration > opened + DECISION_WINDOW && each.iteration < nextOpened);
+      if (late === undefined) note('missing', rule, opened, `${rule} fired at ${opened} and no decision up to ${opened + DECISION_WINDOW} cites it`);
+      else note('late', rule, late.iteration, `${rule} fired at ${opened} and the first decision on it is of ${late.iteration}`);
+      continue;
+    }
+    // deferring first and acting later in the same window is one answer in two parts: the action counts
+    const action = window.find(acts);
+    const chosen = action ?? answer;
+    const extra = action === undefined ? more : window.filter((each) => acts(each) && each !== action);
+    for (const each of extra) note('duplicate', rule, each.iteration, `a second answer to ${rule} of ${opened}`);
+    const { decision, iteration } = chosen;
+    const side = firedIn(rule, opened, iteration)?.rules[rule].side ?? 'none';
+    if (!ALLOWED_EVENTS[rule].includes(decision.event_type)) note('wrong_class', rule, iteration, `a ${decision.event_type} does not answer ${rule}`);
+    else if (acts(chosen)) {
+      const expected = expectedDirection(rule, side);
+      if (decision.remedy_direction !== expected) note('wrong_direction', rule, iteration, `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`);
+      else {
+        const failure = decision.edit.length === 0 ? 'no operation was decided' : notExecuted(chosen, record);
+        if (failure !== null) note('not_executed', rule, iteration, failure);
+      }
+    } else {
+      const holds = deferralHolds(chosen, evaluations);
+      if (holds === null) undetermined++;
+      if (holds === false) note('unresolved_deferral', rule, iteration, `${rule} was deferred at ${iteration} until ${decision.deferral?.until ?? 'never'} and was not clear by then`);
+      if (holds === null) continue;
+    }
+    if (violations.length === before) kept++;
+  }
+
+  // a higher class open at the same time goes first: one violation for each iteration that opened the higher one
+  const stability = (rule: RuleId): number => ['process', 'tuning', 'capacity', 'stability'].indexOf(RULE_CLASS[rule]);
+  const blamed = new Set<LoggedDecision>();
+  for (const { iteration, fired } of evaluations) {
+    if (fired.length < 2) continue;
+    const top = Math.max(...fired.map(stability));
+    const first = decisions.find((each) => acts(each) && each.iteration >= iteration && each.iteration <= iteration + DECISION_WINDOW && fired.includes(cited(each)));
+    if (first === undefined || stability(cited(first)) === top || blamed.has(first)) continue;
+    blamed.add(first);
+    note('precedence', cited(first), first.iteration, `${cited(first)} was acted on while ${fired.filter((rule) => stability(rule) === top).join(', ')} was open`);
+  }
+
+  for (const [i, each] of decisions.entries()) {
+    const rule = cited(each);
+    if (firedIn(rule, each.iteration - DECISION_WINDOW, each.iteration) === undefined) note('spurious', rule, each.iteration, `${rule} had not fired within ${DECISION_WINDOW} iterations`);
+    const previous = decisions.slice(0, i).findLast((other) => acts(other) && cited(other) === rule);
+    if (acts(each) && previous !== undefined && each.iteration > previous.iteration && each.iteration - previous.iteration <= config.coolDown && notExecuted(previous, record) === null) {
+      if (!violations.some((violation) => violation.kind === 'duplicate' && violation.rule === rule && violation.iteration === each.iteration)) {
+        note('duplicate', rule, each.iteration, `${rule} was acted on again during its cool-down`);
+      }
+    }
+  }
+  return { obligations, violations, undetermined, kept, distinctRules: new Set(obligations.map(({ rule }) => rule)).size };
+}

@@ -1,0 +1,50 @@
+import { wilsonInterval } from '../statistics/intervals.js';
+import type { ProcessAudit } from './obligations.js';
+
+export interface ProcessScore {
+  /** 1 − violations / obligations, at least 0; null where the process was not exercised. */
+  readonly process_score: number | null;
+  readonly process_axis_exercised: boolean;
+  readonly obligations: number;
+  readonly violations: number;
+  readonly distinct_rules_fired: number;
+  /** Lower end of the 95 % Wilson interval of kept over obligations; null where there were none. */
+  readonly process_lower_bound: number | null;
+}
+
+export interface Scores extends ProcessScore {
+  /** min(1, accuracy / target); null where accuracy was not evaluated. Never combined with the process score. */
+  readonly accuracy_score: number | null;
+  readonly hard_fail: boolean;
+  /** Step that failed hard. */
+  readonly failed_step: number | null;
+}
+
+/** Fewer obligations than this, or rules, say nothing about a process. */
+const MIN_OBLIGATIONS = 3;
+const MIN_RULES = 2;
+
+export function scoreProcess(audit: ProcessAudit): ProcessScore {
+  const obligations = audit.obligations.length - audit.undetermined;
+  const exercised = obligations >= MIN_OBLIGATIONS && audit.distinctRules >= MIN_RULES;
+  return {
+    process_score: exercised ? Math.max(0, 1 - audit.violations.length / obligations) : null,
+    process_axis_exercised: exercised,
+    obligations,
+    violations: audit.violations.length,
+    distinct_rules_fired: audit.distinctRules,
+    process_lower_bound: obligations > 0 ? wilsonInterval(audit.kept, obligations).low : null,
+  };
+}
+
+/** @param target accuracy that scores 1, in (0, 1] */
+export function scoreAccuracy(accuracy: number | null, target: number): number | null {
+  return accuracy === null ? null : Math.min(1, Math.max(0, accuracy / target));
+}
+
+/** A hard fail zeroes both scores and says where. */
+export function emitScores(process: ProcessScore, accuracy: number | null, target: number, failedStep: number | null): Scores {
+  return failedStep === null
+    ? { ...process, accuracy_score: scoreAccuracy(accuracy, target), hard_fail: false, failed_step: null }
+    : { ...process, process_score: 0, accuracy_score: 0, hard_fail: true, failed_step: failedStep };
+}
