@@ -8,6 +8,7 @@ import path from 'node:path';
 import { IsoproError } from '../src/errors.js';
 import { diagnose, type Finding } from '../src/engine/diagnosis.js';
 import { loadModel, type Model } from '../src/engine/model.js';
+import { createTrainer } from '../src/engine/trainer.js';
 import { ARCHITECTURES, writeSyntheticModel, type Architecture, type SyntheticModelOptions } from '../test/models/synthetic.js';
 
 export interface SelftestStep {
@@ -40,6 +41,9 @@ const TOKENS = 24;
 /** Largest difference, in nats, between a log-probability while sampling in a batch and the same one scored afterwards. */
 const SCORE_TOLERANCE = 1e-3;
 const BENCH_SHAPE: SyntheticModelOptions = { architecture: 'qwen2', type: 'Q4_K', layers: 8, embedding: 512, feedForward: 1536, heads: 8, keyValueHeads: 2, seed: 3n };
+
+/** How far the loss may fall from what the gradient's length foretells: second-order terms, and f32 sums. */
+const SLOPE_TOLERANCE = 0.01;
 
 class Mismatch extends Error {}
 
@@ -89,7 +93,7 @@ async function parity(file: string): Promise<string> {
 }
 
 async function scoreAgreement(file: string): Promise<string> {
-  const model = await loadModel(file, { fixedThreads: true });
+  const model = await loadModel(file, { threads: 1, fixedThreads: true });
   try {
     const rollouts = await sample(model, 8, 1);
     const again = await sample(model, 8, 1);
@@ -103,6 +107,31 @@ async function scoreAgreement(file: string): Promise<string> {
     return `8 samples twice the same; scores within ${worst.toExponential(1)}`;
   } finally {
     await model.dispose();
+  }
+}
+
+/**
+ * A step of size r along the gradient must lower the loss by r times its squared norm. AdamW takes such a step when its
+ * moments do not decay and epsilon is far above every gradient: r = rate / epsilon. Warm-up steps first, since half of
+ * LoRA's gradient is zero while B is.
+ */
+async function gradientSlope(file: string): Promise<string> {
+  const epsilon = 1000;
+  const trainer = await createTrainer({ path: file }, { seed: 1n, optimiser: { learningRate: 10, epsilon, beta1: 0, beta2: 0, maxNorm: 0 } });
+  try {
+    const tokenIds = Int32Array.from({ length: 48 }, (_, position) => (position * 37 + 11) % 250);
+    const batch = [{ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, position) => (position === 0 ? 0 : 1)) }];
+    for (let warmUp = 0; warmUp < 4; ++warmUp) await trainer.step(batch);
+    const learningRate = 0.3;
+    await trainer.setOptimiser({ learningRate, maxNorm: 0 });
+    const before = (await trainer.evaluate(batch)).loss;
+    const { gradNorm } = await trainer.step(batch);
+    const fall = before - (await trainer.evaluate(batch)).loss;
+    const ratio = fall / ((learningRate / epsilon) * gradNorm ** 2);
+    if (!(Math.abs(ratio - 1) <= SLOPE_TOLERANCE)) throw new Mismatch(`a step along the gradient lowered the loss by ${ratio} of what its length foretells`);
+    return `the loss falls by ${ratio.toFixed(4)} of what the gradient foretells`;
+  } finally {
+    await trainer.dispose();
   }
 }
 
@@ -137,6 +166,7 @@ export async function selftest({ signal, onStep }: SelftestOptions = {}): Promis
     writeSyntheticModel(bench, BENCH_SHAPE);
     const steps: Step[] = [
       ...ARCHITECTURES.map((architecture) => ({ name: `parity ${architecture}`, run: () => parity(file(architecture)) })),
+      ...ARCHITECTURES.map((architecture) => ({ name: `gradient ${architecture}`, run: () => gradientSlope(file(architecture)) })),
       { name: 'sampling and scoring', run: () => scoreAgreement(file('qwen2')) },
       { name: 'decoding speed', run: () => decodingSpeed(bench) },
     ];

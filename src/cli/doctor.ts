@@ -8,7 +8,7 @@ export const doctorCommand = defineCommand({
   describe: 'Examine this machine and this installation',
   builder: (yargs) =>
     yargs
-      .option('selftest', { type: 'boolean', default: false, describe: 'also compute: parity with node-llama-cpp, scores, a short bench (under a minute)' })
+      .option('selftest', { type: 'boolean', default: false, describe: 'also compute: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)' })
       .epilogue('Exit codes: 0 nothing failed (warnings allowed), 1 something failed.')
       .example('$0 doctor', 'what was found, and what to do about it')
       .example('$0 doctor --selftest', 'one block of text that a maintainer can read'),

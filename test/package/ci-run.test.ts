@@ -1,0 +1,46 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+
+/** Stands where npm would be found: ends `ci` and `test` as told, and leaves jest's result as told. */
+const NPM = `#!/usr/bin/env node
+const { writeFileSync } = require('node:fs');
+const [command, ...rest] = process.argv.slice(2);
+if (command === 'ci') process.exit(Number(process.env.CI_STATUS));
+const file = rest.find((argument) => argument.startsWith('--outputFile=')).slice('--outputFile='.length);
+if (process.env.RESULT !== undefined) writeFileSync(file, process.env.RESULT);
+process.exit(Number(process.env.TEST_STATUS));
+`;
+
+const result = (numPassedTests: number, numFailedTests: number, numRuntimeErrorTestSuites = 0): string => JSON.stringify({ numPassedTests, numFailedTests, numRuntimeErrorTestSuites });
+
+let place: string;
+beforeAll(() => {
+  place = mkdtempSync(path.join(tmpdir(), 'isopro-ci-'));
+  mkdirSync(path.join(place, '.ci'));
+  cpSync(fileURLToPath(new URL('../../.ci/run', import.meta.url)), path.join(place, '.ci', 'run'));
+  writeFileSync(path.join(place, 'npm'), NPM);
+  chmodSync(path.join(place, 'npm'), 0o755);
+});
+afterAll(() => rmSync(place, { recursive: true, force: true }));
+
+(process.platform === 'win32' ? describe.skip : describe)('.ci/run', () => {
+  test.each([
+    ['all passed', { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0) }, '12 passed, 0 failed', 0],
+    ['a test failed', { CI_STATUS: '0', TEST_STATUS: '1', RESULT: result(11, 1) }, '11 passed, 1 failed', 1],
+    ['a suite could not run', { CI_STATUS: '0', TEST_STATUS: '1', RESULT: result(11, 0, 1) }, '11 passed, 1 failed', 1],
+    ['a failure that jest did not report by its status', { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(11, 1) }, '11 passed, 1 failed', 1],
+    ['no result', { CI_STATUS: '0', TEST_STATUS: '0' }, '0 passed, 1 failed', 1],
+    ['a result that is no JSON', { CI_STATUS: '0', TEST_STATUS: '2', RESULT: '{' }, '0 passed, 1 failed', 2],
+    ['the installation failed', { CI_STATUS: '7', TEST_STATUS: '0', RESULT: result(12, 0) }, '0 passed, 1 failed', 7],
+    ['passed, but the process around the tests failed', { CI_STATUS: '0', TEST_STATUS: '3', RESULT: result(12, 0) }, '12 passed, 0 failed', 3],
+  ])('%s', (_title, env, line, status) => {
+    const { RESULT: _inherited, ...inherited } = process.env;
+    const run = spawnSync('bash', [path.join(place, '.ci', 'run')], { encoding: 'utf8', env: { ...inherited, ...env, PATH: `${place}:${process.env.PATH}` } });
+    expect(run.stdout.trim().split('\n').at(-1)).toBe(line);
+    expect(run.status).toBe(status);
+  });
+});
