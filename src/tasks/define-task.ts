@@ -13,6 +13,9 @@ export interface TaskDefinition<P extends object, A> {
   verify(problem: P & Problem, answer: A): { kind: 'pass' | 'fail' | 'none'; violations?: { category: string; detail: string }[]; metrics?: Record<string, number>; reason?: string };
   readonly grade?: Task<P & Problem, A>['grade'];
   readonly feedback?: Task<P & Problem, A>['feedback'];
+  readonly checkTrace?: Task<P & Problem, A>['checkTrace'];
+  readonly fewShot?: Task<P & Problem, A>['fewShot'];
+  readonly reference?: Task<P & Problem, A>['reference'];
   readonly trivialPolicies?: Readonly<Record<string, (problem: P & Problem) => A>>;
   readonly policyNotes?: Readonly<Record<string, string>>;
   readonly exploits?: readonly (Omit<ExploitCase, 'problem' | 'source' | 'finish'> & { problem: P; source?: string; finish?: FinishReason })[];

@@ -12,6 +12,6 @@ export interface BuiltInTask<P extends Problem = Problem, A = unknown, R = unkno
 
 /** Every task that ships, in the order of `tasks list`. */
 export const BUILT_IN_TASKS: readonly BuiltInTask[] = [
-  { task: scheduling, readProblem: readSchedulingProblem },
-  { task: schedulingClassic, readProblem: readSchedulingProblem },
+  { task: scheduling, readProblem: (value: unknown) => readSchedulingProblem(scheduling.id, value) },
+  { task: schedulingClassic, readProblem: (value: unknown) => readSchedulingProblem(schedulingClassic.id, value) },
 ] as unknown as readonly BuiltInTask[];

@@ -15,13 +15,7 @@ export const CALL_LIMIT_MS = 5_000;
 const START_LIMIT_MS = 60_000;
 const MEMORY_LIMIT_MB = 512;
 
-interface Description {
-  readonly id: string;
-  readonly version: string;
-  readonly tiers: readonly Tier[];
-  readonly policies: readonly string[];
-  readonly policyNotes: Readonly<Record<string, string>>;
-  readonly exploits: readonly ExploitCase[];
+interface Description extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits'> {
   readonly optional: Readonly<Record<'grade' | 'feedback' | 'checkTrace' | 'fewShot', boolean>>;
 }
 

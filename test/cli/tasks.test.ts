@@ -78,6 +78,7 @@ describe('isopro-native tasks', () => {
       ['{', 'INVALID_ARGUMENT'], ['[]', 'INVALID_ARGUMENT'], ['{"problemId":"x"}', 'INVALID_ARGUMENT'], ['{"text":"x"}', 'INVALID_ARGUMENT'],
       ['{"problemId":"x","text":"x"}', 'PROBLEM_INVALID'], ['{"problem":{},"text":"x"}', 'PROBLEM_INVALID'],
       [JSON.stringify({ problem: { ...problem, horizon: 99 }, text: '' }), 'PROBLEM_INVALID'],
+      [JSON.stringify({ problem: { ...problem, id: undefined, task: 'scheduling-classic' }, text: '' }), 'PROBLEM_INVALID'],
       [JSON.stringify({ problem: { ...problem, id: undefined, jobs: problem.jobs.map((job) => ({ ...job, after: ['A', 'B'] })) }, text: '' }), 'PROBLEM_INVALID'],
     ];
     const { code, out } = cli(['tasks', 'verify', '--json'], [JSON.stringify(good), ...bad.map(([text]) => text), JSON.stringify(good)].join('\n'));

@@ -70,7 +70,7 @@ const schema = z.object({
  * where given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readSchedulingProblem(value: unknown): SchedulingProblem {
+export function readSchedulingProblem(task: string, value: unknown): SchedulingProblem {
   const invalid = (what: string): never => {
     throw new IsoproError('PROBLEM_INVALID', `not a scheduling problem: ${what}`);
   };
@@ -78,6 +78,7 @@ export function readSchedulingProblem(value: unknown): SchedulingProblem {
   if (!result.success) return invalid(z.prettifyError(result.error));
   const { id, ...content } = result.data;
   const { jobs, resources } = content;
+  if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}, not of ${task}`);
   jobs.forEach((job, index) => {
     if (job.label !== labelOf(index)) invalid(`job ${index + 1} must be labelled ${labelOf(index)}`);
     if (job.needs.length !== resources.length) invalid(`job ${job.label} must state its need of each of ${resources.length} resources`);
