@@ -36,7 +36,7 @@ const pull = defineCommand({
   builder: (yargs) =>
     yargs
       .positional('model', { type: 'string', demandOption: true, describe: 'an alias, hf:<owner>/<repository>/<file>.gguf, hf:<owner>/<repository>:<quantisation>, or a URL' })
-      .epilogue('A broken-off download goes on where it stopped. HF_ENDPOINT names a mirror, HF_TOKEN opens gated models, ISOPRO_HOME moves the cache.')
+      .epilogue('A broken-off download goes on where it stopped if the server names a checksum, as the hub does. HF_ENDPOINT names a mirror, HF_TOKEN opens gated models, ISOPRO_HOME moves the cache.')
       .example('$0 models pull qwen2.5-3b', 'by alias')
       .example('$0 models pull hf:bartowski/Llama-3.2-1B-Instruct-GGUF/Llama-3.2-1B-Instruct-Q8_0.gguf', 'any file of the hub'),
   handler: async ({ model, json }) => {

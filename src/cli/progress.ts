@@ -125,9 +125,13 @@ export class Progress {
     if (final) parts.push(`in ${formatDuration((now - this.#start) / 1000)}`);
     else if (rate > 0 && this.#total !== undefined) parts.push(`ETA ${formatDuration((this.#total - this.#done) / rate)}`);
     if (this.#note !== '') parts.push(this.#note);
-    const text = `${this.#label}  ${parts.join('  ')}`;
-    if (!this.#redraws) return text;
+    const figures = parts.join('  ');
+    if (!this.#redraws) return `${this.#label}  ${figures}`;
     const columns = (this.#stream.columns ?? 80) - 1;
+    // A long label, such as a URL, gives way to the figures; its end says more than its start.
+    const room = Math.max(12, columns - figures.length - 2);
+    const label = this.#label.length <= room ? this.#label : `..${this.#label.slice(2 - room)}`;
+    const text = `${label}  ${figures}`;
     const bar = this.#bar(Math.min(24, columns - text.length - 3));
     return `${bar}${text}`.slice(0, columns);
   }

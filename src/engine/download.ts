@@ -35,7 +35,7 @@ const STALL_MS = 60_000;
 const LOCK_POLL_MS = 250;
 const PLAIN_ATTEMPTS = 3;
 
-const cancelled = (): IsoproError => new IsoproError('ABORTED', 'the download was cancelled; run it again to go on where it stopped');
+const cancelled = (): IsoproError => new IsoproError('ABORTED', 'the download was cancelled');
 
 function failed(message: string, destination: string, cause?: unknown): IsoproError {
   return new IsoproError('MODEL_DOWNLOAD_FAILED', message, {

@@ -41,6 +41,15 @@ describe('progress on a terminal', () => {
     for (const line of written) expect(line.replace(/\x1b\[K|\r/g, '').length).toBeLessThan(40);
   });
 
+  test('a long label gives way to the figures', () => {
+    const { written, state, stream, now } = recorder(true, 80);
+    const progress = new Progress({ label: 'https://example.test/a/long/address/of/some/model-Q4_K_M.gguf', total: 1000e6, unit: 'bytes', stream, now });
+    progress.update(0);
+    state.now = 10_000;
+    progress.update(250e6);
+    expect(written.at(-1)).toMatch(/\.\.\S*model-Q4_K_M\.gguf {3}25 % {2}250 MB of 1\.00 GB {2}25\.0 MB\/s {2}ETA 0:30\x1b\[K$/);
+  });
+
   test('what was there at the start counts as done but not as speed', () => {
     const { written, state, stream, now } = recorder(true);
     const progress = new Progress({ label: 'resume', total: 1000, unit: 'bytes', stream, now });
