@@ -2,6 +2,10 @@
 export { ERRORS, IsoproError, type ErrorCode } from './errors.js';
 export { deriveSeed, Random, splitmix64, type DrawKey } from './random.js';
 export { loadModel, type HiddenNorms, type HiddenRequest, type HiddenRows, type LoadModelOptions, type Model } from './engine/model.js';
+export { resolveModel, type DownloadProgress, type ResolvedModel, type ResolveModelOptions } from './engine/model-files.js';
+export { inspectModel, type ModelInspection, type TensorSummary } from './engine/inspect.js';
+export { estimateMemory, type MemoryEstimate } from './engine/memory-estimate.js';
+export { diagnose, type Finding } from './engine/diagnosis.js';
 export type { Adapter } from './engine/adapter.js';
 export type { GenerationProgress } from './engine/addon.js';
 export type { GenerateRequest, Prompt, SamplingSettings, TokenIds } from './engine/generate-request.js';
