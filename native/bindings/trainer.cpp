@@ -270,6 +270,7 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
         object.Set("contextLength", static_cast<double>(facts.contextLength));
         object.Set("lowestTrained", static_cast<double>(facts.lowestTrained));
         object.Set("parameters", static_cast<double>(facts.parameters));
+        object.Set("keptLayers", static_cast<double>(facts.keptLayers));
         object.Set("modelBytes", static_cast<double>(facts.modelBytes));
         object.Set("steps", static_cast<double>(steps));
         object.Set("threads", threads);

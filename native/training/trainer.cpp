@@ -173,7 +173,7 @@ TrainerInformation Trainer::information() {
   const Hyperparameters& h = model_->hyper;
   std::int64_t count = 0;
   for (const Parameter* p : parameters()) count += p->rows * p->columns;
-  return {h.layers, h.width, h.vocabulary, h.contextLength, network_->lowestTrained(), count, model_->frozenBytes, h.architecture.name};
+  return {h.layers, h.width, h.vocabulary, h.contextLength, network_->lowestTrained(), count, network_->keptLayers(options_.microBatchTokens), model_->frozenBytes, h.architecture.name};
 }
 
 void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective& objective) const {

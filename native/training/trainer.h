@@ -42,6 +42,7 @@ struct Evaluation {
 
 struct TrainerInformation {
   std::int64_t layers, width, vocabulary, contextLength, lowestTrained, parameters;
+  std::int64_t keptLayers;  // whose activations are kept in a full micro-batch; the others are recomputed
   std::size_t modelBytes;
   std::string architecture;
 };

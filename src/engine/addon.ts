@@ -120,6 +120,8 @@ export interface NativeTrainerInfo {
   lowestTrained: number;
   /** Trained. */
   parameters: number;
+  /** Whose activations are kept in a full micro-batch; the others are recomputed. */
+  keptLayers: number;
   modelBytes: number;
   /** Updates so far. */
   steps: number;
@@ -225,6 +227,20 @@ export interface Addon {
   /** Cancels and ends every job thread of this environment. */
   stopAll(): void;
   readonly NativeTrainer: new () => NativeTrainer;
+  /** GFLOP/s of one product, medians of interleaved rounds; null where a peer is absent. */
+  benchProduct(request: {
+    op: 'Y' | 'dX';
+    /** ggml's name of the type: q4_K, q8_0, f32 ... */
+    type: string;
+    rows: number;
+    columns: number;
+    tokens: number;
+    /** 0: the physical cores. */
+    threads: number;
+    rounds: number;
+    /** Measure OpenBLAS and ggml too. */
+    peers: boolean;
+  }): Promise<{ gflops: number; openblas: number | null; ggmlOutProd: number | null }>;
 }
 
 /** The folder that holds package.json, native/, build/ and prebuilds/. */

@@ -1,0 +1,42 @@
+/**
+ * GFLOP/s of the trainer's products over quantised weights, dequantisation included, beside OpenBLAS sgemm on f32 copies
+ * of the same weights and ggml's out_prod, in interleaved rounds with the same number of threads.
+ */
+import { loadAddon } from '../src/engine/addon.js';
+
+export interface KernelRow {
+  readonly op: 'Y' | 'dX';
+  readonly type: string;
+  readonly tokens: number;
+  readonly gflops: number;
+  /** null where libopenblas is absent. */
+  readonly openblas: number | null;
+  /** null for Y. */
+  readonly ggmlOutProd: number | null;
+}
+
+export interface KernelBenchOptions {
+  readonly rows: number;
+  readonly columns: number;
+  readonly tokens: readonly number[];
+  readonly types: readonly string[];
+  readonly threads: number;
+  readonly rounds: number;
+  readonly onRow?: (row: KernelRow) => void;
+}
+
+export async function benchKernels(options: KernelBenchOptions): Promise<{ rows: KernelRow[] }> {
+  const { addon } = loadAddon();
+  const rows: KernelRow[] = [];
+  for (const type of options.types) {
+    for (const tokens of options.tokens) {
+      for (const op of ['Y', 'dX'] as const) {
+        const { rows: matrixRows, columns, threads, rounds } = options;
+        const row = { op, type, tokens, ...(await addon.benchProduct({ op, type, tokens, rows: matrixRows, columns, threads, rounds, peers: true })) };
+        rows.push(row);
+        options.onRow?.(row);
+      }
+    }
+  }
+  return { rows };
+}

@@ -1,0 +1,115 @@
+/**
+ * One LoRA step (rank 16, seven targets, 512 tokens of which half are labelled) on the shapes of Qwen2.5 0.5B and 3B:
+ * all layers, and the top layers with a cached boundary. The rate of the bare product is measured in between, with the
+ * same threads, so that the ratio holds on a busy machine too.
+ */
+import { readFileSync } from 'node:fs';
+import { loadAddon } from '../src/engine/addon.js';
+import { createTrainer, type TrainSequence } from '../src/engine/trainer.js';
+import { Random } from '../src/random.js';
+import { SHAPES, type ShapeName } from '../test/models/shapes.js';
+import { benchModel } from './models.js';
+
+export interface TrainRow {
+  readonly shape: string;
+  readonly layers: number;
+  readonly boundaryCached: boolean;
+  /** Of the whole batch, labelled or not. */
+  readonly tokensPerSecond: number;
+  /** 2 weights tokens for each forward and each dX of the linear maps, recomputed blocks once more, the head on labelled rows. */
+  readonly usefulGflops: number;
+  /** Of the product alone: Y and dX of a Q4_K matrix of 2048 x 11008 at 512 tokens. */
+  readonly gemmGflops: number;
+  /** Of this process, which maps the model; null where the system does not say. */
+  readonly peakRssBytes: number | null;
+  readonly anonymousBytes: number | null;
+}
+
+export interface TrainBenchOptions {
+  readonly shapes: readonly ShapeName[];
+  /** 0: all layers. */
+  readonly top: readonly number[];
+  readonly threads: number;
+  readonly rounds: number;
+  readonly onRow?: (row: TrainRow) => void;
+}
+
+const TOKENS = 512;
+const SEQUENCES = 2;
+
+export async function benchTrain(options: TrainBenchOptions): Promise<{ rows: TrainRow[] }> {
+  const rows: TrainRow[] = [];
+  for (const shape of options.shapes) {
+    for (const top of options.top) {
+      const row = await benchOne(shape, top, options);
+      rows.push(row);
+      options.onRow?.(row);
+    }
+  }
+  return { rows };
+}
+
+async function benchOne(shape: ShapeName, top: number, { threads, rounds }: TrainBenchOptions): Promise<TrainRow> {
+  const { addon } = loadAddon();
+  const all = SHAPES[shape].layers;
+  const layers = top === 0 ? all : Math.min(top, all);
+  await using trainer = await createTrainer({ path: benchModel(shape) }, { threads, lora: { rank: 16, layers: { top: layers } } });
+  const random = new Random(1n);
+  const length = TOKENS / SEQUENCES;
+  let batch: TrainSequence[] = Array.from({ length: SEQUENCES }, () => ({
+    tokenIds: Int32Array.from({ length }, () => random.nextInteger(0, SHAPES[shape].vocabularySize - 1)),
+    labelMask: Uint8Array.from({ length }, (_, t) => (t >= length / 2 ? 1 : 0)),
+  }));
+  if (layers < all) {
+    const boundaries = await trainer.captureBoundary(batch);
+    batch = batch.map((sequence, i) => ({ ...sequence, boundary: boundaries[i]! }));
+  }
+  const product = async (): Promise<number> => {
+    const request = { type: 'q4_K', rows: 2048, columns: 11_008, tokens: TOKENS, threads, rounds: 2, peers: false } as const;
+    const y = (await addon.benchProduct({ op: 'Y', ...request })).gflops;
+    const dX = (await addon.benchProduct({ op: 'dX', ...request })).gflops;
+    return 2 / (1 / y + 1 / dX);
+  };
+  const times: number[] = [];
+  const products: number[] = [];
+  for (let round = 0; round <= rounds; round++) {
+    const started = performance.now();
+    await trainer.step(batch);
+    const time = (performance.now() - started) / 1000;
+    if (round === 0) continue; // memory is touched for the first time
+    times.push(time);
+    products.push(await product());
+  }
+  const time = median(times);
+  return {
+    shape,
+    layers,
+    boundaryCached: layers < all,
+    tokensPerSecond: TOKENS / time,
+    usefulGflops: usefulFlops(shape, layers, trainer.info.keptLayers) / time / 1e9,
+    gemmGflops: median(products),
+    ...memory(),
+  };
+}
+
+/** Floating-point operations that a step must do, of the products with the model's weights alone. */
+function usefulFlops(shape: ShapeName, layers: number, kept: number): number {
+  const s = SHAPES[shape];
+  const queries = s.heads * s.headDimension;
+  const keys = s.keyValueHeads * s.headDimension;
+  const block = s.embedding * (2 * queries + 2 * keys) + 3 * s.embedding * s.feedForward;
+  const head = s.embedding * s.vocabularySize;
+  return 2 * TOKENS * block * (2 * layers + (layers - kept)) + 2 * 2 * (TOKENS / 2) * head;
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+/** Peak resident memory and present anonymous memory of this process. */
+function memory(): { peakRssBytes: number | null; anonymousBytes: number | null } {
+  if (process.platform !== 'linux') return { peakRssBytes: null, anonymousBytes: null };
+  const status = readFileSync('/proc/self/status', 'utf8');
+  const kilobytes = (key: string): number => Number(new RegExp(`${key}:\\s+(\\d+)`).exec(status)![1]) * 1024;
+  return { peakRssBytes: kilobytes('VmHWM'), anonymousBytes: kilobytes('RssAnon') };
+}
