@@ -1,0 +1,69 @@
+/** The command line's training, in processes of its own: a file in, an adapter out, resumption. */
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { once } from 'node:events';
+import { loadModel } from '../../src/index.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+
+const MAIN = path.resolve('dist/src/cli/main.js');
+let folder: string;
+const file = (name: string): string => path.join(folder, name);
+
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'isopro-train-'));
+  writeSyntheticModel(file('model.gguf'), { architecture: 'qwen2' });
+  const examples = Array.from({ length: 20 }, (_, i) =>
+    i % 2 === 0 ? { prompt: `say ${i}`, completion: `it is ${i * 7}` } : { messages: [{ role: 'user', content: `say ${i}` }, { role: 'assistant', content: `no ${i}` }] },
+  );
+  writeFileSync(file('data.jsonl'), [...examples, { prompt: 'x'.repeat(600), completion: 'y' }].map((example) => JSON.stringify(example)).join('\n'));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const flags = (out: string, ...more: string[]): string[] => [
+  MAIN, 'train', '--model', file('model.gguf'), '--data', file('data.jsonl'), '--out', file(out), '--batch', '2', '--epochs', '4', '--lr', '0.005', '--save-every', '1', '--json', ...more,
+];
+const lines = (text: string): Record<string, unknown>[] => text.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+
+test('trains, is killed, resumes, and ends with the same adapter as an uninterrupted run', async () => {
+  const whole = spawnSync(process.execPath, flags('whole.gguf'), { encoding: 'utf8' });
+  expect(whole.stderr).not.toMatch(/error/);
+  expect(whole.status).toBe(0);
+  const steps = lines(whole.stdout);
+  expect(steps).toHaveLength(41);
+  expect(steps.at(-1)).toMatchObject({ examples: 20, leftOut: 1, steps: 40 });
+  expect(steps.at(-2)!.loss).toBeLessThan(steps[0]!.loss as number);
+
+  const killed = spawn(process.execPath, flags('killed.gguf'));
+  let seen = '';
+  for await (const chunk of killed.stdout) {
+    seen += String(chunk);
+    if (seen.split('\n').length > 12) break;
+  }
+  killed.kill('SIGKILL');
+  if (killed.exitCode === null && killed.signalCode === null) await once(killed, 'exit');
+  expect(existsSync(file('killed.gguf'))).toBe(false);
+  const resumed = spawnSync(process.execPath, flags('killed.gguf', '--resume'), { encoding: 'utf8' });
+  expect(resumed.status).toBe(0);
+  expect(lines(resumed.stdout)[0]!.step).toBeGreaterThan(5);
+  expect(lines(resumed.stdout).at(-1)!.sha256).toBe(steps.at(-1)!.sha256);
+  expect(readFileSync(file('killed.gguf'))).toEqual(readFileSync(file('whole.gguf')));
+  await using model = await loadModel(file('model.gguf'));
+  await model.setAdapter(await model.loadAdapter(file('killed.gguf')));
+});
+
+test('--dry-run trains nothing and says what would happen', () => {
+  const { stdout, status } = spawnSync(process.execPath, flags('dry.gguf', '--dry-run'), { encoding: 'utf8' });
+  expect(status).toBe(0);
+  expect(lines(stdout)[0]).toMatchObject({ examples: 20, leftOut: 1, steps: 40, layers: 2 });
+  expect(existsSync(file('dry.gguf'))).toBe(false);
+});
+
+test('a broken line is named', () => {
+  writeFileSync(file('broken.jsonl'), '{"prompt": "a", "completion": "b"}\n{"prompt": 3}\n');
+  const { stderr, status } = spawnSync(process.execPath, [MAIN, 'train', '--model', file('model.gguf'), '--data', file('broken.jsonl'), '--json'], { encoding: 'utf8' });
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/INVALID_ARGUMENT.*line 2/s);
+});
