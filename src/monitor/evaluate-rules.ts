@@ -160,7 +160,8 @@ class BatchSize implements Rule {
       const parts = step.microBatchNorms.length;
       const norms = step.microBatchNorms.filter(Number.isFinite);
       if (parts < 2 || norms.length < parts || !Number.isFinite(step.gradNorm)) return [];
-      const tokens = step.microBatchTokens?.length === parts ? step.microBatchTokens : norms.map(() => step.tokens / parts);
+      const tokens = step.microBatchTokens;
+      if (tokens.length !== parts) return [];
       const big = tokens.reduce((sum, x) => sum + x, 0);
       const small = parts / tokens.reduce((sum, x) => sum + 1 / x, 0); // harmonic mean: E‖g_b‖² = |G|² + S·E[1/b]
       if (!(small > 0 && small < big)) return [];

@@ -1,31 +1,7 @@
+import type { StepStatistics } from '../engine/trainer.js';
 import type { RuleId } from './rules.js';
 
-/** What the trainer measured of one LoRA module in one step (natively, before clipping). */
-export interface ModuleStatistics {
-  /** √(‖gA‖² + ‖gB‖²). */
-  readonly pairGradNorm: number;
-  /** s‖Δ(BA)‖/‖W0‖. */
-  readonly updateRatio: number;
-  /** Directions whose mean contribution is at most 2.5 % of the module's mean. */
-  readonly dormantFraction: number;
-  /** exp(entropy of the normalised singular values of BA)/rank; 0 while BA = 0. */
-  readonly rankUse: number;
-}
-
-/** One optimiser step as `src/engine/trainer.ts` reports it; more members may be there. */
-export interface StepStatistics {
-  readonly step: number;
-  readonly learningRate: number;
-  readonly tokens: number;
-  readonly loss: number;
-  readonly gradNorm: number;
-  readonly clipped: boolean;
-  readonly nonFinite: readonly string[];
-  readonly microBatchNorms: readonly number[];
-  /** Labelled tokens of each micro-batch; equal shares where it is absent. */
-  readonly microBatchTokens?: readonly number[];
-  readonly modules: { readonly [name: string]: ModuleStatistics };
-}
+export type { ModuleStatistics, StepStatistics } from '../engine/trainer.js';
 
 /** One iteration as the rules see it: rollouts, verdicts, K optimiser steps, an evaluation. All of it stands in the metrics stream. */
 export interface Iteration {

@@ -46,9 +46,13 @@ const stepRecord = z.object({
   loss: number,
   gradNorm: number,
   clipped: z.boolean(),
+  applied: z.boolean(),
   nonFinite: z.array(z.string()),
   microBatchNorms: z.array(number),
-  microBatchTokens: z.array(number).optional(),
+  microBatchTokens: z.array(number),
+  clipFraction: number,
+  klToReference: number,
+  samplerGap: number,
   modules: z.record(z.string(), z.object({ pairGradNorm: number, updateRatio: number, dormantFraction: number, rankUse: number })),
 });
 const iterationRecord = z.object({
@@ -83,7 +87,7 @@ export function readHistory(records: Iterable<LogRecord>): Iteration[] {
       if (steps.length !== stepCount || steps.some((step) => step.iteration !== iteration.iteration)) {
         throw new IsoproError('LOG_UNREADABLE', `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, and ${steps.length} precede it`);
       }
-      history.push({ ...iteration, steps: steps.map(({ kind: __, iteration: ___, microBatchTokens, ...step }) => ({ ...step, ...(microBatchTokens === undefined ? {} : { microBatchTokens }) })), executed: [] });
+      history.push({ ...iteration, steps: steps.map(({ kind: __, iteration: ___, ...step }) => step), executed: [] });
       steps = [];
     } else if (record.stream === 'effects' && record.payload.kind === 'effect') {
       const { iteration, rule, executed } = read(effectPayload, record);
