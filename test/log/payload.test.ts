@@ -60,4 +60,35 @@ describe('payload text', () => {
       expect(canonicalJson(JSON.parse(text) as never)).toBe(text);
     }
   });
+
+  test('agrees with the RFC 8785 library on mutated texts', () => {
+    const reference = (text: string): boolean => {
+      try {
+        const parsed = JSON.parse(text) as { kind?: unknown } | null;
+        return typeof parsed === 'object' && parsed !== null && typeof parsed.kind === 'string' && canonicalJson(parsed as never) === text;
+      } catch {
+        return false;
+      }
+    };
+    const seeds = [
+      '{"a":[1,2.5,-3e-7,1e+21,{}],"b":{"c":null,"d":[true,false,[]]},"kind":"x \\n\\u0001\\\\\\"é→😀"}',
+      '{"10":0,"9":1,"\u20ac":"","kind":""}', '{"":5e-324,"kind":"k","l":[[[]]]}', '{"a\\nb":1,"kind":"x"}',
+    ];
+    const alphabet = [...'{}[]":,0123456789.eE+-tfnu\\ \n\u0001\ud83d\ude00kind'];
+    const random = new Random(31n);
+    const trials = process.env.ISOPRO_FULL === '1' ? 1_000_000 : 60_000;
+    const counts = { yes: 0, no: 0 };
+    for (let trial = 0; trial < trials; trial++) {
+      let text = seeds[trial % seeds.length] as string;
+      for (let edits = random.nextInteger(0, 2); edits > 0; edits--) {
+        const at = random.nextInteger(0, text.length);
+        const piece = random.nextDouble() < 0.7 ? (alphabet[random.nextInteger(0, alphabet.length - 1)] as string) : text.slice(at, at + random.nextInteger(0, 6));
+        text = text.slice(0, at) + piece + text.slice(at + random.nextInteger(0, 2));
+      }
+      const expected = reference(text);
+      counts[expected ? 'yes' : 'no']++;
+      if (isCanonicalPayload(text) !== expected) throw new Error(`${JSON.stringify(text)}: the reference says ${expected}`);
+    }
+    expect(Math.min(counts.yes, counts.no)).toBeGreaterThan(trials / 5);
+  });
 });
