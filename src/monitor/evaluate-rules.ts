@@ -337,6 +337,7 @@ class Exploding implements Rule {
   readonly #ratio: Persistence;
   readonly #unusual: Persistence;
   readonly #clipped: Persistence;
+  #wasUnclipped = false;
   #warmup: number[] = [];
   #center = 0;
   #variance = 0;
@@ -381,7 +382,9 @@ class Exploding implements Rule {
     const scores = sound.map((step) => this.#score(step.gradNorm));
     const unusual = this.#unusual.update(scores.filter((z) => z > zHigh).length * 2 > steps.length);
     const part = steps.filter((step) => step.clipped).length / steps.length;
-    const clipped = this.#clipped.update(part > clipFraction);
+    // a norm bound below the healthy gradient clips from the first step on; that is a setting, and only clipping that sets in later is news
+    if (part <= clipFraction) this.#wasUnclipped = true;
+    const clipped = this.#clipped.update(this.#wasUnclipped && part > clipFraction);
     if (broken.length > 0) return { side: 'nonfinite', value: broken.length, threshold: 0, modules: [...new Set(broken.flatMap((step) => step.nonFinite))], reading: true, warm: true };
     const modules = [...largest].filter(([, norm]) => norm > ratioHigh * usual).map(([name]) => name);
     if (ratioFired) return { side: 'high', value: ratio, threshold: ratioHigh, modules, reading: true, warm: true };
@@ -394,6 +397,7 @@ class Exploding implements Rule {
     this.#ratio.reset();
     this.#unusual.reset();
     this.#clipped.reset();
+    this.#wasUnclipped = false;
     this.#warmup = [];
   }
 }

@@ -67,7 +67,7 @@ its rule is silent for ${coolDown} iteration and measures anew; if it fires agai
     ),
     section(
       `R7 Exploding gradients (${RULE_CLASS.R7})`,
-      `Something is not finite: at once. Or the largest module gradient is above ${r7.ratioHigh} times its running median, or more than half of the steps lie ${r7.zHigh} deviations out, or more than ${r7.clipFraction} of the steps are clipped, ${inARow}.`,
+      `Something is not finite: at once. Or the largest module gradient is above ${r7.ratioHigh} times its running median, or more than half of the steps lie ${r7.zHigh} deviations out, or more than ${r7.clipFraction} of the steps are clipped that were not at first, ${inARow}.`,
       'The rate is too high, or a batch is broken.',
       'Not finite: `rollback` to the last sound adapter with a tenth of the rate. Else `set_lr` to a tenth and `set_clip`.',
       'Always first. A step that is not finite was never applied.',

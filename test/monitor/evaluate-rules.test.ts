@@ -68,13 +68,17 @@ describe('each rule fires on its own signal, on the right side, and on nothing e
     expect(last(history(14, sick(0, (each) => ({ ...full(each), objective: { value: 0.96, standardError: 0.01 } })))).rules.R4.fired).toBe(false); // target reached
     expect(last(history(14, (each, i) => ({ ...full(each), objective: { value: 0.03 * i, standardError: 0.01 } }))).rules.R4.fired).toBe(false); // still rising
     expect(last(history(14, sick(0, (each) => eachModule(full(each), () => ({ updateRatio: 0.5 }))))).rules).toMatchObject({ R4: { fired: false }, R1: { side: 'high' } });
-    expect(last(history(14, sick(0, (each) => eachStep(full(each), () => ({ clipped: true }))))).rules).toMatchObject({ R4: { fired: false }, R7: { fired: true } });
+    expect(last(history(14, sick(0, (each) => ({ ...full(each), ...(each.iteration > 8 ? eachStep(full(each), () => ({ clipped: true })) : {}) })))).rules).toMatchObject({ R4: { fired: false }, R7: { fired: true } });
   });
 
   test('modules are named, and only those that breach', () => {
     expect(last(history(12, sick(5, (each) => eachModule(each, (_, name) => (name === MODULES[1] ? { pairGradNorm: 1e-9 } : {}))))).rules.R6.modules).toEqual([MODULES[1]]);
     expect(last(history(12, sick(5, (each) => eachModule(each, (_, name) => (name === MODULES[2] ? { dormantFraction: 0.9 } : {}))))).rules.R5.modules).toEqual([MODULES[2]]);
     expect(last(history(12, sick(5, (each) => eachStep(each, () => ({ nonFinite: ['b', 'a', 'b'] }))))).rules.R7.modules).toEqual(['a', 'b']);
+  });
+
+  test('clipping from the first step on is a setting, not an explosion', () => {
+    expect(run(history(12, (each) => eachStep(each, () => ({ clipped: true })))).flatMap(({ fired }) => fired)).toEqual([]);
   });
 
   test('R6 compares modules for their size', () => {
