@@ -43,47 +43,59 @@ inline float exponential(float x) {
 ISOPRO_CLONES Maximum maximum(const float* logits, int count) {
   float lanes[kLanes];
   std::fill(lanes, lanes + kLanes, -std::numeric_limits<float>::infinity());
-  int unordered = 0;
   int i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float x = logits[i + lane];
-      lanes[lane] = x > lanes[lane] ? x : lanes[lane];
-      unordered |= x != x;
-    }
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = logits[i + lane] > lanes[lane] ? logits[i + lane] : lanes[lane];
   }
-  for (; i < count; ++i) {
-    lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
-    unordered |= logits[i] != logits[i];
-  }
-  if (unordered != 0) return {std::numeric_limits<float>::quiet_NaN(), -1};
+  for (; i < count; ++i) lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
   const float value = *std::max_element(lanes, lanes + kLanes);
-  return {value, static_cast<int>(std::find(logits, logits + count, value) - logits)};
+  // A search that stops at the first hit does not vectorise: find its block, then the element.
+  int begin = 0;
+  for (int found = 0; begin + kWeightBlock <= count; begin += kWeightBlock) {
+    for (int j = 0; j < kWeightBlock; ++j) found |= logits[begin + j] == value;
+    if (found != 0) break;
+  }
+  return {value, static_cast<int>(std::find(logits + begin, logits + count, value) - logits)};
 }
 
-ISOPRO_CLONES double sumOfExponentials(const float* logits, int count, float maximum, float inverseTemperature) {
-  constexpr int kBlock = 256;  // f32 within a block, f64 across blocks
-  double total = 0;
+namespace {
+
+// Sum of `count` values that `value(i)` gives, in kLanes partial sums.
+template <typename Value>
+inline float laneSum(int count, Value value) {
+  float lanes[kLanes] = {};
   int i = 0;
-  while (i < count) {
-    const int end = std::min(count, i + kBlock);
-    float lanes[kLanes] = {};
-    for (; i + kLanes <= end; i += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        lanes[lane] += exponential((logits[i + lane] - maximum) * inverseTemperature);
-      }
-    }
-    for (; i < end; ++i) lanes[0] += exponential((logits[i] - maximum) * inverseTemperature);
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-    }
-    total += lanes[0];
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += value(i + lane);
+  }
+  for (; i < count; ++i) lanes[0] += value(i);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+}  // namespace
+
+ISOPRO_CLONES double sumOfExponentials(const float* logits, int count, float maximum, float inverseTemperature) {
+  double total = 0;  // f32 within a block, f64 across blocks
+  for (int begin = 0; begin < count; begin += kWeightBlock) {
+    const float* block = logits + begin;
+    total += laneSum(std::min(kWeightBlock, count - begin),
+                     [=](int i) { return exponential((block[i] - maximum) * inverseTemperature); });
   }
   return total;
 }
 
-ISOPRO_CLONES void exponentials(const float* logits, int count, float maximum, float inverseTemperature, float* weights) {
-  for (int i = 0; i < count; ++i) weights[i] = exponential((logits[i] - maximum) * inverseTemperature);
+ISOPRO_CLONES void exponentials(const float* logits, int count, float maximum, float inverseTemperature,
+                                float* __restrict weights, double* __restrict blockSums) {
+  for (int begin = 0; begin < count; begin += kWeightBlock) {
+    const float* block = logits + begin;
+    float* __restrict out = weights + begin;
+    const int length = std::min(kWeightBlock, count - begin);
+    for (int i = 0; i < length; ++i) out[i] = exponential((block[i] - maximum) * inverseTemperature);
+    *blockSums++ = laneSum(length, [=](int i) { return out[i]; });
+  }
 }
 
 double logProbability(const float* logits, int count, int token) {

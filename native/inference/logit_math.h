@@ -12,14 +12,18 @@ struct Maximum {
   int index;  // the lowest index that has it
 };
 
-// NaN anywhere gives {NaN, -1}.
+// A NaN is passed over, and {-inf, count} returned where nothing else is there; it shows in the sums below.
 Maximum maximum(const float* logits, int count);
 
-// sum of exp((logits[i] - maximum) * inverseTemperature); relative error below 1e-6.
+// sum of exp((logits[i] - maximum) * inverseTemperature); relative error below 1e-6. NaN where a logit is NaN.
 double sumOfExponentials(const float* logits, int count, float maximum, float inverseTemperature);
 
-// weights[i] = exp((logits[i] - maximum) * inverseTemperature).
-void exponentials(const float* logits, int count, float maximum, float inverseTemperature, float* weights);
+// Elements that one entry of blockSums covers.
+constexpr int kWeightBlock = 256;
+
+// weights[i] = exp((logits[i] - maximum) * inverseTemperature), and their sums by block: the two levels in which a draw
+// walks the cumulative distribution. blockSums has room for ceil(count / kWeightBlock) values.
+void exponentials(const float* logits, int count, float maximum, float inverseTemperature, float* weights, double* blockSums);
 
 // log softmax(logits)[token] at temperature 1.
 double logProbability(const float* logits, int count, int token);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include "inference/logit_math.h"
@@ -125,24 +126,14 @@ Token Sampler::draw(const float* logits, float top) {
   }
 
   weights_.resize(static_cast<size_t>(count));
-  exponentials(logits, count, top, inverse, weights_.data());
-  // Inverse of the cumulative distribution in two levels, so that the second walk touches one block only.
-  constexpr int kBlock = 512;
-  double total = 0;
-  std::vector<double> blocks;
-  blocks.reserve(static_cast<size_t>(count / kBlock + 1));
-  for (int i = 0; i < count; i += kBlock) {
-    double sum = 0;
-    for (int j = i; j < std::min(count, i + kBlock); ++j) sum += weights_[static_cast<size_t>(j)];
-    blocks.push_back(sum);
-    total += sum;
-  }
-  double target = random_.nextDouble() * total;
+  blockSums_.resize(static_cast<size_t>((count + kWeightBlock - 1) / kWeightBlock));
+  exponentials(logits, count, top, inverse, weights_.data(), blockSums_.data());
+  double target = random_.nextDouble() * std::accumulate(blockSums_.begin(), blockSums_.end(), 0.0);
   size_t block = 0;
-  while (block + 1 < blocks.size() && target >= blocks[block]) target -= blocks[block++];
+  while (block + 1 < blockSums_.size() && target >= blockSums_[block]) target -= blockSums_[block++];
   Token last = -1;
-  const int begin = static_cast<int>(block) * kBlock;
-  for (int i = begin; i < std::min(count, begin + kBlock); ++i) {
+  const int begin = static_cast<int>(block) * kWeightBlock;
+  for (int i = begin; i < std::min(count, begin + kWeightBlock); ++i) {
     const float weight = weights_[static_cast<size_t>(i)];
     if (weight == 0) continue;
     last = i;

@@ -69,7 +69,8 @@ class Sampler {
   std::vector<Token> recent_;   // ring buffer of the last repeatWindow tokens
   size_t recentNext_ = 0;
   std::vector<float> adjusted_;  // penalised or masked copy of the row
-  std::vector<float> weights_;
+  std::vector<float> weights_;      // exp of the tempered row
+  std::vector<double> blockSums_;
   std::vector<llama_token_data> masked_;
 };
 

@@ -42,7 +42,8 @@ TEST(the_maximum_is_the_lowest_index_and_nan_is_seen_anywhere) {
       const isopro::Maximum top = isopro::maximum(logits.data(), count);
       CHECK(top.index == at && top.value == 3.0f);
       logits[static_cast<size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
-      CHECK(isopro::maximum(logits.data(), count).index == -1);
+      const isopro::Maximum rest = isopro::maximum(logits.data(), count);
+      CHECK(std::isnan(isopro::sumOfExponentials(logits.data(), count, rest.value, 1.0f)));
     }
   }
 }
@@ -52,6 +53,22 @@ TEST(log_probabilities_of_a_row_sum_to_one) {
   double total = 0;
   for (int token = 0; token < 3000; ++token) total += std::exp(isopro::logProbability(logits.data(), 3000, token));
   CHECK_NEAR(total, 1.0, 1e-6);
+}
+
+TEST(weights_and_their_block_sums_match_the_sum) {
+  for (const int count : {1, 255, 256, 257, 151936}) {
+    const std::vector<float> logits = row(count, 25.0f, 5);
+    const isopro::Maximum top = isopro::maximum(logits.data(), count);
+    std::vector<float> weights(logits.size());
+    std::vector<double> blocks((logits.size() + isopro::kWeightBlock - 1) / isopro::kWeightBlock);
+    isopro::exponentials(logits.data(), count, top.value, 1.25f, weights.data(), blocks.data());
+    double total = 0;
+    double sum = 0;
+    for (const double block : blocks) total += block;
+    for (const float weight : weights) sum += weight;
+    CHECK_NEAR(total / isopro::sumOfExponentials(logits.data(), count, top.value, 1.25f), 1.0, 1e-7);
+    CHECK_NEAR(total / sum, 1.0, 1e-6);
+  }
 }
 
 TEST(the_same_row_gives_the_same_bits) {
