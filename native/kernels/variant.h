@@ -27,7 +27,8 @@ struct Variant {
   // `panelStride`: floats from a panel to the next.
   void (*multiply)(bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* tile,
                    const float* panels, std::int64_t panelStride, float* c, std::int64_t cStride, bool accumulate);
-  // One panel [depth, panelWidth] from b[k * kStride + n * nStride]; columns beyond `columns` become zero.
+  // One panel [depth, panelWidth] from b[k * kStride + n * nStride]; columns beyond `columns` become zero. One of the
+  // strides is 1, here and below.
   void (*pack)(const float* b, std::int64_t kStride, std::int64_t nStride, std::int64_t depth, std::int64_t columns,
                float* panel);
   // c[m * mStride + n * nStride] = scratch[m * scratchStride + n], or += where `accumulate`.
