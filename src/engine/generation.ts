@@ -60,37 +60,38 @@ export async function* runGeneration(
   const abort = (): void => cancellation.cancel();
   if (signal?.aborted === true) abort();
   signal?.addEventListener('abort', abort);
-  const running = native
-    .generate(
-      {
-        prompts: [...prompts],
-        sampling: request.sampling,
-        maxTokens: request.maxTokens,
-        stopStrings: jsonSchema === undefined ? request.stop : [...request.stop, JSON_GRAMMAR_END],
-        stopTokens: Int32Array.from(request.stopTokens),
-        ignoreEndOfSequence: request.ignoreEndOfSequence,
-        grammar,
-        boundary: captureBoundary ?? -1,
-        cellBudget: contextTokens,
-        maxSequences: request.maxSequences,
-        adapter: request.adapter === undefined ? undefined : (request.adapter?.native ?? null),
-        adapterScale: request.adapterScale,
-      },
-      cancellation,
-      ({ rollout, progress }) => {
-        if (rollout !== undefined) {
-          finished.push(rollout);
-          wake();
-        } else if (progress !== undefined) {
-          try {
-            onProgress?.(progress);
-          } catch (error) {
-            callbackFailure ??= { failure: error };
-            cancellation.cancel();
-          }
+  // Asynchronous, so that what the addon throws at once arrives like what it throws later.
+  const start = async (...call: Parameters<NativeModel['generate']>): Promise<GenerationProgress> => native.generate(...call);
+  const running = start(
+    {
+      prompts: [...prompts],
+      sampling: request.sampling,
+      maxTokens: request.maxTokens,
+      stopStrings: jsonSchema === undefined ? request.stop : [...request.stop, JSON_GRAMMAR_END],
+      stopTokens: Int32Array.from(request.stopTokens),
+      ignoreEndOfSequence: request.ignoreEndOfSequence,
+      grammar,
+      boundary: captureBoundary ?? -1,
+      cellBudget: contextTokens,
+      maxSequences: request.maxSequences,
+      adapter: request.adapter === undefined ? undefined : (request.adapter?.native ?? null),
+      adapterScale: request.adapterScale,
+    },
+    cancellation,
+    ({ rollout, progress }) => {
+      if (rollout !== undefined) {
+        finished.push(rollout);
+        wake();
+      } else if (progress !== undefined) {
+        try {
+          onProgress?.(progress);
+        } catch (error) {
+          callbackFailure ??= { failure: error };
+          cancellation.cancel();
         }
-      },
-    )
+      }
+    },
+  )
     .then(
       (progress) => {
         outcome = callbackFailure ?? { progress };

@@ -86,11 +86,24 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
   const { path } = await resolveModel(pathOrAlias, { ...(signal && { signal }), ...(onDownload && { onProgress: onDownload }) });
   const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
   const native = new addon.NativeModel();
+  // A callback that throws ends the loading, and what it threw arrives at the caller.
+  let thrown: { readonly error: unknown } | undefined;
   await cancellable(addon, signal, (cancellation) =>
-    native.load({ path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers }, cancellation, (fraction) =>
-      onProgress?.(fraction),
-    ),
-  );
+    native.load({ path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers }, cancellation, (fraction) => {
+      try {
+        if (thrown === undefined) onProgress?.(fraction);
+      } catch (error) {
+        thrown = { error };
+        cancellation.cancel();
+      }
+    }),
+  ).catch((error: unknown) => {
+    thrown ??= { error };
+  });
+  if (thrown !== undefined) {
+    await native.dispose();
+    throw thrown.error;
+  }
   const info = native.info();
   const cells = contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
   return new Model(addon, native, path, info, cells);
@@ -203,6 +216,9 @@ export class Model {
   hidden(request: HiddenRequest & { reduce: 'norms' }): Promise<HiddenNorms[]>;
   async hidden(request: HiddenRequest & { reduce: 'rows' | 'norms' }): Promise<HiddenRows[] | HiddenNorms[]> {
     const { tokens, layers, reduce, signal } = checked(hiddenRequest, request, 'request');
+    if (tokens.length > this.contextTokens) {
+      throw new IsoproError('CONTEXT_OVERFLOW', `${tokens.length} tokens exceed the context of ${this.contextTokens}`);
+    }
     const numbers = [...layers];
     return cancellable(this.#addon, signal, async (cancellation): Promise<HiddenRows[] | HiddenNorms[]> => {
       if (reduce === 'norms') {

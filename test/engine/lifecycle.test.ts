@@ -54,11 +54,12 @@ describe('cancelling', () => {
     expect(await collect(model, { ...long(model), maxTokens: 2 })).toHaveLength(8);
   });
 
-  test('an exception in onProgress ends the generation and arrives at the caller', async () => {
+  test('an exception in onProgress ends the loading or the generation and arrives at the caller', async () => {
     await using model = await loadModel(file, { threads: 1 });
     const onProgress = (): void => {
       throw new RangeError('mine');
     };
+    await expect(loadModel(file, { onProgress })).rejects.toThrow('mine');
     await expect(collect(model, { ...long(model), onProgress })).rejects.toThrow('mine');
   });
 });
@@ -157,6 +158,7 @@ describe('adapters', () => {
     await model.setAdapter(null);
     expect(await answer(model)).toBe(bare);
     await expect(model.setAdapter(second)).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+    await expect(answer(model, { adapter: second })).rejects.toMatchObject({ name: 'IsoproError', code: 'OBJECT_DISPOSED' });
     second.dispose();
   });
 
