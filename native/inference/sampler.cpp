@@ -16,19 +16,15 @@ constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-Grammar::Grammar(const Model& model, const std::string& gbnf) {
-  takeLlamaError();
-  sampler_.reset(llama_sampler_init_grammar(model.vocab(), gbnf.c_str(), "root"));
-  if (sampler_ == nullptr) {
-    const std::string reason = takeLlamaError();
-    throw Error("GRAMMAR_INVALID", "the grammar could not be parsed" + (reason.empty() ? "" : ": " + reason));
-  }
+Grammar::Grammar(const Model& model, const std::string& gbnf) : rules_(parseGrammar(gbnf)) {
+  pieces_.reserve(static_cast<size_t>(model.vocabularySize()));
+  for (Token token = 0; token < model.vocabularySize(); ++token) pieces_.push_back(model.piece(token, false));
 }
 
 Sampler::Sampler(const Model& model, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar,
                  const std::vector<Token>& prompt)
-    : model_(model), settings_(settings), random_(seed) {
-  if (grammar != nullptr) grammar_.reset(llama_sampler_clone(grammar->handle()));
+    : model_(model), settings_(settings), random_(seed), grammar_(grammar) {
+  if (grammar != nullptr) matcher_.emplace(grammar->rules());
   if (settings_.repeatPenalty != 1.0f && settings_.repeatWindow > 0) {
     const size_t window = static_cast<size_t>(settings_.repeatWindow);
     recent_.assign(prompt.end() - static_cast<std::ptrdiff_t>(std::min(window, prompt.size())), prompt.end());
@@ -44,7 +40,7 @@ Sampled Sampler::next(const float* logits) {
   }
 
   const Token token = choose(logits);
-  if (grammar_ != nullptr) llama_sampler_accept(grammar_.get(), token);
+  if (grammar_ != nullptr && !llama_vocab_is_eog(model_.vocab(), token)) matcher_->accept(grammar_->piece(token));
   if (settings_.repeatPenalty != 1.0f && settings_.repeatWindow > 0) {
     if (recent_.size() < static_cast<size_t>(settings_.repeatWindow)) {
       recent_.push_back(token);
@@ -68,7 +64,7 @@ Token Sampler::choose(const float* logits) {
     return settings_.temperature == 0.0f ? top.index : draw(row, top.value);
   };
   const Token token = pick();
-  if (grammar_ == nullptr || grammarAccepts(token)) return token;
+  if (grammar_ == nullptr || grammarAllows(token)) return token;
   // Masking the whole vocabulary walks the grammar for every token; it is done only when the first draw is refused,
   // which leaves the conditional distribution unchanged.
   if (row == logits) adjusted_.assign(logits, logits + model_.vocabularySize());
@@ -87,23 +83,20 @@ void Sampler::penalise() {
   }
 }
 
-bool Sampler::grammarAccepts(Token token) const {
-  llama_token_data one{token, 1.0f, 0.0f};
-  llama_token_data_array array{&one, 1, -1, false};
-  llama_sampler_apply(grammar_.get(), &array);
-  return one.logit != kExcluded;
+bool Sampler::grammarAllows(Token token) {
+  if (llama_vocab_is_eog(model_.vocab(), token)) return matcher_->mayEnd();
+  const std::string& piece = grammar_->piece(token);
+  return !piece.empty() && matcher_->allows(piece);
 }
 
 void Sampler::maskByGrammar() {
-  const size_t count = adjusted_.size();
-  masked_.resize(count);
-  for (size_t i = 0; i < count; ++i) masked_[i] = {static_cast<Token>(i), adjusted_[i], 0.0f};
-  llama_token_data_array array{masked_.data(), count, -1, false};
-  llama_sampler_apply(grammar_.get(), &array);
   bool any = false;
-  for (size_t i = 0; i < array.size; ++i) {
-    adjusted_[static_cast<size_t>(array.data[i].id)] = array.data[i].logit;
-    any = any || array.data[i].logit != kExcluded;
+  for (size_t i = 0; i < adjusted_.size(); ++i) {
+    if (grammarAllows(static_cast<Token>(i))) {
+      any = true;
+    } else {
+      adjusted_[i] = kExcluded;
+    }
   }
   if (!any) throw Error("GRAMMAR_INVALID", "no token of the vocabulary continues the text that the grammar has accepted");
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "inference/grammar_matcher.h"
 #include "inference/model.h"
 #include "support/random.h"
 
@@ -25,18 +26,17 @@ struct Sampled {
   float logProbability;  // of the model's own distribution: temperature 1, no penalty, no truncation, no grammar
 };
 
-// A parsed GBNF grammar; samplers clone its start state. Throws GRAMMAR_INVALID.
+// A GBNF grammar with the texts of the vocabulary; outlives the samplers that follow it. Throws GRAMMAR_INVALID.
 class Grammar {
  public:
   Grammar(const Model& model, const std::string& gbnf);
-  llama_sampler* handle() const { return sampler_.get(); }
-
-  struct Deleter {
-    void operator()(llama_sampler* sampler) const { llama_sampler_free(sampler); }
-  };
+  const GrammarRules& rules() const { return rules_; }
+  // Bytes that the token adds to a text: none for control tokens.
+  const std::string& piece(Token token) const { return pieces_[static_cast<size_t>(token)]; }
 
  private:
-  std::unique_ptr<llama_sampler, Deleter> sampler_;
+  GrammarRules rules_;
+  std::vector<std::string> pieces_;
 };
 
 // Order of the transformations: repeat penalty, grammar, temperature, top-k, top-p, min-p (the order of Hugging Face's
@@ -57,7 +57,7 @@ class Sampler {
 
   void penalise();
   void maskByGrammar();
-  bool grammarAccepts(Token token) const;
+  bool grammarAllows(Token token);
   Token choose(const float* logits);
   Token draw(const float* logits, float top);
   std::vector<Candidate> truncate(const float* logits, float top, double total) const;
@@ -65,13 +65,13 @@ class Sampler {
   const Model& model_;
   SamplingSettings settings_;
   Random random_;
-  std::unique_ptr<llama_sampler, Grammar::Deleter> grammar_;
+  const Grammar* grammar_;  // or nullptr
+  std::optional<GrammarMatcher> matcher_;
   std::vector<Token> recent_;   // ring buffer of the last repeatWindow tokens
   size_t recentNext_ = 0;
   std::vector<float> adjusted_;  // penalised or masked copy of the row
   std::vector<float> weights_;      // exp of the tempered row
   std::vector<double> blockSums_;
-  std::vector<llama_token_data> masked_;
 };
 
 }  // namespace isopro

@@ -1,0 +1,175 @@
+#include "inference/grammar_matcher.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "support/error.h"
+
+namespace isopro {
+namespace {
+
+constexpr std::size_t mostWays = 4096;          // nodes of one state
+constexpr std::size_t mostExpansions = 200'000;  // places looked at on the way to it
+constexpr std::size_t mostRemembered = 200'000;  // nodes, or steps, before old ones are forgotten
+constexpr std::int32_t nowhere = -1;
+
+std::uint64_t pairKey(std::uint32_t a, std::int32_t b) { return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint32_t>(b); }
+
+// RFC 3629: no longer sequence than needed, no surrogates, nothing above U+10FFFF. All three show in the second byte.
+bool wellFormed(std::uint32_t lead, int missing, unsigned char second) {
+  if (missing == 2 && lead == 0) return second >= 0xa0;
+  if (missing == 2 && lead == 0xd) return second <= 0x9f;
+  if (missing == 3 && lead == 0) return second >= 0x90;
+  if (missing == 3 && lead == 4) return second <= 0x8f;
+  return true;
+}
+
+[[noreturn]] void tooAmbiguous() {
+  throw Error("GRAMMAR_INVALID", "the grammar is too ambiguous: the same text comes about in more ways than can be followed");
+}
+
+}  // namespace
+
+GrammarMatcher::GrammarMatcher(const GrammarRules& rules) : rules_(&rules) {
+  std::vector<Node> open;
+  for (const std::uint32_t start : rules.rules[rules.root]) open.push_back({start, nowhere});
+  now_.state = closure(std::move(open));
+}
+
+std::int32_t GrammarMatcher::node(std::uint32_t position, std::int32_t parent) {
+  const auto [found, isNew] = nodeIds_.try_emplace(pairKey(position, parent), static_cast<std::int32_t>(nodes_.size()));
+  if (isNew) nodes_.push_back({position, parent});
+  return found->second;
+}
+
+// Enters rules until every way stands before a character set or at the end; the state of those ways, or nowhere.
+std::int32_t GrammarMatcher::closure(std::vector<Node> open) {
+  State state{{}, false};
+  std::unordered_set<std::uint64_t> seen;
+  while (!open.empty()) {
+    const Node at = open.back();
+    open.pop_back();
+    if (!seen.insert(pairKey(at.position, at.parent)).second) continue;
+    if (seen.size() > mostExpansions) tooAmbiguous();
+    const GrammarSymbol symbol = rules_->symbols[at.position];
+    switch (symbol.kind) {
+      case GrammarSymbol::End:
+        if (at.parent == nowhere) {
+          state.complete = true;
+        } else {
+          open.push_back(nodes_[static_cast<std::size_t>(at.parent)]);
+        }
+        break;
+      case GrammarSymbol::Set:
+        state.nodes.push_back(node(at.position, at.parent));
+        break;
+      case GrammarSymbol::Rule: {
+        // Nothing is remembered of a rule that ends with this symbol: repetition does not deepen the stack.
+        const bool last = rules_->symbols[at.position + 1].kind == GrammarSymbol::End;
+        const std::int32_t parent = last ? at.parent : node(at.position + 1, at.parent);
+        for (const std::uint32_t start : rules_->rules[symbol.index]) open.push_back({start, parent});
+        break;
+      }
+    }
+  }
+  if (state.nodes.size() > mostWays) tooAmbiguous();
+  if (state.nodes.empty() && !state.complete) return nowhere;
+  std::sort(state.nodes.begin(), state.nodes.end());
+  return intern(std::move(state));
+}
+
+std::int32_t GrammarMatcher::intern(State state) {
+  std::string key(reinterpret_cast<const char*>(state.nodes.data()), state.nodes.size() * sizeof(std::int32_t));
+  key += state.complete ? '1' : '0';
+  const auto [found, isNew] = stateIds_.try_emplace(std::move(key), static_cast<std::int32_t>(states_.size()));
+  if (isNew) states_.push_back(std::move(state));
+  return found->second;
+}
+
+std::int32_t GrammarMatcher::step(std::int32_t from, std::uint32_t codePoint) {
+  const std::uint64_t key = pairKey(codePoint, from);
+  if (const auto found = steps_.find(key); found != steps_.end()) return found->second;
+  std::vector<Node> open;
+  for (const std::int32_t id : states_[static_cast<std::size_t>(from)].nodes) {
+    const Node& at = nodes_[static_cast<std::size_t>(id)];
+    if (rules_->sets[rules_->symbols[at.position].index].contains(codePoint)) open.push_back({at.position + 1, at.parent});
+  }
+  const std::int32_t to = open.empty() ? nowhere : closure(std::move(open));
+  steps_.emplace(key, to);
+  return to;
+}
+
+bool GrammarMatcher::walk(Place& place, std::string_view bytes) {
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (place.missing > 0) {
+      if ((byte & 0xc0) != 0x80 || !wellFormed(place.partial, place.missing, byte)) return false;
+      place.partial = (place.partial << 6) | (byte & 0x3f);
+      if (--place.missing > 0) continue;
+    } else if (byte < 0x80) {
+      place.partial = byte;
+    } else {
+      place.missing = byte >= 0xc2 && byte < 0xe0 ? 1 : byte >= 0xe0 && byte < 0xf0 ? 2 : byte >= 0xf0 && byte < 0xf5 ? 3 : 0;
+      if (place.missing == 0) return false;
+      place.partial = byte & (0x3fu >> place.missing);
+      continue;
+    }
+    place.state = step(place.state, place.partial);
+    if (place.state == nowhere) return false;
+  }
+  return place.missing == 0 || canContinue(place);
+}
+
+// Whether some completion of the begun UTF-8 sequence is a well-formed character that the grammar allows.
+bool GrammarMatcher::canContinue(const Place& place) const {
+  const int bits = 6 * place.missing;
+  std::uint32_t low = place.partial << bits;
+  std::uint32_t high = std::min<std::uint32_t>(low | ((1u << bits) - 1), 0x10ffff);
+  if (low == 0) low = place.missing == 2 ? 0x800 : 0x10000;  // only the lead byte is here, and its bits are 0
+  if (low == 0xd000 && place.missing == 2) high = 0xd7ff;
+  const State& state = states_[static_cast<std::size_t>(place.state)];
+  return std::any_of(state.nodes.begin(), state.nodes.end(), [&](std::int32_t id) {
+    return rules_->sets[rules_->symbols[nodes_[static_cast<std::size_t>(id)].position].index].meets(low, high);
+  });
+}
+
+bool GrammarMatcher::allows(std::string_view bytes) {
+  if (nodes_.size() > 2 * needed_ + mostRemembered || steps_.size() > mostRemembered) forgetOldStates();
+  Place place = now_;
+  return walk(place, bytes);
+}
+
+bool GrammarMatcher::accept(std::string_view bytes) {
+  Place place = now_;
+  if (!walk(place, bytes)) return false;
+  now_ = place;
+  return true;
+}
+
+// Keeps the current state with the nodes that it needs.
+void GrammarMatcher::forgetOldStates() {
+  const State state = std::move(states_[static_cast<std::size_t>(now_.state)]);
+  const std::vector<Node> nodes = std::move(nodes_);
+  nodes_.clear();
+  nodeIds_.clear();
+  states_.clear();
+  stateIds_.clear();
+  steps_.clear();
+  std::unordered_map<std::int32_t, std::int32_t> renamed{{nowhere, nowhere}};
+  State kept{{}, state.complete};
+  for (const std::int32_t id : state.nodes) {
+    std::vector<std::int32_t> chain;
+    for (std::int32_t at = id; renamed.count(at) == 0; at = nodes[static_cast<std::size_t>(at)].parent) chain.push_back(at);
+    for (; !chain.empty(); chain.pop_back()) {
+      const Node& old = nodes[static_cast<std::size_t>(chain.back())];
+      renamed[chain.back()] = node(old.position, renamed.at(old.parent));
+    }
+    kept.nodes.push_back(renamed.at(id));
+  }
+  std::sort(kept.nodes.begin(), kept.nodes.end());
+  now_.state = intern(std::move(kept));
+  needed_ = nodes_.size();
+}
+
+}  // namespace isopro

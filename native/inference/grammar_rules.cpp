@@ -1,0 +1,448 @@
+#include "inference/grammar_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "support/error.h"
+
+namespace isopro {
+namespace {
+
+constexpr std::size_t longestText = 1u << 20;
+constexpr int deepestNesting = 200;
+constexpr std::uint64_t mostRepetitions = 10'000;
+constexpr std::size_t mostSymbols = 200'000;  // after repetitions are written out
+constexpr std::uint32_t lastCodePoint = 0x10ffff;
+
+class Parser {
+ public:
+  explicit Parser(const std::string& text) : text_(text) {}
+
+  GrammarRules parse() {
+    if (text_.size() > longestText) throw Error("GRAMMAR_INVALID", "the grammar has more than 2^20 bytes");
+    skipSpace(true);
+    while (!atEnd()) {
+      parseRule();
+      skipSpace(true);
+    }
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  using Sequence = std::vector<GrammarSymbol>;
+
+  [[noreturn]] void failAt(std::size_t position, const std::string& what) const {
+    const std::string_view before(text_.data(), std::min(position, text_.size()));
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    const std::size_t newline = before.rfind('\n');
+    const std::size_t column = before.size() - (newline == std::string_view::npos ? 0 : newline + 1) + 1;
+    throw Error("GRAMMAR_INVALID", "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
+  }
+  [[noreturn]] void fail(const std::string& what) const { failAt(position_, what); }
+
+  bool atEnd() const { return position_ == text_.size(); }
+  char peek() const { return atEnd() ? '\0' : text_[position_]; }
+  bool take(char c) {
+    if (atEnd() || text_[position_] != c) return false;
+    ++position_;
+    return true;
+  }
+
+  // Blanks and comments; the end of a line only where the rule may go on after it.
+  void skipSpace(bool newlines) {
+    for (;;) {
+      const char c = peek();
+      if (c == ' ' || c == '\t' || (newlines && (c == '\n' || c == '\r'))) {
+        ++position_;
+      } else if (c == '#') {
+        while (!atEnd() && peek() != '\n' && peek() != '\r') ++position_;
+      } else {
+        return;
+      }
+    }
+  }
+
+  static bool isDigit(char c) { return c >= '0' && c <= '9'; }
+  static bool isNameCharacter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || isDigit(c) || c == '-'; }
+
+  std::string name() {
+    const std::size_t start = position_;
+    while (isNameCharacter(peek())) ++position_;
+    if (position_ == start) fail("expected the name of a rule");
+    return text_.substr(start, position_ - start);
+  }
+
+  std::uint32_t newRule() {
+    if (result_.rules.size() >= mostSymbols) fail("the grammar is too large");
+    result_.rules.emplace_back();
+    return static_cast<std::uint32_t>(result_.rules.size() - 1);
+  }
+
+  std::uint32_t ruleNamed(const std::string& name, std::size_t position) {
+    const auto [found, isNew] = names_.try_emplace(name, Named{0, position, false});
+    if (isNew) found->second.rule = newRule();
+    return found->second.rule;
+  }
+
+  void addAlternative(std::uint32_t rule, const Sequence& sequence) {
+    if (result_.symbols.size() + sequence.size() >= mostSymbols) fail("the grammar is too large, its repetitions written out");
+    result_.rules[rule].push_back(static_cast<std::uint32_t>(result_.symbols.size()));
+    result_.symbols.insert(result_.symbols.end(), sequence.begin(), sequence.end());
+    result_.symbols.push_back({GrammarSymbol::End, 0});
+  }
+
+  void parseRule() {
+    const std::size_t start = position_;
+    const std::string name = this->name();
+    const std::uint32_t rule = ruleNamed(name, start);
+    if (names_.at(name).defined) failAt(start, "rule " + name + " is defined twice");
+    names_.at(name).defined = true;
+    skipSpace(false);
+    if (!take(':') || !take(':') || !take('=')) fail("expected ::=");
+    parseAlternatives(rule, 0);
+    if (!atEnd() && peek() != '\n' && peek() != '\r') fail("expected the end of the rule");
+  }
+
+  void parseAlternatives(std::uint32_t rule, int depth) {
+    do {
+      skipSpace(true);
+      addAlternative(rule, parseSequence(depth));
+    } while (take('|'));
+  }
+
+  Sequence parseSequence(int depth) {
+    Sequence sequence;
+    Sequence item;  // the last item, to which a repetition applies
+    bool repeatable = false;
+    const auto flush = [&] {
+      sequence.insert(sequence.end(), item.begin(), item.end());
+      item.clear();
+    };
+    for (;; skipSpace(depth > 0)) {
+      const char c = peek();
+      if (c == '"' || c == '[' || c == '.' || c == '(' || isNameCharacter(c)) {
+        flush();
+        item = parseItem(depth);
+        repeatable = !item.empty();
+      } else if (c == '*' || c == '+' || c == '?' || c == '{') {
+        if (!repeatable) fail("there is nothing to repeat");
+        item = repeat(item, depth);
+        repeatable = !item.empty();
+      } else if (c == '<' || c == '!') {
+        fail("token terminals are not supported");
+      } else {
+        flush();
+        return sequence;
+      }
+      if (sequence.size() + item.size() > mostSymbols) fail("the grammar is too large, its repetitions written out");
+    }
+  }
+
+  Sequence parseItem(int depth) {
+    if (take('.')) return {set({true, {}})};
+    if (take('(')) {
+      if (depth == deepestNesting) fail("parentheses are nested more than " + std::to_string(deepestNesting) + " deep");
+      const std::uint32_t rule = newRule();
+      parseAlternatives(rule, depth + 1);
+      if (!take(')')) fail("expected )");
+      return {{GrammarSymbol::Rule, rule}};
+    }
+    if (peek() == '"') return parseLiteral();
+    if (peek() == '[') return {set(parseSet())};
+    const std::size_t start = position_;
+    return {{GrammarSymbol::Rule, ruleNamed(name(), start)}};
+  }
+
+  GrammarSymbol set(CharacterSet characters) {
+    result_.sets.push_back(std::move(characters));
+    return {GrammarSymbol::Set, static_cast<std::uint32_t>(result_.sets.size() - 1)};
+  }
+
+  Sequence parseLiteral() {
+    const std::size_t start = position_++;
+    Sequence sequence;
+    while (!take('"')) {
+      if (atEnd()) failAt(start, "the text has no closing quotation mark");
+      const std::uint32_t c = character();
+      sequence.push_back(set({false, {{c, c}}}));
+    }
+    return sequence;
+  }
+
+  CharacterSet parseSet() {
+    const std::size_t start = position_++;
+    CharacterSet characters;
+    characters.negated = take('^');
+    while (!take(']')) {
+      if (atEnd()) failAt(start, "the character set has no closing bracket");
+      const std::size_t at = position_;
+      const std::uint32_t low = character();
+      std::uint32_t high = low;
+      if (peek() == '-' && position_ + 1 < text_.size() && text_[position_ + 1] != ']') {
+        ++position_;
+        high = character();
+        if (high < low) failAt(at, "the range ends before it begins");
+      }
+      characters.ranges.emplace_back(low, high);
+    }
+    if (characters.ranges.empty()) failAt(start, "the character set is empty");
+    return characters;
+  }
+
+  std::uint32_t character() {
+    if (!take('\\')) return utf8();
+    if (atEnd()) fail("the escape ends too early");
+    const std::size_t at = position_ - 1;
+    const char c = text_[position_++];
+    switch (c) {
+      case 'x': return hexadecimal(2);
+      case 'u': return hexadecimal(4);
+      case 'U': return hexadecimal(8);
+      case 't': return '\t';
+      case 'r': return '\r';
+      case 'n': return '\n';
+      case '\\': case '"': case '[': case ']': case '-': return static_cast<std::uint32_t>(c);
+      default: failAt(at, "unknown escape");
+    }
+  }
+
+  std::uint32_t hexadecimal(int digits) {
+    std::uint32_t value = 0;
+    for (int i = 0; i < digits; ++i) {
+      const char c = peek();
+      const int digit = isDigit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      if (digit < 0) fail("expected " + std::to_string(digits) + " hexadecimal digits");
+      value = value * 16 + static_cast<std::uint32_t>(digit);
+      ++position_;
+    }
+    if (value > lastCodePoint) fail("there is no such code point");
+    return value;
+  }
+
+  std::uint32_t utf8() {
+    const auto first = static_cast<unsigned char>(text_[position_]);
+    const int length = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+    if (first == 0 || length == 0 || text_.size() - position_ < static_cast<std::size_t>(length)) fail("this is not UTF-8 text");
+    std::uint32_t value = length == 1 ? first : first & (0x7fu >> length);
+    for (int i = 1; i < length; ++i) {
+      const auto next = static_cast<unsigned char>(text_[position_ + static_cast<std::size_t>(i)]);
+      if ((next & 0xc0) != 0x80) fail("this is not UTF-8 text");
+      value = (value << 6) | (next & 0x3f);
+    }
+    position_ += static_cast<std::size_t>(length);
+    return value;
+  }
+
+  std::uint64_t number() {
+    if (!isDigit(peek())) fail("expected a number");
+    std::uint64_t value = 0;
+    const std::size_t start = position_;
+    for (; isDigit(peek()); ++position_) {
+      value = value * 10 + static_cast<std::uint64_t>(peek() - '0');
+      if (value > mostRepetitions) failAt(start, "more than " + std::to_string(mostRepetitions) + " repetitions");
+    }
+    return value;
+  }
+
+  // x* is R ::= x R | (nothing); x{2,4} is x x (x (x)?)?.
+  Sequence repeat(const Sequence& item, int depth) {
+    const std::size_t start = position_;
+    std::uint64_t least = 0;
+    std::uint64_t most = 1;
+    bool endless = false;
+    switch (text_[position_++]) {
+      case '*': endless = true; break;
+      case '+': least = 1; endless = true; break;
+      case '?': break;
+      default:  // {
+        skipSpace(depth > 0);
+        least = most = number();
+        skipSpace(depth > 0);
+        if (take(',')) {
+          skipSpace(depth > 0);
+          endless = !isDigit(peek());
+          if (!endless) most = number();
+          skipSpace(depth > 0);
+        }
+        if (!take('}')) fail("expected }");
+        if (!endless && most < least) failAt(start, "the largest number of repetitions is below the smallest");
+    }
+    GrammarSymbol one = item.front();
+    if (item.size() > 1) {
+      one = {GrammarSymbol::Rule, newRule()};
+      addAlternative(one.index, item);
+    }
+    Sequence repeated(static_cast<std::size_t>(least), one);
+    if (endless) {
+      const std::uint32_t rule = newRule();
+      addAlternative(rule, {one, {GrammarSymbol::Rule, rule}});
+      addAlternative(rule, {});
+      repeated.push_back({GrammarSymbol::Rule, rule});
+    } else if (most > least) {
+      Sequence tail = {one};
+      for (std::uint64_t i = least; i < most; ++i) {
+        const std::uint32_t rule = newRule();
+        addAlternative(rule, tail);
+        addAlternative(rule, {});
+        tail = {one, {GrammarSymbol::Rule, rule}};
+      }
+      repeated.push_back({GrammarSymbol::Rule, static_cast<std::uint32_t>(result_.rules.size() - 1)});
+    }
+    return repeated;
+  }
+
+  void finish() {
+    for (const auto& [name, named] : names_) {
+      if (!named.defined) failAt(named.position, "rule " + name + " is not defined");
+    }
+    const auto root = names_.find("root");
+    if (root == names_.end()) throw Error("GRAMMAR_INVALID", "the grammar has no rule \"root\"");
+    result_.root = root->second.rule;
+    refuseLeftRecursion();
+  }
+
+  std::vector<bool> nullableRules() const {
+    std::vector<bool> nullable(result_.rules.size(), false);
+    // A rule becomes nullable when, in one of its alternatives, the last symbol that is not turns so; each pass costs the
+    // whole grammar, hence a work list over the places where a rule occurs.
+    std::vector<std::vector<std::uint32_t>> occursIn(result_.rules.size());  // alternatives, by number
+    std::vector<std::uint32_t> owner;
+    std::vector<std::uint32_t> waitsFor;
+    std::vector<std::uint32_t> ready;
+    for (std::uint32_t rule = 0; rule < result_.rules.size(); ++rule) {
+      for (const std::uint32_t start : result_.rules[rule]) {
+        const auto alternative = static_cast<std::uint32_t>(owner.size());
+        owner.push_back(rule);
+        waitsFor.push_back(0);
+        for (std::uint32_t at = start; result_.symbols[at].kind != GrammarSymbol::End; ++at) {
+          ++waitsFor.back();
+          if (result_.symbols[at].kind == GrammarSymbol::Rule) occursIn[result_.symbols[at].index].push_back(alternative);
+        }
+        if (waitsFor.back() == 0) ready.push_back(alternative);
+      }
+    }
+    while (!ready.empty()) {
+      const std::uint32_t rule = owner[ready.back()];
+      ready.pop_back();
+      if (nullable[rule]) continue;
+      nullable[rule] = true;
+      for (const std::uint32_t alternative : occursIn[rule]) {
+        if (--waitsFor[alternative] == 0) ready.push_back(alternative);
+      }
+    }
+    return nullable;
+  }
+
+  // A rule that reaches itself before any character, with something still to come after it, would be entered without
+  // end. (Where nothing is to come, as in x* of an x that may be empty, the matcher meets a state that it has seen.)
+  void refuseLeftRecursion() const {
+    const std::vector<bool> nullable = nullableRules();
+    const std::size_t count = result_.rules.size();
+    struct Edge {
+      std::uint32_t to;
+      bool followed;
+    };
+    std::vector<std::vector<Edge>> edges(count);
+    for (std::uint32_t rule = 0; rule < count; ++rule) {
+      for (std::uint32_t at : result_.rules[rule]) {
+        for (; result_.symbols[at].kind == GrammarSymbol::Rule; ++at) {
+          const std::uint32_t to = result_.symbols[at].index;
+          edges[rule].push_back({to, result_.symbols[at + 1].kind != GrammarSymbol::End});
+          if (!nullable[to]) break;
+        }
+      }
+    }
+    // Strongly connected components (Tarjan 1972), without recursion.
+    constexpr std::uint32_t none = 0xffffffff;
+    std::vector<std::uint32_t> order(count, none), low(count, 0), component(count, none), path, stack;
+    std::vector<std::size_t> next(count, 0);
+    std::uint32_t visited = 0;
+    std::uint32_t components = 0;
+    for (std::uint32_t start = 0; start < count; ++start) {
+      if (order[start] != none) continue;
+      path.push_back(start);
+      while (!path.empty()) {
+        const std::uint32_t rule = path.back();
+        if (next[rule] == 0) {
+          order[rule] = low[rule] = visited++;
+          stack.push_back(rule);
+        }
+        if (next[rule] < edges[rule].size()) {
+          const std::uint32_t to = edges[rule][next[rule]++].to;
+          if (order[to] == none) {
+            path.push_back(to);
+          } else if (component[to] == none) {
+            low[rule] = std::min(low[rule], order[to]);
+          }
+          continue;
+        }
+        next[rule] = edges[rule].size() + 1;
+        if (low[rule] == order[rule]) {
+          std::uint32_t member;
+          do {
+            member = stack.back();
+            stack.pop_back();
+            component[member] = components;
+          } while (member != rule);
+          ++components;
+        }
+        path.pop_back();
+        if (!path.empty()) low[path.back()] = std::min(low[path.back()], low[rule]);
+      }
+    }
+    for (std::uint32_t rule = 0; rule < count; ++rule) {
+      for (const Edge& edge : edges[rule]) {
+        if (edge.followed && component[rule] == component[edge.to]) leftRecursive(rule, component);
+      }
+    }
+  }
+
+  // Names a rule of the circle that the caller wrote.
+  [[noreturn]] void leftRecursive(std::uint32_t rule, const std::vector<std::uint32_t>& component) const {
+    for (const auto& [name, named] : names_) {
+      if (component[named.rule] == component[rule]) failAt(named.position, "rule " + name + " is left-recursive");
+    }
+    throw Error("GRAMMAR_INVALID", "a group is left-recursive");
+  }
+
+  struct Named {
+    std::uint32_t rule;
+    std::size_t position;  // of its first mention
+    bool defined;
+  };
+
+  const std::string& text_;
+  std::size_t position_ = 0;
+  std::map<std::string, Named> names_;
+  GrammarRules result_;
+};
+
+}  // namespace
+
+bool CharacterSet::contains(std::uint32_t codePoint) const {
+  for (const auto& [low, high] : ranges) {
+    if (low <= codePoint && codePoint <= high) return !negated;
+  }
+  return negated;
+}
+
+bool CharacterSet::meets(std::uint32_t low, std::uint32_t high) const {
+  if (!negated) {
+    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) { return range.first <= high && low <= range.second; });
+  }
+  // Some code point lies outside every range: walk over the gaps.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> sorted(ranges);
+  std::sort(sorted.begin(), sorted.end());
+  for (const auto& [first, last] : sorted) {
+    if (first > low) return true;
+    if (last >= high) return false;
+    low = std::max(low, last + 1);
+  }
+  return true;
+}
+
+GrammarRules parseGrammar(const std::string& gbnf) { return Parser(gbnf).parse(); }
+
+}  // namespace isopro

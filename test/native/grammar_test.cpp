@@ -1,0 +1,204 @@
+// The GBNF parser and matcher: languages against std::regex and hand-written recognisers, errors with their place, and
+// grammars that are meant to explode.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 suspects its own std::regex when the sanitisers are on
+#endif
+
+#include <chrono>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "inference/grammar_matcher.h"
+#include "inference/grammar_rules.h"
+#include "support/error.h"
+#include "support/random.h"
+
+namespace {
+
+using isopro::GrammarMatcher;
+using isopro::GrammarRules;
+using isopro::parseGrammar;
+
+// Whether the whole text is in the language, read in pieces of `width` bytes.
+bool matches(const GrammarRules& rules, const std::string& text, std::size_t width = 1) {
+  GrammarMatcher matcher(rules);
+  for (std::size_t at = 0; at < text.size(); at += width) {
+    const std::string piece = text.substr(at, width);
+    const bool allowed = matcher.allows(piece);
+    if (allowed != matcher.accept(piece)) return false;
+    if (!allowed) return false;
+  }
+  return matcher.mayEnd();
+}
+
+bool inLanguage(const std::string& gbnf, const std::string& text) { return matches(parseGrammar(gbnf), text); }
+
+std::string randomText(isopro::Random& random, const std::string& alphabet, std::size_t longest) {
+  std::string text;
+  for (auto length = random.nextUint64() % (longest + 1); length > 0; --length) text += alphabet[random.nextUint64() % alphabet.size()];
+  return text;
+}
+
+TEST(grammar_languages_agree_with_regular_expressions) {
+  const struct {
+    const char* gbnf;
+    const char* regex;
+    const char* alphabet;
+  } cases[] = {
+      {"root ::= [a-c]+ \"-\" [0-9]{2,4} \"!\"?", "[a-c]+-[0-9]{2,4}!?", "abc-019!"},
+      {"root ::= (\"ab\" | \"a\" | \"b\"*){1,3} [^a]", "(ab|a|b*){1,3}[^a]", "abc"},
+      {"root ::= \"ab\"* (\"c\"? \"d\"){2} tail\ntail ::= \"\" | \"x\" tail", "(ab)*(c?d){2}x*", "abcdx"},
+      {"root ::= (\"a\"?)* \"b\" | \"c\"{0} \"d\"{2,}", "(a?)*b|d{2,}", "abcd"},
+      {"root ::= item{3,5} # comment\n\nitem ::= [ab] |\n \"c\" [^\\x41-\\u005A]", "([ab]|c[^A-Z]){3,5}", "abcZ"},
+  };
+  isopro::Random random(5);
+  for (const auto& one : cases) {
+    const GrammarRules rules = parseGrammar(one.gbnf);
+    const std::regex expected(one.regex);
+    int members = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      const std::string text = randomText(random, one.alphabet, 8);
+      const bool member = std::regex_match(text, expected);
+      members += member;
+      CHECK(matches(rules, text, 1 + static_cast<std::size_t>(i % 3)) == member);
+    }
+    CHECK(members > 20);
+  }
+}
+
+TEST(grammar_recursion_agrees_with_a_recogniser) {
+  const GrammarRules rules = parseGrammar("root ::= (\"(\" root \")\" | \"[\" root \"]\")*");
+  const auto balanced = [](const std::string& text) {
+    std::string open;
+    for (const char c : text) {
+      if (c == '(' || c == '[') open += c;
+      else if (open.empty() || (open.back() == '(') != (c == ')')) return false;
+      else open.pop_back();
+    }
+    return open.empty();
+  };
+  isopro::Random random(6);
+  int members = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string text = randomText(random, "()[]", 8);
+    members += balanced(text);
+    CHECK(matches(rules, text) == balanced(text));
+  }
+  CHECK(members > 100);
+  const std::string deep(5000, '(');
+  GrammarMatcher matcher(rules);
+  CHECK(matcher.accept(deep));
+  CHECK(!matcher.mayEnd());
+  CHECK(matcher.accept(std::string(5000, ')')));
+  CHECK(matcher.mayEnd());
+  CHECK(!matcher.allows(")"));
+}
+
+TEST(grammar_prefixes_within_a_character_are_judged_by_what_may_follow) {
+  const GrammarRules rules = parseGrammar("root ::= [ä-ü] \"☃\" [^\\u0000-\\U0000FFFF]");
+  GrammarMatcher matcher(rules);
+  CHECK(!matcher.allows("\xc2"));          // U+0080 to U+00BF
+  CHECK(matcher.accept("\xc3"));           // U+00C0 to U+00FF
+  CHECK(!matcher.allows("\x9f"));          // ß
+  CHECK(matcher.accept("\xa4"));           // ä
+  CHECK(matcher.accept("\xe2\x98"));
+  CHECK(!matcher.allows("\x84"));
+  CHECK(matcher.accept("\x83"));
+  CHECK(!matcher.allows("\xef"));          // within the plane that is excluded
+  CHECK(matcher.accept("\xf0\x9f"));
+  CHECK(matcher.accept("\x98\x80"));       // 😀
+  CHECK(matcher.mayEnd());
+  const GrammarRules any = parseGrammar("root ::= .*");
+  for (const char* malformed : {"\x80", "\xc0\x80", "\xe0\x80", "\xed\xa0", "\xf0\x80", "\xf4\x90", "\xf5", "\xff", "a\xc3z"}) {
+    CHECK(!GrammarMatcher(any).allows(malformed));
+  }
+  for (const char* begun : {"\xe0", "\xe0\xa0", "\xed", "\xed\x9f", "\xf0", "\xf4\x8f", "\xf4\x8f\xbf\xbf", "ok\xe2\x98"}) {
+    CHECK(GrammarMatcher(any).allows(begun));
+  }
+}
+
+TEST(grammar_state_survives_forgetting) {
+  // Enough different states that the matcher drops its memory several times, in the midst of open brackets.
+  const GrammarRules rules = parseGrammar("root ::= (\"(\" root \")\" | [a-z])*");
+  GrammarMatcher matcher(rules);
+  isopro::Random random(7);
+  int depth = 0;
+  for (int i = 0; i < 300'000; ++i) {
+    const bool open = depth == 0 || random.nextUint64() % 100 < 90;
+    CHECK(matcher.accept(open ? "(" : ")"));
+    depth += open ? 1 : -1;
+  }
+  CHECK(!matcher.mayEnd());
+  CHECK(matcher.accept(std::string(static_cast<std::size_t>(depth), ')')));
+  CHECK(matcher.mayEnd());
+  CHECK(!matcher.allows(")"));
+}
+
+TEST(grammar_errors_name_their_place) {
+  const struct {
+    const char* gbnf;
+    const char* message;
+  } cases[] = {
+      {"root = \"a\"", "line 1, column 6: expected ::="},
+      {"root ::= a\na ::= \"x\" )", "line 2, column 11: expected the end of the rule"},
+      {"root ::= missing", "line 1, column 10: rule missing is not defined"},
+      {"other ::= \"a\"", "no rule \"root\""},
+      {"", "no rule \"root\""},
+      {"root ::= \"a\"\nroot ::= \"b\"", "line 2, column 1: rule root is defined twice"},
+      {"root ::= \"open", "no closing quotation mark"},
+      {"root ::= [open", "no closing bracket"},
+      {"root ::= []", "character set is empty"},
+      {"root ::= [z-a]", "ends before it begins"},
+      {"root ::= \"\\q\"", "unknown escape"},
+      {"root ::= \"\\xZ\"", "expected 2 hexadecimal digits"},
+      {"root ::= \"\\U00110000\"", "no such code point"},
+      {"root ::= *", "nothing to repeat"},
+      {"root ::= \"a\"{5,2}", "below the smallest"},
+      {"root ::= \"a\"{99999999999999999999}", "repetitions"},
+      {"root ::= (\"a\"", "expected )"},
+      {"root ::= <think>", "token terminals"},
+      {"root ::= root \"a\" | \"b\"", "rule root is left-recursive"},
+      {"root ::= a\na ::= b\nb ::= a \"x\" | \"y\"", "left-recursive"},
+      {"root ::= e root \"z\" | \"x\"\ne ::= f\nf ::= \"\" | \"y\"", "rule root is left-recursive"},
+  };
+  for (const auto& one : cases) CHECK_SAYS(parseGrammar(one.gbnf), "GRAMMAR_INVALID", one.message);
+  CHECK_SAYS(parseGrammar(std::string("root ::= \"a\0b\"", 14)), "GRAMMAR_INVALID", "not UTF-8");
+  CHECK_SAYS(parseGrammar("root ::= \"\xff\""), "GRAMMAR_INVALID", "not UTF-8");
+}
+
+TEST(grammar_explosions_end_soon) {
+  const auto chain = [](int length, const char* body) {
+    std::string gbnf = "root ::= r0\n";
+    for (int i = 0; i < length; ++i) {
+      std::string line(body);
+      for (std::size_t at; (at = line.find('N')) != std::string::npos;) line.replace(at, 1, "r" + std::to_string(i + 1));
+      gbnf += "r" + std::to_string(i) + " ::= " + line + "\n";
+    }
+    return gbnf + "r" + std::to_string(length) + " ::= \"a\"";
+  };
+  const std::string parentheses(100'000, '(');
+  const std::vector<std::string> hostile = {
+      "root ::= " + parentheses, "root ::= " + parentheses + "\"a\"" + std::string(100'000, ')'), chain(60, "N? N?"), chain(60, "N | N"), chain(20'000, "N"),
+      "root ::= (((((\"a\"{100}){100}){100}){100}){100}){100}", "root ::= . root \"b\" | . root \"c\" | .", "root ::= (. | .)*", "root ::= (. | . . | . . .)* \"!\"",
+      "root ::= ([a-z ]* [a-z ]*)* \"!\"", "root ::= (((\"a\"?)*)*)*", "root ::= \"" + std::string(100'000, 'a') + "\"{10000}", "root ::= root | \"a\"",
+  };
+  for (const std::string& gbnf : hostile) {
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      const GrammarRules rules = parseGrammar(gbnf);
+      GrammarMatcher matcher(rules);
+      matcher.allows(std::string(200, 'a') + "?");
+      matcher.accept(std::string(200, 'a'));
+    } catch (const isopro::Error& error) {
+      CHECK(error.code() == "GRAMMAR_INVALID");
+    }
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));  // some run for longer than the universe if done naively
+  }
+  CHECK(inLanguage("root ::= (((\"a\"?)*)*)*", "aaa"));
+  CHECK(inLanguage("root ::= root | \"a\"", "a"));
+  CHECK(inLanguage(chain(10, "N? N?"), "a"));
+}
+
+}  // namespace
