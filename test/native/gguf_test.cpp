@@ -1,10 +1,10 @@
 // The GGUF reader: what it reads, and that every cut and many flips of a file end in a typed error and nothing else.
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "check.h"
+#include "gguf_bytes.h"
 #include "support/error.h"
 #include "support/gguf.h"
 #include "support/random.h"
@@ -12,35 +12,7 @@
 namespace {
 
 using isopro::GgufFile;
-
-// Appends little-endian values; the test says byte by byte what a file holds.
-struct Bytes : std::vector<std::uint8_t> {
-  template <typename T>
-  Bytes& number(T value) {
-    const auto* first = reinterpret_cast<const std::uint8_t*>(&value);
-    insert(end(), first, first + sizeof value);
-    return *this;
-  }
-  Bytes& text(const std::string& value) {
-    number<std::uint64_t>(value.size());
-    insert(end(), value.begin(), value.end());
-    return *this;
-  }
-  Bytes& header(std::uint64_t tensors, std::uint64_t entries, std::uint32_t version = 3) {
-    for (const char c : {'G', 'G', 'U', 'F'}) push_back(static_cast<std::uint8_t>(c));
-    return number(version).number(tensors).number(entries);
-  }
-  Bytes& tensor(const std::string& name, std::vector<std::uint64_t> dimensions, std::uint32_t type, std::uint64_t offset) {
-    text(name).number(static_cast<std::uint32_t>(dimensions.size()));
-    for (const auto dimension : dimensions) number(dimension);
-    return number(type).number(offset);
-  }
-  Bytes& pad(std::size_t alignment) {
-    while (size() % alignment != 0) push_back(0);
-    return *this;
-  }
-  GgufFile parse() const { return GgufFile::parse(data(), size()); }
-};
+using isopro::test::Bytes;
 
 Bytes example() {
   Bytes bytes;

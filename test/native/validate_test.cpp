@@ -1,0 +1,255 @@
+// The validators of models, vocabularies and adapters: each thing that libllama asserts on is refused by name, and
+// arbitrary damage is a typed error under the sanitisers.
+#include <functional>
+#include <map>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "check.h"
+#include "gguf_bytes.h"
+#include "inference/validate_adapter.h"
+#include "inference/validate_model.h"
+#include "support/error.h"
+#include "support/random.h"
+
+namespace {
+
+using isopro::test::Bytes;
+
+// A llama model of two layers with a SentencePiece vocabulary, as lists that a test changes.
+struct Model {
+  using Value = std::variant<std::uint32_t, float, bool, std::string, std::vector<std::string>, std::vector<float>, std::vector<std::int32_t>>;
+  struct Tensor {
+    std::vector<std::uint64_t> dimensions;
+    std::uint32_t type = GGML_TYPE_F32;
+  };
+
+  std::map<std::string, Value> entries;
+  std::map<std::string, Tensor> tensors;
+
+  explicit Model(const std::string& architecture = "llama") {
+    std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+    const char digits[] = "0123456789ABCDEF";
+    for (int byte = 0; byte < 256; ++byte) tokens.push_back(std::string("<0x") + digits[byte >> 4] + digits[byte & 15] + ">");
+    std::vector<std::int32_t> types(tokens.size(), 6);
+    types[0] = 2;
+    types[1] = types[2] = 3;
+    entries = {
+        {"general.architecture", architecture}, {"tokenizer.ggml.model", std::string("llama")}, {"tokenizer.ggml.tokens", tokens}, {"tokenizer.ggml.token_type", types},
+        {"tokenizer.ggml.scores", std::vector<float>(tokens.size(), 0.0f)}, {"tokenizer.ggml.bos_token_id", 1u}, {"tokenizer.ggml.eos_token_id", 2u},
+    };
+    const auto h = [&](const std::string& suffix, Value value) { entries[architecture + "." + suffix] = std::move(value); };
+    h("block_count", 2u);
+    h("context_length", 64u);
+    h("embedding_length", 32u);
+    h("feed_forward_length", 64u);
+    h("attention.head_count", 4u);
+    h("attention.head_count_kv", 2u);
+    h("attention.layer_norm_rms_epsilon", 1e-6f);
+    tensors["token_embd.weight"] = {{32, tokens.size()}};
+    tensors["output_norm.weight"] = {{32}};
+    for (const std::string block : {"blk.0.", "blk.1."}) {
+      tensors[block + "attn_norm.weight"] = tensors[block + "ffn_norm.weight"] = {{32}};
+      tensors[block + "attn_q.weight"] = tensors[block + "attn_output.weight"] = {{32, 32}, GGML_TYPE_Q8_0};
+      tensors[block + "attn_k.weight"] = tensors[block + "attn_v.weight"] = {{32, 16}, GGML_TYPE_Q4_0};
+      tensors[block + "ffn_gate.weight"] = tensors[block + "ffn_up.weight"] = {{32, 64}, GGML_TYPE_F16};
+      tensors[block + "ffn_down.weight"] = {{64, 32}, GGML_TYPE_BF16};
+      if (architecture == "qwen3") tensors[block + "attn_q_norm.weight"] = tensors[block + "attn_k_norm.weight"] = {{8}};
+      if (architecture == "gemma2") tensors[block + "post_attention_norm.weight"] = tensors[block + "post_ffw_norm.weight"] = {{32}};
+    }
+  }
+
+  Bytes encode() const {
+    Bytes bytes;
+    bytes.header(tensors.size(), entries.size());
+    for (const auto& [key, value] : entries) {
+      if (const auto* floats = std::get_if<std::vector<float>>(&value)) bytes.entry(key, 6, *floats);
+      else if (const auto* integers = std::get_if<std::vector<std::int32_t>>(&value)) bytes.entry(key, 5, *integers);
+      else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) bytes.entry(key, *texts);
+      else if (const auto* text = std::get_if<std::string>(&value)) bytes.entry(key, *text);
+      else if (const auto* real = std::get_if<float>(&value)) bytes.entry(key, *real);
+      else if (const auto* flag = std::get_if<bool>(&value)) bytes.entry(key, *flag);
+      else bytes.entry(key, std::get<std::uint32_t>(value));
+    }
+    std::uint64_t offset = 0;
+    for (const auto& [name, tensor] : tensors) {
+      bytes.tensor(name, tensor.dimensions, tensor.type, offset);
+      std::uint64_t elements = 1;
+      for (const auto dimension : tensor.dimensions) elements *= dimension;
+      const auto type = static_cast<ggml_type>(tensor.type);
+      offset += (elements / static_cast<std::uint64_t>(ggml_blck_size(type)) * ggml_type_size(type) + 31) / 32 * 32;
+    }
+    bytes.pad(32);
+    bytes.resize(bytes.size() + offset, 1);
+    return bytes;
+  }
+};
+
+void check(const Bytes& bytes) { isopro::validateModel(bytes.parse()); }
+
+struct Refusal {
+  std::string what;
+  std::string code;
+  std::string message;
+  std::function<void(Model&)> change;
+};
+
+Refusal entryRefused(const std::string& key, Model::Value value, const std::string& code, const std::string& message) {
+  return {key, code, message, [key, value](Model& model) { model.entries[key] = value; }};
+}
+
+TEST(validate_models_of_all_architectures_pass) {
+  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma2"}) {
+    const isopro::ModelInventory inventory = isopro::validateModel(Model(architecture).encode().parse());
+    CHECK(std::string(isopro::name(inventory.architecture)) == architecture);
+    CHECK(inventory.matrices.size() == 1 + 2 * 7);
+    CHECK((inventory.matrices.at("blk.1.ffn_down.weight") == std::array<std::int64_t, 2>{64, 32}));
+  }
+}
+
+TEST(validate_names_what_libllama_would_assert_on) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<Refusal> refusals = {
+      entryRefused("general.architecture", std::string("mamba"), "ARCH_UNSUPPORTED", "\"mamba\""),
+      entryRefused("general.architecture", 3u, "MODEL_CORRUPT", "is u32, not a text"),
+      entryRefused("general.type", std::string("adapter"), "MODEL_UNSUPPORTED", "LoRA adapter"),
+      entryRefused("general.alignment", 8u, "MODEL_", "align"),
+      entryRefused("split.count", 2u, "MODEL_UNSUPPORTED", "split"),
+      entryRefused("llama.block_count", 0u, "MODEL_CORRUPT", "outside 1 to 512"),
+      entryRefused("llama.block_count", 513u, "MODEL_CORRUPT", "outside 1 to 512"),
+      entryRefused("llama.block_count", 3u, "MODEL_CORRUPT", "blk.2.attn_norm.weight is missing"),
+      entryRefused("llama.block_count", 1u, "MODEL_UNSUPPORTED", "does not belong to a llama model"),
+      entryRefused("llama.context_length", 0xffffffffu, "MODEL_CORRUPT", "context_length"),
+      entryRefused("llama.attention.head_count", 0u, "MODEL_CORRUPT", "head_count"),
+      entryRefused("llama.attention.head_count_kv", 0u, "MODEL_CORRUPT", "head_count_kv"),
+      entryRefused("llama.attention.head_count_kv", 3u, "MODEL_CORRUPT", "cannot share 3"),
+      entryRefused("llama.attention.key_length", 7u, "MODEL_", "key"),
+      entryRefused("llama.attention.value_length", 4u, "MODEL_UNSUPPORTED", "different sizes"),
+      entryRefused("llama.attention.layer_norm_rms_epsilon", nan, "MODEL_CORRUPT", "nan"),
+      entryRefused("llama.attention.layer_norm_rms_epsilon", -1.0f, "MODEL_CORRUPT", "-1"),
+      entryRefused("llama.attention.causal", false, "MODEL_UNSUPPORTED", "not causal"),
+      entryRefused("llama.rope.dimension_count", 4u, "MODEL_UNSUPPORTED", "part of each head"),
+      entryRefused("llama.rope.freq_base", 0.0f, "MODEL_CORRUPT", "freq_base"),
+      entryRefused("llama.rope.scaling.type", std::string("spiral"), "MODEL_UNSUPPORTED", "spiral"),
+      entryRefused("llama.rope.scaling.factor", nan, "MODEL_CORRUPT", "factor"),
+      entryRefused("llama.expert_count", 8u, "MODEL_UNSUPPORTED", "experts"),
+      entryRefused("llama.nextn_predict_layers", 9u, "MODEL_UNSUPPORTED", "several tokens"),
+      entryRefused("tokenizer.ggml.model", std::string("rwkv"), "MODEL_UNSUPPORTED", "rwkv"),
+      entryRefused("tokenizer.ggml.model", std::string("gpt2"), "MODEL_CORRUPT", "merges\" is missing"),
+      entryRefused("tokenizer.ggml.tokens", std::vector<std::string>{}, "MODEL_CORRUPT", "vocabulary of 0"),
+      entryRefused("tokenizer.ggml.scores", std::vector<float>(259, nan), "MODEL_CORRUPT", "not a number"),
+      entryRefused("tokenizer.ggml.scores", std::vector<float>(3), "MODEL_CORRUPT", "3 scores for 259"),
+      entryRefused("tokenizer.ggml.eos_token_id", 259u, "MODEL_CORRUPT", "outside the vocabulary of 259"),
+      entryRefused("tokenizer.chat_template", 1u, "MODEL_CORRUPT", "chat_template"),
+      {"a token twice", "MODEL_CORRUPT", "occurs twice", [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] = "<s>"; }},
+      {"a token that a zero byte cuts to another", "MODEL_CORRUPT", "occurs twice",
+       [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] = std::string("<s>\0x", 5); }},
+      {"a byte without token", "MODEL_UNSUPPORTED", "<0x41>",
+       [](Model& m) {
+         std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[3 + 0x41] = "x";
+         std::get<std::vector<std::int32_t>>(m.entries["tokenizer.ggml.token_type"])[3 + 0x41] = 1;
+       }},
+      {"a byte token of another form", "MODEL_CORRUPT", "not <0xNN>", [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[5] = "<0"; }},
+      {"BOS that does not exist", "MODEL_CORRUPT", "add_bos_token",
+       [](Model& m) {
+         m.entries.erase("tokenizer.ggml.bos_token_id");
+         m.entries["tokenizer.ggml.add_bos_token"] = true;
+       }},
+      {"a tensor of another shape", "MODEL_CORRUPT", "[16, 32, 1, 1] instead of [32, 16]", [](Model& m) { m.tensors["blk.0.attn_k.weight"] = {{16, 32}}; }},
+      {"a tensor of rank three", "MODEL_CORRUPT", "instead of [32]", [](Model& m) { m.tensors["output_norm.weight"] = {{32, 1, 2}}; }},
+      {"a norm in f16", "MODEL_UNSUPPORTED", "output_norm.weight has the type f16", [](Model& m) { m.tensors["output_norm.weight"].type = GGML_TYPE_F16; }},
+      {"a matrix of integers", "MODEL_UNSUPPORTED", "has the type i32", [](Model& m) { m.tensors["blk.0.attn_q.weight"].type = GGML_TYPE_I32; }},
+      {"rope factors in f16", "MODEL_UNSUPPORTED", "rope_freqs.weight has the type f16", [](Model& m) { m.tensors["rope_freqs.weight"] = {{4}, GGML_TYPE_F16}; }},
+      {"a missing matrix", "MODEL_CORRUPT", "blk.1.ffn_up.weight is missing", [](Model& m) { m.tensors.erase("blk.1.ffn_up.weight"); }},
+      {"a tensor of another architecture", "MODEL_UNSUPPORTED", "attn_q_norm", [](Model& m) { m.tensors["blk.0.attn_q_norm.weight"] = {{8}}; }},
+  };
+  for (const Refusal& refusal : refusals) {
+    Model model;
+    refusal.change(model);
+    std::string said = "nothing";
+    try {
+      check(model.encode());
+    } catch (const isopro::Error& error) {
+      said = error.code() + ": " + error.what();
+    }
+    // A code that ends with _ stands for either.
+    const bool named = said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos;
+    check::report(named, __FILE__, __LINE__, refusal.what + ": " + said);
+  }
+  Model qwen("qwen2");
+  qwen.entries["qwen2.attention.key_length"] = 16u;
+  qwen.entries["qwen2.attention.value_length"] = 16u;
+  CHECK_SAYS(check(qwen.encode()), "MODEL_CORRUPT", "do not make an embedding of 32");
+  Model gemma("gemma2");
+  gemma.entries["gemma2.attention.sliding_window"] = 0u;
+  CHECK_SAYS(check(gemma.encode()), "MODEL_CORRUPT", "sliding_window");
+}
+
+Bytes adapter(const std::function<void(Model&)>& change = [](Model&) {}) {
+  Model draft;
+  draft.entries = {{"general.type", std::string("adapter")}, {"general.architecture", std::string("llama")}, {"adapter.type", std::string("lora")}, {"adapter.lora.alpha", 8.0f}};
+  draft.tensors = {{"blk.0.attn_q.weight.lora_a", {{32, 4}}}, {"blk.0.attn_q.weight.lora_b", {{4, 32}}},
+                   {"blk.1.ffn_down.weight.lora_a", {{64, 4}, GGML_TYPE_F16}}, {"blk.1.ffn_down.weight.lora_b", {{4, 32}, GGML_TYPE_F16}},
+                   {"token_embd.weight.lora_a", {{4, 259}}}, {"token_embd.weight.lora_b", {{4, 32}}}};
+  change(draft);
+  return draft.encode();
+}
+
+TEST(validate_adapters_are_held_against_their_base) {
+  const isopro::ModelInventory base = isopro::validateModel(Model().encode().parse());
+  const auto validate = [&](const Bytes& bytes) { isopro::validateAdapter(bytes.parse("ADAPTER_CORRUPT"), base); };
+  validate(adapter());
+  const Refusal refusals[] = {
+      entryRefused("general.type", 1u, "ADAPTER_CORRUPT", "not a text"),
+      entryRefused("general.type", std::string("model"), "ADAPTER_CORRUPT", "general.type"),
+      entryRefused("general.architecture", std::string("qwen2"), "ADAPTER_MISMATCH", "qwen2"),
+      entryRefused("adapter.type", std::string("dora"), "ADAPTER_CORRUPT", "dora"),
+      entryRefused("adapter.lora.alpha", 8u, "ADAPTER_CORRUPT", "alpha"),
+      entryRefused("adapter.lora.alpha", std::numeric_limits<float>::infinity(), "ADAPTER_CORRUPT", "alpha"),
+      {"no tensors", "ADAPTER_CORRUPT", "not complete", [](Model& m) { m.tensors.clear(); }},
+      {"half a pair", "ADAPTER_CORRUPT", "no counterpart", [](Model& m) { m.tensors.erase("blk.0.attn_q.weight.lora_b"); }},
+      {"the other half", "ADAPTER_CORRUPT", "not complete", [](Model& m) { m.tensors.erase("blk.0.attn_q.weight.lora_a"); }},
+      {"unequal ranks", "ADAPTER_CORRUPT", "ranks 4 and 5", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_b"] = {{5, 32}}; }},
+      {"unequal ranks of the embedding", "ADAPTER_CORRUPT", "ranks 4 and 5", [](Model& m) { m.tensors["token_embd.weight.lora_b"] = {{5, 32}}; }},
+      {"integers", "ADAPTER_CORRUPT", "type i32", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_a"].type = GGML_TYPE_I32; }},
+      {"rank three", "ADAPTER_CORRUPT", "not a matrix", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_a"] = {{32, 4, 2}}; }},
+      {"another width", "ADAPTER_MISMATCH", "48 by 32", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_a"] = {{48, 4}}; }},
+      {"a layer that the base lacks", "ADAPTER_MISMATCH", "no matrix \"blk.7.attn_q.weight\"",
+       [](Model& m) { m.tensors["blk.7.attn_q.weight.lora_a"] = m.tensors["blk.7.attn_q.weight.lora_b"] = {{32, 32}}; }},
+      {"a norm", "ADAPTER_CORRUPT", "not half of a low-rank pair", [](Model& m) { m.tensors["blk.0.attn_norm.weight"] = {{32}}; }},
+  };
+  for (const Refusal& refusal : refusals) {
+    std::string said = "nothing";
+    try {
+      validate(adapter(refusal.change));
+    } catch (const isopro::Error& error) {
+      said = error.code() + ": " + error.what();
+    }
+    check::report(said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos, __FILE__, __LINE__, refusal.what + ": " + said);
+  }
+}
+
+TEST(validate_damage_is_a_typed_error) {
+  const isopro::ModelInventory base = isopro::validateModel(Model().encode().parse());
+  isopro::Random random(3);
+  int passed = 0;
+  for (int round = 0; round < 6000; ++round) {
+    const bool lora = round % 3 == 0;
+    Bytes bytes = lora ? adapter() : Model(round % 2 == 0 ? "qwen3" : "gemma2").encode();
+    const std::size_t header = lora ? 600 : 11'000;
+    for (auto flips = 1 + random.nextUint64() % 4; flips > 0; --flips) bytes[random.nextUint64() % header] ^= static_cast<std::uint8_t>(1u << (random.nextUint64() % 8));
+    try {
+      if (lora) isopro::validateAdapter(bytes.parse("ADAPTER_CORRUPT"), base);
+      else check(bytes);
+      ++passed;
+    } catch (const isopro::Error& error) {
+      const std::string code = error.code();
+      CHECK(code == "MODEL_CORRUPT" || code == "MODEL_UNSUPPORTED" || code == "ARCH_UNSUPPORTED" || code == "ADAPTER_CORRUPT" || code == "ADAPTER_MISMATCH");
+    }
+  }
+  CHECK(passed > 100);
+}
+
+}  // namespace
