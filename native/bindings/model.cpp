@@ -339,7 +339,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
         events.progress = [&](const RolloutProgress& progress) {
           last = progress;
           const std::int64_t now = wallNanoseconds();
-          if (now - shown < kProgressInterval) return;
+          if (now - shown < kProgressInterval && progress.finished < progress.total) return;
           shown = now;
           call->emit([progress](Napi::Env env) {
             Napi::Object event = Napi::Object::New(env);

@@ -10,7 +10,7 @@ import { defineCommand } from './command.js';
 const BENCHES: CommandModule[] = [benchRolloutCommand, benchKernelsCommand, benchTrainCommand, benchLogCommand as CommandModule, benchVerifyCommand];
 
 export const benchCommand = defineCommand({
-  command: 'bench <what>',
+  command: 'bench',
   describe: 'Measure this machine',
   builder: (yargs) => yargs.command(BENCHES).demandCommand(1, 'Name a benchmark; `isopro-native bench --help` lists them.'),
   handler: () => undefined,
