@@ -1,5 +1,6 @@
 #include "bindings/call.h"
 
+#include <set>
 #include <utility>
 
 #include "bindings/errors.h"
@@ -16,9 +17,26 @@ Cancellation::Cancellation(const Napi::CallbackInfo& info)
 
 void Cancellation::cancel(const Napi::CallbackInfo&) { flag_->store(true); }
 
-JobThread::JobThread() : thread_([this] { loop(); }) {}
+namespace {
 
-JobThread::~JobThread() { stop(); }
+// Made and destroyed on the JavaScript thread of their environment, and listed there.
+std::set<JobThread*>& jobThreadsOfThisThread() {
+  thread_local std::set<JobThread*> threads;
+  return threads;
+}
+
+}  // namespace
+
+JobThread::JobThread() : thread_([this] { loop(); }) { jobThreadsOfThisThread().insert(this); }
+
+JobThread::~JobThread() {
+  jobThreadsOfThisThread().erase(this);
+  stop();
+}
+
+void JobThread::stopAllOfThisThread() {
+  for (JobThread* thread : jobThreadsOfThisThread()) thread->stop();
+}
 
 void JobThread::post(CancelFlag cancelled, std::function<void()> job, std::function<void()> dropped) {
   {

@@ -43,6 +43,8 @@ class JobThread {
   // Sets the flag of the running job and of all that wait.
   void cancelAll();
   void stop();
+  // Stops every job thread that was made on the calling thread, which is the JavaScript thread of one environment.
+  static void stopAllOfThisThread();
 
  private:
   struct Job {

@@ -1,7 +1,6 @@
 #include "bindings/model.h"
 
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,11 +37,9 @@ struct Engine {
   }
 };
 
-// Per environment (main thread or worker), touched by its JavaScript thread alone.
-struct EnvironmentState {
-  Napi::FunctionReference adapterConstructor;
-  // Shared, because models may be finalised after this.
-  std::shared_ptr<std::set<Engine*>> engines = std::make_shared<std::set<Engine*>>();
+// Per environment (main thread or worker): the classes whose objects C++ makes.
+struct Constructors {
+  Napi::FunctionReference adapter;
 };
 
 std::vector<Token> tokensOf(const Napi::Value& value) {
@@ -217,15 +214,8 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
   }
 
   explicit NativeModel(const Napi::CallbackInfo& info)
-      : Napi::ObjectWrap<NativeModel>(info),
-        engines_(info.Env().GetInstanceData<EnvironmentState>()->engines),
-        engine_(std::make_shared<Engine>()) {
-    engines_->insert(engine_.get());
-  }
-  ~NativeModel() override {
-    engines_->erase(engine_.get());
-    engine_->thread.cancelAll();
-  }
+      : Napi::ObjectWrap<NativeModel>(info), engine_(std::make_shared<Engine>()) {}
+  ~NativeModel() override { engine_->thread.cancelAll(); }
 
  private:
   // load({path, gpuLayers, threads, fixedThreads}, cancellation, onProgress): Promise<void>
@@ -419,7 +409,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
       auto adapter = Adapter::load(engine.model, path);
       // The call keeps `self` alive until this has run, on the JavaScript thread.
       return Call::MakeValue([adapter, self](Napi::Env env) -> Napi::Value {
-        Napi::Object object = env.GetInstanceData<EnvironmentState>()->adapterConstructor.New({});
+        Napi::Object object = env.GetInstanceData<Constructors>()->adapter.New({});
         NativeAdapter::Unwrap(object)->fill(self->engine_, adapter);
         return object;
       });
@@ -501,7 +491,6 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
     return NativeAdapter::Unwrap(value.As<Napi::Object>())->adapter();
   }
 
-  std::shared_ptr<std::set<Engine*>> engines_;
   std::shared_ptr<Engine> engine_;
   bool disposed_ = false;
 };
@@ -509,7 +498,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
 // stopAll(): cancels and ends the job threads of this environment. process.exit() runs C++'s static destructors without
 // tearing the environment down; a thread inside llama.cpp would outlive what it uses.
 Napi::Value stopAll(const Napi::CallbackInfo& info) {
-  for (Engine* engine : *info.Env().GetInstanceData<EnvironmentState>()->engines) engine->thread.stop();
+  JobThread::stopAllOfThisThread();
   return info.Env().Undefined();
 }
 
@@ -517,9 +506,9 @@ Napi::Value stopAll(const Napi::CallbackInfo& info) {
 
 void exportModel(Napi::Env env, Napi::Object exports) {
   installLlamaLog();
-  auto state = std::make_unique<EnvironmentState>();
-  state->adapterConstructor = Napi::Persistent(NativeAdapter::define(env));
-  env.SetInstanceData(state.release());
+  auto constructors = std::make_unique<Constructors>();
+  constructors->adapter = Napi::Persistent(NativeAdapter::define(env));
+  env.SetInstanceData(constructors.release());
   exports.Set("Cancellation", Cancellation::define(env));
   exports.Set("NativeModel", NativeModel::define(env));
   exports.Set("stopAll", Napi::Function::New(env, stopAll, "stopAll"));

@@ -105,12 +105,24 @@ describe('disposing', () => {
     expect(mean(180, 200) - mean(10, 30)).toBeLessThan(8e6);
   });
 
-  test('a process that exits in the middle of a generation ends cleanly', async () => {
-    const script = `
-      const { loadModel } = await import(${JSON.stringify(new URL('../../dist/src/index.js', import.meta.url).href)});
-      const model = await loadModel(${JSON.stringify(file)}, { threads: 1 });
-      for await (const _ of model.generate({ prompts: [{ tokenIds: [1] }], samples: 50, maxTokens: 400, ignoreEndOfSequence: true, onProgress: () => process.exit(7) })) {}`;
-    await expect(promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 30_000 })).rejects.toMatchObject({ code: 7, signal: null });
+  const index = JSON.stringify(new URL('../../dist/src/index.js', import.meta.url).href);
+  test.each([
+    [
+      'a generation',
+      `const model = await loadModel(${JSON.stringify(file)}, { threads: 1 });
+       for await (const _ of model.generate({ prompts: [{ tokenIds: [1] }], samples: 50, maxTokens: 400, ignoreEndOfSequence: true, onProgress: () => process.exit(7) })) {}`,
+    ],
+    [
+      'a training step',
+      `const trainer = await createTrainer({ path: ${JSON.stringify(file)} }, { threads: 2 });
+       const sequence = { tokenIds: new Int32Array(400).fill(3), labelMask: new Uint8Array(400).fill(1, 1), weight: 1 };
+       setTimeout(() => process.exit(7), 50);
+       for (;;) await trainer.step([sequence]);`,
+    ],
+  ])('a process that exits in the middle of %s ends cleanly', async (_what, body) => {
+    const script = `const { createTrainer, loadModel } = await import(${index}); ${body}`;
+    const exit = promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 30_000 });
+    await expect(exit).rejects.toMatchObject({ code: 7, signal: null });
   });
 });
 
