@@ -80,9 +80,9 @@ const tally = (results: readonly Result[]): Record<string, number> => {
 
 describe('mutants of files and grammars', () => {
   test.each([
-    ['model', FULL ? 2400 : 240],
-    ['adapter', FULL ? 600 : 80],
-    ['grammar', FULL ? 1000 : 120],
+    ['model', FULL ? 12_000 : 800],
+    ['adapter', FULL ? 3000 : 200],
+    ['grammar', FULL ? 4000 : 400],
   ] as const)(
     'a %s generates or is a typed error',
     async (kind, count) => {

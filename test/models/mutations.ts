@@ -130,7 +130,7 @@ const arrayElement: Mutation = (draft, random) => {
   const elements = [...value.value];
   const at = random.nextInteger(0, Math.max(0, elements.length - 1));
   // Another element's value gives duplicates: of tokens, libllama asserts that there are none.
-  const replacement = random.nextInteger(0, 1) === 0 ? pick(random, elements) : pick(random, EXTREMES[value.of]);
+  const replacement = elements.length > 0 && random.nextInteger(0, 1) === 0 ? pick(random, elements) : pick(random, EXTREMES[value.of]);
   elements[at] = replacement;
   put(draft, index, { ...value, value: elements });
   return `${key}[${at}] = ${String(replacement).slice(0, 20)}`;
@@ -286,14 +286,20 @@ const BYTES: readonly ((bytes: Buffer, headerLength: number, random: Random) => 
   },
 ];
 
+function unusedKey(draft: Draft): string {
+  let number = 0;
+  while (draft.metadata.some(({ key }) => key === `note.${number}`)) number++;
+  return `note.${number}`;
+}
+
 const HARMLESS: readonly Mutation[] = [
   (draft, random) => {
     const type = pick(random, SCALARS);
-    draft.metadata.splice(random.nextInteger(0, draft.metadata.length), 0, { key: `note.${draft.metadata.length}`, value: { type, value: pick(random, EXTREMES[type]) } });
+    draft.metadata.splice(random.nextInteger(0, draft.metadata.length), 0, { key: unusedKey(draft), value: { type, value: pick(random, EXTREMES[type]) } });
     return `an extra key of type ${type}`;
   },
   (draft) => {
-    draft.metadata.push({ key: `note.${draft.metadata.length}`, value: { type: 'array', of: 'string', value: ['', 'a', 'b'] } });
+    draft.metadata.push({ key: unusedKey(draft), value: { type: 'array', of: 'string', value: ['', 'a', 'b'] } });
     return 'an extra array';
   },
   (draft, random) => {
