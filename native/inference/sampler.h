@@ -55,8 +55,9 @@ class Sampler {
     Token token;
   };
 
-  void penalise();
-  void maskByGrammar();
+  // Both work in place on a row [vocabulary].
+  void penalise(std::vector<float>& row) const;
+  void maskByGrammar(std::vector<float>& row);
   bool grammarAllows(Token token);
   Token choose(const float* logits);
   Token draw(const float* logits, float top);
@@ -69,9 +70,6 @@ class Sampler {
   std::optional<GrammarMatcher> matcher_;
   std::vector<Token> recent_;   // ring buffer of the last repeatWindow tokens
   size_t recentNext_ = 0;
-  std::vector<float> adjusted_;  // penalised or masked copy of the row
-  std::vector<float> weights_;      // exp of the tempered row
-  std::vector<double> blockSums_;
 };
 
 }  // namespace isopro
