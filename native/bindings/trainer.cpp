@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/call.h"
+#include "bindings/conversion.h"
 #include "bindings/errors.h"
 #include "support/cpu.h"
 #include "support/error.h"
@@ -32,11 +33,8 @@ struct State {
   }
 };
 
-std::string textOf(const Napi::Value& value) { return value.As<Napi::String>().Utf8Value(); }
 std::int64_t integerOf(const Napi::Value& value) { return value.As<Napi::Number>().Int64Value(); }
-float floatOf(const Napi::Value& value) { return value.As<Napi::Number>().FloatValue(); }
 bool truthOf(const Napi::Value& value) { return value.As<Napi::Boolean>().Value(); }
-CancelFlag flagOf(const Napi::Value& value) { return Cancellation::Unwrap(value.As<Napi::Object>())->flag(); }
 
 // A typed array's elements; empty where undefined.
 template <typename Array, typename Element>
@@ -114,12 +112,6 @@ std::vector<TrainSequence> sequencesOf(const Napi::Value& value) {
     sequences.push_back(std::move(sequence));
   }
   return sequences;
-}
-
-Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values) {
-  Napi::Float32Array array = Napi::Float32Array::New(env, values.size());
-  std::copy(values.begin(), values.end(), array.Data());
-  return array;
 }
 
 // The bytes themselves, freed with the JavaScript object; copied only where the runtime forbids that.

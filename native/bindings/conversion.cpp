@@ -1,0 +1,91 @@
+#include "bindings/conversion.h"
+
+#include <algorithm>
+
+namespace isopro::bindings {
+
+std::vector<Token> tokensOf(const Napi::Value& value) {
+  const auto array = value.As<Napi::Int32Array>();
+  return std::vector<Token>(array.Data(), array.Data() + array.ElementLength());
+}
+
+std::uint64_t seedOf(const Napi::Value& value) {
+  bool lossless = false;
+  return value.As<Napi::BigInt>().Uint64Value(&lossless);
+}
+
+int intOf(const Napi::Value& value) { return value.As<Napi::Number>().Int32Value(); }
+float floatOf(const Napi::Value& value) { return value.As<Napi::Number>().FloatValue(); }
+std::string textOf(const Napi::Value& value) { return value.As<Napi::String>().Utf8Value(); }
+
+CancelFlag flagOf(const Napi::Value& value) { return Cancellation::Unwrap(value.As<Napi::Object>())->flag(); }
+
+RolloutRequest requestOf(const Napi::Object& object) {
+  RolloutRequest request;
+  request.prompts = arrayOf(object.Get("prompts"), [](const Napi::Value& value) {
+    const auto prompt = value.As<Napi::Object>();
+    return RolloutPrompt{tokensOf(prompt.Get("tokens")), arrayOf(prompt.Get("seeds"), seedOf)};
+  });
+  const auto sampling = object.Get("sampling").As<Napi::Object>();
+  request.sampling.temperature = floatOf(sampling.Get("temperature"));
+  request.sampling.topK = intOf(sampling.Get("topK"));
+  request.sampling.topP = floatOf(sampling.Get("topP"));
+  request.sampling.minP = floatOf(sampling.Get("minP"));
+  request.sampling.repeatPenalty = floatOf(sampling.Get("repeatPenalty"));
+  request.sampling.repeatWindow = intOf(sampling.Get("repeatWindow"));
+  request.maxTokens = intOf(object.Get("maxTokens"));
+  request.stopStrings = arrayOf(object.Get("stopStrings"), textOf);
+  request.stopTokens = tokensOf(object.Get("stopTokens"));
+  request.ignoreEndOfSequence = object.Get("ignoreEndOfSequence").As<Napi::Boolean>().Value();
+  request.grammar = textOf(object.Get("grammar"));
+  request.boundary = intOf(object.Get("boundary"));
+  request.cellBudget = intOf(object.Get("cellBudget"));
+  request.maxSequences = intOf(object.Get("maxSequences"));
+  return request;
+}
+
+Napi::Value fromTokens(Napi::Env env, const std::vector<Token>& tokens) {
+  Napi::Int32Array array = Napi::Int32Array::New(env, tokens.size());
+  std::copy(tokens.begin(), tokens.end(), array.Data());
+  return array;
+}
+
+Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values) {
+  Napi::Float32Array array = Napi::Float32Array::New(env, values.size());
+  std::copy(values.begin(), values.end(), array.Data());
+  return array;
+}
+
+Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values) {
+  Napi::Uint16Array array = Napi::Uint16Array::New(env, values.size());
+  std::copy(values.begin(), values.end(), array.Data());
+  return array;
+}
+
+Napi::Value fromRollout(Napi::Env env, const Rollout& rollout) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("prompt", rollout.prompt);
+  object.Set("sample", rollout.sample);
+  object.Set("seed", Napi::BigInt::New(env, rollout.seed));
+  object.Set("tokens", fromTokens(env, rollout.tokens));
+  object.Set("logProbabilities", fromFloats(env, rollout.logProbabilities));
+  object.Set("text", rollout.text);
+  object.Set("finish", rollout.finish == Finish::kStop     ? "stop"
+                       : rollout.finish == Finish::kLength ? "length"
+                                                           : "aborted");
+  object.Set("boundary", rollout.boundary.empty() ? env.Null() : fromHalves(env, rollout.boundary));
+  return object;
+}
+
+Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("finished", progress.finished);
+  object.Set("total", progress.total);
+  object.Set("promptTokens", static_cast<double>(progress.promptTokens));
+  object.Set("sampledTokens", static_cast<double>(progress.sampledTokens));
+  object.Set("live", progress.live);
+  object.Set("threads", progress.threads);
+  return object;
+}
+
+}  // namespace isopro::bindings

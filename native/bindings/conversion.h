@@ -1,0 +1,42 @@
+// Values from and to JavaScript. What comes in has been checked in src/engine/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <napi.h>
+
+#include "bindings/call.h"
+#include "inference/rollouts.h"
+
+namespace isopro::bindings {
+
+int intOf(const Napi::Value& value);
+float floatOf(const Napi::Value& value);
+std::string textOf(const Napi::Value& value);
+std::uint64_t seedOf(const Napi::Value& value);
+std::vector<Token> tokensOf(const Napi::Value& value);
+CancelFlag flagOf(const Napi::Value& cancellation);
+RolloutRequest requestOf(const Napi::Object& object);
+
+// The elements of an array, each read by `read`.
+template <typename Read>
+auto arrayOf(const Napi::Value& value, Read read) {
+  const auto array = value.As<Napi::Array>();
+  std::vector<decltype(read(Napi::Value()))> items;
+  items.reserve(array.Length());
+  for (std::uint32_t i = 0; i < array.Length(); ++i) {
+    Napi::HandleScope scope(value.Env());
+    items.push_back(read(array.Get(i)));
+  }
+  return items;
+}
+
+Napi::Value fromTokens(Napi::Env env, const std::vector<Token>& tokens);
+Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values);
+Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values);
+Napi::Value fromRollout(Napi::Env env, const Rollout& rollout);
+Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress);
+
+}  // namespace isopro::bindings
