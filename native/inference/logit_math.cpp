@@ -20,11 +20,11 @@ namespace {
 constexpr int kLanes = 16;
 
 // exp for x <= 0 after Cephes' expf: x = n ln 2 + r, a polynomial of degree 6 in r, scaled by 2^n through the exponent
-// bits. Below -87 the result is 0.
+// bits. Below -87 the result is 0. NaN gives NaN, through r; n stays a number that an integer can hold.
 inline float exponential(float x) {
-  const float clamped = x < -87.0f ? -87.0f : x;
-  const float n = std::nearbyintf(clamped * 1.44269504088896341f);
-  const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+  const float bounded = x > -87.0f ? x : -87.0f;
+  const float n = std::nearbyintf(bounded * 1.44269504088896341f);
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
