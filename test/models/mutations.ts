@@ -4,7 +4,7 @@
  */
 import { Random } from '../../src/random.js';
 import { synthesizeAdapter } from './adapter.js';
-import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, type MetadataEntry, type MetadataValue, type ScalarType } from './gguf.js';
+import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, type MetadataEntry, type MetadataValue, type ScalarType } from '../../src/pretraining/gguf.js';
 import { ARCHITECTURES, synthesizeModel, type SyntheticModelOptions, type TensorType } from './synthetic.js';
 
 export interface Mutant {

@@ -1,12 +1,12 @@
 /** Small models with random weights, written from a seed: a stand-in for real files wherever only their form matters. */
 import { deriveSeed, Random } from '../../src/random.js';
-import { hyperParameters, isMatrix, planTensors, type Architecture, type ModelShape, type TensorPlan, type TensorRole } from './architecture.js';
-import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, writeAtomically, type MetadataEntry, type TensorInfo } from './gguf.js';
+import { hyperParameters, isMatrix, planTensors, type Architecture, type ModelShape, type TensorPlan, type TensorRole } from '../../src/pretraining/architecture.js';
+import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, writeAtomically, type MetadataEntry, type TensorInfo } from '../../src/pretraining/gguf.js';
 import { BLOCK_FORMATS, quantise, type TensorType } from './quantise.js';
 import { byteLevelVocabulary, CHATML_TEMPLATE, scoredVocabulary, type Vocabulary, type VocabularyKind } from './vocabulary.js';
 
-export type { Architecture, ModelShape } from './architecture.js';
-export { ARCHITECTURES } from './architecture.js';
+export type { Architecture, ModelShape } from '../../src/pretraining/architecture.js';
+export { ARCHITECTURES } from '../../src/pretraining/architecture.js';
 export type { TensorType } from './quantise.js';
 
 export interface SyntheticModelOptions extends Partial<Omit<ModelShape, 'architecture'>> {
