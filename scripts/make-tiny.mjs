@@ -14,13 +14,13 @@ mkdirSync(folder, { recursive: true });
 let [tokens, loss, count, since] = [0, 0, 0, performance.now()];
 const trainer = await pretrain(folder, SETTINGS, {
   threads: Number(values.threads),
-  checkpointSteps: 250,
+  checkpointSteps: 500,
   ...(values.until !== undefined && { untilStep: Number(values.until) }),
   onStep: (stats) => {
     tokens += stats.tokens;
     loss += stats.loss;
     count++;
-    if (stats.step % 25 !== 0) return;
+    if (stats.step % 100 !== 0) return;
     const line = { step: stats.step, loss: Number((loss / count).toFixed(4)), gradNorm: Number(stats.gradNorm.toFixed(3)), learningRate: stats.learningRate, seconds: Number(((performance.now() - since) / 1e3).toFixed(1)), labelled: tokens };
     appendFileSync(path.join(folder, 'steps.jsonl'), `${JSON.stringify(line)}\n`);
     console.error(`step ${line.step}  loss ${line.loss}  norm ${line.gradNorm}  ${line.seconds} s`);

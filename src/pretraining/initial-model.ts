@@ -10,7 +10,7 @@ export const SHAPE: Omit<ModelShape, 'vocabularySize'> = {
   contextLength: 2048,
   layers: 5,
   embedding: 128,
-  feedForward: 320,
+  feedForward: 256,
   heads: 4,
   keyValueHeads: 4,
   headDimension: 32,

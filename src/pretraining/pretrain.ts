@@ -23,12 +23,12 @@ export interface PretrainingSettings {
 
 export const SETTINGS: PretrainingSettings = {
   seed: 1n,
-  steps: 12_000,
-  examplesPerStep: 24,
+  steps: 20_000,
+  examplesPerStep: 8,
   learningRate: 2e-3,
-  warmupSteps: 100,
-  decayFrom: 9000,
-  curriculumSteps: 1500,
+  warmupSteps: 200,
+  decayFrom: 14_000,
+  curriculumSteps: 3000,
 };
 
 export interface PretrainingOptions {
@@ -66,7 +66,7 @@ export async function pretrain(folder: string, settings: PretrainingSettings, op
   const trainer = await createTrainer(model, {
     allWeights: true,
     microBatchTokens: 1 << 13,
-    optimiser: { learningRate: settings.learningRate, beta2: 0.98, weightDecay: 0.01 },
+    optimiser: { learningRate: settings.learningRate, beta2: 0.99, weightDecay: 0.01 },
     ...(options.threads !== undefined && { threads: options.threads }),
   });
   if (existsSync(state)) await trainer.load(state);
