@@ -31,6 +31,8 @@ export const ERRORS = {
   OBJECT_DISPOSED: 'Load the object again; a disposed one cannot be used.',
   OUT_OF_MEMORY: 'Lower contextTokens, run fewer sequences at once, or use a smaller model.',
   PROBLEM_INVALID: 'Correct the problem as named above; `isopro-native tasks generate` prints well-formed ones.',
+  RUN_MANIFEST_INVALID: 'The manifest is of another version or was changed; start the run again in a new folder.',
+  RUN_NOT_FOUND: 'Give the folder of a run, one that holds manifest.json and log.sqlite.',
   SOLVER_FAILED: 'Try again with a longer time limit; `isopro-native doctor` shows whether the solver loads.',
   TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
   TASK_TIMEOUT: 'Make the task code faster: each call may take 5 seconds.',

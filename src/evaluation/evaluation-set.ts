@@ -1,0 +1,58 @@
+import { hash } from 'node:crypto';
+import { canonicalJson } from '../canonical-json.js';
+import { IsoproError } from '../errors.js';
+import { deriveSeed } from '../random.js';
+import { frozenSet, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
+import type { OpenTask } from '../tasks/open-task.js';
+import type { Problem } from '../tasks/task.js';
+
+/** Problems to evaluate on, and what identifies them. */
+export interface EvaluationSet {
+  readonly name: SetName;
+  readonly origin: 'frozen' | 'generated';
+  /** SHA-256 of the committed file; null where generated. */
+  readonly file: string | null;
+  readonly perTier: number;
+  /** SHA-256 of the RFC 8785 list of the ids, in order. */
+  readonly sha256: string;
+  readonly problems: readonly Problem[];
+}
+
+/** Of problems generated for tasks without frozen files; a run's own seeds never enter. */
+const SEED = 0x150n;
+/** A task with few problems may repeat itself; after so many draws for each one wanted its tier stays smaller. */
+const DRAWS = 8;
+
+/**
+ * The first `perTier` problems of each tier of the task's committed set, or, for a task without one, as many from a fixed seed: no
+ * problem twice, and the test set without the dev set's largest prefix.
+ * @throws IsoproError INVALID_ARGUMENT where the committed set is smaller, EVALUATION_SET_CORRUPT, TASK_INVALID
+ */
+export async function evaluationSet(task: OpenTask, name: SetName, perTier: number): Promise<EvaluationSet> {
+  if (!Number.isInteger(perTier) || perTier < 1 || perTier > SET_SIZE[name]) throw new IsoproError('INVALID_ARGUMENT', `a ${name} set has 1 to ${SET_SIZE[name]} problems of each tier, not ${perTier}`);
+  if (task.source.kind === 'built-in') {
+    const { problems: all, sha256: file } = frozenSet(task.id, name);
+    const problems = task.tiers.flatMap(({ id }) => all.filter(({ problem }) => problem.tier === id).slice(0, perTier).map(({ problem }) => problem));
+    return { name, origin: 'frozen', file, perTier, sha256: identity(problems), problems };
+  }
+  const taken = new Set<string>();
+  if (name === 'test') for (const { id } of await draw(task, 'dev', SET_SIZE.dev, new Set())) taken.add(id);
+  const problems = await draw(task, name, perTier, taken);
+  return { name, origin: 'generated', file: null, perTier, sha256: identity(problems), problems };
+}
+
+const identity = (problems: readonly Problem[]): string => hash('sha256', canonicalJson(problems.map(({ id }) => id)));
+
+async function draw(task: OpenTask, name: SetName, perTier: number, taken: Set<string>): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  for (const { id: tier } of task.tiers) {
+    const before = problems.length;
+    for (let sample = 0; sample < DRAWS * perTier && problems.length - before < perTier; sample++) {
+      const problem = await task.generate(tier, deriveSeed({ runSeed: SEED, purpose: `${name} set`, iteration: 0, problemId: tier, sample }));
+      if (taken.has(problem.id)) continue;
+      taken.add(problem.id);
+      problems.push(problem);
+    }
+  }
+  return problems;
+}

@@ -1,0 +1,140 @@
+import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { writeFileAtomically } from '../engine/atomic-file.js';
+import { IsoproError } from '../errors.js';
+import { isRunId } from '../log/checkpoint.js';
+import type { RunDigests } from '../log/leaf.js';
+import { monitorDigests } from '../monitor/playbook.js';
+import { ruleConfig } from '../monitor/rules.js';
+import { PROMPT_STYLES } from '../tasks/task.js';
+import { runPaths } from './paths.js';
+
+/**
+ * manifest.json: `start` is everything that determines the run and is written before the first record, `result` what it submits, written at
+ * the end. The log's session start commits to `start` (startDigests, runConfig), and a submission record to the adapter.
+ */
+
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+const json: z.ZodType<Json> = z.lazy(() => z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]));
+
+const evaluationSet = z.strictObject({
+  /** `frozen`: a prefix of each tier of the committed file; `generated`: from a fixed seed, for a task without such files. */
+  origin: z.enum(['frozen', 'generated']),
+  /** SHA-256 of the committed file; null where generated. */
+  file: sha256.nullable(),
+  /** Problems of each tier. */
+  perTier: count,
+  problems: count,
+  /** SHA-256 of the RFC 8785 list of the problems' ids, in order. */
+  sha256,
+});
+
+const start = z.strictObject({
+  code: z.strictObject({
+    /** Of the package. */
+    version: z.string().min(1).max(100),
+    /** SHA-256 of the addon's binary. */
+    addon: sha256,
+  }),
+  machine: z.strictObject({
+    platform: z.string().max(50),
+    arch: z.string().max(50),
+    /** Of llama.cpp. */
+    llamaRelease: z.string().max(100),
+    /** Instruction sets that the loaded CPU back end uses, ascending. */
+    features: z.array(z.string().max(100)).max(200),
+  }),
+  model: z.strictObject({ sha256, name: z.string().max(1000), architecture: z.string().max(100), quantisation: z.string().max(100) }),
+  task: z.strictObject({
+    id: z.string().min(1).max(200),
+    version: z.string().min(1).max(200),
+    /** SHA-256 of a user's task file; null for a built-in task, which `code` covers. */
+    file: sha256.nullable(),
+  }),
+  sets: z.strictObject({ dev: evaluationSet, test: evaluationSet }),
+  /** How held-out accuracy is measured: greedy. */
+  evaluation: z.strictObject({
+    style: z.enum(PROMPT_STYLES),
+    maxTokens: z.number().int().min(1),
+    maxSequences: z.number().int().min(1).max(255),
+    contextTokens: z.number().int().min(1),
+    threads: z.number().int().min(1).max(1024),
+    /** Identifies the chat template and its renderer. */
+    rendererId: sha256,
+  }),
+  rules: ruleConfig,
+  policy: z.string().min(1).max(100),
+  /** Every resolved setting of the loop, seeds as decimal strings. */
+  settings: z.record(z.string(), json),
+});
+/** What determines a run. */
+export type RunStart = z.infer<typeof start>;
+export type EvaluationSetIdentity = z.infer<typeof evaluationSet>;
+export type MachineClass = RunStart['machine'];
+
+const manifest = z.strictObject({
+  format: z.literal('isopro.run.v1'),
+  runId: z.string().refine(isRunId, 'has 32 hex digits'),
+  start,
+  /** null until the run has ended. `adapter` is null where nothing was trained: the bare base is submitted. */
+  result: z.strictObject({ adapter: sha256.nullable() }).nullable(),
+});
+export type RunManifest = z.infer<typeof manifest>;
+
+const digest = (value: Json): string => hash('sha256', canonicalJson(value));
+
+/** The digests that the log's genesis is made of, by name. */
+export function startDigests({ code, model, task, sets, rules, settings, ...rest }: RunStart): RunDigests {
+  return {
+    code: digest(code),
+    model: model.sha256,
+    task: digest(task),
+    devSet: sets.dev.sha256,
+    testSet: sets.test.sha256,
+    settings: digest(settings),
+    ...monitorDigests(rules),
+    start: digest({ code, model, task, sets, rules, settings, ...rest } as Json),
+  };
+}
+
+/** Paths of the members in which two starts differ, such as `settings.seed`; empty where they are the same run. */
+export function startDifferences(a: RunStart, b: RunStart): string[] {
+  const differences: string[] = [];
+  const compare = (x: Json | undefined, y: Json | undefined, path: string): void => {
+    const isObject = (value: Json | undefined): value is { readonly [key: string]: Json } => typeof value === 'object' && value !== null && !Array.isArray(value);
+    if (isObject(x) && isObject(y)) {
+      for (const key of [...new Set([...Object.keys(x), ...Object.keys(y)])].sort()) compare(x[key], y[key], path === '' ? key : `${path}.${key}`);
+    } else if (x === undefined || y === undefined ? x !== y : canonicalJson(x) !== canonicalJson(y)) differences.push(path);
+  };
+  compare(a as Json, b as Json, '');
+  return differences;
+}
+
+/** @throws IsoproError WRITE_FAILED; an older manifest is untouched */
+export async function writeManifest(folder: string, value: RunManifest): Promise<void> {
+  await writeFileAtomically(runPaths(folder).manifest, [Buffer.from(`${JSON.stringify(manifest.parse(value), null, 2)}\n`)]);
+}
+
+/** @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID */
+export function readManifest(folder: string): RunManifest {
+  const file = runPaths(folder).manifest;
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no manifest.json`, { cause });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new IsoproError('RUN_MANIFEST_INVALID', `${file} is not JSON: ${(cause as Error).message}`, { cause });
+  }
+  const parsed = manifest.safeParse(value);
+  if (!parsed.success) throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
+  return parsed.data;
+}

@@ -1,0 +1,44 @@
+import { mkdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { IsoproError } from '../errors.js';
+
+/** Where the parts of a run lie in its folder. */
+export interface RunPaths {
+  readonly folder: string;
+  readonly manifest: string;
+  readonly log: string;
+  readonly checkpoints: string;
+  readonly adapters: string;
+  readonly report: string;
+  /** What the last judge of this folder found. */
+  readonly judgeTrace: string;
+  /** File of an adapter, by its SHA-256 in hexadecimal. */
+  adapter(sha256: string): string;
+}
+
+export function runPaths(folder: string): RunPaths {
+  const adapters = join(folder, 'adapters');
+  return {
+    folder,
+    manifest: join(folder, 'manifest.json'),
+    log: join(folder, 'log.sqlite'),
+    checkpoints: join(folder, 'checkpoints'),
+    adapters,
+    report: join(folder, 'report.html'),
+    judgeTrace: join(folder, 'judge-trace.json'),
+    adapter: (sha256) => join(adapters, `${sha256}.gguf`),
+  };
+}
+
+/** Makes the folder and its subfolders; harmless where they are there. @throws IsoproError WRITE_FAILED */
+export function makeRunFolder(folder: string): RunPaths {
+  const paths = runPaths(folder);
+  try {
+    for (const each of [paths.checkpoints, paths.adapters]) mkdirSync(each, { recursive: true });
+  } catch (cause) {
+    throw new IsoproError('WRITE_FAILED', `the run folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
+  }
+  return paths;
+}
+
+export const isRunFolder = (folder: string): boolean => statSync(runPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;

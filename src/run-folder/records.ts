@@ -1,0 +1,66 @@
+import { z } from 'zod';
+import type { ProbeMeasurement } from '../evaluation/probe.js';
+import type { NewRecord } from '../log/event-log.js';
+import type { LogValue } from '../log/payload.js';
+
+/**
+ * Records that a run writes for its judge, beside the monitor's (src/monitor/records.ts). Their order in the log is the order in which
+ * things happened; docs/run-folder.md says what must come before what.
+ */
+
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const iteration = z.number().int().min(0);
+const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
+
+const targets = z.record(z.string().min(1).max(200), z.object({ rank: z.number().int().min(1), scale: z.number() }));
+/** Rank and scale by module name (blk.3.attn_k). */
+export type AdapterTargets = z.infer<typeof targets>;
+
+/** `Trainer.info.targets` in the form of the log. */
+export const adapterTargets = (list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[]): AdapterTargets =>
+  Object.fromEntries(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
+
+export const adapterState = z.object({ kind: z.literal('adapter_state'), iteration, digest: sha256, targets });
+/** Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate name. The first one precedes the first step. */
+export type AdapterState = z.infer<typeof adapterState>;
+
+export const gate = z.object({ kind: z.literal('gate'), iteration, cause: z.string().min(1).max(1000), restored: sha256.nullable() });
+/** Effects: the dev gate put an earlier adapter back (`restored`: its digest), or the bare base (null). It makes no obligation. */
+export type Gate = z.infer<typeof gate>;
+
+export const submission = z.object({ kind: z.literal('submission'), adapter: sha256.nullable(), targets });
+/** Metrics: SHA-256 of the exported adapter file; null: nothing was trained. */
+export type Submission = z.infer<typeof submission>;
+
+export const probe = z.object({
+  kind: z.literal('probe'),
+  adapter: sha256.nullable(),
+  batch: sha256,
+  sequenceLosses: z.array(number),
+  gradNorm: number,
+  modules: z.record(z.string(), number),
+});
+export type ProbeRecord = z.infer<typeof probe>;
+
+export const heldOut = z.object({
+  kind: z.literal('held_out'),
+  set: z.enum(['dev', 'test']),
+  when: z.enum(['before', 'iteration', 'after']),
+  iteration,
+  /** SHA-256 of the adapter's file; null: the bare base. In `iteration` records a digest of adapter_state is as good. */
+  adapter: sha256.nullable(),
+  /** Of the problem ids, as in the manifest. */
+  setSha256: sha256,
+  /** [problem id, tier, verdict], in the set's order. */
+  outcomes: z.array(z.tuple([sha256, z.string(), z.enum(['pass', 'fail', 'none'])])),
+});
+/** Evaluations: a greedy evaluation on a whole evaluation set of the manifest. */
+export type HeldOut = z.infer<typeof heldOut>;
+
+const payload = (value: object): NewRecord['payload'] => value as { readonly kind: string; readonly [key: string]: LogValue };
+
+export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRecord => ({ stream: 'metrics', payload: payload(adapterState.parse({ ...value, kind: 'adapter_state' })) });
+export const gateRecord = (value: Omit<Gate, 'kind'>): NewRecord => ({ stream: 'effects', payload: payload(gate.parse({ ...value, kind: 'gate' })) });
+export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRecord => ({ stream: 'metrics', payload: payload(submission.parse({ ...value, kind: 'submission' })) });
+export const probeRecord = (value: ProbeMeasurement): NewRecord => ({ stream: 'metrics', payload: payload(probe.parse({ ...value, kind: 'probe' })) });
+export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRecord => ({ stream: 'evaluations', payload: payload(heldOut.parse({ ...value, kind: 'held_out' })) });

@@ -1,0 +1,119 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
+import { probeBatch } from '../../src/evaluation/probe.js';
+import { playbook } from '../../src/monitor/playbook.js';
+import { DEFAULT_RULES } from '../../src/monitor/rules.js';
+import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
+import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
+import { makeRunFolder } from '../../src/run-folder/paths.js';
+import { frozenSet } from '../../src/tasks/frozen-sets.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import { temporaryFolder } from '../models/signed-log.js';
+
+const folder = temporaryFolder();
+afterAll(folder.remove);
+
+const set = { origin: 'frozen', file: '11'.repeat(32), perTier: 2, problems: 4, sha256: '22'.repeat(32) } as const;
+const start: RunStart = {
+  code: { version: '0.1.0', addon: '33'.repeat(32) },
+  machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'] },
+  model: { sha256: '44'.repeat(32), name: 'tiny', architecture: 'qwen2', quantisation: 'Q8_0' },
+  task: { id: 'scheduling', version: '1', file: null },
+  sets: { dev: set, test: set },
+  evaluation: { style: 'cot', maxTokens: 64, maxSequences: 8, contextTokens: 4096, threads: 1, rendererId: '55'.repeat(32) },
+  rules: DEFAULT_RULES,
+  policy: 'scripted',
+  settings: { seed: '42', iterations: 3 },
+};
+const manifest: RunManifest = { format: 'isopro.run.v1', runId: 'ab'.repeat(16), start, result: null };
+
+describe('the manifest', () => {
+  test('is read as it was written', async () => {
+    makeRunFolder(folder.path);
+    await writeManifest(folder.path, manifest);
+    expect(readManifest(folder.path)).toEqual(manifest);
+    await writeManifest(folder.path, { ...manifest, result: { adapter: '66'.repeat(32) } });
+    expect(readManifest(folder.path).result).toEqual({ adapter: '66'.repeat(32) });
+  });
+
+  test('every part of the start is under a digest of its own name, and under the whole', () => {
+    const digests = startDigests(start);
+    expect(Object.keys(digests).sort()).toEqual(['code', 'devSet', 'model', 'playbook', 'rules', 'settings', 'start', 'task', 'testSet']);
+    const changes: [string[], Partial<RunStart>][] = [
+      [['code'], { code: { ...start.code, version: '0.2.0' } }],
+      [['model'], { model: { ...start.model, sha256: '77'.repeat(32) } }],
+      [['task'], { task: { ...start.task, version: '2' } }],
+      [['devSet'], { sets: { dev: { ...set, sha256: '77'.repeat(32) }, test: set } }],
+      [['testSet'], { sets: { test: { ...set, sha256: '77'.repeat(32) }, dev: set } }],
+      [['playbook', 'rules'], { rules: { ...DEFAULT_RULES, alpha: 0.5 } }],
+      [['settings'], { settings: { ...start.settings, seed: '43' } }],
+      [[], { evaluation: { ...start.evaluation, threads: 2 } }],
+    ];
+    for (const [names, change] of changes) {
+      const other = startDigests({ ...start, ...change });
+      expect(Object.keys(digests).filter((name) => other[name] !== digests[name]).sort()).toEqual([...names, 'start'].sort());
+    }
+    expect(playbook(DEFAULT_RULES)).toContain('R7');
+  });
+
+  test('differences between two starts are named by their path', () => {
+    expect(startDifferences(start, structuredClone(start))).toEqual([]);
+    expect(startDifferences(start, { ...start, settings: { seed: '43', iterations: 3, extra: true }, policy: 'observe' })).toEqual(['policy', 'settings.extra', 'settings.seed']);
+  });
+
+  test.each([['not json', '{'], ['another format', JSON.stringify({ ...manifest, format: 'x' })], ['an unknown member', JSON.stringify({ ...manifest, extra: 1 })], ['no start', JSON.stringify({ ...manifest, start: {} })]])(
+    '%s is refused',
+    (_, text) => {
+      writeFileSync(join(folder.path, 'manifest.json'), text);
+      expect(() => readManifest(folder.path)).toThrow(expect.objectContaining({ code: 'RUN_MANIFEST_INVALID' }) as never);
+    },
+  );
+
+  test('a folder without one is no run', () => {
+    expect(() => readManifest(join(folder.path, 'none'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }) as never);
+  });
+
+  test('code and machine are described', async () => {
+    expect((await codeVersion()).addon).toMatch(/^[0-9a-f]{64}$/);
+    expect(machineClass()).toMatchObject({ platform: process.platform, arch: process.arch });
+  });
+});
+
+describe('evaluation sets', () => {
+  test('a prefix of each tier of the committed file', async () => {
+    await using task = await openTask('scheduling');
+    const small = await evaluationSet(task, 'test', 2);
+    const large = await evaluationSet(task, 'test', 3);
+    const file = frozenSet('scheduling', 'test');
+    expect(small).toMatchObject({ origin: 'frozen', file: file.sha256, perTier: 2 });
+    for (const { id } of task.tiers) {
+      const all = file.problems.filter(({ problem }) => problem.tier === id).map(({ problem }) => problem.id);
+      expect(small.problems.filter(({ tier }) => tier === id).map((problem) => problem.id)).toEqual(all.slice(0, 2));
+      expect(large.problems.filter(({ tier }) => tier === id).map((problem) => problem.id)).toEqual(all.slice(0, 3));
+    }
+    expect(small.sha256).not.toBe(large.sha256);
+    await expect(evaluationSet(task, 'dev', 21)).rejects.toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+  });
+
+  test('of a task without one: generated, the same each time, test apart from dev', async () => {
+    await using task = await openTask(join(process.cwd(), 'examples/custom-verifier.ts'));
+    const dev = await evaluationSet(task, 'dev', 20);
+    const held = await evaluationSet(task, 'test', 10);
+    expect(held).toMatchObject({ origin: 'generated', file: null });
+    expect((await evaluationSet(task, 'test', 10)).sha256).toBe(held.sha256);
+    const ids = new Set(dev.problems.map(({ id }) => id));
+    expect(held.problems.length).toBeGreaterThan(0);
+    expect(held.problems.some(({ id }) => ids.has(id))).toBe(false);
+    expect(new Set(held.problems.map(({ id }) => id)).size).toBe(held.problems.length);
+  });
+});
+
+test('the probe batch depends on the nonce and stays within the vocabulary', () => {
+  const a = probeBatch('00'.repeat(32), 50);
+  expect(probeBatch('00'.repeat(32), 50).sha256).toBe(a.sha256);
+  expect(probeBatch(`${'00'.repeat(31)}01`, 50).sha256).not.toBe(a.sha256);
+  const ids = a.sequences.flatMap(({ tokenIds }) => [...tokenIds]);
+  expect([Math.min(...ids) >= 0, Math.max(...ids) < 50, ids.length]).toEqual([true, true, 128]);
+});
