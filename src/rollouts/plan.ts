@@ -1,0 +1,41 @@
+/** The problems of one iteration, each with the seeds of its samples. */
+import { deriveSeed } from '../random.js';
+import type { OpenTask } from '../tasks/open-task.js';
+import type { Problem } from '../tasks/task.js';
+
+export interface PlannedProblem {
+  readonly problem: Problem;
+  readonly seeds: readonly bigint[];
+}
+
+export interface PlanOptions {
+  readonly task: OpenTask;
+  readonly runSeed: bigint;
+  readonly iteration: number;
+  /** Problems by tier. */
+  readonly counts: ReadonlyMap<string, number>;
+  readonly samples: number;
+  /** Ids that training may not see: every evaluation set. */
+  readonly excluded: ReadonlySet<string>;
+}
+
+const MAX_DRAWS = 100;
+
+/**
+ * Draws the problems, tier by tier. Each draw's seed comes from (run seed, 'problem', iteration, tier, number of the draw); a problem that
+ * is excluded or was drawn already in this iteration is passed over, at most so often that a task with few problems still ends.
+ */
+export async function planRollouts({ task, runSeed, iteration, counts, samples, excluded }: PlanOptions): Promise<PlannedProblem[]> {
+  const planned: PlannedProblem[] = [];
+  for (const [tier, wanted] of counts) {
+    const seen = new Set<string>();
+    for (let draw = 0; seen.size < wanted && draw < wanted + MAX_DRAWS; draw++) {
+      const problem = await task.generate(tier, deriveSeed({ runSeed, purpose: 'problem', iteration, problemId: tier, sample: draw }));
+      if (excluded.has(problem.id) || seen.has(problem.id)) continue;
+      seen.add(problem.id);
+      const seeds = Array.from({ length: samples }, (_, sample) => deriveSeed({ runSeed, purpose: 'rollout', iteration, problemId: problem.id, sample }));
+      planned.push({ problem, seeds });
+    }
+  }
+  return planned;
+}

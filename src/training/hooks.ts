@@ -1,0 +1,60 @@
+/** What an embedding program may watch while a run goes on. Hooks read; nothing that they do reaches the run, unless one throws, which ends it. */
+import type { Decision } from '../monitor/decision.js';
+import type { Evaluation as RuleEvaluations } from '../monitor/evaluate-rules.js';
+import type { Effect } from '../monitor/remedies.js';
+import type { Summary } from '../statistics/index.js';
+import type { PairedTest } from './gate.js';
+import type { TierCounts } from './replay-buffer.js';
+
+export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'after', 'close'] as const;
+export type Stage = (typeof STAGES)[number];
+
+export interface RunProgress {
+  readonly stage: Stage;
+  /** 0 before the first. */
+  readonly iteration: number;
+  readonly iterations: number;
+  /** Of this stage's units: problems, samples or steps. */
+  readonly done: number;
+  readonly total: number;
+  /** Sampled or trained in this stage. */
+  readonly tokens: number;
+  /** By tier, of this iteration's verdicts so far. */
+  readonly hits: Readonly<Record<string, { readonly passed: number; readonly decided: number }>>;
+  /** Of the last step. */
+  readonly loss: number | null;
+}
+
+export interface IterationReport {
+  readonly iteration: number;
+  /** Passed over decided rollouts. */
+  readonly hitRate: number | null;
+  readonly rollouts: Readonly<Record<string, Readonly<TierCounts>>>;
+  /** Accepted rollouts that are kept, by tier. */
+  readonly buffer: Readonly<Record<string, number>>;
+  readonly steps: number;
+  /** Per labelled token, mean over the steps. */
+  readonly loss: number | null;
+  readonly dev: Summary;
+  /** Of the adapter that the iteration ended with. */
+  readonly adapterId: string;
+  /** The comparison with the best adapter so far, and what followed. */
+  readonly gate: (PairedTest & { readonly rolledBack: boolean }) | null;
+  readonly rulesFired: readonly string[];
+  readonly learningRate: number;
+  readonly seconds: { readonly rollouts: number; readonly training: number; readonly evaluation: number };
+  readonly tokens: { readonly sampled: number; readonly trained: number };
+}
+
+export interface RuleReport {
+  readonly evaluation: RuleEvaluations;
+  readonly decisions: readonly Decision[];
+  readonly effects: readonly Effect[];
+}
+
+export interface RunHooks {
+  readonly onProgress?: (progress: RunProgress) => void;
+  readonly onIteration?: (report: IterationReport) => void;
+  /** After an iteration in which a rule fired. */
+  readonly onRule?: (report: RuleReport) => void;
+}

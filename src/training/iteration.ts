@@ -1,0 +1,178 @@
+/** One iteration: rollouts, verdicts, admission, steps, dev evaluation, gate, rules and remedies, all of it logged. */
+import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
+import { IsoproError } from '../errors.js';
+import { allocate } from '../rollouts/allocation.js';
+import { planRollouts } from '../rollouts/plan.js';
+import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
+import { evaluateSet } from './evaluations.js';
+import { compareOutcomes, isSignificantDrop, type PairedTest } from './gate.js';
+import type { IterationReport } from './hooks.js';
+import { chooseLayers } from './layers.js';
+import { Learner, meanLoss, policyShift } from './learner.js';
+import { learnByLikelihood } from './likelihood.js';
+import type { RunMonitor } from './monitoring.js';
+import { informativeGroups, learnByPolicyGradient } from './policy-gradient.js';
+import type { ReplayBuffer } from './replay-buffer.js';
+import { asLogRecord, rolloutRecords, type RolloutRecord } from './rollout-records.js';
+import { cancellation, peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
+import { trainSequence } from './sequences.js';
+
+/** Sequences on which it is measured how far an iteration moved the policy. */
+const SHIFT_PROBES = 8;
+/** Records of one append: rollouts are large. */
+const APPEND = 256;
+
+/** @throws IsoproError, with the run's folder ready to be resumed from the iteration before */
+export async function runIteration(context: RunContext, state: RunState, monitor: RunMonitor, iteration: number): Promise<IterationReport> {
+  const { settings, log } = context;
+  const clock = stopwatch();
+  const { groups, promptTokens, sampledTokens } = await sample(context, state, iteration);
+  const records = await rolloutRecords(groups, { task: context.task, iteration, runSeed: BigInt(settings.seed), settings });
+  for (let at = 0; at < records.length; at += APPEND) log.append(records.slice(at, at + APPEND).map(asLogRecord));
+  for (const record of records) state.buffer.take(record);
+  refuseUndecided(context, records.filter((record): record is RolloutRecord => record.kind === 'rollout'));
+  const rolloutSeconds = clock();
+
+  await context.model.releaseContext();
+  const learner = (state.learner ??= await createLearner(context, state, groups, iteration));
+  const { steps, shift, tokens } = await learn(context, state, learner, groups, iteration);
+  const saved = await learner.save();
+  state.adapterId = saved.adapterId;
+  state.adapterIteration = iteration;
+  const trainingSeconds = clock();
+
+  const dev = await evaluateSet(context, 'dev', { when: 'iteration', iteration, adapterId: state.adapterId });
+  const gate = applyGate(context, state, dev.outcomes);
+  if (gate?.rolledBack === true) {
+    const { adapterId: from } = state;
+    await learner.restore(state.best.snapshot!, state);
+    state.adapterId = await learner.apply();
+    state.adapterIteration = state.best.iteration;
+    log.append([{ stream: 'effects', payload: { kind: 'gate', iteration, cause: `dev accuracy fell from ${percent(state.best.mean)} to ${percent(dev.summary.mean)}`, gained: gate.gained, lost: gate.lost, p: gate.p, from, to: state.adapterId } }]);
+  } else if (atLeast(dev.summary.mean, state.best.mean)) {
+    state.best = { adapterId: saved.adapterId, iteration, outcomes: dev.outcomes, mean: dev.summary.mean, snapshot: saved.snapshot };
+  }
+
+  const counts = state.buffer.counts(iteration);
+  const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
+  const rulesFired = await monitor.iterate({ iteration, steps, shift, passed, decided: passed + failed, dev: dev.summary, informative: informativeGroups(groups).length / groups.length, learner, probe: probeSequences(state.buffer, groups, iteration) });
+  // a remedy may have edited the adapter
+  state.adapterId = await learner.apply();
+  const evaluationSeconds = clock();
+  const { spent } = state;
+  spent.promptTokens += promptTokens + dev.promptTokens;
+  spent.sampledTokens += sampledTokens + dev.sampledTokens;
+  spent.trainedTokens += tokens;
+  spent.peakRssBytes = Math.max(spent.peakRssBytes, peakRssBytes());
+  const result: IterationReport = {
+    iteration,
+    hitRate: passed + failed === 0 ? null : passed / (passed + failed),
+    rollouts: structuredClone(Object.fromEntries(counts)),
+    buffer: state.buffer.composition(),
+    steps: steps.length,
+    loss: meanLoss(steps),
+    dev: dev.summary,
+    adapterId: state.adapterId,
+    gate,
+    rulesFired,
+    learningRate: state.learningRate,
+    seconds: { rollouts: rolloutSeconds, training: trainingSeconds, evaluation: evaluationSeconds },
+    tokens: { sampled: sampledTokens, trained: tokens },
+  };
+  log.append([{ stream: 'evaluations', payload: { kind: 'iteration_report', ...JSON.parse(JSON.stringify(result)) } }]);
+  return result;
+}
+
+async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {
+  const { settings, task, model, verdicts, excluded } = context;
+  const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
+  const counts = allocate({
+    tiers,
+    problems: Math.max(1, Math.round(settings.rollouts / settings.samples)),
+    records: state.buffer.records(iteration),
+    floor: settings.allocation === 'uniform' ? 1 : settings.allocationFloor,
+  });
+  const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples: settings.samples, excluded });
+  if (plan.length === 0) throw new IsoproError('TASK_INVALID', `${task.id} generated no problem that is not in an evaluation set`);
+  const hits: Record<string, { passed: number; decided: number }> = {};
+  const progress = { stage: 'rollouts' as const, iteration, total: plan.length * settings.samples };
+  report(context, { ...progress, hits });
+  return sampleRollouts({
+    model, task, verdicts, plan,
+    style: settings.style, temperature: settings.temperature, topP: settings.topP, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences,
+    ...cancellation(context),
+    onVerdict: ({ tier }, { kind }) => {
+      const of = (hits[tier] ??= { passed: 0, decided: 0 });
+      if (kind !== 'none') of.decided++;
+      if (kind === 'pass') of.passed++;
+    },
+    onProgress: ({ finished, sampledTokens }) => report(context, { ...progress, done: finished, tokens: sampledTokens, hits: structuredClone(hits) }),
+  });
+}
+
+/** A verifier that decides nothing at all teaches nothing, and a run with it would only look like one that failed. */
+function refuseUndecided({ task }: RunContext, rollouts: readonly RolloutRecord[]): void {
+  const undecided = rollouts.filter(({ verdict }) => verdict.kind === 'none');
+  if (rollouts.length === 0 || undecided.length < rollouts.length) return;
+  const reason = undecided.find(({ verdict }) => verdict.reason !== undefined)?.verdict.reason ?? 'it gave no reason';
+  throw new IsoproError('VERIFIER_UNDECIDED', `the verifier of ${task.id} decided none of ${rollouts.length} replies: ${reason}`);
+}
+
+/** The iteration's first accepted traces, or whole prompts where there is none. */
+function probeSequences(buffer: ReplayBuffer, groups: readonly RolloutGroup[], iteration: number): TrainSequence[] {
+  const traces = buffer.traces.filter((trace) => trace.iteration === iteration).slice(0, SHIFT_PROBES);
+  if (traces.length > 0) return traces.map(trainSequence);
+  return groups.slice(0, SHIFT_PROBES).map(({ promptIds }) => ({ tokenIds: promptIds, labelMask: Uint8Array.from(promptIds, (_, t) => (t > 0 ? 1 : 0)) }));
+}
+
+/** The layers are chosen on what the base model got right, or on its prompts where that is nothing. */
+async function createLearner(context: RunContext, state: RunState, groups: readonly RolloutGroup[], iteration: number): Promise<Learner> {
+  const { model, settings, log } = context;
+  report(context, { stage: 'layers', iteration });
+  const { method, layers, scores } = await chooseLayers({ model, settings, probes: probeSequences(state.buffer, groups, iteration), ...cancellation(context) });
+  log.append([{ stream: 'metrics', payload: { kind: 'layers', iteration, method, layers: [...layers], scores: scores === null ? null : [...scores] } }]);
+  state.layers = layers;
+  const learner = await Learner.create({ model, settings, layers });
+  // without an update the adapter is the base model; this is what a gate in the first iteration goes back to
+  state.best = { ...state.best, snapshot: await learner.trainer.snapshot() };
+  return learner;
+}
+
+async function learn(context: RunContext, state: RunState, learner: Learner, groups: readonly RolloutGroup[], iteration: number): Promise<{ steps: StepStatistics[]; shift: number | null; tokens: number }> {
+  const { settings, signal } = context;
+  let tokens = 0;
+  const common = {
+    trainer: learner.trainer, boundaries: learner.boundaries, buffer: state.buffer, settings, iteration, batchSize: state.batchSize,
+    ...(signal === undefined ? {} : { signal }),
+    onStep: (stats: StepStatistics, done: number, total: number): void => {
+      tokens += stats.tokens;
+      report(context, { stage: 'training', iteration, done, total, tokens, loss: stats.loss });
+    },
+  };
+  const probes = await learner.boundaries.sequences(state.buffer.traces.filter((trace) => trace.iteration === iteration).slice(0, SHIFT_PROBES), signal);
+  const before = await learner.logprobs(probes, signal);
+  const steps = settings.algorithm === 'grpo' ? await learnByPolicyGradient(common, groups) : await learnByLikelihood(common);
+  const after = steps.length === 0 ? before : await learner.logprobs(probes, signal);
+  return { steps, shift: policyShift(before, after, probes), tokens };
+}
+
+function applyGate({ settings }: RunContext, state: RunState, outcomes: Parameters<typeof compareOutcomes>[1]): (PairedTest & { rolledBack: boolean }) | null {
+  if (!settings.gate) return null;
+  const test = compareOutcomes(state.best.outcomes, outcomes);
+  return { ...test, rolledBack: isSignificantDrop(test, settings.gateLevel) };
+}
+
+const atLeast = (mean: number | null, best: number | null): boolean => best === null || (mean !== null && mean >= best);
+const percent = (mean: number | null): string => (mean === null ? 'nothing' : `${(100 * mean).toFixed(1)} %`);
+
+/** Seconds since the call before. */
+function stopwatch(): () => number {
+  let last = performance.now();
+  return () => {
+    const now = performance.now();
+    const seconds = (now - last) / 1000;
+    last = now;
+    return seconds;
+  };
+}
+

@@ -1,0 +1,87 @@
+/** Which layers are trained. */
+import type { Model } from '../engine/model.js';
+import { createTrainer, type TrainSequence } from '../engine/trainer.js';
+import { IsoproError } from '../errors.js';
+import { deriveSeed, Random } from '../random.js';
+import type { LayerMethod, RunSettings } from './settings.js';
+
+export interface LayerChoice {
+  readonly method: LayerMethod | 'list';
+  /** Ascending. */
+  readonly layers: readonly number[];
+  /** What activation and gradient measured, by layer. */
+  readonly scores: readonly number[] | null;
+}
+
+/** Sequences that a measurement looks at. */
+const PROBES = 8;
+/** Directions of the adapter whose gradient is measured; with B = 0 its rank scales all layers alike. */
+const PROBE_RANK = 4;
+
+export interface LayerOptions {
+  readonly model: Model;
+  readonly settings: Pick<RunSettings, 'layers' | 'topLayers' | 'targets' | 'seed' | 'threads' | 'trainerMemory'>;
+  /** Accepted traces of the base model, or its prompts where nothing was accepted. */
+  readonly probes: readonly TrainSequence[];
+  readonly signal?: AbortSignal;
+}
+
+/** @throws IsoproError INVALID_ARGUMENT where a named layer does not exist */
+export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> {
+  const { model, settings } = options;
+  const { layers: count } = model.info;
+  const top = Math.min(settings.topLayers, count);
+  const numbers = Array.from({ length: count }, (_, layer) => layer);
+  const ascending = (layers: readonly number[]): number[] => [...layers].sort((a, b) => a - b);
+  const best = (scores: readonly number[]): number[] => ascending(numbers.toSorted((a, b) => scores[b]! - scores[a]! || b - a).slice(0, top));
+  switch (settings.layers) {
+    case 'all':
+      return { method: 'all', layers: numbers, scores: null };
+    case 'last':
+      return { method: 'last', layers: numbers.slice(-top), scores: null };
+    case 'random': {
+      const random = new Random(deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'layers', iteration: 0, problemId: '', sample: 0 }));
+      return { method: 'random', layers: ascending(random.shuffle(numbers).slice(0, top)), scores: null };
+    }
+    case 'activation': {
+      const scores = await residualUpdates(options);
+      return { method: 'activation', layers: best(scores), scores };
+    }
+    case 'gradient': {
+      const scores = await gradientNorms(options);
+      return { method: 'gradient', layers: best(scores), scores };
+    }
+    default: {
+      const listed = [...new Set(settings.layers.split(',').map(Number))];
+      const beyond = listed.find((layer) => layer >= count);
+      if (beyond !== undefined) throw new IsoproError('INVALID_ARGUMENT', `layers: the model has layers 0 to ${count - 1}, no layer ${beyond}`);
+      return { method: 'list', layers: ascending(listed), scores: null };
+    }
+  }
+}
+
+/** By layer, the mean over sequences of ‖h_out - h_in‖ / ‖h_in‖, norms being means over tokens. */
+async function residualUpdates({ model, probes, signal }: LayerOptions): Promise<number[]> {
+  const layers = Array.from({ length: model.info.layers }, (_, layer) => layer);
+  const sums = layers.map(() => 0);
+  const used = probes.slice(0, PROBES);
+  for (const { tokenIds } of used) {
+    const norms = await model.hidden({ tokens: tokenIds, layers, reduce: 'norms', ...(signal === undefined ? {} : { signal }) });
+    for (const { layer, update, in: input } of norms) sums[layer]! += update / input / used.length;
+  }
+  return sums;
+}
+
+/** By layer, the norm of the gradient of all its adapter pairs in one backward pass without an update. */
+async function gradientNorms({ model, settings, probes, signal }: LayerOptions): Promise<number[]> {
+  await using trainer = await createTrainer(model, {
+    lora: { targets: settings.targets, layers: 'all', rank: PROBE_RANK, alpha: PROBE_RANK },
+    seed: deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'layers', iteration: 0, problemId: '', sample: 0 }),
+    threads: settings.threads,
+    memoryBytes: settings.trainerMemory,
+  });
+  const { modules } = await trainer.differentiate(probes.slice(0, PROBES), signal === undefined ? {} : { signal });
+  const squares = Array.from({ length: model.info.layers }, () => 0);
+  for (const [module, { pairGradNorm }] of Object.entries(modules)) squares[Number(/^blk\.(\d+)\./.exec(module)?.[1])]! += pairGradNorm ** 2;
+  return squares.map(Math.sqrt);
+}

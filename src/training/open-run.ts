@@ -1,0 +1,191 @@
+/** A run folder with everything open that the loop needs: begun anew, or restored from its newest checkpoint. */
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { loadModel, type Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { EventLog } from '../log/event-log.js';
+import { LogReader } from '../log/read.js';
+import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
+import { WitnessClient } from '../log/witness-client.js';
+import { readHistory } from '../monitor/records.js';
+import { VerdictPool } from '../rollouts/verdict-pool.js';
+import { openTask } from '../tasks/open-task.js';
+import { cleanCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
+import { Learner } from './learner.js';
+import { configurationOf, digestsOf, readManifest, sameConfiguration, writeManifest, type Configuration } from './manifest.js';
+import { RunMonitor } from './monitoring.js';
+import { ReplayBuffer } from './replay-buffer.js';
+import { outcomesOf, readEvaluations, readResult, type RunResult } from './result.js';
+import { readRolloutRecord } from './rollout-records.js';
+import { report, type RunContext, type RunState } from './run-state.js';
+import type { RunOptions } from './run.js';
+import type { RunSettings } from './settings.js';
+
+export interface OpenRun {
+  readonly context: RunContext;
+  readonly state: RunState;
+  readonly monitor: RunMonitor;
+  /** `begun`: nothing is complete yet. */
+  readonly stage: 'begun' | 'prepared' | 'iteration' | 'submitted';
+  /** The last complete iteration. */
+  readonly iteration: number;
+  dispose(): Promise<void>;
+}
+
+const RUNS = 'runs';
+const logFile = (folder: string): string => path.join(folder, 'log.sqlite');
+
+/** @throws as `run` */
+export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
+  const { out, signal, ...hooks } = options;
+  const closers: (() => Promise<void>)[] = [];
+  const dispose = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
+  try {
+    report({ settings, hooks }, { stage: 'load' });
+    const task = await openTask(settings.task);
+    closers.push(() => task.dispose());
+    const model = await openModel(settings, signal);
+    closers.push(() => model.dispose());
+    const resolved = { ...settings, threads: model.info.threads };
+    const configuration = await configurationOf(resolved, model, task);
+    const folder = await folderOf(configuration, out);
+    const manifest = await readManifest(folder);
+    if (manifest !== null && !sameConfiguration(manifest.configuration, configuration.log)) {
+      throw new IsoproError('RUN_DIFFERS', `the run in ${folder} has other settings: ${differences(manifest.configuration, configuration.log)}`);
+    }
+    if (manifest !== null && isFinished(folder)) {
+      await dispose();
+      return { result: readResult(folder) };
+    }
+    const runId = manifest?.runId ?? randomBytes(16).toString('hex');
+    await mkdir(folder, { recursive: true });
+    if (manifest === null) await writeManifest(folder, { runId, configuration: configuration.log });
+    const signer: LogSigner = resolved.signer === 'witness' ? await WitnessClient.open() : new SingleProcessSigner();
+    closers.push(() => signer.close());
+    const opened = await openLog(folder, runId, signer, configuration);
+    if (opened === null) {
+      await dispose();
+      return { result: readResult(folder) };
+    }
+    const { log, checkpoint } = opened;
+    closers.push(async () => log.close());
+    const verdicts = new VerdictPool(task);
+    closers.push(() => verdicts.dispose());
+    const { dev, test } = configuration.problems;
+    const context: RunContext = {
+      settings: resolved, folder, model, task, verdicts, dev, test, log, hooks,
+      excluded: new Set([...dev, ...test].map(({ id }) => id)),
+      ...(signal === undefined ? {} : { signal }),
+    };
+    const { state, monitor } = await restore(context, checkpoint);
+    closers.push(async () => state.learner?.dispose());
+    return { context, state, monitor, stage: checkpoint?.state.stage ?? 'begun', iteration: checkpoint?.state.iteration ?? 0, dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
+
+function openModel(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
+  return loadModel(settings.model, {
+    fixedThreads: true,
+    ...(settings.threads === 0 ? {} : { threads: settings.threads }),
+    ...(settings.contextTokens === undefined ? {} : { contextTokens: settings.contextTokens }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+/** Where `out` is not given: the newest unfinished run of this configuration, so that the same command goes on with it. */
+async function folderOf(configuration: Configuration, out: string | undefined): Promise<string> {
+  if (out !== undefined) return path.resolve(out);
+  const runs = path.resolve(RUNS);
+  for (const name of (await readdir(runs).catch(() => [])).sort().reverse()) {
+    const folder = path.join(runs, name);
+    const manifest = await readManifest(folder).catch(() => null);
+    if (manifest !== null && sameConfiguration(manifest.configuration, configuration.log) && !isFinished(folder)) return folder;
+  }
+  return path.join(runs, randomBytes(16).toString('hex'));
+}
+
+function isFinished(folder: string): boolean {
+  if (!existsSync(logFile(folder))) return false;
+  const reader = new LogReader(logFile(folder));
+  try {
+    return reader.checkpoints().some(({ final }) => final);
+  } finally {
+    reader.close();
+  }
+}
+
+/** A log whose first record never became durable is begun again: nothing was acknowledged. Null for one that is complete. */
+async function openLog(folder: string, runId: string, signer: LogSigner, configuration: Configuration): Promise<{ log: EventLog; checkpoint: Checkpoint | null } | null> {
+  const file = logFile(folder);
+  await cleanCheckpoints(path.join(folder, 'checkpoints'));
+  if (existsSync(file)) {
+    let records: number;
+    try {
+      const reader = new LogReader(file);
+      records = reader.size;
+      reader.close();
+    } catch {
+      records = 0; // killed while the tables were made
+    }
+    if (records > 0) {
+      const checkpoint = await readCheckpoint(path.join(folder, 'checkpoints'), records);
+      try {
+        const log = await EventLog.resume({ path: file, runId, signer, fromIteration: (checkpoint?.state.iteration ?? 0) + 1, abandonedFrom: checkpoint?.state.logSize ?? 1 });
+        return { log, checkpoint };
+      } catch (error) {
+        // the witness had signed the end, and the crash kept that from the file
+        if (error instanceof IsoproError && error.code === 'LOG_FINISHED') return null;
+        throw error;
+      }
+    }
+    for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(file + suffix, { force: true });
+  }
+  return { log: await EventLog.create({ path: file, runId, signer, runConfig: configuration.log, digests: await digestsOf(configuration) }), checkpoint: null };
+}
+
+async function restore(context: RunContext, checkpoint: Checkpoint | null): Promise<{ state: RunState; monitor: RunMonitor }> {
+  const { settings, model, folder } = context;
+  const buffer = new ReplayBuffer(settings.buffer === 'classic' ? Infinity : settings.tierCap);
+  const state: RunState = {
+    buffer, learner: null, layers: null, adapterId: null, adapterIteration: 0,
+    best: { adapterId: null, iteration: 0, outcomes: new Map(), mean: null, snapshot: null },
+    batchSize: settings.batchSize, learningRate: settings.learningRate, maxNorm: settings.maxNorm,
+    stop: null, restoreBest: false,
+    spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
+  };
+  if (checkpoint === null) return { state, monitor: new RunMonitor(context, state, []) };
+
+  const { state: saved, trainer, best } = checkpoint;
+  const reader = new LogReader(logFile(folder));
+  let history;
+  try {
+    for (const { payload } of reader.records({ stream: 'rollouts' })) buffer.take(readRolloutRecord(payload));
+    history = readHistory(reader.records());
+  } finally {
+    reader.close();
+  }
+  const { learningRate, maxNorm, batchSize, adapterId, adapterIteration, stop, restoreBest, layers } = saved;
+  Object.assign(state, { learningRate, maxNorm, batchSize, adapterId, adapterIteration, stop, restoreBest, layers, spent: { ...saved.spent } });
+  const dev = readEvaluations(folder).evaluations.find(({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration);
+  if (dev === undefined) throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${saved.best.iteration}`);
+  state.best = { ...saved.best, outcomes: outcomesOf(dev), mean: dev.summary.mean, snapshot: best ?? trainer };
+  if (trainer !== null && layers !== null) {
+    state.learner = await Learner.create({ model, settings, layers });
+    await state.learner.restore(trainer, state);
+    await state.learner.apply();
+  }
+  return { state, monitor: new RunMonitor(context, state, history) };
+}
+
+function differences(a: Configuration['log'], b: Configuration['log']): string {
+  const of = ({ settings }: Configuration['log']): Record<string, unknown> => (settings ?? {}) as Record<string, unknown>;
+  const keys = Object.keys(of(b)).filter((key) => JSON.stringify(of(a)[key]) !== JSON.stringify(of(b)[key]));
+  return keys.length > 0 ? keys.map((key) => `${key} was ${JSON.stringify(of(a)[key])}, not ${JSON.stringify(of(b)[key])}`).join('; ') : 'model, task or evaluation sets have changed';
+}

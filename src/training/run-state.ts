@@ -1,0 +1,77 @@
+/** What a run carries from one iteration to the next, and what the parts of an iteration share. */
+import type { Model } from '../engine/model.js';
+import type { EventLog } from '../log/event-log.js';
+import type { VerdictPool } from '../rollouts/verdict-pool.js';
+import type { OpenTask } from '../tasks/open-task.js';
+import type { Problem } from '../tasks/task.js';
+import type { Outcomes } from './gate.js';
+import type { RunHooks, RunProgress } from './hooks.js';
+import type { Learner } from './learner.js';
+import type { ReplayBuffer } from './replay-buffer.js';
+import type { RunSettings } from './settings.js';
+
+/** Open for the whole run. */
+export interface RunContext {
+  /** `threads` is the number in use. */
+  readonly settings: RunSettings;
+  readonly folder: string;
+  readonly model: Model;
+  readonly task: OpenTask;
+  readonly verdicts: VerdictPool;
+  readonly dev: readonly Problem[];
+  readonly test: readonly Problem[];
+  /** Ids that training never sees. */
+  readonly excluded: ReadonlySet<string>;
+  readonly log: EventLog;
+  readonly hooks: RunHooks;
+  readonly signal?: AbortSignal;
+}
+
+/** The adapter with the highest dev accuracy so far. */
+export interface Best {
+  /** Null: the base model. */
+  readonly adapterId: string | null;
+  readonly iteration: number;
+  readonly outcomes: Outcomes;
+  /** Over tiers; null where a tier has no verdict. */
+  readonly mean: number | null;
+  /** Null before a trainer exists. */
+  readonly snapshot: Uint8Array | null;
+}
+
+export interface Spent {
+  seconds: number;
+  peakRssBytes: number;
+  promptTokens: number;
+  sampledTokens: number;
+  trainedTokens: number;
+}
+
+export interface RunState {
+  readonly buffer: ReplayBuffer;
+  learner: Learner | null;
+  layers: readonly number[] | null;
+  adapterId: string | null;
+  best: Best;
+  /** Sequences a step, learning rate and clipping norm now in force; remedies change them. */
+  batchSize: number;
+  learningRate: number;
+  maxNorm: number;
+  /** Why no further iteration begins. */
+  stop: string | null;
+  /** A remedy has promised that the best adapter is the final one. */
+  restoreBest: boolean;
+  /** The iteration that the present adapter is of. */
+  adapterIteration: number;
+  spent: Spent;
+}
+
+/** Largest resident size of this process so far. */
+export const peakRssBytes = (): number => process.resourceUsage().maxRSS * 1024;
+
+/** Reports progress with the fields that a stage does not have left at their neutral values. */
+export function report(context: Pick<RunContext, 'hooks' | 'settings'>, progress: Pick<RunProgress, 'stage'> & Partial<RunProgress>): void {
+  context.hooks.onProgress?.({ iteration: 0, iterations: context.settings.iterations, done: 0, total: 0, tokens: 0, hits: {}, loss: null, ...progress });
+}
+
+export const cancellation = ({ signal }: Pick<RunContext, 'signal'>): { readonly signal?: AbortSignal } => (signal === undefined ? {} : { signal });

@@ -1,0 +1,102 @@
+/** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { RunHooks } from './hooks.js';
+import { openRun, type OpenRun } from './open-run.js';
+import { evaluateSet } from './evaluations.js';
+import { adaptersFolder, close, policySummaries, submit } from './finish.js';
+import { runIteration } from './iteration.js';
+import { writeCheckpoint } from './checkpoints.js';
+import { readResult, type RunResult } from './result.js';
+import { peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
+import { resolveSettings, type RunSettingsInput } from './settings.js';
+
+export interface RunOptions extends RunHooks {
+  /** The run folder. Absent: an unfinished run of the same configuration in ./runs, else a new folder there. */
+  readonly out?: string;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Trains an adapter by the model's own verified answers and measures it on problems that it never saw. The same settings on the same
+ * folder go on where an interrupted run stopped, and end with the same adapter; a folder whose run has ended gives its result again.
+ * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, ABORTED, WRITE_FAILED, LOG_* and what model, task and trainer throw;
+ *   after any of them the same call goes on
+ */
+export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
+  const opened = await openRun(resolveSettings(input), options);
+  if ('result' in opened) return opened.result;
+  try {
+    await complete(opened);
+  } finally {
+    await opened.dispose();
+  }
+  return readResult(opened.context.folder);
+}
+
+async function complete({ context, state, monitor, stage, iteration: done }: OpenRun): Promise<void> {
+  const { settings } = context;
+  const clock = stageClock(state);
+  let last = done;
+  await mkdir(adaptersFolder(context.folder), { recursive: true });
+  if (stage === 'begun') {
+    await prepare(context, state);
+    await checkpoint(context, state, 'prepared', 0, clock);
+  }
+  if (stage !== 'submitted') {
+    for (let iteration = done + 1; iteration <= settings.iterations && state.stop === null; iteration++) {
+      const finished = await runIteration(context, state, monitor, iteration);
+      last = iteration;
+      clock();
+      if (state.stop === null && settings.maxMinutes !== undefined && iteration < settings.iterations && state.spent.seconds >= 60 * settings.maxMinutes) {
+        state.stop = `the ${settings.maxMinutes} minutes of --max-minutes are over`;
+      }
+      await checkpoint(context, state, 'iteration', iteration, clock);
+      context.hooks.onIteration?.(finished);
+    }
+    await submit(context, state, state.learner!);
+    await checkpoint(context, state, 'submitted', last, clock);
+  }
+  clock();
+  await close(context, state);
+}
+
+/** What there is to improve on: the base model and the trivial policies. The test set is read here and at the end, and never in between. */
+async function prepare(context: RunContext, state: RunState): Promise<void> {
+  report(context, { stage: 'before' });
+  const at = { when: 'before' as const, iteration: 0, adapterId: null };
+  const test = await evaluateSet(context, 'test', at);
+  const dev = await evaluateSet(context, 'dev', at);
+  context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', summaries: JSON.parse(JSON.stringify(await policySummaries(context))) } }]);
+  state.best = { adapterId: null, iteration: 0, outcomes: dev.outcomes, mean: dev.summary.mean, snapshot: null };
+  state.spent.promptTokens += test.promptTokens + dev.promptTokens;
+  state.spent.sampledTokens += test.sampledTokens + dev.sampledTokens;
+}
+
+/** The log's head is signed first: a checkpoint never names records that nobody vouched for. */
+async function checkpoint(context: RunContext, state: RunState, stage: 'prepared' | 'iteration' | 'submitted', iteration: number, clock: () => void): Promise<void> {
+  const { log, folder } = context;
+  await log.checkpoint();
+  clock();
+  const { learner, best, layers, adapterId, adapterIteration, learningRate, maxNorm, batchSize, stop, restoreBest, spent } = state;
+  await writeCheckpoint(path.join(folder, 'checkpoints'), {
+    state: {
+      version: 1, stage, iteration, logSize: log.size,
+      layers: layers === null ? null : [...layers], learningRate, maxNorm, batchSize,
+      best: { adapterId: best.adapterId, iteration: best.iteration }, adapterId, adapterIteration, stop, restoreBest, spent: { ...spent },
+    },
+    trainer: learner === null ? null : await learner.trainer.snapshot(),
+    best: best.adapterId === adapterId ? null : best.snapshot,
+  });
+}
+
+/** Adds the time since the call before to what the run has cost. */
+function stageClock(state: RunState): () => void {
+  let last = performance.now();
+  return () => {
+    const now = performance.now();
+    state.spent.seconds += (now - last) / 1000;
+    last = now;
+    state.spent.peakRssBytes = Math.max(state.spent.peakRssBytes, peakRssBytes());
+  };
+}

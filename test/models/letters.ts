@@ -1,0 +1,64 @@
+/**
+ * A model that can be taught by selection within seconds: it answers any prompt with one of eight letters, each about as likely, and ends its
+ * turn. Two coordinates of the residual stream are wired by hand, the rest is random: coordinate 0 is constant and carries the
+ * preference for letters, coordinate 1 marks letter tokens and carries the end of the turn after one.
+ */
+import { writeFileSync } from 'node:fs';
+import { encodeModel, synthesizeModel } from './synthetic.js';
+import { writeAtomically } from './gguf.js';
+
+export const LETTERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
+
+const SIZE = 24;
+
+export function writeLetterModel(path: string, seed = 1n): void {
+  const model = synthesizeModel({ architecture: 'qwen2', seed, contextLength: 1024, layers: 3 });
+  const { embedding, vocabularySize } = model.shape;
+  const letterIds = new Set<number>(LETTERS.map((letter) => model.vocabulary.tokens.indexOf(letter)));
+  const end = model.vocabulary.tokens.indexOf('<|im_end|>');
+  const edit = (name: string, change: (values: Float32Array) => void): void => {
+    const { data } = model.tensors.find(({ info }) => info.name === name)!;
+    const values = new Float32Array(data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength));
+    change(values);
+    data.set(new Uint8Array(values.buffer));
+  };
+  edit('token_embd.weight', (values) => {
+    for (let token = 0; token < vocabularySize; token++) {
+      values[token * embedding] = SIZE;
+      values[token * embedding + 1] = letterIds.has(token) ? SIZE : 0;
+    }
+  });
+  edit('output_norm.weight', (values) => values.fill(1));
+  edit('output.weight', (values) => {
+    for (let token = 0; token < vocabularySize; token++) {
+      const row = values.subarray(token * embedding, (token + 1) * embedding);
+      for (let i = 2; i < embedding; i++) row[i]! *= 0.05;
+      const [always, afterLetter] = letterIds.has(token) ? [1.2, -3] : token === end ? [-1, 3] : [-1, 0];
+      row[0] = always;
+      row[1] = afterLetter;
+    }
+  });
+  for (let layer = 0; layer < model.shape.layers; layer++) {
+    // rows that would write into the wired coordinates
+    edit(`blk.${layer}.attn_output.weight`, (values) => values.fill(0, 0, 2 * embedding));
+    edit(`blk.${layer}.ffn_down.weight`, (values) => values.fill(0, 0, 2 * model.shape.feedForward));
+  }
+  writeAtomically(path, encodeModel(model));
+}
+
+/** A task file for it: L0 passes with c, L1 with c or d; L2, which is not trained on, with b. `verifier` replaces the verdict's expression. */
+export function writeLetterTask(path: string, verifier = "{ kind: ({ L0: 'c', L1: 'cd', L2: 'b' })[problem.tier].includes(answer) ? 'pass' : 'fail', violations: [], metrics: {} }"): void {
+  writeFileSync(
+    path,
+    `export default {
+  id: 'letters', version: '1',
+  tiers: [{ id: 'L0' }, { id: 'L1' }, { id: 'L2', trains: false }],
+  generate: (tier, seed) => ({ number: Number(seed % 100000n) }),
+  prompt: (problem, style) => [{ role: 'user', content: \`tier \${problem.tier} \${problem.number}: say a letter\` }],
+  parse: (text) => (/^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: 'format', detail: 'one letter from a to h' }),
+  verify: (problem, answer) => (${verifier}),
+  trivialPolicies: { always_c: () => 'c' },
+};
+`,
+  );
+}
