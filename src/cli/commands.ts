@@ -4,12 +4,14 @@ import { doctorCommand } from './doctor.js';
 import { generateCommand } from './generate.js';
 import { logCommand } from './log.js';
 import { modelsCommand } from './models.js';
+import { runCommand } from './run.js';
 import { tasksCommand } from './tasks.js';
 import { trainCommand } from './train.js';
 import { witnessCommand } from './witness.js';
 
 /** Every command, in the order of --help. One file a command; no logic beyond reading flags and printing. */
 export const COMMANDS: CommandModule[] = [
+  runCommand,
   generateCommand,
   trainCommand,
   modelsCommand,

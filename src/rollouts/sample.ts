@@ -38,6 +38,8 @@ export interface SampleOptions {
   readonly prompt?: (problem: Problem) => Promise<readonly ChatMessage[]>;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: GenerationProgress) => void;
+  /** As each finishes, in the order of finishing. */
+  readonly onRollout?: (rollout: Rollout) => void;
   /** After each verdict. */
   readonly onVerdict?: (problem: Problem, verdict: Verdict) => void;
 }
@@ -53,7 +55,7 @@ export interface SampledGroups {
  * @throws IsoproError as Model.generate; ABORTED
  */
 export async function sampleRollouts(options: SampleOptions): Promise<SampledGroups> {
-  const { model, task, verdicts, plan, style, temperature, topP, maxTokens, maxSequences, adapter, signal, onProgress, onVerdict } = options;
+  const { model, task, verdicts, plan, style, temperature, topP, maxTokens, maxSequences, adapter, signal, onProgress, onRollout, onVerdict } = options;
   const promptOf = options.prompt ?? ((problem: Problem) => task.prompt(problem, style));
   const prompts: { tokenIds: Int32Array; seeds: readonly bigint[] }[] = [];
   for (const { problem, seeds } of plan) prompts.push({ tokenIds: model.renderChat(await promptOf(problem)).tokenIds, seeds });
@@ -73,6 +75,7 @@ export async function sampleRollouts(options: SampleOptions): Promise<SampledGro
   for (; step.done !== true; step = await generation.next()) {
     const rollout = step.value;
     if (rollout.finish === 'aborted') continue;
+    onRollout?.(rollout);
     const { problem } = plan[rollout.promptIndex]!;
     pending.push(
       verdicts.judge(problem, rollout.text, rollout.finish).then(({ verdict, form }) => {

@@ -1,6 +1,7 @@
-/** Greedy evaluation of the present adapter on a frozen set, logged verdict by verdict. */
-import { summarise, type Summary } from '../statistics/index.js';
-import { sampleRollouts } from '../rollouts/sample.js';
+/** Greedy evaluation of the present adapter on one of the run's sets, logged verdict by verdict. */
+import { evaluateGreedy } from '../evaluation/greedy.js';
+import type { HeldOut } from '../run-folder/records.js';
+import type { Summary } from '../statistics/index.js';
 import type { Outcomes } from './gate.js';
 import { cancellation, report, type RunContext } from './run-state.js';
 
@@ -11,29 +12,23 @@ export interface SetEvaluation {
   readonly sampledTokens: number;
 }
 
-export type When = 'before' | 'iteration' | 'after';
-
-export async function evaluateSet(context: RunContext, set: 'dev' | 'test', at: { readonly when: When; readonly iteration: number; readonly adapterId: string | null }): Promise<SetEvaluation> {
-  const { settings, model, task, verdicts, log } = context;
-  const problems = context[set];
-  const stage = set === 'dev' ? ('dev' as const) : at.when === 'before' ? ('before' as const) : ('after' as const);
-  const { groups, promptTokens, sampledTokens } = await sampleRollouts({
-    model, task, verdicts, plan: problems.map((problem) => ({ problem, seeds: [0n] })),
-    style: settings.style, temperature: 0, topP: 1, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences,
+/** @throws as evaluateGreedy */
+export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: Pick<HeldOut, 'when' | 'iteration' | 'adapter'>): Promise<SetEvaluation> {
+  const { settings, model, task, log } = context;
+  const { problems, sha256: setSha256 } = context[set];
+  const stage = set === 'dev' ? 'dev' : at.when === 'before' ? 'before' : 'after';
+  const { style, maxTokens, maxSequences } = settings;
+  const { outcomes, summary, promptTokens, sampledTokens } = await evaluateGreedy(model, task, problems, {
+    style, maxTokens, maxSequences,
     ...cancellation(context),
-    onProgress: ({ finished, total, sampledTokens: tokens }) => report(context, { stage, iteration: at.iteration, done: finished, total, tokens }),
+    onProgress: ({ done, total, sampledTokens: tokens }) => report(context, { stage, iteration: at.iteration, done, total, tokens }),
   });
-  const rows = groups.map(({ problem, rollouts }) => ({ problem, rollout: rollouts[0]! }));
-  const summary = summarise(rows.map(({ problem, rollout }) => ({ tier: problem.tier, kind: rollout.verdict.kind })), task.tiers, { seed: BigInt(settings.seed) });
-  log.append([
-    {
-      stream: 'evaluations',
-      payload: {
-        kind: 'evaluation', set, ...at,
-        outcomes: rows.map(({ problem, rollout }) => ({ problemId: problem.id, tier: problem.tier, verdict: rollout.verdict.kind, finish: rollout.finish, tokens: rollout.tokenIds.length, form: rollout.form })),
-        summary: JSON.parse(JSON.stringify(summary)),
-      },
-    },
-  ]);
-  return { outcomes: new Map(rows.map(({ problem, rollout }) => [problem.id, rollout.verdict.kind])), summary, promptTokens, sampledTokens };
+  const record = {
+    kind: 'held_out', set, ...at, setSha256,
+    outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
+    // for readers; the judge computes its own
+    summary: JSON.parse(JSON.stringify(summary)), tokens: outcomes.map(({ tokens }) => tokens), finishes: outcomes.map(({ finish }) => finish),
+  } as const;
+  log.append([{ stream: 'evaluations', payload: record }]);
+  return { outcomes: new Map(outcomes.map(({ problemId, kind }) => [problemId, kind])), summary, promptTokens, sampledTokens };
 }

@@ -1,19 +1,21 @@
 /** The end of a run: the adapter that is submitted, its test accuracy, the signed end of the log. */
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
+import { measureProbe } from '../evaluation/probe.js';
+import { writeManifest } from '../run-folder/manifest.js';
+import { runPaths } from '../run-folder/paths.js';
+import { adapterTargets, probeRecord, submissionRecord } from '../run-folder/records.js';
 import { summarise, type Summary } from '../statistics/index.js';
 import { evaluateSet } from './evaluations.js';
 import type { Learner } from './learner.js';
-import { peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
-
-export const adaptersFolder = (folder: string): string => path.join(folder, 'adapters');
+import { cancellation, report, type RunContext, type RunState } from './run-state.js';
 
 /** Accuracy of the task's trivial policies on the test problems. */
 export async function policySummaries({ task, test, settings }: Pick<RunContext, 'task' | 'test' | 'settings'>): Promise<Record<string, Summary>> {
   const summaries: Record<string, Summary> = {};
   for (const policy of task.policies) {
     const outcomes = [];
-    for (const problem of test) outcomes.push({ tier: problem.tier, kind: (await task.applyPolicy(policy, problem)).kind });
+    for (const problem of test.problems) outcomes.push({ tier: problem.tier, kind: (await task.applyPolicy(policy, problem)).kind });
     summaries[policy] = summarise(outcomes, task.tiers, { seed: BigInt(settings.seed) });
   }
   return summaries;
@@ -31,25 +33,33 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
     state.adapterId = await learner.apply();
     state.adapterIteration = best.iteration;
   }
-  const partial = path.join(adaptersFolder(folder), '.partial.gguf');
+  const paths = runPaths(folder);
+  const partial = path.join(paths.adapters, '.partial.gguf');
   const sha256 = await learner.trainer.exportAdapter(partial);
-  const file = path.join(adaptersFolder(folder), `${sha256}.gguf`);
-  await rename(partial, file);
-  const after = await evaluateSet(context, 'test', { when: 'after', iteration: state.adapterIteration, adapterId: sha256 });
+  await rename(partial, paths.adapter(sha256));
+  log.append([submissionRecord({ adapter: sha256, targets: adapterTargets(learner.trainer.info.targets) })]);
+  await learner.use(paths.adapter(sha256));
+  const after = await evaluateSet(context, 'test', { when: 'after', iteration: state.adapterIteration, adapter: sha256 });
+  state.adapterId = sha256;
   state.spent.promptTokens += after.promptTokens;
   state.spent.sampledTokens += after.sampledTokens;
-  log.append([{ stream: 'evaluations', payload: { kind: 'submission', adapterId: sha256, file: path.relative(folder, file), iteration: state.adapterIteration } }]);
-  state.spent.peakRssBytes = Math.max(state.spent.peakRssBytes, peakRssBytes());
 }
 
-/** Learns the nonce and ends the session. What a run cost is told here, since only the end knows it. */
+/** Learns the nonce, measures the gradients on the batch that it names, ends the session. What a run cost is told here, since only the end knows it. */
 export async function close(context: RunContext, state: RunState): Promise<void> {
+  const { log, model, folder, runId, start, settings } = context;
   report(context, { stage: 'close', iteration: state.adapterIteration });
-  if (!context.log.ended) await context.log.reveal();
+  const sha256 = state.adapterId!;
+  if (!log.ended) {
+    const nonce = await log.reveal();
+    await model.releaseContext();
+    log.append([probeRecord(await measureProbe({ modelPath: model.path, adapter: { path: runPaths(folder).adapter(sha256), sha256 }, nonce, threads: settings.threads, ...cancellation(context) }))]);
+    await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: { adapter: sha256 } });
+  }
   const { seconds, peakRssBytes: peak, promptTokens, sampledTokens, trainedTokens } = state.spent;
-  await context.log.finish({
+  await log.finish({
     stopped: state.stop ?? 'all iterations done', seconds, peakRssBytes: peak,
     tokens: { prompt: promptTokens, sampled: sampledTokens, trained: trainedTokens },
-    layers: [...(state.layers ?? [])],
+    layers: [...(state.layers ?? [])], adapterIteration: state.adapterIteration,
   });
 }

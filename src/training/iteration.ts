@@ -3,6 +3,7 @@ import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
+import { adapterStateRecord, adapterTargets, gateRecord } from '../run-folder/records.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { evaluateSet } from './evaluations.js';
 import { compareOutcomes, isSignificantDrop, type PairedTest } from './gate.js';
@@ -39,16 +40,18 @@ export async function runIteration(context: RunContext, state: RunState, monitor
   const saved = await learner.save();
   state.adapterId = saved.adapterId;
   state.adapterIteration = iteration;
+  log.append([adapterStateRecord({ iteration, digest: saved.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);
   const trainingSeconds = clock();
 
-  const dev = await evaluateSet(context, 'dev', { when: 'iteration', iteration, adapterId: state.adapterId });
+  const dev = await evaluateSet(context, 'dev', { when: 'iteration', iteration, adapter: state.adapterId });
   const gate = applyGate(context, state, dev.outcomes);
   if (gate?.rolledBack === true) {
-    const { adapterId: from } = state;
     await learner.restore(state.best.snapshot!, state);
     state.adapterId = await learner.apply();
     state.adapterIteration = state.best.iteration;
-    log.append([{ stream: 'effects', payload: { kind: 'gate', iteration, cause: `dev accuracy fell from ${percent(state.best.mean)} to ${percent(dev.summary.mean)}`, gained: gate.gained, lost: gate.lost, p: gate.p, from, to: state.adapterId } }]);
+    const { gained, lost, p } = gate;
+    const cause = `dev accuracy fell from ${percent(state.best.mean)} to ${percent(dev.summary.mean)}: ${lost} problems lost, ${gained} gained, p = ${p.toPrecision(2)}`;
+    log.append([gateRecord({ iteration, cause, restored: state.best.adapterId })]);
   } else if (atLeast(dev.summary.mean, state.best.mean)) {
     state.best = { adapterId: saved.adapterId, iteration, outcomes: dev.outcomes, mean: dev.summary.mean, snapshot: saved.snapshot };
   }
@@ -134,7 +137,9 @@ async function createLearner(context: RunContext, state: RunState, groups: reado
   state.layers = layers;
   const learner = await Learner.create({ model, settings, layers });
   // without an update the adapter is the base model; this is what a gate in the first iteration goes back to
-  state.best = { ...state.best, snapshot: await learner.trainer.snapshot() };
+  const untrained = await learner.save();
+  log.append([adapterStateRecord({ iteration, digest: untrained.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);
+  state.best = { ...state.best, ...untrained };
   return learner;
 }
 

@@ -60,6 +60,14 @@ export class Learner {
     return this.#adapter.id;
   }
 
+  /** Has the model generate with an adapter file. */
+  async use(file: string): Promise<void> {
+    const adapter = await this.#model.loadAdapter(file);
+    await this.#model.setAdapter(adapter);
+    this.#adapter?.dispose();
+    this.#adapter = adapter;
+  }
+
   /** As `apply`, with the state that belongs to it. */
   async save(): Promise<SavedState> {
     return { snapshot: await this.trainer.snapshot(), adapterId: await this.apply() };

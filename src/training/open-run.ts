@@ -1,26 +1,29 @@
 /** A run folder with everything open that the loop needs: begun anew, or restored from its newest checkpoint. */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
+import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { EventLog } from '../log/event-log.js';
 import { LogReader } from '../log/read.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
 import { readHistory } from '../monitor/records.js';
+import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
+import { readManifest, startDifferences, startDigests, writeManifest, type RunStart } from '../run-folder/manifest.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { openTask } from '../tasks/open-task.js';
 import { cleanCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
-import { configurationOf, digestsOf, readManifest, sameConfiguration, writeManifest, type Configuration } from './manifest.js';
 import { RunMonitor } from './monitoring.js';
 import { ReplayBuffer } from './replay-buffer.js';
 import { outcomesOf, readEvaluations, readResult, type RunResult } from './result.js';
 import { readRolloutRecord } from './rollout-records.js';
 import { report, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './run.js';
+import { runStart } from './start.js';
 import type { RunSettings } from './settings.js';
 
 export interface OpenRun {
@@ -35,7 +38,7 @@ export interface OpenRun {
 }
 
 const RUNS = 'runs';
-const logFile = (folder: string): string => path.join(folder, 'log.sqlite');
+const logFile = (folder: string): string => runPaths(folder).log;
 
 /** @throws as `run` */
 export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
@@ -51,22 +54,22 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     const model = await openModel(settings, signal);
     closers.push(() => model.dispose());
     const resolved = { ...settings, threads: model.info.threads };
-    const configuration = await configurationOf(resolved, model, task);
-    const folder = await folderOf(configuration, out);
-    const manifest = await readManifest(folder);
-    if (manifest !== null && !sameConfiguration(manifest.configuration, configuration.log)) {
-      throw new IsoproError('RUN_DIFFERS', `the run in ${folder} has other settings: ${differences(manifest.configuration, configuration.log)}`);
-    }
+    const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
+    const start = await runStart({ settings: resolved, model, task, dev, test });
+    const folder = await folderOf(start, out);
+    const manifest = isRunFolder(folder) ? readManifest(folder) : null;
+    const differences = manifest === null ? [] : startDifferences(manifest.start, start);
+    if (differences.length > 0) throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values of ${differences.join(', ')}`);
     if (manifest !== null && isFinished(folder)) {
       await dispose();
       return { result: readResult(folder) };
     }
     const runId = manifest?.runId ?? randomBytes(16).toString('hex');
-    await mkdir(folder, { recursive: true });
-    if (manifest === null) await writeManifest(folder, { runId, configuration: configuration.log });
+    makeRunFolder(folder);
+    if (manifest === null) await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: null });
     const signer: LogSigner = resolved.signer === 'witness' ? await WitnessClient.open() : new SingleProcessSigner();
     closers.push(() => signer.close());
-    const opened = await openLog(folder, runId, signer, configuration);
+    const opened = await openLog(folder, runId, signer, start);
     if (opened === null) {
       await dispose();
       return { result: readResult(folder) };
@@ -75,10 +78,9 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     closers.push(async () => log.close());
     const verdicts = new VerdictPool(task);
     closers.push(() => verdicts.dispose());
-    const { dev, test } = configuration.problems;
     const context: RunContext = {
-      settings: resolved, folder, model, task, verdicts, dev, test, log, hooks,
-      excluded: new Set([...dev, ...test].map(({ id }) => id)),
+      settings: resolved, folder, runId, start, model, task, verdicts, dev, test, log, hooks,
+      excluded: new Set([...dev.problems, ...test.problems].map(({ id }) => id)),
       ...(signal === undefined ? {} : { signal }),
     };
     const { state, monitor } = await restore(context, checkpoint);
@@ -90,7 +92,8 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
   }
 }
 
-function openModel(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
+/** The thread count never changes during a run: it would change floating-point results. */
+export function openModel(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
   return loadModel(settings.model, {
     fixedThreads: true,
     ...(settings.threads === 0 ? {} : { threads: settings.threads }),
@@ -100,15 +103,23 @@ function openModel(settings: RunSettings, signal: AbortSignal | undefined): Prom
 }
 
 /** Where `out` is not given: the newest unfinished run of this configuration, so that the same command goes on with it. */
-async function folderOf(configuration: Configuration, out: string | undefined): Promise<string> {
+async function folderOf(start: RunStart, out: string | undefined): Promise<string> {
   if (out !== undefined) return path.resolve(out);
   const runs = path.resolve(RUNS);
   for (const name of (await readdir(runs).catch(() => [])).sort().reverse()) {
     const folder = path.join(runs, name);
-    const manifest = await readManifest(folder).catch(() => null);
-    if (manifest !== null && sameConfiguration(manifest.configuration, configuration.log) && !isFinished(folder)) return folder;
+    if (isRunFolder(folder) && sameStart(folder, start) && !isFinished(folder)) return folder;
   }
   return path.join(runs, randomBytes(16).toString('hex'));
+}
+
+/** False too for a manifest that cannot be read: another version's runs are none of ours. */
+function sameStart(folder: string, start: RunStart): boolean {
+  try {
+    return startDifferences(readManifest(folder).start, start).length === 0;
+  } catch {
+    return false;
+  }
 }
 
 function isFinished(folder: string): boolean {
@@ -122,9 +133,9 @@ function isFinished(folder: string): boolean {
 }
 
 /** A log whose first record never became durable is begun again: nothing was acknowledged. Null for one that is complete. */
-async function openLog(folder: string, runId: string, signer: LogSigner, configuration: Configuration): Promise<{ log: EventLog; checkpoint: Checkpoint | null } | null> {
+async function openLog(folder: string, runId: string, signer: LogSigner, start: RunStart): Promise<{ log: EventLog; checkpoint: Checkpoint | null } | null> {
   const file = logFile(folder);
-  await cleanCheckpoints(path.join(folder, 'checkpoints'));
+  await cleanCheckpoints(runPaths(folder).checkpoints);
   if (existsSync(file)) {
     let records: number;
     try {
@@ -135,7 +146,7 @@ async function openLog(folder: string, runId: string, signer: LogSigner, configu
       records = 0; // killed while the tables were made
     }
     if (records > 0) {
-      const checkpoint = await readCheckpoint(path.join(folder, 'checkpoints'), records);
+      const checkpoint = await readCheckpoint(runPaths(folder).checkpoints, records);
       try {
         const log = await EventLog.resume({ path: file, runId, signer, fromIteration: (checkpoint?.state.iteration ?? 0) + 1, abandonedFrom: checkpoint?.state.logSize ?? 1 });
         return { log, checkpoint };
@@ -147,7 +158,7 @@ async function openLog(folder: string, runId: string, signer: LogSigner, configu
     }
     for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(file + suffix, { force: true });
   }
-  return { log: await EventLog.create({ path: file, runId, signer, runConfig: configuration.log, digests: await digestsOf(configuration) }), checkpoint: null };
+  return { log: await EventLog.create({ path: file, runId, signer, runConfig: start as never, digests: startDigests(start) }), checkpoint: null };
 }
 
 async function restore(context: RunContext, checkpoint: Checkpoint | null): Promise<{ state: RunState; monitor: RunMonitor }> {
@@ -182,10 +193,4 @@ async function restore(context: RunContext, checkpoint: Checkpoint | null): Prom
     await state.learner.apply();
   }
   return { state, monitor: new RunMonitor(context, state, history) };
-}
-
-function differences(a: Configuration['log'], b: Configuration['log']): string {
-  const of = ({ settings }: Configuration['log']): Record<string, unknown> => (settings ?? {}) as Record<string, unknown>;
-  const keys = Object.keys(of(b)).filter((key) => JSON.stringify(of(a)[key]) !== JSON.stringify(of(b)[key]));
-  return keys.length > 0 ? keys.map((key) => `${key} was ${JSON.stringify(of(a)[key])}, not ${JSON.stringify(of(b)[key])}`).join('; ') : 'model, task or evaluation sets have changed';
 }

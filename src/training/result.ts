@@ -1,8 +1,9 @@
 /** What a run ends with, read from its log alone: the same figures whoever asks, the command, the report or `runs`. */
-import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
+import { runPaths } from '../run-folder/paths.js';
+import { heldOut, submission } from '../run-folder/records.js';
 import type { Summary } from '../statistics/index.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
@@ -35,17 +36,9 @@ export interface RunResult {
 
 const summary = z.custom<Summary>((value) => typeof (value as Summary | null)?.byTier === 'object');
 const records = {
-  evaluation: z.object({
-    kind: z.literal('evaluation'),
-    set: z.enum(['dev', 'test']),
-    when: z.enum(['before', 'iteration', 'after']),
-    iteration: z.int(),
-    adapterId: z.string().nullable(),
-    outcomes: z.array(z.object({ problemId: z.string(), tier: z.string(), verdict: z.enum(['pass', 'fail', 'none']) })),
-    summary,
-  }),
+  held_out: heldOut.extend({ summary }),
   policies: z.object({ kind: z.literal('policies'), summaries: z.record(z.string(), summary) }),
-  submission: z.object({ kind: z.literal('submission'), adapterId: z.string(), file: z.string(), iteration: z.int() }),
+  submission,
   iteration_report: z.custom<IterationReport & { kind: 'iteration_report' }>((value) => typeof (value as IterationReport | null)?.iteration === 'number'),
   session_end: z.object({
     kind: z.literal('session_end'),
@@ -54,26 +47,27 @@ const records = {
     peakRssBytes: z.number(),
     tokens: z.object({ prompt: z.number(), sampled: z.number(), trained: z.number() }),
     layers: z.array(z.int()),
+    adapterIteration: z.int(),
   }),
 };
 
 /** Everything of a log that concerns accuracy. */
 export interface LoggedEvaluations {
   readonly runId: string;
-  readonly evaluations: readonly z.infer<typeof records.evaluation>[];
+  readonly evaluations: readonly z.infer<typeof records.held_out>[];
   readonly iterations: readonly IterationReport[];
   readonly policies: Readonly<Record<string, Summary>>;
   readonly submission: z.infer<typeof records.submission> | null;
   readonly end: z.infer<typeof records.session_end> | null;
 }
 
-export const outcomesOf = (evaluation: z.infer<typeof records.evaluation>): Outcomes => new Map(evaluation.outcomes.map(({ problemId, verdict }) => [problemId, verdict]));
+export const outcomesOf = (evaluation: z.infer<typeof records.held_out>): Outcomes => new Map(evaluation.outcomes.map(([problemId, , verdict]) => [problemId, verdict]));
 
 /** @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
 export function readEvaluations(folder: string): LoggedEvaluations {
-  const file = path.join(folder, 'log.sqlite');
+  const file = runPaths(folder).log;
   const reader = new LogReader(file);
-  const found = { runId: '', evaluations: [] as z.infer<typeof records.evaluation>[], iterations: [] as IterationReport[], policies: {} as Record<string, Summary>, submission: null as LoggedEvaluations['submission'], end: null as LoggedEvaluations['end'] };
+  const found = { runId: '', evaluations: [] as z.infer<typeof records.held_out>[], iterations: [] as IterationReport[], policies: {} as Record<string, Summary>, submission: null as LoggedEvaluations['submission'], end: null as LoggedEvaluations['end'] };
   const read = <T>(schema: z.ZodType<T>, gseq: number, payload: unknown): T => {
     const parsed = schema.safeParse(payload);
     if (!parsed.success) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} of ${file} does not have the form of its kind: ${z.prettifyError(parsed.error)}`);
@@ -81,9 +75,9 @@ export function readEvaluations(folder: string): LoggedEvaluations {
   };
   try {
     found.runId = reader.runId ?? '';
-    for (const stream of ['evaluations', 'control'] as const) {
+    for (const stream of ['metrics', 'evaluations', 'control'] as const) {
       for (const { gseq, payload } of reader.records({ stream })) {
-        if (payload.kind === 'evaluation') found.evaluations.push(read(records.evaluation, gseq, payload));
+        if (payload.kind === 'held_out') found.evaluations.push(read(records.held_out, gseq, payload));
         if (payload.kind === 'policies') found.policies = read(records.policies, gseq, payload).summaries;
         if (payload.kind === 'submission') found.submission = read(records.submission, gseq, payload);
         if (payload.kind === 'iteration_report') found.iterations.push(read(records.iteration_report, gseq, payload));
@@ -98,9 +92,9 @@ export function readEvaluations(folder: string): LoggedEvaluations {
 
 /** @throws IsoproError INVALID_ARGUMENT where the run has not ended; LOG_NOT_FOUND, LOG_UNREADABLE */
 export function readResult(folder: string): RunResult {
-  const { runId, evaluations, iterations, policies, submission, end } = readEvaluations(folder);
+  const { runId, evaluations, iterations, policies, submission: submitted, end } = readEvaluations(folder);
   const [before, after] = (['before', 'after'] as const).map((when) => evaluations.find((each) => each.set === 'test' && each.when === when));
-  if (end === null || submission === null || before === undefined || after === undefined) throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
+  if (end === null || typeof submitted?.adapter !== 'string' || before === undefined || after === undefined) throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
   const { gained, lost, p } = compareOutcomes(outcomesOf(before), outcomesOf(after));
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
   return {
@@ -109,7 +103,7 @@ export function readResult(folder: string): RunResult {
     test: { before: before.summary, after: after.summary, pairedP: p, gained, lost },
     trivialPolicies: policies,
     seconds, peakRssBytes, tokens, layers,
-    adapter: { file: path.join(folder, submission.file), sha256: submission.adapterId, iteration: submission.iteration },
+    adapter: { file: runPaths(folder).adapter(submitted.adapter), sha256: submitted.adapter, iteration: end.adapterIteration },
     stopped,
     iterations,
     accepted: iterations.reduce((sum, { rollouts }) => sum + Object.values(rollouts).reduce((of, { admitted }) => of + admitted, 0), 0),

@@ -1,9 +1,10 @@
 /** What a run carries from one iteration to the next, and what the parts of an iteration share. */
 import type { Model } from '../engine/model.js';
+import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import type { EventLog } from '../log/event-log.js';
+import type { RunStart } from '../run-folder/manifest.js';
 import type { VerdictPool } from '../rollouts/verdict-pool.js';
 import type { OpenTask } from '../tasks/open-task.js';
-import type { Problem } from '../tasks/task.js';
 import type { Outcomes } from './gate.js';
 import type { RunHooks, RunProgress } from './hooks.js';
 import type { Learner } from './learner.js';
@@ -15,11 +16,13 @@ export interface RunContext {
   /** `threads` is the number in use. */
   readonly settings: RunSettings;
   readonly folder: string;
+  readonly runId: string;
+  readonly start: RunStart;
   readonly model: Model;
   readonly task: OpenTask;
   readonly verdicts: VerdictPool;
-  readonly dev: readonly Problem[];
-  readonly test: readonly Problem[];
+  readonly dev: EvaluationSet;
+  readonly test: EvaluationSet;
   /** Ids that training never sees. */
   readonly excluded: ReadonlySet<string>;
   readonly log: EventLog;
@@ -29,7 +32,7 @@ export interface RunContext {
 
 /** The adapter with the highest dev accuracy so far. */
 export interface Best {
-  /** Null: the base model. */
+  /** Null before a trainer exists; then that of an adapter without any update stands for the base model. */
   readonly adapterId: string | null;
   readonly iteration: number;
   readonly outcomes: Outcomes;

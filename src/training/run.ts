@@ -1,10 +1,9 @@
 /** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
-import { mkdir } from 'node:fs/promises';
-import path from 'node:path';
+import { runPaths } from '../run-folder/paths.js';
 import type { RunHooks } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';
 import { evaluateSet } from './evaluations.js';
-import { adaptersFolder, close, policySummaries, submit } from './finish.js';
+import { close, policySummaries, submit } from './finish.js';
 import { runIteration } from './iteration.js';
 import { writeCheckpoint } from './checkpoints.js';
 import { readResult, type RunResult } from './result.js';
@@ -38,7 +37,6 @@ async function complete({ context, state, monitor, stage, iteration: done }: Ope
   const { settings } = context;
   const clock = stageClock(state);
   let last = done;
-  await mkdir(adaptersFolder(context.folder), { recursive: true });
   if (stage === 'begun') {
     await prepare(context, state);
     await checkpoint(context, state, 'prepared', 0, clock);
@@ -64,7 +62,7 @@ async function complete({ context, state, monitor, stage, iteration: done }: Ope
 /** What there is to improve on: the base model and the trivial policies. The test set is read here and at the end, and never in between. */
 async function prepare(context: RunContext, state: RunState): Promise<void> {
   report(context, { stage: 'before' });
-  const at = { when: 'before' as const, iteration: 0, adapterId: null };
+  const at = { when: 'before' as const, iteration: 0, adapter: null };
   const test = await evaluateSet(context, 'test', at);
   const dev = await evaluateSet(context, 'dev', at);
   context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', summaries: JSON.parse(JSON.stringify(await policySummaries(context))) } }]);
@@ -79,7 +77,7 @@ async function checkpoint(context: RunContext, state: RunState, stage: 'prepared
   await log.checkpoint();
   clock();
   const { learner, best, layers, adapterId, adapterIteration, learningRate, maxNorm, batchSize, stop, restoreBest, spent } = state;
-  await writeCheckpoint(path.join(folder, 'checkpoints'), {
+  await writeCheckpoint(runPaths(folder).checkpoints, {
     state: {
       version: 1, stage, iteration, logSize: log.size,
       layers: layers === null ? null : [...layers], learningRate, maxNorm, batchSize,

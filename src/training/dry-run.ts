@@ -1,0 +1,111 @@
+/** What a run would cost, from ten seconds of its real work. The clock decides how much is tried; nothing here enters a run. */
+import { IsoproError } from '../errors.js';
+import { evaluationSet } from '../evaluation/evaluation-set.js';
+import { planRollouts } from '../rollouts/plan.js';
+import { sampleRollouts } from '../rollouts/sample.js';
+import { VerdictPool } from '../rollouts/verdict-pool.js';
+import { openTask } from '../tasks/open-task.js';
+import { Learner } from './learner.js';
+import { openModel } from './open-run.js';
+import { peakRssBytes } from './run-state.js';
+import { trainSequence } from './sequences.js';
+import { chooseLayers } from './layers.js';
+import type { RunSettings } from './settings.js';
+
+export interface RunPlan {
+  /** All of them, `threads` as the machine has it. */
+  readonly settings: RunSettings;
+  /** Problems of the evaluation sets, ids and order determined by the settings. */
+  readonly evaluations: { readonly dev: number; readonly test: number };
+  readonly layers: readonly number[];
+  readonly trainableParameters: number;
+  readonly predicted: {
+    readonly minutes: number;
+    readonly sampledTokens: number;
+    readonly trainedTokens: number;
+    /** Resident, at most. */
+    readonly memoryBytes: number;
+    readonly diskBytes: number;
+  };
+  readonly measured: { readonly seconds: number; readonly tokensPerReply: number; readonly sampledTokensPerSecond: number; readonly trainedTokensPerSecond: number };
+}
+
+const SAMPLING_MS = 5_000;
+const TRAINING_MS = 4_000;
+/** Of a checkpoint, an adapter or the log, for each trainable parameter or sampled token. */
+const SNAPSHOT_BYTES = 12;
+const ADAPTER_BYTES = 4;
+const LOG_BYTES_PER_TOKEN = 12;
+
+export async function planRun(settings: RunSettings, signal?: AbortSignal): Promise<RunPlan> {
+  const started = performance.now();
+  await using task = await openTask(settings.task);
+  await using model = await openModel(settings, signal);
+  await using verdicts = new VerdictPool(task);
+  const resolved = { ...settings, threads: model.info.threads };
+  const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
+  const runSeed = BigInt(settings.seed);
+  const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
+  const plan = await planRollouts({ task, runSeed, iteration: 0, counts: new Map(tiers.map((tier) => [tier, 2])), samples: settings.samples, excluded: new Set() });
+
+  const limit = AbortSignal.timeout(SAMPLING_MS);
+  const lengths: number[] = [];
+  const sequences: { promptIds: Int32Array; tokenIds: Int32Array }[] = [];
+  let sampled = 0;
+  const begin = performance.now();
+  await sampleRollouts({
+    model, task, verdicts, plan,
+    style: settings.style, temperature: settings.temperature, topP: settings.topP, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences,
+    signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+    onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
+    onRollout: ({ promptIds, tokenIds }) => {
+      lengths.push(tokenIds.length);
+      sequences.push({ promptIds, tokenIds });
+    },
+  }).catch((error: unknown) => {
+    if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true) throw error;
+  });
+  const samplingRate = Math.max(1, sampled) / ((performance.now() - begin) / 1000);
+  // replies that the limit cut off may be as long as allowed
+  const finished = lengths.length;
+  const tokensPerReply = finished === 0 ? settings.maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
+  const promptLength = plan.length === 0 ? 0 : model.renderChat(await task.prompt(plan[0]!.problem, settings.style)).tokenIds.length;
+  if (sequences.length === 0) sequences.push({ promptIds: Int32Array.from({ length: promptLength }, () => 0), tokenIds: Int32Array.from({ length: Math.round(tokensPerReply) }, () => 0) });
+
+  await model.releaseContext();
+  const probes = sequences.slice(0, 8).map(trainSequence);
+  const { layers } = await chooseLayers({ model, settings: resolved, probes });
+  const learner = await Learner.create({ model, settings: resolved, layers });
+  let [trained, trainingSeconds] = [0, 0];
+  try {
+    const beginTraining = performance.now();
+    for (let at = 0; trained === 0 || performance.now() - beginTraining < TRAINING_MS; at++) {
+      const pair = [sequences[(2 * at) % sequences.length]!, sequences[(2 * at + 1) % sequences.length]!].map((each, index) => ({ ...each, key: `${(2 * at + index) % sequences.length}` }));
+      const batch = await learner.boundaries.sequences(pair, signal);
+      await learner.trainer.differentiate(batch, signal === undefined ? {} : { signal });
+      trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+    }
+    trainingSeconds = (performance.now() - beginTraining) / 1000;
+    const { parameters } = learner.trainer.info;
+    const replies = settings.iterations * settings.rollouts + (settings.iterations + 1) * dev.problems.length + 2 * test.problems.length;
+    const sampledTokens = Math.round(replies * tokensPerReply);
+    const trainedTokens = Math.round(settings.iterations * settings.stepsPerIteration * settings.batchSize * (promptLength + tokensPerReply));
+    const trainingRate = trained / trainingSeconds;
+    return {
+      settings: resolved,
+      evaluations: { dev: dev.problems.length, test: test.problems.length },
+      layers,
+      trainableParameters: parameters,
+      predicted: {
+        minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
+        sampledTokens,
+        trainedTokens,
+        memoryBytes: peakRssBytes() + Math.min(settings.boundaryMemory, layers[0]! > 0 ? trainedTokens * model.info.embeddingSize * 2 : 0),
+        diskBytes: parameters * (4 * SNAPSHOT_BYTES + 2 * ADAPTER_BYTES) + LOG_BYTES_PER_TOKEN * sampledTokens,
+      },
+      measured: { seconds: (performance.now() - started) / 1000, tokensPerReply, sampledTokensPerSecond: samplingRate, trainedTokensPerSecond: trainingRate },
+    };
+  } finally {
+    await learner.dispose();
+  }
+}

@@ -1,0 +1,38 @@
+/** What determines a run, as its manifest and the genesis of its log hold it. */
+import path from 'node:path';
+import type { Json } from '../canonical-json.js';
+import type { Model } from '../engine/model.js';
+import type { EvaluationSet } from '../evaluation/evaluation-set.js';
+import { codeVersion, machineClass } from '../run-folder/machine.js';
+import type { EvaluationSetIdentity, RunStart } from '../run-folder/manifest.js';
+import type { OpenTask } from '../tasks/open-task.js';
+import { ruleConfigOf } from './monitoring.js';
+import type { RunSettings } from './settings.js';
+
+const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): EvaluationSetIdentity => ({ origin, file, perTier, problems: problems.length, sha256 });
+
+export interface StartOptions {
+  /** `threads` is the number in use. */
+  readonly settings: RunSettings;
+  readonly model: Model;
+  readonly task: OpenTask;
+  readonly dev: EvaluationSet;
+  readonly test: EvaluationSet;
+}
+
+export async function runStart({ settings, model, task, dev, test }: StartOptions): Promise<RunStart> {
+  const { style, maxTokens, maxSequences, threads, policy } = settings;
+  const name = path.basename(settings.model); // no folder of this machine
+  return {
+    code: await codeVersion(),
+    machine: machineClass(),
+    model: { sha256: await model.hash(), name, architecture: model.info.architecture, quantisation: model.info.quantisation },
+    task: { id: task.id, version: task.version, file: task.source.kind === 'file' ? task.source.sha256 : null },
+    sets: { dev: identity(dev), test: identity(test) },
+    evaluation: { style, maxTokens, maxSequences, contextTokens: model.contextTokens, threads, rendererId: model.rendererId },
+    rules: ruleConfigOf(settings),
+    policy,
+    // undefined members go away
+    settings: JSON.parse(JSON.stringify({ ...settings, model: name, task: task.id })) as Record<string, Json>,
+  };
+}
