@@ -1,0 +1,134 @@
+/** One small run through every stage, from the command line, and what the log and its verifiers make of it. */
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { judgeLog } from '../../src/judge/log-steps.js';
+import { verifyRun } from '../../src/log/local-trust.js';
+import { LogReader, type LogRecord } from '../../src/log/read.js';
+import { hashFile } from '../../src/engine/adapter.js';
+import { readManifest } from '../../src/run-folder/manifest.js';
+import type { RunResult } from '../../src/training/result.js';
+import { runCli } from '../cli/run-cli.js';
+import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+
+let folder: string;
+let home: string;
+const file = (name: string): string => path.join(folder, name);
+const SMALL = ['--seed', '1', '--iterations', '3', '--rollouts', '64', '--samples', '4', '--max-tokens', '4', '--steps-per-iteration', '8', '--batch-size', '8', '--learning-rate', '0.005', '--warmup-steps', '2', '--rank', '4', '--top-layers', '2', '--dev-size', '10', '--test-size', '20', '--threads', '1'];
+const command = (out: string, ...more: string[]): string[] => ['run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file(out), ...SMALL, ...more];
+const run = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: home, NO_COLOR: '1' });
+const recordsOf = (name: string): LogRecord[] => {
+  const reader = new LogReader(path.join(file(name), 'log.sqlite'));
+  try {
+    return [...reader.records()];
+  } finally {
+    reader.close();
+  }
+};
+
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'isopro-run-'));
+  home = file('home');
+  process.env.ISOPRO_HOME = home;
+  writeLetterModel(file('letters.gguf'));
+  writeLetterTask(file('letters.mjs'));
+});
+afterAll(() => {
+  delete process.env.ISOPRO_HOME;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('a run', () => {
+  let result: RunResult;
+
+  test('learns by selection, and prints the result that its log holds', async () => {
+    const { code, stdout, stderr } = await run(...command('whole', '--json'));
+    expect(stderr).not.toMatch(/error/);
+    expect(code).toBe(0);
+    result = JSON.parse(stdout) as RunResult;
+    expect(result.test.before.n).toBe(60);
+    expect(result.test.after.byTier.L0!.mean).toBe(1);
+    expect(result.test.after.byTier.L1!.mean).toBe(1);
+    expect(result.test.pairedP).toBeLessThan(0.001);
+    expect(result.trivialPolicies.always_c!.byTier.L1!.mean).toBe(1);
+    expect(result.peakRssBytes).toBeGreaterThan(2 ** 20);
+    expect(result.iterations.map(({ iteration }) => iteration)).toEqual([1, 2, 3]);
+    expect(stderr).toMatch(/iteration 3: hit rate/);
+  }, 120_000);
+
+  test('leaves a folder whose log is complete, whose rules recompute, whose adapter is the one named', async () => {
+    expect((await verifyRun(file('whole'), { home })).outcome).toBe('ok');
+    const { record } = await judgeLog(file('whole'), { home });
+    expect(record.evaluations).toHaveLength(3);
+    expect(await hashFile(result.adapter.file)).toBe(result.adapter.sha256);
+    expect(readManifest(file('whole')).result).toEqual({ adapter: result.adapter.sha256 });
+    expect(readdirSync(file('whole')).sort()).toEqual(['adapters', 'checkpoints', 'log.sqlite', 'manifest.json']);
+    expect(readdirSync(path.join(file('whole'), 'checkpoints'))).toEqual(['0003-iteration', '0003-submitted']);
+    expect(readFileSync(path.join(file('whole'), 'manifest.json'), 'utf8')).not.toContain(folder);
+  });
+
+  test('trains on passing, complete rollouts only, and never on a problem of an evaluation set', () => {
+    const records = recordsOf('whole');
+    const rollouts = records.filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload as unknown as { verdict: { kind: string }; finish: string; admission: string; tier: string; problemId: string });
+    expect(rollouts).toHaveLength(192);
+    const admitted = rollouts.filter(({ admission }) => admission === 'admitted');
+    expect(admitted).toHaveLength(result.accepted);
+    expect(admitted.every(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop')).toBe(true);
+    expect(rollouts.some(({ admission, verdict }) => admission === 'duplicate' && verdict.kind === 'pass')).toBe(true);
+    expect(new Set(rollouts.map(({ tier }) => tier))).toEqual(new Set(['L0', 'L1']));
+    const evaluated = new Set(records.filter(({ payload }) => payload.kind === 'held_out').flatMap(({ payload }) => (payload.outcomes as unknown as [string][]).map(([id]) => id)));
+    expect(rollouts.some(({ problemId }) => evaluated.has(problemId))).toBe(false);
+  });
+
+  test('reads the test set once before and once after', () => {
+    const tests = recordsOf('whole').filter(({ payload }) => payload.kind === 'held_out' && payload.set === 'test');
+    expect(tests.map(({ payload }) => payload.when)).toEqual(['before', 'after']);
+  });
+
+  test('given again on a finished folder gives the same result and changes nothing', async () => {
+    const before = readFileSync(path.join(file('whole'), 'log.sqlite'));
+    const { code, stdout } = await run(...command('whole', '--json'));
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual(result);
+    expect(readFileSync(path.join(file('whole'), 'log.sqlite')).equals(before)).toBe(true);
+  });
+
+  test('with other settings on the same folder is refused by name', async () => {
+    const { code, stderr } = await run(...command('whole', '--gate-level', '0.01'));
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/RUN_DIFFERS.*settings\.gateLevel/s);
+  });
+});
+
+describe('what is wrong is said before anything is written', () => {
+  test.each([
+    [['--no-such-flag'], /no-such-flag|Unknown argument/i],
+    [['--layers', 'best'], /--layers/],
+    [['--iterations', '0'], /--iterations/],
+    [['--rollouts', '2', '--samples', '4'], /--rollouts/],
+    [['--algorithm', 'grpo', '--samples', '1'], /--samples/],
+    [['--buffer', 'classic', '--steps-per-iteration', '3'], /--steps-per-iteration/],
+    [['--layers', '0,1', '--top-layers', '2'], /--top-layers/],
+  ])('%j', async (flags, message) => {
+    const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file('never'), ...flags);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(message);
+    expect(existsSync(file('never'))).toBe(false);
+  });
+
+  test('a verifier that never decides ends the run, and says why', async () => {
+    writeLetterTask(file('undecided.mjs'), "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }");
+    const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('undecided.mjs'), '--out', file('undecided'), ...SMALL);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/VERIFIER_UNDECIDED.*the oracle sleeps/s);
+  }, 60_000);
+
+  test('a run in which nothing is accepted ends with exit code 3 and a line', async () => {
+    writeLetterTask(file('hopeless.mjs'), "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }");
+    const { code, stdout } = await run('run', '--model', file('letters.gguf'), '--task', file('hopeless.mjs'), '--out', file('hopeless'), ...SMALL, '--patience', '9');
+    expect(code).toBe(3);
+    expect(stdout).toMatch(/nothing was trained/);
+    expect((await verifyRun(file('hopeless'), { home })).outcome).toBe('ok');
+  }, 60_000);
+});
