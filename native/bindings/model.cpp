@@ -248,15 +248,16 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
     });
   }
 
-  // score(prefix, continuations, cellBudget, cancellation): Promise<Float32Array[]>
+  // score(prefix, continuations, cellBudget, stepwise, cancellation): Promise<Float32Array[]>
   Napi::Value score(const Napi::CallbackInfo& info) {
     const std::vector<Token> prefix = tokensOf(info[0]);
     const std::vector<std::vector<Token>> continuations = arrayOf(info[1], tokensOf);
     const int cellBudget = intOf(info[2]);
+    const bool stepwise = info[3].As<Napi::Boolean>().Value();
     auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, flagOf(info[3]), [=](Engine& engine, const auto& cancelled) {
+    return start(call, flagOf(info[4]), [=](Engine& engine, const auto& cancelled) {
       auto scores = std::make_shared<std::vector<std::vector<float>>>(
-          scoreContinuations(engine.readyContext(), *engine.team, prefix, continuations, cellBudget, cancelled));
+          scoreContinuations(engine.readyContext(), *engine.team, prefix, continuations, cellBudget, stepwise, cancelled));
       return Call::MakeValue([scores](Napi::Env env) {
         Napi::Array result = Napi::Array::New(env, scores->size());
         for (size_t i = 0; i < scores->size(); ++i) result.Set(static_cast<std::uint32_t>(i), fromFloats(env, (*scores)[i]));

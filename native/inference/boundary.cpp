@@ -106,6 +106,7 @@ void BoundaryCapture::endStep() {
     throw Error("MODEL_UNSUPPORTED", "llama.cpp's graph of this model does not show the requested layer boundary");
   }
   for (size_t row = 0; row < rows_.size(); ++row) {
+    if (rows_[row] == nullptr) continue;
     std::vector<std::uint16_t>& destination = *rows_[row];
     const size_t offset = destination.size();
     destination.resize(offset + width_);

@@ -25,7 +25,8 @@ class BoundaryCapture {
   BoundaryCapture& operator=(const BoundaryCapture&) = delete;
 
   void beginStep() { rows_.clear(); }
-  // The next row of the batch appends its d_model f16 values to *destination, which must stay in place until endStep().
+  // The next row of the batch appends its d_model f16 values to *destination, which must stay in place until endStep();
+  // null: nobody wants them.
   void expectRow(std::vector<std::uint16_t>* destination);
   void endStep();
 

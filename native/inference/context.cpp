@@ -14,7 +14,7 @@ void Batch::clear() {
   positions_.clear();
   sequences_.clear();
   output_.clear();
-  outputs_ = 0;
+  padding_ = 0;
 }
 
 void Batch::add(Token token, llama_pos position, llama_seq_id sequence, bool output) {
@@ -22,7 +22,10 @@ void Batch::add(Token token, llama_pos position, llama_seq_id sequence, bool out
   positions_.push_back(position);
   sequences_.push_back(sequence);
   output_.push_back(output ? 1 : 0);
-  outputs_ += output ? 1 : 0;
+}
+
+void Batch::pad(llama_seq_id sequence) {
+  while (size() % kRowGroup != 0) add(tokens_.front(), padding_++, sequence, true);
 }
 
 llama_batch Batch::view() {
@@ -53,7 +56,8 @@ void Context::prepare(const Capacity& wanted) {
   Capacity grown;
   grown.cells = (std::max(wanted.cells, capacity_.cells) + 255) / 256 * 256;
   grown.sequences = std::min(kMaxSequences, std::max(wanted.sequences, capacity_.sequences));
-  grown.outputs = std::max(wanted.outputs, capacity_.outputs);
+  // llama.cpp wants room for a row of every sequence.
+  grown.outputs = std::max({wanted.outputs, capacity_.outputs, grown.sequences});
   release();
 
   llama_context_params params = llama_context_default_params();
@@ -135,6 +139,7 @@ void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
 
   switch (status) {
     case 0:
+      if (batch.padding() > 0) removeSequence(batch.paddingSequence());
       return;
     case 1:
       throw Error("CONTEXT_OVERFLOW", "no room for " + std::to_string(batch.size()) + " more tokens in the KV cache");

@@ -14,20 +14,28 @@
 
 namespace isopro {
 
-// Tokens that one decode call takes: llama.cpp's default physical batch. With a unified cache llama.cpp then runs
-// each call as a single graph over its tokens in the order given, which boundary capture relies on.
+// Tokens that one decode call may take: llama.cpp's default physical batch. With a unified cache llama.cpp runs each
+// call as a single graph over its tokens in the order given, which boundary capture relies on.
 constexpr int kBatchTokens = 512;
 constexpr int kMaxSequences = 256;  // llama.cpp's LLAMA_MAX_SEQ
+
+// Which kernels llama.cpp's CPU backend runs for a row depends on how many rows share its call: attention changes its
+// kernel at 64 rows, repacked weights take four rows at a time and a remainder in another way, and one row alone is a
+// kernel of its own. A row's values are the same, bit for bit, in every call of 4, 8, … 60 rows.
+constexpr int kRowGroup = 4;
+constexpr int kAlikeRows = 60;
 
 // Rows of one decode call.
 class Batch {
  public:
   void clear();
   void add(Token token, llama_pos position, llama_seq_id sequence, bool output);
+  // Fills up to a multiple of kRowGroup with rows of a sequence that holds nothing else.
+  void pad(llama_seq_id sequence);
   int size() const { return static_cast<int>(tokens_.size()); }
-  bool full() const { return size() >= kBatchTokens; }
+  int padding() const { return padding_; }
+  llama_seq_id paddingSequence() const { return sequences_.back(); }
   bool empty() const { return tokens_.empty(); }
-  int outputs() const { return outputs_; }
   llama_batch view();
 
  private:
@@ -37,7 +45,7 @@ class Batch {
   std::vector<llama_seq_id> sequences_;
   std::vector<llama_seq_id*> sequencePointers_;
   std::vector<std::int8_t> output_;
-  int outputs_ = 0;
+  int padding_ = 0;
 };
 
 struct Capacity {
@@ -67,7 +75,7 @@ class Context {
   // The adapter of the following decodes; null for the bare base. Throws ADAPTER_MISMATCH.
   void setAdapter(std::shared_ptr<Adapter> adapter, float scale);
 
-  // Evaluates the rows. Throws ABORTED when `cancelled` was set meanwhile, CONTEXT_OVERFLOW when no KV slot is left,
+  // Evaluates the rows; those that only pad leave nothing in the cache. Throws ABORTED when `cancelled` was set meanwhile, CONTEXT_OVERFLOW when no KV slot is left,
   // NATIVE_FAILURE otherwise; after a throw the cache holds none of these rows.
   void decode(Batch& batch, const std::atomic<bool>& cancelled);
   // Logits [vocabulary] of row i of the last decode; valid until the next one.

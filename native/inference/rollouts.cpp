@@ -12,6 +12,9 @@
 namespace isopro {
 namespace {
 
+constexpr int kMaxLive = kMaxSequences - 3;  // a prompt whose samples wait, the finished and the padding have ids too
+constexpr int kCutRows = 36;
+
 // One live sample.
 struct Sequence {
   Rollout rollout;
@@ -55,7 +58,9 @@ class Scheduler {
   void evaluatePrompts();
   void startSamples();
   void extendLive();
+  void extend(const std::vector<Sequence*>& sequences);
   void decode();
+  void bury();
   void startSample(PromptGroup& group);
   void sample(const std::vector<Sequence*>& sequences, const std::vector<const float*>& rows);
   void accept(Sequence& sequence, Sampled sampled);
@@ -76,7 +81,14 @@ class Scheduler {
   Batch batch_;
 
   size_t nextPrompt_ = 0;
+  // Cells of the request, those promised to no sequence, those in use, and those of them that only finished sequences hold.
+  int cells_ = 0;
   int freeCells_ = 0;
+  int occupiedCells_ = 0;
+  int deadCells_ = 0;
+  llama_seq_id deadId_ = 0;
+  llama_seq_id paddingId_ = 0;
+  bool alike_ = false;  // rows are kept to calls that compute them alike
   int freePermits_ = 0;                // samples that may still be live
   std::vector<llama_seq_id> freeIds_;  // one more than permits: a prompt whose samples wait holds one
   std::vector<int> unfinished_;        // per prompt: samples not yet finished
@@ -121,11 +133,15 @@ void Scheduler::run() {
   }
   if (samples == 0) return;
   progress_.total = static_cast<int>(samples);
-  freePermits_ = static_cast<int>(std::min<std::int64_t>(std::clamp(request_.maxSequences, 1, kMaxSequences - 1), samples));
+  freePermits_ = static_cast<int>(std::min<std::int64_t>(std::clamp(request_.maxSequences, 1, kMaxLive), samples));
+  alike_ = samples > 1 && !model_.usesGpu();
   freeCells_ = request_.cellBudget;
   for (int id = freePermits_; id >= 0; --id) freeIds_.push_back(id);
-  const int ids = static_cast<int>(freeIds_.size());
-  context_.prepare({static_cast<int>(std::min<std::int64_t>(cells, request_.cellBudget)), ids, ids});
+  deadId_ = freePermits_ + 1;
+  paddingId_ = freePermits_ + 2;
+  cells_ = static_cast<int>(std::min<std::int64_t>(cells, request_.cellBudget)) + kRowGroup;
+  const int groups = (freePermits_ + kRowGroup - 1) / kRowGroup;
+  context_.prepare({cells_, freePermits_ + 3, alike_ ? std::min(kAlikeRows, groups * kRowGroup) : freePermits_});
 
   try {
     while (progress_.finished < progress_.total) {
@@ -181,14 +197,13 @@ void Scheduler::permitSamples(PromptGroup& group) {
 }
 
 // The rows of one llama_decode call are either tokens of one prompt or one token of every live sequence, never both:
-// llama.cpp picks its attention kernel by the number of rows, and score() can only agree with generate() where both
-// evaluate a prompt in the same pieces.
+// score() can only agree with generate() where both evaluate a prompt in the same pieces.
 void Scheduler::evaluatePrompts() {
   for (PromptGroup& group : groups_) {
     while (!group.evaluatedWhole()) {
       batch_.clear();
       capture_.beginStep();
-      while (!group.evaluatedWhole() && !batch_.full()) {
+      while (!group.evaluatedWhole() && batch_.size() < kAlikeRows) {
         const bool last = group.evaluated + 1 == group.length;
         batch_.add(promptOf(group).tokens[static_cast<size_t>(group.evaluated)], group.evaluated, group.id, last);
         capture_.expectRow(&group.boundary);
@@ -204,28 +219,56 @@ void Scheduler::evaluatePrompts() {
   }
 }
 
+// One token of every live sequence, in calls of kAlikeRows at most. What exceeds one call is cut in pieces of kCutRows:
+// two calls of 36 and 28 rows take 3 % longer than one of 64, two of 32 take 20 % (docs/log.md).
 void Scheduler::extendLive() {
+  std::vector<Sequence*> sequences;
+  for (Sequence& sequence : live_) sequences.push_back(&sequence);
+  while (!sequences.empty()) {
+    const size_t rows = sequences.size() <= kAlikeRows || !alike_ ? sequences.size() : kCutRows;
+    const std::vector<Sequence*> piece(sequences.begin(), sequences.begin() + static_cast<std::ptrdiff_t>(rows));
+    sequences.erase(sequences.begin(), sequences.begin() + static_cast<std::ptrdiff_t>(rows));
+    extend(piece);
+  }
+}
+
+void Scheduler::extend(const std::vector<Sequence*>& sequences) {
   batch_.clear();
   capture_.beginStep();
-  for (Sequence& sequence : live_) {
-    const auto& tokens = sequence.rollout.tokens;
-    batch_.add(tokens.back(), sequence.promptLength + static_cast<int>(tokens.size()) - 1, sequence.id, true);
-    capture_.expectRow(&sequence.sampledBoundary);
+  for (Sequence* sequence : sequences) {
+    const auto& tokens = sequence->rollout.tokens;
+    batch_.add(tokens.back(), sequence->promptLength + static_cast<int>(tokens.size()) - 1, sequence->id, true);
+    capture_.expectRow(&sequence->sampledBoundary);
   }
-  if (batch_.empty()) return;
+  if (alike_) batch_.pad(paddingId_);
+  for (int i = 0; i < batch_.padding(); ++i) capture_.expectRow(nullptr);
   decode();
-  std::vector<Sequence*> sequences;
   std::vector<const float*> rows;
-  for (Sequence& sequence : live_) {
-    rows.push_back(context_.logits(static_cast<int>(rows.size())));
-    sequences.push_back(&sequence);
-  }
+  for (size_t i = 0; i < sequences.size(); ++i) rows.push_back(context_.logits(static_cast<int>(i)));
   sample(sequences, rows);
 }
 
 void Scheduler::decode() {
-  context_.decode(batch_, cancelled_);
+  if (occupiedCells_ + batch_.size() > cells_) bury();
+  try {
+    context_.decode(batch_, cancelled_);
+  } catch (const Error& error) {
+    // A sliding window's cache is smaller than the one that is counted here.
+    if (error.code() != "CONTEXT_OVERFLOW" || deadCells_ == 0) throw;
+    bury();
+    context_.decode(batch_, cancelled_);
+  }
+  occupiedCells_ += batch_.size() - batch_.padding();
   capture_.endStep();
+}
+
+// Frees the cells of finished sequences. Not before others need them: a sequence that continues in cells below its
+// earlier ones has its attention summed in another order, and llama.cpp sums in f16.
+void Scheduler::bury() {
+  if (deadCells_ == 0) return;
+  context_.removeSequence(deadId_);
+  occupiedCells_ -= deadCells_;
+  deadCells_ = 0;
 }
 
 // Draws a token for each sequence from its row of logits [vocabulary].
@@ -311,12 +354,17 @@ bool Scheduler::endsWithStopString(Sequence& sequence) const {
 void Scheduler::retire() {
   for (Sequence& sequence : live_) {
     if (!sequence.done) continue;
+    context_.copySequence(sequence.id, deadId_);
     context_.removeSequence(sequence.id);
+    deadCells_ += static_cast<int>(sequence.rollout.tokens.size()) - 1;  // the last token was never evaluated
     freeIds_.push_back(sequence.id);
     ++freePermits_;
     freeCells_ += request_.maxTokens;
     const auto prompt = static_cast<size_t>(sequence.rollout.prompt);
-    if (--unfinished_[prompt] == 0) freeCells_ += sequence.promptLength;
+    if (--unfinished_[prompt] == 0) {
+      freeCells_ += sequence.promptLength;
+      deadCells_ += sequence.promptLength;
+    }
     ++progress_.finished;
     deliver(sequence);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "inference/logit_math.h"
@@ -9,10 +10,6 @@
 
 namespace isopro {
 namespace {
-
-// Rows of a decode call of continuation tokens. Below 64 rows llama.cpp's attention runs the kernel that it also uses
-// for the next token of a small batch, so that score() agrees with generate().
-constexpr int kScoredRows = 60;
 
 struct ScoredRow {
   int row;       // in the batch
@@ -26,7 +23,7 @@ class Scorer {
       : context_(context), team_(team), cancelled_(cancelled) {}
 
   void add(Token token, int position, llama_seq_id sequence, const std::vector<ScoredRow>& targets) {
-    if (batch_.full() || batch_.outputs() >= kScoredRows) flush();
+    if (batch_.size() == kAlikeRows) flush();
     const int row = batch_.size();
     batch_.add(token, position, sequence, !targets.empty());
     for (ScoredRow target : targets) {
@@ -35,8 +32,9 @@ class Scorer {
     }
   }
 
-  void flush() {
+  void flush(std::optional<llama_seq_id> padding = std::nullopt) {
     if (batch_.empty()) return;
+    if (padding) batch_.pad(*padding);
     context_.decode(batch_, cancelled_);
     const int vocabulary = context_.model().vocabularySize();
     std::vector<const float*> logits;
@@ -64,7 +62,7 @@ class Scorer {
 
 std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam& team, const std::vector<Token>& prefix,
                                                    const std::vector<std::vector<Token>>& continuations, int cellBudget,
-                                                   const std::atomic<bool>& cancelled) {
+                                                   bool stepwise, const std::atomic<bool>& cancelled) {
   const Model& model = context.model();
   if (prefix.empty()) throw Error("INVALID_ARGUMENT", "the prefix has no tokens; begin with the BOS token");
   model.checkTokens(prefix, "prefix");
@@ -82,8 +80,9 @@ std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam&
 
   std::int64_t cells = static_cast<std::int64_t>(prefix.size());
   for (const auto& continuation : continuations) cells += static_cast<std::int64_t>(continuation.size());
-  const int sequences = static_cast<int>(std::min<size_t>(kMaxSequences, continuations.size() + 1));
-  context.prepare({static_cast<int>(std::min<std::int64_t>(cells, cellBudget)), sequences, kScoredRows});
+  const int sequences = static_cast<int>(std::min<size_t>(kMaxSequences - 1, continuations.size() + 1));
+  const llama_seq_id padding = sequences;
+  context.prepare({static_cast<int>(std::min<std::int64_t>(cells, cellBudget)) + kRowGroup, sequences + 1, kAlikeRows});
 
   Scorer scorer(context, team, cancelled);
   std::vector<ScoredRow> first;
@@ -98,7 +97,7 @@ std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam&
   int free = cellBudget - static_cast<int>(prefix.size());
   llama_seq_id next = 1;
   const auto clear = [&] {
-    scorer.flush();
+    scorer.flush(padding);
     for (llama_seq_id id = 1; id < next; ++id) context.removeSequence(id);
     next = 1;
     free = cellBudget - static_cast<int>(prefix.size());
@@ -112,9 +111,10 @@ std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam&
     context.copySequence(0, id);
     for (size_t j = 0; j + 1 < continuation.size(); ++j) {
       scorer.add(continuation[j], static_cast<int>(prefix.size() + j), id, {{0, continuation[j + 1], &results[i][j + 1]}});
+      if (stepwise) scorer.flush();
     }
   }
-  scorer.flush();
+  scorer.flush(padding);
   return results;
 }
 

@@ -10,9 +10,11 @@
 namespace isopro {
 
 // log p(token | prefix, earlier tokens) at temperature 1 for every token of every continuation; the prefix is evaluated
-// once. Throws INVALID_ARGUMENT (empty prefix, ids out of range), CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED.
+// once. The same bits as generate's: of a request for one sample where `stepwise`, which takes a call a token, else of a
+// request for several. Throws INVALID_ARGUMENT (empty prefix, ids out of range), CONTEXT_OVERFLOW, NUMERIC_FAILURE,
+// ABORTED.
 std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam& team, const std::vector<Token>& prefix,
                                                    const std::vector<std::vector<Token>>& continuations, int cellBudget,
-                                                   const std::atomic<bool>& cancelled);
+                                                   bool stepwise, const std::atomic<bool>& cancelled);
 
 }  // namespace isopro

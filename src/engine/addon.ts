@@ -96,7 +96,7 @@ export interface NativeModel {
     cancellation: NativeCancellation,
     onEvent: (event: { rollout?: NativeRollout; progress?: GenerationProgress }) => void,
   ): Promise<GenerationProgress>;
-  score(prefix: Int32Array, continuations: Int32Array[], cellBudget: number, cancellation: NativeCancellation): Promise<Float32Array[]>;
+  score(prefix: Int32Array, continuations: Int32Array[], cellBudget: number, stepwise: boolean, cancellation: NativeCancellation): Promise<Float32Array[]>;
   hiddenRows(tokens: Int32Array, boundaries: Int32Array, cancellation: NativeCancellation): Promise<Uint16Array[]>;
   hiddenNorms(
     tokens: Int32Array,

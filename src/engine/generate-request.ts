@@ -60,7 +60,7 @@ export interface GenerateRequest {
   readonly captureBoundary?: number;
   /**
    * Sequences in the running batch. Default 64: more are no faster, since each row of attention walks the cells of all
-   * (docs/log.md). Maximum 255: llama.cpp's 256 less one that holds a waiting prompt.
+   * (docs/log.md). Maximum 253: llama.cpp's 256 less those of a waiting prompt, of the finished and of padding rows.
    */
   readonly maxSequences?: number;
   readonly signal?: AbortSignal;
@@ -130,7 +130,7 @@ const requestSchema = z
     adapter: z.custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null').optional(),
     adapterScale: z.number().default(1),
     captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
-    maxSequences: z.int().min(1).max(255).default(64),
+    maxSequences: z.int().min(1).max(253).default(64),
     signal: abortSignal.optional(),
     onProgress: callback<GenerationProgress>().optional(),
   })

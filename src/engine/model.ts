@@ -197,13 +197,19 @@ export class Model {
   /**
    * Natural log-probability of each token of each continuation after the prefix, at temperature 1; the prefix is
    * evaluated once.
+   *
+   * On the CPU these are bit for bit what `generate` reports in a request for several samples whose cells fit
+   * `contextTokens` together (prompt tokens + samples × maxTokens); beyond, cells are used again and llama.cpp's attention,
+   * which sums in f16, adds in another order. A request for one sample runs kernels of its own: `stepwise` runs them here, one
+   * token a call, two to three times slower. docs/log.md has the differences between them.
    * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, OBJECT_DISPOSED, ABORTED
    */
-  async score(prefixIds: TokenIds, continuationIds: readonly TokenIds[], options: { signal?: AbortSignal } = {}): Promise<Float32Array[]> {
+  async score(prefixIds: TokenIds, continuationIds: readonly TokenIds[], options: { stepwise?: boolean; signal?: AbortSignal } = {}): Promise<Float32Array[]> {
     const prefix = checked(tokenIds, prefixIds, 'prefixIds');
     const continuations = checked(z.array(tokenIds), continuationIds, 'continuationIds');
-    return cancellable(this.#addon, options.signal, (cancellation) =>
-      this.#native.score(prefix, continuations, this.contextTokens, cancellation),
+    const { stepwise = false, signal } = options;
+    return cancellable(this.#addon, signal, (cancellation) =>
+      this.#native.score(prefix, continuations, this.contextTokens, stepwise, cancellation),
     );
   }
 
