@@ -56,7 +56,7 @@ describe('a request', () => {
     expect([...a!.tokenIds]).not.toEqual([...b!.tokenIds]);
   });
 
-  test('queues what exceeds the cache and the 255 live sequences, without losing or repeating anything', async () => {
+  test('queues what exceeds the cache and the 253 live sequences, without losing or repeating anything', async () => {
     await using small = await loadModel(model.path, { ...ONE_THREAD, contextTokens: 600 });
     const prompts = Array.from({ length: 40 }, (_, i) => ({ tokenIds: small.tokenize(`prompt number ${i} `.repeat(1 + (i % 5))) }));
     const rollouts = await collectSorted(small, { prompts, samples: 9, sampling: { temperature: 0 }, maxTokens: 10, ignoreEndOfSequence: true });
@@ -65,7 +65,7 @@ describe('a request', () => {
     const alone = await collectSorted(model, { prompts: [prompts[17]!], sampling: { temperature: 0 }, maxTokens: 10, ignoreEndOfSequence: true });
     for (const rollout of rollouts.filter(({ promptIndex }) => promptIndex === 17)) expect([...rollout.tokenIds]).toEqual([...alone[0]!.tokenIds]);
 
-    const many = await collect(model, { prompts: [prompt('alpha')], samples: 700, maxTokens: 3, ignoreEndOfSequence: true, sampling: { seed: 1n }, maxSequences: 255 });
+    const many = await collect(model, { prompts: [prompt('alpha')], samples: 700, maxTokens: 3, ignoreEndOfSequence: true, sampling: { seed: 1n }, maxSequences: 253 });
     expect(new Set(many.map(({ sampleIndex }) => sampleIndex)).size).toBe(700);
   });
 
