@@ -63,7 +63,7 @@ describe('the prompt renderer', () => {
   ])('a template that %s is TEMPLATE_INVALID', (_what, chatTemplate) => {
     const renderer = new PromptRenderer(vocabulary({ chatTemplate }));
     expect(() => renderer.render(user('Hi'), true)).toThrow(expect.objectContaining({ code: 'TEMPLATE_INVALID' }));
-  });
+  }, 60_000);
 
   test('knows nothing of the clock: a template that asks for the date takes its fallback', () => {
     const chatTemplate = "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}fixed{% endif %}";
