@@ -152,6 +152,7 @@ Napi::Value fromStatistics(Napi::Env env, const training::StepStatistics& s) {
     module.Set("pairGradNorm", m.pairGradNorm);
     module.Set("updateRatio", m.updateRatio);
     module.Set("dormantFraction", m.dormantFraction);
+    module.Set("dormantDirections", fromNumbers(env, m.dormantDirections));
     module.Set("rankUse", m.rankUse);
     modules.Set(m.module, module);
   }
@@ -179,6 +180,7 @@ struct TargetFact {
   std::string module;
   std::int64_t rank;
   float scale;
+  std::size_t parameters;
 };
 
 class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
@@ -244,7 +246,7 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
     });
   }
 
-  // information(): Promise<{architecture, layers, ..., steps, targets: [{module, rank, scale}]}>
+  // information(): Promise<{architecture, layers, ..., steps, targets: [{module, rank, scale, parameters}]}>
   Napi::Value information(const Napi::CallbackInfo& info) {
     return start(info, never(), [](State& state, const auto&) {
       Trainer& trainer = state.ready();
@@ -252,7 +254,7 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
       const auto steps = trainer.steps();
       const int threads = trainer.engine().pool().threads();
       std::vector<TargetFact> targets;
-      for (const training::Lora* lora : trainer.loras()) targets.push_back({lora->module, lora->rank(), lora->scale});
+      for (const training::Lora* lora : trainer.loras()) targets.push_back({lora->module, lora->rank(), lora->scale, lora->a.value.size() + lora->b.value.size()});
       return Call::MakeValue([facts, steps, threads, targets](Napi::Env env) {
         Napi::Object object = Napi::Object::New(env);
         object.Set("architecture", facts.architecture);
@@ -272,6 +274,7 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
           target.Set("module", targets[i].module);
           target.Set("rank", static_cast<double>(targets[i].rank));
           target.Set("scale", static_cast<double>(targets[i].scale));
+          target.Set("parameters", static_cast<double>(targets[i].parameters));
           list.Set(static_cast<std::uint32_t>(i), target);
         }
         object.Set("targets", list);
@@ -330,7 +333,11 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
       std::function<void(Trainer&)> apply;
       if (kind == "setOptimiser") {
         const float rate = floatOf(object.Get("learningRate")), norm = floatOf(object.Get("maxNorm"));
-        apply = [rate, norm](Trainer& t) { t.optimiser().learningRate = rate, t.optimiser().maxNorm = norm; };
+        const Napi::Value epsilon = object.Get("epsilon");
+        apply = [rate, norm, eps = epsilon.IsUndefined() ? 0.0f : floatOf(epsilon)](Trainer& t) {
+          t.optimiser().learningRate = rate, t.optimiser().maxNorm = norm;
+          if (eps > 0) t.optimiser().epsilon = eps;
+        };
       } else if (kind == "addTarget") {
         apply = [target = targetOf(object)](Trainer& t) { t.addTarget(target); };
       } else {

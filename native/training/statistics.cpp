@@ -162,9 +162,9 @@ double rankUse(const Lora& lora) {
   return std::exp(entropy) / static_cast<double>(r);
 }
 
-double dormantFraction(const Lora& lora) {
+std::vector<std::int64_t> dormantDirections(const Lora& lora) {
   const std::int64_t r = lora.rank();
-  if (lora.activityTokens == 0 || static_cast<std::int64_t>(lora.activity.size()) != r) return 0;
+  if (lora.activityTokens == 0 || static_cast<std::int64_t>(lora.activity.size()) != r) return {};
   std::vector<double> contribution(static_cast<std::size_t>(r));
   double mean = 0;
   for (std::int64_t j = 0; j < r; ++j) {
@@ -173,9 +173,12 @@ double dormantFraction(const Lora& lora) {
     contribution[static_cast<std::size_t>(j)] = lora.activity[static_cast<std::size_t>(j)] / static_cast<double>(lora.activityTokens) * norm;
     mean += contribution[static_cast<std::size_t>(j)] / static_cast<double>(r);
   }
-  if (!(mean > 0)) return 0;
-  return static_cast<double>(std::count_if(contribution.begin(), contribution.end(), [&](double c) { return c <= kDormant * mean; })) /
-         static_cast<double>(r);
+  std::vector<std::int64_t> dormant;
+  if (!(mean > 0)) return dormant;
+  for (std::int64_t j = 0; j < r; ++j) {
+    if (contribution[static_cast<std::size_t>(j)] <= kDormant * mean) dormant.push_back(j);
+  }
+  return dormant;
 }
 
 }  // namespace isopro::training

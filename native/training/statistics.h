@@ -13,8 +13,9 @@ struct ModuleStatistics {
   std::string module;
   double pairGradNorm = 0;     // sqrt(||gA||^2 + ||gB||^2)
   double updateRatio = 0;      // s ||delta(BA)|| / ||W||
-  double dormantFraction = 0;  // directions whose mean contribution is at most 2.5 % of the module's mean
+  double dormantFraction = 0;
   double rankUse = 0;          // exp(entropy of the normalised singular values of BA) / rank; 0 while BA = 0
+  std::vector<std::int64_t> dormantDirections;  // whose mean contribution is at most 2.5 % of the module's mean
 };
 
 struct StepStatistics {
@@ -40,6 +41,7 @@ double frobeniusNorm(Engine& engine, const Matrix& w);
 // s ||delta(BA)|| / ||W||: from A, B now and before, by r x r Gram matrices in f64 (no cancellation, no out x in matrix).
 double updateRatio(const Lora& lora, const std::vector<float>& previousA, const std::vector<float>& previousB);
 double rankUse(const Lora& lora);
-double dormantFraction(const Lora& lora);
+// Ascending; none while BA = 0.
+std::vector<std::int64_t> dormantDirections(const Lora& lora);
 
 }  // namespace isopro::training

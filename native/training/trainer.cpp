@@ -308,7 +308,8 @@ StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequence
     ModuleStatistics m;
     m.module = lora->module;
     m.pairGradNorm = std::sqrt(squaredNorm(lora->a.gradient) + squaredNorm(lora->b.gradient));
-    m.dormantFraction = dormantFraction(*lora);
+    m.dormantDirections = dormantDirections(*lora);
+    m.dormantFraction = static_cast<double>(m.dormantDirections.size()) / static_cast<double>(lora->rank());
     s.modules.push_back(std::move(m));
   }
   return s;

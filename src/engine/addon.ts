@@ -126,7 +126,8 @@ export interface NativeTrainerInfo {
   /** Updates so far. */
   steps: number;
   threads: number;
-  targets: { module: string; rank: number; scale: number }[];
+  /** `parameters`: of both factors. */
+  targets: { module: string; rank: number; scale: number; parameters: number }[];
 }
 
 export interface NativeSequence {
@@ -161,7 +162,7 @@ export interface NativeStepStatistics {
   clipFraction: number;
   klToReference: number;
   samplerGap: number;
-  modules: Record<string, { pairGradNorm: number; updateRatio: number; dormantFraction: number; rankUse: number }>;
+  modules: Record<string, { pairGradNorm: number; updateRatio: number; dormantFraction: number; dormantDirections: readonly number[]; rankUse: number }>;
 }
 
 export type NativeEdit =
@@ -169,7 +170,7 @@ export type NativeEdit =
   | { kind: 'addTarget'; layer: number; module: string; rank: number; scale: number; dropout: number }
   | { kind: 'recycleDirections'; module: string; directions: Int32Array }
   | { kind: 'rebalance' | 'rescale' | 'setRateFactor'; module: string; factor: number }
-  | { kind: 'setOptimiser'; learningRate: number; maxNorm: number };
+  | { kind: 'setOptimiser'; learningRate: number; maxNorm: number; epsilon?: number | undefined };
 
 export interface NativeTrainer {
   open(path: string): Promise<{ layers: number }>;

@@ -23,8 +23,10 @@ export interface ModuleStatistics {
   readonly pairGradNorm: number;
   /** s ||delta(BA)|| / ||W||. */
   readonly updateRatio: number;
-  /** Directions whose mean contribution is at most 2.5 % of the module's mean. */
+  /** Directions whose mean contribution is at most 2.5 % of the module's mean, over the rank. */
   readonly dormantFraction: number;
+  /** Those directions, ascending. */
+  readonly dormantDirections: readonly number[];
   /** exp(entropy of the normalised singular values of BA) / rank. */
   readonly rankUse: number;
 }
@@ -148,7 +150,10 @@ export class Trainer {
     const sequences = await this.#sequences(batch);
     const counts = Int32Array.from(microBatches);
     const stats = await cancellable(this.#addon, signal, (cancellation) => this.#native.step(sequences, nativeObjective(objective), counts, apply, cancellation));
-    for (const module of Object.values(stats.modules)) Object.freeze(module);
+    for (const module of Object.values(stats.modules)) {
+      Object.freeze(module.dormantDirections);
+      Object.freeze(module);
+    }
     Object.freeze(stats.modules);
     return Object.freeze(stats);
   }
@@ -207,9 +212,9 @@ export class Trainer {
     return this.#edit({ kind: 'setRateFactor', module, factor: checked(z.number(), factor, 'factor') });
   }
 
-  /** Base learning rate and clipping norm of the next steps. */
-  setOptimiser(settings: { learningRate: number; maxNorm: number }): Promise<void> {
-    const valid = checked(z.strictObject({ learningRate: z.number().min(0).max(10), maxNorm: z.number().min(0) }), settings, 'settings');
+  /** Base learning rate and clipping norm of the next steps, and Adam's epsilon where it is given. None of them is part of a snapshot. */
+  setOptimiser(settings: { learningRate: number; maxNorm: number; epsilon?: number | undefined }): Promise<void> {
+    const valid = checked(z.strictObject({ learningRate: z.number().min(0).max(10), maxNorm: z.number().min(0), epsilon: z.number().positive().max(1).optional() }), settings, 'settings');
     return this.#edit({ kind: 'setOptimiser', ...valid });
   }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import type { Evaluation } from './evaluate-rules.js';
-import { PRECEDENCE, RULES, type BreachSide, type RuleId } from './rules.js';
+import { RULES, type BreachSide, type RuleId } from './rules.js';
 
 /** Iterations after a rule fired in which a decision on it is in time (E, E+1, E+2). */
 export const DECISION_WINDOW = 2;
@@ -152,5 +152,20 @@ export function checkDecision(value: unknown, recent: readonly Evaluation[]): De
   return decision;
 }
 
-/** The fired rule that has to be acted on first, or null. */
-export const topRule = (evaluation: Evaluation): RuleId | null => PRECEDENCE.find((rule) => evaluation.rules[rule].fired) ?? null;
+/** A decision with the iteration that the monitor stamped on it. */
+export interface LoggedDecision {
+  readonly iteration: number;
+  readonly decision: Decision;
+}
+
+export const acts = ({ event_type }: Decision): boolean => event_type !== 'rule_triggered_no_action';
+
+/** While a rule keeps firing it is owed a new answer every so many iterations. */
+export const REOPEN_AFTER = DECISION_WINDOW + 1;
+
+/** The iteration at which the obligation that a rule's present firing belongs to was opened. Needs a rule that fires at the last evaluation. */
+export function openedAt(evaluations: readonly Evaluation[], rule: RuleId): number {
+  const clear = evaluations.findLastIndex(({ rules }) => !rules[rule].fired);
+  const firing = evaluations.slice(clear + 1);
+  return (firing[firing.length - 1 - ((firing.length - 1) % REOPEN_AFTER)] as Evaluation).iteration;
+}

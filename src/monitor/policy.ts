@@ -1,4 +1,4 @@
-import { checkDecision, expectedDirection, MAX_DEFERRAL, topRule, type Decision, type RemedyOperation } from './decision.js';
+import { acts, checkDecision, expectedDirection, MAX_DEFERRAL, openedAt, type Decision, type LoggedDecision, type RemedyOperation } from './decision.js';
 import type { Evaluation } from './evaluate-rules.js';
 import type { RuleId } from './rules.js';
 
@@ -8,7 +8,7 @@ export interface TrainerSettings {
   /** Sequences for each optimiser step. */
   readonly batchSize: number;
   readonly maxGradNorm: number;
-  readonly modules: { readonly [name: string]: { readonly rank: number; readonly dormantDirections: readonly number[] } };
+  readonly modules: { readonly [name: string]: { readonly rank: number; readonly scale: number; readonly dormantDirections: readonly number[] } };
   /** SHA-256 of the best adapter so far, and of the last one whose weights and moments were all finite. */
   readonly bestAdapter: string;
   readonly lastSoundAdapter: string;
@@ -17,7 +17,7 @@ export interface TrainerSettings {
 }
 
 export interface DecisionContext {
-  /** The rule to act on: the first of those that fired. */
+  /** The rule to act on: the first of those that fired, or the next one where nothing is left to do about the first. */
   readonly rule: RuleId;
   /** Evaluations so far, oldest first; the last one is the present iteration. */
   readonly evaluations: readonly Evaluation[];
@@ -94,14 +94,28 @@ export const scripted: Policy = {
 };
 
 /**
- * One decision for each fired rule: the policy's own on the one that goes first, deferrals to it on the others.
+ * Decisions on the rules that fired. The policy is asked about the first of them, and where it only defers that one, about the next; once it acts, the
+ * others are deferred to that. An obligation gets one deferral and one action at most, so that what was answered before is not answered again.
+ * @param earlier decisions of the iterations before
  * @throws IsoproError DECISION_INVALID where the policy's answer does not hold; nothing may be logged or executed then
  */
-export async function decide(policy: Policy, evaluations: readonly Evaluation[], settings: TrainerSettings): Promise<Decision[]> {
+export async function decide(policy: Policy, evaluations: readonly Evaluation[], settings: TrainerSettings, earlier: readonly LoggedDecision[] = []): Promise<Decision[]> {
   const evaluation = evaluations.at(-1);
-  const rule = evaluation === undefined ? null : topRule(evaluation);
-  if (evaluation === undefined || rule === null) return [];
-  const answer = checkDecision(await policy.decide({ rule, evaluations, settings }), evaluations);
-  const first = structuredClone(answer); // a policy that keeps what it returned cannot change what was decided
-  return [first, ...evaluation.fired.filter((other) => other !== rule).map((other) => defer(other, evaluation.iteration, `deferred_to_${rule}`))];
+  if (evaluation === undefined) return [];
+  const decisions: Decision[] = [];
+  let acting: RuleId | null = null;
+  for (const rule of evaluation.fired) {
+    const opened = openedAt(evaluations, rule);
+    const answers = earlier.filter(({ iteration, decision }) => decision.cites[0] === rule && iteration >= opened);
+    if (answers.some(({ decision }) => acts(decision))) continue;
+    if (acting !== null) {
+      if (answers.length === 0) decisions.push(defer(rule, evaluation.iteration, `deferred_to_${acting}`));
+      continue;
+    }
+    const answer = checkDecision(await policy.decide({ rule, evaluations, settings }), evaluations);
+    if (acts(answer)) acting = answer.cites[0];
+    else if (answers.length > 0) continue;
+    decisions.push(structuredClone(answer)); // a policy that keeps what it returned cannot change what was decided
+  }
+  return decisions;
 }

@@ -53,7 +53,7 @@ const stepRecord = z.object({
   clipFraction: number,
   klToReference: number,
   samplerGap: number,
-  modules: z.record(z.string(), z.object({ pairGradNorm: number, updateRatio: number, dormantFraction: number, rankUse: number })),
+  modules: z.record(z.string(), z.object({ pairGradNorm: number, updateRatio: number, dormantFraction: number, dormantDirections: z.array(z.number().int()), rankUse: number })),
 });
 const iterationRecord = z.object({
   kind: z.literal('iteration'),

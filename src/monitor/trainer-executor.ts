@@ -1,6 +1,7 @@
 import type { LoraTarget, TrainSequence, Trainer } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import type { RemedyOperation } from './decision.js';
+import type { TrainerSettings } from './policy.js';
 import type { RemedyExecutor } from './remedies.js';
 
 /** What only the loop can do. */
@@ -14,10 +15,22 @@ export interface LoopControl {
 export interface ExecutorOptions {
   readonly learningRate: number;
   readonly maxNorm: number;
+  /** Adam's; default 1e-8, as the trainer's. */
+  readonly epsilon?: number;
   /** Sequences on which it is measured how far an edit moved the function. */
   readonly probe: readonly TrainSequence[];
   readonly loop: LoopControl;
 }
+
+/** What a policy may know, as far as the trainer says it; batch and digests are the loop's. */
+export function trainerSettings(trainer: Trainer, loop: Omit<TrainerSettings, 'modules'>): TrainerSettings {
+  const measured = trainer.stats?.modules;
+  const modules = trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: measured?.[module]?.dormantDirections ?? [] }]);
+  return { ...loop, modules: Object.fromEntries(modules) };
+}
+
+/** Trainable parameters of each module, for an iteration's record. */
+export const moduleParameters = (trainer: Trainer): { readonly [module: string]: number } => Object.fromEntries(trainer.info.targets.map(({ module, parameters }) => [module, parameters]));
 
 type Measured = { readonly [name: string]: number | string };
 
@@ -31,12 +44,14 @@ export class TrainerExecutor implements RemedyExecutor {
   readonly #snapshots = new Map<string, Uint8Array>();
   #learningRate: number;
   #maxNorm: number;
+  #epsilon: number;
 
   constructor(trainer: Trainer, options: ExecutorOptions) {
     this.#trainer = trainer;
     this.#options = options;
     this.#learningRate = options.learningRate;
     this.#maxNorm = options.maxNorm;
+    this.#epsilon = options.epsilon ?? 1e-8;
   }
 
   get learningRate(): number {
@@ -45,6 +60,10 @@ export class TrainerExecutor implements RemedyExecutor {
 
   get maxNorm(): number {
     return this.#maxNorm;
+  }
+
+  get epsilon(): number {
+    return this.#epsilon;
   }
 
   /** Keeps the present state under a name to which `rollback` can go; only the newest two are kept. */
@@ -115,8 +134,13 @@ export class TrainerExecutor implements RemedyExecutor {
       case 'lr_mult':
         await trainer.setRateFactor(operation.module, operation.factor);
         return { rateFactor: operation.factor };
-      case 'raise_precision':
-        throw new IsoproError('INVALID_ARGUMENT', 'the trainer computes in f32 already; its epsilon cannot be changed in flight');
+      case 'raise_precision': {
+        if (operation.adamEps >= this.#epsilon) throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is ${this.#epsilon} already`);
+        const { learningRate, maxNorm } = this;
+        await trainer.setOptimiser({ learningRate, maxNorm, epsilon: operation.adamEps });
+        this.#epsilon = operation.adamEps;
+        return { epsilon: operation.adamEps };
+      }
     }
   }
 }

@@ -56,7 +56,7 @@ async function run(cheat: (records: NewRecord[], iteration: number) => NewRecord
     history.push({ ...measured, executed: [] });
     const evaluation = evaluateRules(history, DEFAULT_RULES);
     evaluations.push(evaluation);
-    const settings: TrainerSettings = { learningRate, batchSize: 16, maxBatchSize: 64, maxGradNorm: clip, bestAdapter: 'ab'.repeat(32), lastSoundAdapter: 'cd'.repeat(32), modules: Object.fromEntries(Object.keys(measured.parameters).map((name) => [name, { rank: 16, dormantDirections: [1, 2] }])) };
+    const settings: TrainerSettings = { learningRate, batchSize: 16, maxBatchSize: 64, maxGradNorm: clip, bestAdapter: 'ab'.repeat(32), lastSoundAdapter: 'cd'.repeat(32), modules: Object.fromEntries(Object.keys(measured.parameters).map((name) => [name, { rank: 16, scale: 2, dormantDirections: [1, 2] }])) };
     const decisions = await decide(scripted, evaluations, settings);
     const records = [...iterationRecords(measured), evaluationRecord(evaluation)];
     const effects = [];

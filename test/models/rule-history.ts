@@ -12,7 +12,7 @@ export function gaussian(random: Random): number {
 
 export function healthyStep(random: Random, step: number, spread = 0.2): StepStatistics {
   const noisy = (x: number): number => x * Math.exp(spread * gaussian(random));
-  const module = (): ModuleStatistics => ({ pairGradNorm: noisy(0.2), updateRatio: noisy(1e-3), dormantFraction: Math.max(0, 0.1 + 0.05 * gaussian(random)), rankUse: Math.min(1, Math.max(0.05, 0.5 + 0.05 * gaussian(random))) });
+  const module = (): ModuleStatistics => ({ pairGradNorm: noisy(0.2), updateRatio: noisy(1e-3), dormantFraction: Math.max(0, 0.1 + 0.05 * gaussian(random)), dormantDirections: [], rankUse: Math.min(1, Math.max(0.05, 0.5 + 0.05 * gaussian(random))) });
   // signal 0.1 and noise so that the noise scale is about the batch: E‖g_b‖² = |G|² + S/b
   const [signal, noise, tokens, parts] = [0.01, 0.01 * 512, 512, 4];
   const gradNorm = Math.sqrt(signal + noise / tokens) * Math.exp(0.5 * spread * gaussian(random));

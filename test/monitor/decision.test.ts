@@ -23,7 +23,7 @@ function evaluation(iteration: number, sides: Partial<Record<RuleId, BreachSide>
 }
 const settings: TrainerSettings = {
   learningRate: 3e-4, batchSize: 16, maxBatchSize: 64, maxGradNorm: 2, bestAdapter: 'ab'.repeat(32), lastSoundAdapter: 'cd'.repeat(32),
-  modules: Object.fromEntries(['blk.0.attn_q', ...MODULES].map((name) => [name, { rank: 16, dormantDirections: [3, 7] }])),
+  modules: Object.fromEntries(['blk.0.attn_q', ...MODULES].map((name) => [name, { rank: 16, scale: 2, dormantDirections: [3, 7] }])),
 };
 const act: Decision = { event_type: 'hyperparameter_change', cites: ['R1'], justification: 'ratio 0.3 against 0.005', remedy_direction: 'decrease_lr', edit: [{ op: 'set_lr', from: 3e-4, to: 1e-4 }], deferral: null };
 const wait: Decision = { event_type: 'rule_triggered_no_action', cites: ['R1'], justification: 'wait', remedy_direction: 'none', edit: [], deferral: { until: 6, reason: 'deferred_to_R7' } };
@@ -121,7 +121,7 @@ describe('policies', () => {
     const [batch] = await decide(scripted, [evaluation(4, { R2: 'high' })], { ...settings, batchSize: 64 });
     const [floor] = await decide(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 8 });
     const [below] = await decide(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 4 });
-    const [rank] = await decide(scripted, [evaluation(4, { R4: 'plateau' })], { ...settings, modules: { 'blk.0.attn_q': { rank: 128, dormantDirections: [] } } });
+    const [rank] = await decide(scripted, [evaluation(4, { R4: 'plateau' })], { ...settings, modules: { 'blk.0.attn_q': { rank: 128, scale: 2, dormantDirections: [] } } });
     for (const decision of [batch, floor, below, rank]) expect(decision).toMatchObject({ event_type: 'rule_triggered_no_action', justification: expect.stringContaining('exhausted') });
   });
 

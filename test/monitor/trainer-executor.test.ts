@@ -27,7 +27,7 @@ const SETTINGS = { batchSize: 8, maxBatchSize: 64, bestAdapter: 'ab'.repeat(32),
 describe('on a real trainer', () => {
   test('a learning rate times 100 trips R1 on its high side, and the executed remedies clear it', async () => {
     const start = 5e-4;
-    await using trainer = await createTrainer({ path: file }, { lora: { rank: 4 }, optimiser: { learningRate: start } });
+    await using trainer = await createTrainer({ path: file }, { lora: { rank: 4 }, optimiser: { learningRate: start }, threads: 1 });
     const executor = new TrainerExecutor(trainer, { learningRate: start, maxNorm: 1, probe: batch(2, 9n), loop });
     const parameters = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, rank * 128]));
     const data = batch(8, 1n);
@@ -58,7 +58,7 @@ describe('on a real trainer', () => {
   });
 
   test('edits measure their consequence: growing, adding, rebalancing and rescaling keep the function, recycling does not', async () => {
-    await using trainer = await createTrainer({ path: file }, { lora: { targets: ['q', 'v'], rank: 4 }, optimiser: { learningRate: 5e-3 } });
+    await using trainer = await createTrainer({ path: file }, { lora: { targets: ['q', 'v'], rank: 4 }, optimiser: { learningRate: 5e-3 }, threads: 1 });
     const executor = new TrainerExecutor(trainer, { learningRate: 5e-3, maxNorm: 1, probe: batch(2, 9n), loop });
     const data = batch(8, 1n);
     for (let k = 0; k < 6; k++) await trainer.step(data);
@@ -71,7 +71,7 @@ describe('on a real trainer', () => {
   });
 
   test('a rollback restores exactly, and what does not fit is refused with the state as it was', async () => {
-    await using trainer = await createTrainer({ path: file }, { lora: { rank: 4 }, optimiser: { learningRate: 1e-2 } });
+    await using trainer = await createTrainer({ path: file }, { lora: { rank: 4 }, optimiser: { learningRate: 1e-2 }, threads: 1 });
     const executor = new TrainerExecutor(trainer, { learningRate: 1e-2, maxNorm: 1, probe: batch(2, 9n), loop });
     const data = batch(4, 2n);
     await trainer.step(data);

@@ -1,0 +1,107 @@
+import { IsoproError } from '../errors.js';
+import type { NewRecord } from '../log/event-log.js';
+import type { LogPayload, LogValue } from '../log/payload.js';
+import type { LogRecord } from '../log/read.js';
+import { decisionSchema, type Decision, type LoggedDecision } from './decision.js';
+import { evaluateHistory, type Evaluation } from './evaluate-rules.js';
+import type { Iteration } from './measurements.js';
+import { decide, type Policy, type TrainerSettings } from './policy.js';
+import { decisionRecord, effectRecord, evaluationRecord, iterationRecords, readHistory } from './records.js';
+import { executeDecision, executedRules, type Effect, type RemedyExecutor } from './remedies.js';
+import type { RuleConfig } from './rules.js';
+
+/** What an iteration measured; what was executed after it is the session's to say. */
+export type Measurement = Omit<Iteration, 'executed'>;
+
+/** What the monitor concluded and did. Frozen through and through, so that a hook that gets it can only read. */
+export interface MonitorReport {
+  readonly iteration: number;
+  readonly evaluation: Evaluation;
+  readonly decisions: readonly Decision[];
+  readonly effects: readonly Effect[];
+  /** Why the policy's answer was refused; its rule is then left without one. */
+  readonly refused: string | null;
+}
+
+export interface MonitorSessionOptions {
+  readonly rules: RuleConfig;
+  readonly policy: Policy;
+  readonly log: { append(records: readonly NewRecord[]): unknown };
+  /** Live records of the log so far, where a run is resumed. */
+  readonly records?: Iterable<LogRecord>;
+}
+
+export interface IterationOptions {
+  readonly settings: TrainerSettings;
+  /** Null where nothing is trained yet: remedies then fail, and the effect says so. */
+  readonly executor: RemedyExecutor | null;
+  /** Kept apart from what was measured, and never read back as such. */
+  readonly notes?: { readonly [key: string]: LogValue };
+}
+
+function freeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const member of Object.values(value)) freeze(member);
+  }
+  return value;
+}
+
+const NO_TRAINER: RemedyExecutor = {
+  execute: () => Promise.reject(new IsoproError('INVALID_ARGUMENT', 'there is no trainer yet')),
+};
+
+/** A run's monitor, called once an iteration: evaluates the rules over the whole history, has the policy decide, executes, and logs each before the next. */
+export class MonitorSession {
+  readonly #options: MonitorSessionOptions;
+  readonly #history: Iteration[];
+  readonly #decisions: LoggedDecision[] = [];
+
+  /** @throws IsoproError LOG_UNREADABLE where the records are not a monitor's */
+  constructor(options: MonitorSessionOptions) {
+    this.#options = options;
+    const records = [...(options.records ?? [])];
+    this.#history = readHistory(records);
+    for (const { stream, payload: { kind, iteration, ...payload } } of records) {
+      if (stream !== 'decisions' || kind !== 'decision') continue;
+      this.#decisions.push({ iteration: Number(iteration), decision: decisionSchema.parse(payload) });
+    }
+  }
+
+  /** Iterations so far, each with the rules whose remedy was executed after it. */
+  get history(): readonly Iteration[] {
+    return this.#history;
+  }
+
+  /**
+   * Records an iteration. Measurements and evaluation are durable before the policy is asked, decisions before they are executed, effects before this returns.
+   * Neither a policy's bad answer nor a remedy that fails ends the run; both are reported.
+   * @throws IsoproError INVALID_ARGUMENT where the iteration does not follow the last one, ABORTED from the policy, and what the log throws
+   */
+  async iteration(measurement: Measurement, { settings, executor, notes = {} }: IterationOptions): Promise<MonitorReport> {
+    const { rules, policy, log } = this.#options;
+    const { iteration } = measurement;
+    const measured: Iteration = { ...measurement, executed: [] };
+    const evaluations = evaluateHistory([...this.#history, measured], rules);
+    const evaluation = evaluations.at(-1) as Evaluation;
+    log.append([...iterationRecords(measured, notes), evaluationRecord(evaluation)]);
+
+    let decisions: readonly Decision[] = [];
+    let refused: string | null = null;
+    try {
+      decisions = await decide(policy, evaluations, settings, this.#decisions);
+    } catch (error) {
+      if (error instanceof IsoproError && error.code === 'ABORTED') throw error;
+      refused = error instanceof Error ? error.message : String(error);
+      log.append([{ stream: 'decisions', payload: { kind: 'refused', iteration, reason: refused } satisfies LogPayload }]);
+    }
+    if (decisions.length > 0) log.append(decisions.map((decision) => decisionRecord(decision, iteration)));
+    const effects: Effect[] = [];
+    for (const decision of decisions) effects.push(...(await executeDecision(decision, iteration, executor ?? NO_TRAINER)));
+    if (effects.length > 0) log.append(effects.map(effectRecord));
+
+    this.#history.push({ ...measured, executed: executedRules(decisions, effects) });
+    this.#decisions.push(...decisions.map((decision) => ({ iteration, decision })));
+    return freeze(structuredClone({ iteration, evaluation, decisions, effects, refused }));
+  }
+}
