@@ -6,7 +6,7 @@ import { decide, observe, scripted, type TrainerSettings } from '../monitor/poli
 import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../monitor/records.js';
 import { executedRules, executeDecision, type Effect } from '../monitor/remedies.js';
 import { ruleConfig, type RuleConfig } from '../monitor/rules.js';
-import { TrainerExecutor } from '../monitor/trainer-executor.js';
+import { TrainerExecutor, trainerSettings } from '../monitor/trainer-executor.js';
 import type { Summary } from '../statistics/index.js';
 import type { Learner } from './learner.js';
 import type { RunContext, RunState } from './run-state.js';
@@ -100,14 +100,13 @@ export class RunMonitor {
   #trainerSettings(learner: Learner): TrainerSettings {
     const { learningRate, maxNorm, batchSize, best, adapterId } = this.#state;
     const none = '0'.repeat(64);
-    return {
+    return trainerSettings(learner.trainer, {
       learningRate,
       batchSize,
       maxGradNorm: maxNorm,
-      modules: Object.fromEntries(learner.trainer.info.targets.map(({ module, rank }) => [module, { rank, dormantDirections: [] }])),
       bestAdapter: best.adapterId ?? none,
       lastSoundAdapter: adapterId ?? none,
       maxBatchSize: this.#context.settings.batchSize * MAX_BATCH_GROWTH,
-    };
+    });
   }
 }
