@@ -19,9 +19,9 @@ export const ADMISSIONS = [
 ] as const;
 export type Admission = (typeof ADMISSIONS)[number];
 
-const verdictRecord = z.object({ kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()), reason: z.string().optional() });
+const verdictRecord = z.object({ kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional() });
 
-const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.int(), problemId: z.string(), tier: z.string(), problem: z.record(z.string(), z.unknown()), promptIds: z.array(z.int()) });
+const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.int(), problemId: z.string(), tier: z.string(), problem: z.record(z.string(), z.unknown()), prompt: z.string().optional(), promptIds: z.array(z.int()) });
 const rolloutRecord = z.object({
   kind: z.literal('rollout'),
   iteration: z.int(),
@@ -73,11 +73,15 @@ const smoothedSolveRate = (rollouts: readonly JudgedRollout[]): number => {
   return (rollouts.filter(({ verdict }) => verdict.kind === 'pass').length + 1) / (decided + 2);
 };
 
+/** Of what a verifier says about one reply, so many sentences of so many characters are kept for readers of the report. */
+const DETAILS = 8;
+const DETAIL_LENGTH = 300;
+
 export interface AdmissionOptions {
   readonly task: OpenTask;
   readonly iteration: number;
   readonly runSeed: bigint;
-  readonly settings: Pick<RunSettings, 'accept' | 'buffer'>;
+  readonly settings: Pick<RunSettings, 'accept' | 'buffer' | 'style'>;
 }
 
 /** The groups of an iteration as records: each problem, then its samples with what becomes of them. */
@@ -87,7 +91,8 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
   const records: (ProblemRecord | RolloutRecord)[] = [];
   for (const { problem, promptIds, rollouts } of groups) {
     const { id: problemId, tier } = problem;
-    records.push({ kind: 'problem', iteration, problemId, tier, problem: problem as unknown as Record<string, unknown>, promptIds: [...promptIds] });
+    const prompt = (await task.prompt(problem, settings.style)).map(({ content }) => content).join('\n\n').toWellFormed();
+    records.push({ kind: 'problem', iteration, problemId, tier, problem: problem as unknown as Record<string, unknown>, prompt, promptIds: [...promptIds] });
     const weight = settings.accept === 'passing' ? 1 - smoothedSolveRate(rollouts) : 1;
     const kept: Set<string>[] = [];
     const admissionOf = async (rollout: JudgedRollout): Promise<Admission> => {
@@ -107,7 +112,7 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
       records.push({
         kind: 'rollout', iteration, problemId, tier, sample, seed: seed.toString(), tokenIds: [...tokenIds], text, finish, adapterId,
         meanLogprob: logprobs.length === 0 ? null : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length,
-        form, verdict: { kind, violations: violations.map(({ category }) => category), ...(reason === undefined ? {} : { reason }) },
+        form, verdict: { kind, violations: violations.map(({ category }) => category), details: violations.slice(0, DETAILS).map(({ detail }) => detail.slice(0, DETAIL_LENGTH).toWellFormed()), ...(reason === undefined ? {} : { reason: reason.toWellFormed() }) },
         admission: await admissionOf(rollout), weight,
       });
     }

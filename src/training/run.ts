@@ -65,7 +65,7 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   const at = { when: 'before' as const, iteration: 0, adapter: null };
   const test = await evaluateSet(context, 'test', at);
   const dev = await evaluateSet(context, 'dev', at);
-  context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', summaries: JSON.parse(JSON.stringify(await policySummaries(context))) } }]);
+  context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', tiers: JSON.parse(JSON.stringify(context.task.tiers)), summaries: JSON.parse(JSON.stringify(await policySummaries(context))) } }]);
   state.best = { adapterId: null, iteration: 0, outcomes: dev.outcomes, mean: dev.summary.mean, snapshot: null };
   state.spent.promptTokens += test.promptTokens + dev.promptTokens;
   state.spent.sampledTokens += test.sampledTokens + dev.sampledTokens;
