@@ -198,9 +198,9 @@ export class Model {
    * Natural log-probability of each token of each continuation after the prefix, at temperature 1; the prefix is
    * evaluated once.
    *
-   * On the CPU these are bit for bit what `generate` reports in a request for several samples whose cells fit
-   * `contextTokens` together (prompt tokens + samples × maxTokens); beyond, cells are used again and llama.cpp's attention,
-   * which sums in f16, adds in another order. A request for one sample runs kernels of its own: `stepwise` runs them here, one
+   * On the CPU these are bit for bit what `generate` reports in a request for several samples, up to the step where
+   * finished ones hold more than 2,048 cells (tokens) or `contextTokens` are used up: then cells are used again, and llama.cpp's
+   * attention, which sums in f16, adds in another order. A request for one sample runs kernels of its own: `stepwise` runs them here, one
    * token a call, two to three times slower. docs/log.md has the differences between them.
    * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, OBJECT_DISPOSED, ABORTED
    */
