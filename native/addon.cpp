@@ -4,6 +4,7 @@
 #include "bindings/inspection.h"
 #include "bindings/kernel_bench.h"
 #include "bindings/model.h"
+#include "bindings/model_file.h"
 #include "bindings/runtime.h"
 #include "bindings/trainer.h"
 
@@ -13,6 +14,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   isopro::bindings::exportRuntime(env, exports);
   isopro::bindings::exportModel(env, exports);
   isopro::bindings::exportInspection(env, exports);
+  isopro::bindings::exportModelFile(env, exports);
   isopro::bindings::exportTrainer(env, exports);
   isopro::bindings::exportKernelBench(env, exports);
   return exports;

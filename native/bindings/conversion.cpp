@@ -56,6 +56,13 @@ Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values) {
   return array;
 }
 
+Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes) {
+  auto* held = new std::shared_ptr<std::vector<std::uint8_t>>(bytes);
+  return Napi::Buffer<std::uint8_t>::NewOrCopy(
+      env, bytes->data(), bytes->size(),
+      [](Napi::Env, std::uint8_t*, std::shared_ptr<std::vector<std::uint8_t>>* owner) { delete owner; }, held);
+}
+
 Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values) {
   Napi::Uint16Array array = Napi::Uint16Array::New(env, values.size());
   std::copy(values.begin(), values.end(), array.Data());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ auto arrayOf(const Napi::Value& value, Read read) {
 
 Napi::Value fromTokens(Napi::Env env, const std::vector<Token>& tokens);
 Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values);
+// The bytes themselves, freed with the JavaScript object; copied only where the runtime forbids that.
+Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes);
 Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values);
 Napi::Value fromRollout(Napi::Env env, const Rollout& rollout);
 Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress);

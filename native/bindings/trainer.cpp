@@ -9,6 +9,7 @@
 #include "bindings/call.h"
 #include "bindings/conversion.h"
 #include "bindings/errors.h"
+#include "bindings/model_file.h"
 #include "support/cpu.h"
 #include "support/error.h"
 #include "training/adapter_file.h"
@@ -114,14 +115,6 @@ std::vector<TrainSequence> sequencesOf(const Napi::Value& value) {
   return sequences;
 }
 
-// The bytes themselves, freed with the JavaScript object; copied only where the runtime forbids that.
-Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes) {
-  auto* held = new std::shared_ptr<std::vector<std::uint8_t>>(bytes);
-  return Napi::Buffer<std::uint8_t>::NewOrCopy(
-      env, bytes->data(), bytes->size(),
-      [](Napi::Env, std::uint8_t*, std::shared_ptr<std::vector<std::uint8_t>>* owner) { delete owner; }, held);
-}
-
 template <typename T>
 Napi::Array fromNumbers(Napi::Env env, const std::vector<T>& values) {
   Napi::Array array = Napi::Array::New(env, values.size());
@@ -199,6 +192,7 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
                            InstanceMethod<&NativeTrainer::loadState>("loadState"),
                            InstanceMethod<&NativeTrainer::encodeAdapter>("encodeAdapter"),
                            InstanceMethod<&NativeTrainer::loadAdapter>("loadAdapter"),
+                           InstanceMethod<&NativeTrainer::encodeModel>("encodeModel"),
                            InstanceMethod<&NativeTrainer::dispose>("dispose"),
                        });
   }
@@ -389,6 +383,14 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
   Napi::Value loadAdapter(const Napi::CallbackInfo& info) {
     return start(info, never(), [path = textOf(info[0])](State& state, const auto&) {
       state.ready().loadAdapter(path);
+      return undefined();
+    });
+  }
+
+  // encodeModel(file: NativeModelFile, type): Promise<void>; the file then holds the model as trained so far
+  Napi::Value encodeModel(const Napi::CallbackInfo& info) {
+    return start(info, never(), [file = modelFileOf(info[0]), type = textOf(info[1])](State& state, const auto&) {
+      *file = training::trainedModel(state.ready(), type);
       return undefined();
     });
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/gguf.h"
 #include "training/linear.h"
 
 namespace isopro::training {
@@ -76,7 +77,7 @@ struct Model {
   Norm outputNorm;
   std::vector<float> ropeFactors;  // [ropeWidth / 2] or empty
   std::vector<Layer> layers;
-  std::shared_ptr<const void> file;  // keeps the mapping alive
+  std::shared_ptr<const GgufFile> file;  // the matrices point into its mapping
 
   std::size_t frozenBytes = 0;
 };

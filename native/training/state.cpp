@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "support/byte_writer.h"
 #include "support/error.h"
 #include "training/trainer.h"
 
@@ -16,27 +17,6 @@ constexpr char kMagic[8] = {'I', 'S', 'O', 'P', 'R', 'O', 'T', 'S'};
 constexpr std::uint32_t kVersion = 1;
 
 static_assert(sizeof(float) == 4 && sizeof(double) == 8);
-
-class Writer {
- public:
-  template <typename T>
-  void put(T value) {
-    raw(&value, sizeof value);
-  }
-  void text(const std::string& value) {
-    put(static_cast<std::uint32_t>(value.size()));
-    raw(value.data(), value.size());
-  }
-  template <typename T>
-  void array(const std::vector<T>& values) {
-    raw(values.data(), values.size() * sizeof(T));
-  }
-  void raw(const void* data, std::size_t size) {
-    const auto* from = static_cast<const std::uint8_t*>(data);
-    bytes.insert(bytes.end(), from, from + size);
-  }
-  std::vector<std::uint8_t> bytes;
-};
 
 class Reader {
  public:
@@ -75,15 +55,20 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-void putParameter(Writer& w, const Parameter& p) {
-  w.text(p.name);
+template <typename T>
+void putArray(ByteWriter& w, const std::vector<T>& values) {
+  w.raw(values.data(), values.size() * sizeof(T));
+}
+
+void putParameter(ByteWriter& w, const Parameter& p) {
+  w.text<std::uint32_t>(p.name);
   w.put(p.rows);
   w.put(p.columns);
   w.put(p.learningRateFactor);
-  w.array(p.steps);
-  w.array(p.value);
-  w.array(p.firstMoment);
-  w.array(p.secondMoment);
+  putArray(w, p.steps);
+  putArray(w, p.value);
+  putArray(w, p.firstMoment);
+  putArray(w, p.secondMoment);
 }
 
 Parameter getParameter(Reader& r) {
@@ -105,7 +90,7 @@ Parameter getParameter(Reader& r) {
 }  // namespace
 
 std::vector<std::uint8_t> Trainer::state() {
-  Writer w;
+  ByteWriter w;
   w.raw(kMagic, sizeof kMagic);
   w.put(kVersion);
   w.put(step_);

@@ -106,6 +106,7 @@ void Trainer::trainAllWeights() {
     norm.trained->decays = false;
   };
   take(model_->head, model_->tied ? "token_embd" : "output");
+  if (model_->head.trainedBias) model_->head.trainedBias->name = "output.bias";
   if (model_->tied) {
     model_->embedding = model_->head.weight;
   } else {

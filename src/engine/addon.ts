@@ -211,6 +211,17 @@ export interface NativeTrainer {
   loadState(state: Uint8Array): Promise<void>;
   encodeAdapter(): Promise<Uint8Array>;
   loadAdapter(path: string): Promise<void>;
+  /** `file` then holds the model as trained so far. */
+  encodeModel(file: NativeModelFile, type: string): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/** A model to be written, in pieces. */
+export interface NativeModelFile {
+  merge(modelPath: string, adapterPath: string, type: string): Promise<void>;
+  describe(): Promise<{ bytes: number; types: Record<string, number> }>;
+  /** null at the end of the file. */
+  next(): Promise<Uint8Array | null>;
   dispose(): Promise<void>;
 }
 
@@ -228,6 +239,7 @@ export interface Addon {
   /** Cancels and ends every job thread of this environment. */
   stopAll(): void;
   readonly NativeTrainer: new () => NativeTrainer;
+  readonly NativeModelFile: new () => NativeModelFile;
   /** GFLOP/s of one product, medians of interleaved rounds; null where a peer is absent. */
   benchProduct(request: {
     op: 'Y' | 'dX';

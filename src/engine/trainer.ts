@@ -10,6 +10,7 @@ import { cancellable, loadAddon, settled, type Addon, type NativeTrainer, type N
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './generate-request.js';
 import type { Model } from './model.js';
+import { exportModelOptions, writeModel, type ExportModelOptions, type WrittenModel } from './model-export.js';
 import {
   objective as objectiveSchema, planTargets, stepRequest, target, trainerOptions, trainSequences, type Boundary, type LoraTarget, type Objective, type StepRequest, type TrainerOptions,
   type TrainSequence,
@@ -268,6 +269,16 @@ export class Trainer {
     const bytes = await settled(this.#native.encodeAdapter());
     await writeFileAtomically(file, [bytes]);
     return (await sha256(bytes)).toString('hex');
+  }
+
+  /**
+   * Writes the model as it has been trained so far: all weights, or the base with the adapter merged (W + s B A). Metadata
+   * and vocabulary are those of the source. Steps may go on meanwhile and do not change the file.
+   * @throws IsoproError WRITE_FAILED, NUMERIC_FAILURE (a value that `type` cannot hold), INVALID_ARGUMENT, ABORTED; an older file is untouched
+   */
+  async exportModel(file: string, options: ExportModelOptions = {}): Promise<WrittenModel> {
+    const { type, ...control } = checked(exportModelOptions, options, 'options');
+    return writeModel(this.#addon, file, control, (native) => this.#native.encodeModel(native, type));
   }
 
   /** Takes the factors of a GGUF adapter, with fresh moments. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND */

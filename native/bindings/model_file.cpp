@@ -1,0 +1,98 @@
+#include "bindings/model_file.h"
+
+#include <utility>
+
+#include "bindings/call.h"
+#include "bindings/conversion.h"
+#include "support/error.h"
+
+namespace isopro::bindings {
+namespace {
+
+struct State {
+  ModelFileSlot file = std::make_shared<std::unique_ptr<training::ModelFile>>();
+  JobThread thread;  // last: stops before the file is destroyed
+
+  training::ModelFile& ready() const {
+    if (*file == nullptr) throw Error("OBJECT_DISPOSED", "the model file has been disposed");
+    return **file;
+  }
+};
+
+class NativeModelFile : public Napi::ObjectWrap<NativeModelFile> {
+ public:
+  static Napi::Function define(Napi::Env env) {
+    return DefineClass(env, "NativeModelFile",
+                       {
+                           InstanceMethod<&NativeModelFile::merge>("merge"),
+                           InstanceMethod<&NativeModelFile::describe>("describe"),
+                           InstanceMethod<&NativeModelFile::next>("next"),
+                           InstanceMethod<&NativeModelFile::dispose>("dispose"),
+                       });
+  }
+
+  explicit NativeModelFile(const Napi::CallbackInfo& info) : Napi::ObjectWrap<NativeModelFile>(info), state_(std::make_shared<State>()) {}
+  ~NativeModelFile() override { state_->thread.cancelAll(); }
+
+  const ModelFileSlot& slot() const { return state_->file; }
+
+ private:
+  template <typename Work>
+  Napi::Value start(const Napi::CallbackInfo& info, Work work) {
+    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    auto never = std::make_shared<std::atomic<bool>>(false);
+    return runAsync(state_->thread, call, never, [state = state_, work = std::move(work)](const std::atomic<bool>&) mutable -> Call::MakeValue { return work(*state); });
+  }
+
+  static Call::MakeValue undefined() {
+    return [](Napi::Env env) { return env.Undefined(); };
+  }
+
+  // merge(modelPath, adapterPath, type): Promise<void>
+  Napi::Value merge(const Napi::CallbackInfo& info) {
+    return start(info, [model = textOf(info[0]), adapter = textOf(info[1]), type = textOf(info[2])](State& state) {
+      *state.file = training::mergedModel(model, adapter, type);
+      return undefined();
+    });
+  }
+
+  // describe(): Promise<{bytes, types: {[type]: number}}>
+  Napi::Value describe(const Napi::CallbackInfo& info) {
+    return start(info, [](State& state) {
+      return Call::MakeValue([bytes = state.ready().size(), types = state.ready().types()](Napi::Env env) {
+        Napi::Object object = Napi::Object::New(env);
+        object.Set("bytes", static_cast<double>(bytes));
+        Napi::Object counts = Napi::Object::New(env);
+        for (const auto& [type, count] : types) counts.Set(type, static_cast<double>(count));
+        object.Set("types", counts);
+        return object;
+      });
+    });
+  }
+
+  // next(): Promise<Buffer | null>, null at the end of the file
+  Napi::Value next(const Napi::CallbackInfo& info) {
+    return start(info, [](State& state) {
+      auto bytes = std::make_shared<std::vector<std::uint8_t>>(state.ready().next());
+      return Call::MakeValue([bytes](Napi::Env env) { return bytes->empty() ? env.Null() : fromBytes(env, bytes); });
+    });
+  }
+
+  // dispose(): Promise<void>
+  Napi::Value dispose(const Napi::CallbackInfo& info) {
+    return start(info, [](State& state) {
+      state.file->reset();
+      return undefined();
+    });
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace
+
+ModelFileSlot modelFileOf(const Napi::Value& value) { return NativeModelFile::Unwrap(value.As<Napi::Object>())->slot(); }
+
+void exportModelFile(Napi::Env env, Napi::Object exports) { exports.Set("NativeModelFile", NativeModelFile::define(env)); }
+
+}  // namespace isopro::bindings

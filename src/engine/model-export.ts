@@ -1,0 +1,85 @@
+/** Model files with other weights: trained ones, or those of an adapter merged. Encoded in C++, written piece by piece. */
+import { createHash } from 'node:crypto';
+import path from 'node:path';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { loadAddon, settled, type Addon, type NativeModelFile } from './addon.js';
+import { writeFileAtomically } from './atomic-file.js';
+import { abortSignal, checked } from './generate-request.js';
+
+/** What matrices can be written as. Norms and biases stay as they are; rows that are not whole blocks of the type become f16. */
+export const MODEL_TYPES = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0', 'q5_0', 'q4_k', 'q5_k', 'q6_k'] as const;
+export type ModelType = (typeof MODEL_TYPES)[number];
+
+export interface ExportModelOptions {
+  /** Default 'f16'. */
+  readonly type?: ModelType;
+  readonly signal?: AbortSignal;
+  /** Bytes written and in all. */
+  readonly onProgress?: (written: number, total: number) => void;
+}
+
+export interface MergeRequest extends ExportModelOptions {
+  /** Path of the base model, a GGUF. */
+  readonly model: string;
+  /** Path of the adapter, a GGUF. */
+  readonly adapter: string;
+  readonly out: string;
+}
+
+export interface WrittenModel {
+  /** Of the file, in hexadecimal. */
+  readonly sha256: string;
+  readonly bytes: number;
+  /** Number of tensors of each type, by ggml's names. */
+  readonly types: Readonly<Record<string, number>>;
+}
+
+const onProgress = z.custom<(written: number, total: number) => void>((value) => typeof value === 'function').optional();
+export const exportModelOptions = z.strictObject({ type: z.enum(MODEL_TYPES).default('f16'), signal: abortSignal.optional(), onProgress });
+const mergeRequest = exportModelOptions.extend({ model: z.string().min(1), adapter: z.string().min(1), out: z.string().min(1) });
+
+/**
+ * Merges a LoRA adapter into a model: W + s B A, computed in f32 whatever the type of W, then stored as `type`. Memory
+ * holds the adapter and a piece of a tensor, never the model.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, ADAPTER_CORRUPT,
+ *   ADAPTER_MISMATCH (shapes of another model), NUMERIC_FAILURE, WRITE_FAILED, INVALID_ARGUMENT, ABORTED; an older file is untouched
+ */
+export async function mergeAdapter(request: MergeRequest): Promise<WrittenModel> {
+  const { model, adapter, out, type, ...control } = checked(mergeRequest, request, 'request');
+  for (const source of [model, adapter]) {
+    if (path.resolve(source) === path.resolve(out)) throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${source}`);
+  }
+  return writeModel(loadAddon().addon, out, control, (native) => native.merge(model, adapter, type));
+}
+
+/** Fills a model file and writes it. */
+export async function writeModel(
+  addon: Addon,
+  file: string,
+  { signal, onProgress }: Pick<z.output<typeof exportModelOptions>, 'signal' | 'onProgress'>,
+  fill: (native: NativeModelFile) => Promise<void>,
+): Promise<WrittenModel> {
+  const native = new addon.NativeModelFile();
+  try {
+    await settled(fill(native));
+    const { bytes, types } = await settled(native.describe());
+    const hash = createHash('sha256');
+    async function* pieces(): AsyncGenerator<Uint8Array> {
+      let written = 0;
+      for (;;) {
+        if (signal?.aborted === true) throw new IsoproError('ABORTED', `writing ${file} was cancelled`);
+        const piece = await settled(native.next());
+        if (piece === null) return;
+        hash.update(piece);
+        yield piece;
+        written += piece.length;
+        onProgress?.(written, bytes);
+      }
+    }
+    await writeFileAtomically(file, pieces());
+    return { sha256: hash.digest('hex'), bytes, types };
+  } finally {
+    await native.dispose();
+  }
+}
