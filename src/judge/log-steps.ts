@@ -4,33 +4,25 @@ import { IsoproError } from '../errors.js';
 import { verifyRun, type RunVerification, type RunVerifyOptions } from '../log/local-trust.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
 import { LogReader, type LogRecord } from '../log/read.js';
+import type { Verification } from '../log/verify.js';
 import { decisionSchema, remedyOperation } from '../monitor/decision.js';
 import { evaluateHistory } from '../monitor/evaluate-rules.js';
 import { monitorDigests } from '../monitor/playbook.js';
 import { evaluationRecord, readHistory } from '../monitor/records.js';
 import type { Effect } from '../monitor/remedies.js';
 import { RULES, ruleConfig } from '../monitor/rules.js';
+import { HardFail, NotEnded } from './hard-fail.js';
 import { auditProcess, type LoggedDecision, type ProcessAudit, type ProcessRecord } from './obligations.js';
 
 /**
- * The judge's steps that need the log only: 0 and 5 (ticket and integrity), 8a (every rule recomputed), 8 and 9 (coverage and
+ * The judge's steps that need the log only: 5 (integrity), 8a (every rule recomputed), 8 and 9 (coverage and
  * defensibility). Nothing of the run is executed, and integrity comes first.
  */
 
-/** A gate that failed; both scores become 0. */
-export class HardFail extends Error {
-  override readonly name = 'HardFail';
-  constructor(readonly step: number, readonly stepName: string, detail: string) {
-    super(detail);
-  }
-}
-
-/** Steps 0 and 5. @throws HardFail unless the log is complete and untouched; IsoproError where it cannot be checked */
-export async function checkIntegrity(target: string, options: RunVerifyOptions): Promise<RunVerification> {
-  const verification = await verifyRun(target, options);
-  const { outcome, disagreement } = verification;
-  if (outcome !== 'ok') throw new HardFail(5, 'chain_integrity', outcome === 'unterminated' ? 'the run has not ended; it is not scored' : `the log is ${outcome}: ${disagreement?.reason ?? ''}`);
-  return verification;
+/** Step 5. @throws HardFail unless the log is complete and untouched */
+export function requireIntact({ outcome, disagreement }: Verification): void {
+  if (outcome === 'unterminated') throw new NotEnded();
+  if (outcome !== 'ok') throw new HardFail('chain_integrity', `the log is ${outcome}: ${disagreement?.reason ?? ''}${disagreement?.table === 'log' ? ` (record ${disagreement.at})` : ''}`);
 }
 
 const loggedDecision = decisionSchema.extend({ kind: z.literal('decision'), iteration: z.number().int().min(0) });
@@ -46,7 +38,7 @@ const loggedEffect = z.object({
 
 function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
   const parsed = schema.safeParse(payload);
-  if (!parsed.success) throw new HardFail(8, 'rule_coverage_audit', `record ${gseq} has not the form of its kind`);
+  if (!parsed.success) throw new HardFail('rule_coverage_audit', `record ${gseq} has not the form of its kind`);
   return parsed.data;
 }
 
@@ -58,7 +50,7 @@ function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
  */
 export function recomputeRules(records: readonly LogRecord[], config: unknown): ProcessRecord {
   const fail = (detail: string): never => {
-    throw new HardFail(8, 'rule_recomputation', detail);
+    throw new HardFail('rule_recomputation', detail);
   };
   const parsed = ruleConfig.safeParse(config);
   if (!parsed.success) return fail('the run configuration holds no rule thresholds');
@@ -95,22 +87,32 @@ export function checkDecisionPlaces(records: readonly LogRecord[]): void {
   for (const { gseq, stream, payload } of records) {
     if (stream === 'rule_evals') now = Number((payload as LogPayload).iteration);
     if ((stream === 'decisions' && payload.kind === 'decision') || (stream === 'effects' && payload.kind === 'effect')) {
-      if (payload.iteration !== now) throw new HardFail(8, 'rule_coverage_audit', `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`);
+      if (payload.iteration !== now) throw new HardFail('rule_coverage_audit', `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`);
     }
   }
 }
 
-/** Steps 0, 5, 8a, 8 and 9 of a run folder or a log file. @throws HardFail, IsoproError */
-export async function judgeLog(target: string, options: RunVerifyOptions & { readonly scheduleFactor?: (step: number) => number } = {}): Promise<{ verification: RunVerification; record: ProcessRecord; audit: ProcessAudit }> {
-  const { scheduleFactor, ...verifyOptions } = options;
-  const verification = await checkIntegrity(target, verifyOptions);
+/** Live records in order without rollouts and evaluations: they are the bulk of a log, and no rule reads them. */
+export function readProcessRecords(reader: LogReader): LogRecord[] {
+  const records: LogRecord[] = [];
+  for (const record of reader.records()) if (record.stream !== 'rollouts' && record.stream !== 'evaluations') records.push(record);
+  return records;
+}
+
+/** Step 8a. @throws HardFail */
+export function readProcess(records: readonly LogRecord[]): ProcessRecord {
+  const record = recomputeRules(records, (records[0]?.payload.runConfig as { rules?: unknown } | undefined)?.rules);
+  checkDecisionPlaces(records);
+  return record;
+}
+
+/** Steps 5, 8a, 8 and 9 of a log file alone. @throws HardFail, IsoproError */
+export async function judgeLog(target: string, options: RunVerifyOptions): Promise<{ verification: RunVerification; record: ProcessRecord; audit: ProcessAudit }> {
+  const verification = await verifyRun(target, options);
+  requireIntact(verification);
   const reader = new LogReader(verification.path);
   try {
-    const records: LogRecord[] = []; // rollouts are the bulk of a log and no rule reads them
-    for (const record of reader.records()) if (record.stream !== 'rollouts' && record.stream !== 'evaluations') records.push(record);
-    const runConfig = records[0]?.payload.runConfig as { rules?: unknown } | undefined;
-    const record = { ...recomputeRules(records, runConfig?.rules), ...(scheduleFactor === undefined ? {} : { scheduleFactor }) };
-    checkDecisionPlaces(records);
+    const record = readProcess(readProcessRecords(reader));
     return { verification, record, audit: auditProcess(record) };
   } finally {
     reader.close();

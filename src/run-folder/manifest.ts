@@ -27,7 +27,7 @@ const evaluationSet = z.strictObject({
   /** SHA-256 of the committed file; null where generated. */
   file: sha256.nullable(),
   /** Problems of each tier. */
-  perTier: count,
+  perTier: z.number().int().min(1).max(100_000),
   problems: count,
   /** SHA-256 of the RFC 8785 list of the problems' ids, in order. */
   sha256,
@@ -59,13 +59,15 @@ const start = z.strictObject({
   /** How held-out accuracy is measured: greedy. */
   evaluation: z.strictObject({
     style: z.enum(PROMPT_STYLES),
-    maxTokens: z.number().int().min(1),
+    maxTokens: z.number().int().min(1).max(65_536),
     maxSequences: z.number().int().min(1).max(255),
-    contextTokens: z.number().int().min(1),
-    threads: z.number().int().min(1).max(1024),
+    contextTokens: z.number().int().min(1).max(2 ** 26),
+    threads: z.number().int().min(1).max(256),
     /** Identifies the chat template and its renderer. */
     rendererId: sha256,
   }),
+  /** Of the learning rate, as the trainer takes it; remedies change the base rate that it multiplies. */
+  schedule: z.strictObject({ schedule: z.enum(['constant', 'linear', 'cosine']), warmupSteps: count, totalSteps: count, finalFactor: z.number().min(0).max(1) }),
   rules: ruleConfig,
   policy: z.string().min(1).max(100),
   /** Every resolved setting of the loop, seeds as decimal strings. */

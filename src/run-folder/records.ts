@@ -24,8 +24,8 @@ export const adapterState = z.object({ kind: z.literal('adapter_state'), iterati
 /** Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate name. The first one precedes the first step. */
 export type AdapterState = z.infer<typeof adapterState>;
 
-export const gate = z.object({ kind: z.literal('gate'), iteration, cause: z.string().min(1).max(1000), restored: sha256.nullable() });
-/** Effects: the dev gate put an earlier adapter back (`restored`: its digest), or the bare base (null). It makes no obligation. */
+export const gate = z.object({ kind: z.literal('gate'), iteration, cause: z.string().min(1).max(1000), restored: sha256 });
+/** Effects: the dev gate put an earlier adapter back, named by its adapter_state. It makes no obligation. */
 export type Gate = z.infer<typeof gate>;
 
 export const submission = z.object({ kind: z.literal('submission'), adapter: sha256.nullable(), targets });

@@ -23,6 +23,7 @@ const start: RunStart = {
   task: { id: 'scheduling', version: '1', file: null },
   sets: { dev: set, test: set },
   evaluation: { style: 'cot', maxTokens: 64, maxSequences: 8, contextTokens: 4096, threads: 1, rendererId: '55'.repeat(32) },
+  schedule: { schedule: 'constant', warmupSteps: 0, totalSteps: 0, finalFactor: 0 },
   rules: DEFAULT_RULES,
   policy: 'scripted',
   settings: { seed: '42', iterations: 3 },

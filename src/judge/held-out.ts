@@ -1,0 +1,128 @@
+import type { Adapter } from '../engine/adapter.js';
+import type { Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { evaluationSet, type EvaluationSet } from '../evaluation/evaluation-set.js';
+import { evaluateGreedy } from '../evaluation/greedy.js';
+import { SUMMARY_SEED } from '../evaluation/answers.js';
+import type { LogReader } from '../log/read.js';
+import type { RunStart } from '../run-folder/manifest.js';
+import { heldOut, type HeldOut } from '../run-folder/records.js';
+import { mcnemarExact, summarise, type Summary } from '../statistics/index.js';
+import { openTask, type OpenTask } from '../tasks/open-task.js';
+import { onFiles } from './deliverables.js';
+import { HardFail } from './hard-fail.js';
+
+/** Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims. */
+
+/** On the run's class of machine verdicts repeat; a claim that the judge's own verdicts refute at this level was not measured. */
+export const CLAIM_P = 1e-3;
+
+const fail = (detail: string): never => {
+  throw new HardFail('test_set_evaluation', detail);
+};
+
+/** The run's own figures, before and after. @throws HardFail unless it made exactly one claim of each */
+export function readClaims(reader: LogReader, start: RunStart, adapter: string | null): { readonly before: HeldOut; readonly after: HeldOut } {
+  const claims: HeldOut[] = [];
+  for (const { gseq, payload } of reader.records({ stream: 'evaluations' })) {
+    if (payload.kind !== 'held_out' || payload.set !== 'test') continue;
+    const parsed = heldOut.safeParse(payload);
+    claims.push(parsed.success ? parsed.data : fail(`record ${gseq} is no evaluation`));
+  }
+  const one = (when: HeldOut['when']): HeldOut => {
+    const found = claims.filter((claim) => claim.when === when);
+    return found.length === 1 ? found[0]! : fail(`the log holds ${found.length} evaluations of the test set ${when} the training, not one`);
+  };
+  const [before, after] = [one('before'), one('after')];
+  if (claims.length !== 2) fail('the test set was read in between');
+  if (before.adapter !== null || after.adapter !== adapter) fail('the claims are for other adapters than the bare base before and the submission after');
+  if ([before, after].some(({ setSha256 }) => setSha256 !== start.sets.test.sha256)) fail('the claims are for another test set than the run committed to');
+  return { before, after };
+}
+
+/**
+ * The run's task, of the same version; a user's task only from the file that the judge's own user names.
+ * @returns null with the reason where it is not to be had
+ */
+export async function openRunTask(start: RunStart, file: string | undefined): Promise<{ readonly task: OpenTask } | { readonly task: null; readonly reason: string }> {
+  const none = (reason: string): { readonly task: null; readonly reason: string } => ({ task: null, reason });
+  if (start.task.file !== null && file === undefined) return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
+  let task: OpenTask;
+  try {
+    task = await openTask(start.task.file === null ? start.task.id : file!);
+  } catch (error) {
+    if (start.task.file === null && error instanceof IsoproError && error.code === 'TASK_UNKNOWN') return none(error.message);
+    throw error;
+  }
+  const sha256 = task.source.kind === 'file' ? task.source.sha256 : null;
+  const reason =
+    sha256 !== start.task.file ? `the file given with --task has SHA-256 ${sha256 ?? 'none'}, not the run's ${start.task.file ?? 'built-in task'}`
+    : task.id !== start.task.id || task.version !== start.task.version ? `the run's task is ${start.task.id} ${start.task.version}, and here it is ${task.id} ${task.version}`
+    : null;
+  if (reason === null) return { task };
+  await task.dispose();
+  return none(reason);
+}
+
+export interface Comparison {
+  readonly claimed: Summary;
+  readonly measured: Summary;
+  /** Problems on which the verdicts are not the same. */
+  readonly differing: number;
+  /** Exact McNemar over claimed against measured passes. */
+  readonly p: number;
+}
+
+const summary = (outcomes: HeldOut['outcomes'], tiers: OpenTask['tiers']): Summary => summarise(outcomes.map(([, tier, kind]) => ({ tier, kind })), tiers, { seed: SUMMARY_SEED });
+
+/** Evaluates and compares verdict by verdict. @throws HardFail where a claim is not over the set's problems */
+async function compare(model: Model, task: OpenTask, set: EvaluationSet, claim: HeldOut, adapter: Adapter | null, start: RunStart, progress: HeldOutRequest): Promise<Comparison> {
+  if (claim.outcomes.length !== set.problems.length || set.problems.some(({ id, tier }, i) => claim.outcomes[i]![0] !== id || claim.outcomes[i]![1] !== tier)) {
+    fail('a claim is not over the problems of the test set, in their order');
+  }
+  const { style, maxTokens, maxSequences } = start.evaluation;
+  const { outcomes, summary: measured } = await evaluateGreedy(model, task, set.problems, {
+    style, maxTokens, maxSequences, adapter,
+    ...(progress.signal === undefined ? {} : { signal: progress.signal }),
+    ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
+  });
+  const changed = outcomes.filter(({ kind }, i) => kind !== claim.outcomes[i]![2]);
+  const passes = (kind: string): boolean => kind === 'pass';
+  const pairs = outcomes.map(({ kind }, i): [boolean, boolean] => [passes(claim.outcomes[i]![2]), passes(kind)]);
+  const count = (claimed: boolean, own: boolean): number => pairs.filter(([a, b]) => a === claimed && b === own).length;
+  return { claimed: summary(claim.outcomes, task.tiers), measured, differing: changed.length, p: mcnemarExact(count(false, true), count(true, false)) };
+}
+
+export interface HeldOutRequest {
+  /** `none` trusts nothing and measures nothing. */
+  readonly which: 'both' | 'after' | 'none';
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
+}
+
+export interface HeldOutResult {
+  readonly before: Comparison | null;
+  readonly after: Comparison;
+  readonly policies: Readonly<Record<string, Summary>>;
+}
+
+/**
+ * @param sameMachine whether the judge's machine is of the run's class
+ * @throws HardFail where the test set is not the task's, or, on the same class of machine, the measured verdicts refute a claim
+ */
+export async function evaluateHeldOut(model: Model, task: OpenTask, start: RunStart, claims: { before: HeldOut; after: HeldOut }, adapter: Adapter | null, sameMachine: boolean, request: HeldOutRequest): Promise<HeldOutResult> {
+  const set = await onFiles('test_set_evaluation', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'test', start.sets.test.perTier));
+  if (set.sha256 !== start.sets.test.sha256) fail('the test set that the run committed to is not the task\'s');
+  const after = await compare(model, task, set, claims.after, adapter, start, request);
+  const before = request.which === 'both' ? await compare(model, task, set, claims.before, null, start, request) : null;
+  for (const [when, comparison] of [['before', before], ['after', after]] as const) {
+    if (sameMachine && comparison !== null && comparison.p < CLAIM_P) fail(`accuracy ${when}: the run claims ${comparison.claimed.mean}, and ${comparison.measured.mean} was measured on a machine of its class (${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)})`);
+  }
+  const policies: Record<string, Summary> = {};
+  for (const policy of task.policies) {
+    const outcomes = [];
+    for (const problem of set.problems) outcomes.push({ tier: problem.tier, kind: (await task.applyPolicy(policy, problem)).kind });
+    policies[policy] = summarise(outcomes, task.tiers, { seed: SUMMARY_SEED });
+  }
+  return { before, after, policies };
+}

@@ -1,0 +1,233 @@
+import { realpathSync } from 'node:fs';
+import { sep } from 'node:path';
+import { loadModel } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { LogReader } from '../log/read.js';
+import { parseSessionStart } from '../log/session.js';
+import { encodePayload } from '../log/payload.js';
+import { verifyRun, type RunVerification } from '../log/local-trust.js';
+import { codeVersion, machineClass } from '../run-folder/machine.js';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { checkAdapter, checkStart, checkSubmission, findDeliverables } from './deliverables.js';
+import { HardFail, NotEnded } from './hard-fail.js';
+import { evaluateHeldOut, openRunTask, readClaims, type HeldOutRequest, type HeldOutResult } from './held-out.js';
+import { checkLiveDiagnostic, OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from './live-diagnostic.js';
+import { readProcess, readProcessRecords, requireIntact } from './log-steps.js';
+import { auditProcess, type ProcessAudit, type Violation, type ViolationKind } from './obligations.js';
+import { replayStructure, structureDifference } from './replay.js';
+import { scheduleFactor } from './schedule.js';
+import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
+import { JudgeTrace, type TraceStep } from './trace.js';
+
+/** Accuracy that scores 1 where nothing else is asked for (the original's default). */
+export const DEFAULT_TARGET = 0.92;
+
+export interface JudgeOptions {
+  readonly folder: string;
+  /** The base model: a file, an alias or a URI. */
+  readonly model: string;
+  /** Public key of the run's witness; default: this machine's own. Never one from the folder. */
+  readonly keyFile?: string;
+  /** Files with signed heads that were kept elsewhere. */
+  readonly headFiles?: readonly string[];
+  /** The judge's own copy of a user's task. */
+  readonly task?: string;
+  /** Accuracy that scores 1, in (0, 1]. */
+  readonly target?: number;
+  /** Which held-out evaluations are measured again. Default both. */
+  readonly heldOut?: HeldOutRequest['which'];
+  readonly home?: string;
+  readonly signal?: AbortSignal;
+  readonly onStep?: (step: TraceStep) => void;
+  readonly onProgress?: HeldOutRequest['onProgress'];
+}
+
+export interface JudgeReport {
+  readonly format: 'isopro.judge.v1';
+  readonly folder: string;
+  readonly runId: string | null;
+  /** `not_ended`: nothing disagrees, and nothing is scored. */
+  readonly verdict: 'pass' | 'hard_fail' | 'not_ended';
+  readonly failure: { readonly step: number; readonly name: string; readonly detail: string } | null;
+  readonly scores: Scores;
+  /** What the result is relative to. */
+  readonly trust: {
+    readonly key: string;
+    /** True: the user who judges could have signed any history. */
+    readonly ownedByThisUser: boolean;
+    readonly signer: string | null;
+    readonly ticket: { readonly number: number; readonly unfinishedBefore: number } | null;
+    /** Null where it was not reached. */
+    readonly sameMachineClass: boolean | null;
+  } | null;
+  /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
+  readonly heldOut: HeldOutResult | null;
+  readonly violations: readonly Violation[];
+  readonly steps: readonly TraceStep[];
+}
+
+const COVERAGE: readonly ViolationKind[] = ['missing', 'late', 'precedence', 'unresolved_deferral', 'spurious', 'duplicate'];
+const plural = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+/** A key that came with the evidence proves nothing. */
+function refuseKeyInside(folder: string, keyFile: string | undefined): void {
+  if (keyFile === undefined) return;
+  let key: string;
+  try {
+    key = realpathSync(keyFile);
+  } catch (cause) {
+    throw new IsoproError('WITNESS_KEY_MISSING', `there is no key at ${keyFile}`, { cause });
+  }
+  if (`${key}${sep}`.startsWith(`${realpathSync(folder)}${sep}`)) throw new IsoproError('INVALID_ARGUMENT', 'the key lies in the run folder: take it from where its owner publishes it');
+}
+
+/** What the steps find out on the way. */
+interface Findings {
+  verification: RunVerification | null;
+  ticket: { number: number; unfinishedBefore: number } | null;
+  sameMachine: boolean | null;
+  audit: ProcessAudit | null;
+  heldOut: HeldOutResult | null;
+  scores: Scores | null;
+}
+
+/**
+ * Judges a finished run: integrity first, then what the log says against itself, then the submitted adapter. Runs nothing that the run supplied.
+ * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND, WITNESS_KEY_MISSING, MODEL_NOT_FOUND, INVALID_ARGUMENT
+ *   for another base model or a key from the folder, ABORTED, …); what the run itself got wrong is a verdict
+ */
+export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
+  const trace = new JudgeTrace(options.onStep);
+  const findings: Findings = { verification: null, ticket: null, sameMachine: null, audit: null, heldOut: null, scores: null };
+  let failure: HardFail | null = null;
+  try {
+    await judgeSteps(options, trace, findings);
+  } catch (error) {
+    if (!(error instanceof HardFail)) throw error;
+    failure = error;
+  }
+  const { verification, ticket, sameMachine, audit, heldOut } = findings;
+  const notEnded = failure instanceof NotEnded;
+  const scores = findings.scores ?? (audit === null || failure === null || notEnded ? emitWithoutProcess(notEnded ? null : (failure?.step ?? null)) : emitScores(scoreProcess(audit), null, 1, failure.step));
+  return {
+    format: 'isopro.judge.v1',
+    folder: options.folder,
+    runId: verification?.runId ?? null,
+    verdict: failure === null ? 'pass' : notEnded ? 'not_ended' : 'hard_fail',
+    failure: failure === null ? null : { step: failure.step, name: failure.stepName, detail: failure.message },
+    scores,
+    trust: verification === null ? null : { key: verification.key.text, ownedByThisUser: verification.key.ownedByThisUser, signer: verification.signer, ticket, sameMachineClass: sameMachine },
+    heldOut,
+    violations: audit?.violations ?? [],
+    steps: trace.steps,
+  };
+}
+
+async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Findings): Promise<void> {
+  const { folder, keyFile, headFiles, home, signal, onProgress, target = DEFAULT_TARGET, heldOut: which = 'both' } = options;
+  if (!(target > 0 && target <= 1)) throw new IsoproError('INVALID_ARGUMENT', 'the target accuracy lies in (0, 1]');
+  refuseKeyInside(folder, keyFile);
+  const cancelling = signal === undefined ? {} : { signal };
+
+  await trace.run('chain_integrity', async () => {
+    const verification = await verifyRun(folder, {
+      ...(keyFile === undefined ? {} : { keyFile }),
+      ...(headFiles === undefined ? {} : { headFiles }),
+      ...(home === undefined ? {} : { home }),
+      ...cancelling,
+    });
+    findings.verification = verification;
+    requireIntact(verification);
+    const { records, heads, resumes } = verification;
+    return { value: null, detail: `${plural(records, 'record')} under ${plural(heads, 'signed head')}, the last one final${resumes === 0 ? '' : `; resumed ${plural(resumes, 'time')}`}` };
+  });
+  const reader = new LogReader(findings.verification!.path);
+  try {
+    const records = readProcessRecords(reader);
+    await trace.run('ticket_and_key', () => {
+      const { ticket: { number, unfinishedBefore }, signer } = parseSessionStart(encodePayload(records[0]!.payload));
+      findings.ticket = { number, unfinishedBefore };
+      const owner = findings.verification!.key.ownedByThisUser ? 'the witness is of the user who judges' : "the witness is not this user's";
+      return { value: null, detail: `ticket ${number}, ${unfinishedBefore} earlier ${unfinishedBefore === 1 ? 'one' : 'ones'} unfinished; ${signer === 'witness' ? owner : 'single process: no witness kept its heads'}` };
+    });
+
+    const process = await trace.run('rule_recomputation', () => {
+      const value = readProcess(records);
+      return { value, detail: `${plural(value.evaluations.length, 'iteration')}, seven rules each: as logged` };
+    });
+
+    const deliverables = await trace.run('deliverables_exist', async () => {
+      const value = await findDeliverables(folder);
+      return { value, detail: value.adapter === null ? 'the manifest; the bare base is submitted' : `the manifest and adapter ${value.adapter.sha256.slice(0, 12)}` };
+    });
+    const { submitted, nonce } = await trace.run('deliverables_as_submitted', async () => ({
+      value: await checkSubmission(reader, records, deliverables), detail: 'submitted before the nonce was told, and unchanged',
+    }));
+
+    const { evaluation } = deliverables.manifest.start;
+    await using model = await loadModel(options.model, { threads: evaluation.threads, fixedThreads: true, contextTokens: evaluation.contextTokens, ...cancelling });
+    const committed = (records[0]!.payload.digests as { model?: string }).model;
+    const actual = await model.hash();
+    if (actual !== committed) throw new IsoproError('INVALID_ARGUMENT', `${options.model} has SHA-256 ${actual}, and the run's base model has ${committed ?? 'none'}`);
+    const { targets, loaded } = await trace.run('adapter_loads', async () => {
+      const value = await checkAdapter(model, deliverables.adapter, evaluation.threads);
+      return { value, detail: deliverables.adapter === null ? 'nothing to load' : `${plural(Object.keys(value.targets).length, 'module')}, all values finite` };
+    });
+    const start = await trace.run('run_config_consistency', () => ({ value: checkStart(records, deliverables.manifest), detail: 'manifest and session start agree' }));
+
+    await trace.run('architecture_replay', () => {
+      const replayed = replayStructure(records);
+      const expected = submitted.adapter === null ? {} : (replayed ?? {});
+      const claimed = structureDifference(expected, submitted.targets);
+      if (claimed !== null) throw new HardFail('architecture_replay', `the submission says otherwise than the replay: ${claimed}`);
+      const found = structureDifference(expected, targets, false);
+      if (found !== null) throw new HardFail('architecture_replay', `the file's tensors are not what the log leads to: ${found}`);
+      return { value: null, detail: `${plural(Object.keys(expected).length, 'module')} of the ranks that the log leads to` };
+    });
+
+    const here = { machine: machineClass(), addon: (await codeVersion()).addon };
+    const sameMachine = canonicalJson(here as Json) === canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
+    findings.sameMachine = sameMachine;
+    await trace.run('live_diagnostic_sanity', async () => {
+      const tolerance = sameMachine ? SAME_MACHINE_TOLERANCE : OTHER_MACHINE_TOLERANCE;
+      const { name, relative } = await checkLiveDiagnostic(records, { modelPath: model.path, adapter: deliverables.adapter, nonce, threads: evaluation.threads, ...cancelling }, tolerance);
+      return { value: null, detail: `largest deviation ${relative.toPrecision(2)} (${name}), tolerance ${tolerance} on ${sameMachine ? 'a machine of the same class' : 'another class of machine'}` };
+    });
+
+    const audit = auditProcess({ ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) });
+    findings.audit = audit;
+    const found = (kinds: (kind: ViolationKind) => boolean): { value: null; detail: string; status?: 'findings' } => {
+      const own = audit.violations.filter(({ kind }) => kinds(kind));
+      const counts = [...new Set(own.map(({ kind }) => kind))].map((kind) => `${own.filter((each) => each.kind === kind).length} ${kind}`);
+      return own.length === 0 ? { value: null, detail: 'no violation' } : { value: null, detail: counts.join(', '), status: 'findings' };
+    };
+    await trace.run('rule_coverage_audit', () => {
+      const result = found((kind) => COVERAGE.includes(kind));
+      return { ...result, detail: `${plural(audit.obligations.length, 'obligation')} of ${plural(audit.distinctRules, 'rule')}; ${result.detail}` };
+    });
+    await trace.run('decision_defensibility', () => {
+      const result = found((kind) => !COVERAGE.includes(kind));
+      return { ...result, detail: `${plural(process.decisions.length, 'decision')} read; ${result.detail}` };
+    });
+
+    findings.heldOut = await trace.run('test_set_evaluation', async () => {
+      const claims = readClaims(reader, start, submitted.adapter);
+      if (which === 'none') return { value: null, detail: 'not asked for', status: 'skipped' as const };
+      const opened = await openRunTask(start, options.task);
+      if (opened.task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
+      await using task = opened.task;
+      const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, { which, ...cancelling, ...(onProgress === undefined ? {} : { onProgress }) });
+      const differing = value.after.differing + (value.before?.differing ?? 0);
+      const detail = differing === 0 ? 'every verdict is as claimed' : `${plural(differing, 'verdict')} differ from the claim`;
+      return { value, detail, status: differing === 0 ? ('pass' as const) : ('findings' as const) };
+    });
+
+    findings.scores = await trace.run('emit_two_scores', () => {
+      const accuracy = findings.heldOut?.after.measured;
+      const value = emitScores(scoreProcess(audit), accuracy?.valid === true ? accuracy.mean : null, target, null);
+      return { value, detail: `accuracy ${value.accuracy_score?.toFixed(3) ?? 'null'} of target ${target}, process ${value.process_score?.toFixed(3) ?? 'null'}` };
+    });
+  } finally {
+    reader.close();
+  }
+}

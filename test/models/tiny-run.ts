@@ -1,0 +1,226 @@
+/** An honest run in small: real model file, trainer, evaluator, witness and log; and the same run signed again with something changed. */
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { hashFile } from '../../src/engine/adapter.js';
+import { loadModel, type Model } from '../../src/engine/model.js';
+import { createTrainer, type StepStatistics, type TrainSequence } from '../../src/engine/trainer.js';
+import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
+import { evaluateGreedy } from '../../src/evaluation/greedy.js';
+import { measureProbe } from '../../src/evaluation/probe.js';
+import { EventLog, type NewRecord } from '../../src/log/event-log.js';
+import type { LogSigner } from '../../src/log/signer.js';
+import { openWitnessKey, witnessFile } from '../../src/log/witness-key.js';
+import { WitnessStore } from '../../src/log/witness-store.js';
+import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
+import type { Iteration } from '../../src/monitor/measurements.js';
+import { decide, scripted } from '../../src/monitor/policy.js';
+import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../../src/monitor/records.js';
+import { executeDecision, executedRules } from '../../src/monitor/remedies.js';
+import { ruleConfig } from '../../src/monitor/rules.js';
+import { TrainerExecutor } from '../../src/monitor/trainer-executor.js';
+import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
+import { startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
+import { makeRunFolder } from '../../src/run-folder/paths.js';
+import { adapterStateRecord, adapterTargets, heldOutRecord, probeRecord, submissionRecord, type AdapterTargets } from '../../src/run-folder/records.js';
+import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
+import type { Problem } from '../../src/tasks/task.js';
+import { deriveSeed } from '../../src/random.js';
+import { encodeModel, synthesizeModel } from './synthetic.js';
+
+/** Whatever is asked, the answer is "ok"; a model with random weights never gives it. */
+const TASK = `export default {
+  id: 'say-ok', version: '1', tiers: [{ id: 'short' }, { id: 'long' }],
+  generate: (tier, seed) => ({ words: Array.from({ length: tier === 'short' ? 1 : 3 }, (_, i) => ((seed >> BigInt(8 * i)) & 255n).toString(36)) }),
+  prompt: ({ words }) => [{ role: 'user', content: words.join(' ') }],
+  parse: (text) => ({ ok: true, answer: text.trim(), form: 'text' }),
+  verify: (problem, answer) => ({ kind: answer === 'ok' ? 'pass' : 'fail' }),
+  trivialPolicies: { silent: () => '' },
+};
+`;
+
+export interface TrainedRun {
+  /** Holds the model, the task's file and the adapter. */
+  readonly folder: string;
+  readonly model: string;
+  readonly task: string;
+  readonly start: RunStart;
+  /** What is appended before the submission, one batch a head. */
+  readonly batches: readonly (readonly NewRecord[])[];
+  readonly adapter: { readonly path: string; readonly sha256: string; readonly targets: AdapterTargets };
+  readonly after: NewRecord;
+  readonly accuracy: { readonly before: number | null; readonly after: number | null };
+}
+
+const EVALUATION = { style: 'plain', maxTokens: 6, maxSequences: 8, contextTokens: 2048, threads: 1 } as const;
+const ITERATIONS = 12;
+const STEPS = 4;
+
+/** Synthetic models all but never end an answer; this one can learn to. */
+function writeModel(path: string): void {
+  const model = synthesizeModel({ architecture: 'qwen2', embedding: 32 });
+  const head = model.tensors.find(({ info }) => info.name === 'output.weight')!.data;
+  const rows = new Float32Array(head.buffer, head.byteOffset, head.byteLength / Float32Array.BYTES_PER_ELEMENT);
+  for (const id of model.vocabulary.controlIds) for (let i = 0; i < 32; i++) rows[32 * id + i]! *= 10;
+  writeFileSync(path, Buffer.concat([...encodeModel(model)]));
+}
+
+/** Problems that are in neither evaluation set, each with the one right answer. */
+async function trainingData(model: Model, task: OpenTask, evaluated: ReadonlySet<string>, count: number): Promise<TrainSequence[]> {
+  const sequences: TrainSequence[] = [];
+  for (let sample = 0; sequences.length < count; sample++) {
+    const problem: Problem = await task.generate('long', deriveSeed({ runSeed: 42n, purpose: 'training', iteration: 0, problemId: 'long', sample }));
+    if (evaluated.has(problem.id)) continue;
+    const prompt = model.renderChat(await task.prompt(problem, 'plain')).tokenIds;
+    const tokenIds = Int32Array.from([...prompt, ...model.tokenize('ok'), model.info.eot >= 0 ? model.info.eot : model.info.eos]);
+    sequences.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)) });
+  }
+  return sequences;
+}
+
+/** Trains with the monitor and the scripted policy, a hundredfold learning rate in between, and keeps everything that a run writes. */
+export async function trainTinyRun(folder: string): Promise<TrainedRun> {
+  mkdirSync(folder, { recursive: true });
+  const [modelPath, taskPath, adapterPath] = ['base.gguf', 'say-ok.mjs', 'adapter.gguf'].map((name) => join(folder, name)) as [string, string, string];
+  writeModel(modelPath);
+  writeFileSync(taskPath, TASK);
+  await using model = await loadModel(modelPath, { threads: EVALUATION.threads, fixedThreads: true, contextTokens: EVALUATION.contextTokens });
+  await using task = await openTask(taskPath);
+  const [dev, test] = [await evaluationSet(task, 'dev', 4), await evaluationSet(task, 'test', 10)];
+  const identity = ({ origin, file, perTier, sha256, problems }: typeof dev): RunStart['sets']['dev'] => ({ origin, file, perTier, sha256, problems: problems.length });
+  const learningRate = 1e-3;
+  // thresholds of a run that small: full rank and a plateau come early, and one sequence says as much as eight
+  const rules = ruleConfig.parse({ r2: { noiseToBatchLow: 1e-6 }, r4: { rankUse: 0.05, saturationGap: 0.05, window: 3 }, objectiveTarget: 1 });
+  const start: RunStart = {
+    code: await codeVersion(),
+    machine: machineClass(),
+    model: { sha256: await model.hash(), name: 'tiny', architecture: model.info.architecture, quantisation: model.info.quantisation },
+    task: { id: task.id, version: task.version, file: await hashFile(taskPath) },
+    sets: { dev: identity(dev), test: identity(test) },
+    evaluation: { ...EVALUATION, rendererId: model.rendererId },
+    schedule: { schedule: 'constant', warmupSteps: 0, totalSteps: 0, finalFactor: 0 },
+    rules,
+    policy: scripted.name,
+    settings: { seed: '42', iterations: ITERATIONS, learningRate },
+  };
+  const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> => evaluateGreedy(model, task, test.problems, { ...EVALUATION, adapter });
+  const claim = (when: 'before' | 'after', adapter: string | null, { outcomes }: Awaited<ReturnType<typeof evaluateGreedy>>): NewRecord =>
+    heldOutRecord({ set: 'test', when, iteration: when === 'before' ? 0 : ITERATIONS, adapter, setSha256: test.sha256, outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]) });
+
+  const before = await evaluate(null);
+  await using trainer = await createTrainer(model, { threads: 1, seed: 42n, lora: { rank: 4, targets: ['q', 'v', 'down'] }, optimiser: { learningRate } });
+  const data = await trainingData(model, task, new Set([...dev.problems, ...test.problems].map(({ id }) => id)), 128);
+  let batchSize = 8;
+  const executor = new TrainerExecutor(trainer, { learningRate, maxNorm: 1, probe: data.slice(0, 2), loop: { setBatch: (n) => (batchSize = n), stop: () => undefined } });
+  const digest = (iteration: number): string => iteration.toString(16).padStart(64, '0');
+  const state = async (iteration: number): Promise<NewRecord> => {
+    await executor.remember(digest(iteration));
+    return adapterStateRecord({ iteration, digest: digest(iteration), targets: adapterTargets(trainer.info.targets) });
+  };
+  const batches: NewRecord[][] = [[claim('before', null, before), await state(0)]];
+  const history: Iteration[] = [];
+  for (let n = 1; n <= ITERATIONS; n++) {
+    if (n === 5) await executor.execute({ op: 'set_lr', from: executor.learningRate, to: Math.min(1, executor.learningRate * 30) });
+    const steps: StepStatistics[] = [];
+    for (let k = 0; k < STEPS; k++) {
+      const from = ((n * STEPS + k) * batchSize) % data.length;
+      steps.push(await trainer.step([...data, ...data].slice(from, from + batchSize), { microBatches: Array.from({ length: 4 }, () => batchSize / 4) }));
+    }
+    const loss = steps.reduce((sum, step) => sum + step.loss, 0) / STEPS;
+    const parameters = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, rank * 128]));
+    const measured: Iteration = { iteration: n, steps, informativeGroupFraction: 1, objective: { value: Math.exp(-loss), standardError: 0.001 }, heldOut: null, kl: null, parameters, executed: [] };
+    history.push(measured);
+    const evaluations = evaluateHistory(history, rules);
+    const modules = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, { rank, dormantDirections: [0] }]));
+    const decisions = await decide(scripted, evaluations, { learningRate: executor.learningRate, batchSize, maxBatchSize: 32, maxGradNorm: executor.maxNorm, modules, bestAdapter: digest(0), lastSoundAdapter: digest(n - 1) });
+    const effects = [];
+    for (const decision of decisions) effects.push(...(await executeDecision(decision, n, executor)));
+    history[n - 1] = { ...measured, executed: executedRules(decisions, effects) };
+    batches.push([...iterationRecords(measured), evaluationRecord(evaluations.at(-1)!), ...decisions.map((decision) => decisionRecord(decision, n)), ...effects.map(effectRecord), await state(n)]);
+  }
+  const sha256 = await trainer.exportAdapter(adapterPath);
+  const after = await evaluate(await model.loadAdapter(adapterPath));
+  return {
+    folder, model: modelPath, task: taskPath, start, batches,
+    adapter: { path: adapterPath, sha256, targets: adapterTargets(trainer.info.targets) },
+    after: claim('after', sha256, after),
+    accuracy: { before: before.summary.mean, after: after.summary.mean },
+  };
+}
+
+/** A witness as `isopro-native witness` is one, in this process, with the key of that home. */
+export function localWitness(home: string): LogSigner {
+  const key = openWitnessKey(home);
+  const store = new WitnessStore(witnessFile(home), (text, name) => key.sign(text, name));
+  return {
+    kind: 'witness',
+    key: async () => ({ signer: 'witness', publicKey: key.publicKey }),
+    ticket: async (runId) => store.issueTicket(runId),
+    signHead: async (request) => store.signHead(request),
+    reveal: async (runId, size) => store.reveal(runId, size),
+    heads: async (runId) => store.heads(runId),
+    close: async () => store.close(),
+  };
+}
+
+/** What a dishonest program would do otherwise; everything it writes is signed like an honest run's. */
+export interface Cheat {
+  readonly runId?: string;
+  /** What the log commits to, and what the manifest says. */
+  readonly start?: (start: RunStart) => RunStart;
+  readonly manifest?: (manifest: RunManifest) => RunManifest;
+  readonly records?: (batch: NewRecord[], index: number) => NewRecord[];
+  /** Another file is submitted; by default the probe is of the same. */
+  readonly adapter?: { readonly path: string; readonly sha256: string; readonly targets: AdapterTargets } | null;
+  readonly probeOf?: string;
+  readonly submission?: (record: NewRecord) => NewRecord;
+  readonly probe?: (record: NewRecord) => NewRecord;
+  readonly after?: (record: NewRecord) => NewRecord;
+  /** Learns the nonce with the honest adapter first, drops that attempt and submits `adapter`. */
+  readonly afterNonce?: boolean;
+  readonly signer?: (home: string) => LogSigner;
+}
+
+export interface SignedRun {
+  readonly folder: string;
+  /** Of the witness: ISOPRO_HOME. */
+  readonly home: string;
+}
+
+export const RUN_ID = 'feed'.repeat(8);
+
+/** Writes the run folder as `run` does, with a new witness and so with another nonce. */
+export async function signTinyRun(trained: TrainedRun, at: string, cheat: Cheat = {}): Promise<SignedRun> {
+  const [folder, home] = [join(at, 'run'), join(at, 'home')];
+  mkdirSync(home, { recursive: true });
+  const paths = makeRunFolder(folder);
+  const signer = (cheat.signer ?? localWitness)(home);
+  const runId = cheat.runId ?? RUN_ID;
+  const start = cheat.start?.(trained.start) ?? trained.start;
+  const adapter = cheat.adapter === undefined ? trained.adapter : cheat.adapter;
+  let log = await EventLog.create({ path: paths.log, runId, signer, runConfig: start as never, digests: startDigests(start) });
+  for (const [i, batch] of trained.batches.entries()) {
+    const records = cheat.records?.([...batch], i) ?? [...batch];
+    if (records.length > 0) log.append(records);
+    await log.checkpoint();
+  }
+  if (cheat.afterNonce === true) {
+    const abandonedFrom = log.size;
+    log.append([submissionRecord({ adapter: trained.adapter.sha256, targets: trained.adapter.targets })]);
+    await log.reveal();
+    log.close();
+    log = await EventLog.resume({ path: paths.log, signer, fromIteration: ITERATIONS, abandonedFrom });
+  }
+  const honest = submissionRecord({ adapter: adapter?.sha256 ?? null, targets: adapter?.targets ?? {} });
+  const after = { ...trained.after, payload: { ...trained.after.payload, adapter: adapter?.sha256 ?? null } };
+  log.append([cheat.submission?.(honest) ?? honest, cheat.after?.(after) ?? after]);
+  const nonce = await log.reveal();
+  const probed = adapter === null ? null : { path: cheat.probeOf ?? adapter.path, sha256: adapter.sha256 };
+  const probe = probeRecord(await measureProbe({ modelPath: trained.model, adapter: probed, nonce, threads: 1 }));
+  log.append([cheat.probe?.(probe) ?? probe]);
+  if (adapter !== null) copyFileSync(adapter.path, paths.adapter(adapter.sha256));
+  const manifest: RunManifest = { format: 'isopro.run.v1', runId, start, result: { adapter: adapter?.sha256 ?? null } };
+  await writeManifest(folder, cheat.manifest?.(manifest) ?? manifest);
+  await log.finish();
+  await signer.close();
+  return { folder, home };
+}
