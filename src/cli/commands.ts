@@ -2,6 +2,7 @@ import type { CommandModule } from 'yargs';
 import { benchCommand } from './bench.js';
 import { doctorCommand } from './doctor.js';
 import { generateCommand } from './generate.js';
+import { judgeCommand } from './judge.js';
 import { logCommand } from './log.js';
 import { modelsCommand } from './models.js';
 import { runCommand } from './run.js';
@@ -18,6 +19,7 @@ export const COMMANDS: CommandModule[] = [
   doctorCommand,
   tasksCommand,
   benchCommand,
+  judgeCommand,
   logCommand,
   witnessCommand as CommandModule,
 ];

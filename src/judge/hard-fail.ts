@@ -22,7 +22,7 @@ export class HardFail extends Error {
   override readonly name = 'HardFail';
   readonly step: number;
   constructor(readonly stepName: StepName, detail: string) {
-    super(detail);
+    super(detail.replace(/\s*\n\s*/g, '; ').slice(0, 300)); // one line, whatever a parser has to say about a hostile file
     this.step = STEPS.find(({ name }) => name === stepName)!.step;
   }
 }

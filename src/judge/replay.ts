@@ -68,33 +68,32 @@ function apply(operation: RemedyOperation, measured: Effect['measured'], current
 export function replayStructure(records: readonly LogRecord[]): AdapterTargets | null {
   const states = new Map<string, AdapterTargets>();
   let current: AdapterTargets | null = null;
-  let modules = '';
-  const become = (next: AdapterTargets): void => {
-    current = next;
-    modules = Object.keys(next).sort().join();
-  };
+  // steps are logged with their iteration's evaluation, after a gate may have gone back from what they trained
+  let latest: { readonly iteration: number; readonly targets: AdapterTargets } | null = null;
+  const names = (targets: object): string => Object.keys(targets).sort().join();
   for (const record of records) {
     const { gseq, stream, payload } = record;
     if (stream === 'metrics' && payload.kind === 'adapter_state') {
       const state = parsed(adapterState, record);
       const difference: string | null = current === null ? null : structureDifference(current, state.targets);
       if (difference !== null) fail(`the state in record ${gseq}: ${difference}`);
-      become(current ?? state.targets);
-      states.set(state.digest, state.targets);
+      current ??= state.targets;
+      latest = { iteration: state.iteration, targets: current };
+      states.set(state.digest, current);
     } else if (stream === 'metrics' && payload.kind === 'step') {
       if (current === null) return fail(`the step in record ${gseq} comes before the first state of an adapter`);
       // a module that is no longer measured would look cured
-      const measured = Object.keys(payload.modules as object).sort().join();
-      if (measured !== modules) fail(`the step in record ${gseq} measured other modules than are adapted`);
+      const trained: AdapterTargets = latest?.iteration === payload.iteration ? latest!.targets : current;
+      if (names(payload.modules as object) !== names(trained)) fail(`the step in record ${gseq} measured other modules than are adapted`);
     } else if (stream === 'effects' && payload.kind === 'effect' && payload.executed === true) {
       if (current === null) return fail(`the effect in record ${gseq} comes before the first state of an adapter`);
       const { operation, measured } = payload as unknown as Effect;
       const next = apply(operation, measured, current, states, gseq);
       if (operation.op === 'raise_rank' && measured.rank !== operation.to) fail(`record ${gseq}: raise_rank to ${operation.to} measured rank ${measured.rank ?? 'none'}`);
-      become(next);
+      current = next;
     } else if (stream === 'effects' && payload.kind === 'gate') {
       const { restored } = parsed(gate, record);
-      become(states.get(restored) ?? fail(`record ${gseq}: the gate goes back to ${restored}, of which the log holds no state`));
+      current = states.get(restored) ?? fail(`record ${gseq}: the gate goes back to ${restored}, of which the log holds no state`);
     }
   }
   return current;

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { measureProbe } from '../evaluation/probe.js';
 import { writeManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { adapterTargets, probeRecord, submissionRecord } from '../run-folder/records.js';
+import { adapterTargets, gateRecord, probeRecord, submissionRecord } from '../run-folder/records.js';
 import { summarise, type Summary } from '../statistics/index.js';
 import { evaluateSet } from './evaluations.js';
 import type { Learner } from './learner.js';
@@ -32,6 +32,7 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
     await learner.restore(best.snapshot, state);
     state.adapterId = await learner.apply();
     state.adapterIteration = best.iteration;
+    log.append([gateRecord({ iteration: best.iteration, cause: 'the adapter with the highest dev accuracy is submitted', restored: best.adapterId! })]);
   }
   const paths = runPaths(folder);
   const partial = path.join(paths.adapters, '.partial.gguf');

@@ -51,7 +51,7 @@ export async function runIteration(context: RunContext, state: RunState, monitor
     state.adapterIteration = state.best.iteration;
     const { gained, lost, p } = gate;
     const cause = `dev accuracy fell from ${percent(state.best.mean)} to ${percent(dev.summary.mean)}: ${lost} problems lost, ${gained} gained, p = ${p.toPrecision(2)}`;
-    log.append([gateRecord({ iteration, cause, restored: state.best.adapterId })]);
+    log.append([gateRecord({ iteration, cause, restored: state.best.adapterId! })]);
   } else if (atLeast(dev.summary.mean, state.best.mean)) {
     state.best = { adapterId: saved.adapterId, iteration, outcomes: dev.outcomes, mean: dev.summary.mean, snapshot: saved.snapshot };
   }

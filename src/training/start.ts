@@ -30,6 +30,7 @@ export async function runStart({ settings, model, task, dev, test }: StartOption
     task: { id: task.id, version: task.version, file: task.source.kind === 'file' ? task.source.sha256 : null },
     sets: { dev: identity(dev), test: identity(test) },
     evaluation: { style, maxTokens, maxSequences, contextTokens: model.contextTokens, threads, rendererId: model.rendererId },
+    schedule: { schedule: 'constant', warmupSteps: settings.warmupSteps, totalSteps: 0, finalFactor: 0 },
     rules: ruleConfigOf(settings),
     policy,
     // undefined members go away

@@ -130,7 +130,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     const measured: Iteration = { iteration: n, steps, informativeGroupFraction: 1, objective: { value: Math.exp(-loss), standardError: 0.001 }, heldOut: null, kl: null, parameters, executed: [] };
     history.push(measured);
     const evaluations = evaluateHistory(history, rules);
-    const modules = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, { rank, dormantDirections: [0] }]));
+    const modules = Object.fromEntries(trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: [0] }]));
     const decisions = await decide(scripted, evaluations, { learningRate: executor.learningRate, batchSize, maxBatchSize: 32, maxGradNorm: executor.maxNorm, modules, bestAdapter: digest(0), lastSoundAdapter: digest(n - 1) });
     const effects = [];
     for (const decision of decisions) effects.push(...(await executeDecision(decision, n, executor)));
