@@ -38,6 +38,7 @@ export class RunScreen implements RunHooks {
   #trainingRate = 0;
   #samplingRate = 0;
   #rules: string[] = [];
+  #method: string | undefined;
 
   constructor({ title, stream = process.stderr, now = () => performance.now() }: ScreenOptions) {
     this.#title = title;
@@ -83,6 +84,21 @@ export class RunScreen implements RunHooks {
 
   readonly onRule = ({ decisions, effects }: RuleReport): void => {
     this.#rules = decisions.map(({ cites: [rule], edit, remedy_direction: direction }) => `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${effects.some((effect) => effect.rule === rule && !effect.executed) ? ' (failed)' : ''}`}`);
+  };
+
+  readonly onMethod = (method: string, { finished, total, sampledTokens }: { readonly finished: number; readonly total: number; readonly sampledTokens: number }): void => {
+    const now = this.#now();
+    if (method !== this.#method) {
+      this.#method = method;
+      this.#stageStart = this.#lastShown = now;
+      if (!this.#redraws) this.#stream.write(`${this.#clock(now)}  ${method}, ${total} answers\n`);
+    }
+    if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
+    this.#lastShown = now;
+    this.#samplingRate = sampledTokens / Math.max(0.001, (now - this.#stageStart) / 1000);
+    const line = `${method}: ${finished} of ${total} answers, ${this.#rates()}`;
+    if (this.#redraws) this.#draw([`${this.#title}   ${this.#clock(now).trim()}`, line]);
+    else this.#stream.write(`${this.#clock(now)}    ${line}\n`);
   };
 
   /** Takes the screen away; lines that were printed for good stay. */

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { Summary } from '../statistics/index.js';
+import type { Comparison } from '../training/modes/compare.js';
 import type { RunResult } from '../training/result.js';
 import { formatBytes, formatDuration } from './quantities.js';
 
@@ -23,6 +24,26 @@ export function resultTable({ test, trivialPolicies }: Pick<RunResult, 'test' | 
       line(name, cells(({ mean }) => percent(mean), summary)),
       ...(index < 2 ? [line('', cells(bounds, summary))] : []),
     ]),
+  ].join('\n');
+}
+
+/** One row a method, its interval below, its tokens and seconds beside. */
+export function comparisonText({ methods, skipped, problems, model, task, run }: Comparison): string {
+  const columns = Object.keys(methods[0]?.test.byTier ?? {});
+  const width = Math.max(...methods.map(({ method }) => method.length), 6) + 2;
+  const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(9)).join('')}`.trimEnd();
+  const cells = (of: (part: { mean: number | null; low: number; high: number }) => string, test: Comparison['methods'][number]['test']): string[] => [...columns.map((tier) => of(test.byTier[tier]!)), of(test)];
+  return [
+    '',
+    `${model} on ${task}: per cent of ${problems} test problems solved, 95 % interval below`,
+    '',
+    line('', [...columns, 'mean', 'k', 'tokens', 'seconds']),
+    ...methods.flatMap(({ method, test, k, tokens, seconds }) => [line(method, [...cells(({ mean }) => percent(mean), test), String(k), String(tokens), seconds.toFixed(1)]), line('', cells(bounds, test))]),
+    '',
+    ...methods.map(({ method, note }) => `${method}: ${note}`),
+    ...skipped.map(({ method, reason }) => `${method}: not measured, ${reason}`),
+    ...(run === null ? [] : [`run folder ${path.relative('.', run.folder) || '.'}`]),
+    '',
   ].join('\n');
 }
 

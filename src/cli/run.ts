@@ -1,11 +1,15 @@
 import { IsoproError } from '../errors.js';
 import { planRun } from '../training/dry-run.js';
+import type { RunHooks } from '../training/hooks.js';
+import { compareModes, type CompareOptions } from '../training/modes/compare.js';
+import { MODES, type Mode } from '../training/modes/mode.js';
 import { run } from '../training/run.js';
+import type { RunSettings } from '../training/settings.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
-import { resultText } from './run-table.js';
+import { comparisonText, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
 
 /** No rollout passed in any iteration. */
@@ -18,11 +22,13 @@ export const runCommand = defineCommand({
     yargs
       .option('out', { type: 'string', requiresArg: true, describe: 'run folder; default: runs/<run id>, or an unfinished run of the same settings there' })
       .option('config', { type: 'string', requiresArg: true, describe: 'JSON file of settings; flags come first' })
+      .option('mode', { choices: MODES, default: 'isopro' as Mode, describe: 'isopro: the loop; the others answer the test problems without training; all: one table' })
       .option('dry-run', { type: 'boolean', default: false, describe: 'print the resolved settings and what they would cost, train nothing' })
       .options(settingFlags() as Record<never, never>) // read through the schema, not through yargs' types
       .epilogue('The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no rollout was accepted in any iteration.')
       .example('$0 run', 'the embedded model on scheduling, a few minutes')
       .example('$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model')
+      .example('$0 run --mode all', 'the loop beside zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k')
       .example('$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'),
   handler: async (argv) => {
     const given = readSettings(argv, argv.config);
@@ -34,16 +40,14 @@ export const runCommand = defineCommand({
       else process.stdout.write(dryRunText(plan));
       return;
     }
-    let result;
-    {
-      using screen = new RunScreen({ title: `${settings.model} on ${settings.task}` });
-      try {
-        result = await run(given, { ...(argv.out === undefined ? {} : { out: argv.out }), signal, onProgress: screen.onProgress, onIteration: screen.onIteration, onRule: screen.onRule });
-      } catch (error) {
-        if (error instanceof IsoproError && error.code === 'ABORTED') throw new IsoproError('ABORTED', 'the run was interrupted', { cause: error, remedy: 'Nothing complete was lost: the same command goes on from the last checkpoint.' });
-        throw error;
-      }
+    const out = argv.out === undefined ? {} : { out: argv.out };
+    if (argv.mode !== 'isopro') {
+      const comparison = await withScreen(settings, ({ onMethod, ...hooks }) => compareModes(argv.mode, given, { ...out, signal, onMethod, ...hooks }));
+      if (argv.json) printJson(comparison);
+      else process.stdout.write(comparisonText(comparison));
+      return;
     }
+    const result = await withScreen(settings, ({ onMethod: _, ...hooks }) => run(given, { ...out, signal, ...hooks }));
     if (argv.json) {
       const { runId, folder, test, trivialPolicies, seconds, peakRssBytes, ...rest } = result;
       printJson({ runId, folder, test, trivialPolicies, seconds, peakRssBytes, ...rest });
@@ -51,3 +55,14 @@ export const runCommand = defineCommand({
     if (result.accepted === 0) process.exitCode = NOTHING_ACCEPTED;
   },
 });
+
+/** Runs with a screen, and words an interruption as what it is. */
+async function withScreen<T>({ model, task }: RunSettings, work: (hooks: Required<RunHooks> & { readonly onMethod: NonNullable<CompareOptions['onMethod']> }) => Promise<T>): Promise<T> {
+  using screen = new RunScreen({ title: `${model} on ${task}` });
+  try {
+    return await work(screen);
+  } catch (error) {
+    if (!(error instanceof IsoproError) || error.code !== 'ABORTED') throw error;
+    throw new IsoproError('ABORTED', 'the run was interrupted', { cause: error, remedy: 'Nothing complete was lost: the same command goes on from the last checkpoint.' });
+  }
+}

@@ -1,3 +1,4 @@
+import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { ChatMessage, ExploitCase, FinishReason, Grades, Problem, PromptStyle, Tier, TraceFinding, Verdict } from './task.js';
@@ -29,6 +30,8 @@ export interface OpenTask {
   readProblem(value: unknown): Problem;
   prompt(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
   judge(problem: Problem, text: string, finish: FinishReason): Promise<Judgement>;
+  /** The answer in a reply as RFC 8785 JSON, so that equal answers can be counted; null where none can be read. */
+  readAnswer(problem: Problem, text: string): Promise<string | null>;
   applyPolicy(name: string, problem: Problem): Promise<Verdict>;
   /** null where the task has no grades; a grade whose reference cannot be found is `none`. */
   grade(problem: Problem, verdict: Verdict): Promise<Grades | null>;
@@ -75,6 +78,10 @@ function openBuiltIn({ task, readProblem }: BuiltInTask): OpenTask {
     readProblem,
     prompt: async (problem, style) => task.prompt(problem, style),
     judge: async (problem, text, finish) => judgeReply(task, problem, text, finish),
+    readAnswer: async (problem, text) => {
+      const parsed = task.parse(text, problem);
+      return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
+    },
     applyPolicy: async (name, problem) => task.verify(problem, policy(name)(problem)),
     grade: async (problem, verdict) => (task.grade === undefined ? null : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null)),
     feedback: async (problem, verdict) => task.feedback?.(problem, verdict) ?? null,

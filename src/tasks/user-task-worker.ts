@@ -95,6 +95,16 @@ const methods = {
     return { verdict: await verify(problem, parsed.answer), form: parsed.form };
   },
 
+  /** Null for a reply without an answer, and for an answer that has no JSON form. */
+  async answer(problem: Problem, text: string): Promise<string | null> {
+    try {
+      const parsed = (await task.parse(text, problem)) as Parsed<unknown>;
+      return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
+    } catch {
+      return null;
+    }
+  },
+
   async policy(name: string, problem: Problem): Promise<Verdict> {
     const answer = await run(`trivialPolicies.${name}`, () => task.trivialPolicies[name]!(problem));
     return verify(problem, answer);

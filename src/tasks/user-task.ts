@@ -160,6 +160,10 @@ class UserTask implements OpenTask {
     return this.#undecidedIfLost<Judgement>('judge', [problem, text, finish], (reason) => ({ verdict: undecided(reason), form: null }));
   }
 
+  readAnswer(problem: Problem, text: string): Promise<string | null> {
+    return this.#undecidedIfLost<string | null>('answer', [problem, text], () => null);
+  }
+
   applyPolicy(name: string, problem: Problem): Promise<Verdict> {
     return this.#undecidedIfLost<Verdict>('policy', [name, problem], undecided);
   }

@@ -33,6 +33,8 @@ export interface IterationReport {
   /** Accepted rollouts that are kept, by tier. */
   readonly buffer: Readonly<Record<string, number>>;
   readonly steps: number;
+  /** SHA-256 of the token ids and labels of every step's sequences, in order. */
+  readonly data: string;
   /** Per labelled token, mean over the steps. */
   readonly loss: number | null;
   readonly dev: Summary;

@@ -1,4 +1,5 @@
 /** One iteration: rollouts, verdicts, admission, steps, dev evaluation, gate, rules and remedies, all of it logged. */
+import { createHash } from 'node:crypto';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { allocate } from '../rollouts/allocation.js';
@@ -36,7 +37,7 @@ export async function runIteration(context: RunContext, state: RunState, monitor
 
   await context.model.releaseContext();
   const learner = (state.learner ??= await createLearner(context, state, groups, iteration));
-  const { steps, shift, tokens } = await learn(context, state, learner, groups, iteration);
+  const { steps, shift, tokens, data } = await learn(context, state, learner, groups, iteration);
   const saved = await learner.save();
   state.adapterId = saved.adapterId;
   state.adapterIteration = iteration;
@@ -73,6 +74,7 @@ export async function runIteration(context: RunContext, state: RunState, monitor
     rollouts: structuredClone(Object.fromEntries(counts)),
     buffer: state.buffer.composition(),
     steps: steps.length,
+    data,
     loss: meanLoss(steps),
     dev: dev.summary,
     adapterId: state.adapterId,
@@ -143,12 +145,17 @@ async function createLearner(context: RunContext, state: RunState, groups: reado
   return learner;
 }
 
-async function learn(context: RunContext, state: RunState, learner: Learner, groups: readonly RolloutGroup[], iteration: number): Promise<{ steps: StepStatistics[]; shift: number | null; tokens: number }> {
+async function learn(context: RunContext, state: RunState, learner: Learner, groups: readonly RolloutGroup[], iteration: number): Promise<{ steps: StepStatistics[]; shift: number | null; tokens: number; data: string }> {
   const { settings, signal } = context;
   let tokens = 0;
+  const data = createHash('sha256');
   const common = {
     trainer: learner.trainer, boundaries: learner.boundaries, buffer: state.buffer, settings, iteration, batchSize: state.batchSize,
     ...(signal === undefined ? {} : { signal }),
+    onBatch: (sequences: readonly TrainSequence[]): void => {
+      for (const { tokenIds, labelMask } of sequences) data.update(tokenIds).update(labelMask);
+      data.update('step');
+    },
     onStep: (stats: StepStatistics, done: number, total: number): void => {
       tokens += stats.tokens;
       report(context, { stage: 'training', iteration, done, total, tokens, loss: stats.loss });
@@ -158,7 +165,7 @@ async function learn(context: RunContext, state: RunState, learner: Learner, gro
   const before = await learner.logprobs(probes, signal);
   const steps = settings.algorithm === 'grpo' ? await learnByPolicyGradient(common, groups) : await learnByLikelihood(common);
   const after = steps.length === 0 ? before : await learner.logprobs(probes, signal);
-  return { steps, shift: policyShift(before, after, probes), tokens };
+  return { steps, shift: policyShift(before, after, probes), tokens, data: data.digest('hex') };
 }
 
 function applyGate({ settings }: RunContext, state: RunState, outcomes: Parameters<typeof compareOutcomes>[1]): (PairedTest & { rolledBack: boolean }) | null {

@@ -41,7 +41,11 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
       return { method: 'last', layers: numbers.slice(-top), scores: null };
     case 'random': {
       const random = new Random(deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'layers', iteration: 0, problemId: '', sample: 0 }));
-      return { method: 'random', layers: ascending(random.shuffle(numbers).slice(0, top)), scores: null };
+      let drawn: number[];
+      // a control that draws the layers it is to be compared with would be none
+      do drawn = ascending(random.shuffle(numbers).slice(0, top));
+      while (top < count && drawn[0] === count - top);
+      return { method: 'random', layers: drawn, scores: null };
     }
     case 'activation': {
       const scores = await residualUpdates(options);

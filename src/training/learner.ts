@@ -74,9 +74,9 @@ export class Learner {
   }
 
   /** Goes back to a state; rate and clipping norm stay those of the run. */
-  async restore(snapshot: Uint8Array, optimiser: { readonly learningRate: number; readonly maxNorm: number }): Promise<void> {
+  async restore(snapshot: Uint8Array, { learningRate, maxNorm }: { readonly learningRate: number; readonly maxNorm: number }): Promise<void> {
     await this.trainer.rollbackTo(snapshot);
-    await this.trainer.setOptimiser(optimiser);
+    await this.trainer.setOptimiser({ learningRate, maxNorm });
   }
 
   /** Token log-probabilities, a row a sequence. */

@@ -1,5 +1,5 @@
 /** Rejection-sampling fine-tuning: likelihood steps on accepted rollouts. */
-import type { StepStatistics, Trainer } from '../engine/trainer.js';
+import type { StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
 import type { ReplayBuffer, Trace } from './replay-buffer.js';
 import type { BoundaryCache } from './sequences.js';
 import type { RunSettings } from './settings.js';
@@ -13,6 +13,8 @@ export interface LearningContext {
   /** Sequences a step; a remedy may have changed it. */
   readonly batchSize: number;
   readonly signal?: AbortSignal;
+  /** Before each step. */
+  readonly onBatch?: (sequences: readonly TrainSequence[]) => void;
   readonly onStep?: (statistics: StepStatistics, step: number, steps: number) => void;
 }
 
@@ -35,11 +37,12 @@ export function drawTraces({ buffer, settings, iteration, batchSize }: Pick<Lear
 
 /** One iteration of steps; none where nothing was accepted. @throws as Trainer.step */
 export async function learnByLikelihood(context: LearningContext): Promise<StepStatistics[]> {
-  const { trainer, boundaries, batchSize, signal, onStep } = context;
+  const { trainer, boundaries, batchSize, signal, onBatch, onStep } = context;
   const batches = chunks(drawTraces(context), batchSize);
   const statistics: StepStatistics[] = [];
   for (const [step, batch] of batches.entries()) {
     const sequences = await boundaries.sequences(batch, signal);
+    onBatch?.(sequences);
     const parts = microBatches(sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0), sequences.length);
     const stats = await trainer.step(sequences, { ...(parts === undefined ? {} : { microBatches: parts }), ...(signal === undefined ? {} : { signal }) });
     statistics.push(stats);

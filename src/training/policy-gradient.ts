@@ -45,16 +45,18 @@ function samplesOf(groups: readonly RolloutGroup[], iteration: number): Sample[]
  * @throws as Trainer.step
  */
 export async function learnByPolicyGradient(context: LearningContext, groups: readonly RolloutGroup[]): Promise<StepStatistics[]> {
-  const { trainer, boundaries, settings, iteration, batchSize, signal, onStep } = context;
+  const { trainer, boundaries, settings, iteration, batchSize, signal, onBatch, onStep } = context;
   const samples = samplesOf(groups, iteration);
   if (samples.length === 0) return [];
   const cancel = signal === undefined ? {} : { signal };
-  const objective: Objective = { kind: 'policy', temperature: settings.temperature, clipLow: settings.clipLow, clipHigh: settings.clipHigh, klCoefficient: settings.klCoefficient };
+  const objective = { kind: 'policy' as const, temperature: settings.temperature, clipLow: settings.clipLow, clipHigh: settings.clipHigh, klCoefficient: settings.klCoefficient } satisfies Objective;
   const old = new Map<string, Pick<TrainSequence, 'oldLogprobs' | 'referenceLogprobs'>>();
   for (const part of chunks(samples, batchSize)) {
-    const sequences = await boundaries.sequences(part, signal);
-    const before = await trainer.evaluate(sequences, { objective, ...cancel });
-    const base = settings.klCoefficient > 0 ? await trainer.evaluate(sequences, { objective, adapter: false, ...cancel }) : null;
+    // at the objective's temperature; advantages do not enter log-probabilities
+    const sequences = (await boundaries.sequences(part, signal)).map((sequence) => ({ ...sequence, advantages: new Float32Array(sequence.tokenIds.length) }));
+    const measured = { objective: { ...objective, klCoefficient: 0 }, ...cancel };
+    const before = await trainer.evaluate(sequences, measured);
+    const base = settings.klCoefficient > 0 ? await trainer.evaluate(sequences, { ...measured, adapter: false }) : null;
     for (const [index, { key }] of part.entries()) {
       old.set(key, { oldLogprobs: before.sequences[index]!.logprobs, ...(base === null ? {} : { referenceLogprobs: base.sequences[index]!.logprobs }) });
     }
@@ -69,6 +71,7 @@ export async function learnByPolicyGradient(context: LearningContext, groups: re
       const { key, advantage } = batch[index]!;
       return { ...sequence, ...old.get(key), advantages: Float32Array.from(sequence.tokenIds, () => advantage) };
     });
+    onBatch?.(sequences);
     const parts = microBatches(sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0), sequences.length);
     const stats = await trainer.step(sequences, { objective, ...(parts === undefined ? {} : { microBatches: parts }), ...cancel });
     statistics.push(stats);

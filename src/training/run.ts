@@ -61,7 +61,7 @@ async function complete({ context, state, monitor, stage, iteration: done }: Ope
 
 /** What there is to improve on: the base model and the trivial policies. The test set is read here and at the end, and never in between. */
 async function prepare(context: RunContext, state: RunState): Promise<void> {
-  report(context, { stage: 'before' });
+  report(context, { stage: 'before', total: context.test.problems.length });
   const at = { when: 'before' as const, iteration: 0, adapter: null };
   const test = await evaluateSet(context, 'test', at);
   const dev = await evaluateSet(context, 'dev', at);

@@ -1,0 +1,77 @@
+/** One table of methods on the test problems, each with its tokens and seconds. */
+import { evaluationSet } from '../../evaluation/evaluation-set.js';
+import { IsoproError } from '../../errors.js';
+import { VerdictPool } from '../../rollouts/verdict-pool.js';
+import { openTask } from '../../tasks/open-task.js';
+import { openModel } from '../open-run.js';
+import type { RunResult } from '../result.js';
+import { run, type RunOptions } from '../run.js';
+import { resolveSettings, type RunSettings, type RunSettingsInput } from '../settings.js';
+import { fewShot, isozero, multiTurn, zeroShot } from './greedy.js';
+import type { Method, MethodResult, Mode, ModeContext } from './mode.js';
+import { sampledMethods } from './sampled.js';
+
+export interface Comparison {
+  readonly task: string;
+  readonly model: string;
+  readonly seed: string;
+  /** Test problems. */
+  readonly problems: number;
+  readonly methods: readonly MethodResult[];
+  /** Methods that the task has no material for, and why. */
+  readonly skipped: readonly { readonly method: Method; readonly reason: string }[];
+  /** The run behind the row `isopro`. */
+  readonly run: RunResult | null;
+}
+
+const GREEDY: readonly (readonly [Method, (context: ModeContext) => Promise<MethodResult>])[] = [['zero-shot', zeroShot], ['few-shot', fewShot], ['multi-turn', multiTurn], ['isozero', isozero]];
+const SAMPLED: readonly Method[] = ['best-of-k', 'majority', 'pass@k'];
+
+export interface CompareOptions extends RunOptions {
+  readonly onMethod?: ModeContext['onProgress'];
+}
+
+/**
+ * Measures one method, or all of them. `k` of the sampled ones is what the loop used in tokens over one greedy pass over the
+ * test problems: measured where the loop ran, else by the settings, each sequence counting alike.
+ * @throws as `run`; INVALID_ARGUMENT where the one method asked for cannot be measured on the task
+ */
+export async function compareModes(mode: Mode, input: RunSettingsInput = {}, options: CompareOptions = {}): Promise<Comparison> {
+  const settings = resolveSettings(input);
+  const { onMethod, ...runOptions } = options;
+  const wanted = (method: Method): boolean => mode === 'all' || mode === method;
+  const loop = wanted('isopro') ? await run(input, runOptions) : null;
+  await using task = await openTask(settings.task);
+  await using model = await openModel(settings, options.signal);
+  await using verdicts = new VerdictPool(task);
+  const { problems } = await evaluationSet(task, 'test', settings.testSize);
+  const context: ModeContext = { settings, model, task, verdicts, problems, ...(options.signal === undefined ? {} : { signal: options.signal }), ...(onMethod === undefined ? {} : { onProgress: onMethod }) };
+  const methods: MethodResult[] = [];
+  const skipped: { method: Method; reason: string }[] = [];
+  for (const [method, measure] of GREEDY) {
+    if (!wanted(method)) continue;
+    try {
+      methods.push(await measure(context));
+    } catch (error) {
+      if (mode !== 'all' || !(error instanceof IsoproError) || !['INVALID_ARGUMENT', 'CONTEXT_OVERFLOW'].includes(error.code)) throw error;
+      skipped.push({ method, reason: error.message });
+    }
+  }
+  const sampled = SAMPLED.filter(wanted);
+  if (sampled.length > 0) methods.push(...(await sampledMethods(context, sampled, equalTokens(settings, problems.length, loop, methods))));
+  if (loop !== null) {
+    const { test, seconds } = loop;
+    methods.push({ method: 'isopro', test: test.after, k: 1, tokens: loopTokens(loop), seconds, note: 'after training, greedy; tokens and seconds are the loop\'s' });
+  }
+  return { task: task.id, model: settings.model, seed: settings.seed, problems: problems.length, methods, skipped, run: loop };
+}
+
+/** Sampled in rollouts and trained on. */
+const loopTokens = ({ iterations }: RunResult): number => iterations.reduce((sum, { tokens: { sampled, trained } }) => sum + sampled + trained, 0);
+
+function equalTokens(settings: RunSettings, problems: number, loop: RunResult | null, methods: readonly MethodResult[]): number {
+  const greedy = methods.find(({ method }) => method === 'zero-shot');
+  const sequences = settings.iterations * (settings.rollouts + settings.stepsPerIteration * settings.batchSize);
+  const ratio = loop !== null && greedy !== undefined ? loopTokens(loop) / greedy.tokens : sequences / problems;
+  return Math.max(1, Math.round(ratio));
+}

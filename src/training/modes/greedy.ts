@@ -1,0 +1,120 @@
+/** Methods that take one greedy path: plain, with solved examples, in a dialogue, in chained calls. */
+import { IsoproError } from '../../errors.js';
+import { deriveSeed } from '../../random.js';
+import { sampleRollouts, type JudgedRollout } from '../../rollouts/sample.js';
+import { summarise, type Summary } from '../../statistics/index.js';
+import type { ChatMessage, Problem } from '../../tasks/task.js';
+import type { Method, MethodResult, ModeContext } from './mode.js';
+
+/** Solved examples of few-shot. */
+const EXAMPLES = 3;
+/** Attempts of multi-turn, calls of isozero. */
+const TURNS = 3;
+
+interface Answers {
+  /** In the order of the problems. */
+  readonly replies: readonly JudgedRollout[];
+  readonly tokens: number;
+}
+
+async function answer(context: ModeContext, method: Method, problems: readonly Problem[], prompt: (problem: Problem) => Promise<readonly ChatMessage[]>): Promise<Answers> {
+  const { model, task, verdicts, settings, signal, onProgress } = context;
+  if (problems.length === 0) return { replies: [], tokens: 0 };
+  const { groups, sampledTokens } = await sampleRollouts({
+    model, task, verdicts, prompt,
+    plan: problems.map((problem) => ({ problem, seeds: [0n] })),
+    style: settings.style, temperature: 0, topP: 1, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences, adapter: null,
+    ...(signal === undefined ? {} : { signal }),
+    ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(method, progress) }),
+  });
+  return { replies: groups.map(({ rollouts }) => rollouts[0]!), tokens: sampledTokens };
+}
+
+const summaryOf = ({ task, settings }: ModeContext, problems: readonly Problem[], replies: readonly Pick<JudgedRollout, 'verdict'>[]): Summary =>
+  summarise(problems.map(({ tier }, i) => ({ tier, kind: replies[i]!.verdict.kind })), task.tiers, { seed: BigInt(settings.seed) });
+
+const timed = async (method: Method, work: () => Promise<Omit<MethodResult, 'method' | 'seconds'>>): Promise<MethodResult> => {
+  const begin = performance.now();
+  return { method, ...(await work()), seconds: (performance.now() - begin) / 1000 };
+};
+
+export function zeroShot(context: ModeContext): Promise<MethodResult> {
+  const { problems, task, settings } = context;
+  return timed('zero-shot', async () => {
+    const { replies, tokens } = await answer(context, 'zero-shot', problems, (problem) => task.prompt(problem, settings.style));
+    return { test: summaryOf(context, problems, replies), k: 1, tokens, note: 'the base model, greedy' };
+  });
+}
+
+/** @throws IsoproError INVALID_ARGUMENT where the task has no solved examples */
+export function fewShot(context: ModeContext): Promise<MethodResult> {
+  const { problems, task, settings } = context;
+  return timed('few-shot', async () => {
+    const prompt = async (problem: Problem): Promise<readonly ChatMessage[]> => {
+      const examples = await task.fewShot(problem, settings.style, EXAMPLES, deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'few-shot', iteration: 0, problemId: problem.id, sample: 0 }));
+      if (examples === null) throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no solved examples, so that few-shot cannot be measured`);
+      return [...examples, ...(await task.prompt(problem, settings.style))];
+    };
+    const { replies, tokens } = await answer(context, 'few-shot', problems, prompt);
+    return { test: summaryOf(context, problems, replies), k: EXAMPLES, tokens, note: `${EXAMPLES} solved problems of the same tier stand before the question` };
+  });
+}
+
+/** @throws IsoproError INVALID_ARGUMENT where the task gives no feedback */
+export function multiTurn(context: ModeContext): Promise<MethodResult> {
+  const { problems, task, settings } = context;
+  return timed('multi-turn', async () => {
+    const dialogues = new Map<string, ChatMessage[]>();
+    for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.style));
+    const latest = new Map<string, JudgedRollout>();
+    let open = [...problems];
+    let tokens = 0;
+    for (let turn = 1; turn <= TURNS && open.length > 0; turn++) {
+      const answers = await answer(context, 'multi-turn', open, async ({ id }) => dialogues.get(id)!);
+      tokens += answers.tokens;
+      const failed: Problem[] = [];
+      for (const [i, problem] of open.entries()) {
+        const reply = answers.replies[i]!;
+        latest.set(problem.id, reply);
+        if (reply.verdict.kind === 'pass') continue;
+        const advice = await task.feedback(problem, reply.verdict);
+        if (advice === null) throw new IsoproError('INVALID_ARGUMENT', `${task.id} gives no feedback, so that multi-turn cannot be measured`);
+        dialogues.get(problem.id)!.push({ role: 'assistant', content: reply.text }, { role: 'user', content: advice });
+        failed.push(problem);
+      }
+      open = failed;
+    }
+    return { test: summaryOf(context, problems, problems.map(({ id }) => latest.get(id)!)), k: TURNS, tokens, note: `up to ${TURNS} attempts; the verifier's feedback stands between them, so it has seen more than the others` };
+  });
+}
+
+const CHAIN = [
+  'This is step 1 of 3. Do not answer yet: list the rules that matter here and what they imply, in a few lines.',
+  'This is step 2 of 3. Work out a tentative answer from that, check it against every rule and correct it. Do not give the final answer block yet.',
+  'This is step 3 of 3. Now give the final answer in exactly the form that was asked for.',
+] as const;
+
+/** Plain prompt chaining after the original's "simulation" baseline (isopro.md §2.4): only the last reply is judged. */
+export function isozero(context: ModeContext): Promise<MethodResult> {
+  const { problems, task, settings } = context;
+  return timed('isozero', async () => {
+    const dialogues = new Map<string, ChatMessage[]>();
+    for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.style));
+    let tokens = 0;
+    let replies: readonly JudgedRollout[] = [];
+    for (const [step, instruction] of CHAIN.entries()) {
+      for (const [i, problem] of problems.entries()) {
+        const dialogue = dialogues.get(problem.id)!;
+        if (step === 0) {
+          // one user turn: many templates refuse two in a row
+          const question = dialogue.pop()!;
+          dialogue.push({ ...question, content: `${question.content}\n\n${instruction}` });
+        } else dialogue.push({ role: 'assistant', content: replies[i]!.text }, { role: 'user', content: instruction });
+      }
+      const answers = await answer(context, 'isozero', problems, async ({ id }) => dialogues.get(id)!);
+      tokens += answers.tokens;
+      replies = answers.replies;
+    }
+    return { test: summaryOf(context, problems, replies), k: TURNS, tokens, note: 'three chained calls, the last one judged' };
+  });
+}

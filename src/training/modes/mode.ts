@@ -1,0 +1,36 @@
+/** The ways of answering the test problems that a table compares. */
+import type { Model } from '../../engine/model.js';
+import type { GenerationProgress } from '../../engine/addon.js';
+import type { VerdictPool } from '../../rollouts/verdict-pool.js';
+import type { Summary } from '../../statistics/index.js';
+import type { OpenTask } from '../../tasks/open-task.js';
+import type { Problem } from '../../tasks/task.js';
+import type { RunSettings } from '../settings.js';
+
+export const MODES = ['zero-shot', 'few-shot', 'multi-turn', 'isozero', 'best-of-k', 'majority', 'pass@k', 'isopro', 'all'] as const;
+export type Mode = (typeof MODES)[number];
+/** A row of the table. */
+export type Method = Exclude<Mode, 'all'>;
+
+export interface MethodResult {
+  readonly method: Method;
+  /** Pass@k has an estimate in place of verdicts: `passed` is then rounded, and intervals are bootstrapped. */
+  readonly test: Pick<Summary, 'mean' | 'low' | 'high' | 'n'> & { readonly byTier: Readonly<Record<string, { readonly mean: number | null; readonly low: number; readonly high: number; readonly n: number }>> };
+  /** Samples of each problem, attempts or calls. */
+  readonly k: number;
+  /** Sampled for this method; the loop's own where it trains. */
+  readonly tokens: number;
+  readonly seconds: number;
+  /** What must be known beside the figures. */
+  readonly note: string;
+}
+
+export interface ModeContext {
+  readonly settings: RunSettings;
+  readonly model: Model;
+  readonly task: OpenTask;
+  readonly verdicts: VerdictPool;
+  readonly problems: readonly Problem[];
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (method: Method, progress: Pick<GenerationProgress, 'finished' | 'total' | 'sampledTokens'>) => void;
+}

@@ -1,0 +1,72 @@
+/** SIGKILL at any moment, the same command again: the same adapter and the same figures. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { verifyRun } from '../../src/log/local-trust.js';
+import { Random } from '../../src/random.js';
+import type { RunResult } from '../../src/training/result.js';
+import { MAIN, runCli } from '../cli/run-cli.js';
+import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+
+const KILLS = process.env.ISOPRO_FULL === '1' ? 25 : 3;
+/** Kills of one run before it may end. */
+const EACH = 3;
+
+let folder: string;
+const file = (name: string): string => path.join(folder, name);
+const command = (out: string): string[] => [
+  'run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file(out), '--seed', '5', '--iterations', '4', '--rollouts', '48', '--samples', '4', '--max-tokens', '4',
+  '--steps-per-iteration', '6', '--batch-size', '8', '--learning-rate', '0.005', '--rank', '4', '--layers', 'gradient', '--top-layers', '1', '--dev-size', '5', '--test-size', '10', '--threads', '1', '--patience', '9', '--json',
+];
+const environment = (): NodeJS.ProcessEnv => ({ ISOPRO_HOME: file('home') });
+
+/** Everything but what depends on the clock, the machine's load or the run's own name. */
+function figures({ test: accuracy, trivialPolicies, tokens, layers, adapter, stopped, iterations, accepted }: RunResult): unknown {
+  return { accuracy, trivialPolicies, tokens, layers, sha256: adapter.sha256, iteration: adapter.iteration, stopped, accepted, iterations: iterations.map(({ seconds: _, ...rest }) => rest) };
+}
+
+/** @returns whether the kill came before the run had ended by itself */
+function runUntilKilled(out: string, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [MAIN, ...command(out)], { env: { ...process.env, ...environment() }, stdio: 'ignore' });
+    const timer = setTimeout(() => child.kill('SIGKILL'), ms);
+    child.on('close', (_, signal) => {
+      clearTimeout(timer);
+      resolve(signal === 'SIGKILL');
+    });
+  });
+}
+
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'isopro-kill-'));
+  writeLetterModel(file('letters.gguf'));
+  writeLetterTask(file('letters.mjs'));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test(`${KILLS} kills at random moments change nothing`, async () => {
+  const begin = performance.now();
+  const whole = await runCli(command('whole'), environment());
+  expect(whole.code === 0 ? '' : whole.stderr).toBe('');
+  const milliseconds = performance.now() - begin;
+  const expected = figures(JSON.parse(whole.stdout) as RunResult);
+  const random = new Random(BigInt(process.env.ISOPRO_KILL_SEED ?? '11'));
+  let kills = 0;
+  let resumes = 0;
+  for (let run = 0; kills < KILLS && run < 2 * KILLS; run++) {
+    const out = `killed-${run}`;
+    for (let each = 0; each < EACH && kills < KILLS; each++) if (await runUntilKilled(out, random.nextInteger(100, Math.ceil(0.9 * milliseconds)))) kills++;
+    const { code, stdout, stderr } = await runCli(command(out), environment());
+    if (process.env.ISOPRO_KILL_SEED !== undefined) process.stderr.write(`run ${run}: ${kills} kills, exit ${code}\n`);
+    expect(code === 0 ? '' : stderr).toBe('');
+    expect(figures(JSON.parse(stdout) as RunResult)).toEqual(expected);
+    const verification = await verifyRun(file(out), { home: file('home') });
+    expect(verification.outcome).toBe('ok');
+    resumes += verification.resumes;
+    rmSync(file(out), { recursive: true });
+  }
+  expect(kills).toBe(KILLS);
+  expect(resumes).toBeGreaterThan(0);
+}, 1_800_000);
