@@ -9,6 +9,7 @@ export const ERRORS = {
   ARCH_UNSUPPORTED: 'Use a model of a supported architecture: llama, qwen2, qwen3 or gemma2.',
   BACKEND_UNAVAILABLE: 'Run `isopro-native doctor`; reinstall with `npm install` or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
   CHECKPOINT_INVALID: 'The text is no checkpoint or ticket of this program; take it again from where it was published.',
+  CONDITIONS_EQUAL: 'Choose settings under which the two conditions differ (fewer trained layers, more rollouts), or leave one of them out.',
   CONTEXT_OVERFLOW: 'Shorten the prompt, lower maxTokens, or load the model with a larger contextTokens.',
   DECISION_INVALID: 'The policy has to answer within the playbook: one fired rule, the direction for its side, operations within their bounds.',
   EVALUATION_SET_CORRUPT: 'Install the package again; a frozen evaluation set must have the committed checksum.',

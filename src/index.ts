@@ -37,5 +37,6 @@ export { resolveSettings, type RunSettings, type RunSettingsInput } from './trai
 export { readResult, type RunResult } from './training/result.js';
 export type { IterationReport, RuleReport, RunHooks, RunProgress, Stage } from './training/hooks.js';
 export { planRun, type RunPlan } from './training/dry-run.js';
+export { ablate, type Ablation, type AblationOptions, type Condition } from './training/ablation.js';
 export { compareModes, type CompareOptions, type Comparison } from './training/modes/compare.js';
 export type { MethodResult, Mode } from './training/modes/mode.js';

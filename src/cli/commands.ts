@@ -1,4 +1,5 @@
 import type { CommandModule } from 'yargs';
+import { ablateCommand } from './ablate.js';
 import { benchCommand } from './bench.js';
 import { doctorCommand } from './doctor.js';
 import { generateCommand } from './generate.js';
@@ -13,6 +14,7 @@ import { witnessCommand } from './witness.js';
 /** Every command, in the order of --help. One file a command; no logic beyond reading flags and printing. */
 export const COMMANDS: CommandModule[] = [
   runCommand,
+  ablateCommand,
   generateCommand,
   trainCommand,
   modelsCommand,

@@ -78,8 +78,7 @@ export class RunScreen implements RunHooks {
     const line =
       `iteration ${iteration}: hit rate ${percent(hitRate)}, ${admitted} accepted, ${steps} steps${loss === null ? '' : `, loss ${loss.toFixed(3)}`}, dev ${percent(dev.mean)}` +
       `${gate?.rolledBack === true ? ', rolled back' : ''}${rulesFired.length > 0 ? `, rules ${rulesFired.join(' ')}` : ''}`;
-    this.clear();
-    this.#stream.write(`${this.#clock(now)}  ${line}\n`);
+    this.say(line);
   };
 
   readonly onRule = ({ decisions, effects }: RuleReport): void => {
@@ -100,6 +99,12 @@ export class RunScreen implements RunHooks {
     if (this.#redraws) this.#draw([`${this.#title}   ${this.#clock(now).trim()}`, line]);
     else this.#stream.write(`${this.#clock(now)}    ${line}\n`);
   };
+
+  /** Prints a line for good. */
+  say(line: string): void {
+    this.clear();
+    this.#stream.write(`${this.#clock(this.#now())}  ${line}\n`);
+  }
 
   /** Takes the screen away; lines that were printed for good stay. */
   clear(): void {

@@ -1,0 +1,37 @@
+/** What `ablate` prints. */
+import type { Ablation } from '../training/ablation.js';
+import type { EmbeddedAblation } from '../training/embedded-ablation.js';
+
+const percent = (fraction: number | null): string => (fraction === null ? '-' : (100 * fraction).toFixed(1));
+const points = (fraction: number): string => `${fraction >= 0 ? '+' : ''}${(100 * fraction).toFixed(1)}`;
+
+export function ablationText({ task, model, seeds, conditions }: Ablation, embedded: EmbeddedAblation | null): string {
+  const width = Math.max(...conditions.map(({ condition }) => condition.length)) + 2;
+  const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(14)).join('')}`.trimEnd();
+  return [
+    '',
+    `${model} on ${task}: per cent of test problems solved after the run`,
+    '',
+    line('', [...seeds.map((seed) => `seed ${seed}`), 'mean', 'to full', '95 %']),
+    line('before', [...conditions[0]!.runs.map(({ before }) => percent(before.mean))]),
+    ...conditions.map(({ condition, runs, mean, toFull }) =>
+      line(condition, [...runs.map(({ after }) => percent(after.mean)), percent(mean), ...(toFull === null ? [] : [points(toFull.difference), `${points(toFull.low)} to ${points(toFull.high)}`])]),
+    ),
+    ...(embedded === null ? [] : embeddedLines(embedded)),
+    '',
+  ].join('\n');
+}
+
+function embeddedLines({ forcedPrefix, before, after }: EmbeddedAblation): string[] {
+  const names = Object.keys(before.shares).filter((name) => [before, ...after].some(({ shares }) => shares[name]! > 0));
+  const width = Math.max(...names.map((name) => name.length), 10) + 2;
+  const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(12)).join('')}`;
+  return [
+    '',
+    `base model with "${forcedPrefix.heuristic}" forced on every problem (the best one on dev): ${percent(forcedPrefix.test.mean)} % [${percent(forcedPrefix.test.low)}, ${percent(forcedPrefix.test.high)}]`,
+    '',
+    'heuristic named by the greedy test replies, per cent',
+    line('', ['before', ...after.map(({ seed }) => `seed ${seed}`)]),
+    ...names.map((name) => line(name, [before, ...after].map(({ shares }) => percent(shares[name]!)))),
+  ];
+}

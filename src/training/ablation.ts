@@ -1,0 +1,127 @@
+/** Ablations and controls: the same run with one thing changed, over several seeds, each condition with its own fingerprint. */
+import { createHash } from 'node:crypto';
+import path from 'node:path';
+import { canonicalJson } from '../canonical-json.js';
+import { IsoproError } from '../errors.js';
+import { readManifest } from '../run-folder/manifest.js';
+import { mean, pairedBootstrap, type PairedDifference, type PairedOutcome, type Summary } from '../statistics/index.js';
+import type { RunHooks } from './hooks.js';
+import { readEvaluations, type RunResult } from './result.js';
+import { run } from './run.js';
+import type { RunSettings, RunSettingsInput } from './settings.js';
+
+/** What each condition changes. The controls train on something else than verified successes. */
+export const CONDITIONS = {
+  full: {},
+  'no-cot': { style: 'plain' },
+  'no-accumulation': { accumulate: false },
+  'random-layers': { layers: 'random' },
+  'shuffled-verdicts': { accept: 'shuffled' },
+  failures: { accept: 'failing' },
+} as const satisfies Readonly<Record<string, Partial<RunSettings>>>;
+export type Condition = keyof typeof CONDITIONS;
+export const CONDITION_NAMES = Object.keys(CONDITIONS) as Condition[];
+export const ABLATION_SEEDS = ['42', '123', '456'] as const;
+
+export interface ConditionRun {
+  readonly seed: string;
+  readonly folder: string;
+  readonly before: Summary;
+  readonly after: Summary;
+  readonly pairedP: number;
+  readonly adapter: string;
+  /** SHA-256 over trained tensors and training data. */
+  readonly fingerprint: string;
+}
+
+export interface ConditionResult {
+  readonly condition: Condition;
+  readonly changes: Partial<RunSettings>;
+  readonly runs: readonly ConditionRun[];
+  /** Of the final test means, over seeds. */
+  readonly mean: number | null;
+  /** This condition minus `full`, over the same problems and seeds; null for `full` itself. */
+  readonly toFull: PairedDifference | null;
+}
+
+export interface Ablation {
+  readonly task: string;
+  readonly model: string;
+  readonly seeds: readonly string[];
+  readonly conditions: readonly ConditionResult[];
+}
+
+export interface AblationOptions extends RunHooks {
+  /** Holds a run folder for each condition and seed; what is there is not run again. */
+  readonly out: string;
+  readonly conditions?: readonly Condition[];
+  readonly seeds?: readonly string[];
+  readonly signal?: AbortSignal;
+  readonly onRun?: (condition: Condition, seed: string, done: number, total: number) => void;
+}
+
+/**
+ * @throws IsoproError CONDITIONS_EQUAL where two conditions of one seed trained the same tensors on the same data, INVALID_ARGUMENT where the
+ *   settings already change what a condition is to change, and whatever `run` throws
+ */
+export async function ablate(input: RunSettingsInput, options: AblationOptions): Promise<Ablation> {
+  const { out, conditions = CONDITION_NAMES, seeds = ABLATION_SEEDS, signal, onRun, ...hooks } = options;
+  const wanted = CONDITION_NAMES.filter((condition) => condition === 'full' || conditions.includes(condition));
+  for (const condition of wanted) {
+    const taken = Object.keys(CONDITIONS[condition]).find((field) => field in input);
+    if (taken !== undefined) throw new IsoproError('INVALID_ARGUMENT', `${taken}: the condition ${condition} is to change it, so it cannot be set for all`);
+  }
+  const results = new Map<Condition, ConditionRun[]>(wanted.map((condition) => [condition, []]));
+  let done = 0;
+  for (const seed of seeds) {
+    const known = new Map<string, Condition>();
+    for (const condition of wanted) {
+      onRun?.(condition, seed, done++, seeds.length * wanted.length);
+      const result = await run({ ...input, ...CONDITIONS[condition], seed }, { ...hooks, out: path.join(out, `${condition}-${seed}`), ...(signal === undefined ? {} : { signal }) });
+      const fingerprint = fingerprintOf(result);
+      const twin = known.get(fingerprint);
+      if (twin !== undefined) throw new IsoproError('CONDITIONS_EQUAL', `with seed ${seed}, ${condition} trained the same tensors on the same data as ${twin}`);
+      known.set(fingerprint, condition);
+      const { folder, test: { before, after, pairedP }, adapter } = result;
+      results.get(condition)!.push({ seed, folder, before, after, pairedP, adapter: adapter.sha256, fingerprint });
+    }
+  }
+  const { start } = readManifest(results.get('full')![0]!.folder);
+  return {
+    task: start.task.id,
+    model: start.model.name,
+    seeds,
+    conditions: [...results].map(([condition, runs]) => ({
+      condition,
+      changes: CONDITIONS[condition],
+      runs,
+      mean: runs.some(({ after }) => after.mean === null) ? null : mean(runs.map(({ after }) => after.mean!)),
+      toFull: condition === 'full' ? null : differenceToFull(runs, results.get('full')!),
+    })),
+  };
+}
+
+/** Trained tensors and every step's sequences. */
+function fingerprintOf({ folder, iterations }: RunResult): string {
+  const { submission } = readEvaluations(folder);
+  const content = { tensors: Object.keys(submission?.targets ?? {}).sort(), data: iterations.map(({ data }) => data) };
+  return createHash('sha256').update(canonicalJson(content)).digest('hex');
+}
+
+/** A problem's outcomes over all seeds are one cluster. Problems without a verdict on either side are left out. */
+function differenceToFull(runs: readonly ConditionRun[], full: readonly ConditionRun[]): PairedDifference {
+  const pairs = new Map<string, { stratum: string; before: number[]; after: number[] }>();
+  for (const [i, { folder }] of runs.entries()) {
+    const [reference, own] = [full[i]!.folder, folder].map((each) => readEvaluations(each).evaluations.find(({ set, when }) => set === 'test' && when === 'after')!.outcomes);
+    const theirs = new Map(own!.map(([id, , verdict]) => [id, verdict]));
+    for (const [id, stratum, verdict] of reference!) {
+      const other = theirs.get(id);
+      if (verdict === 'none' || other === undefined || other === 'none') continue;
+      const pair = pairs.get(id) ?? { stratum, before: [], after: [] };
+      pair.before.push(verdict === 'pass' ? 1 : 0);
+      pair.after.push(other === 'pass' ? 1 : 0);
+      pairs.set(id, pair);
+    }
+  }
+  return pairedBootstrap([...pairs.values()] satisfies PairedOutcome[], { seed: 1n });
+}

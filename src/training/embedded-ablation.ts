@@ -1,0 +1,30 @@
+/** What only the embedded model can be asked: which heuristic its replies name before and after, and what forcing the best one is worth. */
+import { evaluationSet } from '../evaluation/evaluation-set.js';
+import { runPaths } from '../run-folder/paths.js';
+import { openTask } from '../tasks/open-task.js';
+import type { Ablation } from './ablation.js';
+import { forcedPrefix, heuristicShares, type ForcedPrefix, type HeuristicReport } from './heuristics.js';
+import { openModel } from './open-run.js';
+import { EMBEDDED_MODEL, resolveSettings, type RunSettingsInput } from './settings.js';
+
+export interface EmbeddedAblation {
+  readonly forcedPrefix: ForcedPrefix;
+  readonly before: HeuristicReport;
+  readonly after: readonly ({ readonly seed: string } & HeuristicReport)[];
+}
+
+/** Null for another model than the embedded one, or another task than the one that it knows. */
+export async function ablateEmbedded(input: RunSettingsInput, { conditions }: Ablation, signal?: AbortSignal): Promise<EmbeddedAblation | null> {
+  const settings = resolveSettings(input);
+  if (settings.model !== EMBEDDED_MODEL || settings.task !== 'scheduling') return null;
+  await using task = await openTask(settings.task);
+  await using model = await openModel(settings, signal);
+  const { problems: dev } = await evaluationSet(task, 'dev', settings.devSize);
+  const { problems: test } = await evaluationSet(task, 'test', settings.testSize);
+  const asking = { model, task, settings, adapter: null, ...(signal === undefined ? {} : { signal }) };
+  const after: EmbeddedAblation['after'][number][] = [];
+  for (const { seed, folder, adapter } of conditions.find(({ condition }) => condition === 'full')!.runs) {
+    after.push({ seed, ...(await heuristicShares({ ...asking, adapter: runPaths(folder).adapter(adapter) }, test)) });
+  }
+  return { forcedPrefix: await forcedPrefix(asking, dev, test), before: await heuristicShares(asking, test), after };
+}
