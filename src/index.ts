@@ -35,7 +35,7 @@ export type { MonitorReport } from './monitor/session.js';
 export { run, type RunOptions } from './training/run.js';
 export { resolveSettings, type RunSettings, type RunSettingsInput } from './training/settings.js';
 export { readResult, type RunResult } from './training/result.js';
-export type { IterationReport, RuleReport, RunHooks, RunProgress, Stage } from './training/hooks.js';
+export type { IterationReport, RunHooks, RunProgress, Stage } from './training/hooks.js';
 export { planRun, type RunPlan } from './training/dry-run.js';
 export { ablate, type Ablation, type AblationOptions, type Condition } from './training/ablation.js';
 export { compareModes, type CompareOptions, type Comparison } from './training/modes/compare.js';

@@ -1,13 +1,14 @@
 import type { CommandModule } from 'yargs';
 import { benchKernelsCommand } from './bench-kernels.js';
 import { benchLogCommand } from './bench-log.js';
+import { benchLoopCommand } from './bench-loop.js';
 import { benchRolloutCommand } from './bench-rollout.js';
 import { benchTrainCommand } from './bench-train.js';
 import { benchVerifyCommand } from './bench-verify.js';
 import { defineCommand } from './command.js';
 
 /** Every benchmark, in the order of --help. Each is a file of its own beside this one. */
-const BENCHES: CommandModule[] = [benchRolloutCommand, benchKernelsCommand, benchTrainCommand, benchLogCommand as CommandModule, benchVerifyCommand];
+const BENCHES: CommandModule[] = [benchRolloutCommand, benchLoopCommand, benchKernelsCommand, benchTrainCommand, benchLogCommand as CommandModule, benchVerifyCommand];
 
 export const benchCommand = defineCommand({
   command: 'bench',

@@ -1,5 +1,6 @@
 /** What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere. Always on stderr. */
-import type { IterationReport, RuleReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
+import type { MonitorReport } from '../monitor/session.js';
+import type { IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
 import type { ProgressStream } from './progress.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
 
@@ -81,7 +82,7 @@ export class RunScreen implements RunHooks {
     this.say(line);
   };
 
-  readonly onRule = ({ decisions, effects }: RuleReport): void => {
+  readonly onRule = ({ decisions, effects }: MonitorReport): void => {
     this.#rules = decisions.map(({ cites: [rule], edit, remedy_direction: direction }) => `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${effects.some((effect) => effect.rule === rule && !effect.executed) ? ' (failed)' : ''}`}`);
   };
 

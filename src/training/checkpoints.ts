@@ -20,6 +20,7 @@ const checkpointState = z.strictObject({
   layers: z.array(z.int()).nullable(),
   learningRate: z.number(),
   maxNorm: z.number(),
+  epsilon: z.number(),
   batchSize: z.int(),
   /** The adapter with the highest dev accuracy so far, by its file's SHA-256; null is the base model. */
   best: z.strictObject({ adapterId: digest.nullable(), iteration: z.int() }),

@@ -1,7 +1,5 @@
 /** What an embedding program may watch while a run goes on. Hooks read; nothing that they do reaches the run, unless one throws, which ends it. */
-import type { Decision } from '../monitor/decision.js';
-import type { Evaluation as RuleEvaluations } from '../monitor/evaluate-rules.js';
-import type { Effect } from '../monitor/remedies.js';
+import type { MonitorReport } from '../monitor/session.js';
 import type { Summary } from '../statistics/index.js';
 import type { PairedTest } from './gate.js';
 import type { TierCounts } from './replay-buffer.js';
@@ -48,15 +46,9 @@ export interface IterationReport {
   readonly tokens: { readonly sampled: number; readonly trained: number };
 }
 
-export interface RuleReport {
-  readonly evaluation: RuleEvaluations;
-  readonly decisions: readonly Decision[];
-  readonly effects: readonly Effect[];
-}
-
 export interface RunHooks {
   readonly onProgress?: (progress: RunProgress) => void;
   readonly onIteration?: (report: IterationReport) => void;
   /** After an iteration in which a rule fired. */
-  readonly onRule?: (report: RuleReport) => void;
+  readonly onRule?: (report: MonitorReport) => void;
 }

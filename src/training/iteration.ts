@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
+import type { MonitorSession } from '../monitor/session.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { adapterStateRecord, adapterTargets, gateRecord } from '../run-folder/records.js';
@@ -12,7 +13,7 @@ import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
 import { Learner, meanLoss, policyShift } from './learner.js';
 import { learnByLikelihood } from './likelihood.js';
-import type { RunMonitor } from './monitoring.js';
+import { monitorIteration } from './monitoring.js';
 import { informativeGroups, learnByPolicyGradient } from './policy-gradient.js';
 import type { ReplayBuffer } from './replay-buffer.js';
 import { asLogRecord, rolloutRecords, type RolloutRecord } from './rollout-records.js';
@@ -25,7 +26,7 @@ const SHIFT_PROBES = 8;
 const APPEND = 256;
 
 /** @throws IsoproError, with the run's folder ready to be resumed from the iteration before */
-export async function runIteration(context: RunContext, state: RunState, monitor: RunMonitor, iteration: number): Promise<IterationReport> {
+export async function runIteration(context: RunContext, state: RunState, session: MonitorSession, iteration: number): Promise<IterationReport> {
   const { settings, log } = context;
   const clock = stopwatch();
   const { groups, promptTokens, sampledTokens } = await sample(context, state, iteration);
@@ -59,7 +60,7 @@ export async function runIteration(context: RunContext, state: RunState, monitor
 
   const counts = state.buffer.counts(iteration);
   const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
-  const rulesFired = await monitor.iterate({ iteration, steps, shift, passed, decided: passed + failed, dev: dev.summary, informative: informativeGroups(groups).length / groups.length, learner, probe: probeSequences(state.buffer, groups, iteration) });
+  const { evaluation } = await monitorIteration(context, state, session, { iteration, steps, shift, passed, decided: passed + failed, dev: dev.summary, informative: informativeGroups(groups).length / groups.length, learner, probe: probeSequences(state.buffer, groups, iteration) });
   // a remedy may have edited the adapter
   state.adapterId = await learner.apply();
   const evaluationSeconds = clock();
@@ -79,7 +80,7 @@ export async function runIteration(context: RunContext, state: RunState, monitor
     dev: dev.summary,
     adapterId: state.adapterId,
     gate,
-    rulesFired,
+    rulesFired: [...evaluation.fired],
     learningRate: state.learningRate,
     seconds: { rollouts: rolloutSeconds, training: trainingSeconds, evaluation: evaluationSeconds },
     tokens: { sampled: sampledTokens, trained: tokens },

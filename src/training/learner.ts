@@ -1,5 +1,4 @@
 /** The adapter in training: the trainer, what it cost to feed it, and the states that a run may go back to. */
-import { inspectModel } from '../engine/inspect.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { createTrainer, type StepStatistics, type Trainer, type TrainSequence } from '../engine/trainer.js';
@@ -23,16 +22,13 @@ export interface SavedState {
 export class Learner {
   readonly trainer: Trainer;
   readonly boundaries: BoundaryCache;
-  /** Trainable parameters for each direction of a module: its inputs and outputs. */
-  readonly #width: ReadonlyMap<string, number>;
   readonly #model: Model;
   #adapter: Adapter | null = null;
 
-  private constructor(options: LearnerOptions, trainer: Trainer, width: ReadonlyMap<string, number>) {
+  private constructor(options: LearnerOptions, trainer: Trainer) {
     this.trainer = trainer;
     this.boundaries = new BoundaryCache(trainer, options.settings.boundaryMemory);
     this.#model = options.model;
-    this.#width = width;
   }
 
   static async create(options: LearnerOptions): Promise<Learner> {
@@ -44,14 +40,7 @@ export class Learner {
       threads: settings.threads,
       memoryBytes: settings.trainerMemory,
     });
-    const { tensors } = await inspectModel(model.path);
-    const width = new Map(tensors.map(({ name, dimensions }) => [name.replace(/\.weight$/, ''), dimensions.reduce((sum, each) => sum + each, 0)]));
-    return new Learner(options, trainer, width);
-  }
-
-  /** Trainable parameters by module. */
-  parameters(): Record<string, number> {
-    return Object.fromEntries(this.trainer.info.targets.map(({ module, rank }) => [module, rank * (this.#width.get(module) ?? 0)]));
+    return new Learner(options, trainer);
   }
 
   /** Has the model generate with the present factors; returns the adapter's SHA-256. */
@@ -73,10 +62,10 @@ export class Learner {
     return { snapshot: await this.trainer.snapshot(), adapterId: await this.apply() };
   }
 
-  /** Goes back to a state; rate and clipping norm stay those of the run. */
-  async restore(snapshot: Uint8Array, { learningRate, maxNorm }: { readonly learningRate: number; readonly maxNorm: number }): Promise<void> {
+  /** Goes back to a state; rate, clipping norm and epsilon stay those of the run. */
+  async restore(snapshot: Uint8Array, { learningRate, maxNorm, epsilon }: { readonly learningRate: number; readonly maxNorm: number; readonly epsilon: number }): Promise<void> {
     await this.trainer.rollbackTo(snapshot);
-    await this.trainer.setOptimiser({ learningRate, maxNorm });
+    await this.trainer.setOptimiser({ learningRate, maxNorm, epsilon });
   }
 
   /** Token log-probabilities, a row a sequence. */

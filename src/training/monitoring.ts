@@ -1,12 +1,9 @@
-/** The monitor's part of an iteration: measurements, rules, decisions, remedies, all of them logged. */
+/** What an iteration tells the monitor, and what the monitor's remedies change in the run. */
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
-import { evaluateHistory } from '../monitor/evaluate-rules.js';
-import type { Iteration } from '../monitor/measurements.js';
-import { decide, observe, scripted, type TrainerSettings } from '../monitor/policy.js';
-import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../monitor/records.js';
-import { executedRules, executeDecision, type Effect } from '../monitor/remedies.js';
+import { observe, scripted, type Policy } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig } from '../monitor/rules.js';
-import { TrainerExecutor, trainerSettings } from '../monitor/trainer-executor.js';
+import type { MonitorReport, MonitorSession } from '../monitor/session.js';
+import { moduleParameters, TrainerExecutor, trainerSettings } from '../monitor/trainer-executor.js';
 import type { Summary } from '../statistics/index.js';
 import type { Learner } from './learner.js';
 import type { RunContext, RunState } from './run-state.js';
@@ -14,6 +11,8 @@ import type { RunSettings } from './settings.js';
 
 /** Thresholds of a run; its digest is part of the genesis. */
 export const ruleConfigOf = ({ patience }: Pick<RunSettings, 'patience'>): RuleConfig => ruleConfig.parse({ r3: { patience } });
+
+export const policyOf = ({ policy }: Pick<RunSettings, 'policy'>): Policy => (policy === 'scripted' ? scripted : observe);
 
 /** A remedy never asks for more sequences a step than this times the setting. */
 const MAX_BATCH_GROWTH = 4;
@@ -34,79 +33,50 @@ export interface Measured {
   readonly probe: readonly TrainSequence[];
 }
 
-/** Measures, evaluates the rules over the whole history, decides, executes. Remedies take effect in `state` and on the trainer. */
-export class RunMonitor {
-  readonly #context: RunContext;
-  readonly #state: RunState;
-  readonly #history: Iteration[];
-
-  /** @param history of the iterations before, read back from the log */
-  constructor(context: RunContext, state: RunState, history: readonly Iteration[]) {
-    this.#context = context;
-    this.#state = state;
-    this.#history = [...history];
-  }
-
-  /** @throws IsoproError DECISION_INVALID */
-  async iterate(measured: Measured): Promise<string[]> {
-    const { log, settings, hooks } = this.#context;
-    const { iteration, steps, informative, passed, decided, shift, dev, learner, probe } = measured;
-    const rate = decided === 0 ? null : passed / decided;
-    const record: Iteration = {
+/** Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer and in `state`. */
+export async function monitorIteration({ settings, hooks }: RunContext, state: RunState, session: MonitorSession, measured: Measured): Promise<MonitorReport> {
+  const { iteration, steps, informative, passed, decided, shift, dev, learner } = measured;
+  const rate = decided === 0 ? null : passed / decided;
+  // once an iteration, so that a resumed run has the same one: what it may go back to is the state before the remedies
+  const executor = executorOf(learner, state, measured.probe);
+  await executor.remember(state.adapterId!);
+  const report = await session.iteration(
+    {
       iteration,
       steps,
       informativeGroupFraction: informative,
       objective: rate === null ? null : { value: rate, standardError: Math.sqrt((rate * (1 - rate)) / decided) },
       heldOut: dev.mean === null ? null : { passRate: dev.mean, n: dev.n },
       kl: shift,
-      parameters: learner.parameters(),
-      executed: [],
-    };
-    const evaluations = evaluateHistory([...this.#history, record], ruleConfigOf(settings));
-    const evaluation = evaluations.at(-1)!;
-    const decisions = await decide(settings.policy === 'scripted' ? scripted : observe, evaluations, this.#trainerSettings(learner));
-    log.append([...iterationRecords(record), evaluationRecord(evaluation), ...decisions.map((decision) => decisionRecord(decision, iteration))]);
-    const effects: Effect[] = [];
-    if (decisions.length > 0) {
-      const executor = await this.#executor(learner, probe);
-      for (const decision of decisions) effects.push(...(await executeDecision(decision, iteration, executor)));
-      ({ learningRate: this.#state.learningRate, maxNorm: this.#state.maxNorm } = executor);
-    }
-    if (effects.length > 0) log.append(effects.map(effectRecord));
-    this.#history.push({ ...record, executed: executedRules(decisions, effects) });
-    if (evaluation.fired.length > 0) hooks.onRule?.({ evaluation, decisions, effects });
-    return [...evaluation.fired];
-  }
+      parameters: moduleParameters(learner.trainer),
+    },
+    {
+      settings: trainerSettings(learner.trainer, {
+        learningRate: state.learningRate,
+        batchSize: state.batchSize,
+        maxGradNorm: state.maxNorm,
+        bestAdapter: state.best.adapterId!,
+        lastSoundAdapter: state.adapterId!, // a step that is not finite is never applied
+        maxBatchSize: settings.batchSize * MAX_BATCH_GROWTH,
+      }),
+      executor,
+    },
+  );
+  ({ learningRate: state.learningRate, maxNorm: state.maxNorm, epsilon: state.epsilon } = executor);
+  if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
+  return report;
+}
 
-  /** Remedies act on the trainer as it stands; the state before them is what a rollback restores, since steps that are not finite are never applied. */
-  async #executor(learner: Learner, probe: readonly TrainSequence[]): Promise<TrainerExecutor> {
-    const state = this.#state;
-    const executor = new TrainerExecutor(learner.trainer, {
-      learningRate: state.learningRate,
-      maxNorm: state.maxNorm,
-      probe,
-      loop: {
-        setBatch: (sequences) => (state.batchSize = sequences),
-        stop: () => {
-          state.stop = 'no gain on the dev problems (rule R3)';
-          state.restoreBest = true;
-        },
+function executorOf(learner: Learner, state: RunState, probe: readonly TrainSequence[]): TrainerExecutor {
+  const { learningRate, maxNorm, epsilon } = state;
+  return new TrainerExecutor(learner.trainer, {
+    learningRate, maxNorm, epsilon, probe,
+    loop: {
+      setBatch: (sequences) => (state.batchSize = sequences),
+      stop: () => {
+        state.stop = 'no gain on the dev problems (rule R3)';
+        state.restoreBest = true;
       },
-    });
-    if (state.adapterId !== null) await executor.remember(state.adapterId);
-    return executor;
-  }
-
-  #trainerSettings(learner: Learner): TrainerSettings {
-    const { learningRate, maxNorm, batchSize, best, adapterId } = this.#state;
-    const none = '0'.repeat(64);
-    return trainerSettings(learner.trainer, {
-      learningRate,
-      batchSize,
-      maxGradNorm: maxNorm,
-      bestAdapter: best.adapterId ?? none,
-      lastSoundAdapter: adapterId ?? none,
-      maxBatchSize: this.#context.settings.batchSize * MAX_BATCH_GROWTH,
-    });
-  }
+    },
+  });
 }

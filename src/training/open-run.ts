@@ -10,14 +10,14 @@ import { EventLog } from '../log/event-log.js';
 import { LogReader } from '../log/read.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
-import { readHistory } from '../monitor/records.js';
+import { MonitorSession } from '../monitor/session.js';
 import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunStart } from '../run-folder/manifest.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { openTask } from '../tasks/open-task.js';
 import { cleanCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
-import { RunMonitor } from './monitoring.js';
+import { policyOf } from './monitoring.js';
 import { ReplayBuffer } from './replay-buffer.js';
 import { outcomesOf, readEvaluations, readResult, type RunResult } from './result.js';
 import { readRolloutRecord } from './rollout-records.js';
@@ -29,7 +29,7 @@ import type { RunSettings } from './settings.js';
 export interface OpenRun {
   readonly context: RunContext;
   readonly state: RunState;
-  readonly monitor: RunMonitor;
+  readonly session: MonitorSession;
   /** `begun`: nothing is complete yet. */
   readonly stage: 'begun' | 'prepared' | 'iteration' | 'submitted';
   /** The last complete iteration. */
@@ -38,6 +38,8 @@ export interface OpenRun {
 }
 
 const RUNS = 'runs';
+/** The trainer's own. */
+const DEFAULT_EPSILON = 1e-8;
 const logFile = (folder: string): string => runPaths(folder).log;
 
 /** @throws as `run` */
@@ -83,9 +85,9 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       excluded: new Set([...dev.problems, ...test.problems].map(({ id }) => id)),
       ...(signal === undefined ? {} : { signal }),
     };
-    const { state, monitor } = await restore(context, checkpoint);
+    const { state, session } = await restore(context, checkpoint);
     closers.push(async () => state.learner?.dispose());
-    return { context, state, monitor, stage: checkpoint?.state.stage ?? 'begun', iteration: checkpoint?.state.iteration ?? 0, dispose };
+    return { context, state, session, stage: checkpoint?.state.stage ?? 'begun', iteration: checkpoint?.state.iteration ?? 0, dispose };
   } catch (error) {
     await dispose();
     throw error;
@@ -161,29 +163,31 @@ async function openLog(folder: string, runId: string, signer: LogSigner, start: 
   return { log: await EventLog.create({ path: file, runId, signer, runConfig: start as never, digests: startDigests(start) }), checkpoint: null };
 }
 
-async function restore(context: RunContext, checkpoint: Checkpoint | null): Promise<{ state: RunState; monitor: RunMonitor }> {
+async function restore(context: RunContext, checkpoint: Checkpoint | null): Promise<{ state: RunState; session: MonitorSession }> {
   const { settings, model, folder } = context;
   const buffer = new ReplayBuffer(settings.buffer === 'classic' ? Infinity : settings.tierCap);
   const state: RunState = {
     buffer, learner: null, layers: null, adapterId: null, adapterIteration: 0,
     best: { adapterId: null, iteration: 0, outcomes: new Map(), mean: null, snapshot: null },
-    batchSize: settings.batchSize, learningRate: settings.learningRate, maxNorm: settings.maxNorm,
+    batchSize: settings.batchSize, learningRate: settings.learningRate, maxNorm: settings.maxNorm, epsilon: DEFAULT_EPSILON,
     stop: null, restoreBest: false,
     spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
   };
-  if (checkpoint === null) return { state, monitor: new RunMonitor(context, state, []) };
+  const monitor = { rules: context.start.rules, policy: policyOf(settings), log: context.log };
+  if (checkpoint === null) return { state, session: new MonitorSession(monitor) };
 
   const { state: saved, trainer, best } = checkpoint;
   const reader = new LogReader(logFile(folder));
-  let history;
+  let session: MonitorSession;
   try {
     for (const { payload } of reader.records({ stream: 'rollouts' })) buffer.take(readRolloutRecord(payload));
-    history = readHistory(reader.records());
+    // rollouts are the bulk of a log, and no rule reads them
+    session = new MonitorSession({ ...monitor, records: (['metrics', 'decisions', 'effects'] as const).flatMap((stream) => [...reader.records({ stream })]).sort((a, b) => a.gseq - b.gseq) });
   } finally {
     reader.close();
   }
-  const { learningRate, maxNorm, batchSize, adapterId, adapterIteration, stop, restoreBest, layers } = saved;
-  Object.assign(state, { learningRate, maxNorm, batchSize, adapterId, adapterIteration, stop, restoreBest, layers, spent: { ...saved.spent } });
+  const { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, restoreBest, layers } = saved;
+  Object.assign(state, { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, restoreBest, layers, spent: { ...saved.spent } });
   const dev = readEvaluations(folder).evaluations.find(({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration);
   if (dev === undefined) throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${saved.best.iteration}`);
   state.best = { ...saved.best, outcomes: outcomesOf(dev), mean: dev.summary.mean, snapshot: best ?? trainer };
@@ -192,5 +196,5 @@ async function restore(context: RunContext, checkpoint: Checkpoint | null): Prom
     await state.learner.restore(trainer, state);
     await state.learner.apply();
   }
-  return { state, monitor: new RunMonitor(context, state, history) };
+  return { state, session };
 }

@@ -56,10 +56,11 @@ export interface RunState {
   layers: readonly number[] | null;
   adapterId: string | null;
   best: Best;
-  /** Sequences a step, learning rate and clipping norm now in force; remedies change them. */
+  /** Sequences a step, learning rate, clipping norm and Adam's epsilon now in force; remedies change them. */
   batchSize: number;
   learningRate: number;
   maxNorm: number;
+  epsilon: number;
   /** Why no further iteration begins. */
   stop: string | null;
   /** A remedy has promised that the best adapter is the final one. */

@@ -33,7 +33,7 @@ export async function run(input: RunSettingsInput = {}, options: RunOptions = {}
   return readResult(opened.context.folder);
 }
 
-async function complete({ context, state, monitor, stage, iteration: done }: OpenRun): Promise<void> {
+async function complete({ context, state, session, stage, iteration: done }: OpenRun): Promise<void> {
   const { settings } = context;
   const clock = stageClock(state);
   let last = done;
@@ -43,7 +43,7 @@ async function complete({ context, state, monitor, stage, iteration: done }: Ope
   }
   if (stage !== 'submitted') {
     for (let iteration = done + 1; iteration <= settings.iterations && state.stop === null; iteration++) {
-      const finished = await runIteration(context, state, monitor, iteration);
+      const finished = await runIteration(context, state, session, iteration);
       last = iteration;
       clock();
       if (state.stop === null && settings.maxMinutes !== undefined && iteration < settings.iterations && state.spent.seconds >= 60 * settings.maxMinutes) {
@@ -76,11 +76,11 @@ async function checkpoint(context: RunContext, state: RunState, stage: 'prepared
   const { log, folder } = context;
   await log.checkpoint();
   clock();
-  const { learner, best, layers, adapterId, adapterIteration, learningRate, maxNorm, batchSize, stop, restoreBest, spent } = state;
+  const { learner, best, layers, adapterId, adapterIteration, learningRate, maxNorm, epsilon, batchSize, stop, restoreBest, spent } = state;
   await writeCheckpoint(runPaths(folder).checkpoints, {
     state: {
       version: 1, stage, iteration, logSize: log.size,
-      layers: layers === null ? null : [...layers], learningRate, maxNorm, batchSize,
+      layers: layers === null ? null : [...layers], learningRate, maxNorm, epsilon, batchSize,
       best: { adapterId: best.adapterId, iteration: best.iteration }, adapterId, adapterIteration, stop, restoreBest, spent: { ...spent },
     },
     trainer: learner === null ? null : await learner.trainer.snapshot(),

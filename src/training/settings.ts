@@ -63,10 +63,10 @@ export const runSettings = z.strictObject({
   maxMinutes: z.number().gt(0).max(100_000).optional().describe('begin no further iteration after so many minutes'),
 
   threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
-  contextTokens: count(128, 1 << 26).optional().describe('tokens of KV cache over all running samples'),
-  maxSequences: count(1, 255).default(64).describe('samples that are decoded together'),
-  trainerMemory: count(0, 1 << 40).default(600_000_000).describe('bytes for activations, gradients and moments'),
-  boundaryMemory: count(0, 1 << 40).default(256_000_000).describe('bytes of cached activations below the trained layers'),
+  contextTokens: count(128, 2 ** 26).optional().describe('tokens of KV cache over all running samples'),
+  maxSequences: count(1, 253).default(64).describe('samples that are decoded together'),
+  trainerMemory: count(0, 2 ** 40).default(600_000_000).describe('bytes for activations, gradients and moments'),
+  boundaryMemory: count(0, 2 ** 40).default(256_000_000).describe('bytes of cached activations below the trained layers'),
   signer: z.enum(['witness', 'single-process']).default('witness').describe('who signs the log: a process of its own, or this one (reports say so)'),
 });
 
@@ -79,13 +79,13 @@ export const PROFILES: Readonly<Record<'embedded' | 'downloaded', Partial<RunSet
   embedded: {
     rollouts: 672,
     samples: 8,
-    maxTokens: 400,
+    maxTokens: 320,
     stepsPerIteration: 30,
     batchSize: 16,
     learningRate: 1e-3,
     warmupSteps: 10,
     tierCap: 1000,
-    layers: 'all',
+    topLayers: 3,
     devSize: 20,
     testSize: 100,
     boundaryMemory: 64_000_000,

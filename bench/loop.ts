@@ -1,0 +1,109 @@
+/**
+ * Time and memory of the loop's parts in the 3B shape: two iterations of rollouts and steps on the top layers with cached boundaries, the adapter put
+ * to use in between. Weights are random, so no reply could pass a verifier: every rollout is trained on, which costs what an accepted one costs.
+ */
+import { readFileSync } from 'node:fs';
+import { loadModel } from '../src/engine/model.js';
+import { Random } from '../src/random.js';
+import { Learner } from '../src/training/learner.js';
+import { chunks } from '../src/training/likelihood.js';
+import { resolveSettings } from '../src/training/settings.js';
+
+export interface LoopBenchOptions {
+  readonly modelPath: string;
+  readonly iterations: number;
+  readonly rollouts: number;
+  readonly samples: number;
+  readonly tokens: number;
+  readonly promptTokens: number;
+  readonly topLayers: number;
+  readonly batchSize: number;
+  readonly seed: bigint;
+  /** 0: the physical cores. */
+  readonly threads: number;
+  readonly onIteration?: (iteration: LoopBenchIteration) => void;
+}
+
+/** Resident now; null where the system does not say. Mapped pages of the model file can be dropped by the system at any time. */
+export interface Resident {
+  readonly mapped: number;
+  readonly anonymous: number;
+}
+
+export interface LoopBenchIteration {
+  readonly iteration: number;
+  readonly samplingSeconds: number;
+  readonly trainingSeconds: number;
+  readonly sampledTokensPerSecond: number;
+  /** Prompt tokens included. */
+  readonly trainedTokensPerSecond: number;
+  readonly resident: Resident | null;
+}
+
+export interface LoopBenchResult {
+  readonly iterations: readonly LoopBenchIteration[];
+  readonly peakRssBytes: number;
+  /** Of the largest sum of both seen after a stage. */
+  readonly peak: Resident | null;
+  /** Anonymous memory after the last iteration over that after the first. */
+  readonly growth: number | null;
+}
+
+function resident(): Resident | null {
+  try {
+    const status = readFileSync('/proc/self/status', 'utf8');
+    const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)![1]) * 1024;
+    return { mapped: kilobytes('RssFile') + kilobytes('RssShmem'), anonymous: kilobytes('RssAnon') };
+  } catch {
+    return null;
+  }
+}
+
+export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchResult> {
+  const { modelPath, iterations, rollouts, samples, tokens, promptTokens, topLayers, batchSize, seed, threads } = options;
+  const settings = resolveSettings({ model: modelPath, seed: String(seed), layers: 'last', topLayers, threads });
+  await using model = await loadModel(modelPath, { fixedThreads: true, ...(threads === 0 ? {} : { threads }), contextTokens: (rollouts / samples) * promptTokens + rollouts * tokens + 1024 });
+  const { layers, vocabularySize } = model.info;
+  const random = new Random(seed);
+  const learner = await Learner.create({ model, settings: { ...settings, threads: model.info.threads }, layers: Array.from({ length: Math.min(topLayers, layers) }, (_, i) => layers - Math.min(topLayers, layers) + i) });
+  const results: LoopBenchIteration[] = [];
+  let peak: Resident | null = null;
+  const look = (): Resident | null => {
+    const now = resident();
+    if (now !== null && (peak === null || now.mapped + now.anonymous > peak.mapped + peak.anonymous)) peak = now;
+    return now;
+  };
+  try {
+    for (let iteration = 1; iteration <= iterations; iteration++) {
+      const prompts = Array.from({ length: rollouts / samples }, () => ({ tokenIds: Int32Array.from({ length: promptTokens }, () => random.nextInteger(256, vocabularySize - 1024)) }));
+      const traces: { key: string; promptIds: Int32Array; tokenIds: Int32Array }[] = [];
+      const begin = performance.now();
+      for await (const { promptIds, tokenIds, promptIndex, sampleIndex } of model.generate({ prompts, samples, sampling: { temperature: 0.8, seed: seed + BigInt(iteration) }, maxTokens: tokens, ignoreEndOfSequence: true })) {
+        traces.push({ key: `${iteration}/${promptIndex}/${sampleIndex}`, promptIds, tokenIds });
+      }
+      const sampled = performance.now();
+      look();
+      await model.releaseContext();
+      for (const batch of chunks(traces, batchSize)) {
+        await learner.trainer.step(await learner.boundaries.sequences(batch));
+        look();
+      }
+      await learner.apply();
+      const trained = performance.now();
+      const result = {
+        iteration,
+        samplingSeconds: (sampled - begin) / 1000,
+        trainingSeconds: (trained - sampled) / 1000,
+        sampledTokensPerSecond: (1000 * rollouts * tokens) / (sampled - begin),
+        trainedTokensPerSecond: (1000 * rollouts * (promptTokens + tokens)) / (trained - sampled),
+        resident: look(),
+      };
+      results.push(result);
+      options.onIteration?.(result);
+    }
+  } finally {
+    await learner.dispose();
+  }
+  const [first, last] = [results[0]?.resident, results.at(-1)?.resident];
+  return { iterations: results, peakRssBytes: process.resourceUsage().maxRSS * 1024, peak, growth: first == null || last == null ? null : last.anonymous - first.anonymous };
+}

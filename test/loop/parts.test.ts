@@ -1,0 +1,158 @@
+/** The parts of an iteration that have an answer of their own: gate, advantages, shift, layers, boundaries, checkpoints, settings. */
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
+import { readCheckpoint, writeCheckpoint, type CheckpointState } from '../../src/training/checkpoints.js';
+import { compareOutcomes, isSignificantDrop } from '../../src/training/gate.js';
+import { chooseLayers } from '../../src/training/layers.js';
+import { policyShift } from '../../src/training/learner.js';
+import { microBatches } from '../../src/training/likelihood.js';
+import { advantages } from '../../src/training/policy-gradient.js';
+import { BoundaryCache, trainSequence } from '../../src/training/sequences.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-parts-'));
+const model = path.join(folder, 'model.gguf');
+writeSyntheticModel(model, { architecture: 'qwen2', layers: 6 });
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('the gate', () => {
+  const outcomes = (passed: number, n = 40): Map<string, 'pass' | 'fail'> => new Map(Array.from({ length: n }, (_, i) => [`p${i}`, i < passed ? 'pass' : 'fail']));
+
+  test('lets an accident pass and stops a significant drop', () => {
+    // 5 lost of 5 discordant pairs: p = 2 / 2^5 = 0.0625; 6 of 6: 0.03125
+    expect(compareOutcomes(outcomes(20), outcomes(15))).toEqual({ gained: 0, lost: 5, p: 0.0625 });
+    expect(isSignificantDrop(compareOutcomes(outcomes(20), outcomes(15)), 0.05)).toBe(false);
+    expect(isSignificantDrop(compareOutcomes(outcomes(20), outcomes(14)), 0.05)).toBe(true);
+    expect(isSignificantDrop(compareOutcomes(outcomes(14), outcomes(20)), 0.05)).toBe(false);
+  });
+
+  test('leaves problems without a verdict out', () => {
+    const after = new Map<string, 'pass' | 'fail' | 'none'>(outcomes(20));
+    after.set('p0', 'none');
+    expect(compareOutcomes(outcomes(20), after)).toEqual({ gained: 0, lost: 0, p: 1 });
+  });
+});
+
+describe('learning signals', () => {
+  test('advantages have mean 0 and deviation 1 within a group, and leave undecided samples out', () => {
+    const values = advantages([1, 0, 0, 0, null]);
+    expect(values[4]).toBeNull();
+    expect(values[0]).toBeCloseTo(Math.sqrt(3), 4);
+    expect(values[1]).toBeCloseTo(-1 / Math.sqrt(3), 4);
+    expect(advantages([1, 1]).every((value) => value === 0)).toBe(true);
+  });
+
+  test('the shift of the policy is 0 where nothing moved, and positive either way', () => {
+    const row = (x: number): Float32Array[] => [Float32Array.of(0, x, x)];
+    const sequence = [{ labelMask: Uint8Array.of(0, 1, 1) }];
+    expect(policyShift(row(-1), row(-1), sequence)).toBe(0);
+    expect(policyShift(row(-1), row(-1.1), sequence)).toBeCloseTo(Math.exp(-0.1) * -0.1 - (Math.exp(-0.1) - 1), 6);
+    expect(policyShift(row(-1), row(-0.9), sequence)!).toBeGreaterThan(0);
+    expect(policyShift([], [], [])).toBeNull();
+  });
+
+  test('a short step has two micro-batches, so that its noise can be measured', () => {
+    expect(microBatches(100, 5)).toEqual([3, 2]);
+    expect(microBatches(100, 1)).toBeUndefined();
+    expect(microBatches(1000, 5)).toBeUndefined();
+  });
+});
+
+describe('layers', () => {
+  const settings = (layers: string, topLayers = 2) => ({ layers, topLayers, targets: ['q', 'v'] as ('q' | 'v')[], seed: '3', threads: 1, trainerMemory: 1e8 });
+  const probes = [trainSequence({ promptIds: Int32Array.of(1, 2, 3, 4), tokenIds: Int32Array.of(5, 6, 7) })];
+
+  test('are the last, a random or a named set; random is never the last', async () => {
+    await using loaded = await loadModel(model, { threads: 1 });
+    expect((await chooseLayers({ model: loaded, settings: settings('last'), probes })).layers).toEqual([4, 5]);
+    expect((await chooseLayers({ model: loaded, settings: settings('3,1'), probes })).layers).toEqual([1, 3]);
+    expect((await chooseLayers({ model: loaded, settings: settings('all'), probes })).layers).toEqual([0, 1, 2, 3, 4, 5]);
+    const drawn = new Set<string>();
+    for (let seed = 0; seed < 40; seed++) drawn.add((await chooseLayers({ model: loaded, settings: { ...settings('random'), seed: String(seed) }, probes })).layers.join());
+    expect(drawn.has('4,5')).toBe(false);
+    expect(drawn.size).toBeGreaterThan(5);
+    await expect(chooseLayers({ model: loaded, settings: settings('6'), probes })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('by activation have the largest relative update of the residual stream, by the model\'s own hidden states', async () => {
+    await using loaded = await loadModel(model, { threads: 1 });
+    const { layers, scores } = await chooseLayers({ model: loaded, settings: settings('activation'), probes });
+    const half = (bits: number): number => {
+      const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
+      return (bits & 0x8000 ? -1 : 1) * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
+    };
+    const { tokenIds } = probes[0]!;
+    const rows = await loaded.hidden({ tokens: tokenIds, layers: [0, 1, 2, 3, 4, 5, 6], reduce: 'rows' });
+    const width = loaded.info.embeddingSize;
+    const norm = (values: readonly number[]): number => Math.sqrt(values.reduce((sum, x) => sum + x * x, 0));
+    const meanNorm = (of: (t: number, i: number) => number): number => Array.from(tokenIds, (_, t) => norm(Array.from({ length: width }, (__, i) => of(t, i)))).reduce((a, b) => a + b) / tokenIds.length;
+    const at = (layer: number, t: number, i: number): number => half(rows[layer]!.rows[t * width + i]!);
+    const expected = [0, 1, 2, 3, 4, 5].map((layer) => meanNorm((t, i) => at(layer + 1, t, i) - at(layer, t, i)) / meanNorm((t, i) => at(layer, t, i)));
+    for (const [layer, score] of scores!.entries()) expect(score).toBeCloseTo(expected[layer]!, 2);
+    expect(layers).toEqual([0, 1, 2, 3, 4, 5].sort((a, b) => expected[b]! - expected[a]!).slice(0, 2).sort((a, b) => a - b));
+  });
+
+  test('by gradient have the largest gradient in one backward pass', async () => {
+    await using loaded = await loadModel(model, { threads: 1 });
+    const { layers, scores } = await chooseLayers({ model: loaded, settings: settings('gradient'), probes });
+    expect(scores!.every((score) => score > 0)).toBe(true);
+    const best = scores!.map((score, layer) => [score, layer] as const).sort(([a], [b]) => b - a).slice(0, 2).map(([, layer]) => layer);
+    expect(layers).toEqual(best.sort((a, b) => a - b));
+  });
+});
+
+test('boundaries from the cache, evicted or not, give the same step to the last bit', async () => {
+  const traces = [1, 2, 3, 4].map((n) => ({ key: String(n), promptIds: Int32Array.of(n, 2, 3), tokenIds: Int32Array.of(4, 5, n) }));
+  const losses: number[][] = [];
+  for (const limit of [0, 1e9]) {
+    await using trainer = await createTrainer({ path: model }, { lora: { layers: { top: 2 } }, threads: 1 });
+    const cache = new BoundaryCache(trainer, limit);
+    const own: number[] = [];
+    for (let step = 0; step < 4; step++) own.push((await trainer.step(await cache.sequences(traces))).loss);
+    expect(cache.bytes > 0).toBe(limit > 0);
+    losses.push(own);
+  }
+  expect(losses[0]).toEqual(losses[1]);
+});
+
+describe('checkpoints', () => {
+  const state = (iteration: number, logSize: number): CheckpointState => ({
+    version: 1, stage: 'iteration', iteration, logSize, layers: [1], learningRate: 1e-3, maxNorm: 1, epsilon: 1e-8, batchSize: 8, best: { adapterId: null, iteration: 0 }, adapterId: null, adapterIteration: 0,
+    stop: null, restoreBest: false, spent: { seconds: 1, peakRssBytes: 1, promptTokens: 1, sampledTokens: 1, trainedTokens: 1 },
+  });
+  const write = (at: string, iteration: number): Promise<void> => writeCheckpoint(at, { state: state(iteration, 10 * iteration), trainer: Buffer.from(`trainer ${iteration}`), best: null });
+
+  test('the newest two are kept, and one that the log does not reach or that is damaged is passed over', async () => {
+    const at = path.join(folder, 'checkpoints');
+    for (const iteration of [1, 2, 3]) await write(at, iteration);
+    expect(existsSync(path.join(at, '0001-iteration'))).toBe(false);
+    expect((await readCheckpoint(at, 30))!.state.iteration).toBe(3);
+    expect((await readCheckpoint(at, 29))!.state.iteration).toBe(2);
+    expect(await readCheckpoint(at, 5)).toBeNull();
+    const file = path.join(at, '0003-iteration', 'trainer');
+    const bytes = readFileSync(file);
+    bytes[0]! ^= 1;
+    writeFileSync(file, bytes);
+    const found = await readCheckpoint(at, 30);
+    expect(found!.state.iteration).toBe(2);
+    expect(Buffer.from(found!.trainer!).toString()).toBe('trainer 2');
+  });
+});
+
+describe('settings', () => {
+  test('come from the profile of the model where they are not given', () => {
+    expect(resolveSettings({}).profile).toBe('embedded');
+    expect(resolveSettings({ model: 'qwen2.5-3b' })).toMatchObject({ profile: 'downloaded', iterations: 6, rollouts: 84, samples: 4, rank: 16, scale: 2, maxNorm: 1, devSize: 5, testSize: 25 });
+    expect(resolveSettings({ rollouts: 100 })).toMatchObject({ rollouts: 100, testSize: 100 });
+  });
+
+  test.each([[{ iterations: 1.5 }, /iterations/], [{ seed: '-1' }, /seed/], [{ nonsense: 1 }, /nonsense/], [{ temperature: Number.NaN }, /temperature/], [{ algorithm: 'rft', klCoefficient: 0.1 }, /klCoefficient/]])(
+    '%j is refused by name',
+    (given, message) => {
+      expect(() => resolveSettings(given as never)).toThrow(message);
+    },
+  );
+});
