@@ -93,6 +93,9 @@ class LogBand {
   }
 }
 
+/** Middle of R1's band, in logarithms. Below it a rate is small rather than large, and an objective that stands still asks for neither less of it nor for capacity. */
+const bandMiddle = ({ r1 }: RuleConfig): number => Math.sqrt(r1.updateRatioLow * r1.updateRatioHigh);
+
 /** R1: effective-weight update ratio, KL, plateau of the train objective. */
 class LearningRate implements Rule {
   readonly #band: LogBand;
@@ -122,7 +125,8 @@ class LearningRate implements Rule {
     const reading = ratio !== null || kl !== null || objective !== null;
     if (ratio !== null && ratio.side !== 'none') return { ...ratio, reading, warm };
     if (klBreach) return { side: 'high', value: kl, threshold: klHigh, reading, warm };
-    const recent = this.#objectives.slice(-patience);
+    // a plateau wants a smaller rate, which is no cure where the weights hardly move
+    const recent = (this.ratio ?? Infinity) < bandMiddle(this.config) ? [] : this.#objectives.slice(-patience);
     const earlier = this.#objectives.slice(0, -patience);
     const newest = recent.at(-1);
     if (objective !== null && newest !== undefined && earlier.length > 0 && newest.value < this.config.objectiveTarget) {
@@ -337,8 +341,8 @@ class Exploding implements Rule {
   readonly #ratio: Persistence;
   readonly #unusual: Persistence;
   readonly #clipped: Persistence;
-  #wasUnclipped = false;
   #warmup: number[] = [];
+  #warmupClipped = 0;
   #center = 0;
   #variance = 0;
 
@@ -349,11 +353,12 @@ class Exploding implements Rule {
   }
 
   /** z-score of a step's log gradient norm; the statistics take in at most a z of zHigh (ZClip), so that a spike does not hide the next. */
-  #score(norm: number): number {
+  #score({ gradNorm, clipped }: StepStatistics): number {
     const { zHigh, zDecay, zWarmupSteps } = this.config.r7;
-    const x = Math.log(norm);
+    const x = Math.log(gradNorm);
     if (this.#warmup.length < zWarmupSteps) {
       this.#warmup.push(x);
+      if (clipped) this.#warmupClipped++;
       this.#center = mean(this.#warmup);
       this.#variance = mean(this.#warmup.map((each) => (each - this.#center) ** 2));
       return 0;
@@ -379,12 +384,12 @@ class Exploding implements Rule {
     const exceeds = ratio !== null && ratio > ratioHigh;
     if (top !== null && !exceeds && top[1] > 0) this.#baseline.push(top[1]);
     const ratioFired = this.#ratio.update(exceeds);
-    const scores = sound.map((step) => this.#score(step.gradNorm));
+    const scores = sound.map((step) => this.#score(step));
     const unusual = this.#unusual.update(scores.filter((z) => z > zHigh).length * 2 > steps.length);
     const part = steps.filter((step) => step.clipped).length / steps.length;
-    // a norm bound below the healthy gradient clips from the first step on; that is a setting, and only clipping that sets in later is news
-    if (part <= clipFraction) this.#wasUnclipped = true;
-    const clipped = this.#clipped.update(this.#wasUnclipped && part > clipFraction);
+    // a bound within the healthy gradient's range clips from the first steps on; that is a setting, and only of a bound above it clipping is news
+    const bounded = this.#warmup.length >= this.config.r7.zWarmupSteps && this.#warmupClipped * 4 <= this.#warmup.length;
+    const clipped = this.#clipped.update(bounded && part > clipFraction);
     if (broken.length > 0) return { side: 'nonfinite', value: broken.length, threshold: 0, modules: [...new Set(broken.flatMap((step) => step.nonFinite))], reading: true, warm: true };
     const modules = [...largest].filter(([, norm]) => norm > ratioHigh * usual).map(([name]) => name);
     if (ratioFired) return { side: 'high', value: ratio, threshold: ratioHigh, modules, reading: true, warm: true };
@@ -397,8 +402,8 @@ class Exploding implements Rule {
     this.#ratio.reset();
     this.#unusual.reset();
     this.#clipped.reset();
-    this.#wasUnclipped = false;
     this.#warmup = [];
+    this.#warmupClipped = 0;
   }
 }
 
@@ -456,13 +461,14 @@ export function evaluateHistory(history: readonly Iteration[], config: RuleConfi
     const concluded = Object.fromEntries(RULES.map((rule) => [rule, conclude(rule, findings[rule])])) as Record<RuleId, RuleEvaluation>;
     // growing the adapter is no answer to sick gradients or a wrong rate
     const ratio = learningRate.ratio;
-    const inBand = ratio === null || (ratio >= config.r1.updateRatioLow && ratio <= config.r1.updateRatioHigh);
+    const inBand = ratio === null || (ratio >= bandMiddle(config) && ratio <= config.r1.updateRatioHigh);
     if (concluded.R4.fired && (concluded.R5.fired || concluded.R6.fired || concluded.R7.fired || !inBand)) {
       concluded.R4 = { ...concluded.R4, fired: false, side: 'none', modules: [], recurrence: false };
     }
     for (const rule of iteration.executed) {
       executedAt.set(rule, now);
       rules[rule].reseed();
+      if (rule === 'R4') rules.R5.reseed(); // directions that are new are not dormant yet
     }
     return {
       iteration: now,

@@ -1,6 +1,7 @@
-import { acts, checkDecision, expectedDirection, MAX_DEFERRAL, openedAt, type Decision, type LoggedDecision, type RemedyOperation } from './decision.js';
+import { acts, checkDecision, expectedDirection, MAX_DEFERRAL, openedAt, OPERATIONS, type Decision, type LoggedDecision, type RemedyOperation } from './decision.js';
 import type { Evaluation } from './evaluate-rules.js';
 import type { RuleId } from './rules.js';
+import { median } from './smoothing.js';
 
 /** What a policy may know of the running trainer. */
 export interface TrainerSettings {
@@ -63,8 +64,15 @@ function scriptedOperations({ rule, evaluations, settings }: DecisionContext): R
         const directions = modules[module]?.dormantDirections ?? [];
         return directions.length === 0 ? [] : [{ op: 'recycle', module, directions: [...directions] }];
       });
-    case 'R6':
-      return evaluation.modules.map((module): RemedyOperation => ({ op: 'lr_mult', module, factor: 4 }));
+    case 'R6': {
+      const scaleOf = (module: string): number => modules[module]?.scale ?? NaN;
+      const usual = median(Object.values(modules).map(({ scale }) => scale));
+      const shrunk = evaluation.modules.filter((module) => scaleOf(module) < usual / 10);
+      if (shrunk.length > 0) return shrunk.map((module): RemedyOperation => ({ op: 'rescale', module, factor: Math.min(1e6, usual / scaleOf(module)) }));
+      if (!evaluation.recurrence) return evaluation.modules.map((module): RemedyOperation => ({ op: 'lr_mult', module, factor: 4 }));
+      // Adam's steps do not depend on the gradient's size, so that a larger scale makes them larger: little at a time
+      return evaluation.modules.map((module): RemedyOperation => ({ op: 'rescale', module, factor: 4 }));
+    }
     case 'R7':
       return evaluation.side === 'nonfinite'
         ? [{ op: 'rollback', to: settings.lastSoundAdapter, learningRate: learningRate / 10, maxNorm: Math.min(1, maxGradNorm) }]
@@ -81,7 +89,7 @@ export const scripted: Policy = {
     const { side, value, threshold } = evaluation.rules[rule];
     const edit = scriptedOperations(context);
     if (edit === null || edit.length === 0) return defer(rule, evaluation.iteration, `${rule}: its remedy is exhausted (a bound is reached, or no module is left to change)`);
-    const event = rule === 'R4' || rule === 'R5' ? 'architecture_change' : 'hyperparameter_change';
+    const event = OPERATIONS[(edit[0] as RemedyOperation).op].event;
     return {
       event_type: event,
       cites: [rule],

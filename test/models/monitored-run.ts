@@ -1,0 +1,155 @@
+/** Tiny training runs under the monitor: the real trainer, rules and remedies, on a task that has something to learn. */
+import { createHash } from 'node:crypto';
+import { createTrainer, type LoraSettings, type Trainer, type TrainSequence } from '../../src/engine/trainer.js';
+import type { NewRecord } from '../../src/log/event-log.js';
+import type { Policy } from '../../src/monitor/policy.js';
+import type { RuleConfig } from '../../src/monitor/rules.js';
+import { MonitorSession, type MonitorReport } from '../../src/monitor/session.js';
+import { moduleParameters, TrainerExecutor, trainerSettings } from '../../src/monitor/trainer-executor.js';
+import { Random } from '../../src/random.js';
+import type { SyntheticModelOptions } from './synthetic.js';
+
+/** Some 30,000 weights. */
+export const TINY: SyntheticModelOptions = { architecture: 'llama', type: 'F32', layers: 2, embedding: 32, feedForward: 64, heads: 2, keyValueHeads: 1, contextLength: 32 };
+
+const FIRST_SYMBOL = 40;
+const LENGTH = 13;
+const EVALUATED = 64;
+
+export interface MonitoredRunOptions {
+  readonly model: string;
+  readonly seed: bigint;
+  readonly rules: RuleConfig;
+  readonly policy: Policy;
+  readonly iterations?: number;
+  readonly stepsEach?: number;
+  readonly learningRate?: number;
+  readonly lora?: LoraSettings;
+  /** Sequences a step, and how many of them make a micro-batch. */
+  readonly batchSize?: number;
+  readonly microBatch?: number;
+  readonly maxBatchSize?: number;
+  /** Symbols of the permutation that is to be learnt: token t + 1 is f(token t). */
+  readonly symbols?: number;
+  /** Part of the labels that are drawn at random instead. */
+  readonly noise?: number;
+  /** Steps before the monitored run, at 5e-3: what a pretrained model knows already. Default 32. */
+  readonly warmup?: number;
+  /** Trains on the same sequences over and over instead of new ones. */
+  readonly fixed?: number;
+  readonly maxNorm?: number;
+  readonly epsilon?: number;
+  /** A loss (default), or the share of problems whose answer is the most probable one. */
+  /** The run ends where its objective has reached this. */
+  readonly until?: number;
+  readonly heldOut?: 'loss' | 'passRate';
+  readonly log?: { append(records: readonly NewRecord[]): unknown };
+  /** An adapter file to begin with. */
+  readonly adapter?: string;
+  /** Called before each iteration: what makes the run sick. `poison`: rewards of that size instead of likelihood. */
+  readonly before?: (iteration: number, run: { readonly trainer: Trainer; readonly executor: TrainerExecutor; readonly poison: (reward: number | null) => void }) => unknown;
+}
+
+export interface MonitoredRun {
+  readonly reports: readonly MonitorReport[];
+  readonly session: MonitorSession;
+  readonly batchSizes: readonly number[];
+  readonly trainLoss: readonly number[];
+  readonly heldOutLoss: readonly number[];
+  /** Held-out loss of the state that the run ended with. */
+  readonly finalHeldOutLoss: number;
+  readonly stopped: string | null;
+}
+
+function permutation(random: Random, size: number): number[] {
+  const values = Array.from({ length: size }, (_, i) => i);
+  for (let i = size - 1; i > 0; i--) {
+    const j = random.nextInteger(0, i);
+    [values[i], values[j]] = [values[j]!, values[i]!];
+  }
+  return values;
+}
+
+/** Sequences that walk through a permutation; every token but the first is a label. */
+function walk(random: Random, f: readonly number[], count: number, noise: number): TrainSequence[] {
+  return Array.from({ length: count }, () => {
+    const tokenIds = new Int32Array(LENGTH);
+    let at = random.nextInteger(0, f.length - 1);
+    for (let t = 0; t < LENGTH; t++) {
+      tokenIds[t] = FIRST_SYMBOL + at;
+      at = random.nextDouble() < noise ? random.nextInteger(0, f.length - 1) : f[at]!;
+    }
+    return { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t > 0 ? 1 : 0)) };
+  });
+}
+
+/** Loss, and the share of answers that sampling would get right. */
+async function measure(trainer: Trainer, sequences: readonly TrainSequence[]): Promise<{ loss: number; rate: number; n: number }> {
+  const { loss, sequences: each } = await trainer.evaluate(sequences);
+  const hits = each.flatMap(({ logprobs }) => [...logprobs].slice(1)).map(Math.exp);
+  return { loss, rate: hits.reduce((a, b) => a + b, 0) / hits.length, n: hits.length };
+}
+
+const digestOf = async (trainer: Trainer): Promise<string> => createHash('sha256').update(await trainer.snapshot()).digest('hex');
+
+/** Runs until the iterations are over or a remedy stops it. */
+export async function monitoredRun(options: MonitoredRunOptions): Promise<MonitoredRun> {
+  const { model, seed, rules, policy, iterations = 16, stepsEach = 8, learningRate = 1e-3, batchSize = 16, microBatch = 4, maxBatchSize = 64, symbols = 24, noise = 0.1, warmup = 32, fixed, maxNorm = 1, epsilon = 1e-8, heldOut = 'loss', until = Infinity } = options;
+  const random = new Random(seed);
+  const f = permutation(random, symbols);
+  let reward: number | null = null;
+  const draw = (count: number): TrainSequence[] => walk(random, f, count, noise).map((sequence) => (reward === null ? sequence : { ...sequence, advantages: new Float32Array(LENGTH).fill(reward) }));
+  const own = fixed === undefined ? null : draw(fixed);
+  const dev = walk(new Random(seed ^ 0x5eedn), f, EVALUATED, 0);
+  await using trainer = await createTrainer({ path: model }, { lora: options.lora ?? { rank: 4 }, optimiser: { learningRate, maxNorm, epsilon }, seed, threads: 1 });
+  if (options.adapter !== undefined) await trainer.importAdapter(options.adapter);
+  await trainer.setOptimiser({ learningRate: 5e-3, maxNorm });
+  for (let k = 0; k < warmup; k++) await trainer.step(walk(random, f, 16, noise));
+  await trainer.setOptimiser({ learningRate, maxNorm });
+  let batch = batchSize;
+  let stopped: string | null = null;
+  let reached = false;
+  const executor = new TrainerExecutor(trainer, {
+    learningRate, maxNorm, epsilon, probe: dev.slice(0, 4),
+    loop: { setBatch: (sequences) => (batch = sequences), stop: (restore) => (stopped = restore) },
+  });
+  const session = new MonitorSession({ rules, policy, log: options.log ?? { append: () => undefined } });
+  const reports: MonitorReport[] = [];
+  const batchSizes: number[] = [];
+  const trainLoss: number[] = [];
+  const heldOutLoss: number[] = [];
+  let best: { loss: number; digest: string; snapshot: Uint8Array | null } = { loss: Infinity, digest: '', snapshot: null };
+  let sound = await digestOf(trainer);
+  await executor.remember(sound);
+  for (let n = 0; n < iterations && stopped === null && !reached; n++) {
+    await options.before?.(n, { trainer, executor, poison: (x) => (reward = x) });
+    const steps = [];
+    batchSizes.push(batch);
+    for (let k = 0; k < stepsEach; k++) {
+      const sequences = own === null ? draw(batch) : Array.from({ length: batch }, (_, i) => own[(k * batch + i) % own.length]!);
+      steps.push(await trainer.step(sequences, { objective: reward === null ? { kind: 'likelihood' } : { kind: 'policy', temperature: 0.1 }, microBatches: Array.from({ length: Math.ceil(batch / microBatch) }, (_, i) => Math.min(microBatch, batch - i * microBatch)) }));
+    }
+    const objective = await measure(trainer, own ?? walk(random, f, EVALUATED, 0));
+    const evaluated = await measure(trainer, dev);
+    trainLoss.push(objective.loss);
+    heldOutLoss.push(evaluated.loss);
+    const digest = await digestOf(trainer);
+    if (evaluated.loss < best.loss) best = { loss: evaluated.loss, digest, snapshot: await trainer.snapshot() };
+    const report = await session.iteration(
+      {
+        iteration: n, steps, informativeGroupFraction: 1, kl: null, parameters: moduleParameters(trainer),
+        objective: { value: objective.rate, standardError: Math.sqrt((objective.rate * (1 - objective.rate)) / objective.n) },
+        heldOut: heldOut === 'loss' ? { loss: evaluated.loss } : { passRate: evaluated.rate, n: evaluated.n },
+      },
+      { settings: trainerSettings(trainer, { learningRate: executor.learningRate, batchSize: batch, maxGradNorm: executor.maxNorm, bestAdapter: best.digest || sound, lastSoundAdapter: sound, maxBatchSize }), executor },
+    );
+    reports.push(report);
+    reached = objective.rate >= until;
+    if (!report.evaluation.fired.includes('R7')) {
+      sound = await digestOf(trainer);
+      await executor.remember(sound);
+    }
+  }
+  if (best.snapshot !== null && stopped === best.digest) await trainer.rollbackTo(best.snapshot);
+  return { reports, session, batchSizes, trainLoss, heldOutLoss, finalHeldOutLoss: (await measure(trainer, dev)).loss, stopped };
+}
