@@ -3,7 +3,10 @@
  * all layers, and the top layers with a cached boundary. The rate of the bare product is measured in between, with the
  * same threads, so that the ratio holds on a busy machine too.
  */
-import { readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { loadAddon } from '../src/engine/addon.js';
 import { createTrainer, type TrainSequence } from '../src/engine/trainer.js';
 import { Random } from '../src/random.js';
@@ -20,9 +23,11 @@ export interface TrainRow {
   readonly usefulGflops: number;
   /** Of the product alone: Y and dX of a Q4_K matrix of 2048 x 11008 at 512 tokens. */
   readonly gemmGflops: number;
-  /** Of this process, which maps the model; null where the system does not say. */
+  /** Peaks of this process, which maps the model, during its steps; null where the system does not say. */
   readonly peakRssBytes: number | null;
   readonly anonymousBytes: number | null;
+  /** The same step in PyTorch, f32, right after; null where it was not asked for. */
+  readonly torch: { readonly tokensPerSecond: number; readonly peakRssBytes: number } | null;
 }
 
 export interface TrainBenchOptions {
@@ -31,6 +36,8 @@ export interface TrainBenchOptions {
   readonly top: readonly number[];
   readonly threads: number;
   readonly rounds: number;
+  /** A Python that has PyTorch, to measure bench/peer/lora_step.py beside. */
+  readonly torch?: string;
   readonly onRow?: (row: TrainRow) => void;
 }
 
@@ -49,11 +56,12 @@ export async function benchTrain(options: TrainBenchOptions): Promise<{ rows: Tr
   return { rows };
 }
 
-async function benchOne(shape: ShapeName, top: number, { threads, rounds }: TrainBenchOptions): Promise<TrainRow> {
+async function benchOne(shape: ShapeName, top: number, { threads, rounds, torch }: TrainBenchOptions): Promise<TrainRow> {
   const { addon } = loadAddon();
   const all = SHAPES[shape].layers;
   const layers = top === 0 ? all : Math.min(top, all);
-  await using trainer = await createTrainer({ path: benchModel(shape) }, { threads, lora: { rank: 16, layers: { top: layers } } });
+  const memory = watchMemory();
+  const trainer = await createTrainer({ path: benchModel(shape) }, { threads, lora: { rank: 16, layers: { top: layers } } });
   const random = new Random(1n);
   const length = TOKENS / SEQUENCES;
   let batch: TrainSequence[] = Array.from({ length: SEQUENCES }, () => ({
@@ -75,20 +83,23 @@ async function benchOne(shape: ShapeName, top: number, { threads, rounds }: Trai
   for (let round = 0; round <= rounds; round++) {
     const started = performance.now();
     await trainer.step(batch);
-    const time = (performance.now() - started) / 1000;
+    times.push((performance.now() - started) / 1000);
     if (round === 0) continue; // memory is touched for the first time
-    times.push(time);
+    memory.stop(); // the bare product has its own
     products.push(await product());
   }
-  const time = median(times);
+  const time = median(times.slice(1));
+  const useful = usefulFlops(shape, layers, trainer.info.keptLayers);
+  await trainer.dispose();
   return {
     shape,
     layers,
     boundaryCached: layers < all,
     tokensPerSecond: TOKENS / time,
-    usefulGflops: usefulFlops(shape, layers, trainer.info.keptLayers) / time / 1e9,
+    usefulGflops: useful / time / 1e9,
     gemmGflops: median(products),
-    ...memory(),
+    ...memory.stop(),
+    torch: torch === undefined ? null : await torchStep(torch, shape, layers, trainer.info.threads, rounds),
   };
 }
 
@@ -106,10 +117,26 @@ function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
-/** Peak resident memory and present anonymous memory of this process. */
-function memory(): { peakRssBytes: number | null; anonymousBytes: number | null } {
-  if (process.platform !== 'linux') return { peakRssBytes: null, anonymousBytes: null };
-  const status = readFileSync('/proc/self/status', 'utf8');
-  const kilobytes = (key: string): number => Number(new RegExp(`${key}:\\s+(\\d+)`).exec(status)![1]) * 1024;
-  return { peakRssBytes: kilobytes('VmHWM'), anonymousBytes: kilobytes('RssAnon') };
+/** bench/peer/lora_step.py lies in the repository, two folders above the compiled file, and is not part of the package. */
+async function torchStep(python: string, shape: ShapeName, layers: number, threads: number, rounds: number): Promise<TrainRow['torch']> {
+  const script = fileURLToPath(new URL('../../bench/peer/lora_step.py', import.meta.url));
+  const { stdout } = await promisify(execFile)(python, [script, JSON.stringify(SHAPES[shape]), '--train', String(layers), '--threads', String(threads), '--steps', String(rounds)]);
+  const { seconds, peakRssBytes } = JSON.parse(stdout) as { seconds: number[]; peakRssBytes: number };
+  return { tokensPerSecond: TOKENS / median(seconds), peakRssBytes };
+}
+
+/** Peaks of resident and anonymous memory of this process from now until the first stop(). */
+function watchMemory(): { stop(): Pick<TrainRow, 'peakRssBytes' | 'anonymousBytes'> } {
+  let peaks: Pick<TrainRow, 'peakRssBytes' | 'anonymousBytes'> | undefined;
+  if (process.platform !== 'linux') return { stop: () => ({ peakRssBytes: null, anonymousBytes: null }) };
+  const kilobytes = (key: string): number => Number(new RegExp(`${key}:\\s+(\\d+)`).exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1024;
+  writeFileSync('/proc/self/clear_refs', '5'); // the peak so far may be another row's (proc(5))
+  let anonymousBytes = kilobytes('RssAnon');
+  const timer = setInterval(() => (anonymousBytes = Math.max(anonymousBytes, kilobytes('RssAnon'))), 20);
+  return {
+    stop: () => {
+      clearInterval(timer);
+      return (peaks ??= { peakRssBytes: kilobytes('VmHWM'), anonymousBytes });
+    },
+  };
 }

@@ -1,4 +1,5 @@
-# Target isopro_llama: headers, libllama, libggml and libggml-base of the pinned llama.cpp.
+# Target isopro_llama: headers, libllama, libggml and libggml-base of the pinned llama.cpp. Target isopro_llama_headers:
+# the headers alone; target isopro_ggml: with libggml-base, which is all that native/training and native/kernels need.
 # Function isopro_copy_llama_libraries(target): puts every library of that build beside the target.
 
 execute_process(
@@ -66,11 +67,15 @@ if(NOT EXISTS "${ISOPRO_LLAMA_STAMP}")
   file(WRITE "${ISOPRO_LLAMA_STAMP}" "${ISOPRO_LLAMA_RELEASE}\n")
 endif()
 
-add_library(isopro_llama INTERFACE)
+add_library(isopro_llama_headers INTERFACE)
 # SYSTEM: warnings are errors in our code, not in llama.cpp's headers.
-target_include_directories(isopro_llama SYSTEM INTERFACE
+target_include_directories(isopro_llama_headers SYSTEM INTERFACE
   "${ISOPRO_LLAMA_SOURCE}/include" "${ISOPRO_LLAMA_SOURCE}/ggml/include")
-target_compile_definitions(isopro_llama INTERFACE ISOPRO_LLAMA_RELEASE="${ISOPRO_LLAMA_RELEASE}")
+target_compile_definitions(isopro_llama_headers INTERFACE ISOPRO_LLAMA_RELEASE="${ISOPRO_LLAMA_RELEASE}")
+add_library(isopro_llama INTERFACE)
+target_link_libraries(isopro_llama INTERFACE isopro_llama_headers)
+add_library(isopro_ggml INTERFACE)
+target_link_libraries(isopro_ggml INTERFACE isopro_llama_headers)
 
 if(APPLE)
   set(ISOPRO_ORIGIN "@loader_path")
@@ -97,6 +102,8 @@ function(isopro_build_llama)
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT APPLE)
       set(GGML_CPU_ALL_VARIANTS ON)
     endif()
+  elseif(CMAKE_CROSSCOMPILING)
+    set(GGML_NATIVE OFF)
   else()
     set(GGML_NATIVE ON)
   endif()
@@ -116,6 +123,7 @@ if(ISOPRO_FROM_SOURCE)
   isopro_build_llama()
   set(ISOPRO_LLAMA_LIBRARIES "$<TARGET_FILE_DIR:llama>")
   target_link_libraries(isopro_llama INTERFACE llama ggml ggml-base)
+  target_link_libraries(isopro_ggml INTERFACE ggml-base)
 else()
   file(GLOB ISOPRO_LINK_LIBRARIES
     "${ISOPRO_LLAMA_LIBRARIES}/libllama.*" "${ISOPRO_LLAMA_LIBRARIES}/libggml.*" "${ISOPRO_LLAMA_LIBRARIES}/libggml-base.*"
@@ -124,6 +132,8 @@ else()
     message(FATAL_ERROR "isopro-native: no libllama in ${ISOPRO_LLAMA_LIBRARIES}; reinstall node-llama-cpp")
   endif()
   target_link_libraries(isopro_llama INTERFACE ${ISOPRO_LINK_LIBRARIES})
+  list(FILTER ISOPRO_LINK_LIBRARIES INCLUDE REGEX "ggml-base[^/]*$")
+  target_link_libraries(isopro_ggml INTERFACE ${ISOPRO_LINK_LIBRARIES})
 endif()
 
 function(isopro_copy_llama_libraries target)

@@ -1,5 +1,6 @@
 // `npm run test:full`: everything that is too long for `npm test`. Types, all tests with their long campaigns
-// (ISOPRO_FULL=1), and the native tests under the sanitisers. Every step runs even if one before it fails.
+// (ISOPRO_FULL=1), and the native tests under the sanitisers, for NEON under qemu and through a BLAS. Every step runs
+// even if one before it fails.
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,6 +11,8 @@ const steps = [
   { name: 'types', args: [...npm, 'typecheck'] },
   { name: 'tests', args: [...npm, 'test', '--ignore-scripts', '--', ...process.argv.slice(2)] },
   { name: 'native tests under sanitisers', args: [...npm, 'test:asan'] },
+  { name: 'trainer tests for NEON under qemu', args: [...npm, 'test:arm64'] },
+  { name: 'trainer tests with the products through a BLAS', args: [...npm, 'test:blas'] },
 ];
 const failed = [];
 for (const { name, args } of steps) {

@@ -1,13 +1,18 @@
-// test-native.mjs [--sanitize] [part of a test's name]: builds test/native with CMake, in a folder of its own, and runs
-// it. --sanitize adds the address and undefined-behaviour sanitisers.
+// test-native.mjs [--sanitize | --arm64 | --blas] [parts of tests' names]: builds test/native with CMake, in a folder of
+// its own, and runs it.
+//   --sanitize  with the address and undefined-behaviour sanitisers
+//   --arm64     the trainer's tests alone, cross-compiled for NEON and run under qemu (g++-aarch64-linux-gnu, qemu-user)
+//   --blas      the trainer's tests alone, with the products through OpenBLAS: the code that macOS runs on Accelerate
+//               (libopenblas-dev)
+// The last two are skipped, with a message, where their Debian packages are absent.
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const sanitize = process.argv.includes('--sanitize');
+const has = (option) => process.argv.includes(option);
 const names = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
-const build = path.join(root, sanitize ? 'build-native-asan' : 'build-native');
 
 function run(command, args, env = {}) {
   const { status, error } = spawnSync(command, args, { stdio: 'inherit', cwd: root, env: { ...process.env, ...env } });
@@ -15,9 +20,37 @@ function run(command, args, env = {}) {
   if (status !== 0) process.exit(status ?? 1);
 }
 
-const onOff = (on) => (on ? 'ON' : 'OFF');
-run('cmake', ['-S', root, '-B', build, '-DCMAKE_BUILD_TYPE=Release', '-DISOPRO_NATIVE_TESTS=ON', `-DISOPRO_SANITIZE=${onOff(sanitize)}`]);
-run('cmake', ['--build', build, '--config', 'Release', '--parallel', '2', '--target', 'isopro_native_tests']);
-const executable = process.platform === 'win32' ? path.join(build, 'Release', 'isopro_native_tests.exe') : path.join(build, 'isopro_native_tests');
-// libllama is not built with the sanitisers and keeps what it allocates once a process.
-run(executable, names, { ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1', UBSAN_OPTIONS: 'print_stacktrace=1' });
+/** Configures and builds `target` in `folder` of the project; returns the path of the executable. */
+function build(folder, target, options, env = {}) {
+  const at = path.join(root, folder);
+  run('cmake', ['-S', root, '-B', at, '-DCMAKE_BUILD_TYPE=Release', '-DISOPRO_NATIVE_TESTS=ON', ...options], env);
+  run('cmake', ['--build', at, '--config', 'Release', '--parallel', '2', '--target', target], env);
+  return process.platform === 'win32' ? path.join(at, 'Release', `${target}.exe`) : path.join(at, target);
+}
+
+function skipUnless(found, packages) {
+  if (found) return;
+  console.warn(`skipped: needs the Debian packages ${packages}`);
+  process.exit(0);
+}
+
+const runs = (command) => spawnSync(command, ['--version']).status === 0;
+
+if (has('--arm64')) {
+  skipUnless(runs('aarch64-linux-gnu-g++') && runs('qemu-aarch64'), 'g++-aarch64-linux-gnu and qemu-user');
+  // libggml-base for arm64 comes out of llama.cpp's source; the rest of it is not built.
+  const executable = build('build-native-arm64', 'isopro_trainer_tests', [
+    '-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=aarch64', '-DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc', '-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++',
+  ], { ISOPRO_LLAMA_FROM_SOURCE: '1' });
+  // Under emulation the references in double take minutes a test: every kernel, and what only the whole trainer shows.
+  const chosen = ['dequantis', 'f16', 'exponentials', 'products', 'norm_forward', 'gated', 'soft_cap', 'softmax_forward', 'thread_pool', 'lora_target_likelihood', 'any_number_of_threads', 'kept_and_recomputed'];
+  run('qemu-aarch64', ['-L', '/usr/aarch64-linux-gnu', '-E', `LD_LIBRARY_PATH=${path.join(path.dirname(executable), 'bin')}`, executable, ...(names.length > 0 ? names : chosen)]);
+} else if (has('--blas')) {
+  skipUnless(['', '/x86_64-linux-gnu', '/aarch64-linux-gnu'].some((folder) => existsSync(`/usr/include${folder}/cblas.h`)), 'libopenblas-dev');
+  run(build('build-native-blas', 'isopro_trainer_tests', ['-DISOPRO_TEST_BLAS=ON']), names, { OPENBLAS_NUM_THREADS: '1' });
+} else {
+  const sanitize = has('--sanitize');
+  const executable = build(sanitize ? 'build-native-asan' : 'build-native', 'isopro_native_tests', [`-DISOPRO_SANITIZE=${sanitize ? 'ON' : 'OFF'}`]);
+  // libllama is not built with the sanitisers and keeps what it allocates once a process.
+  run(executable, names, { ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1', UBSAN_OPTIONS: 'print_stacktrace=1' });
+}

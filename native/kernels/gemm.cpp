@@ -10,11 +10,18 @@ namespace {
 
 // Columns of B that are packed and multiplied together: bounds the memory and is enough to hide the dequantisation.
 constexpr std::int64_t kColumns = 512;
-// Rows of W that a backward sums over at a time: bounds the packed panels where the output head has 150 000 rows.
-constexpr std::int64_t kBackwardRows = 16384;
-
 void grow(std::vector<float>& buffer, std::int64_t size) {
   if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
+}
+
+// A tile is many short pieces far apart, which the processor does not foresee.
+constexpr std::int64_t kRowsAhead = 8;
+void prefetch(const Matrix& w, std::int64_t row, Range columns) {
+#if defined(__GNUC__)
+  const auto* start = static_cast<const char*>(w.data) + static_cast<std::size_t>(row) * w.rowBytes;
+  const std::size_t end = ggml_row_size(w.type, columns.end);
+  for (std::size_t at = ggml_row_size(w.type, columns.begin); at < end; at += 64) __builtin_prefetch(start + at);
+#endif
 }
 
 // Rows [m.begin, m.end) of C = op(W) B for the columns [n.begin, n.end) of the packed panels; `c` points at column 0
@@ -40,6 +47,7 @@ void multiplyPart(const Variant& variant, Scratch& scratch, const Matrix& w, boo
       const Range rows = transposed ? Range{k0, k1} : Range{m0, m1};
       const Range columns = transposed ? Range{m0, m1} : Range{k0, k1};
       for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+        if (row + kRowsAhead < rows.end) prefetch(w, row + kRowsAhead, columns);
         readRow(variant, w, row, columns.begin, columns.end, scratch.tile.data() + (row - rows.begin) * kTileStride);
       }
       variant.multiply(transposed, m1 - m0, width, k1 - k0, scratch.tile.data(), firstPanel + k0 * variant.panelWidth,
@@ -57,6 +65,34 @@ void packPanels(const Variant& variant, const float* b, std::int64_t bK, std::in
                  panels + panel * depth * variant.panelWidth);
   }
 }
+
+#if !defined(ISOPRO_BLAS)
+// Rows of W that a backward sums over at a time: bounds the packed panels where the output head has 150 000 rows.
+constexpr std::int64_t kBackwardRows = 16384;
+
+// See `thin`.
+constexpr std::int64_t kThinRows = 64;
+
+// Threads share C as a grid of rows and columns. Threads side by side each dequantise the same tiles, which costs about
+// as much as kDequantise more columns; threads below each other wait for the one with the most rows.
+std::int64_t partsOfColumns(std::int64_t rows, std::int64_t unit, std::int64_t columns, std::int64_t width, std::int64_t threads) {
+  constexpr std::int64_t kDequantise = 32;
+  const auto largestShare = [](std::int64_t count, std::int64_t of, std::int64_t parts) { return ((count + of - 1) / of + parts - 1) / parts * of; };
+  std::int64_t best = 1, least = 0;
+  for (std::int64_t parts = 1; parts <= threads; ++parts) {
+    const std::int64_t cost = largestShare(rows, unit, threads / parts) * (kDequantise + largestShare(columns, width, parts));
+    if (parts == 1 || cost < least) best = parts, least = cost;
+  }
+  return best;
+}
+
+// Few rows of W, a LoRA factor: the activations then take the place of W, whose tiles are read where they stand, and the
+// factor is what gets packed; packing the activations would cost more than the product. Each element is the same sum.
+bool thin(ggml_type type, std::int64_t rows) { return type == GGML_TYPE_F32 && rows <= kThinRows; }
+
+const float* floats(const Matrix& w) { return static_cast<const float*>(w.data); }
+std::int64_t stride(const Matrix& w) { return static_cast<std::int64_t>(w.rowBytes / sizeof(float)); }
+#endif
 
 }  // namespace
 
@@ -87,11 +123,21 @@ std::size_t Engine::scratchBytes() const {
   return floats * sizeof(float);
 }
 
+#if !defined(ISOPRO_BLAS)  // else blas.cpp
+
 void Engine::forward(const Matrix& w, const float* x, float* y, std::int64_t tokens, bool accumulate) {
-  product(w, false, x, 1, w.columns, y, 1, w.rows, tokens, accumulate);
+  if (thin(w.type, w.rows)) {
+    product(denseMatrix(x, tokens, w.columns), false, floats(w), 1, stride(w), y, w.rows, 1, w.rows, accumulate);
+  } else {
+    product(w, false, x, 1, w.columns, y, 1, w.rows, tokens, accumulate);
+  }
 }
 
 void Engine::backward(const Matrix& w, const float* dy, float* dx, std::int64_t tokens, bool accumulate) {
+  if (thin(w.type, w.rows)) {
+    product(denseMatrix(dy, tokens, w.rows), false, floats(w), stride(w), 1, dx, w.columns, 1, w.columns, accumulate);
+    return;
+  }
   for (std::int64_t row = 0; row < w.rows; row += kBackwardRows) {
     Matrix part = w;
     part.data = static_cast<const std::byte*>(w.data) + static_cast<std::size_t>(row) * w.rowBytes;
@@ -102,7 +148,11 @@ void Engine::backward(const Matrix& w, const float* dy, float* dx, std::int64_t 
 
 void Engine::gradient(const float* dy, const float* x, float* dw, std::int64_t tokens, std::int64_t outputs,
                       std::int64_t inputs) {
-  product(denseMatrix(dy, tokens, outputs), true, x, inputs, 1, dw, inputs, 1, inputs, true);
+  if (thin(GGML_TYPE_F32, outputs)) {
+    product(denseMatrix(x, tokens, inputs), true, dy, outputs, 1, dw, 1, inputs, outputs, true);
+  } else {
+    product(denseMatrix(dy, tokens, outputs), true, x, inputs, 1, dw, inputs, 1, inputs, true);
+  }
 }
 
 void Engine::product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
@@ -110,25 +160,28 @@ void Engine::product(const Matrix& w, bool transposed, const float* b, std::int6
   const std::int64_t rows = transposed ? w.columns : w.rows;
   const std::int64_t depth = transposed ? w.rows : w.columns;
   const std::int64_t width = variant_.panelWidth;
-  // Threads share the rows of C, in whole blocks of the stored type. Where there are too few (a LoRA factor has one
-  // row a direction), they share the columns: then each dequantises the tile anew.
+  // Rows of C are shared out in whole blocks of the stored type.
   const std::int64_t unit = transposed ? ggml_blck_size(w.type) : std::int64_t{4};
   const std::int64_t threads = pool_.threads();
-  const bool byColumns = rows / unit < 2 * threads;
   for (std::int64_t n0 = 0; n0 < columns; n0 += kColumns) {
     const std::int64_t some = std::min(kColumns, columns - n0);
     const std::int64_t panels = (some + width - 1) / width;
+    const std::int64_t columnParts = partsOfColumns(rows, unit, some, width, threads);
+    const std::int64_t rowParts = threads / columnParts;
     grow(panels_, panels * depth * width);
     pool_.run([&](int thread) {
       packPanels(variant_, b + n0 * bN, bK, bN, depth, some, split(panels, threads, thread), panels_.data());
     });
     pool_.run([&](int thread) {
-      const Range m = byColumns ? Range{0, rows} : split(rows, threads, thread, unit);
-      const Range n = byColumns ? split(some, threads, thread, width) : Range{0, some};
+      if (thread >= rowParts * columnParts) return;
+      const Range m = split(rows, rowParts, thread / columnParts, unit);
+      const Range n = split(some, columnParts, thread % columnParts, width);
       multiplyPart(variant_, scratch(thread), w, transposed, m, n, panels_.data(), depth, c + n0 * cN, cM, cN, accumulate);
     });
   }
 }
+
+#endif
 
 void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, const float* b,
                    std::int64_t bK, std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns,

@@ -2,6 +2,7 @@
 //   forward  Y[t, o]  = sum_i X[t, i] W[o, i]      backward  dX[t, i] = sum_o dY[t, o] W[o, i]
 //   gradient dW[o, i] = sum_t dY[t, o] X[t, i]
 // Both directions read the same row-major blocks: a tile is dequantised once and used for up to 512 rows of X or dY.
+// ISOPRO_BLAS (set on macOS): through the sgemm of a BLAS instead (blas.cpp).
 // docs/training.md, "The product", has the scheme and its cost.
 #pragma once
 
@@ -66,6 +67,8 @@ class Engine {
   std::vector<float> panels_;
   std::vector<Scratch> scratch_;
 
+  template <typename Body>
+  void forPanels(const Matrix& w, Body body);  // blas.cpp
   void product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
                std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
 };

@@ -84,23 +84,40 @@ void softCapBackward(const float* y, float cap, float* dy, std::int64_t count) {
   });
 }
 
-float exponentials(const float* x, float shift, float* y, std::int64_t count) {
-  Vector total{};
+float largest(const float* x, std::int64_t count) {
+  Vector most = broadcast(x[0]);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Vector next = load(x + i);
+    most = select(next > most, next, most);
+  }
+  float result = x[0];
+  for (int lane = 0; lane < kLanes; ++lane) result = most[lane] > result ? most[lane] : result;
+  for (; i < count; ++i) result = x[i] > result ? x[i] : result;
+  return result;
+}
+
+float exponentials(float* x, float scale, float shift, std::int64_t count, float* moment) {
+  Vector total{}, weighted{};
   forVectors(count, [&](std::int64_t i, std::int64_t width) {
-    Vector e = exponential(get(x + i, width) - shift);
-    put(y + i, e, width);
-    total += width == kLanes ? e : loadPart(y + i, width);
+    const Vector z = get(x + i, width) * scale - shift;
+    Vector e = exponential(z);
+    put(x + i, e, width);
+    if (width < kLanes) e = loadPart(x + i, width);
+    total += e;
+    weighted += e * z;
   });
+  *moment = sum(weighted);
   return sum(total);
 }
 
 float softmaxForward(float* x, std::int64_t count) {
-  float largest = x[0];
-  for (std::int64_t i = 1; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  const float total = exponentials(x, largest, x, count);
+  const float most = largest(x, count);
+  float moment;
+  const float total = exponentials(x, 1, most, count, &moment);
   const float scale = 1.0f / total;
   forVectors(count, [&](std::int64_t i, std::int64_t width) { put(x + i, get(x + i, width) * scale, width); });
-  return largest + __builtin_logf(total);
+  return most + __builtin_logf(total);
 }
 
 void softmaxBackward(const float* y, float* dy, std::int64_t count) {

@@ -79,7 +79,7 @@ extern const Variant variant;
 const Variant variant = {
     ISOPRO_VARIANT_NAME, kPanelWidth,    multiply,      pack,          unpack,         dequantise,
     normForward,         normBackward,   swigluForward, swigluBackward, gegluForward,  gegluBackward,
-    softCapForward,      softCapBackward, exponentials, softmaxForward, softmaxBackward, dot,
+    softCapForward,      softCapBackward, exponentials, largest, softmaxForward, softmaxBackward, dot,
 };
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

@@ -54,8 +54,9 @@ struct Variant {
   void (*softCapForward)(float* x, float cap, std::int64_t count);
   void (*softCapBackward)(const float* y, float cap, float* dy, std::int64_t count);
 
-  // y = exp(x - shift); returns the sum of y. x and y may be the same.
-  float (*exponentials)(const float* x, float shift, float* y, std::int64_t count);
+  // In place, x becomes e = exp(z), z = scale * x - shift; returns the sum of e, and in `moment` that of e z.
+  float (*exponentials)(float* x, float scale, float shift, std::int64_t count, float* moment);
+  float (*largest)(const float* x, std::int64_t count);
   // In place softmax; returns log(sum(exp(x))). Backward: dy becomes y * (dy - sum(y * dy)).
   float (*softmaxForward)(float* x, std::int64_t count);
   void (*softmaxBackward)(const float* y, float* dy, std::int64_t count);

@@ -9,7 +9,8 @@
 namespace isopro::training {
 namespace {
 
-constexpr std::int64_t kLogitsBytes = 32 << 20;
+// Of logits, their hidden rows and the gradient of those: 64 rows of a vocabulary of 151,936, two whole panels.
+constexpr std::int64_t kBytes = 39'960'000;
 
 struct Target {
   std::int64_t row;       // in the batch
@@ -66,9 +67,10 @@ void headLoss(BlockContext& c, Model& model, const std::vector<const TrainSequen
   for (std::size_t s = 0; s < batch.size(); ++s) results[s].logprobs.resize(batch[s]->tokens.size());
   if (dHidden != nullptr) std::fill(dHidden, dHidden + c.pass.tokens * d, 0.0f);
 
-  const std::int64_t perRow = V * static_cast<std::int64_t>(sizeof(float)) * (cap > 0 ? 2 : 1);
-  const std::int64_t most = std::max<std::int64_t>(1, kLogitsBytes / perRow);
-  Buffer rows, normed, dNormed, logits, capped;
+  // Logits of so many rows at a time, with a row of scratch a thread where they are capped.
+  const std::int64_t scratch = cap > 0 ? engine.pool().threads() * V : 0;
+  const std::int64_t most = std::max<std::int64_t>(1, (kBytes / static_cast<std::int64_t>(sizeof(float)) - scratch) / (V + 2 * d));
+  Buffer normed, dNormed, logits;
   std::vector<float> inverseRms;
   std::vector<RowLoss> losses;
   std::vector<double> entropies;
@@ -90,34 +92,32 @@ void headLoss(BlockContext& c, Model& model, const std::vector<const TrainSequen
 
     // Each row of logits becomes the gradient of the loss with respect to it.
     engine.pool().parallelFor(n, [&](std::int64_t begin, std::int64_t end) {
-      Buffer y;
+      Buffer capped;
       for (std::int64_t i = begin; i < end; ++i) {
         float* row = logits.data() + i * V;
         if (cap > 0) {
           variant.softCapForward(row, cap, V);
-          y.assign(row, row + V);
+          capped.assign(row, row + V);
         }
-        for (std::int64_t v = 0; v < V; ++v) row[v] *= inverseTemperature;
         const TrainSequence& sequence = *batch[some[i].sequence];
         const std::int32_t token = sequence.tokens[static_cast<std::size_t>(some[i].token)];
-        const float logit = row[token];
-        // entropy = log Z - sum p z, with sum p z taken before z is overwritten by p.
-        const float largest = *std::max_element(row, row + V);
-        Buffer exponentials(static_cast<std::size_t>(V));
-        const float sum = variant.exponentials(row, largest, exponentials.data(), V);
-        const double logZ = static_cast<double>(largest) + std::log(static_cast<double>(sum));
-        entropies[static_cast<std::size_t>(i)] = logZ - static_cast<double>(variant.dot(exponentials.data(), row, V)) / sum;
-        const double logprob = static_cast<double>(logit) - logZ;
+        const double logit = static_cast<double>(row[token]) * static_cast<double>(inverseTemperature);
+        const float shift = variant.largest(row, V) * inverseTemperature;
+        float moment;
+        const double sum = static_cast<double>(variant.exponentials(row, inverseTemperature, shift, V, &moment));
+        // z = logit / temperature - shift, p = exp(z) / sum: entropy = log(sum) - sum(p z).
+        entropies[static_cast<std::size_t>(i)] = std::log(sum) - static_cast<double>(moment) / sum;
+        const double logprob = logit - static_cast<double>(shift) - std::log(sum);
         results[some[i].sequence].logprobs[static_cast<std::size_t>(some[i].token)] = static_cast<float>(logprob);
         const RowLoss loss = rowLoss(objective, sequence, some[i].token, static_cast<double>(static_cast<float>(logprob)));
         losses[static_cast<std::size_t>(i)] = loss;
         if (dHidden == nullptr) continue;
-        // d log p / d z = onehot - p, z = logit / temperature
+        // d log p / d z = onehot - p
         const auto slope = static_cast<float>(loss.slope * scale) * inverseTemperature;
-        const float factor = -slope / sum;
-        for (std::int64_t v = 0; v < V; ++v) row[v] = factor * exponentials[static_cast<std::size_t>(v)];
+        const auto factor = static_cast<float>(static_cast<double>(-slope) / sum);
+        for (std::int64_t v = 0; v < V; ++v) row[v] *= factor;
         row[token] += slope;
-        if (cap > 0) variant.softCapBackward(y.data(), cap, row, V);
+        if (cap > 0) variant.softCapBackward(capped.data(), cap, row, V);
       }
     });
     for (std::int64_t i = 0; i < n; ++i) {

@@ -230,7 +230,11 @@ TEST(micro_batches_accumulate_to_the_gradient_of_the_whole) {
   std::vector<std::vector<float>> expected;
   for (const Parameter* p : trainer.parameters()) expected.push_back(p->gradient);
   const StepStatistics parts = trainer.differentiate(batch, {}, kNever, {1, 1, 1, 1});
+#if defined(ISOPRO_BLAS)  // whose sums are its own for each shape
+  CHECK_NEAR(whole.loss, parts.loss, 1e-6);
+#else
   CHECK_NEAR(whole.loss, parts.loss, 1e-9);
+#endif
   CHECK(parts.microBatchNorms.size() == 4 && whole.microBatchNorms.size() == 1);
   CHECK_NEAR(whole.microBatchNorms[0], whole.gradNorm, 1e-12);
   const auto parameters = trainer.parameters();
