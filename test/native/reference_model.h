@@ -86,7 +86,7 @@ inline std::unique_ptr<Model> randomModel(const std::string& architecture, const
     if (h.architecture.postNorms) layer.attentionPostNorm = norm(h.width), layer.feedForwardPostNorm = norm(h.width);
     model->layers.push_back(std::move(layer));
   }
-  model->file = data;
+  model->file = std::shared_ptr<const GgufFile>(data, nullptr);  // keeps the values alive; there is no file
   return model;
 }
 
