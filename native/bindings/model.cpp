@@ -123,10 +123,10 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
   ~NativeModel() override { engine_->thread.cancelAll(); }
 
  private:
-  // load({path, gpuLayers, threads, fixedThreads}, cancellation, onProgress): Promise<void>
+  // load({path, gpuLayers, kvType, threads, fixedThreads}, cancellation, onProgress): Promise<void>
   Napi::Value load(const Napi::CallbackInfo& info) {
     const auto options = info[0].As<Napi::Object>();
-    ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers"))};
+    ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers")), textOf(options.Get("kvType"))};
     const int threads = intOf(options.Get("threads"));
     const bool fixedThreads = options.Get("fixedThreads").As<Napi::Boolean>().Value();
     auto call = Call::create(info.Env(), info.This(), info[2]);
@@ -162,6 +162,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
       object.Set("layers", model.layers());
       object.Set("embeddingSize", model.embeddingSize());
       object.Set("trainedContext", model.trainedContext());
+      object.Set("kvType", ggml_type_name(model.kvType()));
       object.Set("kvBytesPerToken", static_cast<double>(model.kvBytesPerToken()));
       object.Set("parameters", static_cast<double>(llama_model_n_params(model.handle())));
       object.Set("bytes", static_cast<double>(llama_model_size(model.handle())));

@@ -34,6 +34,7 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
   params.n_outputs_max = static_cast<std::uint32_t>(sequences);
   params.n_threads = params.n_threads_batch = threads;
   params.kv_unified = true;
+  params.type_k = params.type_v = model.kvType();
   params.no_perf = true;
   const std::unique_ptr<llama_context, decltype(&llama_free)> context(llama_init_from_model(model.handle(), params), llama_free);
   if (context == nullptr) throw Error("OUT_OF_MEMORY", "no context for the bare loop");

@@ -67,6 +67,7 @@ void Context::prepare(const Capacity& wanted) {
   params.n_outputs_max = static_cast<std::uint32_t>(std::min(grown.outputs, kBatchTokens));
   params.n_threads = params.n_threads_batch = governor_.threads();
   params.kv_unified = true;
+  params.type_k = params.type_v = model_->kvType();
   params.no_perf = true;
   params.cb_eval = onEvaluated;
   params.cb_eval_user_data = this;

@@ -25,6 +25,14 @@ void onLlamaLog(ggml_log_level level, const char* text, void*) {
   if (verbose) std::fputs(text, stderr);
 }
 
+// `fault`: the code of the error where the name is none.
+ggml_type kvTypeOf(const std::string& name, const char* fault) {
+  for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
+    if (name == ggml_type_name(type)) return type;
+  }
+  throw Error(fault, "a KV cache of type " + name + "; known are f16, bf16 and q8_0");
+}
+
 }  // namespace
 
 void installLlamaLog() { llama_log_set(onLlamaLog, nullptr); }
@@ -74,8 +82,18 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
     return text.empty() ? fallback : std::atoi(text.c_str());
   };
   const int headSize = model->embeddingSize() / std::max(1, llama_model_n_head(handle));
-  const std::int64_t perHead = integer("attention.key_length", headSize) + integer("attention.value_length", headSize);
-  model->kvBytesPerToken_ = static_cast<std::int64_t>(model->layers()) * llama_model_n_head_kv(handle) * perHead * 2;
+  const int keySize = integer("attention.key_length", headSize);
+  const int valueSize = integer("attention.value_length", headSize);
+  const std::string wanted = options.kvType.empty() ? model->metadata("isopro.kv_cache_type") : options.kvType;
+  const char* fault = options.kvType.empty() ? "MODEL_UNSUPPORTED" : "INVALID_ARGUMENT";
+  model->kvType_ = wanted.empty() ? GGML_TYPE_F16 : kvTypeOf(wanted, fault);
+  const auto block = static_cast<int>(ggml_blck_size(model->kvType_));
+  if (keySize % block != 0 || valueSize % block != 0) {
+    throw Error(fault, "a KV cache of type " + wanted + " needs heads of a multiple of " + std::to_string(block) +
+                                        " values; these have " + std::to_string(keySize) + " and " + std::to_string(valueSize));
+  }
+  const std::int64_t bytesPerHead = (keySize + valueSize) / block * static_cast<std::int64_t>(ggml_type_size(model->kvType_));
+  model->kvBytesPerToken_ = static_cast<std::int64_t>(model->layers()) * llama_model_n_head_kv(handle) * bytesPerHead;
   return model;
 }
 

@@ -20,7 +20,8 @@ using Token = llama_token;
 
 struct ModelOptions {
   std::string path;
-  int gpuLayers = 0;  // -1: all
+  int gpuLayers = 0;   // -1: all
+  std::string kvType;  // f16, bf16 or q8_0; empty: the file's isopro.kv_cache_type, else f16
 };
 
 // progress in [0, 1]; cancelled is polled between tensors.
@@ -32,7 +33,7 @@ struct LoadControl {
 class Model {
  public:
   // Validates the file, then loads it.
-  // Throws MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, OUT_OF_MEMORY, ABORTED.
+  // Throws INVALID_ARGUMENT, MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, OUT_OF_MEMORY, ABORTED.
   static std::shared_ptr<Model> load(const ModelOptions& options, const LoadControl& control);
 
   llama_model* handle() const { return model_.get(); }
@@ -45,7 +46,9 @@ class Model {
   int layers() const { return llama_model_n_layer(handle()); }
   int embeddingSize() const { return llama_model_n_embd(handle()); }
   int trainedContext() const { return llama_model_n_ctx_train(handle()); }
-  // Bytes of f16 keys and values that one token occupies in all layers.
+  // Type of the cached keys and values.
+  ggml_type kvType() const { return kvType_; }
+  // Bytes of keys and values that one token occupies in all layers.
   std::int64_t kvBytesPerToken() const { return kvBytesPerToken_; }
 
   std::string metadata(const char* key) const;  // empty where the key is absent
@@ -70,6 +73,7 @@ class Model {
   std::string path_;
   ModelInventory inventory_;
   int vocabularySize_ = 0;
+  ggml_type kvType_ = GGML_TYPE_F16;
   std::int64_t kvBytesPerToken_ = 0;
   bool usesGpu_ = false;
 };

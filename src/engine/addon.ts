@@ -22,6 +22,8 @@ export interface NativeModelInfo {
   layers: number;
   embeddingSize: number;
   trainedContext: number;
+  /** Type of the cached keys and values: f16, bf16 or q8_0. */
+  kvType: string;
   kvBytesPerToken: number;
   parameters: number;
   bytes: number;
@@ -83,7 +85,7 @@ export interface GenerationProgress {
 
 export interface NativeModel {
   load(
-    options: { path: string; gpuLayers: number; threads: number; fixedThreads: boolean },
+    options: { path: string; gpuLayers: number; kvType: string; threads: number; fixedThreads: boolean },
     cancellation: NativeCancellation,
     onProgress: (fraction: number) => void,
   ): Promise<void>;

@@ -9,6 +9,9 @@ import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
 
+const KV_TYPES = ['f16', 'bf16', 'q8_0'] as const;
+export type KvType = (typeof KV_TYPES)[number];
+
 export interface LoadModelOptions {
   /** Threads of decoding and sampling. Default: the physical cores. */
   readonly threads?: number;
@@ -24,6 +27,11 @@ export interface LoadModelOptions {
    * 1 GiB, at least 4096.
    */
   readonly contextTokens?: number;
+  /**
+   * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0 takes half the memory, and with heads
+   * of less than 64 values, for which ggml's f16 attention has no vector code, half the time (docs/log.md).
+   */
+  readonly kvType?: KvType;
   readonly signal?: AbortSignal;
   /** Called with the loaded fraction in [0, 1]. */
   readonly onProgress?: (fraction: number) => void;
@@ -62,6 +70,7 @@ const loadOptions = z.strictObject({
     .min(1)
     .max(2 ** 26)
     .optional(),
+  kvType: z.enum(KV_TYPES).optional(),
   signal: abortSignal.optional(),
   onProgress: callback<number>().optional(),
   onDownload: callback<DownloadProgress>().optional(),
@@ -81,7 +90,7 @@ const hiddenRequest = z.strictObject({
  */
 export async function loadModel(pathOrAlias: string, options: LoadModelOptions = {}): Promise<Model> {
   checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
-  const { threads, fixedThreads, gpuLayers, contextTokens, signal, onProgress, onDownload } = checked(loadOptions, options, 'options');
+  const { threads, fixedThreads, gpuLayers, contextTokens, kvType, signal, onProgress, onDownload } = checked(loadOptions, options, 'options');
   const { addon } = loadAddon();
   const { path } = await resolveModel(pathOrAlias, { ...(signal && { signal }), ...(onDownload && { onProgress: onDownload }) });
   const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
@@ -89,7 +98,7 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
   // A callback that throws ends the loading, and what it threw arrives at the caller.
   let thrown: { readonly error: unknown } | undefined;
   await cancellable(addon, signal, (cancellation) =>
-    native.load({ path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers }, cancellation, (fraction) => {
+    native.load({ path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers, kvType: kvType ?? '' }, cancellation, (fraction) => {
       try {
         if (thrown === undefined) onProgress?.(fraction);
       } catch (error) {

@@ -1,7 +1,7 @@
 /** The engine against node-llama-cpp on the same files: greedy tokens, and log-probabilities against themselves. */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { getLlama, LlamaLogLevel, type Llama, type Token } from 'node-llama-cpp';
-import { loadModel } from '../../src/engine/model.js';
+import { loadModel, type KvType } from '../../src/engine/model.js';
 import { collectSorted, describeStories, STORIES, syntheticModel } from './fixtures.js';
 
 const ARCHITECTURES = ['llama', 'qwen2', 'qwen3', 'gemma2'] as const;
@@ -44,8 +44,8 @@ async function expectParity(file: string, text: string, leading: number[]): Prom
 const TEXTS = ['One two three', 'The quick brown fox jumps', 'x', `and one more, ${'long enough for several calls of rows, '.repeat(6)}`];
 
 /** Largest difference between what generate reports and what score computes, in nats. */
-async function largestDifference(file: string, { samples, texts, stepwise }: { samples: number; texts: readonly string[]; stepwise: boolean }): Promise<number> {
-  await using model = await loadModel(file, { threads: 1 });
+async function largestDifference(file: string, { samples, texts, stepwise, kvType }: { samples: number; texts: readonly string[]; stepwise: boolean; kvType?: KvType }): Promise<number> {
+  await using model = await loadModel(file, { threads: 1, ...(kvType && { kvType }) });
   const prompts = texts.map((text) => ({ tokenIds: model.tokenize(text) }));
   // The stop tokens let samples end at different steps.
   const stopTokens = [...model.tokenize('.,e')];
@@ -85,5 +85,29 @@ describe.each(ARCHITECTURES)('synthetic %s', (architecture) => {
     const file = syntheticModel({ architecture, type, seed: 5n });
     await expectParity(file, 'Hello, world! 1 + 1 = 2', []);
     await expectScoresToAgree(file);
+  });
+});
+
+describe('types of the KV cache', () => {
+  const file = (): string => syntheticModel({ architecture: 'qwen2', type: 'Q8_0', seed: 5n, heads: 2 });
+  const logprobs = async (kvType?: KvType): Promise<{ rows: Float32Array[]; bytes: number }> => {
+    await using model = await loadModel(file(), { threads: 1, ...(kvType && { kvType }) });
+    const prefix = model.tokenize(TEXTS[3]!);
+    return { rows: await model.score(prefix, [model.tokenize('and so on'), model.tokenize('to the end')]), bytes: model.info.kvBytesPerToken };
+  };
+
+  test.each(['bf16', 'q8_0'] as const)('%s: near f16, and score still agrees with generate', async (kvType) => {
+    const [exact, rounded] = [await logprobs(), await logprobs(kvType)];
+    const differences = exact.rows.flatMap((row, i) => [...row].map((value, j) => Math.abs(value - rounded.rows[i]![j]!)));
+    expect(Math.max(...differences)).toBeGreaterThan(0);
+    expect(differences.reduce((sum, value) => sum + value, 0) / differences.length).toBeLessThan(0.1);
+    expect(rounded.bytes / exact.bytes).toBeCloseTo(kvType === 'q8_0' ? 34 / 64 : 1, 6);
+    expect(await largestDifference(file(), { samples: 5, texts: TEXTS, stepwise: false, kvType })).toBe(0);
+  });
+
+  describeStories('heads that a block does not divide', () => {
+    test('are an error', async () => {
+      await expect(loadModel(STORIES, { threads: 1, kvType: 'q8_0' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    });
   });
 });
