@@ -1,4 +1,6 @@
 /** One table of methods on the test problems, each with its tokens and seconds. */
+import path from 'node:path';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { evaluationSet } from '../../evaluation/evaluation-set.js';
 import { IsoproError } from '../../errors.js';
 import { VerdictPool } from '../../rollouts/verdict-pool.js';
@@ -10,6 +12,9 @@ import { resolveSettings, type RunSettings, type RunSettingsInput } from '../set
 import { fewShot, isozero, multiTurn, zeroShot } from './greedy.js';
 import type { Method, MethodResult, Mode, ModeContext } from './mode.js';
 import { sampledMethods } from './sampled.js';
+
+/** In the run's folder, beside its log: methods that need no training are no part of the run. */
+export const COMPARISON_FILE = 'comparison.json';
 
 export interface Comparison {
   readonly task: string;
@@ -63,7 +68,9 @@ export async function compareModes(mode: Mode, input: RunSettingsInput = {}, opt
     const { test, seconds } = loop;
     methods.push({ method: 'isopro', test: test.after, k: 1, tokens: loopTokens(loop), seconds, note: 'after training, greedy; tokens and seconds are the loop\'s' });
   }
-  return { task: task.id, model: settings.model, seed: settings.seed, problems: problems.length, methods, skipped, run: loop };
+  const comparison = { task: task.id, model: path.basename(settings.model), seed: settings.seed, problems: problems.length, methods, skipped };
+  if (loop !== null) await writeFileAtomically(path.join(loop.folder, COMPARISON_FILE), [Buffer.from(`${JSON.stringify(comparison, null, 2)}\n`)]);
+  return { ...comparison, run: loop };
 }
 
 /** Sampled in rollouts and trained on. */
