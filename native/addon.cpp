@@ -1,6 +1,7 @@
 // Exports only: each class or function lives in bindings/.
 #include <napi.h>
 
+#include "bindings/adapter_file.h"
 #include "bindings/inspection.h"
 #include "bindings/kernel_bench.h"
 #include "bindings/model.h"
@@ -14,6 +15,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   isopro::bindings::exportRuntime(env, exports);
   isopro::bindings::exportModel(env, exports);
   isopro::bindings::exportInspection(env, exports);
+  isopro::bindings::exportAdapterFile(env, exports);
   isopro::bindings::exportModelFile(env, exports);
   isopro::bindings::exportTrainer(env, exports);
   isopro::bindings::exportKernelBench(env, exports);

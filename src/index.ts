@@ -20,6 +20,7 @@ export type { Schedule, SchedulingProblem } from './tasks/scheduling/problem.js'
 export { schedulingClassic } from './tasks/scheduling-classic/scheduling-classic.js';
 export type { ExploitCase, FinishReason, Grades, Parsed, Problem, PromptStyle, Task, Tier, TraceFinding, Verdict, Violation } from './tasks/task.js';
 export * as statistics from './statistics/index.js';
+export { ADAPTER_FORMATS, convertAdapter, inspectAdapter, type AdapterConversion, type AdapterFormat, type AdapterInspection } from './engine/adapter-files.js';
 export { mergeAdapter, MODEL_TYPES, type ExportModelOptions, type MergeRequest, type ModelType, type WrittenModel } from './engine/model-export.js';
 export {
   createTrainer, type Boundary, type Evaluation, type LoraSettings, type LoraTarget, type ModuleStatistics, type Objective, type OptimiserSettings, type SequenceEvaluation, type StepRequest,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bindings/adapter_file.h"
 #include "bindings/call.h"
 #include "bindings/conversion.h"
 #include "support/error.h"
@@ -48,10 +49,10 @@ class NativeModelFile : public Napi::ObjectWrap<NativeModelFile> {
     return [](Napi::Env env) { return env.Undefined(); };
   }
 
-  // merge(modelPath, adapterPath, type): Promise<void>
+  // merge(modelPath, modules, type): Promise<void>
   Napi::Value merge(const Napi::CallbackInfo& info) {
-    return start(info, [model = textOf(info[0]), adapter = textOf(info[1]), type = textOf(info[2])](State& state) {
-      *state.file = training::mergedModel(model, adapter, type);
+    return start(info, [model = textOf(info[0]), modules = modulesOf(info[1]), type = textOf(info[2])](State& state) mutable {
+      *state.file = training::mergedModel(model, std::move(modules), type);
       return undefined();
     });
   }

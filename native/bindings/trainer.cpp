@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/adapter_file.h"
 #include "bindings/call.h"
 #include "bindings/conversion.h"
 #include "bindings/errors.h"
 #include "bindings/model_file.h"
 #include "support/cpu.h"
 #include "support/error.h"
-#include "training/adapter_file.h"
 #include "training/trainer.h"
 
 namespace isopro::bindings {
@@ -191,7 +191,8 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
                            InstanceMethod<&NativeTrainer::state>("state"),
                            InstanceMethod<&NativeTrainer::loadState>("loadState"),
                            InstanceMethod<&NativeTrainer::encodeAdapter>("encodeAdapter"),
-                           InstanceMethod<&NativeTrainer::loadAdapter>("loadAdapter"),
+                           InstanceMethod<&NativeTrainer::setAdapter>("setAdapter"),
+                           InstanceMethod<&NativeTrainer::factors>("factors"),
                            InstanceMethod<&NativeTrainer::encodeModel>("encodeModel"),
                            InstanceMethod<&NativeTrainer::dispose>("dispose"),
                        });
@@ -218,13 +219,16 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
     });
   }
 
-  // open(path): Promise<{layers}>; create() then makes the trainer on the opened model.
+  // open(path): Promise<{architecture, layers, heads, keyHeads}>; create() then makes the trainer on the opened model.
   Napi::Value open(const Napi::CallbackInfo& info) {
     return start(info, never(), [path = textOf(info[0])](State& state, const auto&) {
       state.opened = training::loadModel(path);
-      return Call::MakeValue([layers = state.opened->hyper.layers](Napi::Env env) {
+      return Call::MakeValue([hyper = state.opened->hyper](Napi::Env env) {
         Napi::Object object = Napi::Object::New(env);
-        object.Set("layers", static_cast<double>(layers));
+        object.Set("architecture", hyper.architecture.name);
+        object.Set("layers", static_cast<double>(hyper.layers));
+        object.Set("heads", static_cast<double>(hyper.heads));
+        object.Set("keyHeads", static_cast<double>(hyper.keyHeads));
         return object;
       });
     });
@@ -371,19 +375,27 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
     });
   }
 
-  // encodeAdapter(): Promise<Buffer>, a GGUF
+  // encodeAdapter(baseSha256): Promise<Buffer>, a GGUF
   Napi::Value encodeAdapter(const Napi::CallbackInfo& info) {
-    return start(info, never(), [](State& state, const auto&) {
-      auto bytes = std::make_shared<std::vector<std::uint8_t>>(training::encodeAdapter(state.ready()));
+    return start(info, never(), [base = textOf(info[0])](State& state, const auto&) {
+      auto bytes = std::make_shared<std::vector<std::uint8_t>>(training::encodeAdapter(state.ready(), base));
       return Call::MakeValue([bytes](Napi::Env env) { return fromBytes(env, bytes); });
     });
   }
 
-  // loadAdapter(path): Promise<void>
-  Napi::Value loadAdapter(const Napi::CallbackInfo& info) {
-    return start(info, never(), [path = textOf(info[0])](State& state, const auto&) {
-      state.ready().loadAdapter(path);
+  // setAdapter(modules): Promise<void>
+  Napi::Value setAdapter(const Napi::CallbackInfo& info) {
+    return start(info, never(), [modules = modulesOf(info[0])](State& state, const auto&) mutable {
+      state.ready().setAdapter(std::move(modules));
       return undefined();
+    });
+  }
+
+  // factors(): Promise<modules>
+  Napi::Value factors(const Napi::CallbackInfo& info) {
+    return start(info, never(), [](State& state, const auto&) {
+      auto modules = std::make_shared<std::vector<training::AdapterModule>>(training::factorsOf(state.ready()));
+      return Call::MakeValue([modules](Napi::Env env) { return fromModules(env, *modules); });
     });
   }
 

@@ -3,7 +3,10 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <set>
+#include <string_view>
 
+#include <ggml.h>
 #include <gguf.h>
 
 #include "support/error.h"
@@ -12,36 +15,99 @@
 namespace isopro::training {
 namespace {
 
-// llama.cpp's scale of a module, as a double: alpha / rank.
-float commonAlpha(const std::vector<Lora*>& loras) {
-  const float alpha = loras.front()->scale * static_cast<float>(loras.front()->rank());
-  for (const Lora* lora : loras) {
-    if (alpha / static_cast<float>(lora->rank()) != lora->scale) return 0;
+constexpr const char* kBaseSha256 = "isopro.base_model.sha256";
+constexpr const char* kBaseName = "general.base_model.0.name";
+
+// llama.cpp's alpha where every module's scale is alpha / rank, else 0.
+float commonAlpha(const std::vector<AdapterModule>& modules) {
+  const float alpha = modules.front().scale * static_cast<float>(modules.front().rank);
+  for (const AdapterModule& module : modules) {
+    if (alpha / static_cast<float>(module.rank) != module.scale) return 0;
   }
   return alpha;
 }
 
+// [rows, columns] to [columns, rows].
+std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows, std::int64_t columns) {
+  std::vector<float> result(values.size());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) result[static_cast<std::size_t>(c * rows + r)] = values[static_cast<std::size_t>(r * columns + c)];
+  }
+  return result;
+}
+
+std::vector<float> valuesOf(const GgufFile& file, const GgufTensor& tensor) {
+  const std::int64_t columns = tensor.dimensions[0], rows = tensor.dimensions[1];
+  if (tensor.rank > 2 || !kernels::readable(tensor.type)) file.fail("factor " + quoted(tensor.name) + " is no matrix of numbers");
+  const Matrix matrix{file.data(tensor), tensor.type, rows, columns, ggml_row_size(tensor.type, columns)};
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t row = 0; row < rows; ++row) kernels::readRow(kernels::kernels(), matrix, row, 0, columns, values.data() + row * columns);
+  for (const float value : values) {
+    if (!std::isfinite(value)) file.fail("NUMERIC_FAILURE", "factor " + quoted(tensor.name) + " holds a value that is not finite");
+  }
+  return values;
+}
+
 }  // namespace
 
-std::vector<std::uint8_t> encodeAdapter(Trainer& trainer) {
-  const std::vector<Lora*> loras = trainer.loras();
-  if (loras.empty()) throw Error("INVALID_ARGUMENT", "there is no adapter: all weights are trained");
-  const float alpha = commonAlpha(loras);
+std::vector<AdapterModule> factorsOf(Trainer& trainer) {
+  std::vector<AdapterModule> modules;
+  for (const Lora* lora : trainer.loras()) {
+    modules.push_back({lora->module, lora->rank(), lora->a.columns, lora->b.columns, lora->scale, lora->a.value, lora->b.value});
+  }
+  if (modules.empty()) throw Error("INVALID_ARGUMENT", "there is no adapter: all weights are trained");
+  return modules;
+}
+
+std::vector<Target> fit(const std::vector<AdapterModule>& modules, const Model& model) {
+  if (modules.empty()) throw Error("ADAPTER_CORRUPT", "the adapter adapts nothing");
+  std::vector<Target> targets;
+  std::set<std::string> seen;
+  for (const AdapterModule& module : modules) {
+    const Linear* linear = nullptr;
+    for (std::int64_t layer = 0; layer < model.hyper.layers && linear == nullptr; ++layer) {
+      for (int m = 0; m < kModules; ++m) {
+        if (module.name != moduleName(layer, m)) continue;
+        linear = &model.layers[static_cast<std::size_t>(layer)].linear[m];
+        targets.push_back({layer, m, module.rank, module.scale, 0});
+      }
+    }
+    if (linear == nullptr) throw Error("ADAPTER_MISMATCH", "the adapter changes " + quoted(module.name) + ", which this model does not have or which cannot be trained");
+    if (!seen.insert(module.name).second) throw Error("ADAPTER_CORRUPT", "the adapter changes " + module.name + " twice");
+    if (module.in != linear->inputs() || module.out != linear->outputs()) {
+      throw Error("ADAPTER_MISMATCH", "the adapter's " + module.name + " is " + std::to_string(module.out) + " x " + std::to_string(module.in) + ", the model's " +
+                                          std::to_string(linear->outputs()) + " x " + std::to_string(linear->inputs()));
+    }
+    const auto size = [&](std::int64_t width) { return static_cast<std::size_t>(module.rank * width); };
+    if (module.rank < 1 || module.rank > std::min(module.in, module.out) || module.a.size() != size(module.in) || module.b.size() != size(module.out)) {
+      throw Error("ADAPTER_CORRUPT", "the adapter's factors of " + module.name + " have an impossible rank");
+    }
+  }
+  return targets;
+}
+
+std::vector<std::uint8_t> encodeAdapter(Trainer& trainer, const std::string& baseSha256) {
+  return encodeAdapter({trainer.model().hyper.architecture.name, "", "", baseSha256, factorsOf(trainer)});
+}
+
+std::vector<std::uint8_t> encodeAdapter(const AdapterFile& adapter) {
+  const std::vector<AdapterModule>& modules = adapter.modules;
+  const float alpha = commonAlpha(modules);
   std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), gguf_free);
-  std::unique_ptr<ggml_context, decltype(&ggml_free)> shapes(
-      ggml_init({loras.size() * 2 * ggml_tensor_overhead() + 1024, nullptr, true}), ggml_free);
+  std::unique_ptr<ggml_context, decltype(&ggml_free)> shapes(ggml_init({modules.size() * 2 * ggml_tensor_overhead() + 1024, nullptr, true}), ggml_free);
   gguf_set_val_str(gguf.get(), "general.type", "adapter");
-  gguf_set_val_str(gguf.get(), "general.architecture", trainer.model().hyper.architecture.name);
+  gguf_set_val_str(gguf.get(), "general.architecture", adapter.architecture.c_str());
   gguf_set_val_str(gguf.get(), "adapter.type", "lora");
   gguf_set_val_f32(gguf.get(), "adapter.lora.alpha", alpha);
+  if (!adapter.baseSha256.empty()) gguf_set_val_str(gguf.get(), kBaseSha256, adapter.baseSha256.c_str());
   const auto add = [&](const std::string& name, std::int64_t columns, std::int64_t rows) {
     ggml_tensor* tensor = ggml_new_tensor_2d(shapes.get(), GGML_TYPE_F32, columns, rows);
     ggml_set_name(tensor, name.c_str());
     gguf_add_tensor(gguf.get(), tensor);
   };
-  for (const Lora* lora : loras) {
-    add(lora->module + ".weight.lora_a", lora->a.columns, lora->rank());
-    add(lora->module + ".weight.lora_b", lora->rank(), lora->b.columns);
+  for (const AdapterModule& module : modules) {
+    add(module.name + ".weight.lora_a", module.in, module.rank);
+    add(module.name + ".weight.lora_b", module.rank, module.out);
   }
   const std::size_t header = gguf_get_meta_size(gguf.get());
   const auto count = gguf_get_n_tensors(gguf.get());
@@ -49,74 +115,43 @@ std::vector<std::uint8_t> encodeAdapter(Trainer& trainer) {
   const std::size_t alignment = gguf_get_alignment(gguf.get());
   std::vector<std::uint8_t> bytes(header + (end + alignment - 1) / alignment * alignment);
   gguf_get_meta_data(gguf.get(), bytes.data());
-  for (std::size_t i = 0; i < loras.size(); ++i) {
-    const Lora& lora = *loras[i];
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const AdapterModule& module = modules[i];
     const auto at = [&](std::size_t tensor) { return bytes.data() + header + gguf_get_tensor_offset(gguf.get(), static_cast<std::int64_t>(tensor)); };
-    std::memcpy(at(2 * i), lora.a.value.data(), lora.a.value.size() * sizeof(float));
-    auto* b = reinterpret_cast<float*>(at(2 * i + 1));  // [out, rank]
-    const std::int64_t rank = lora.rank(), out = lora.b.columns;
-    const float scale = alpha == 0 ? lora.scale : 1.0f;
-    for (std::int64_t o = 0; o < out; ++o) {
-      for (std::int64_t j = 0; j < rank; ++j) b[o * rank + j] = scale * lora.b.value[static_cast<std::size_t>(j * out + o)];
+    std::memcpy(at(2 * i), module.a.data(), module.a.size() * sizeof(float));
+    std::vector<float> b = transposed(module.b, module.rank, module.out);
+    if (alpha == 0) {
+      for (float& value : b) value *= module.scale;
     }
+    std::memcpy(at(2 * i + 1), b.data(), b.size() * sizeof(float));
   }
   return bytes;
 }
 
-std::vector<AdapterModule> decodeAdapter(const std::string& path, const Model& model) {
+AdapterFile readAdapter(const std::string& path) {
+  constexpr std::string_view first = ".weight.lora_a", second = ".weight.lora_b";
   const GgufFile file = GgufFile::open(path, "ADAPTER_CORRUPT");
-  if (file.text("general.type").value_or("") != "adapter" || file.text("adapter.type").value_or("") != "lora") {
-    throw Error("ADAPTER_CORRUPT", path + " is not a LoRA adapter");
-  }
-  if (file.text("general.architecture").value_or("") != model.hyper.architecture.name) {
-    throw Error("ADAPTER_MISMATCH", path + " adapts a model of another architecture");
-  }
+  const auto text = [&](const char* key) { return std::string(file.text(key).value_or("")); };
+  if (text("general.type") != "adapter" || text("adapter.type") != "lora") file.fail("this is not a LoRA adapter");
   const auto alpha = static_cast<float>(file.real("adapter.lora.alpha").value_or(0));
-  if (!std::isfinite(alpha)) throw Error("ADAPTER_CORRUPT", path + " has an alpha that is not finite");
-  std::size_t used = 0;
-  std::vector<AdapterModule> modules;
-  for (std::int64_t layer = 0; layer < model.hyper.layers; ++layer) {
-    for (int m = 0; m < kModules; ++m) {
-      const std::string name = moduleName(layer, m) + ".weight";
-      const GgufTensor* a = file.findTensor(name + ".lora_a");
-      const GgufTensor* b = file.findTensor(name + ".lora_b");
-      if (a == nullptr && b == nullptr) continue;
-      if (a == nullptr || b == nullptr) throw Error("ADAPTER_CORRUPT", path + " has only one factor of " + name);
-      const Linear& linear = model.layers[static_cast<std::size_t>(layer)].linear[m];
-      const std::int64_t rank = a->dimensions[1], in = linear.inputs(), out = linear.outputs();
-      if (a->elements() != rank * in || a->dimensions[0] != in || b->elements() != rank * out || b->dimensions[0] != rank) {
-        throw Error("ADAPTER_MISMATCH", path + " has other shapes for " + name);
-      }
-      if (!kernels::readable(a->type) || !kernels::readable(b->type) || in % ggml_blck_size(a->type) != 0 || rank % ggml_blck_size(b->type) != 0) {
-        throw Error("ADAPTER_CORRUPT", path + " holds " + name + " in a type that cannot be read");
-      }
-      AdapterModule module;
-      module.target = {layer, m, rank, alpha == 0 ? 1.0f : alpha / static_cast<float>(rank), 0};
-      module.a.resize(static_cast<std::size_t>(rank * in));
-      module.b.resize(static_cast<std::size_t>(rank * out));
-      const auto rows = [&](const GgufTensor& t, float* to) {
-        const std::int64_t columns = t.dimensions[0];
-        const Matrix matrix{file.data(t), t.type, t.dimensions[1], columns, ggml_row_size(t.type, columns)};
-        for (std::int64_t row = 0; row < matrix.rows; ++row) kernels::readRow(kernels::kernels(), matrix, row, 0, columns, to + row * columns);
-      };
-      rows(*a, module.a.data());
-      std::vector<float> transposed(module.b.size());
-      rows(*b, transposed.data());
-      for (std::int64_t o = 0; o < out; ++o) {
-        for (std::int64_t j = 0; j < rank; ++j) module.b[static_cast<std::size_t>(j * out + o)] = transposed[static_cast<std::size_t>(o * rank + j)];
-      }
-      for (const auto* values : {&module.a, &module.b}) {
-        for (const float value : *values) {
-          if (!std::isfinite(value)) throw Error("NUMERIC_FAILURE", path + " holds a value of " + name + " that is not finite");
-        }
-      }
-      used += 2;
-      modules.push_back(std::move(module));
-    }
+  if (!std::isfinite(alpha)) file.fail("its alpha is not finite");
+  AdapterFile adapter{text("general.architecture"), text("general.name"), text(kBaseName), text(kBaseSha256), {}};
+  for (const GgufTensor& a : file.tensors()) {
+    if (a.name.size() <= first.size() || a.name.substr(a.name.size() - first.size()) != first) continue;
+    AdapterModule module;
+    module.name = a.name.substr(0, a.name.size() - first.size());
+    const GgufTensor* b = file.findTensor(module.name + std::string(second));
+    if (b == nullptr) file.fail("it has only one factor of " + quoted(module.name));
+    module.in = a.dimensions[0], module.rank = a.dimensions[1], module.out = b->dimensions[1];
+    if (b->dimensions[0] != module.rank) file.fail("the factors of " + quoted(module.name) + " differ in rank");
+    module.scale = alpha == 0 ? 1.0f : alpha / static_cast<float>(module.rank);
+    module.a = valuesOf(file, a);
+    module.b = transposed(valuesOf(file, *b), module.out, module.rank);
+    adapter.modules.push_back(std::move(module));
   }
-  if (used != file.tensors().size()) throw Error("ADAPTER_MISMATCH", path + " adapts tensors that this model does not have or that cannot be trained");
-  if (modules.empty()) throw Error("ADAPTER_CORRUPT", path + " adapts nothing");
-  return modules;
+  if (adapter.modules.empty()) file.fail("it adapts nothing");
+  if (adapter.modules.size() * 2 != file.tensors().size()) file.fail("ADAPTER_MISMATCH", "it changes more than matrices of blocks");
+  return adapter;
 }
 
 }  // namespace isopro::training

@@ -45,19 +45,19 @@ void Trainer::addTarget(const Target& target) {
   shareMemory();
 }
 
-void Trainer::loadAdapter(const std::string& path) {
+void Trainer::setAdapter(std::vector<AdapterModule> modules) {
   if (options_.allWeights) throw Error("INVALID_ARGUMENT", "all weights are trained: there is no adapter to replace");
-  std::vector<AdapterModule> modules = decodeAdapter(path, *model_);
+  const std::vector<Target> targets = fit(modules, *model_);
   const std::vector<std::uint8_t> before = state();
   try {
     for (Layer& layer : model_->layers) {
       for (Linear& linear : layer.linear) linear.lora.reset();
     }
-    for (AdapterModule& module : modules) {
-      attach(module.target);
-      Lora& target = *model_->layers[static_cast<std::size_t>(module.target.layer)].linear[module.target.module].lora;
-      target.a.value = std::move(module.a);
-      target.b.value = std::move(module.b);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      attach(targets[i]);
+      Lora& target = *model_->layers[static_cast<std::size_t>(targets[i].layer)].linear[targets[i].module].lora;
+      target.a.value = std::move(modules[i].a);
+      target.b.value = std::move(modules[i].b);
     }
   } catch (...) {
     loadState(before);

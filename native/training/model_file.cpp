@@ -8,7 +8,6 @@
 
 #include "support/byte_writer.h"
 #include "support/error.h"
-#include "training/adapter_file.h"
 
 namespace isopro::training {
 namespace {
@@ -197,12 +196,11 @@ std::unique_ptr<ModelFile> trainedModel(Trainer& trainer, const std::string& typ
   return file;
 }
 
-std::unique_ptr<ModelFile> mergedModel(const std::string& modelPath, const std::string& adapter, const std::string& type) {
-  const std::unique_ptr<Model> model = loadModel(modelPath);
+std::unique_ptr<ModelFile> mergedModel(const std::string& path, std::vector<AdapterModule> modules, const std::string& type) {
+  const std::unique_ptr<Model> model = loadModel(path);
+  fit(modules, *model);
   auto file = std::make_unique<ModelFile>(model->file, type);
-  for (AdapterModule& module : decodeAdapter(adapter, *model)) {
-    file->adapt(moduleName(module.target.layer, module.target.module) + ".weight", module.target.scale, std::move(module.a), std::move(module.b));
-  }
+  for (AdapterModule& module : modules) file->adapt(module.name + ".weight", module.scale, std::move(module.a), std::move(module.b));
   return file;
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "support/gguf.h"
-#include "training/trainer.h"
+#include "training/adapter_file.h"
 
 namespace isopro::training {
 
@@ -68,7 +68,7 @@ class ModelFile {
 // What the trainer has trained so far, as of this call: later steps do not change it. An adapter is merged.
 std::unique_ptr<ModelFile> trainedModel(Trainer& trainer, const std::string& type);
 
-// The model with the adapter merged. Throws what loadModel and decodeAdapter throw.
-std::unique_ptr<ModelFile> mergedModel(const std::string& model, const std::string& adapter, const std::string& type);
+// The model with an adapter merged. Throws what loadModel and fit throw.
+std::unique_ptr<ModelFile> mergedModel(const std::string& model, std::vector<AdapterModule> modules, const std::string& type);
 
 }  // namespace isopro::training

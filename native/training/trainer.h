@@ -14,6 +14,8 @@
 
 namespace isopro::training {
 
+struct AdapterModule;  // adapter_file.h
+
 // One trained linear map.
 struct Target {
   std::int64_t layer;
@@ -81,8 +83,8 @@ class Trainer {
   std::vector<std::uint8_t> state();
   void loadState(const std::vector<std::uint8_t>& bytes);
 
-  // Factors of an adapter file in the place of the present ones, with fresh moments; steps count on.
-  void loadAdapter(const std::string& path);
+  // Factors in the place of the present ones, with fresh moments; steps count on. Throws what fit throws (adapter_file.h).
+  void setAdapter(std::vector<AdapterModule> modules);
 
   Model& model() { return *model_; }
   Lora& lora(const std::string& module);

@@ -174,8 +174,31 @@ export type NativeEdit =
   | { kind: 'rebalance' | 'rescale' | 'setRateFactor'; module: string; factor: number }
   | { kind: 'setOptimiser'; learningRate: number; maxNorm: number; epsilon?: number | undefined };
 
+/** What of a model decides which adapters fit it and how PEFT orders their rows. */
+export interface ModelShape {
+  architecture: string;
+  layers: number;
+  heads: number;
+  /** Of k and v. */
+  keyHeads: number;
+}
+
+/** One adapted matrix: y = W x + scale B A x. */
+export interface AdapterModule {
+  /** As in GGUF, without ".weight": blk.3.attn_k. */
+  name: string;
+  rank: number;
+  inputs: number;
+  outputs: number;
+  scale: number;
+  /** [rank, inputs] */
+  a: Float32Array;
+  /** B transposed, [rank, outputs] */
+  b: Float32Array;
+}
+
 export interface NativeTrainer {
-  open(path: string): Promise<{ layers: number }>;
+  open(path: string): Promise<ModelShape>;
   create(
     options: {
       targets: { layer: number; module: string; rank: number; scale: number; dropout: number }[];
@@ -211,8 +234,10 @@ export interface NativeTrainer {
   edit(edit: NativeEdit): Promise<void>;
   state(): Promise<Uint8Array>;
   loadState(state: Uint8Array): Promise<void>;
-  encodeAdapter(): Promise<Uint8Array>;
-  loadAdapter(path: string): Promise<void>;
+  /** A GGUF. */
+  encodeAdapter(baseSha256: string): Promise<Uint8Array>;
+  setAdapter(modules: AdapterModule[]): Promise<void>;
+  factors(): Promise<AdapterModule[]>;
   /** `file` then holds the model as trained so far. */
   encodeModel(file: NativeModelFile, type: string): Promise<void>;
   dispose(): Promise<void>;
@@ -220,7 +245,7 @@ export interface NativeTrainer {
 
 /** A model to be written, in pieces. */
 export interface NativeModelFile {
-  merge(modelPath: string, adapterPath: string, type: string): Promise<void>;
+  merge(modelPath: string, modules: AdapterModule[], type: string): Promise<void>;
   describe(): Promise<{ bytes: number; types: Record<string, number> }>;
   /** null at the end of the file. */
   next(): Promise<Uint8Array | null>;
@@ -241,6 +266,10 @@ export interface Addon {
   /** Cancels and ends every job thread of this environment. */
   stopAll(): void;
   readonly NativeTrainer: new () => NativeTrainer;
+  /** Factors of a GGUF adapter, in the file's order. */
+  readAdapter(path: string): Promise<{ architecture: string; name: string; baseName: string; baseSha256: string; modules: AdapterModule[] }>;
+  /** A GGUF of factors that fit the model. */
+  encodeAdapter(modelPath: string, modules: AdapterModule[], baseSha256: string): Promise<Uint8Array>;
   readonly NativeModelFile: new () => NativeModelFile;
   /** GFLOP/s of one product, medians of interleaved rounds; null where a peer is absent. */
   benchProduct(request: {

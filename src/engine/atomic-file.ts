@@ -1,7 +1,10 @@
 /** Files that exist whole or not at all. */
-import { open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
+
+type Parts = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
 /** Written so far by this process: two writers of one file have a temporary file each. */
 let files = 0;
@@ -11,24 +14,70 @@ let files = 0;
  * it, fsync, rename, fsync of the folder. What `parts` throws is thrown on.
  * @throws IsoproError WRITE_FAILED; the old file is untouched
  */
-export async function writeFileAtomically(file: string, parts: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<void> {
+export async function writeFileAtomically(file: string, parts: Parts): Promise<void> {
+  await replace(file, await writeTemporary(file, parts));
+}
+
+/**
+ * Writes files that belong together into one folder, which is made where it is missing: all of them are complete on the disk before the first
+ * replaces an older one.
+ * @throws IsoproError WRITE_FAILED; the old files are untouched
+ */
+export async function writeFilesAtomically(together: readonly { readonly file: string; readonly parts: Parts }[]): Promise<void> {
+  const written: { file: string; temporary: string }[] = [];
+  try {
+    for (const { file, parts } of together) {
+      await attempt(file, mkdir(path.dirname(file), { recursive: true }));
+      written.push({ file, temporary: await writeTemporary(file, parts) });
+    }
+  } catch (failure) {
+    for (const { temporary } of written) await rm(temporary, { force: true }).catch(() => undefined);
+    throw failure;
+  }
+  for (const { file, temporary } of written) await replace(file, temporary);
+}
+
+/** Hashes what passes through. */
+export function sha256(): { through: (parts: Parts) => AsyncGenerator<Uint8Array>; digest: () => string } {
+  const hash = createHash('sha256');
+  async function* through(parts: Parts): AsyncGenerator<Uint8Array> {
+    for await (const part of parts) {
+      hash.update(part);
+      yield part;
+    }
+  }
+  return { through, digest: () => hash.digest('hex') };
+}
+
+function attempt<T>(file: string, operation: Promise<T>): Promise<T> {
+  return operation.catch((cause: unknown) => {
+    throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${(cause as Error).message}`, { cause });
+  });
+}
+
+async function writeTemporary(file: string, parts: Parts): Promise<string> {
   const temporary = `${file}.${process.pid}.${(files += 1)}.partial`;
-  const done = <T>(operation: Promise<T>): Promise<T> =>
-    operation.catch((cause: unknown) => {
-      throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${(cause as Error).message}`, { cause });
-    });
   let handle: FileHandle | undefined;
   try {
-    handle = await done(open(temporary, 'w'));
+    handle = await attempt(file, open(temporary, 'w'));
     for await (const part of parts) {
-      for (let at = 0; at < part.length; ) at += (await done(handle.write(part, at, part.length - at))).bytesWritten;
+      for (let at = 0; at < part.length; ) at += (await attempt(file, handle.write(part, at, part.length - at))).bytesWritten;
     }
-    await done(handle.sync());
-    await done(handle.close());
+    await attempt(file, handle.sync());
+    await attempt(file, handle.close());
     handle = undefined;
-    await done(rename(temporary, file));
+    return temporary;
   } catch (failure) {
     await handle?.close().catch(() => undefined);
+    await rm(temporary, { force: true }).catch(() => undefined);
+    throw failure;
+  }
+}
+
+async function replace(file: string, temporary: string): Promise<void> {
+  try {
+    await attempt(file, rename(temporary, file));
+  } catch (failure) {
     await rm(temporary, { force: true }).catch(() => undefined);
     throw failure;
   }

@@ -1,10 +1,10 @@
 /** Model files with other weights: trained ones, or those of an adapter merged. Encoded in C++, written piece by piece. */
-import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { loadAddon, settled, type Addon, type NativeModelFile } from './addon.js';
-import { writeFileAtomically } from './atomic-file.js';
+import { modelShape, readAdapterFile } from './adapter-files.js';
+import { sha256, writeFileAtomically } from './atomic-file.js';
 import { abortSignal, checked } from './generate-request.js';
 
 /** What matrices can be written as. Norms and biases stay as they are; rows that are not whole blocks of the type become f16. */
@@ -22,7 +22,7 @@ export interface ExportModelOptions {
 export interface MergeRequest extends ExportModelOptions {
   /** Path of the base model, a GGUF. */
   readonly model: string;
-  /** Path of the adapter, a GGUF. */
+  /** Path of the adapter, a GGUF or a folder in PEFT's format. */
   readonly adapter: string;
   readonly out: string;
 }
@@ -50,7 +50,8 @@ export async function mergeAdapter(request: MergeRequest): Promise<WrittenModel>
   for (const source of [model, adapter]) {
     if (path.resolve(source) === path.resolve(out)) throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${source}`);
   }
-  return writeModel(loadAddon().addon, out, control, (native) => native.merge(model, adapter, type));
+  const { modules } = await readAdapterFile(adapter, await modelShape(model));
+  return writeModel(loadAddon().addon, out, control, (native) => native.merge(model, modules, type));
 }
 
 /** Fills a model file and writes it. */
@@ -64,21 +65,20 @@ export async function writeModel(
   try {
     await settled(fill(native));
     const { bytes, types } = await settled(native.describe());
-    const hash = createHash('sha256');
+    const hash = sha256();
     async function* pieces(): AsyncGenerator<Uint8Array> {
       let written = 0;
       for (;;) {
         if (signal?.aborted === true) throw new IsoproError('ABORTED', `writing ${file} was cancelled`);
         const piece = await settled(native.next());
         if (piece === null) return;
-        hash.update(piece);
         yield piece;
         written += piece.length;
         onProgress?.(written, bytes);
       }
     }
-    await writeFileAtomically(file, pieces());
-    return { sha256: hash.digest('hex'), bytes, types };
+    await writeFileAtomically(file, hash.through(pieces()));
+    return { sha256: hash.digest(), bytes, types };
   } finally {
     await native.dispose();
   }

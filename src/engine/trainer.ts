@@ -6,7 +6,8 @@ import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { hashFile, type Adapter } from './adapter.js';
-import { cancellable, loadAddon, settled, type Addon, type NativeTrainer, type NativeTrainerInfo } from './addon.js';
+import { readAdapterFile, writePeft } from './adapter-files.js';
+import { cancellable, loadAddon, settled, type Addon, type ModelShape, type NativeTrainer, type NativeTrainerInfo } from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './generate-request.js';
 import type { Model } from './model.js';
@@ -86,17 +87,18 @@ export async function createTrainer(model: Model | { readonly path: string }, op
   const valid = checked(trainerOptions, options, 'options');
   const { addon } = loadAddon();
   const native = new addon.NativeTrainer();
-  const { layers } = await settled(native.open(model.path));
-  const targets = valid.allWeights ? [] : planTargets(valid.lora, layers);
+  const shape = await settled(native.open(model.path));
+  const targets = valid.allWeights ? [] : planTargets(valid.lora, shape.layers);
   await settled(native.create({ ...valid, targets }));
   const hash = 'hash' in model ? () => model.hash() : () => hashFile(model.path);
-  return new Trainer(addon, native, model.path, hash, await settled(native.information()));
+  return new Trainer(addon, native, model.path, shape, hash, await settled(native.information()));
 }
 
 export class Trainer {
   readonly modelPath: string;
   readonly #addon: Addon;
   readonly #native: NativeTrainer;
+  readonly #shape: ModelShape;
   readonly #computeHash: () => Promise<string>;
   #hash: Promise<string> | undefined;
   #info: NativeTrainerInfo;
@@ -105,10 +107,11 @@ export class Trainer {
   #disposal: Promise<void> | undefined;
 
   /** @internal Use createTrainer. */
-  constructor(addon: Addon, native: NativeTrainer, modelPath: string, hash: () => Promise<string>, info: NativeTrainerInfo) {
+  constructor(addon: Addon, native: NativeTrainer, modelPath: string, shape: ModelShape, hash: () => Promise<string>, info: NativeTrainerInfo) {
     this.#addon = addon;
     this.#native = native;
     this.modelPath = modelPath;
+    this.#shape = shape;
     this.#computeHash = hash;
     this.#info = info;
   }
@@ -238,9 +241,9 @@ export class Trainer {
   async save(file: string): Promise<string> {
     const body = Buffer.concat([MAGIC, Buffer.from(await this.modelHash(), 'hex')]);
     const state = await this.snapshot();
-    const digest = await sha256(state);
-    await writeFileAtomically(file, [body, digest, state]);
-    return digest.toString('hex');
+    const hash = await digest(state);
+    await writeFileAtomically(file, [body, hash, state]);
+    return hash.toString('hex');
   }
 
   /** @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH; the state is untouched */
@@ -251,7 +254,7 @@ export class Trainer {
     const at = MAGIC.length;
     if (!content.subarray(0, at).equals(MAGIC)) throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer's state`);
     const state = content.subarray(at + 2 * DIGEST_BYTES);
-    if (!(await sha256(state)).equals(content.subarray(at + DIGEST_BYTES, at + 2 * DIGEST_BYTES))) {
+    if (!(await digest(state)).equals(content.subarray(at + DIGEST_BYTES, at + 2 * DIGEST_BYTES))) {
       throw new IsoproError('ADAPTER_CORRUPT', `${file} has been changed or cut off: its content does not match its hash`);
     }
     if (content.subarray(at, at + DIGEST_BYTES).toString('hex') !== (await this.modelHash())) {
@@ -266,9 +269,20 @@ export class Trainer {
    * @throws IsoproError WRITE_FAILED, INVALID_ARGUMENT where all weights are trained
    */
   async exportAdapter(file: string): Promise<string> {
-    const bytes = await settled(this.#native.encodeAdapter());
+    const bytes = await settled(this.#native.encodeAdapter(await this.modelHash()));
     await writeFileAtomically(file, [bytes]);
-    return (await sha256(bytes)).toString('hex');
+    return (await digest(bytes)).toString('hex');
+  }
+
+  /**
+   * Writes the adapter as PEFT keeps it: a folder with adapter_model.safetensors and adapter_config.json.
+   * @param options.baseModel base_model_name_or_path of the configuration
+   * @returns SHA-256 of adapter_model.safetensors, in hexadecimal
+   * @throws IsoproError WRITE_FAILED, INVALID_ARGUMENT where all weights are trained
+   */
+  async exportPeft(folder: string, options: { baseModel?: string } = {}): Promise<string> {
+    const { baseModel } = checked(z.strictObject({ baseModel: z.string().min(1).optional() }), options, 'options');
+    return writePeft(folder, await settled(this.#native.factors()), this.#shape, baseModel ?? null);
   }
 
   /**
@@ -281,9 +295,13 @@ export class Trainer {
     return writeModel(this.#addon, file, control, (native) => this.#native.encodeModel(native, type));
   }
 
-  /** Takes the factors of a GGUF adapter, with fresh moments. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND */
-  async importAdapter(file: string): Promise<void> {
-    await settled(this.#native.loadAdapter(file));
+  /**
+   * Takes the factors of an adapter, a GGUF or a folder in PEFT's format, with fresh moments.
+   * @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND, NUMERIC_FAILURE, INVALID_ARGUMENT; the state is untouched
+   */
+  async importAdapter(adapter: string): Promise<void> {
+    const { modules } = await readAdapterFile(adapter, this.#shape);
+    await settled(this.#native.setAdapter(modules));
     this.#info = await settled(this.#native.information());
   }
 
@@ -329,7 +347,7 @@ export class Trainer {
   }
 }
 
-async function sha256(bytes: Uint8Array): Promise<Buffer> {
+async function digest(bytes: Uint8Array): Promise<Buffer> {
   return Buffer.from(await webcrypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>));
 }
 

@@ -1,0 +1,122 @@
+#include "bindings/adapter_file.h"
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "bindings/conversion.h"
+#include "bindings/errors.h"
+
+namespace isopro::bindings {
+namespace {
+
+// A job that returns how to make its value; on libuv's pool.
+class Job : public Napi::AsyncWorker {
+ public:
+  using Work = std::function<std::function<Napi::Value(Napi::Env)>()>;
+
+  static Napi::Promise run(Napi::Env env, Work work) {
+    auto* job = new Job(env, std::move(work));  // deletes itself when it has run
+    job->Queue();
+    return job->deferred_.Promise();
+  }
+
+ private:
+  Job(Napi::Env env, Work work) : Napi::AsyncWorker(env), deferred_(env), work_(std::move(work)) {}
+
+  void Execute() override {
+    try {
+      value_ = work_();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+
+  void OnOK() override {
+    if (failure_ != nullptr) {
+      deferred_.Reject(toJsError(Env(), failure_).Value());
+    } else {
+      deferred_.Resolve(value_(Env()));
+    }
+  }
+
+  Napi::Promise::Deferred deferred_;
+  Work work_;
+  std::function<Napi::Value(Napi::Env)> value_;
+  std::exception_ptr failure_;
+};
+
+std::int64_t integerOf(const Napi::Value& value) { return value.As<Napi::Number>().Int64Value(); }
+
+std::vector<float> floatsOf(const Napi::Value& value) {
+  const auto array = value.As<Napi::Float32Array>();
+  return std::vector<float>(array.Data(), array.Data() + array.ElementLength());
+}
+
+// readAdapter(path): Promise<{architecture, name, baseName, baseSha256, modules}>
+Napi::Value readAdapter(const Napi::CallbackInfo& info) {
+  return Job::run(info.Env(), [path = textOf(info[0])]() -> std::function<Napi::Value(Napi::Env)> {
+    auto file = std::make_shared<training::AdapterFile>(training::readAdapter(path));
+    return [file](Napi::Env env) -> Napi::Value {
+      Napi::Object object = Napi::Object::New(env);
+      object.Set("architecture", file->architecture);
+      object.Set("name", file->name);
+      object.Set("baseName", file->baseName);
+      object.Set("baseSha256", file->baseSha256);
+      object.Set("modules", fromModules(env, file->modules));
+      return object;
+    };
+  });
+}
+
+// encodeAdapter(modelPath, modules, baseSha256): Promise<Buffer>, a GGUF
+Napi::Value encodeAdapter(const Napi::CallbackInfo& info) {
+  auto modules = std::make_shared<std::vector<training::AdapterModule>>(modulesOf(info[1]));
+  return Job::run(info.Env(), [path = textOf(info[0]), modules, base = textOf(info[2])]() -> std::function<Napi::Value(Napi::Env)> {
+    const std::unique_ptr<training::Model> model = training::loadModel(path);
+    training::fit(*modules, *model);
+    auto bytes = std::make_shared<std::vector<std::uint8_t>>(
+        training::encodeAdapter({model->hyper.architecture.name, "", "", base, std::move(*modules)}));
+    return [bytes](Napi::Env env) { return fromBytes(env, bytes); };
+  });
+}
+
+}  // namespace
+
+std::vector<training::AdapterModule> modulesOf(const Napi::Value& value) {
+  return arrayOf(value, [](const Napi::Value& element) {
+    const auto object = element.As<Napi::Object>();
+    training::AdapterModule module;
+    module.name = textOf(object.Get("name"));
+    module.rank = integerOf(object.Get("rank"));
+    module.in = integerOf(object.Get("inputs"));
+    module.out = integerOf(object.Get("outputs"));
+    module.scale = floatOf(object.Get("scale"));
+    module.a = floatsOf(object.Get("a"));
+    module.b = floatsOf(object.Get("b"));
+    return module;
+  });
+}
+
+Napi::Value fromModules(Napi::Env env, const std::vector<training::AdapterModule>& modules) {
+  Napi::Array array = Napi::Array::New(env, modules.size());
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("name", modules[i].name);
+    object.Set("rank", static_cast<double>(modules[i].rank));
+    object.Set("inputs", static_cast<double>(modules[i].in));
+    object.Set("outputs", static_cast<double>(modules[i].out));
+    object.Set("scale", static_cast<double>(modules[i].scale));
+    object.Set("a", fromFloats(env, modules[i].a));
+    object.Set("b", fromFloats(env, modules[i].b));
+    array.Set(static_cast<std::uint32_t>(i), object);
+  }
+  return array;
+}
+
+void exportAdapterFile(Napi::Env env, Napi::Object exports) {
+  exports.Set("readAdapter", Napi::Function::New(env, readAdapter, "readAdapter"));
+  exports.Set("encodeAdapter", Napi::Function::New(env, encodeAdapter, "encodeAdapter"));
+}
+
+}  // namespace isopro::bindings

@@ -1,0 +1,153 @@
+/** Adapter files apart from training: read in either format, examined, converted. */
+import path from 'node:path';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { hashFile } from './adapter.js';
+import { loadAddon, settled, type AdapterModule, type ModelShape } from './addon.js';
+import { sha256, writeFileAtomically, writeFilesAtomically } from './atomic-file.js';
+import { checked } from './generate-request.js';
+import { isPeft, PEFT_CONFIG, peftConfig, peftTensors, PEFT_WEIGHTS, readPeft } from './peft.js';
+import { encodeSafetensors } from './safetensors.js';
+
+/** GGUF for llama.cpp, or PEFT's folder of adapter_model.safetensors and adapter_config.json. */
+export const ADAPTER_FORMATS = ['gguf', 'peft'] as const;
+export type AdapterFormat = (typeof ADAPTER_FORMATS)[number];
+
+export interface AdapterInspection {
+  readonly format: AdapterFormat;
+  /** Empty where the file does not say, as PEFT's does not. */
+  readonly architecture: string;
+  /** Of the GGUF, or of adapter_model.safetensors. */
+  readonly sha256: string;
+  readonly parameters: number;
+  readonly layers: readonly number[];
+  /** What the adapter says of its base model; null where it says nothing. */
+  readonly base: { readonly name: string | null; readonly sha256: string | null };
+  readonly modules: readonly {
+    /** As in GGUF: blk.3.attn_k. */
+    readonly name: string;
+    readonly rank: number;
+    /** s r; the adapter adds s B A. */
+    readonly alpha: number;
+    readonly inputs: number;
+    readonly outputs: number;
+    /** Frobenius norms of A, of B and of s B A. */
+    readonly normA: number;
+    readonly normB: number;
+    readonly norm: number;
+  }[];
+}
+
+export interface AdapterConversion {
+  /** Path of a GGUF, or of a folder in PEFT's format. */
+  readonly adapter: string;
+  /** Path of the base model, a GGUF: the shapes are held against it, and PEFT's order of rows depends on it. */
+  readonly model: string;
+  readonly format: AdapterFormat;
+  /** A file for GGUF, a folder for PEFT. */
+  readonly out: string;
+  /** base_model_name_or_path of PEFT's configuration. */
+  readonly baseModel?: string;
+}
+
+export interface AdapterSource {
+  readonly architecture: string;
+  readonly baseName: string;
+  readonly baseSha256: string;
+  readonly modules: AdapterModule[];
+}
+
+/**
+ * The factors of an adapter in either format; rows in the order of GGUF where the model's shape is given.
+ * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE
+ */
+export async function readAdapterFile(adapter: string, shape: ModelShape | null): Promise<AdapterSource> {
+  const source = (await isPeft(adapter)) ? { architecture: '', baseSha256: '', ...(await readPeft(adapter, shape)) } : await settled(loadAddon().addon.readAdapter(adapter));
+  if (shape !== null && source.architecture !== '' && source.architecture !== shape.architecture) {
+    throw new IsoproError('ADAPTER_MISMATCH', `${adapter} adapts a model of architecture ${source.architecture}, not ${shape.architecture}`);
+  }
+  return source;
+}
+
+/** What the trainer can say of a model without training it. */
+export async function modelShape(model: string): Promise<ModelShape> {
+  const native = new (loadAddon().addon.NativeTrainer)();
+  try {
+    return await settled(native.open(model));
+  } finally {
+    await native.dispose();
+  }
+}
+
+/**
+ * What an adapter holds, without its base model.
+ * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE
+ */
+export async function inspectAdapter(adapter: string): Promise<AdapterInspection> {
+  const format = (await isPeft(checked(z.string().min(1), adapter, 'adapter'))) ? 'peft' : 'gguf';
+  const { architecture, baseName, baseSha256, modules } = await readAdapterFile(adapter, null);
+  const measured = modules.map(({ name, rank, scale, inputs, outputs, a, b }) => {
+    const [gramA, gramB] = [gram(a, rank, inputs), gram(b, rank, outputs)];
+    const trace = (matrix: Float64Array): number => Array.from({ length: rank }, (_, i) => matrix[i * rank + i]!).reduce((sum, value) => sum + value, 0);
+    // ||B A||^2 = <B^T B, A A^T>; rounding may leave a tiny negative number for 0.
+    const product = gramA.reduce((sum, value, i) => sum + value * gramB[i]!, 0);
+    return { name, rank, alpha: scale * rank, inputs, outputs, normA: Math.sqrt(trace(gramA)), normB: Math.sqrt(trace(gramB)), norm: Math.abs(scale) * Math.sqrt(Math.max(0, product)) };
+  });
+  return {
+    format,
+    architecture,
+    sha256: await hashFile(format === 'peft' ? path.join(adapter, PEFT_WEIGHTS) : adapter),
+    parameters: modules.reduce((sum, { a, b }) => sum + a.length + b.length, 0),
+    layers: [...new Set(modules.map(({ name }) => Number(name.split('.')[1])))],
+    base: { name: baseName === '' ? null : baseName, sha256: baseSha256 === '' ? null : baseSha256 },
+    modules: measured,
+  };
+}
+
+/** Inner products of the rows, [rows, rows]. */
+function gram(values: Float32Array, rows: number, columns: number): Float64Array {
+  const result = new Float64Array(rows * rows);
+  for (let i = 0; i < rows; i++) {
+    for (let j = 0; j <= i; j++) {
+      let sum = 0;
+      for (let k = 0; k < columns; k++) sum += values[i * columns + k]! * values[j * columns + k]!;
+      result[i * rows + j] = sum;
+      result[j * rows + i] = sum;
+    }
+  }
+  return result;
+}
+
+/**
+ * Writes PEFT's folder. Both files are complete on the disk before either replaces an older one.
+ * @returns SHA-256 of adapter_model.safetensors, in hexadecimal
+ * @throws IsoproError WRITE_FAILED; older files are untouched
+ */
+export async function writePeft(folder: string, modules: readonly AdapterModule[], shape: ModelShape, baseModel: string | null): Promise<string> {
+  const hash = sha256();
+  await writeFilesAtomically([
+    { file: path.join(folder, PEFT_WEIGHTS), parts: hash.through(encodeSafetensors(peftTensors(modules, shape))) },
+    { file: path.join(folder, PEFT_CONFIG), parts: [Buffer.from(`${JSON.stringify(peftConfig(modules, shape, baseModel), null, 2)}\n`)] },
+  ]);
+  return hash.digest();
+}
+
+/**
+ * Converts an adapter between GGUF and PEFT.
+ * @returns SHA-256 of the GGUF or of adapter_model.safetensors, in hexadecimal
+ * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH (shapes of another model), NUMERIC_FAILURE, WRITE_FAILED
+ */
+export async function convertAdapter(request: AdapterConversion): Promise<string> {
+  const text = z.string().min(1);
+  const { adapter, model, format, out, baseModel } = checked(z.strictObject({ adapter: text, model: text, format: z.enum(ADAPTER_FORMATS), out: text, baseModel: text.optional() }), request, 'request');
+  if (path.resolve(adapter) === path.resolve(out)) throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${adapter}`);
+  const { addon } = loadAddon();
+  const shape = await modelShape(model);
+  const { modules, baseSha256, baseName } = await readAdapterFile(adapter, shape);
+  // Holds the shapes against the model's, whichever format is written.
+  const bytes = await settled(addon.encodeAdapter(model, modules, baseSha256));
+  if (format === 'peft') return writePeft(out, modules, shape, baseModel ?? (baseName === '' ? null : baseName));
+  const hash = sha256();
+  await writeFileAtomically(out, hash.through([bytes]));
+  return hash.digest();
+}
