@@ -5,7 +5,7 @@
 export const ERRORS = {
   ABORTED: 'The caller cancelled the operation; nothing needs to be done.',
   ADAPTER_CORRUPT: 'Export or download the adapter again; `isopro-native models inspect FILE` shows what can be read of it.',
-  ADAPTER_MISMATCH: 'Use an adapter that was trained on this base model; `isopro-native models inspect FILE` shows its shapes.',
+  ADAPTER_MISMATCH: 'Use an adapter that was trained on this base model; `isopro-native adapters inspect FILE` shows its shapes and its base.',
   ARCH_UNSUPPORTED: 'Use a model of a supported architecture: llama, qwen2, qwen3 or gemma2.',
   BACKEND_UNAVAILABLE: 'Run `isopro-native doctor`; reinstall with `npm install` or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
   CHECKPOINT_INVALID: 'The text is no checkpoint or ticket of this program; take it again from where it was published.',

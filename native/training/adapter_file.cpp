@@ -1,5 +1,6 @@
 #include "training/adapter_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -143,6 +144,7 @@ AdapterFile readAdapter(const std::string& path) {
     const GgufTensor* b = file.findTensor(module.name + std::string(second));
     if (b == nullptr) file.fail("it has only one factor of " + quoted(module.name));
     module.in = a.dimensions[0], module.rank = a.dimensions[1], module.out = b->dimensions[1];
+    if (module.rank > std::min(module.in, module.out)) file.fail("the rank of " + quoted(module.name) + " exceeds its width");
     if (b->dimensions[0] != module.rank) file.fail("the factors of " + quoted(module.name) + " differ in rank");
     module.scale = alpha == 0 ? 1.0f : alpha / static_cast<float>(module.rank);
     module.a = valuesOf(file, a);

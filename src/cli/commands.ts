@@ -1,5 +1,6 @@
 import type { CommandModule } from 'yargs';
 import { ablateCommand } from './ablate.js';
+import { adaptersCommand } from './adapters.js';
 import { benchCommand } from './bench.js';
 import { doctorCommand } from './doctor.js';
 import { generateCommand } from './generate.js';
@@ -17,6 +18,7 @@ export const COMMANDS: CommandModule[] = [
   ablateCommand,
   generateCommand,
   trainCommand,
+  adaptersCommand,
   modelsCommand,
   doctorCommand,
   tasksCommand,

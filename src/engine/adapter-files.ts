@@ -98,7 +98,7 @@ export async function inspectAdapter(adapter: string): Promise<AdapterInspection
     architecture,
     sha256: await hashFile(format === 'peft' ? path.join(adapter, PEFT_WEIGHTS) : adapter),
     parameters: modules.reduce((sum, { a, b }) => sum + a.length + b.length, 0),
-    layers: [...new Set(modules.map(({ name }) => Number(name.split('.')[1])))],
+    layers: [...new Set(modules.flatMap(({ name }) => /^blk\.(\d+)\./.exec(name)?.[1] ?? []).map(Number))],
     base: { name: baseName === '' ? null : baseName, sha256: baseSha256 === '' ? null : baseSha256 },
     modules: measured,
   };

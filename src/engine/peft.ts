@@ -149,7 +149,7 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
     if (A === undefined || B === undefined) throw corrupt(`it has only one factor of ${shown}`);
     const [rank, inputs] = A.shape;
     const outputs = B.shape[0]!;
-    if (A.shape.length !== 2 || B.shape.length !== 2 || B.shape[1] !== rank || rank === 0 || inputs === 0 || outputs === 0) throw corrupt(`the factors of ${shown} do not fit each other`);
+    if (A.shape.length !== 2 || B.shape.length !== 2 || B.shape[1] !== rank || rank === 0 || rank! > Math.min(inputs!, outputs)) throw corrupt(`the factors of ${shown} do not fit each other`);
     if (rank !== patternValue(settings.rank_pattern, name, settings.r)) throw corrupt(`${shown} has rank ${rank}, which ${PEFT_CONFIG} does not say`);
     const alpha = patternValue(settings.alpha_pattern, name, settings.lora_alpha);
     const scale = Math.fround(settings.use_rslora === true ? alpha / Math.sqrt(rank!) : alpha / rank!);

@@ -1,0 +1,66 @@
+import { inspectAdapter, type AdapterInspection } from '../engine/adapter-files.js';
+import { defineCommand } from './command.js';
+import { printJson } from './output.js';
+import { formatNumber } from './quantities.js';
+
+type Module = AdapterInspection['modules'][number];
+
+const list = (values: readonly number[]): string => [...new Set(values)].sort((a, b) => a - b).map(formatNumber).join(', ');
+
+/** attn_k of blk.3.attn_k; the whole name where the matrix belongs to no layer. */
+const kindOf = ({ name }: Module): string => name.replace(/^blk\.\d+\./, '');
+const layersOf = (group: readonly Module[]): number[] => group.flatMap(({ name }) => /^blk\.(\d+)\./.exec(name)?.[1] ?? []).map(Number);
+
+/** 0-3, 7 */
+function ranges(layers: readonly number[]): string {
+  const runs: [number, number][] = [];
+  for (const layer of [...layers].sort((a, b) => a - b)) {
+    const last = runs.at(-1);
+    if (last?.[1] === layer - 1) last[1] = layer;
+    else runs.push([layer, layer]);
+  }
+  return runs.map(([first, last]) => (first === last ? String(first) : `${first}-${last}`)).join(', ');
+}
+
+function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  const widths = head.map((cell, column) => Math.max(cell.length, ...rows.map((row) => row[column]!.length)));
+  for (const row of [head, ...rows]) process.stdout.write(`${row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ').trimEnd()}\n`);
+}
+
+export const adaptersInspectCommand = defineCommand({
+  command: 'inspect <adapter>',
+  describe: 'Modules, ranks, alpha, norms, hash and base of an adapter',
+  builder: (yargs) =>
+    yargs
+      .positional('adapter', { type: 'string', demandOption: true, describe: 'a GGUF, or a folder in PEFT\'s format' })
+      .option('modules', { type: 'boolean', default: false, describe: 'a line for every module instead of one for each kind' })
+      .epilogue('|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.')
+      .example('$0 adapters inspect adapter.gguf', 'a table of its modules')
+      .example('$0 adapters inspect peft-folder --modules', 'every module of a PEFT adapter'),
+  handler: async ({ adapter, modules: every, json }) => {
+    const inspection = await inspectAdapter(adapter);
+    if (json) return printJson({ path: adapter, ...inspection });
+    const { format, architecture, sha256, parameters, layers, base, modules } = inspection;
+    const known = [base.name, base.sha256 === null ? null : `sha256 ${base.sha256}`].filter((part) => part !== null);
+    const lines = [
+      ['adapter', `${adapter} (${format === 'peft' ? 'PEFT' : 'GGUF'})`],
+      ['sha256', sha256],
+      ['model', architecture === '' ? 'architecture not said' : architecture],
+      ['base', known.length === 0 ? 'not said' : known.join(', ')],
+      ['adapts', `${modules.length} matrices in ${layers.length} layers (${ranges(layers)}), ${parameters} parameters`],
+    ];
+    for (const [key, value] of lines) process.stdout.write(`${key!.padEnd(8)} ${value}\n`);
+    process.stdout.write('\n');
+    const cells = (group: readonly Module[]): string[] => [
+      list(group.map(({ rank }) => rank)), list(group.map(({ alpha }) => alpha)), `${group[0]!.outputs} x ${group[0]!.inputs}`, formatNumber(Math.max(...group.map(({ norm }) => norm))),
+    ];
+    if (every) {
+      printTable(['module', 'rank', 'alpha', 'matrix', '|sBA|', '|A|', '|B|'], modules.map((module) => [module.name, ...cells([module]), formatNumber(module.normA), formatNumber(module.normB)]));
+    } else {
+      const kinds = new Map<string, Module[]>();
+      for (const module of modules) kinds.set(kindOf(module), [...(kinds.get(kindOf(module)) ?? []), module]);
+      printTable(['module', 'layers', 'rank', 'alpha', 'matrix', 'largest |sBA|'], [...kinds].map(([kind, group]) => [kind, ranges(layersOf(group)), ...cells(group)]));
+    }
+    if (modules.every(({ norm }) => norm === 0)) process.stdout.write('\nThe adapter changes nothing: every B A is 0.\n');
+  },
+});
