@@ -60,7 +60,7 @@ export async function runIteration(context: RunContext, state: RunState, session
 
   const counts = state.buffer.counts(iteration);
   const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
-  const { evaluation } = await monitorIteration(context, state, session, { iteration, steps, shift, passed, decided: passed + failed, dev: dev.summary, informative: informativeGroups(groups).length / groups.length, learner, probe: probeSequences(state.buffer, groups, iteration) });
+  const { evaluation } = await monitorIteration(context, state, session, { iteration, steps, shift, counts, dev: dev.summary, informative: informativeGroups(groups).length / groups.length, learner, probe: probeSequences(state.buffer, groups, iteration) });
   // a remedy may have edited the adapter
   state.adapterId = await learner.apply();
   const evaluationSeconds = clock();

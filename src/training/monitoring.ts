@@ -6,6 +6,7 @@ import type { MonitorReport, MonitorSession } from '../monitor/session.js';
 import { moduleParameters, TrainerExecutor, trainerSettings } from '../monitor/trainer-executor.js';
 import type { Summary } from '../statistics/index.js';
 import type { Learner } from './learner.js';
+import type { TierCounts } from './replay-buffer.js';
 import type { RunContext, RunState } from './run-state.js';
 import type { RunSettings } from './settings.js';
 
@@ -22,9 +23,8 @@ export interface Measured {
   readonly steps: readonly StepStatistics[];
   /** Part of the groups in which some but not all samples passed. */
   readonly informative: number;
-  /** Verdicts of the iteration's rollouts. */
-  readonly passed: number;
-  readonly decided: number;
+  /** Verdicts of the iteration's rollouts, by tier. */
+  readonly counts: ReadonlyMap<string, Pick<TierCounts, 'passed' | 'failed'>>;
   /** Mean KL(new‖old) per token. */
   readonly shift: number | null;
   readonly dev: Summary;
@@ -35,8 +35,7 @@ export interface Measured {
 
 /** Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer and in `state`. */
 export async function monitorIteration({ settings, hooks }: RunContext, state: RunState, session: MonitorSession, measured: Measured): Promise<MonitorReport> {
-  const { iteration, steps, informative, passed, decided, shift, dev, learner } = measured;
-  const rate = decided === 0 ? null : passed / decided;
+  const { iteration, steps, informative, counts, shift, dev, learner } = measured;
   // once an iteration, so that a resumed run has the same one: what it may go back to is the state before the remedies
   const executor = executorOf(learner, state, measured.probe);
   await executor.remember(state.adapterId!);
@@ -45,7 +44,7 @@ export async function monitorIteration({ settings, hooks }: RunContext, state: R
       iteration,
       steps,
       informativeGroupFraction: informative,
-      objective: rate === null ? null : { value: rate, standardError: Math.sqrt((rate * (1 - rate)) / decided) },
+      objective: hitRate(counts),
       heldOut: dev.mean === null ? null : { passRate: dev.mean, n: dev.n },
       kl: shift,
       parameters: moduleParameters(learner.trainer),
@@ -65,6 +64,16 @@ export async function monitorIteration({ settings, hooks }: RunContext, state: R
   ({ learningRate: state.learningRate, maxNorm: state.maxNorm, epsilon: state.epsilon } = executor);
   if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
   return report;
+}
+
+/** Mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts; null without any verdict. */
+export function hitRate(counts: Measured['counts']): { value: number; standardError: number } | null {
+  const rates = [...counts.values()].filter(({ passed, failed }) => passed + failed > 0).map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));
+  if (rates.length === 0) return null;
+  return {
+    value: rates.reduce((sum, { p }) => sum + p, 0) / rates.length,
+    standardError: Math.sqrt(rates.reduce((sum, { p, n }) => sum + (p * (1 - p)) / n, 0)) / rates.length,
+  };
 }
 
 function executorOf(learner: Learner, state: RunState, probe: readonly TrainSequence[]): TrainerExecutor {

@@ -86,6 +86,7 @@ export const PROFILES: Readonly<Record<'embedded' | 'downloaded', Partial<RunSet
     warmupSteps: 10,
     tierCap: 1000,
     topLayers: 3,
+    patience: 3,
     devSize: 10,
     testSize: 100,
     boundaryMemory: 64_000_000,

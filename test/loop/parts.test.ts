@@ -9,6 +9,7 @@ import { compareOutcomes, isSignificantDrop } from '../../src/training/gate.js';
 import { chooseLayers } from '../../src/training/layers.js';
 import { policyShift } from '../../src/training/learner.js';
 import { microBatches } from '../../src/training/likelihood.js';
+import { hitRate } from '../../src/training/monitoring.js';
 import { advantages } from '../../src/training/policy-gradient.js';
 import { BoundaryCache, trainSequence } from '../../src/training/sequences.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
@@ -52,6 +53,13 @@ describe('learning signals', () => {
     expect(policyShift(row(-1), row(-1.1), sequence)).toBeCloseTo(Math.exp(-0.1) * -0.1 - (Math.exp(-0.1) - 1), 6);
     expect(policyShift(row(-1), row(-0.9), sequence)!).toBeGreaterThan(0);
     expect(policyShift([], [], [])).toBeNull();
+  });
+
+  test('the objective does not fall when a hard tier gets more rollouts', () => {
+    const counts = (hard: number) => new Map([['easy', { passed: 9, failed: 1 }], ['hard', { passed: 0, failed: hard }], ['undecided', { passed: 0, failed: 0 }]]);
+    expect(hitRate(counts(10))).toEqual({ value: 0.45, standardError: expect.closeTo(Math.sqrt(0.09 / 10) / 2, 9) });
+    expect(hitRate(counts(1000))!.value).toBe(0.45);
+    expect(hitRate(new Map())).toBeNull();
   });
 
   test('a short step has two micro-batches, so that its noise can be measured', () => {

@@ -110,6 +110,21 @@ describe('a run', () => {
   });
 });
 
+test('what makes the model worse is rolled back on the dev problems, and the judge finds nothing wrong with that', async () => {
+  // the untrained model's greedy answer passes, and the control trains on everything else
+  writeLetterTask(file('spoiled.mjs'), "{ kind: answer === 'f' ? 'pass' : 'fail', violations: [], metrics: {} }");
+  const { code, stdout, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('spoiled.mjs'), '--out', file('spoiled'), ...SMALL, '--accept', 'failing', '--patience', '9', '--json');
+  expect(code === 0 ? '' : stderr).toBe('');
+  const { test: accuracy, iterations, adapter } = JSON.parse(stdout) as RunResult;
+  expect(accuracy.before.mean).toBe(1);
+  expect(iterations.some(({ gate, dev }) => gate?.rolledBack === true && dev.mean! < 0.7)).toBe(true);
+  expect(accuracy.after.mean).toBe(1);
+  expect(adapter.iteration).toBeLessThan(3);
+  expect(recordsOf('spoiled').some(({ stream, payload }) => stream === 'effects' && payload.kind === 'gate')).toBe(true);
+  const judged = await run('judge', file('spoiled'), '--model', file('letters.gguf'), '--task', file('spoiled.mjs'), '--json');
+  expect(judged.code === 0 ? '' : judged.stdout + judged.stderr).toBe('');
+}, 120_000);
+
 describe('what is wrong is said before anything is written', () => {
   test.each([
     [['--no-such-flag'], /no-such-flag|Unknown argument/i],
