@@ -28,6 +28,8 @@ export interface LoopBenchOptions {
 export interface Resident {
   readonly mapped: number;
   readonly anonymous: number;
+  /** Proportional set: a page that llama.cpp and the trainer both map counts once, which is what the machine has to hold. */
+  readonly proportional: number;
 }
 
 export interface LoopBenchIteration {
@@ -43,7 +45,7 @@ export interface LoopBenchIteration {
 export interface LoopBenchResult {
   readonly iterations: readonly LoopBenchIteration[];
   readonly peakRssBytes: number;
-  /** Of the largest sum of both seen after a stage. */
+  /** Where the proportional set was largest, looked at after each stage and step. */
   readonly peak: Resident | null;
   /** Anonymous memory after the last iteration over that after the first. */
   readonly growth: number | null;
@@ -53,7 +55,8 @@ function resident(): Resident | null {
   try {
     const status = readFileSync('/proc/self/status', 'utf8');
     const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)![1]) * 1024;
-    return { mapped: kilobytes('RssFile') + kilobytes('RssShmem'), anonymous: kilobytes('RssAnon') };
+    const rollup = /^Pss:\s+(\d+) kB/m.exec(readFileSync('/proc/self/smaps_rollup', 'utf8'));
+    return { mapped: kilobytes('RssFile') + kilobytes('RssShmem'), anonymous: kilobytes('RssAnon'), proportional: Number(rollup![1]) * 1024 };
   } catch {
     return null;
   }
@@ -70,7 +73,7 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
   let peak: Resident | null = null;
   const look = (): Resident | null => {
     const now = resident();
-    if (now !== null && (peak === null || now.mapped + now.anonymous > peak.mapped + peak.anonymous)) peak = now;
+    if (now !== null && (peak === null || now.proportional > peak.proportional)) peak = now;
     return now;
   };
   try {

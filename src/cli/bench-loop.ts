@@ -5,7 +5,7 @@ import { defineCommand } from './command.js';
 import { printJson, UsageError } from './output.js';
 import { formatBytes } from './quantities.js';
 
-const shown = (resident: Resident | null): string => (resident === null ? 'memory unknown' : `${formatBytes(resident.anonymous)} anonymous, ${formatBytes(resident.mapped)} mapped`);
+const shown = (resident: Resident | null): string => (resident === null ? 'memory unknown' : `${formatBytes(resident.proportional)} in memory: ${formatBytes(resident.anonymous)} anonymous, the rest of ${formatBytes(resident.mapped)} mapped, some of it twice`);
 
 export const benchLoopCommand = defineCommand({
   command: 'loop',

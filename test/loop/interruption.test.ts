@@ -25,7 +25,7 @@ beforeAll(async () => {
   const { code, stdout, stderr } = await runCli(command('whole'), environment());
   expect(code === 0 ? '' : stderr).toBe('');
   expected = adapterOf(stdout);
-}, 120_000);
+}, 300_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('Ctrl-C ends the run with 130 and says that nothing is lost; the same command goes on', async () => {
@@ -42,7 +42,7 @@ test('Ctrl-C ends the run with 130 and says that nothing is lost; the same comma
   expect(again.code === 0 ? '' : again.stderr).toBe('');
   expect(again.stderr).not.toContain('iteration 1 of 3');
   expect(adapterOf(again.stdout)).toBe(expected);
-}, 120_000);
+}, 300_000);
 
 test('a full disk ends the run with a typed error; with room again the same command goes on', async () => {
   const disk = file('disk');

@@ -55,7 +55,7 @@ describe('a run', () => {
     expect(result.peakRssBytes).toBeGreaterThan(2 ** 20);
     expect(result.iterations.map(({ iteration }) => iteration)).toEqual([1, 2, 3]);
     expect(stderr).toMatch(/iteration 3: hit rate/);
-  }, 120_000);
+  }, 300_000);
 
   test('leaves a folder whose log is complete, whose rules recompute, whose adapter is the one named', async () => {
     expect((await verifyRun(file('whole'), { home })).outcome).toBe('ok');
@@ -75,7 +75,7 @@ describe('a run', () => {
     expect(report.scores.hard_fail).toBe(false);
     expect(report.scores.accuracy_score).toBeGreaterThan(0.5);
     rmSync(path.join(file('whole'), 'judge-trace.json'));
-  }, 60_000);
+  }, 180_000);
 
   test('trains on passing, complete rollouts only, and never on a problem of an evaluation set', () => {
     const records = recordsOf('whole');
@@ -123,7 +123,7 @@ test('what makes the model worse is rolled back on the dev problems, and the jud
   expect(recordsOf('spoiled').some(({ stream, payload }) => stream === 'effects' && payload.kind === 'gate')).toBe(true);
   const judged = await run('judge', file('spoiled'), '--model', file('letters.gguf'), '--task', file('spoiled.mjs'), '--json');
   expect(judged.code === 0 ? '' : judged.stdout + judged.stderr).toBe('');
-}, 120_000);
+}, 300_000);
 
 describe('what is wrong is said before anything is written', () => {
   test.each([
@@ -146,7 +146,7 @@ describe('what is wrong is said before anything is written', () => {
     const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('undecided.mjs'), '--out', file('undecided'), ...SMALL);
     expect(code).toBe(1);
     expect(stderr).toMatch(/VERIFIER_UNDECIDED.*the oracle sleeps/s);
-  }, 60_000);
+  }, 180_000);
 
   test('a run in which nothing is accepted ends with exit code 3 and a line', async () => {
     writeLetterTask(file('hopeless.mjs'), "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }");
@@ -154,5 +154,5 @@ describe('what is wrong is said before anything is written', () => {
     expect(code).toBe(3);
     expect(stdout).toMatch(/nothing was trained/);
     expect((await verifyRun(file('hopeless'), { home })).outcome).toBe('ok');
-  }, 60_000);
+  }, 180_000);
 });
