@@ -53,4 +53,4 @@ test(`${KILLS} kills: the adapter and the state are those of an uninterrupted ru
   expect(resumed.status).toBe(0);
   expect(readFileSync(file('killed.gguf'))).toEqual(readFileSync(file('whole.gguf')));
   expect(readFileSync(file('killed.gguf.state'))).toEqual(readFileSync(file('whole.gguf.state')));
-});
+}, 120_000 + KILLS * 20_000);
