@@ -9,7 +9,7 @@ import { Random } from '../../src/index.js';
 import { MAIN } from '../cli/run-cli.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
-const KILLS = process.env.ISOPRO_FULL === '1' ? 60 : 3;
+const KILLS = process.env.ISOPRO_FULL === '1' ? 40 : 3;
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
 
