@@ -1,50 +1,13 @@
 #include "bindings/adapter_file.h"
 
-#include <functional>
 #include <memory>
 #include <utility>
 
 #include "bindings/conversion.h"
-#include "bindings/errors.h"
+#include "bindings/pool_job.h"
 
 namespace isopro::bindings {
 namespace {
-
-// A job that returns how to make its value; on libuv's pool.
-class Job : public Napi::AsyncWorker {
- public:
-  using Work = std::function<std::function<Napi::Value(Napi::Env)>()>;
-
-  static Napi::Promise run(Napi::Env env, Work work) {
-    auto* job = new Job(env, std::move(work));  // deletes itself when it has run
-    job->Queue();
-    return job->deferred_.Promise();
-  }
-
- private:
-  Job(Napi::Env env, Work work) : Napi::AsyncWorker(env), deferred_(env), work_(std::move(work)) {}
-
-  void Execute() override {
-    try {
-      value_ = work_();
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-  }
-
-  void OnOK() override {
-    if (failure_ != nullptr) {
-      deferred_.Reject(toJsError(Env(), failure_).Value());
-    } else {
-      deferred_.Resolve(value_(Env()));
-    }
-  }
-
-  Napi::Promise::Deferred deferred_;
-  Work work_;
-  std::function<Napi::Value(Napi::Env)> value_;
-  std::exception_ptr failure_;
-};
 
 std::int64_t integerOf(const Napi::Value& value) { return value.As<Napi::Number>().Int64Value(); }
 
@@ -55,7 +18,7 @@ std::vector<float> floatsOf(const Napi::Value& value) {
 
 // readAdapter(path): Promise<{architecture, name, baseName, baseSha256, modules}>
 Napi::Value readAdapter(const Napi::CallbackInfo& info) {
-  return Job::run(info.Env(), [path = textOf(info[0])]() -> std::function<Napi::Value(Napi::Env)> {
+  return PoolJob::run(info.Env(), [path = textOf(info[0])]() -> PoolJob::MakeValue {
     auto file = std::make_shared<training::AdapterFile>(training::readAdapter(path));
     return [file](Napi::Env env) -> Napi::Value {
       Napi::Object object = Napi::Object::New(env);
@@ -72,7 +35,7 @@ Napi::Value readAdapter(const Napi::CallbackInfo& info) {
 // encodeAdapter(modelPath, modules, baseSha256): Promise<Buffer>, a GGUF
 Napi::Value encodeAdapter(const Napi::CallbackInfo& info) {
   auto modules = std::make_shared<std::vector<training::AdapterModule>>(modulesOf(info[1]));
-  return Job::run(info.Env(), [path = textOf(info[0]), modules, base = textOf(info[2])]() -> std::function<Napi::Value(Napi::Env)> {
+  return PoolJob::run(info.Env(), [path = textOf(info[0]), modules, base = textOf(info[2])]() -> PoolJob::MakeValue {
     const std::unique_ptr<training::Model> model = training::loadModel(path);
     training::fit(*modules, *model);
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(

@@ -1,10 +1,9 @@
 #include "bindings/inspection.h"
 
-#include <exception>
 #include <string>
 #include <utility>
 
-#include "bindings/errors.h"
+#include "bindings/pool_job.h"
 #include "inference/inspection.h"
 
 namespace isopro::bindings {
@@ -58,41 +57,11 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
   return object;
 }
 
-class InspectWorker : public Napi::AsyncWorker {
- public:
-  InspectWorker(Napi::Env env, std::string path) : Napi::AsyncWorker(env), deferred_(env), path_(std::move(path)) {}
-
-  Napi::Promise promise() const { return deferred_.Promise(); }
-
- private:
-  void Execute() override {
-    try {
-      inspection_ = inspect(path_);
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-  }
-
-  void OnOK() override {
-    if (failure_ != nullptr) {
-      deferred_.Reject(toJsError(Env(), failure_).Value());
-    } else {
-      deferred_.Resolve(toObject(Env(), inspection_));
-    }
-  }
-
-  Napi::Promise::Deferred deferred_;
-  std::string path_;
-  Inspection inspection_;
-  std::exception_ptr failure_;
-};
-
 // inspectModel(path): Promise<object>
 Napi::Value inspectModel(const Napi::CallbackInfo& info) {
-  auto* worker = new InspectWorker(info.Env(), info[0].As<Napi::String>());  // deletes itself when it has run
-  Napi::Promise promise = worker->promise();
-  worker->Queue();
-  return promise;
+  return PoolJob::run(info.Env(), [path = info[0].As<Napi::String>().Utf8Value()]() -> PoolJob::MakeValue {
+    return [inspection = inspect(path)](Napi::Env env) -> Napi::Value { return toObject(env, inspection); };
+  });
 }
 
 }  // namespace
