@@ -1,5 +1,5 @@
 // The output head and the two objectives. Only rows whose next token is labelled reach the head, a few at a time, so
-// that the logits never take more than 32 MB.
+// that the whole loss never takes more than 40 MB.
 #pragma once
 
 #include <cstdint>

@@ -251,8 +251,10 @@ export class Model {
    */
   async loadAdapter(path: string): Promise<Adapter> {
     checked(z.string().min(1), path, 'path');
+    const hash = hashFile(path); // meanwhile
+    hash.catch(() => undefined); // what is wrong with the file is for the loader to say
     const native = await settled(this.#native.loadAdapter(path));
-    return new Adapter(native, path, await hashFile(path));
+    return new Adapter(native, path, await hash);
   }
 
   /**

@@ -1,6 +1,6 @@
 /** LoRA on a frozen quantised base, on the CPU: steps, evaluation, edits in flight, state. All computing happens in C++. */
 import { webcrypto } from 'node:crypto';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
@@ -305,12 +305,16 @@ export class Trainer {
     this.#info = await settled(this.#native.information());
   }
 
-  /** Makes the current factors the adapter with which `model` generates. */
+  /** Makes the current factors the adapter with which `model` generates. @throws IsoproError WRITE_FAILED (no room for a temporary file) */
   async applyTo(model: Model): Promise<Adapter> {
     const folder = await mkdtemp(path.join(tmpdir(), 'isopro-adapter-'));
     try {
+      // The bytes of exportAdapter; but nobody needs this file after a crash, and waiting for the disk is most of a swap.
       const file = path.join(folder, 'adapter.gguf');
-      await this.exportAdapter(file);
+      const bytes = await settled(this.#native.encodeAdapter(await this.modelHash()));
+      await writeFile(file, bytes).catch((cause: unknown) => {
+        throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${(cause as Error).message}`, { cause });
+      });
       const adapter = await model.loadAdapter(file);
       await model.setAdapter(adapter);
       if (this.#applied?.model === model) this.#applied.adapter.dispose();
