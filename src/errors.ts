@@ -35,6 +35,7 @@ export const ERRORS = {
   RUN_DIFFERS: 'Give another folder with --out, or the settings that the run in this folder began with.',
   RUN_MANIFEST_INVALID: 'The manifest is of another version or was changed; start the run again in a new folder.',
   RUN_NOT_FOUND: 'Give the folder of a run, one that holds manifest.json and log.sqlite.',
+  RUNS_NOT_COMPARABLE: 'Compare two runs that ended and were measured on the same test problems: same task, version and --test-size.',
   SOLVER_FAILED: 'Try again with a longer time limit; `isopro-native doctor` shows whether the solver loads.',
   TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
   TASK_TIMEOUT: 'Make the task code faster: each call may take 5 seconds.',

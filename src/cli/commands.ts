@@ -7,7 +7,9 @@ import { generateCommand } from './generate.js';
 import { judgeCommand } from './judge.js';
 import { logCommand } from './log.js';
 import { modelsCommand } from './models.js';
+import { reportCommand } from './report.js';
 import { runCommand } from './run.js';
+import { runsCommand } from './runs.js';
 import { tasksCommand } from './tasks.js';
 import { trainCommand } from './train.js';
 import { witnessCommand } from './witness.js';
@@ -16,6 +18,8 @@ import { witnessCommand } from './witness.js';
 export const COMMANDS: CommandModule[] = [
   runCommand,
   ablateCommand,
+  runsCommand,
+  reportCommand,
   generateCommand,
   trainCommand,
   adaptersCommand,

@@ -1,0 +1,36 @@
+import { points, pValue } from '../report/figures.js';
+import { label } from '../report/hostile-text.js';
+import { compareRuns, findRun } from '../report/run-list.js';
+import { comparisonTable, terminalStyle } from '../report/terminal.js';
+import { defineCommand } from './command.js';
+import { printJson } from './output.js';
+
+export const runsCompareCommand = defineCommand({
+  command: 'compare <a> <b>',
+  describe: 'Paired test between two runs on the same test problems: exact McNemar and a paired bootstrap',
+  builder: (yargs) =>
+    yargs
+      .positional('a', { type: 'string', demandOption: true, describe: 'run folder, or the beginning of a run id in ./runs' })
+      .positional('b', { type: 'string', demandOption: true, describe: 'the run that it is compared with' })
+      .epilogue('Both runs must have ended and been measured on the same problems; exit code 1 otherwise.')
+      .example('$0 runs compare runs/rft runs/grpo', 'is the second better than the first?'),
+  handler: ({ a: first, b: second, json }) => {
+    const { evaluations: [before, after], comparison, ...rest } = compareRuns(findRun(first), findRun(second));
+    if (json) return printJson({ ...rest, comparison, setSha256: before.setSha256, test: { a: before.summary, b: after.summary } });
+    const { difference, gained, lost, n, p } = comparison;
+    process.stdout.write(
+      [
+        `a  ${label(rest.a.folder, 80)}: ${label(String(rest.a.model))}, seed ${label(String(rest.a.seed), 20)}`,
+        `b  ${label(rest.b.folder, 80)}: ${label(String(rest.b.model))}, seed ${label(String(rest.b.seed), 20)}`,
+        `they differ in: ${rest.differences.length === 0 ? 'nothing' : label(rest.differences.join(', '), 400)}`,
+        '',
+        'per cent of test problems solved after training, 95 % intervals, exact McNemar p (tiers: not adjusted)',
+        '',
+        comparisonTable(before.summary, after.summary, comparison, ['a', 'b'], terminalStyle(process.stdout)),
+        '',
+        `b - a: ${difference === null ? '–' : `${points(difference.mean)} points, 95 % interval ${points(difference.low)} to ${points(difference.high)} (paired bootstrap)`}; b solves ${gained} that a does not, a ${lost} that b does not, of ${n}; p = ${pValue(p)}`,
+        '',
+      ].join('\n'),
+    );
+  },
+});

@@ -1,0 +1,193 @@
+/** The charts of a report, from what a run's folder holds. Each is null where the run has nothing of the kind. */
+import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
+import { label, type Html } from './hostile-text.js';
+import { devEvaluations, type RunRecord } from './read-run.js';
+import { ACCENT, axisStyle, BAD, FONT, INK, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
+
+/** Beyond these a chart cannot be read and a page of it would be too large: tiers, iterations (evenly chosen), steps, layers. */
+const TIERS = 24;
+const ITERATIONS = 60;
+const STEPS = 400;
+const LAYERS = 200;
+
+const WIDTH = 920;
+
+/** At most `limit` of the items, evenly, the first and the last among them. */
+export function thinned<T>(items: readonly T[], limit: number): readonly T[] {
+  if (items.length <= limit) return items;
+  return Array.from({ length: limit }, (_, i) => items[Math.round((i * (items.length - 1)) / (limit - 1))]!);
+}
+
+const last = <T>(items: readonly T[], key: (item: T) => number): T[] => [...new Map(items.map((item) => [key(item), item])).values()].sort((a, b) => key(a) - key(b));
+const percent = (fraction: number): number => 100 * fraction;
+const title = (text: string, left: number, top: number): object => ({ text, left, top, padding: 0, textStyle: { color: INK, fontSize: 13, fontWeight: 600, fontFamily: 'inherit' } });
+const share = { type: 'value', min: 0, max: 100, interval: 50, ...axisStyle, axisLabel: { ...FONT, formatter: '{value} %' } } as const;
+const iterationAxis = (iterations: readonly number[]): object => ({ type: 'category', data: iterations.map(String), ...axisStyle, splitLine: { show: false }, axisLabel: { ...FONT, hideOverlap: true } });
+
+interface CustomApi {
+  value(dimension: number): number;
+  coord(point: readonly number[]): [number, number];
+  size(extent: readonly number[]): [number, number];
+}
+
+/** Vertical bars from low to high: [index, low, high]. */
+const whiskers = (data: readonly (readonly number[])[], color: string, axis: number): object => ({
+  type: 'custom',
+  xAxisIndex: axis,
+  yAxisIndex: axis,
+  data,
+  silent: true,
+  z: 1,
+  renderItem: (_: unknown, api: CustomApi) => {
+    const [x, low] = api.coord([api.value(0), api.value(1)]);
+    const [, high] = api.coord([api.value(0), api.value(2)]);
+    return { type: 'line', shape: { x1: x, y1: low, x2: x, y2: high }, style: { stroke: color, lineWidth: 5, opacity: 0.35, lineCap: 'round' } };
+  },
+});
+
+const dots = (data: readonly (number | null)[], color: string, axis: number): object => ({
+  type: 'line', xAxisIndex: axis, yAxisIndex: axis, data, silent: true, symbol: 'circle', symbolSize: 5, lineStyle: { width: 1.75, color }, itemStyle: { color, borderWidth: 0 }, z: 2,
+});
+
+/** Dev accuracy by tier, and over all tiers, with 95 % intervals. */
+export function accuracyChart(run: RunRecord): Html | null {
+  const evaluations = thinned(last(devEvaluations(run), ({ iteration }) => iteration), ITERATIONS);
+  if (evaluations.length === 0) return null;
+  const iterations = evaluations.map(({ iteration }) => iteration);
+  const of = (read: (summary: Summary) => (Interval & { readonly mean: number | null }) | undefined): readonly (Interval & { readonly mean: number | null } | null)[] => evaluations.map(({ summary }) => read(summary) ?? null);
+  const keys = Object.keys(evaluations[0]!.summary.byTier).slice(0, TIERS - 1);
+  const untrained = new Set(run.tiers.filter(({ trains }) => !trains).map(({ id }) => id));
+  const panels = [
+    { name: 'mean of all tiers', points: of((summary) => summary), color: ACCENT },
+    ...keys.map((key) => ({ name: `${label(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`, points: of(({ byTier }) => byTier[key]), color: SERIES[0]! })),
+  ];
+  const columns = Math.min(4, panels.length);
+  const [cellWidth, cellHeight] = [WIDTH / columns, 150];
+  const rows = Math.ceil(panels.length / columns);
+  const place = (i: number): { left: number; top: number } => ({ left: (i % columns) * cellWidth, top: Math.floor(i / columns) * cellHeight });
+  return svgChart('accuracy', { width: WIDTH, height: rows * cellHeight }, {
+    title: panels.map(({ name }, i) => title(name, place(i).left + 44, place(i).top + 4)),
+    grid: panels.map((_, i) => ({ left: place(i).left + 44, top: place(i).top + 28, width: cellWidth - 60, height: cellHeight - 56 })),
+    xAxis: panels.map((_, gridIndex) => ({ gridIndex, ...iterationAxis(iterations) })),
+    yAxis: panels.map((_, gridIndex) => ({ gridIndex, ...share })),
+    series: panels.flatMap(({ points, color }, axis) => [
+      whiskers(points.flatMap((point, i) => (point === null || point.mean === null ? [] : [[i, percent(point.low), percent(point.high)]])), color, axis),
+      dots(points.map((point) => (point?.mean == null ? null : percent(point.mean))), color, axis),
+    ]),
+  });
+}
+
+/** Rollouts that passed, with Wilson intervals, and loss by step with the mean of each iteration. */
+export function hitRateAndLossChart(run: RunRecord): Html | null {
+  const iterations = thinned([...run.rollouts.keys()].sort((a, b) => a - b), ITERATIONS);
+  if (iterations.length === 0) return null;
+  const rates = iterations.map((iteration) => {
+    const [passed, failed] = [...run.rollouts.get(iteration)!.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
+    return { ...wilsonInterval(passed, passed + failed), mean: passed + failed === 0 ? null : passed / (passed + failed) };
+  });
+  const steps = thinned(run.steps.flatMap(({ loss, iteration }, i) => (Number.isFinite(loss) ? [{ at: i + 1, loss, iteration }] : [])), STEPS);
+  const half = WIDTH / 2;
+  const grid = (left: number): object => ({ left: left + 52, top: 34, width: half - 76, height: 150 });
+  return svgChart('learning', { width: WIDTH, height: 220 }, {
+    title: [title('rollouts that passed, by iteration', 52, 4), ...(steps.length === 0 ? [] : [title('loss by optimiser step, nats a token', half + 52, 4)])],
+    grid: [grid(0), ...(steps.length === 0 ? [] : [grid(half)])],
+    xAxis: [{ gridIndex: 0, ...iterationAxis(iterations) }, ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', min: 0, max: Math.max(2, run.steps.length), minInterval: 1, ...axisStyle, splitLine: { show: false } }])],
+    yAxis: [{ gridIndex: 0, ...share, interval: 25 }, ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', scale: true, splitNumber: 4, ...axisStyle }])],
+    series: [
+      whiskers(rates.flatMap(({ mean, low, high }, i) => (mean === null ? [] : [[i, percent(low), percent(high)]])), SERIES[0]!, 0),
+      dots(rates.map(({ mean }) => (mean === null ? null : percent(mean))), SERIES[0]!, 0),
+      ...(steps.length === 0 ? [] : [{ type: 'scatter', xAxisIndex: 1, yAxisIndex: 1, silent: true, symbolSize: 3.5, itemStyle: { color: SERIES[1], opacity: 0.75 }, data: steps.map(({ at, loss }) => [at, loss]) }]),
+    ],
+  });
+}
+
+/** Accepted rollouts that are kept, by tier: the curriculum that selection alone makes. */
+export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | null {
+  const iterations = thinned(last(reports, ({ iteration }) => iteration), ITERATIONS);
+  const ids = tiers.map(({ id }) => id).filter((id) => iterations.some(({ buffer }) => (buffer[id] ?? 0) > 0)).slice(0, TIERS);
+  if (ids.length === 0) return null;
+  return svgChart('buffer', { width: WIDTH, height: 260 }, {
+    legend: { top: 0, left: 48, itemWidth: 12, itemHeight: 12, icon: 'rect', textStyle: { ...FONT, color: INK }, data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: SERIES[i % SERIES.length] } })), formatter: (name: string) => label(ids[Number(name)]!, 16) },
+    grid: { left: 52, right: 16, top: 34, bottom: 28 },
+    xAxis: iterationAxis(iterations.map(({ iteration }) => iteration)),
+    yAxis: { type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle },
+    series: ids.map((id, i) => ({ type: 'bar', name: `${i}`, stack: 'buffer', silent: true, barMaxWidth: 56, itemStyle: { color: SERIES[i % SERIES.length] }, data: iterations.map(({ buffer }) => buffer[id] ?? 0) })),
+  });
+}
+
+/** Part of the rollouts that passed, by tier and iteration; framed where a tier's first rollout was accepted. */
+export function emergenceChart(run: RunRecord): Html | null {
+  const iterations = thinned([...run.rollouts.keys()].sort((a, b) => a - b), ITERATIONS);
+  const ids = run.tiers.map(({ id }) => id).filter((id) => iterations.some((iteration) => run.rollouts.get(iteration)!.has(id))).slice(0, TIERS);
+  if (ids.length === 0) return null;
+  const first = new Map<string, number>();
+  for (const [iteration, tiers] of [...run.rollouts].sort(([a], [b]) => a - b)) for (const [id, { admitted }] of tiers) if (admitted > 0 && !first.has(id)) first.set(id, iteration);
+  const cells = ids.flatMap((id, row) =>
+    iterations.flatMap((iteration, column) => {
+      const counts = run.rollouts.get(iteration)!.get(id);
+      const decided = counts === undefined ? 0 : counts.passed + counts.failed;
+      return decided === 0 ? [] : [[column, row, counts!.passed / decided, first.get(id) === iteration ? 1 : 0]];
+    }),
+  );
+  const room = iterations.length <= 20;
+  return svgChart('emergence', { width: WIDTH, height: 44 + 30 * ids.length }, {
+    grid: { left: 130, right: 16, top: 6, bottom: 30 },
+    xAxis: { ...iterationAxis(iterations), axisTick: { show: false }, axisLine: { show: false } },
+    yAxis: { type: 'category', inverse: true, data: ids.map((id) => label(id, 16)), ...axisStyle, splitLine: { show: false }, axisTick: { show: false }, axisLine: { show: false }, axisLabel: { ...FONT, color: INK } },
+    series: [{
+      type: 'custom',
+      silent: true,
+      data: cells,
+      renderItem: (_: unknown, api: CustomApi) => {
+        const [column, row, rate, emerged] = [0, 1, 2, 3].map((i) => api.value(i)) as [number, number, number, number];
+        const [x, y] = api.coord([column, row]);
+        const [width, height] = api.size([1, 1]);
+        const shape = { x: x - width / 2 + 1, y: y - height / 2 + 1, width: Math.max(1, width - 2), height: Math.max(1, height - 2), r: 2 };
+        return {
+          type: 'group',
+          children: [
+            { type: 'rect', shape, style: { fill: ACCENT, opacity: 0.05 + 0.95 * rate } },
+            ...(emerged === 1 ? [{ type: 'rect', shape: { ...shape, x: shape.x + 1, y: shape.y + 1, width: Math.max(1, shape.width - 2), height: Math.max(1, shape.height - 2) }, style: { fill: 'none', stroke: INK, lineWidth: 2 } }] : []),
+            ...(room ? [{ type: 'text', style: { text: `${Math.round(100 * rate)}`, x, y, textAlign: 'center', textVerticalAlign: 'middle', fill: rate > 0.5 ? 'var(--on-accent)' : INK, fontSize: 12, fontFamily: 'inherit' } }] : []),
+          ],
+        };
+      },
+    }],
+  });
+}
+
+/** What the layer choice measured; the trained ones are filled. Null where nothing was measured. */
+export function layerChart({ layers }: RunRecord): Html | null {
+  if (layers === null || layers.scores === null || layers.scores.length === 0) return null;
+  const scores = layers.scores.slice(0, LAYERS).map((score) => (Number.isFinite(score) ? score : null));
+  const chosen = new Set(layers.layers);
+  return svgChart('layers', { width: WIDTH, height: 180 }, {
+    grid: { left: 60, right: 16, top: 12, bottom: 28 },
+    xAxis: { type: 'category', data: scores.map((_, layer) => `${layer}`), ...axisStyle, splitLine: { show: false }, axisLabel: { ...FONT, hideOverlap: true } },
+    yAxis: { type: 'value', splitNumber: 3, ...axisStyle },
+    series: [{ type: 'bar', silent: true, barMaxWidth: 40, data: scores.map((value, layer) => ({ value, itemStyle: { color: chosen.has(layer) ? ACCENT : RULE } })) }],
+  });
+}
+
+const TIMELINE_ROWS = ['R1', 'R2', 'R3', 'R4', 'R5', 'R6', 'R7', 'gate'];
+
+/** When rules fired, what was done, and when the gate put an earlier adapter back. */
+export function timelineChart(run: RunRecord): Html | null {
+  const iterations = thinned([...new Set([...run.iterations.map(({ iteration }) => iteration), ...run.ruleEvaluations.map(({ iteration }) => iteration), ...run.rollouts.keys()])].sort((a, b) => a - b), ITERATIONS);
+  const fired = run.ruleEvaluations.flatMap(({ iteration, rules }) => Object.entries(rules).flatMap(([rule, evaluation]) => (evaluation.fired ? [{ iteration, rule }] : [])));
+  if (iterations.length === 0) return null;
+  const at = (points: readonly { readonly iteration: number; readonly rule: string }[]): (string | number)[][] =>
+    points.flatMap(({ iteration, rule }) => (iterations.includes(iteration) && TIMELINE_ROWS.includes(rule) ? [[iterations.indexOf(iteration), TIMELINE_ROWS.indexOf(rule)]] : []));
+  const marks = (data: readonly unknown[], symbol: string, symbolSize: number, itemStyle: object): object => ({ type: 'scatter', silent: true, data, symbol, symbolSize, itemStyle });
+  return svgChart('timeline', { width: WIDTH, height: 230 }, {
+    grid: { left: 60, right: 16, top: 6, bottom: 28 },
+    xAxis: iterationAxis(iterations),
+    yAxis: { type: 'category', inverse: true, data: TIMELINE_ROWS, ...axisStyle, splitLine: { ...axisStyle.splitLine, show: true }, axisTick: { show: false }, axisLine: { show: false }, axisLabel: { ...FONT, color: INK } },
+    series: [
+      marks(at(fired), 'circle', 15, { color: 'transparent', borderColor: ACCENT, borderWidth: 2 }),
+      marks(at(run.effects.filter(({ executed }) => executed)), 'circle', 8, { color: ACCENT }),
+      marks(at(run.effects.filter(({ executed }) => !executed)), 'diamond', 8, { color: BAD }),
+      marks(at(run.gates.map(({ iteration }) => ({ iteration, rule: 'gate' }))), 'triangle', 13, { color: MUTED }),
+    ],
+  });
+}

@@ -1,0 +1,30 @@
+/** Which of thousands of rollouts a reader gets to see: the same number of every tier, iteration and verdict, as far as there are any. */
+
+export interface RolloutPlace {
+  readonly gseq: number;
+  readonly iteration: number;
+  readonly tier: string;
+  readonly verdict: string;
+}
+
+/** Numbers of the chosen records, ascending. Within a stratum they lie evenly apart in the order of the log. */
+export function chooseRollouts(places: readonly RolloutPlace[], limit: number): number[] {
+  const strata = new Map<string, number[]>();
+  for (const { gseq, iteration, tier, verdict } of places) {
+    const key = JSON.stringify([verdict, tier, iteration]);
+    const stratum = strata.get(key);
+    if (stratum === undefined) strata.set(key, [gseq]);
+    else stratum.push(gseq);
+  }
+  let lists = [...strata].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, list]) => list);
+  if (lists.length > limit) lists = Array.from({ length: limit }, (_, i) => lists[Math.floor((i * lists.length) / limit)]!);
+  const quotas = lists.map(() => 0);
+  for (let left = Math.min(limit, lists.reduce((sum, { length }) => sum + length, 0)); left > 0; ) {
+    for (let i = 0; i < lists.length && left > 0; i++) {
+      if (quotas[i]! === lists[i]!.length) continue;
+      quotas[i]!++;
+      left--;
+    }
+  }
+  return lists.flatMap((list, i) => Array.from({ length: quotas[i]! }, (_, k) => list[Math.floor(((k + 0.5) * list.length) / quotas[i]!)]!)).sort((a, b) => a - b);
+}

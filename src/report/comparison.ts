@@ -1,0 +1,71 @@
+/** Two evaluations of the same problems, compared problem by problem. */
+import { IsoproError } from '../errors.js';
+import { mcnemarExact, stratifiedBootstrap, type Interval, type Stratum } from '../statistics/index.js';
+import { testEvaluation, type LoggedEvaluation, type RunRecord, type TierInfo } from './read-run.js';
+
+export interface PairedCounts {
+  /** Problems with a verdict on both sides. */
+  readonly n: number;
+  /** Problems that fail before and pass after, and the other way round. */
+  readonly gained: number;
+  readonly lost: number;
+  /** Exact two-sided McNemar test. */
+  readonly p: number;
+}
+
+export interface Comparison extends PairedCounts {
+  /** Mean over tiers (a group counting as one) of the difference in accuracy, with the paired bootstrap's 95 % interval; null without a pair. */
+  readonly difference: (Interval & { readonly mean: number }) | null;
+  /** By tier and by group, not adjusted for their number. */
+  readonly byTier: Readonly<Record<string, PairedCounts>>;
+}
+
+/** The same intervals whoever asks. */
+const BOOTSTRAP_SEED = 0n;
+
+type Kind = 'pass' | 'fail' | 'none';
+/** 1 gained, -1 lost, 0 the same. */
+type Change = -1 | 0 | 1;
+
+function counts(changes: readonly Change[]): PairedCounts {
+  const gained = changes.filter((change) => change === 1).length;
+  const lost = changes.filter((change) => change === -1).length;
+  return { n: changes.length, gained, lost, p: mcnemarExact(gained, lost) };
+}
+
+/** @throws IsoproError RUNS_NOT_COMPARABLE where they are not of the same problems */
+export function compareEvaluations(before: Pick<LoggedEvaluation, 'outcomes' | 'setSha256'>, after: Pick<LoggedEvaluation, 'outcomes' | 'setSha256'>, tiers: readonly TierInfo[]): Comparison {
+  const now = new Map(after.outcomes.map(([problemId, , kind]) => [problemId, kind]));
+  const missing = before.outcomes.filter(([problemId]) => !now.has(problemId)).length;
+  if (before.setSha256 !== after.setSha256 || missing > 0 || before.outcomes.length !== after.outcomes.length) {
+    throw new IsoproError('RUNS_NOT_COMPARABLE', `the evaluations are of different problems: ${before.outcomes.length} in set ${before.setSha256.slice(0, 12)}, ${after.outcomes.length} in set ${after.setSha256.slice(0, 12)}`);
+  }
+  const changes = new Map<string, Change[]>();
+  for (const [problemId, tier, was] of before.outcomes) {
+    const is = now.get(problemId) as Kind;
+    const ofTier = changes.get(tier) ?? [];
+    changes.set(tier, ofTier);
+    if (was !== 'none' && is !== 'none') ofTier.push(was === is ? 0 : is === 'pass' ? 1 : -1);
+  }
+  const groupOf = (tier: string): string => tiers.find(({ id }) => id === tier)?.group ?? tier;
+  const slots = new Map<string, string[]>();
+  for (const tier of changes.keys()) slots.set(groupOf(tier), [...(slots.get(groupOf(tier)) ?? []), tier]);
+  const byTier: Record<string, PairedCounts> = {};
+  const strata: Stratum[] = [];
+  for (const [slot, members] of slots) {
+    for (const member of members) {
+      byTier[member] = counts(changes.get(member)!);
+      strata.push({ weight: 1 / (slots.size * members.length), values: changes.get(member)! });
+    }
+    byTier[slot] = counts(members.flatMap((member) => changes.get(member)!));
+  }
+  const comparable = strata.length > 0 && strata.every(({ values }) => values.length > 0);
+  return { ...counts([...changes.values()].flat()), difference: comparable ? stratifiedBootstrap(strata, { seed: BOOTSTRAP_SEED }) : null, byTier };
+}
+
+/** Before and after on the test problems; null until both are there, or where they are not of the same problems. */
+export function testComparison(run: RunRecord): Comparison | null {
+  const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
+  if (before === null || after === null || before.setSha256 !== after.setSha256) return null;
+  return compareEvaluations(before, after, run.tiers);
+}

@@ -1,0 +1,47 @@
+/** What this machine can say about a run's log. */
+import { IsoproError } from '../errors.js';
+import { verifyRun, type RunVerification } from '../log/local-trust.js';
+
+export type Integrity = Pick<RunVerification, 'outcome' | 'disagreement' | 'signer' | 'records' | 'signedRecords' | 'heads' | 'resumes' | 'root' | 'key'> | { readonly outcome: 'unchecked'; readonly reason: string };
+
+/** Why nothing could be checked is a finding too: no key, no log. @throws IsoproError ABORTED */
+export async function checkIntegrity(folder: string, options: { readonly signal?: AbortSignal } = {}): Promise<Integrity> {
+  try {
+    return await verifyRun(folder, options);
+  } catch (error) {
+    if (!(error instanceof IsoproError) || error.code === 'ABORTED') throw error;
+    return { outcome: 'unchecked', reason: error.message.replaceAll(folder, '').replace(/ at \/\S*/g, '') };
+  }
+}
+
+/** One line for a badge, and whether it is good news. */
+export function integrityLine(integrity: Integrity): { readonly text: string; readonly tone: 'good' | 'fair' | 'bad' } {
+  if (integrity.outcome === 'unchecked') return { text: 'log not checked', tone: 'fair' };
+  const { outcome, signer, key } = integrity;
+  if (outcome === 'unterminated') return { text: 'log consistent, run not ended', tone: 'fair' };
+  if (outcome !== 'ok') return { text: `log ${outcome}`, tone: 'bad' };
+  if (signer !== 'witness') return { text: 'log complete, signed by the run itself', tone: 'fair' };
+  return key.ownedByThisUser ? { text: "log complete, signed by this user's witness", tone: 'good' } : { text: "log complete, signed by another's witness", tone: 'good' };
+}
+
+/** What the badge means, in sentences. */
+export function integrityText(integrity: Integrity): string[] {
+  if (integrity.outcome === 'unchecked') return [`The log could not be checked when this page was written: ${integrity.reason}.`];
+  const { outcome, disagreement, signer, records, signedRecords, heads, resumes, key } = integrity;
+  const meaning = {
+    ok: 'The log is complete, and all of it is under a final signed head.',
+    unterminated: 'Nothing in the log disagrees, but the run has not ended: no final head is known.',
+    tampered: 'The log disagrees with itself or with a signed head. Nothing on this page can be relied on.',
+    truncated: 'Records are missing that a signed head counts. Nothing on this page can be relied on.',
+    equivocation: 'Two different histories of one size were signed. Nothing on this page can be relied on.',
+  }[outcome];
+  return [
+    meaning,
+    ...(disagreement === null ? [] : [`First disagreement: ${disagreement.table} ${disagreement.at}: ${disagreement.reason}.`]),
+    `${records} records, ${signedRecords} of them under ${heads} signed head${heads === 1 ? '' : 's'}; resumed ${resumes} time${resumes === 1 ? '' : 's'}.`,
+    signer === 'witness' ? 'Signed by a witness, a process of its own that keeps every head.' : 'Signed by the run itself: no witness kept its heads.',
+    key.ownedByThisUser
+      ? 'The key belongs to the user who wrote this page, who could have signed any history. Another person should check the log against a key and heads that were published while the run went on.'
+      : `Checked against the key ${key.text}.`,
+  ];
+}

@@ -1,0 +1,242 @@
+/**
+ * A run as its folder tells it, from manifest.json and log.sqlite alone. Whatever can be read is read: an aborted run has no end, a damaged log
+ * has fewer records, and both are worth a report that says so.
+ */
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { LogReader, type LogRecord } from '../log/read.js';
+import { readManifest, type RunManifest } from '../run-folder/manifest.js';
+import { runPaths } from '../run-folder/paths.js';
+import { adapterState, gate, heldOut, submission } from '../run-folder/records.js';
+import { summarise, type Summary } from '../statistics/index.js';
+import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
+
+const count = z.number().int().min(0);
+const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
+const interval = { low: z.number(), high: z.number() };
+const tierSummary = z.object({ ...interval, mean: z.number().nullable(), n: count, none: count, passed: count });
+const summary: z.ZodType<Summary> = z.object({ ...interval, mean: z.number().nullable(), n: count, none: count, valid: z.boolean(), byTier: z.record(z.string(), tierSummary) });
+const tier = z
+  .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
+  .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
+
+/** Forms of the records that the report reads, by kind; members that it does not show are left out. */
+const FORMS = {
+  held_out: heldOut.extend({ summary: summary.optional() }),
+  policies: z.object({ tiers: z.array(tier).optional(), summaries: z.record(z.string(), summary) }),
+  method: z.object({ name: z.string(), summary, tokens: z.object({ prompt: count, sampled: count }), seconds: z.number(), note: z.string().optional() }),
+  iteration_report: z.object({
+    iteration: count,
+    buffer: z.record(z.string(), count),
+    loss: z.number().nullable(),
+    learningRate: z.number(),
+    seconds: z.object({ rollouts: z.number(), training: z.number(), evaluation: z.number() }),
+    tokens: z.object({ sampled: count, trained: count }),
+  }),
+  step: z.object({ iteration: count, loss: number }),
+  layers: z.object({ method: z.string(), layers: z.array(count).max(10_000), scores: z.array(number).max(10_000).nullable() }),
+  adapter_state: adapterState,
+  submission,
+  gate,
+  rule_eval: z.object({ iteration: count, rules: z.record(z.string(), z.object({ fired: z.boolean(), side: z.string(), value: number.nullable(), threshold: number.nullable() })) }),
+  decision: z.object({ iteration: count, event_type: z.string(), cites: z.array(z.string()), justification: z.string(), remedy_direction: z.string() }),
+  effect: z.object({ iteration: count, rule: z.string(), operation: z.record(z.string(), z.unknown()), executed: z.boolean(), failure: z.string().optional() }),
+  session_end: z.object({
+    stopped: z.string(),
+    seconds: z.number(),
+    peakRssBytes: z.number(),
+    tokens: z.object({ prompt: count, sampled: count, trained: count }),
+    adapterIteration: count,
+  }),
+} as const;
+type Kind = keyof typeof FORMS;
+
+const problemForm = z.object({ problemId: z.string(), prompt: z.string().optional(), problem: z.unknown() });
+const rolloutForm = z.object({
+  iteration: count,
+  problemId: z.string(),
+  tier: z.string(),
+  text: z.string(),
+  finish: z.string(),
+  meanLogprob: number.nullable().optional(),
+  verdict: z.object({ kind: z.string(), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional() }),
+  admission: z.string(),
+  tokenIds: z.array(z.unknown()),
+});
+
+export type TierInfo = z.output<typeof tier> & { readonly group?: string };
+export interface LoggedEvaluation extends Omit<z.output<typeof heldOut>, 'kind'> {
+  readonly summary: Summary;
+}
+export interface ShownRollout extends Omit<z.output<typeof rolloutForm>, 'tokenIds'> {
+  readonly gseq: number;
+  readonly tokens: number;
+  /** The prompt, or the problem as JSON where the log holds no prompt. */
+  readonly prompt: string;
+}
+export interface RolloutCounts {
+  sampled: number;
+  passed: number;
+  failed: number;
+  undecided: number;
+  admitted: number;
+}
+
+type Of<K extends Kind> = z.output<(typeof FORMS)[K]>;
+
+export interface RunRecord {
+  readonly folder: string;
+  readonly manifest: RunManifest;
+  /** Microseconds since 1970 of the first and the last record; null without a record. */
+  readonly time: { readonly first: number; readonly last: number } | null;
+  readonly tiers: readonly TierInfo[];
+  readonly evaluations: readonly LoggedEvaluation[];
+  readonly policies: Readonly<Record<string, Summary>>;
+  readonly methods: readonly Of<'method'>[];
+  readonly iterations: readonly Of<'iteration_report'>[];
+  /** Counts of rollouts by iteration and tier, of unfinished iterations too. */
+  readonly rollouts: ReadonlyMap<number, ReadonlyMap<string, Readonly<RolloutCounts>>>;
+  readonly steps: readonly Of<'step'>[];
+  readonly layers: Of<'layers'> | null;
+  /** The last one. */
+  readonly adapterState: Of<'adapter_state'> | null;
+  readonly submission: Of<'submission'> | null;
+  readonly gates: readonly Of<'gate'>[];
+  readonly ruleEvaluations: readonly Of<'rule_eval'>[];
+  readonly decisions: readonly Of<'decision'>[];
+  readonly effects: readonly Of<'effect'>[];
+  readonly end: Of<'session_end'> | null;
+  /** Some of all rollouts, chosen evenly. */
+  readonly shown: readonly ShownRollout[];
+  readonly rolloutCount: number;
+  /** What could not be read, in words. */
+  readonly defects: readonly string[];
+}
+
+export interface ReadRunOptions {
+  /** Rollouts with their texts; 0 by default. */
+  readonly rollouts?: number;
+}
+
+const INTERVAL_SEED = 0n;
+
+/**
+ * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID; a log that is missing or damaged is a defect of the result, not an error
+ */
+export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions = {}): RunRecord {
+  const manifest = readManifest(folder);
+  const taken = new Taken();
+  const shown: ShownRollout[] = [];
+  const attempt = (read: (reader: LogReader) => void): void => {
+    let reader: LogReader | null = null;
+    try {
+      reader = new LogReader(runPaths(folder).log);
+      read(reader);
+    } catch (error) {
+      if (!(error instanceof IsoproError)) throw error;
+      taken.defects.add(`the log could not be read to its end: ${error.message.replaceAll(folder, '').replace(/^\//, '')}`);
+    } finally {
+      reader?.close();
+    }
+  };
+  attempt((reader) => {
+    for (const record of reader.records()) taken.take(record);
+  });
+  if (limit > 0 && taken.places.length > 0) {
+    const chosen = new Set(chooseRollouts(taken.places, limit));
+    attempt((reader) => {
+      for (const rollout of rolloutsOf(reader, chosen)) shown.push(rollout);
+    });
+  }
+  return taken.result(folder, manifest, shown);
+}
+
+function* rolloutsOf(reader: LogReader, chosen: ReadonlySet<number>): Generator<ShownRollout> {
+  let problem: z.output<typeof problemForm> | null = null;
+  for (const { gseq, payload } of reader.records({ stream: 'rollouts' })) {
+    if (payload.kind === 'problem') problem = problemForm.safeParse(payload).data ?? null;
+    if (!chosen.has(gseq)) continue;
+    const { tokenIds, ...rollout } = rolloutForm.parse(payload);
+    const prompt = problem?.problemId !== rollout.problemId ? '' : (problem.prompt ?? JSON.stringify(problem.problem, null, 1));
+    yield { ...rollout, gseq, tokens: tokenIds.length, prompt };
+  }
+}
+
+/** Gathers the records of one pass. */
+class Taken {
+  readonly defects = new Set<string>();
+  readonly places: RolloutPlace[] = [];
+  readonly #lists: { [K in Kind]?: Of<K>[] } = {};
+  readonly #counts = new Map<number, Map<string, RolloutCounts>>();
+  readonly #malformed = new Map<string, number>();
+  #time: { first: number; last: number } | null = null;
+
+  take({ gseq, timeUs, payload }: LogRecord): void {
+    this.#time = { first: this.#time?.first ?? timeUs, last: timeUs };
+    const { kind } = payload;
+    if (kind === 'rollout') this.#takeRollout(gseq, payload);
+    if (!Object.hasOwn(FORMS, kind)) return;
+    const parsed = FORMS[kind as Kind].safeParse(payload);
+    if (!parsed.success) return this.#malform(kind);
+    const list = (this.#lists[kind as Kind] ??= []) as unknown[];
+    list.push(parsed.data);
+  }
+
+  #takeRollout(gseq: number, payload: unknown): void {
+    const parsed = rolloutForm.safeParse(payload);
+    if (!parsed.success) return this.#malform('rollout');
+    const { iteration, tier: of, verdict, admission } = parsed.data;
+    this.places.push({ gseq, iteration, tier: of, verdict: verdict.kind });
+    const tiers = this.#counts.get(iteration) ?? new Map<string, RolloutCounts>();
+    this.#counts.set(iteration, tiers);
+    const counts = tiers.get(of) ?? { sampled: 0, passed: 0, failed: 0, undecided: 0, admitted: 0 };
+    tiers.set(of, counts);
+    counts.sampled++;
+    counts[verdict.kind === 'pass' ? 'passed' : verdict.kind === 'fail' ? 'failed' : 'undecided']++;
+    if (admission === 'admitted') counts.admitted++;
+  }
+
+  #malform(kind: string): void {
+    this.#malformed.set(kind, (this.#malformed.get(kind) ?? 0) + 1);
+  }
+
+  #of<K extends Kind>(kind: K): Of<K>[] {
+    return (this.#lists[kind] ?? []) as Of<K>[];
+  }
+
+  result(folder: string, manifest: RunManifest, shown: readonly ShownRollout[]): RunRecord {
+    for (const [kind, n] of this.#malformed) this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
+    const named = this.#of('policies').at(-1)?.tiers;
+    const ids = new Set([...this.#of('held_out').flatMap(({ outcomes }) => outcomes.map(([, id]) => id)), ...this.places.map((place) => place.tier)]);
+    const tiers = [...(named ?? []), ...[...ids].filter((id) => !named?.some((each) => each.id === id)).map((id): TierInfo => ({ id, title: '', trains: true }))];
+    const evaluations = this.#of('held_out').map(({ kind: _, summary: logged, ...rest }): LoggedEvaluation => ({
+      ...rest,
+      summary: logged ?? summarise(rest.outcomes.map(([, id, kind]) => ({ tier: id, kind })), tiers, { seed: INTERVAL_SEED }),
+    }));
+    return {
+      folder, manifest, time: this.#time, tiers, evaluations, shown,
+      policies: this.#of('policies').at(-1)?.summaries ?? {},
+      methods: this.#of('method'),
+      iterations: this.#of('iteration_report'),
+      rollouts: this.#counts,
+      steps: this.#of('step'),
+      layers: this.#of('layers').at(-1) ?? null,
+      adapterState: this.#of('adapter_state').at(-1) ?? null,
+      submission: this.#of('submission').at(-1) ?? null,
+      gates: this.#of('gate'),
+      ruleEvaluations: this.#of('rule_eval'),
+      decisions: this.#of('decision'),
+      effects: this.#of('effect'),
+      end: this.#of('session_end').at(-1) ?? null,
+      rolloutCount: this.places.length,
+      defects: [...this.defects],
+    };
+  }
+}
+
+/** The evaluation of the test set before or after; null where it was not made. */
+export const testEvaluation = ({ evaluations }: Pick<RunRecord, 'evaluations'>, when: 'before' | 'after'): LoggedEvaluation | null =>
+  evaluations.findLast((each) => each.set === 'test' && each.when === when) ?? null;
+
+/** Dev evaluations by iteration, 0 being before any training. */
+export const devEvaluations = ({ evaluations }: Pick<RunRecord, 'evaluations'>): LoggedEvaluation[] => evaluations.filter(({ set, when }) => set === 'dev' && when !== 'after');

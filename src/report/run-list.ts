@@ -1,0 +1,112 @@
+/** Runs on this machine: by folder, by the beginning of their id, in a list. */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { IsoproError } from '../errors.js';
+import { readManifest, startDifferences } from '../run-folder/manifest.js';
+import { isRunFolder } from '../run-folder/paths.js';
+import { compareEvaluations, testComparison, type Comparison } from './comparison.js';
+import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from './read-run.js';
+
+export const RUNS = 'runs';
+
+export interface RunSummary {
+  readonly folder: string;
+  readonly runId: string;
+  readonly state: 'ended' | 'unfinished' | 'unreadable';
+  /** Where it cannot be read. */
+  readonly reason?: string;
+  readonly model?: string;
+  readonly task?: string;
+  readonly seed?: string;
+  readonly startedAt?: string | null;
+  readonly iterations?: number;
+  readonly before?: number | null;
+  readonly after?: number | null;
+  readonly n?: number;
+  readonly pairedP?: number | null;
+}
+
+const folders = (parent: string): string[] => {
+  try {
+    return readdirSync(parent, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => path.join(parent, name)).filter(isRunFolder).sort();
+  } catch {
+    return []; // no run was made here yet
+  }
+};
+
+export function summariseRun(folder: string): RunSummary {
+  let run: RunRecord;
+  try {
+    run = readRun(folder);
+  } catch (error) {
+    if (!(error instanceof IsoproError)) throw error;
+    return { folder, runId: '', state: 'unreadable', reason: error.message };
+  }
+  const { runId, start: { model, task, settings } } = run.manifest;
+  const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
+  return {
+    folder, runId,
+    state: run.end === null ? 'unfinished' : 'ended',
+    model: model.name, task: task.id,
+    seed: String(settings.seed ?? ''),
+    startedAt: run.time === null ? null : new Date(run.time.first / 1000).toISOString(),
+    iterations: run.iterations.length,
+    before: before?.summary.mean ?? null,
+    after: after?.summary.mean ?? null,
+    n: (after ?? before)?.summary.n ?? 0,
+    pairedP: testComparison(run)?.p ?? null,
+  };
+}
+
+/** The runs below a folder, newest first; one that cannot be read is in the list and says so. */
+export function listRuns(parent = RUNS): RunSummary[] {
+  return folders(parent).map(summariseRun).sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.folder < b.folder ? -1 : 1));
+}
+
+/** The folder that a user names by its path, or by the beginning of a run id or folder name below `runs`. @throws IsoproError RUN_NOT_FOUND */
+export function findRun(target: string, parent = RUNS): string {
+  if (isRunFolder(target)) return target;
+  const named = folders(parent).filter((folder) => path.basename(folder).startsWith(target) || runIdOf(folder).startsWith(target));
+  if (named.length === 1 && target !== '') return named[0]!;
+  throw new IsoproError('RUN_NOT_FOUND', named.length > 1 ? `${target} is the beginning of ${named.length} runs in ${parent}` : `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`);
+}
+
+function runIdOf(folder: string): string {
+  try {
+    return readManifest(folder).runId;
+  } catch {
+    return '\u0000'; // not found by its id
+  }
+}
+
+export interface RunComparison {
+  readonly a: RunSummary;
+  readonly b: RunSummary;
+  readonly n: number;
+  /** Test accuracy of b after less that of a after. */
+  readonly comparison: Comparison;
+  /** Members of the manifests' starts in which they differ, such as `settings.seed`. */
+  readonly differences: readonly string[];
+  readonly evaluations: readonly [LoggedEvaluation, LoggedEvaluation];
+}
+
+/**
+ * The final test evaluations of two runs, paired by problem.
+ * @throws IsoproError RUNS_NOT_COMPARABLE where one has none, or the problems, task or verifier differ
+ */
+export function compareRuns(folderA: string, folderB: string): RunComparison {
+  const [a, b] = [readRun(folderA), readRun(folderB)];
+  const after = ([run, folder]: readonly [RunRecord, string]): LoggedEvaluation => {
+    const found = testEvaluation(run, 'after');
+    if (found === null) throw new IsoproError('RUNS_NOT_COMPARABLE', `the run in ${folder} holds no test evaluation after training`);
+    return found;
+  };
+  const evaluations = [after([a, folderA]), after([b, folderB])] as const;
+  const { task: taskA } = a.manifest.start;
+  const { task: taskB } = b.manifest.start;
+  if (taskA.id !== taskB.id || taskA.version !== taskB.version) {
+    throw new IsoproError('RUNS_NOT_COMPARABLE', `the runs are of ${taskA.id} version ${taskA.version} and ${taskB.id} version ${taskB.version}`);
+  }
+  const comparison = compareEvaluations(...evaluations, a.tiers);
+  return { a: summariseRun(folderA), b: summariseRun(folderB), n: comparison.n, comparison, differences: startDifferences(a.manifest.start, b.manifest.start), evaluations };
+}

@@ -1,0 +1,222 @@
+/** The parts of a report. Each is null where a run has nothing to say on it. */
+import { testComparison } from './comparison.js';
+import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerChart, timelineChart } from './charts.js';
+import { bounds, percent, points, pValue } from './figures.js';
+import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
+import { integrityLine, integrityText, type Integrity } from './integrity.js';
+import { testEvaluation, type RunRecord, type ShownRollout } from './read-run.js';
+
+/** Rows of a table; what is left out is counted. */
+const ROWS = 120;
+const COLUMNS = 16;
+
+const code = (text: string): Html => html`<code>${text}</code>`;
+const name = (text: string, length = 40): Html => html`<bdi>${label(text, length)}</bdi>`;
+const section = (id: string, title: string, ...body: HtmlValue[]): Html => html`<section id="${id}"><h2>${title}</h2>
+${body}</section>
+`;
+const figure = (chart: Html | null, description: string, caption: HtmlValue): Html | null => (chart === null ? null : html`<figure role="img" aria-label="${description}">${chart}<figcaption>${caption}</figcaption></figure>`);
+const more = (shown: number, of: number, what: string): HtmlValue => of > shown && html`<p class="note muted">${of - shown} further ${what} are in the log.</p>`;
+const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
+const duration = (seconds: number): string => (seconds < 120 ? `${seconds.toFixed(0)} s` : seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`);
+
+export function header(run: RunRecord, integrity: Integrity): Html {
+  const { manifest, end, time: at, defects } = run;
+  const { model, task, settings, code: version } = manifest.start;
+  const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
+  const comparison = testComparison(run);
+  const { text, tone } = integrityLine(integrity);
+  const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
+  return html`<header>
+<p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${label(String(settings.seed ?? '–'), 20)}${at !== null && html` · ${time(at.first)} UTC`}</p>
+<h1>${name(model.name, 80)} on ${name(task.id, 60)}</h1>
+<p><span class="badge ${tone}">${text}</span></p>
+${end === null ? html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>` : html`<p class="muted">Ended after ${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}: ${name(end.stopped, 200)}.</p>`}
+${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}
+<div class="cards">
+${before !== null && card(`${percent(before.summary.mean)} %`, 'of test problems solved before')}
+${after !== null && card(`${percent(after.summary.mean)} %`, 'after, mean of all tiers')}
+${comparison?.difference != null && card(points(comparison.difference.mean), html`points; 95 % interval ${points(comparison.difference.low)} to ${points(comparison.difference.high)}`)}
+${comparison !== null && card(pValue(comparison.p), html`exact McNemar p; ${comparison.gained} gained, ${comparison.lost} lost of ${comparison.n}`)}
+${end !== null && card(duration(end.seconds), html`${end.tokens.sampled} tokens sampled, ${end.tokens.trained} trained on; at most ${(end.peakRssBytes / 1e6).toFixed(0)} MB resident`)}
+</div>
+</header>
+`;
+}
+
+export function resultSection(run: RunRecord): Html {
+  const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
+  const comparison = testComparison(run);
+  const policies = Object.entries(run.policies).slice(0, COLUMNS);
+  const first = before ?? after;
+  if (first === null) return section('result', 'Before and after', html`<p class="muted">The test set has not been evaluated.</p>`);
+  const tiers = new Map(run.tiers.map((tier) => [tier.id, tier]));
+  const keys = Object.keys(first.summary.byTier);
+  const cell = (summary: { mean: number | null; low: number; high: number } | undefined, lead = false): Html => html`<td${lead && html` class="lead"`}>${summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`}</td>`;
+  const row = (key: string): Html => {
+    const tier = tiers.get(key);
+    const [was, is, pair] = [before?.summary.byTier[key], after?.summary.byTier[key], comparison?.byTier[key]];
+    return html`<tr${tier === undefined && html` class="group"`}><td>${name(key, 24)}${tier?.trains === false && html` <small>not trained on</small>`}</td><td>${first.summary.byTier[key]!.n}</td>${cell(was)}${cell(is, true)}
+<td>${points(was?.mean != null && is?.mean != null ? is.mean - was.mean : null)}</td><td>${pair === undefined ? '–' : html`+${pair.gained} −${pair.lost}`}</td><td>${pair === undefined ? '–' : pValue(pair.p)}</td>${policies.map(([, summary]) => html`<td>${percent(summary.byTier[key]?.mean)}</td>`)}</tr>
+`;
+  };
+  const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
+  const invalid = [before, after].some((evaluation) => evaluation?.summary.valid === false);
+  return section(
+    'result', 'Before and after',
+    html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and once after the run.</p>
+<div class="wide"><table><thead><tr><th>tier</th><th>n</th><th>before</th><th>after</th><th>change</th><th>gained, lost</th><th>p</th>${policies.map(([policy]) => html`<th class="policy">${name(policy, 32)}</th>`)}</tr></thead><tbody>
+${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td><td>${comparison !== null && html`+${comparison.gained} −${comparison.lost}`}</td><td>${comparison === null ? '–' : pValue(comparison.p)}</td>${policies.map(([, summary]) => html`<td>${percent(summary.mean)}</td>`)}</tr>
+</tbody></table></div>
+${more(ROWS, keys.length, 'tiers')}
+<p class="note muted">p: exact two-sided McNemar test over the same problems; p values of tiers are not adjusted for their number.${policies.length > 0 && ' The columns on the right are trivial policies, programs that use no model, on the same problems.'}</p>
+${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}`,
+  );
+}
+
+export function learningSection(run: RunRecord): Html {
+  const untrained = run.end !== null && [...run.rollouts.values()].every((tiers) => [...tiers.values()].every(({ admitted }) => admitted === 0));
+  const figures = [
+    figure(accuracyChart(run), 'accuracy on dev problems by tier over iterations', 'Dev problems solved, by iteration; 0 is the base model. Bars are 95 % intervals.'),
+    figure(hitRateAndLossChart(run), 'hit rate and loss over the run', 'Left: sampled replies that the verifier passed, of those it decided; the mix of tiers changes from one iteration to the next. Right: training loss per labelled token.'),
+    figure(emergenceChart(run), 'hit rate by tier and iteration', 'Capability emergence: per cent of sampled replies that passed, by tier and iteration. A frame marks the iteration in which a tier had its first accepted rollout.'),
+    figure(bufferChart(run), 'composition of the replay buffer by iteration', 'Accepted rollouts in the replay buffer, by tier: the curriculum that nobody designed.'),
+  ];
+  const found = figures.filter((each) => each !== null);
+  return section('learning', 'Learning', untrained && html`<p class="fair">No rollout was accepted in any iteration, so nothing was trained.</p>`, found.length === 0 ? html`<p class="muted">No iteration has left anything in the log.</p>` : found);
+}
+
+export function methodSection({ methods }: RunRecord): Html | null {
+  if (methods.length === 0) return null;
+  return section(
+    'methods', 'Methods compared',
+    html`<div class="wide"><table><thead><tr><th>method</th><th>n</th><th>solved, %</th><th>95 % interval</th><th>tokens sampled</th><th>tokens of prompts</th><th>seconds</th></tr></thead><tbody>
+${methods.slice(0, ROWS).map(({ name: method, summary, tokens, seconds, note }) => html`<tr><td>${name(method)}${note !== undefined && html`<br><small>${label(note, 200)}</small>`}</td><td>${summary.n}</td><td>${percent(summary.mean)}</td><td>${bounds(summary)}</td><td>${tokens.sampled}</td><td>${tokens.prompt}</td><td>${seconds.toFixed(1)}</td></tr>
+`)}</tbody></table></div>`,
+  );
+}
+
+export function adapterSection(run: RunRecord): Html | null {
+  const { layers, adapterState: state, submission } = run;
+  if (layers === null && state === null) return null;
+  const targets = Object.entries(submission?.targets ?? state?.targets ?? {});
+  const byRank = new Map<string, string[]>();
+  for (const [module, { rank, scale }] of targets) {
+    const key = `rank ${rank}, scale ${scale}`;
+    byRank.set(key, [...(byRank.get(key) ?? []), module]);
+  }
+  const chosen = (layers?.layers ?? []).join(', ');
+  return section(
+    'adapter', 'What was trained',
+    layers !== null && html`<p>Layers ${chosen.length > 600 ? `${chosen.slice(0, 600)}…` : chosen}, chosen by method ${code(label(layers.method))}.</p>`,
+    figure(layerChart(run), 'score of each layer', layers?.method === 'gradient' ? 'Gradient norm of an untrained adapter by layer; trained layers are filled.' : 'Relative update of the residual stream by layer; trained layers are filled.'),
+    html`<dl>${[...byRank].slice(0, 20).map(([key, modules]) => html`<dt>${key}</dt><dd>${modules.length} module${modules.length === 1 ? '' : 's'}: ${label(modules.join(', '), 400)}</dd>`)}
+${submission !== null && html`<dt>adapter</dt><dd>${submission.adapter === null ? 'none: the bare base model' : `${submission.adapter} (SHA-256)`}</dd>`}</dl>`,
+  );
+}
+
+interface Event {
+  readonly iteration: number;
+  readonly what: string;
+  readonly text: string;
+}
+
+const figureOf = (value: number | null): string => (value === null ? '–' : Number.isFinite(value) ? value.toPrecision(3) : String(value));
+
+function eventsOf(run: RunRecord): Event[] {
+  const events: Event[] = [
+    ...run.ruleEvaluations.flatMap(({ iteration, rules }) =>
+      Object.entries(rules).flatMap(([rule, { fired, side, value, threshold }]) => (fired ? [{ iteration, what: `${rule} fired`, text: `${side}: ${figureOf(value)} against ${figureOf(threshold)}` }] : []))),
+    ...run.decisions.map(({ iteration, cites, event_type: type, remedy_direction: direction, justification }) => ({ iteration, what: `decision on ${cites.join(', ')}`, text: `${type === 'rule_triggered_no_action' ? 'no action' : direction}: ${justification}` })),
+    ...run.effects.map(({ iteration, rule, operation: { op, ...rest }, executed, failure }) => ({ iteration, what: executed ? `remedy for ${rule}` : `remedy for ${rule} failed`, text: `${String(op)} ${JSON.stringify(rest)}${failure === undefined ? '' : `: ${failure}`}` })),
+    ...run.gates.map(({ iteration, cause }) => ({ iteration, what: 'gate: back to an earlier adapter', text: cause })),
+  ];
+  return events.sort((a, b) => a.iteration - b.iteration);
+}
+
+export function ruleSection(run: RunRecord): Html | null {
+  const chart = timelineChart(run);
+  if (chart === null) return null;
+  const events = eventsOf(run);
+  return section(
+    'rules', 'Rules and remedies',
+    figure(chart, 'rules fired and remedies by iteration', 'Ring: a rule fired. Dot within: its remedy was carried out. Diamond: a remedy failed. Triangle: the gate put an earlier adapter back.'),
+    events.length === 0
+      ? html`<p class="muted">No rule fired. With fewer than three obligations a run has no process score: it says nothing about the process, good or bad.</p>`
+      : html`<div class="wide"><table class="text"><thead><tr><th>iteration</th><th>what</th><th>how</th></tr></thead><tbody>
+${events.slice(0, ROWS).map(({ iteration, what, text }) => html`<tr><td>${iteration}</td><td>${label(what, 80)}</td><td>${label(text, 300)}</td></tr>
+`)}</tbody></table></div>`,
+    more(ROWS, events.length, 'events'),
+  );
+}
+
+const ADMISSIONS: Readonly<Record<string, string>> = {
+  admitted: 'trained on', failed: 'not trained on', undecided: 'not trained on: no verdict', incomplete: 'not trained on: it did not end by itself',
+  contradictory: 'not trained on: its reasoning contradicts the problem', duplicate: 'not trained on: like an earlier sample',
+};
+
+/** @param budget bytes for all of them together; the longest texts are shortened until they fit */
+export function rolloutSection({ shown, rolloutCount }: RunRecord, budget: number): Html {
+  if (shown.length === 0) return section('rollouts', 'Rollouts', html`<p class="muted">The log holds no rollouts.</p>`);
+  let items: Html[] = [];
+  let kept = shown;
+  for (let limit = 16_000; ; limit = Math.floor(limit / 2)) {
+    items = kept.map((rollout) => rolloutItem(rollout, limit));
+    if (items.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= budget) break;
+    if (limit < 200) kept = kept.filter((_, i) => i % 2 === 1); // all of it is names and violations
+  }
+  const options = (values: readonly (string | number)[]): Html[] => values.map((value) => html`<option value="${label(String(value), 24)}">${label(String(value), 24)}</option>`);
+  const distinct = <T extends string | number>(read: (rollout: ShownRollout) => T): T[] => [...new Set(kept.map(read))];
+  return section(
+    'rollouts', 'Rollouts',
+    html`<p class="note muted">${kept.length} of ${rolloutCount}, chosen evenly over tiers, iterations and verdicts, so that their proportions are not the run's. Characters that would not show are written as symbols.</p>
+<p class="note muted only-print">Only rollouts that were open on the screen are printed.</p>
+<div class="tools"><input id="query" type="search" placeholder="search in prompts, replies and violations" aria-label="search">
+<select id="tier" aria-label="tier"><option value="">all tiers</option>${options(distinct(({ tier }) => tier))}</select>
+<select id="iteration" aria-label="iteration"><option value="">all iterations</option>${options(distinct(({ iteration }) => iteration).sort((a, b) => a - b))}</select>
+<select id="verdict" aria-label="verdict"><option value="">all verdicts</option>${options(distinct(({ verdict }) => verdict.kind))}</select>
+<span id="found" class="note muted" role="status"></span></div>
+${items}`,
+  );
+}
+
+function rolloutItem({ gseq, iteration, tier, text, finish, verdict, admission, tokens, prompt, meanLogprob }: ShownRollout, limit: number): Html {
+  const shortened = (full: string): string => {
+    const shownText = visible(full.slice(0, limit));
+    return full.length > limit ? `${shownText}\n… ${full.length - limit} further characters are in the log, record ${gseq}` : shownText;
+  };
+  const { kind, violations, details, reason } = verdict;
+  const tone = kind === 'pass' ? 'good' : kind === 'fail' ? 'bad' : 'fair';
+  return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}"><summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${name(tier, 24)}</span><span class="muted">iteration ${iteration}</span><span class="muted">${tokens} tokens</span><span class="muted">${label(violations.join(', '), 80)}</span></summary>
+<div class="pair"><div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div><div><h4>verdict</h4>${verdictOf(kind, violations, details, reason)}<h4>rollout</h4><ul><li>${label(ADMISSIONS[admission] ?? admission, 80)}</li><li>finish: ${label(finish, 20)}</li>${typeof meanLogprob === 'number' && html`<li>mean log-probability ${figureOf(meanLogprob)}</li>`}<li>record ${gseq} of the log</li></ul></div></div></details>
+`;
+}
+
+function verdictOf(kind: string, violations: readonly string[], details: readonly string[] | undefined, reason: string | undefined): Html {
+  if (kind === 'pass') return html`<p class="good">every rule is kept</p>`;
+  if (kind === 'none') return html`<p class="fair">no verdict: ${label(reason ?? 'no reason given', 300)}</p>`;
+  return html`<ul>${violations.slice(0, 12).map((category, i) => html`<li><b>${label(category, 40)}</b>${details?.[i] !== undefined && html` ${label(details[i], 320)}`}</li>`)}</ul>${violations.length > 12 && html`<p class="note muted">and ${violations.length - 12} more</p>`}`;
+}
+
+/** Leaves of a plain object by their path. */
+function* leaves(value: unknown, path = ''): Generator<[string, string]> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    for (const [key, item] of Object.entries(value)) yield* leaves(item, path === '' ? key : `${path}.${key}`);
+  } else yield [path, typeof value === 'string' ? value : JSON.stringify(value)];
+}
+
+export function integritySection(integrity: Integrity): Html {
+  return section('integrity', 'Integrity', integrityText(integrity).map((sentence) => html`<p>${label(sentence, 600)}</p>`), html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone: <code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`, integrity.outcome !== 'unchecked' && html`<dl><dt>Merkle root</dt><dd>${integrity.root}</dd></dl>`);
+}
+
+export function settingsSection({ manifest }: RunRecord): Html {
+  const { settings, machine: { features, ...machine }, ...rest } = manifest.start;
+  const list = (values: Iterable<[string, string]>): Html => {
+    const all = [...values];
+    return html`<dl>${all.slice(0, 2 * ROWS).map(([key, value]) => html`<dt>${label(key, 60)}</dt><dd>${label(value, 300)}</dd>`)}</dl>${more(2 * ROWS, all.length, 'entries')}`;
+  };
+  const { rules, ...identities } = rest;
+  return section('settings', 'Settings and hashes', list(leaves(settings)), html`<h3>What determined the run</h3>`, list(leaves({ ...identities, machine: { ...machine, features: features.join(' ') } })), html`<h3>Thresholds of the rules</h3>`, list(leaves(rules)));
+}
+
+export const pageTitle = ({ manifest: { start, runId } }: RunRecord): string => `${label(start.model.name)} on ${label(start.task.id)}, run ${runId.slice(0, 8)}`;

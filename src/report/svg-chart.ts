@@ -1,0 +1,43 @@
+/** ECharts as a function from options to the text of an SVG, coloured by the page's CSS variables, the same text for the same options. */
+import { BarChart, CustomChart, LineChart, ScatterChart } from 'echarts/charts';
+import { GridComponent, LegendComponent, TitleComponent } from 'echarts/components';
+import { init, use, type EChartsCoreOption } from 'echarts/core';
+import { SVGRenderer } from 'echarts/renderers';
+import { Html } from './hostile-text.js';
+
+use([BarChart, CustomChart, LineChart, ScatterChart, GridComponent, LegendComponent, TitleComponent, SVGRenderer]);
+
+/** Series colours, in order; the page defines them for light, dark and print. */
+export const SERIES = Array.from({ length: 10 }, (_, i) => `var(--s${i})`);
+export const INK = 'var(--ink)';
+export const MUTED = 'var(--muted)';
+export const RULE = 'var(--rule)';
+export const ACCENT = 'var(--accent)';
+export const BAD = 'var(--bad)';
+export const FONT = { color: MUTED, fontSize: 12, fontFamily: 'inherit' };
+
+export const axisStyle = {
+  axisLine: { lineStyle: { color: RULE } },
+  axisTick: { lineStyle: { color: RULE } },
+  axisLabel: FONT,
+  nameTextStyle: FONT,
+  splitLine: { lineStyle: { color: RULE, opacity: 0.6 } },
+} as const;
+
+/** @param name names the chart within the page, so that ids of several charts do not clash */
+export function svgChart(name: string, size: { readonly width: number; readonly height: number }, option: EChartsCoreOption): Html {
+  const chart = init(null, null, { renderer: 'svg', ssr: true, ...size });
+  try {
+    chart.setOption({ animation: false, backgroundColor: 'transparent', textStyle: FONT, color: SERIES, ...option });
+    const svg = chart.renderToSVGString();
+    return new Html(
+      svg
+        .replace(/<style\s*>[\s\S]*?<\/style>\s*/g, '') // what happens under the mouse
+        .replace(/ (?:class|pointer-events|ecmeta_\w+)="[^"]*"/g, '')
+        .replace(/(id="|url\(#)zr\d+-/g, `$1${name}-`) // ids count the charts that this process has drawn so far
+        .replace(/^<svg width="\d+" height="\d+"/, '<svg focusable="false" aria-hidden="true"'),
+    );
+  } finally {
+    chart.dispose();
+  }
+}

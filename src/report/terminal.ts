@@ -1,0 +1,106 @@
+/** Tables for a terminal: plain text that fits its width. */
+import type { Summary } from '../statistics/index.js';
+import type { Comparison } from './comparison.js';
+import { bounds, percent, points, pValue } from './figures.js';
+import { label } from './hostile-text.js';
+
+export interface TerminalStyle {
+  /** Columns; tables are wrapped or shortened to it. */
+  readonly width: number;
+  readonly color: boolean;
+}
+
+/** Of a stream: 100 columns where it is no terminal, colour where NO_COLOR (no-color.org) does not forbid it. */
+export const terminalStyle = (stream: { readonly isTTY?: boolean; readonly columns?: number }, env: NodeJS.ProcessEnv = process.env): TerminalStyle => ({
+  width: Math.max(40, stream.isTTY === true ? (stream.columns ?? 80) : 100),
+  color: stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb',
+});
+
+const GUTTER = 2;
+const length = (text: string): number => [...text].length;
+
+/** Columns under their heads, the first to the left, the others to the right; columns from the end are left out where they do not fit. */
+function table(rows: readonly (readonly string[])[], width: number): string[] {
+  const columns = rows[0]!.map((_, i) => Math.max(...rows.map((row) => length(row[i] ?? ''))));
+  let used = 0;
+  const fitting = columns.findIndex((column, i) => (used += column + (i === 0 ? 0 : GUTTER)) > width);
+  const shown = fitting <= 0 ? columns : columns.slice(0, fitting);
+  return rows.map((row) => shown.map((column, i) => (i === 0 ? `${row[i] ?? ''}${' '.repeat(column - length(row[i] ?? ''))}` : ' '.repeat(GUTTER + column - length(row[i] ?? '')) + (row[i] ?? ''))).join('').trimEnd());
+}
+
+const NAME = 24;
+
+/**
+ * Two evaluations by tier: n, per cent solved with the 95 % interval, change, problems gained and lost, p.
+ * @param names heads of the two
+ */
+export function comparisonTable(before: Summary, after: Summary, comparison: Comparison, names: readonly [string, string], style: TerminalStyle): string {
+  const narrow = style.width < 84;
+  const cells = (was: Summary['byTier'][string] | Summary | undefined, is: typeof was): string[] =>
+    [was, is].flatMap((summary) => (summary === undefined ? ['–', ''] : [percent(summary.mean), bounds(summary)])).filter((_, i) => !narrow || i % 2 === 0);
+  const change = (was: { mean: number | null } | undefined, is: { mean: number | null } | undefined): string => points(was?.mean == null || is?.mean == null ? null : is.mean - was.mean);
+  const keys = Object.keys(before.byTier);
+  const [left, right] = names.map((name) => label(name, 14)) as [string, string];
+  const lines = table(
+    [
+      ['tier', 'n', ...(narrow ? [left, right] : [left, '95 %', right, '95 %']), 'change', 'p', 'gained', 'lost'],
+      ...keys.map((key) => {
+        const [was, is, pair] = [before.byTier[key], after.byTier[key], comparison.byTier[key]];
+        return [label(key, NAME), String(pair?.n ?? was!.n), ...cells(was, is), change(was, is), pair === undefined ? '–' : pValue(pair.p), String(pair?.gained ?? '–'), String(pair?.lost ?? '–')];
+      }),
+      ['mean', String(comparison.n), ...cells(before, after), change(before, after), pValue(comparison.p), String(comparison.gained), String(comparison.lost)],
+    ],
+    style.width,
+  );
+  return emphasised(lines, style).join('\n');
+}
+
+/** Per cent solved by each policy, by tier; tiers that do not fit beside each other come below. */
+export function policyTable(policies: Readonly<Record<string, Summary>>, style: TerminalStyle): string {
+  const names = Object.keys(policies);
+  if (names.length === 0) return '';
+  const heads = names.map((name) => label(name, NAME));
+  const first = Math.max(...heads.map(length));
+  const keys = ['mean', ...Object.keys(policies[names[0]!]!.byTier)];
+  const cells = keys.map((key) => [label(key, 12), ...names.map((name) => percent(key === 'mean' ? policies[name]!.mean : policies[name]!.byTier[key]?.mean))]);
+  const lines: string[] = [];
+  for (let from = 0; from < cells.length; ) {
+    let until = from;
+    for (let used = first; until < cells.length; until++) {
+      used += GUTTER + Math.max(...cells[until]!.map(length));
+      if (used > style.width && until > from) break;
+    }
+    const block = cells.slice(from, until);
+    if (lines.length > 0) lines.push('');
+    lines.push(...table([['', ...block.map((column) => column[0]!)], ...heads.map((head, i) => [head, ...block.map((column) => column[i + 1]!)])], style.width));
+    from = until;
+  }
+  return lines.join('\n');
+}
+
+/** Head and last line in bold. */
+function emphasised(lines: readonly string[], { color }: TerminalStyle): string[] {
+  return lines.map((line, i) => (color && (i === 0 || i === lines.length - 1) ? `\u001b[1m${line}\u001b[22m` : line));
+}
+
+/** What stands at the end of a run: before and after, then the trivial policies. */
+export function resultTable(result: { readonly before: Summary; readonly after: Summary; readonly comparison: Comparison; readonly policies: Readonly<Record<string, Summary>> }, style: TerminalStyle): string {
+  const { before, after, comparison, policies } = result;
+  const policyLines = policyTable(policies, style);
+  return [
+    'per cent of test problems solved, 95 % intervals, exact McNemar p (tiers: not adjusted)',
+    '',
+    comparisonTable(before, after, comparison, ['before', 'after'], style),
+    ...(policyLines === '' ? [] : ['', 'trivial policies, which use no model', policyLines]),
+  ].join('\n');
+}
+
+/** A list with heads; `rows` are texts of anybody's. */
+export const listTable = (heads: readonly string[], rows: readonly (readonly string[])[], style: TerminalStyle): string =>
+  table([heads, ...rows.map((row) => row.map((cell) => label(cell, 60)))], style.width).join('\n');
+
+/** A horizontal bar of at most `width` cells, to the eighth of a cell. */
+export function bar(value: number, most: number, width: number): string {
+  const eighths = most <= 0 ? 0 : Math.round((8 * width * value) / most);
+  return '█'.repeat(Math.floor(eighths / 8)) + (eighths % 8 === 0 ? '' : String.fromCharCode(0x2590 - (eighths % 8)));
+}

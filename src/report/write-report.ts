@@ -1,0 +1,43 @@
+/** report.html of a run folder: one file that opens offline, from manifest.json and log.sqlite alone. */
+import { writeFileAtomically } from '../engine/atomic-file.js';
+import { runPaths } from '../run-folder/paths.js';
+import { checkIntegrity, type Integrity } from './integrity.js';
+import { page } from './page.js';
+import { readRun, type RunRecord } from './read-run.js';
+import { adapterSection, header, integritySection, learningSection, methodSection, pageTitle, resultSection, rolloutSection, ruleSection, settingsSection } from './sections.js';
+
+/** A report never has more bytes. */
+export const REPORT_BYTES = 2_000_000;
+export const REPORT_ROLLOUTS = 300;
+/** Heading, search and filters around the rollouts, at most so many bytes. */
+const ROLLOUT_FRAME = 100_000;
+
+export interface WrittenReport {
+  readonly file: string;
+  readonly bytes: number;
+  readonly runId: string;
+  readonly integrity: Integrity;
+  readonly rollouts: number;
+}
+
+/** The page's text; the same for the same folder and the same keys on this machine. */
+export function reportHtml(run: RunRecord, integrity: Integrity): string {
+  const above = [header(run, integrity), resultSection(run), learningSection(run), methodSection(run), adapterSection(run), ruleSection(run)];
+  const below = [integritySection(integrity), settingsSection(run)];
+  const frame = Buffer.byteLength(page(pageTitle(run), [above, below]));
+  return page(pageTitle(run), [above, rolloutSection(run, REPORT_BYTES - frame - ROLLOUT_FRAME), below]);
+}
+
+/**
+ * Writes the report of a run that has ended, or of what is there of one that has not.
+ * @param options.file default: report.html in the folder
+ * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, WRITE_FAILED, ABORTED
+ */
+export async function writeReport(folder: string, options: { readonly file?: string; readonly signal?: AbortSignal } = {}): Promise<WrittenReport> {
+  const { file = runPaths(folder).report, signal } = options;
+  const run = readRun(folder, { rollouts: REPORT_ROLLOUTS });
+  const integrity = await checkIntegrity(folder, signal === undefined ? {} : { signal });
+  const bytes = Buffer.from(reportHtml(run, integrity));
+  await writeFileAtomically(file, [bytes]);
+  return { file, bytes: bytes.length, runId: run.manifest.runId, integrity, rollouts: run.shown.length };
+}
