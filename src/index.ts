@@ -41,3 +41,5 @@ export { planRun, type RunPlan } from './training/dry-run.js';
 export { ablate, type Ablation, type AblationOptions, type Condition } from './training/ablation.js';
 export { compareModes, type CompareOptions, type Comparison } from './training/modes/compare.js';
 export type { MethodResult, Mode } from './training/modes/mode.js';
+export { compareRuns, listRuns, type RunComparison, type RunSummary } from './report/run-list.js';
+export { readRun, type ReadRunOptions, type RunRecord } from './report/read-run.js';

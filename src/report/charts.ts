@@ -1,7 +1,7 @@
 /** The charts of a report, from what a run's folder holds. Each is null where the run has nothing of the kind. */
 import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
 import { label, type Html } from './hostile-text.js';
-import { devEvaluations, type RunRecord } from './read-run.js';
+import { devEvaluations, inOrder, type RunRecord } from './read-run.js';
 import { ACCENT, axisStyle, BAD, FONT, INK, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
 
 /** Beyond these a chart cannot be read and a page of it would be too large: tiers, iterations (evenly chosen), steps, layers. */
@@ -55,7 +55,7 @@ export function accuracyChart(run: RunRecord): Html | null {
   if (evaluations.length === 0) return null;
   const iterations = evaluations.map(({ iteration }) => iteration);
   const of = (read: (summary: Summary) => (Interval & { readonly mean: number | null }) | undefined): readonly (Interval & { readonly mean: number | null } | null)[] => evaluations.map(({ summary }) => read(summary) ?? null);
-  const keys = Object.keys(evaluations[0]!.summary.byTier).slice(0, TIERS - 1);
+  const keys = inOrder(Object.keys(evaluations[0]!.summary.byTier), run.tiers).slice(0, TIERS - 1);
   const untrained = new Set(run.tiers.filter(({ trains }) => !trains).map(({ id }) => id));
   const panels = [
     { name: 'mean of all tiers', points: of((summary) => summary), color: ACCENT },
@@ -101,17 +101,24 @@ export function hitRateAndLossChart(run: RunRecord): Html | null {
   });
 }
 
-/** Accepted rollouts that are kept, by tier: the curriculum that selection alone makes. */
+/** Accepted rollouts that are kept, by tier, in number and in share: the curriculum that selection alone makes. */
 export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | null {
   const iterations = thinned(last(reports, ({ iteration }) => iteration), ITERATIONS);
   const ids = tiers.map(({ id }) => id).filter((id) => iterations.some(({ buffer }) => (buffer[id] ?? 0) > 0)).slice(0, TIERS);
   if (ids.length === 0) return null;
-  return svgChart('buffer', { width: WIDTH, height: 260 }, {
-    legend: { top: 0, left: 48, itemWidth: 12, itemHeight: 12, icon: 'rect', textStyle: { ...FONT, color: INK }, data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: SERIES[i % SERIES.length] } })), formatter: (name: string) => label(ids[Number(name)]!, 16) },
-    grid: { left: 52, right: 16, top: 34, bottom: 28 },
-    xAxis: iterationAxis(iterations.map(({ iteration }) => iteration)),
-    yAxis: { type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle },
-    series: ids.map((id, i) => ({ type: 'bar', name: `${i}`, stack: 'buffer', silent: true, barMaxWidth: 56, itemStyle: { color: SERIES[i % SERIES.length] }, data: iterations.map(({ buffer }) => buffer[id] ?? 0) })),
+  const totals = iterations.map(({ buffer }) => ids.reduce((sum, id) => sum + (buffer[id] ?? 0), 0));
+  const color = (i: number): string => SERIES[i % SERIES.length]!;
+  const bars = (axis: number, value: (iteration: number, id: string) => number): object[] =>
+    ids.map((id, i) => ({ type: 'bar', name: `${i}`, stack: `${axis}`, xAxisIndex: axis, yAxisIndex: axis, silent: true, barMaxWidth: 48, itemStyle: { color: color(i) }, data: iterations.map((_, at) => value(at, id)) }));
+  const [half, top, height] = [WIDTH / 2, 40 + 20 * Math.ceil(ids.length / 8), 180];
+  const x = iterationAxis(iterations.map(({ iteration }) => iteration));
+  return svgChart('buffer', { width: WIDTH, height: top + height + 28 }, {
+    title: [title('in the buffer', 52, top - 22), title('share of each tier', half + 52, top - 22)],
+    legend: { top: 0, left: 48, itemWidth: 12, itemHeight: 12, icon: 'rect', textStyle: { ...FONT, color: INK }, data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: color(i) } })), formatter: (name: string) => label(ids[Number(name)]!, 16) },
+    grid: [{ left: 52, top, width: half - 76, height }, { left: half + 52, top, width: half - 76, height }],
+    xAxis: [{ gridIndex: 0, ...x }, { gridIndex: 1, ...x }],
+    yAxis: [{ gridIndex: 0, type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle }, { gridIndex: 1, ...share, interval: 25 }],
+    series: [...bars(0, (at, id) => iterations[at]!.buffer[id] ?? 0), ...bars(1, (at, id) => (totals[at] === 0 ? 0 : percent((iterations[at]!.buffer[id] ?? 0) / totals[at]!)))],
   });
 }
 
@@ -148,7 +155,7 @@ export function emergenceChart(run: RunRecord): Html | null {
           children: [
             { type: 'rect', shape, style: { fill: ACCENT, opacity: 0.05 + 0.95 * rate } },
             ...(emerged === 1 ? [{ type: 'rect', shape: { ...shape, x: shape.x + 1, y: shape.y + 1, width: Math.max(1, shape.width - 2), height: Math.max(1, shape.height - 2) }, style: { fill: 'none', stroke: INK, lineWidth: 2 } }] : []),
-            ...(room ? [{ type: 'text', style: { text: `${Math.round(100 * rate)}`, x, y, textAlign: 'center', textVerticalAlign: 'middle', fill: rate > 0.5 ? 'var(--on-accent)' : INK, fontSize: 12, fontFamily: 'inherit' } }] : []),
+            ...(room ? [{ type: 'text', style: { text: `${Math.round(100 * rate)}`, x, y, textAlign: 'center', textVerticalAlign: 'middle', fill: rate > 0.62 ? 'var(--on-accent)' : INK, fontSize: 12, fontFamily: 'inherit' } }] : []),
           ],
         };
       },

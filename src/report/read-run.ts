@@ -1,7 +1,8 @@
 /**
- * A run as its folder tells it, from manifest.json and log.sqlite alone. Whatever can be read is read: an aborted run has no end, a damaged log
+ * A run as its folder tells it, from manifest.json, log.sqlite and, where methods were compared, comparison.json. Whatever can be read is read: an aborted run has no end, a damaged log
  * has fewer records, and both are worth a report that says so.
  */
+import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
@@ -24,7 +25,6 @@ const tier = z
 const FORMS = {
   held_out: heldOut.extend({ summary: summary.optional() }),
   policies: z.object({ tiers: z.array(tier).optional(), summaries: z.record(z.string(), summary) }),
-  method: z.object({ name: z.string(), summary, tokens: z.object({ prompt: count, sampled: count }), seconds: z.number(), note: z.string().optional() }),
   iteration_report: z.object({
     iteration: count,
     buffer: z.record(z.string(), count),
@@ -50,6 +50,12 @@ const FORMS = {
   }),
 } as const;
 type Kind = keyof typeof FORMS;
+
+/** comparison.json, which `run --mode` writes after the log has ended. */
+const comparisonForm = z.object({
+  methods: z.array(z.object({ method: z.string(), test: z.object({ ...interval, mean: z.number().nullable(), n: count, byTier: z.record(z.string(), z.object({ ...interval, mean: z.number().nullable() })) }), k: z.number(), tokens: count, seconds: z.number(), note: z.string() })).max(1000),
+  skipped: z.array(z.object({ method: z.string(), reason: z.string() })).max(1000),
+});
 
 const problemForm = z.object({ problemId: z.string(), prompt: z.string().optional(), problem: z.unknown() });
 const rolloutForm = z.object({
@@ -92,7 +98,8 @@ export interface RunRecord {
   readonly tiers: readonly TierInfo[];
   readonly evaluations: readonly LoggedEvaluation[];
   readonly policies: Readonly<Record<string, Summary>>;
-  readonly methods: readonly Of<'method'>[];
+  /** What other methods reach with the same model; not part of the signed log. */
+  readonly methods: z.output<typeof comparisonForm> | null;
   readonly iterations: readonly Of<'iteration_report'>[];
   /** Counts of rollouts by iteration and tier, of unfinished iterations too. */
   readonly rollouts: ReadonlyMap<number, ReadonlyMap<string, Readonly<RolloutCounts>>>;
@@ -204,7 +211,23 @@ class Taken {
     return (this.#lists[kind] ?? []) as Of<K>[];
   }
 
+  #comparison(folder: string): RunRecord['methods'] {
+    let text: string;
+    try {
+      text = readFileSync(runPaths(folder).comparison, 'utf8');
+    } catch {
+      return null; // no methods were compared
+    }
+    try {
+      return comparisonForm.parse(JSON.parse(text));
+    } catch {
+      this.defects.add('comparison.json could not be read');
+      return null;
+    }
+  }
+
   result(folder: string, manifest: RunManifest, shown: readonly ShownRollout[]): RunRecord {
+    const comparison = this.#comparison(folder);
     for (const [kind, n] of this.#malformed) this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
     const named = this.#of('policies').at(-1)?.tiers;
     const ids = new Set([...this.#of('held_out').flatMap(({ outcomes }) => outcomes.map(([, id]) => id)), ...this.places.map((place) => place.tier)]);
@@ -216,7 +239,7 @@ class Taken {
     return {
       folder, manifest, time: this.#time, tiers, evaluations, shown,
       policies: this.#of('policies').at(-1)?.summaries ?? {},
-      methods: this.#of('method'),
+      methods: comparison,
       iterations: this.#of('iteration_report'),
       rollouts: this.#counts,
       steps: this.#of('step'),
@@ -240,3 +263,12 @@ export const testEvaluation = ({ evaluations }: Pick<RunRecord, 'evaluations'>, 
 
 /** Dev evaluations by iteration, 0 being before any training. */
 export const devEvaluations = ({ evaluations }: Pick<RunRecord, 'evaluations'>): LoggedEvaluation[] => evaluations.filter(({ set, when }) => set === 'dev' && when !== 'after');
+
+/** Tiers and groups in the task's order, a group after its last tier; `keys` are those of an evaluation, which the log keeps sorted. */
+export function inOrder(keys: readonly string[], tiers: readonly TierInfo[]): string[] {
+  const position = (key: string): number => {
+    const own = tiers.findIndex(({ id }) => id === key);
+    return own >= 0 ? own : tiers.findLastIndex(({ group }) => group === key) + 0.5;
+  };
+  return [...keys].sort((a, b) => position(a) - position(b));
+}

@@ -4,7 +4,7 @@ import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerC
 import { bounds, percent, points, pValue } from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { integrityLine, integrityText, type Integrity } from './integrity.js';
-import { testEvaluation, type RunRecord, type ShownRollout } from './read-run.js';
+import { inOrder, testEvaluation, type RunRecord, type ShownRollout } from './read-run.js';
 
 /** Rows of a table; what is left out is counted. */
 const ROWS = 120;
@@ -51,7 +51,7 @@ export function resultSection(run: RunRecord): Html {
   const first = before ?? after;
   if (first === null) return section('result', 'Before and after', html`<p class="muted">The test set has not been evaluated.</p>`);
   const tiers = new Map(run.tiers.map((tier) => [tier.id, tier]));
-  const keys = Object.keys(first.summary.byTier);
+  const keys = inOrder(Object.keys(first.summary.byTier), run.tiers);
   const cell = (summary: { mean: number | null; low: number; high: number } | undefined, lead = false): Html => html`<td${lead && html` class="lead"`}>${summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`}</td>`;
   const row = (key: string): Html => {
     const tier = tiers.get(key);
@@ -86,13 +86,17 @@ export function learningSection(run: RunRecord): Html {
   return section('learning', 'Learning', untrained && html`<p class="fair">No rollout was accepted in any iteration, so nothing was trained.</p>`, found.length === 0 ? html`<p class="muted">No iteration has left anything in the log.</p>` : found);
 }
 
-export function methodSection({ methods }: RunRecord): Html | null {
-  if (methods.length === 0) return null;
+export function methodSection({ methods: compared, tiers }: RunRecord): Html | null {
+  if (compared === null || compared.methods.length === 0) return null;
+  const methods = compared.methods.slice(0, ROWS);
+  const keys = inOrder(Object.keys(methods[0]!.test.byTier), tiers).slice(0, COLUMNS);
   return section(
     'methods', 'Methods compared',
-    html`<div class="wide"><table><thead><tr><th>method</th><th>n</th><th>solved, %</th><th>95 % interval</th><th>tokens sampled</th><th>tokens of prompts</th><th>seconds</th></tr></thead><tbody>
-${methods.slice(0, ROWS).map(({ name: method, summary, tokens, seconds, note }) => html`<tr><td>${name(method)}${note !== undefined && html`<br><small>${label(note, 200)}</small>`}</td><td>${summary.n}</td><td>${percent(summary.mean)}</td><td>${bounds(summary)}</td><td>${tokens.sampled}</td><td>${tokens.prompt}</td><td>${seconds.toFixed(1)}</td></tr>
-`)}</tbody></table></div>`,
+    html`<p class="note muted">Per cent of the test problems solved, 95 % interval beside the mean, with what each method costs. From comparison.json, which is not part of the signed log.</p>
+<div class="wide"><table><thead><tr><th>method</th><th>mean</th>${keys.map((key) => html`<th>${name(key, 16)}</th>`)}<th>n</th><th>k</th><th>tokens</th><th>seconds</th></tr></thead><tbody>
+${methods.map(({ method, test, k, tokens, seconds }) => html`<tr><td>${name(method)}</td><td class="lead">${percent(test.mean)} <small>${bounds(test)}</small></td>${keys.map((key) => html`<td>${percent(test.byTier[key]?.mean)}</td>`)}<td>${test.n}</td><td>${k}</td><td>${tokens}</td><td>${seconds.toFixed(1)}</td></tr>
+`)}</tbody></table></div>
+${methods.map(({ method, note }) => html`<p class="note muted">${name(method)}: ${label(note, 200)}</p>`)}${compared.skipped.slice(0, ROWS).map(({ method, reason }) => html`<p class="note muted">${name(method)}: not measured, ${label(reason, 200)}</p>`)}`,
   );
 }
 

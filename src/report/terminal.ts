@@ -39,7 +39,7 @@ export function comparisonTable(before: Summary, after: Summary, comparison: Com
   const cells = (was: Summary['byTier'][string] | Summary | undefined, is: typeof was): string[] =>
     [was, is].flatMap((summary) => (summary === undefined ? ['–', ''] : [percent(summary.mean), bounds(summary)])).filter((_, i) => !narrow || i % 2 === 0);
   const change = (was: { mean: number | null } | undefined, is: { mean: number | null } | undefined): string => points(was?.mean == null || is?.mean == null ? null : is.mean - was.mean);
-  const keys = Object.keys(before.byTier);
+  const keys = Object.keys(comparison.byTier).filter((key) => before.byTier[key] !== undefined); // in the task's order
   const [left, right] = names.map((name) => label(name, 14)) as [string, string];
   const lines = table(
     [
@@ -56,12 +56,12 @@ export function comparisonTable(before: Summary, after: Summary, comparison: Com
 }
 
 /** Per cent solved by each policy, by tier; tiers that do not fit beside each other come below. */
-export function policyTable(policies: Readonly<Record<string, Summary>>, style: TerminalStyle): string {
+export function policyTable(policies: Readonly<Record<string, Summary>>, tiers: readonly string[], style: TerminalStyle): string {
   const names = Object.keys(policies);
   if (names.length === 0) return '';
   const heads = names.map((name) => label(name, NAME));
   const first = Math.max(...heads.map(length));
-  const keys = ['mean', ...Object.keys(policies[names[0]!]!.byTier)];
+  const keys = ['mean', ...tiers];
   const cells = keys.map((key) => [label(key, 12), ...names.map((name) => percent(key === 'mean' ? policies[name]!.mean : policies[name]!.byTier[key]?.mean))]);
   const lines: string[] = [];
   for (let from = 0; from < cells.length; ) {
@@ -86,7 +86,7 @@ function emphasised(lines: readonly string[], { color }: TerminalStyle): string[
 /** What stands at the end of a run: before and after, then the trivial policies. */
 export function resultTable(result: { readonly before: Summary; readonly after: Summary; readonly comparison: Comparison; readonly policies: Readonly<Record<string, Summary>> }, style: TerminalStyle): string {
   const { before, after, comparison, policies } = result;
-  const policyLines = policyTable(policies, style);
+  const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
   return [
     'per cent of test problems solved, 95 % intervals, exact McNemar p (tiers: not adjusted)',
     '',
@@ -98,9 +98,3 @@ export function resultTable(result: { readonly before: Summary; readonly after: 
 /** A list with heads; `rows` are texts of anybody's. */
 export const listTable = (heads: readonly string[], rows: readonly (readonly string[])[], style: TerminalStyle): string =>
   table([heads, ...rows.map((row) => row.map((cell) => label(cell, 60)))], style.width).join('\n');
-
-/** A horizontal bar of at most `width` cells, to the eighth of a cell. */
-export function bar(value: number, most: number, width: number): string {
-  const eighths = most <= 0 ? 0 : Math.round((8 * width * value) / most);
-  return '█'.repeat(Math.floor(eighths / 8)) + (eighths % 8 === 0 ? '' : String.fromCharCode(0x2590 - (eighths % 8)));
-}

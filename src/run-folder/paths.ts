@@ -10,6 +10,8 @@ export interface RunPaths {
   readonly checkpoints: string;
   readonly adapters: string;
   readonly report: string;
+  /** What `run --mode` measured with other methods, after the log had ended. */
+  readonly comparison: string;
   /** What the last judge of this folder found. */
   readonly judgeTrace: string;
   /** File of an adapter, by its SHA-256 in hexadecimal. */
@@ -25,6 +27,7 @@ export function runPaths(folder: string): RunPaths {
     checkpoints: join(folder, 'checkpoints'),
     adapters,
     report: join(folder, 'report.html'),
+    comparison: join(folder, 'comparison.json'),
     judgeTrace: join(folder, 'judge-trace.json'),
     adapter: (sha256) => join(adapters, `${sha256}.gguf`),
   };

@@ -1,4 +1,5 @@
 /** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
+import { existsSync } from 'node:fs';
 import { runPaths } from '../run-folder/paths.js';
 import type { RunHooks } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';
@@ -24,13 +25,24 @@ export interface RunOptions extends RunHooks {
  */
 export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
   const opened = await openRun(resolveSettings(input), options);
-  if ('result' in opened) return opened.result;
+  if ('result' in opened) {
+    await reportOnce(opened.result.folder);
+    return opened.result;
+  }
   try {
     await complete(opened);
   } finally {
     await opened.dispose();
   }
+  await reportOnce(opened.context.folder);
   return readResult(opened.context.folder);
+}
+
+/** One that is there stays: it may have been written by a later version, or on purpose. */
+async function reportOnce(folder: string): Promise<void> {
+  if (existsSync(runPaths(folder).report)) return;
+  const { writeReport } = await import('../report/write-report.js'); // the chart library is not needed before
+  await writeReport(folder);
 }
 
 async function complete({ context, state, session, stage, iteration: done }: OpenRun): Promise<void> {
