@@ -1,8 +1,8 @@
 /** The charts of a report, from what a run's folder holds. Each is null where the run has nothing of the kind. */
 import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
-import { label, type Html } from './hostile-text.js';
+import type { Html } from './hostile-text.js';
 import { devEvaluations, inOrder, type RunRecord } from './read-run.js';
-import { ACCENT, axisStyle, BAD, FONT, INK, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
+import { ACCENT, axisStyle, BAD, chartLabel, FONT, INK, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
 
 /** Beyond these a chart cannot be read and a page of it would be too large: tiers, iterations (evenly chosen), steps, layers. */
 const TIERS = 24;
@@ -19,6 +19,7 @@ export function thinned<T>(items: readonly T[], limit: number): readonly T[] {
 }
 
 const last = <T>(items: readonly T[], key: (item: T) => number): T[] => [...new Map(items.map((item) => [key(item), item])).values()].sort((a, b) => key(a) - key(b));
+const kept = (buffer: Readonly<Record<string, number>>, tier: string): number => (Object.hasOwn(buffer, tier) ? buffer[tier]! : 0);
 const percent = (fraction: number): number => 100 * fraction;
 const title = (text: string, left: number, top: number): object => ({ text, left, top, padding: 0, textStyle: { color: INK, fontSize: 13, fontWeight: 600, fontFamily: 'inherit' } });
 const share = { type: 'value', min: 0, max: 100, interval: 50, ...axisStyle, axisLabel: { ...FONT, formatter: '{value} %' } } as const;
@@ -59,7 +60,7 @@ export function accuracyChart(run: RunRecord): Html | null {
   const untrained = new Set(run.tiers.filter(({ trains }) => !trains).map(({ id }) => id));
   const panels = [
     { name: 'mean of all tiers', points: of((summary) => summary), color: ACCENT },
-    ...keys.map((key) => ({ name: `${label(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`, points: of(({ byTier }) => byTier[key]), color: SERIES[0]! })),
+    ...keys.map((key) => ({ name: `${chartLabel(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`, points: of(({ byTier }) => byTier[key]), color: SERIES[0]! })),
   ];
   const columns = Math.min(4, panels.length);
   const [cellWidth, cellHeight] = [WIDTH / columns, 150];
@@ -104,9 +105,9 @@ export function hitRateAndLossChart(run: RunRecord): Html | null {
 /** Accepted rollouts that are kept, by tier, in number and in share: the curriculum that selection alone makes. */
 export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | null {
   const iterations = thinned(last(reports, ({ iteration }) => iteration), ITERATIONS);
-  const ids = tiers.map(({ id }) => id).filter((id) => iterations.some(({ buffer }) => (buffer[id] ?? 0) > 0)).slice(0, TIERS);
+  const ids = tiers.map(({ id }) => id).filter((id) => iterations.some(({ buffer }) => kept(buffer, id) > 0)).slice(0, TIERS);
   if (ids.length === 0) return null;
-  const totals = iterations.map(({ buffer }) => ids.reduce((sum, id) => sum + (buffer[id] ?? 0), 0));
+  const totals = iterations.map(({ buffer }) => ids.reduce((sum, id) => sum + kept(buffer, id), 0));
   const color = (i: number): string => SERIES[i % SERIES.length]!;
   const bars = (axis: number, value: (iteration: number, id: string) => number): object[] =>
     ids.map((id, i) => ({ type: 'bar', name: `${i}`, stack: `${axis}`, xAxisIndex: axis, yAxisIndex: axis, silent: true, barMaxWidth: 48, itemStyle: { color: color(i) }, data: iterations.map((_, at) => value(at, id)) }));
@@ -114,11 +115,11 @@ export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | n
   const x = iterationAxis(iterations.map(({ iteration }) => iteration));
   return svgChart('buffer', { width: WIDTH, height: top + height + 28 }, {
     title: [title('in the buffer', 52, top - 22), title('share of each tier', half + 52, top - 22)],
-    legend: { top: 0, left: 48, itemWidth: 12, itemHeight: 12, icon: 'rect', textStyle: { ...FONT, color: INK }, data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: color(i) } })), formatter: (name: string) => label(ids[Number(name)]!, 16) },
+    legend: { top: 0, left: 48, itemWidth: 12, itemHeight: 12, icon: 'rect', textStyle: { ...FONT, color: INK }, data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: color(i) } })), formatter: (name: string) => chartLabel(ids[Number(name)]!, 16) },
     grid: [{ left: 52, top, width: half - 76, height }, { left: half + 52, top, width: half - 76, height }],
     xAxis: [{ gridIndex: 0, ...x }, { gridIndex: 1, ...x }],
     yAxis: [{ gridIndex: 0, type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle }, { gridIndex: 1, ...share, interval: 25 }],
-    series: [...bars(0, (at, id) => iterations[at]!.buffer[id] ?? 0), ...bars(1, (at, id) => (totals[at] === 0 ? 0 : percent((iterations[at]!.buffer[id] ?? 0) / totals[at]!)))],
+    series: [...bars(0, (at, id) => kept(iterations[at]!.buffer, id)), ...bars(1, (at, id) => (totals[at] === 0 ? 0 : percent((kept(iterations[at]!.buffer, id)) / totals[at]!)))],
   });
 }
 
@@ -140,7 +141,7 @@ export function emergenceChart(run: RunRecord): Html | null {
   return svgChart('emergence', { width: WIDTH, height: 44 + 30 * ids.length }, {
     grid: { left: 130, right: 16, top: 6, bottom: 30 },
     xAxis: { ...iterationAxis(iterations), axisTick: { show: false }, axisLine: { show: false } },
-    yAxis: { type: 'category', inverse: true, data: ids.map((id) => label(id, 16)), ...axisStyle, splitLine: { show: false }, axisTick: { show: false }, axisLine: { show: false }, axisLabel: { ...FONT, color: INK } },
+    yAxis: { type: 'category', inverse: true, data: ids.map((id) => chartLabel(id, 16)), ...axisStyle, splitLine: { show: false }, axisTick: { show: false }, axisLine: { show: false }, axisLabel: { ...FONT, color: INK } },
     series: [{
       type: 'custom',
       silent: true,

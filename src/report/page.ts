@@ -31,7 +31,7 @@ summary .kind{font-weight:700;min-width:3.2em}.pair{display:grid;grid-template-c
 pre{margin:0;background:var(--panel);border-radius:6px;padding:9px 11px;font:12.5px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;direction:ltr;max-height:420px;overflow:auto}
 bdi{overflow-wrap:anywhere}code{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.92em;overflow-wrap:anywhere}[hidden]{display:none!important}
 @media(max-width:700px){.pair{grid-template-columns:1fr}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}
-@media print{@page{margin:14mm}body{font-size:10.5pt}main{max-width:none;padding:0}.tools,details.rollout:not([open]){display:none}h2{break-after:avoid;margin-top:22px}figure,tr,.card{break-inside:avoid}
+@media print{@page{margin:14mm}.cards{grid-template-columns:repeat(5,1fr);gap:6px}.card{padding:7px 9px}.card b{font-size:15px}.card span{font-size:10px;line-height:1.3;display:block}body{font-size:10.5pt}main{max-width:none;padding:0}.tools,details.rollout:not([open]){display:none}h2{break-after:avoid;margin-top:22px}figure,tr,.card{break-inside:avoid}
 .wide{overflow:visible}table{font-size:8.5pt}th,td{padding:2px 5px}pre{max-height:none}.card,pre,td.lead{print-color-adjust:exact;-webkit-print-color-adjust:exact}.only-screen{display:none}}
 @media not print{.only-print{display:none}}
 `;

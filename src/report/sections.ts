@@ -25,7 +25,7 @@ export function header(run: RunRecord, integrity: Integrity): Html {
   const { model, task, settings, code: version } = manifest.start;
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   const comparison = testComparison(run);
-  const { text, tone } = integrityLine(integrity);
+  const { text, tone } = defects.length > 0 && integrity.outcome === 'unchecked' ? ({ text: 'log missing or damaged', tone: 'bad' } as const) : integrityLine(integrity);
   const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${label(String(settings.seed ?? '–'), 20)}${at !== null && html` · ${time(at.first)} UTC`}</p>
@@ -65,7 +65,7 @@ export function resultSection(run: RunRecord): Html {
   return section(
     'result', 'Before and after',
     html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and once after the run.</p>
-<div class="wide"><table><thead><tr><th>tier</th><th>n</th><th>before</th><th>after</th><th>change</th><th>gained, lost</th><th>p</th>${policies.map(([policy]) => html`<th class="policy">${name(policy, 32)}</th>`)}</tr></thead><tbody>
+<div class="wide"><table><thead><tr><th>tier</th><th>n</th><th>before</th><th>after</th><th>change</th><th>gained, lost</th><th>p</th>${policies.map(([policy]) => html`<th class="policy"><bdi>${label(policy, 32).split('_').map((part, i) => html`${i > 0 && html`_<wbr>`}${part}`)}</bdi></th>`)}</tr></thead><tbody>
 ${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td><td>${comparison !== null && html`+${comparison.gained} −${comparison.lost}`}</td><td>${comparison === null ? '–' : pValue(comparison.p)}</td>${policies.map(([, summary]) => html`<td>${percent(summary.mean)}</td>`)}</tr>
 </tbody></table></div>
 ${more(ROWS, keys.length, 'tiers')}
@@ -154,10 +154,10 @@ ${events.slice(0, ROWS).map(({ iteration, what, text }) => html`<tr><td>${iterat
   );
 }
 
-const ADMISSIONS: Readonly<Record<string, string>> = {
-  admitted: 'trained on', failed: 'not trained on', undecided: 'not trained on: no verdict', incomplete: 'not trained on: it did not end by itself',
-  contradictory: 'not trained on: its reasoning contradicts the problem', duplicate: 'not trained on: like an earlier sample',
-};
+const ADMISSIONS: ReadonlyMap<string, string> = new Map([
+  ['admitted', 'trained on'], ['failed', 'not trained on'], ['undecided', 'not trained on: no verdict'], ['incomplete', 'not trained on: it did not end by itself'],
+  ['contradictory', 'not trained on: its reasoning contradicts the problem'], ['duplicate', 'not trained on: like an earlier sample'],
+]);
 
 /** @param budget bytes for all of them together; the longest texts are shortened until they fit */
 export function rolloutSection({ shown, rolloutCount }: RunRecord, budget: number): Html {
@@ -192,7 +192,7 @@ function rolloutItem({ gseq, iteration, tier, text, finish, verdict, admission, 
   const { kind, violations, details, reason } = verdict;
   const tone = kind === 'pass' ? 'good' : kind === 'fail' ? 'bad' : 'fair';
   return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}"><summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${name(tier, 24)}</span><span class="muted">iteration ${iteration}</span><span class="muted">${tokens} tokens</span><span class="muted">${label(violations.join(', '), 80)}</span></summary>
-<div class="pair"><div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div><div><h4>verdict</h4>${verdictOf(kind, violations, details, reason)}<h4>rollout</h4><ul><li>${label(ADMISSIONS[admission] ?? admission, 80)}</li><li>finish: ${label(finish, 20)}</li>${typeof meanLogprob === 'number' && html`<li>mean log-probability ${figureOf(meanLogprob)}</li>`}<li>record ${gseq} of the log</li></ul></div></div></details>
+<div class="pair"><div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div><div><h4>verdict</h4>${verdictOf(kind, violations, details, reason)}<h4>rollout</h4><ul><li>${label(ADMISSIONS.get(admission) ?? admission, 80)}</li><li>finish: ${label(finish, 20)}</li>${typeof meanLogprob === 'number' && html`<li>mean log-probability ${figureOf(meanLogprob)}</li>`}<li>record ${gseq} of the log</li></ul></div></div></details>
 `;
 }
 

@@ -3,7 +3,7 @@ import { BarChart, CustomChart, LineChart, ScatterChart } from 'echarts/charts';
 import { GridComponent, LegendComponent, TitleComponent } from 'echarts/components';
 import { init, use, type EChartsCoreOption } from 'echarts/core';
 import { SVGRenderer } from 'echarts/renderers';
-import { Html } from './hostile-text.js';
+import { Html, label } from './hostile-text.js';
 
 use([BarChart, CustomChart, LineChart, ScatterChart, GridComponent, LegendComponent, TitleComponent, SVGRenderer]);
 
@@ -23,6 +23,15 @@ export const axisStyle = {
   nameTextStyle: FONT,
   splitLine: { lineStyle: { color: RULE, opacity: 0.6 } },
 } as const;
+
+/**
+ * A label as a chart may have it. ECharts keeps text widths in a plain object by text, so that `__proto__` would write into the prototype of
+ * every object of this process; such a name gets a space.
+ */
+export const chartLabel = (text: string, length: number): string => {
+  const short = label(text, length);
+  return short in {} ? `${short}\u00a0` : short;
+};
 
 /** @param name names the chart within the page, so that ids of several charts do not clash */
 export function svgChart(name: string, size: { readonly width: number; readonly height: number }, option: EChartsCoreOption): Html {

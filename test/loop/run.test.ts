@@ -63,11 +63,7 @@ describe('a run', () => {
     expect(record.evaluations).toHaveLength(3);
     expect(await hashFile(result.adapter.file)).toBe(result.adapter.sha256);
     expect(readManifest(file('whole')).result).toEqual({ adapter: result.adapter.sha256 });
-<<<<<<< HEAD
-    for (const part of ['adapters', 'checkpoints', 'log.sqlite', 'manifest.json']) expect(readdirSync(file('whole'))).toContain(part);
-=======
     expect(readdirSync(file('whole')).sort()).toEqual(['adapters', 'checkpoints', 'log.sqlite', 'manifest.json', 'report.html']);
->>>>>>> 4b09777 (Report: watch-curriculum, run folders for tests, the run writes its report)
     expect(readdirSync(path.join(file('whole'), 'checkpoints'))).toEqual(['0003-iteration', '0003-submitted']);
     expect(readFileSync(path.join(file('whole'), 'manifest.json'), 'utf8')).not.toContain(folder);
   });

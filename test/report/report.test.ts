@@ -1,0 +1,234 @@
+/** What a report says, of whole, broken and hostile runs; no browser needed. */
+import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { chooseRollouts } from '../../src/report/choose-rollouts.js';
+import { escapeHtml, html, label, visible } from '../../src/report/hostile-text.js';
+import { readRun } from '../../src/report/read-run.js';
+import { chartLabel, svgChart } from '../../src/report/svg-chart.js';
+import { REPORT_BYTES, writeReport } from '../../src/report/write-report.js';
+import { writeRunFolder } from '../models/run-folder.js';
+import { HOSTILE } from '../models/hostile.js';
+
+let root: string;
+let home: string;
+const at = (name: string): string => path.join(root, name);
+let runs = 0;
+const build = async (name: string, options: Partial<Parameters<typeof writeRunFolder>[0]> = {}): Promise<string> => {
+  await writeRunFolder({ folder: at(name), home, runId: (++runs).toString(16).padStart(32, '0'), ...options });
+  return at(name);
+};
+const reportOf = async (folder: string): Promise<string> => readFileSync((await writeReport(folder)).file, 'utf8');
+
+/** Visible text of a part of the page. */
+const textOf = (part: string): string => part.replace(/<(style|script)[\s\S]*?<\/\1>/g, '').replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+const sectionOf = (page: string, id: string): string => new RegExp(`<section id="${id}">([\\s\\S]*?)</section>`).exec(page)?.[1] ?? '';
+
+beforeAll(() => {
+  root = mkdtempSync(path.join(tmpdir(), 'isopro-report-'));
+  home = at('home');
+  process.env.ISOPRO_HOME = home;
+});
+afterAll(() => {
+  delete process.env.ISOPRO_HOME;
+  rmSync(root, { recursive: true, force: true });
+});
+
+describe('the report of a whole run', () => {
+  let folder: string;
+  let page: string;
+  beforeAll(async () => {
+    folder = await build('whole');
+    page = await reportOf(folder);
+  });
+
+  test('has every part', () => {
+    expect([...page.matchAll(/<section id="(\w+)">/g)].map(([, id]) => id)).toEqual(['result', 'learning', 'adapter', 'rules', 'rollouts', 'integrity', 'settings']);
+    expect([...page.matchAll(/<figure role="img" aria-label="([^"]+)">/g)].map(([, name]) => name)).toEqual([
+      'accuracy on dev problems by tier over iterations', 'hit rate and loss over the run', 'hit rate by tier and iteration', 'composition of the replay buffer by iteration', 'score of each layer', 'rules fired and remedies by iteration',
+    ]);
+    expect(page.match(/<svg/g)).toHaveLength(6);
+  });
+
+  test('gives the figures that the log gives, counted here anew', () => {
+    const run = readRun(folder);
+    const [before, after] = (['before', 'after'] as const).map((when) => new Map(run.evaluations.find((each) => each.set === 'test' && each.when === when)!.outcomes.map(([id, tier, kind]) => [id, { tier, kind }])));
+    const rows = [...sectionOf(page, 'result').matchAll(/<tr[^>]*>(<td[\s\S]*?)<\/tr>/g)].map(([, row]) => [...row!.matchAll(/<td[^>]*>([\s\S]*?)<\/td>/g)].map(([, cell]) => textOf(cell!).trim()));
+    expect(rows.map(([name]) => name)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5 not trained on', 'mean']);
+    for (const [name, n, was, is, change, pairs] of rows.slice(0, 7)) {
+      const ids = [...before!].filter(([, { tier }]) => tier === name).map(([id]) => id);
+      const solved = (map: typeof before): number => ids.filter((id) => map!.get(id)!.kind === 'pass').length;
+      const gained = ids.filter((id) => before!.get(id)!.kind === 'fail' && after!.get(id)!.kind === 'pass').length;
+      expect(Number(n)).toBe(20);
+      expect(was).toMatch(new RegExp(`^${((100 * solved(before)) / 20).toFixed(1)} `));
+      expect(is).toMatch(new RegExp(`^${((100 * solved(after)) / 20).toFixed(1)} `));
+      expect(Number(change!.replace('−', '-'))).toBeCloseTo(5 * (solved(after) - solved(before)), 6);
+      expect(pairs).toBe(`+${gained} −${gained - (solved(after) - solved(before))}`);
+    }
+    expect(rows[7]![1]).toBe('60'); // the group T4 holds three tiers
+    expect(textOf(page)).toContain('earliest_ start');
+  });
+
+  test('shows what the monitor and the gate did', () => {
+    const text = textOf(sectionOf(page, 'rules'));
+    expect(text).toMatch(/3 R1 fired high: 0\.00700 against 0\.00500/);
+    expect(text).toMatch(/6 remedy for R1 failed set_lr .*the rate had changed/);
+    expect(text).toMatch(/5 gate: back to an earlier adapter dev accuracy fell/);
+  });
+
+  test('holds nothing that is loaded from elsewhere, and one script that its policy names by hash', () => {
+    const links = [...page.matchAll(/(?:src|href|action)\s*=\s*"([^"]*)"/g)].map(([, url]) => url!);
+    expect(links.filter((url) => !url.startsWith('data:') && !url.startsWith('#'))).toEqual([]);
+    expect(page).not.toMatch(/@import|url\(["']?(?!#)/);
+    expect(page.match(/<script/g)).toHaveLength(1);
+    expect(page).toMatch(/content="default-src &#39;none&#39;; script-src &#39;sha256-/);
+  });
+
+  test('is the same again, byte by byte', async () => {
+    expect(await reportOf(folder)).toBe(page);
+  });
+
+  test('says who vouches for the log', () => {
+    expect(textOf(page)).toContain('log complete, signed by the run itself');
+    expect(textOf(sectionOf(page, 'integrity'))).toMatch(/could have signed any history/);
+  });
+
+  test('names no folder of this machine', () => {
+    expect(page).not.toContain(root);
+  });
+});
+
+describe('a run that is not whole', () => {
+  test.each([
+    ['start', /test set has not been evaluated.*No iteration has left anything.*holds no rollouts/s],
+    ['before', /The run has not ended.*earliest_ start/s],
+    ['iterations', /The run has not ended.*Rollouts.*300 of 672/s],
+  ] as const)('killed after: %s', async (until, expected) => {
+    const text = textOf(await reportOf(await build(`killed-${until}`, { until, iterations: 4 })));
+    expect(text).toMatch(expected);
+    expect(text).toContain('log consistent, run not ended');
+  });
+
+  test('with a log cut off in the middle: what can be read, and that the rest is missing', async () => {
+    const folder = await build('cut');
+    truncateSync(path.join(folder, 'log.sqlite'), 300_000);
+    rmSync(path.join(folder, 'log.sqlite-wal'), { force: true });
+    const text = textOf(await reportOf(folder));
+    expect(text).toMatch(/the log could not be read to its end/);
+    expect(text).toMatch(/log missing or damaged/);
+  });
+
+  test('with bytes in its log that are no database, or without a log', async () => {
+    const folder = await build('garbage', { until: 'start' });
+    writeFileSync(path.join(folder, 'log.sqlite'), 'not a database at all'.repeat(1000));
+    expect(textOf(await reportOf(folder))).toMatch(/could not be read to its end.*The test set has not been evaluated/s);
+    rmSync(path.join(folder, 'log.sqlite'));
+    expect(textOf(await reportOf(folder))).toMatch(/log missing or damaged/);
+  });
+
+  test('with a record changed afterwards: the badge says so', async () => {
+    const folder = await build('changed');
+    const { default: Database } = await import('better-sqlite3');
+    const db = new Database(path.join(folder, 'log.sqlite'));
+    const triggers = db.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").all() as { name: string; sql: string }[];
+    for (const { name } of triggers) db.exec(`DROP TRIGGER "${name}"`);
+    db.prepare("UPDATE log SET payload = replace(payload, '\"fail\"', '\"pass\"') WHERE gseq = 1").run();
+    for (const { sql } of triggers) db.exec(sql);
+    db.close();
+    const page = await reportOf(folder);
+    expect(page).toContain('<span class="badge bad">log tampered</span>');
+    expect(textOf(page)).toContain('Nothing on this page can be relied on.');
+  });
+
+  test('without a manifest: an error, since there is no run to speak of', async () => {
+    await expect(writeReport(at('nowhere'))).rejects.toMatchObject({ code: 'RUN_NOT_FOUND' });
+  });
+
+  test('written where nothing can be written: WRITE_FAILED', async () => {
+    await expect(writeReport(at('whole'), { file: at('no-such-folder/report.html') })).rejects.toMatchObject({ code: 'WRITE_FAILED' });
+  });
+});
+
+describe('hostile texts', () => {
+  test('are visible, and never markup', async () => {
+    const hostileTiers = HOSTILE.map((id, i) => ({ id, title: id, trains: i % 2 === 0 }));
+    const text = HOSTILE.join('\n');
+    const folder = await build('hostile', {
+      tiers: hostileTiers, iterations: 2, rollouts: 4, problems: 2, reply: (i) => `${i} ${text}`, prompt: text, settings: { note: text, '<b>': text },
+      names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] },
+    });
+    writeFileSync(path.join(folder, 'comparison.json'), JSON.stringify({ methods: [{ method: HOSTILE[0], test: { mean: 0.5, low: 0.4, high: 0.6, n: 3, byTier: {} }, k: 1, tokens: 3, seconds: 1, note: HOSTILE[1] }], skipped: [{ method: HOSTILE[2], reason: HOSTILE[3] }] }));
+    const page = await reportOf(folder);
+    expect(page.match(/<script/g)).toHaveLength(1);
+    expect(page).not.toMatch(/<(img|iframe|base|textarea|pre[^>]*on)/i);
+    expect(page.match(/<meta/g)).toHaveLength(4);
+    expect(page.match(/<link/g)).toHaveLength(1);
+    expect(page).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/);
+    expect(page).toContain('&lt;/script&gt;&lt;script&gt;globalThis.broken = true');
+    expect(page).toContain('[U+202E] answer: passed [U+202C]');
+    expect(page).toContain('\u241b[2J');
+    expect(sectionOf(page, 'methods')).toContain('not measured');
+  });
+
+  test('in charts are text', () => {
+    const { text } = svgChart('x', { width: 200, height: 100 }, { title: { text: HOSTILE[0] }, xAxis: { type: 'category', data: HOSTILE.map((name) => chartLabel(name, 80)) }, yAxis: {}, series: [{ type: 'bar', name: HOSTILE[2], data: [1] }] });
+    expect(text).not.toMatch(/<(script|img|svg onload)/);
+    expect(text.match(/<\/svg>/g)).toHaveLength(1);
+    expect(HOSTILE.map((name) => chartLabel(name, 40)).filter((name) => name in {})).toEqual([]);
+    const polluted: string[] = [];
+    for (const key in {}) polluted.push(key);
+    expect(polluted).toEqual([]);
+  });
+
+  test('keep their letters', () => {
+    expect(visible('عربي 中文 🙂\ttab\nline')).toBe('عربي 中文 🙂\ttab\nline');
+    expect(visible('\ud800')).toBe('\ufffd');
+    expect(escapeHtml(`<a b='c'>"&`)).toBe('&lt;a b=&#39;c&#39;&gt;&quot;&amp;');
+    expect(html`<p>${'<'}${html`<b>${'&'}</b>`}${['x', null, false]}</p>`.text).toBe('<p>&lt;<b>&amp;</b>x</p>');
+    expect(label('a'.repeat(50), 10)).toBe(`${'a'.repeat(9)}…`);
+  });
+});
+
+describe('size', () => {
+  test('thousands of long rollouts stay below 2 MB, each cut text says where the rest is', async () => {
+    const folder = await build('large', { iterations: 5, rollouts: 90, reply: (i) => `${i} ${'<&"long">'.repeat(400)}`, prompt: 'prompt '.repeat(500) });
+    const { bytes, rollouts, file } = await writeReport(folder);
+    expect(bytes).toBeLessThan(REPORT_BYTES);
+    expect(bytes).toBeGreaterThan(REPORT_BYTES / 4);
+    expect(rollouts).toBe(300);
+    expect(readFileSync(file, 'utf8')).toMatch(/further characters are in the log, record \d+/);
+  });
+
+  test('so do many iterations of many tiers with long names', async () => {
+    const tiers = Array.from({ length: 40 }, (_, i) => ({ id: `tier number ${i} ${'&'.repeat(200)}` }));
+    const { bytes } = await writeReport(await build('long', { tiers, iterations: 80, rollouts: 1, problems: 1 }));
+    expect(bytes).toBeLessThan(REPORT_BYTES);
+  });
+});
+
+describe('the rollouts that are shown', () => {
+  const places = Array.from({ length: 4000 }, (_, i) => ({ gseq: i, iteration: 1 + (i % 4), tier: `T${i % 5}`, verdict: i % 101 === 0 ? 'pass' : 'fail' }));
+
+  test('are as many of every kind as there are, up to an even share', () => {
+    const chosen = new Set(chooseRollouts(places, 300));
+    expect(chosen.size).toBe(300);
+    const passed = places.filter(({ gseq, verdict }) => verdict === 'pass' && chosen.has(gseq));
+    expect(passed).toHaveLength(40); // all there are
+    const failed = new Map<string, number>();
+    for (const { gseq, iteration, tier, verdict } of places) if (verdict === 'fail' && chosen.has(gseq)) failed.set(`${tier}/${iteration}`, (failed.get(`${tier}/${iteration}`) ?? 0) + 1);
+    expect([...failed.values()].every((n) => n === 13)).toBe(true);
+  });
+
+  test('are all of them where they are few, and a choice of strata where those are too many', () => {
+    expect(chooseRollouts(places.slice(0, 20), 300)).toEqual(places.slice(0, 20).map(({ gseq }) => gseq));
+    const many = Array.from({ length: 1000 }, (_, i) => ({ gseq: i, iteration: i, tier: 'T', verdict: 'fail' }));
+    expect(new Set(chooseRollouts(many, 300)).size).toBe(300);
+    expect(chooseRollouts([], 300)).toEqual([]);
+  });
+});
+
+test('a copy of the folder gives the same page', async () => {
+  cpSync(at('whole'), at('copy'), { recursive: true });
+  expect(await reportOf(at('copy'))).toBe(readFileSync(at('whole/report.html'), 'utf8'));
+});

@@ -1,0 +1,155 @@
+/** `runs`, `report` and the curriculum example, from the command line, and the tables that they print. */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { testComparison } from '../../src/report/comparison.js';
+import { readRun, testEvaluation } from '../../src/report/read-run.js';
+import { compareRuns, findRun } from '../../src/report/run-list.js';
+import { comparisonTable, resultTable, terminalStyle } from '../../src/report/terminal.js';
+import { MAIN, runCli } from '../cli/run-cli.js';
+import { HOSTILE } from '../models/hostile.js';
+import { writeRunFolder } from '../models/run-folder.js';
+
+let root: string;
+const at = (name: string): string => path.join(root, name);
+const cli = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: at('home'), NO_COLOR: '1' });
+
+beforeAll(async () => {
+  root = mkdtempSync(path.join(tmpdir(), 'isopro-runs-'));
+  mkdirSync(at('runs'));
+  const write = (name: string, runId: string, options: object): Promise<unknown> => writeRunFolder({ folder: at(`runs/${name}`), home: at('home'), runId: runId.repeat(16), rollouts: 4, ...options });
+  await write('weak', 'a1', { skill: 0.2 });
+  await write('strong', 'b2', { skill: 0.9, seed: 43n });
+  await write('other', 'c3', { setName: 'another set' });
+  await write('killed', 'd4', { until: 'iterations', iterations: 2 });
+  mkdirSync(at('runs/broken'));
+  writeFileSync(at('runs/broken/manifest.json'), '{"format": "something else"}');
+}, 240_000);
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+describe('runs list', () => {
+  test('names each run once, also one that is not finished and one that cannot be read', async () => {
+    const { code, stdout } = await cli('runs', 'list', at('runs'), '--json');
+    expect(code).toBe(0);
+    const runs = stdout.trim().split('\n').map((line) => JSON.parse(line) as { folder: string; state: string; runId: string; after: number | null });
+    expect(new Map(runs.map(({ folder, state }) => [path.basename(folder), state]))).toEqual(new Map([['weak', 'ended'], ['strong', 'ended'], ['other', 'ended'], ['killed', 'unfinished'], ['broken', 'unreadable']]));
+    expect(runs.find(({ folder }) => folder.endsWith('strong'))!.after).toBeGreaterThan(0.5);
+    expect(runs.find(({ folder }) => folder.endsWith('killed'))!.after).toBeNull();
+  });
+
+  test('of a folder without runs is empty', async () => {
+    expect(await cli('runs', 'list', at('home'), '--json')).toMatchObject({ code: 0, stdout: '' });
+  });
+});
+
+describe('runs show', () => {
+  test('by the beginning of its id or by its folder', async () => {
+    expect(findRun('b2b2', at('runs'))).toBe(at('runs/strong'));
+    expect(findRun(at('runs/weak'), at('runs'))).toBe(at('runs/weak'));
+    expect(() => findRun('', at('runs'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
+    expect(() => findRun('ffff', at('runs'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
+    const { code, stdout } = await cli('runs', 'show', at('runs/strong'));
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/tier +n +before +95 % +after +95 % +change +p/);
+    expect(stdout).toMatch(/trivial policies.*earliest_start/s);
+    expect(stdout).toMatch(/iteration 6: hit rate/);
+    expect(stdout).not.toMatch(/\u001b/);
+  });
+
+  test('as JSON holds the test by tier and the integrity', async () => {
+    const shown = JSON.parse((await cli('runs', 'show', at('runs/strong'), '--json')).stdout) as { test: { comparison: { p: number; byTier: Record<string, unknown> } }; integrity: { outcome: string } };
+    expect(shown.integrity.outcome).toBe('ok');
+    expect(Object.keys(shown.test.comparison.byTier)).toContain('T4');
+    expect(shown.test.comparison.p).toBeLessThan(0.01);
+  });
+});
+
+describe('runs compare', () => {
+  test('pairs the final test outcomes problem by problem', async () => {
+    const { comparison, differences } = compareRuns(at('runs/weak'), at('runs/strong'));
+    const [a, b] = ['weak', 'strong'].map((name) => new Map(testEvaluation(readRun(at(`runs/${name}`)), 'after')!.outcomes.map(([id, tier, kind]) => [id, { tier, passed: kind === 'pass' }])));
+    const gained = [...a!].filter(([id, { passed }]) => !passed && b!.get(id)!.passed).length;
+    const lost = [...a!].filter(([id, { passed }]) => passed && !b!.get(id)!.passed).length;
+    expect([comparison.n, comparison.gained, comparison.lost]).toEqual([160, gained, lost]);
+    expect(comparison.p).toBeLessThan(1e-6);
+    // the mean counts T4's three tiers as one
+    const rate = (of: typeof a, tier: string): number => [...of!.values()].filter((each) => each.tier === tier && each.passed).length / 20;
+    const slots = [['T0'], ['T1'], ['T2'], ['T3'], ['T4sr', 'T4rd', 'T4sd'], ['T5']];
+    const expected = slots.reduce((sum, members) => sum + members.reduce((of, tier) => of + (rate(b, tier) - rate(a, tier)) / members.length, 0) / slots.length, 0);
+    expect(comparison.difference!.mean).toBeCloseTo(expected, 12);
+    expect(comparison.difference!.low).toBeLessThan(expected);
+    expect(comparison.difference!.high).toBeGreaterThan(expected);
+    expect(differences).toContain('settings.seed');
+    const back = compareRuns(at('runs/strong'), at('runs/weak')).comparison;
+    expect([back.gained, back.lost, back.p]).toEqual([lost, gained, comparison.p]);
+  });
+
+  test('prints what differs, or JSON', async () => {
+    const { stdout } = await cli('runs', 'compare', at('runs/weak'), at('runs/strong'));
+    expect(stdout).toMatch(/they differ in: .*settings\.seed/);
+    expect(stdout).toMatch(/b - a: \+\d+\.\d points, 95 % interval .* \(paired bootstrap\)/);
+    const json = JSON.parse((await cli('runs', 'compare', at('runs/weak'), at('runs/strong'), '--json')).stdout) as { comparison: { n: number } };
+    expect(json.comparison.n).toBe(160);
+  });
+
+  test('refuses runs on different problems, and one without an end', async () => {
+    const { code, stderr } = await cli('runs', 'compare', at('runs/weak'), at('runs/other'));
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/RUNS_NOT_COMPARABLE.*different problems/s);
+    expect(() => compareRuns(at('runs/weak'), at('runs/killed'))).toThrow(expect.objectContaining({ code: 'RUNS_NOT_COMPARABLE' }));
+  });
+});
+
+test('report writes the page, also of a run that was killed, where it is told to', async () => {
+  const { code, stdout } = await cli('report', at('runs/killed'), '--json', '--out', at('killed.html'));
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ file: at('killed.html'), runId: 'd4'.repeat(16), integrity: { outcome: 'unterminated' } });
+  expect(existsSync(at('killed.html'))).toBe(true);
+  expect((await cli('report', at('nothing'))).code).toBe(1);
+});
+
+test('the chart library is not loaded for --help', () => {
+  const { stderr } = spawnSync(process.execPath, [MAIN, '--help'], { env: { ...process.env, NODE_DEBUG: 'esm' }, encoding: 'utf8', maxBuffer: 1 << 28 });
+  expect(stderr.length).toBeGreaterThan(1000); // it does list what it loads
+  expect(stderr).not.toMatch(/echarts/);
+});
+
+test('watch-curriculum draws each iteration, as long as its buffer', () => {
+  const example = fileURLToPath(new URL('../../dist/examples/watch-curriculum.js', import.meta.url));
+  const { status, stdout } = spawnSync(process.execPath, [example, at('runs/strong')], { encoding: 'utf8' });
+  expect(status).toBe(0);
+  const rows = [...stdout.matchAll(/^iteration +(\d+) +(\d+) (.*)$/gm)].map(([, iteration, total, bar]) => ({ iteration: Number(iteration), total: Number(total), length: [...bar!].length }));
+  expect(rows.map(({ iteration }) => iteration)).toEqual([1, 2, 3, 4, 5, 6]);
+  const longest = rows.at(-1)!;
+  for (const { total, length } of rows) expect(Math.abs(length - (total / longest.total) * longest.length)).toBeLessThanOrEqual(1);
+  expect(spawnSync(process.execPath, [example], { encoding: 'utf8' }).status).toBe(2);
+});
+
+describe('tables in a terminal', () => {
+  test.each([40, 60, 80, 100, 200])('fit %d columns', (width) => {
+    const run = readRun(at('runs/strong'));
+    const [before, after, comparison] = [testEvaluation(run, 'before')!.summary, testEvaluation(run, 'after')!.summary, testComparison(run)!];
+    const text = resultTable({ before, after, comparison, policies: run.policies }, { width, color: false });
+    const table = text.split('\n').slice(1);
+    for (const line of table.filter((each) => !each.startsWith('trivial'))) expect([...line].length).toBeLessThanOrEqual(width);
+    expect(text).toMatch(/^tier +n +before/m);
+    expect(text.indexOf('T3')).toBeLessThan(text.indexOf('T4sr')); // the task's order, not the alphabet's
+  });
+
+  test('colour only on a terminal, and not where NO_COLOR is set', () => {
+    expect(terminalStyle({ isTTY: true, columns: 120 }, {})).toEqual({ width: 120, color: true });
+    expect(terminalStyle({ isTTY: true, columns: 120 }, { NO_COLOR: '1' }).color).toBe(false);
+    expect(terminalStyle({}, {})).toEqual({ width: 100, color: false });
+  });
+
+  test('names cannot steer it', () => {
+    const summary = { mean: 0.5, low: 0.4, high: 0.6, n: 2, none: 0, passed: 1 };
+    const byTier = Object.fromEntries(HOSTILE.filter((name) => name !== '__proto__').map((name) => [name, summary]));
+    const pair = { n: 2, gained: 1, lost: 0, p: 1 };
+    const text = comparisonTable({ ...summary, valid: true, byTier }, { ...summary, valid: true, byTier }, { ...pair, difference: null, byTier: Object.fromEntries(Object.keys(byTier).map((name) => [name, pair])) }, [HOSTILE[9], 'b'], { width: 200, color: false });
+    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
+  });
+});
