@@ -38,7 +38,7 @@ function contrast(a: string, b: string): number {
       await writeRunFolder({ folder, home: process.env.ISOPRO_HOME!, ...options });
       return pathToFileURL((await writeReport(folder)).file).href;
     };
-    url = await write('plain', { reply: (i: number) => (i === 0 ? 'the needle in this haystack' : `reply ${i}\n<answer>A: 0</answer>`) });
+    url = await write('plain', { reply: (i: number) => (i < 12 ? 'the needle in this haystack' : `reply ${i}\n<answer>A: 0</answer>`) });
     hostile = await write('hostile', { runId: 'cd'.repeat(16), tiers: HOSTILE.map((id) => ({ id })), iterations: 2, rollouts: 4, problems: 2, reply: () => HOSTILE.join('\n'), prompt: HOSTILE.join('\n'), names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] } });
     browser = new Browser(executable!);
   }, 240_000);
@@ -88,8 +88,11 @@ function contrast(a: string, b: string): number {
     const shown = 'document.querySelectorAll("details.rollout:not([hidden])").length';
     expect(await browser.evaluate(shown)).toBe(300);
     await browser.evaluate('query.value = "NEEDLE hay"; query.dispatchEvent(new Event("input"))');
-    expect(await browser.evaluate(shown)).toBe(1);
-    expect(await browser.evaluate('found.textContent')).toBe('1 shown');
+    const needles = await browser.evaluate<number>('[...document.querySelectorAll("details.rollout")].filter((e) => e.textContent.includes("needle in this hay")).length');
+    expect(needles).toBeGreaterThan(0);
+    expect(needles).toBeLessThan(13);
+    expect(await browser.evaluate(shown)).toBe(needles);
+    expect(await browser.evaluate('found.textContent')).toBe(`${needles} shown`);
     await browser.evaluate('query.value = ""; document.getElementById("tier").value = "T1"; document.getElementById("verdict").value = "pass"; document.getElementById("tier").dispatchEvent(new Event("change"))');
     const kinds = await browser.evaluate<string[]>('[...document.querySelectorAll("details.rollout:not([hidden])")].map((e) => e.dataset.tier + e.dataset.verdict)');
     expect(kinds.length).toBeGreaterThan(0);
