@@ -3,6 +3,7 @@ import path from 'node:path';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { evaluationSet } from '../../evaluation/evaluation-set.js';
 import { IsoproError } from '../../errors.js';
+import { runPaths } from '../../run-folder/paths.js';
 import { VerdictPool } from '../../rollouts/verdict-pool.js';
 import { openTask } from '../../tasks/open-task.js';
 import { openModel } from '../open-run.js';
@@ -12,9 +13,6 @@ import { resolveSettings, type RunSettings, type RunSettingsInput } from '../set
 import { fewShot, isozero, multiTurn, zeroShot } from './greedy.js';
 import type { Method, MethodResult, Mode, ModeContext } from './mode.js';
 import { sampledMethods } from './sampled.js';
-
-/** In the run's folder, beside its log: methods that need no training are no part of the run. */
-export const COMPARISON_FILE = 'comparison.json';
 
 export interface Comparison {
   readonly task: string;
@@ -69,7 +67,12 @@ export async function compareModes(mode: Mode, input: RunSettingsInput = {}, opt
     methods.push({ method: 'isopro', test: test.after, k: 1, tokens: loopTokens(loop), seconds, note: 'after training, greedy; tokens and seconds are the loop\'s' });
   }
   const comparison = { task: task.id, model: path.basename(settings.model), seed: settings.seed, problems: problems.length, methods, skipped };
-  if (loop !== null) await writeFileAtomically(path.join(loop.folder, COMPARISON_FILE), [Buffer.from(`${JSON.stringify(comparison, null, 2)}\n`)]);
+  if (loop !== null) {
+    // beside the log: methods that need no training are no part of the run
+    await writeFileAtomically(runPaths(loop.folder).comparison, [Buffer.from(`${JSON.stringify(comparison, null, 2)}\n`)]);
+    const { writeReport } = await import('../../report/write-report.js');
+    await writeReport(loop.folder);
+  }
   return { ...comparison, run: loop };
 }
 
