@@ -1,20 +1,20 @@
 /**
- * npm run make:tiny -- [--folder F] [--threads N] [--until STEP]: trains the embedded model, or continues where it stopped.
- * Everything it needs to continue lies in the folder (default build/tiny).
+ * npm run make:tiny -- [--folder F] [--threads N] [--until STEP] [--out FILE]: trains the embedded model, or continues where
+ * it stopped, and writes it. Everything it needs to continue lies in the folder (default build/tiny).
  */
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import path from 'node:path';
 import { pretrain, SETTINGS } from '../dist/src/pretraining/pretrain.js';
 
-const { values } = parseArgs({ options: { folder: { type: 'string', default: 'build/tiny' }, threads: { type: 'string', default: '2' }, until: { type: 'string' } } });
+const { values } = parseArgs({ options: { folder: { type: 'string', default: 'build/tiny' }, threads: { type: 'string', default: '2' }, until: { type: 'string' }, out: { type: 'string', default: 'assets/models/tiny.gguf' } } });
 const { folder } = values;
 mkdirSync(folder, { recursive: true });
 
 let [tokens, loss, count, since] = [0, 0, 0, performance.now()];
 const trainer = await pretrain(folder, SETTINGS, {
   threads: Number(values.threads),
-  checkpointSteps: 500,
+  checkpointSteps: 250,
   ...(values.until !== undefined && { untilStep: Number(values.until) }),
   onStep: (stats) => {
     tokens += stats.tokens;
@@ -27,4 +27,6 @@ const trainer = await pretrain(folder, SETTINGS, {
     [tokens, loss, count, since] = [0, 0, 0, performance.now()];
   },
 });
+const { sha256, bytes } = await trainer.exportModel(values.out, { type: 'q8_0' });
 await trainer.dispose();
+console.error(`${values.out}: ${bytes} bytes, SHA-256 ${sha256}`);

@@ -1,7 +1,7 @@
 import { availableMemory } from '../engine/diagnosis.js';
 import { inspectModel } from '../engine/inspect.js';
 import { estimateMemory } from '../engine/memory-estimate.js';
-import { MODEL_ALIASES, cachedModels, modelsFolder, resolveModel } from '../engine/model-files.js';
+import { EMBEDDED_MODEL, MODEL_ALIASES, cachedModels, modelsFolder, resolveModel } from '../engine/model-files.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -17,9 +17,11 @@ const list = defineCommand({
       const file = cached.find((model) => model.alias === alias);
       return { alias, uri, cached: file !== undefined, bytes: file?.bytes ?? approximateBytes, path: file?.path ?? null };
     });
+    const embedded = { alias: EMBEDDED_MODEL, path: (await resolveModel(EMBEDDED_MODEL)).path };
     const others = cached.filter((model) => model.alias === null).map(({ path, bytes }) => ({ path, bytes }));
-    if (json) return printJson({ folder: modelsFolder(), aliases, others });
+    if (json) return printJson({ folder: modelsFolder(), embedded, aliases, others });
     const width = Math.max(...aliases.map(({ alias }) => alias.length));
+    process.stdout.write(`${EMBEDDED_MODEL.padEnd(width)}  here            embedded: ships with isopro-native, for the task scheduling\n`);
     for (const { alias, uri, cached, bytes } of aliases) {
       const size = `${cached ? '' : '~'}${formatBytes(bytes)}`;
       process.stdout.write(`${alias.padEnd(width)}  ${cached ? 'here' : '    '}  ${size.padStart(8)}  ${uri}\n`);

@@ -9,6 +9,10 @@ export interface ModelAlias {
   readonly approximateBytes: number;
 }
 
+/** The model that ships with this package (assets/models/MODEL_CARD.md): a name that is always here and never downloaded. */
+export const EMBEDDED_MODEL = 'tiny';
+export const EMBEDDED_MODEL_FILE = new URL('../../../assets/models/tiny.gguf', import.meta.url);
+
 export const MODEL_ALIASES: Readonly<Record<string, ModelAlias>> = {
   'qwen2.5-0.5b': { uri: 'hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-0.5b-instruct-q4_k_m.gguf', approximateBytes: 0.49e9 },
   'qwen2.5-1.5b': { uri: 'hf:Qwen/Qwen2.5-1.5B-Instruct-GGUF/qwen2.5-1.5b-instruct-q4_k_m.gguf', approximateBytes: 1.12e9 },

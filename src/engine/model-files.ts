@@ -1,15 +1,16 @@
-/** From what a user calls a model (a path, an alias, an hf: or http(s): URI) to a file on this machine. */
+/** From what a user calls a model (a path, an alias, the embedded one's name, an hf: or http(s): URI) to a file on this machine. */
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { IsoproError } from '../errors.js';
 import type { DownloadProgress } from './download.js';
 import { hubFileOfTag } from './download-probe.js';
-import { MODEL_ALIASES } from './model-aliases.js';
+import { EMBEDDED_MODEL, EMBEDDED_MODEL_FILE, MODEL_ALIASES } from './model-aliases.js';
 import { locateRemote, modelsFolder, taggedModelFile, type RemoteModel } from './model-location.js';
 
 export type { DownloadProgress } from './download.js';
 export { homeFolder, modelsFolder } from './model-location.js';
-export { MODEL_ALIASES } from './model-aliases.js';
+export { EMBEDDED_MODEL, MODEL_ALIASES } from './model-aliases.js';
 
 export interface ResolveModelOptions {
   readonly signal?: AbortSignal;
@@ -38,6 +39,7 @@ async function isFile(file: string): Promise<boolean> {
  */
 export async function resolveModel(name: string, options: ResolveModelOptions = {}): Promise<ResolvedModel> {
   const { signal, onProgress, download = true } = options;
+  if (name === EMBEDDED_MODEL) return { path: fileURLToPath(EMBEDDED_MODEL_FILE), url: null };
   const located = locateRemote(name);
   if (located === null) return { path: await localFile(name), url: null };
   const remote: RemoteModel = 'url' in located ? located : taggedModelFile(located, await hubFileOfTag(located.owner, located.repository, located.tag, signal));
@@ -65,7 +67,7 @@ async function localFile(name: string): Promise<string> {
   const looksLikePath = /[\\/]|\.gguf$/i.test(name);
   throw new IsoproError(
     'MODEL_NOT_FOUND',
-    looksLikePath ? `there is no file ${file}` : `${JSON.stringify(name)} is neither a file nor an alias; aliases are ${Object.keys(MODEL_ALIASES).join(', ')}`,
+    looksLikePath ? `there is no file ${file}` : `${JSON.stringify(name)} is neither a file nor an alias; aliases are ${[EMBEDDED_MODEL, ...Object.keys(MODEL_ALIASES)].join(', ')}`,
   );
 }
 

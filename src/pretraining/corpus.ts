@@ -1,7 +1,7 @@
 /** Training examples of the embedded model: problems of the tiers that may be trained on, each with one heuristic's trace. */
 import { deriveSeed, Random } from '../random.js';
 import { frozenSet, SET_NAMES } from '../tasks/frozen-sets.js';
-import { drawProblem, TIERS } from '../tasks/scheduling/generate.js';
+import { drawProblem, TIERS, type TierShape } from '../tasks/scheduling/generate.js';
 import type { SchedulingProblem } from '../tasks/scheduling/problem.js';
 import { followHeuristic, type HeuristicName } from './heuristics.js';
 
@@ -19,26 +19,33 @@ export const NAMING: Readonly<Record<HeuristicName, number>> = {
 
 /** How often each is practised: the longer procedures more often than they are named. */
 export const PRACTICE: Readonly<Record<HeuristicName, number>> = {
-  'all at once': 0.03,
-  'one by one, as listed': 0.06,
-  'one by one, shortest first': 0.1,
-  'one by one, earliest deadline first': 0.13,
-  'one by one, predecessors first': 0.12,
-  'each after its predecessors': 0.18,
-  'side by side, as listed': 0.16,
-  'side by side, earliest deadline first': 0.22,
+  'all at once': 0.02,
+  'one by one, as listed': 0.05,
+  'one by one, shortest first': 0.06,
+  'one by one, earliest deadline first': 0.16,
+  'one by one, predecessors first': 0.13,
+  'each after its predecessors': 0.22,
+  'side by side, as listed': 0.13,
+  'side by side, earliest deadline first': 0.23,
 };
 
 /** Share of each tier: short ones prevail at first. T5 is not among them. */
 const TIER_SHARES: Readonly<Record<string, readonly [first: number, later: number]>> = {
-  T0: [0.3, 0.11],
-  T1: [0.3, 0.14],
-  T2: [0.1, 0.17],
-  T3: [0.18, 0.13],
-  T4sr: [0.04, 0.16],
-  T4rd: [0.04, 0.14],
+  T0: [0.3, 0.13],
+  T1: [0.3, 0.16],
+  T2: [0.1, 0.18],
+  T3: [0.2, 0.16],
+  T4sr: [0.03, 0.12],
+  T4rd: [0.03, 0.1],
   T4sd: [0.04, 0.15],
 };
+
+/** Of ten jobs, so that their letters are known too: like T1 and T3, not like T5. */
+const LARGE: readonly TierShape[] = [
+  { id: 'T1', title: '', trains: true, jobs: 10, duration: [1, 5], edges: 6, resources: [], deadlineSlack: [0, 5], horizonSlack: [0, 2] },
+  { id: 'T3', title: '', trains: true, jobs: 10, duration: [1, 5], edges: 0, resources: [{ name: 'machines', capacity: [1, 1], need: [1, 1] }], deadlineSlack: [0, 8], horizonSlack: [0, 3] },
+];
+const LARGE_SHARE = 0.08;
 
 export interface Example {
   readonly problem: SchedulingProblem;
@@ -68,7 +75,8 @@ const evaluationIds = (): ReadonlySet<string> => (evaluated ??= new Set(SET_NAME
 export function drawExample(seed: bigint, index: number, progress: number): Example {
   const random = new Random(deriveSeed({ runSeed: seed, purpose: 'pretraining', iteration: 0, problemId: '', sample: index }));
   const tier = choose(random, Object.fromEntries(Object.entries(TIER_SHARES).map(([id, [first, later]]) => [id, first + (later - first) * progress])));
-  const shape = TIERS.find(({ id }) => id === tier)!;
+  const usual = TIERS.find(({ id }) => id === tier)!;
+  const shape = random.nextDouble() < LARGE_SHARE * progress ? LARGE[random.nextInteger(0, LARGE.length - 1)]! : usual;
   let problem = drawProblem('scheduling', shape, random);
   while (evaluationIds().has(problem.id)) problem = drawProblem('scheduling', shape, random);
   const heuristic = choose(random, PRACTICE);

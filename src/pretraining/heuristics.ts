@@ -29,7 +29,11 @@ const deadline: Priority = (job, problem) => job.deadline ?? problem.horizon;
 
 const endOf = ({ job, start }: Line): number => start + job.duration;
 const sorted = (problem: SchedulingProblem, priority: Priority): Job[] => [...problem.jobs].sort((a, b) => priority(a, problem) - priority(b, problem) || listed(a, problem) - listed(b, problem));
-const describe = (line: Line): string => `Job ${line.job.label} takes ${line.job.duration}${line.waits ?? ''}, from ${line.start} to ${endOf(line)}${line.note ?? ''}.\n`;
+/** Each number follows its job's letter, so that a later line can copy it by what precedes it (Olsson et al. 2022: induction). */
+const describe = (line: Line): string => {
+  const { label, duration } = line.job;
+  return `Job ${label} takes ${duration}${line.waits ?? ''}; ${label} starts ${line.start}; ${label} ends ${endOf(line)}${line.note ?? ''}.\n`;
+};
 
 /** Jobs in an order in which each follows its predecessors: the first listed of those that may come next. */
 function predecessorsFirst(problem: SchedulingProblem): Job[] {
@@ -60,7 +64,7 @@ function afterPredecessors(problem: SchedulingProblem): Line[] {
   return predecessorsFirst(problem).map((job) => {
     const start = Math.max(0, ...job.after.map((label) => ends.get(label)!));
     ends.set(job.label, start + job.duration);
-    return { job, start, waits: job.after.map((label) => `, after ${label} at ${ends.get(label)}`).join('') };
+    return { job, start, waits: job.after.map((label) => `; ${label} ends ${ends.get(label)}`).join('') };
   });
 }
 
@@ -83,7 +87,7 @@ function sideBySide(problem: SchedulingProblem, priority: Priority): (Line | str
       running.splice(running.indexOf(over), 1);
       ended.add(over.job.label);
       over.job.needs.forEach((need, index) => (free[index]! += need));
-      events.push(`At ${time} Job ${over.job.label} ends${left()}.\n`);
+      events.push(`${over.job.label} ends ${time}${left()}.\n`);
     } else if (next >= 0) {
       const [job] = waiting.splice(next, 1) as [Job];
       job.needs.forEach((need, index) => (free[index]! -= need));

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { loadModel, type Model } from '../engine/model.js';
 import { createTrainer, type StepStatistics, type Trainer, type TrainSequence } from '../engine/trainer.js';
+import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { schedulingPrompt } from '../tasks/scheduling/prompt.js';
 import { drawExample } from './corpus.js';
 import { writeInitialModel } from './initial-model.js';
@@ -23,12 +24,12 @@ export interface PretrainingSettings {
 
 export const SETTINGS: PretrainingSettings = {
   seed: 1n,
-  steps: 20_000,
+  steps: 8750,
   examplesPerStep: 8,
   learningRate: 2e-3,
-  warmupSteps: 200,
-  decayFrom: 14_000,
-  curriculumSteps: 3000,
+  warmupSteps: 300,
+  decayFrom: 7250,
+  curriculumSteps: 2500,
 };
 
 export interface PretrainingOptions {
@@ -47,10 +48,21 @@ export function learningRateAt({ learningRate, warmupSteps, decayFrom, steps }: 
   return step <= decayFrom ? learningRate : (learningRate * (steps + 1 - step)) / (steps + 1 - decayFrom);
 }
 
+/** A template may render for two seconds by the clock; on a machine that is busy for that long, it is asked again. */
+function renderPatiently(model: Model, messages: readonly ChatMessage[]): Int32Array {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return model.renderChat(messages).tokenIds;
+    } catch (error) {
+      if (attempt === 100) throw error;
+    }
+  }
+}
+
 /** Prompt and reply as one sequence; the reply is labelled, its end included, its name only where that is to be learned. */
 export function trainSequence(model: Model, seed: bigint, index: number, progress: number): TrainSequence {
   const { problem, reply, learnsName } = drawExample(seed, index, progress);
-  const prompt = model.renderChat(schedulingPrompt(problem, 'cot')).tokenIds;
+  const prompt = renderPatiently(model, schedulingPrompt(problem, 'cot'));
   const answer = model.tokenize(reply);
   const tokenIds = Int32Array.from([...prompt, ...answer, model.info.eos]);
   const labelMask = Uint8Array.from(tokenIds, (_, at) => (at > prompt.length || (at === prompt.length && learnsName) ? 1 : 0));

@@ -1,6 +1,6 @@
 /**
- * The embedded model's vocabulary: byte-level BPE learned on prompts and replies. Job letters stay tokens of their own,
- * numbers up to 99 are one token each, and what stands between them, often a whole rule of the prompt, is one token where it is
+ * The embedded model's vocabulary: byte-level BPE learned on prompts and replies. A job's letter is a token of its own
+ * or with what is said of the job, numbers up to 99 are one token each, and what stands between them, often a whole rule of the prompt, is one token where it is
  * frequent enough. llama.cpp's pre-tokenizer `superbpe` (Liu et al. 2025), which bounds words by digits only, allows that.
  */
 import type { PromptStyle } from '../tasks/task.js';
@@ -21,7 +21,7 @@ const CONTROL_TYPE = 3;
 const SEED = 20_261_121n;
 const EXAMPLES = 6000;
 /** Tokens in all; a multiple of the trainer's block of rows. */
-const SIZE = 1024;
+const SIZE = 1088;
 
 /** Fragments that should be one token: runs between job letters and numbers. */
 const fragmentsOf = (content: string): string[] => content.split(/(\d+|(?<![A-Za-z])[A-Z](?![A-Za-z]))/).filter((part) => part.length > 1 && !/^\d+$/.test(part));
@@ -46,9 +46,21 @@ const DIGITS = [...'0123456789'];
 /** 10 to 99, then the thousands that the prompt's limit of characters needs. */
 const numberMerges: readonly Merge[] = [...DIGITS.slice(1).flatMap((left) => DIGITS.map((right): Merge => [left, right])), ['0', '0'], ['00', '0']];
 
+/**
+ * Letter and what it says of the job become one token, so that a number stands right behind everything by which it is
+ * looked up. Last in rank: their parts are whole before.
+ */
+const LABELS = [...'ABCDEFGHIJ'];
+const bytes = (content: string): string => [...Buffer.from(content)].map((byte) => BYTE_CHARACTERS[byte]!).join('');
+const labelMerges: readonly Merge[] = LABELS.flatMap((label) => [
+  ...[' takes ', ' starts ', ' ends ', ': '].map((phrase): Merge => [label, bytes(phrase)]),
+  ...[[', ', ': '], ['; ', ' starts '], ['; ', ' ends ']].map(([mark, phrase]): Merge => [bytes(mark!), label + bytes(phrase!)]),
+]);
+
 /** Metadata of the tokenizer, the chat template included, and the number of tokens. */
 export function learnVocabulary(): { readonly size: number; readonly metadata: readonly MetadataEntry[] } {
-  const merges = [...numberMerges, ...learnMerges(countFragments(), SIZE - BYTE_CHARACTERS.length - CONTROL.length - numberMerges.length, allowed)];
+  const learned = SIZE - BYTE_CHARACTERS.length - CONTROL.length - numberMerges.length - labelMerges.length;
+  const merges = [...numberMerges, ...learnMerges(countFragments(), learned, allowed), ...labelMerges];
   const tokens = [...new Set([...BYTE_CHARACTERS, ...merges.map((pair) => pair.join(''))])];
   const controlAt = tokens.length;
   tokens.push(...CONTROL);

@@ -24,7 +24,7 @@ describe('heuristics that the embedded model imitates', () => {
       expect(parseAnswer(text)).toEqual({ ok: true, answer: schedule, form: 'list' });
       expect(namedHeuristic(text)).toBe(name);
       expect(text.startsWith(opening(name))).toBe(true);
-      const lines = [...text.matchAll(/^Job ([A-Z]) takes (\d+).*, from (\d+) to (\d+)/gm)];
+      const lines = [...text.matchAll(/^Job ([A-Z]) takes (\d+).*; \1 starts (\d+); \1 ends (\d+)/gm)];
       expect(Object.fromEntries(lines.map(([, label, , start]) => [label, Number(start)]))).toEqual(schedule);
       for (const [, label, duration, start, end] of lines) {
         expect(Number(end)).toBe(Number(start) + Number(duration));

@@ -1,0 +1,42 @@
+/** The tables of the embedded model's card, from what was measured. */
+import type { Measurement } from './measure.js';
+
+export interface Figures {
+  /** SHA-256 of the model file. */
+  readonly model: string;
+  readonly bytes: number;
+  readonly greedyDev: Measurement;
+  readonly sampledDev: Measurement;
+  readonly greedyTest?: Measurement;
+}
+
+const percent = (part: number, whole: number): string => (whole === 0 ? '–' : ((100 * part) / whole).toFixed(1));
+
+function row(title: string, { byTier, mean, replies, parsed }: Measurement): string {
+  const cells = Object.values(byTier).map(({ passed, replies: count, interval: [low, high] }) => `${percent(passed, count)} (${(100 * low).toFixed(0)}–${(100 * high).toFixed(0)})`);
+  return `| ${[title, ...cells, (100 * mean).toFixed(1), percent(parsed, replies)].join(' | ')} |`;
+}
+
+export function renderFigures({ model, bytes, greedyDev, sampledDev, greedyTest }: Figures): string {
+  const tiers = Object.keys(greedyDev.byTier);
+  const names = Object.entries(sampledDev.byHeuristic).sort(([, a], [, b]) => b.replies - a.replies);
+  const greedy = greedyTest ?? greedyDev;
+  return [
+    `SHA-256 \`${model}\`, ${bytes.toLocaleString('en')} bytes.`,
+    '',
+    'Per cent of replies that pass, 95 % interval in parentheses; the mean is over T0 to T5, T4 being the mean of its three kinds.',
+    '',
+    `| | ${tiers.join(' | ')} | mean | parse |`,
+    `|---${'|---'.repeat(tiers.length + 2)}|`,
+    ...(greedyTest === undefined ? [] : [row(`greedy, test (${greedyTest.replies})`, greedyTest)]),
+    row(`greedy, dev (${greedyDev.replies})`, greedyDev),
+    row(`T = ${sampledDev.temperature}, dev (${sampledDev.replies}, ${sampledDev.samplesPerProblem} a problem)`, sampledDev),
+    `| ${['problems solved in one of those', ...Object.values(sampledDev.byTier).map(({ solved, problems }) => `${solved} of ${problems}`), '', ''].join(' | ')} |`,
+    '',
+    `| heuristic | named, % (T = ${sampledDev.temperature}) | passes, % | executed to the letter, % | named, % (greedy) |`,
+    '|---|---|---|---|---|',
+    ...names.map(([name, { replies, passed, exact }]) => `| ${[name, percent(replies, sampledDev.replies), percent(passed, replies), percent(exact, replies), percent(greedy.byHeuristic[name]?.replies ?? 0, greedy.replies)].join(' | ')} |`),
+    '',
+    `Tokens: ${(greedy.promptTokens / greedy.replies).toFixed(0)} a prompt, ${(sampledDev.sampledTokens / sampledDev.replies).toFixed(0)} a reply on average.`,
+  ].join('\n');
+}
