@@ -9,7 +9,7 @@ import { loadModel } from '../dist/src/engine/model.js';
 import { measure } from '../dist/src/pretraining/measure.js';
 import { renderFigures } from '../dist/src/pretraining/figures.js';
 
-const { values } = parseArgs({ options: { model: { type: 'string', default: 'assets/models/tiny.gguf' }, test: { type: 'boolean', default: false }, threads: { type: 'string', default: '2' } } });
+const { values } = parseArgs({ options: { model: { type: 'string', default: 'assets/models/tiny.gguf' }, test: { type: 'boolean', default: false }, threads: { type: 'string', default: '1' } } });
 const figures = 'assets/models/tiny.json';
 const card = 'assets/models/MODEL_CARD.md';
 

@@ -24,7 +24,7 @@ export interface PretrainingSettings {
 
 export const SETTINGS: PretrainingSettings = {
   seed: 1n,
-  steps: 8750,
+  steps: 8000,
   examplesPerStep: 8,
   learningRate: 2e-3,
   warmupSteps: 300,
