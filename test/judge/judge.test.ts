@@ -1,0 +1,451 @@
+/**
+ * The judge on whole runs of a real trainer. Every attack is judged beside the honest run, which has to pass: a judge that refuses
+ * everything detects nothing.
+ */
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { hashFile } from '../../src/engine/adapter.js';
+import { createTrainer } from '../../src/engine/trainer.js';
+import { judgeRun, type JudgeOptions, type JudgeReport } from '../../src/judge/judge.js';
+import { OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from '../../src/judge/live-diagnostic.js';
+import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
+import { evaluationRecord, readHistory } from '../../src/monitor/records.js';
+import type { NewRecord } from '../../src/log/event-log.js';
+import { SingleProcessSigner } from '../../src/log/signer.js';
+import { publicKeyFile } from '../../src/log/witness-key.js';
+import { readManifest, startDigests, writeManifest, type RunManifest } from '../../src/run-folder/manifest.js';
+import { adapterTargets } from '../../src/run-folder/records.js';
+import { runCli } from '../cli/run-cli.js';
+import { temporaryFolder } from '../models/signed-log.js';
+import { localWitness, signTinyRun, trainTinyRun, type Cheat, type SignedRun, type TrainedRun } from '../models/tiny-run.js';
+
+const folder = temporaryFolder();
+let trained: TrainedRun;
+let honest: SignedRun;
+let honestReport: JudgeReport;
+type Adapter = NonNullable<Cheat['adapter']>;
+/** The submitted adapter with B = 0, and one of another structure that is as good as trained. */
+let zero: Adapter;
+let smaller: Adapter;
+
+const judged = ({ folder: run, home }: SignedRun, options: Partial<JudgeOptions> = {}): Promise<JudgeReport> => judgeRun({ folder: run, home, model: trained.model, heldOut: 'none', ...options });
+let runs = 0;
+const cheating = (cheat: Cheat): Promise<SignedRun> => signTinyRun(trained, join(folder.path, `run-${runs++}`), cheat);
+
+/** A copy of the honest run, for whoever has the folder and not the witness. */
+function copied(): SignedRun {
+  const at = join(folder.path, `copy-${runs++}`);
+  cpSync(honest.folder, join(at, 'run'), { recursive: true });
+  return { folder: join(at, 'run'), home: honest.home };
+}
+
+async function makeAdapter(name: string, options: Parameters<typeof createTrainer>[1], from?: string): Promise<Adapter> {
+  const path = join(folder.path, `${name}.gguf`);
+  await using trainer = await createTrainer({ path: trained.model }, { threads: 1, ...options });
+  if (from !== undefined) await trainer.importAdapter(from);
+  return { path, sha256: await trainer.exportAdapter(path), targets: adapterTargets(trainer.info.targets) };
+}
+
+beforeAll(async () => {
+  trained = await trainTinyRun(join(folder.path, 'trained'));
+  honest = await signTinyRun(trained, join(folder.path, 'honest'));
+  honestReport = await judged(honest, { task: trained.task, heldOut: 'both' });
+  const ranks = new Set(Object.values(trained.adapter.targets).map(({ rank }) => rank));
+  const scale = Object.values(trained.adapter.targets)[0]!.scale;
+  zero = await makeAdapter('zero', { lora: { targets: ['q', 'v', 'down'], rank: [...ranks][0]!, alpha: scale * [...ranks][0]! } });
+  smaller = await makeAdapter('smaller', { lora: { targets: ['q'], rank: 2 } });
+}, 300_000);
+afterAll(folder.remove);
+
+/** The attack fails at this step, and both scores with it; the honest run does not. */
+async function failsAt(step: number, report: Promise<JudgeReport> | JudgeReport, detail?: RegExp): Promise<void> {
+  const { verdict, failure, scores, steps } = await report;
+  expect([verdict, failure?.step]).toEqual(['hard_fail', step]);
+  if (detail !== undefined) expect(failure!.detail).toMatch(detail);
+  expect(scores).toMatchObject({ hard_fail: true, failed_step: step, accuracy_score: 0, process_score: 0 });
+  expect(steps.filter(({ status }) => status === 'hard_fail').map((each) => each.step)).toEqual([step]);
+  expect(honestReport.verdict).toBe('pass');
+}
+
+type Records = NonNullable<Cheat['records']>;
+const onRecord = (kind: string, change: (record: NewRecord) => NewRecord[]): Records => (batch) => batch.flatMap((record) => (record.payload.kind === kind ? change(record) : [record]));
+/** Changes the records and has the rules evaluated on what is left, so that step 8 agrees. */
+function reevaluated(change: Records): Records {
+  const batches = trained.batches.map((batch, i) => change([...batch], i));
+  const records = batches.flat().map((record, gseq) => ({ ...record, gseq, sseq: 0, timeUs: 0 }));
+  const evaluations = new Map(evaluateHistory(readHistory(records), trained.start.rules).map((evaluation) => [evaluation.iteration, evaluation]));
+  return (_, i) => batches[i]!.map((record) => (record.payload.kind === 'rule_eval' ? evaluationRecord(evaluations.get(Number(record.payload.iteration))!) : record));
+}
+
+const withPayload = (record: NewRecord, change: object): NewRecord => ({ ...record, payload: { ...record.payload, ...change } as never });
+
+describe('an honest run', () => {
+  test('passes every step, with both scores and its own accuracy', () => {
+    expect(trained.accuracy).toEqual({ before: 0, after: 1 });
+    expect(honestReport).toMatchObject({ verdict: 'pass', failure: null, violations: [] });
+    expect(honestReport.steps.map(({ step, status }) => `${step} ${status}`)).toEqual(['5 pass', '0 pass', '8 pass', '1 pass', '2 pass', '3 pass', '4 pass', '6 pass', '7 pass', '8 pass', '9 pass', '10 pass', '11 pass']);
+    expect(honestReport.scores).toMatchObject({ accuracy_score: 1, process_score: 1, process_axis_exercised: true, hard_fail: false, failed_step: null });
+    expect(honestReport.heldOut).toMatchObject({ before: { differing: 0, p: 1, measured: { mean: 0, n: 20 } }, after: { differing: 0, p: 1, measured: { mean: 1, n: 20 } }, policies: { silent: { mean: 0 } } });
+    expect(honestReport.trust).toMatchObject({ signer: 'witness', ownedByThisUser: true, sameMachineClass: true, ticket: { number: 1, unfinishedBefore: 0 } });
+    expect(new Set(Object.values(trained.adapter.targets).map(({ rank }) => rank))).not.toEqual(new Set([4])); // the replay had something to do
+  });
+
+  test('is judged the same with a key file of another user, who is told so', async () => {
+    const key = join(folder.path, 'witness.pub');
+    cpSync(publicKeyFile(honest.home), key);
+    const report = await judgeRun({ folder: honest.folder, home: join(folder.path, 'elsewhere'), model: trained.model, keyFile: key, heldOut: 'none' });
+    expect(report).toMatchObject({ verdict: 'pass', trust: { ownedByThisUser: false } });
+  });
+
+  test('has no accuracy where the task is not named again or is another file, and still passes', async () => {
+    const skipped = await judged(honest, { heldOut: 'both' });
+    expect(skipped).toMatchObject({ verdict: 'pass', heldOut: null, scores: { accuracy_score: null, process_score: 1 } });
+    const other = join(folder.path, 'other.mjs');
+    writeFileSync(other, `${readFileSync(trained.task, 'utf8')}// changed\n`);
+    const report = await judged(honest, { heldOut: 'both', task: other });
+    expect(report.scores.accuracy_score).toBeNull();
+    expect(report.steps.find(({ step }) => step === 10)).toMatchObject({ status: 'skipped', detail: expect.stringMatching(/SHA-256/) });
+  });
+
+  test('of the bare base: nothing trained, nothing to replay, its own accuracy', async () => {
+    const run = await cheating({ adapter: null, records: (batch) => batch.filter(({ payload }) => payload.kind === 'held_out'), after: (record) => withPayload(record, { outcomes: trained.batches[0]![0]!.payload.outcomes }) });
+    const report = await judged(run, { heldOut: 'both', task: trained.task });
+    expect(report).toMatchObject({ verdict: 'pass', scores: { accuracy_score: 0, process_score: null, process_axis_exercised: false } });
+  });
+
+  test('without a witness passes and says that nobody kept its heads', async () => {
+    const run = await cheating({ signer: (home) => new SingleProcessSigner(home) });
+    expect(await judged(run)).toMatchObject({ verdict: 'pass', trust: { signer: 'single-process', ownedByThisUser: true } });
+  });
+});
+
+describe('the check cannot be made (an error, not a verdict)', () => {
+  const refused = (code: string): never => expect.objectContaining({ code }) as never;
+  test('with another base model', async () => {
+    const model = join(folder.path, 'other.gguf');
+    const bytes = readFileSync(trained.model);
+    bytes[bytes.length - 1]! ^= 1;
+    writeFileSync(model, bytes);
+    await expect(judged(honest, { model })).rejects.toThrow(refused('INVALID_ARGUMENT'));
+  });
+  test('with a key that lies in the run folder, a key that is not there, or none at all', async () => {
+    const run = copied();
+    cpSync(publicKeyFile(honest.home), join(run.folder, 'key.pub'));
+    symlinkSync(join(run.folder, 'key.pub'), join(folder.path, 'link.pub'));
+    for (const keyFile of [join(run.folder, 'key.pub'), join(folder.path, 'link.pub')]) await expect(judged(run, { keyFile })).rejects.toThrow(refused('INVALID_ARGUMENT'));
+    await expect(judged(run, { keyFile: join(folder.path, 'none.pub') })).rejects.toThrow(refused('WITNESS_KEY_MISSING'));
+    await expect(judged({ ...run, home: join(folder.path, 'no-home') })).rejects.toThrow(refused('WITNESS_KEY_MISSING'));
+  });
+  test('where there is no log', async () => {
+    const run = copied();
+    rmSync(join(run.folder, 'log.sqlite'));
+    await expect(judged(run)).rejects.toThrow(refused('LOG_NOT_FOUND'));
+  });
+});
+
+describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
+  /** Plain SQL with the triggers aside and put back. */
+  const edited = (change: (db: Database.Database) => void): SignedRun => {
+    const run = copied();
+    const db = new Database(join(run.folder, 'log.sqlite'));
+    const triggers = db.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all() as { name: string; sql: string }[];
+    for (const { name } of triggers) db.exec(`DROP TRIGGER ${name}`);
+    change(db);
+    for (const { sql } of triggers) db.exec(sql);
+    db.close();
+    return run;
+  };
+  const SWAP = 'UPDATE log SET gseq = -1 WHERE gseq = 20; UPDATE log SET gseq = 20 WHERE gseq = 21; UPDATE log SET gseq = 21 WHERE gseq = -1';
+  test.each<[string, string]>([
+    ['cheat 3: the hash of a past record', "UPDATE log SET leaf = zeroblob(32) WHERE gseq = 3"],
+    ['83: a payload', "UPDATE log SET payload = replace(payload, '\"loss\":', '\"l0ss\":') WHERE gseq = 4"],
+    ['84: a record left out', 'DELETE FROM log WHERE gseq = 5'],
+    ['85: a time that goes back', 'UPDATE log SET ts_us = ts_us + 10000000 WHERE gseq = 6'],
+    ['87: no session start', 'DELETE FROM log WHERE gseq = 0'],
+    ['X19: two records change places', SWAP],
+    ['X19: a time alone', 'UPDATE log SET ts_us = ts_us + 1 WHERE gseq = 7'],
+    ['X2: the last iteration cut off, an end of the session put behind it', 'DELETE FROM log WHERE gseq BETWEEN (SELECT max(gseq) - 8 FROM log) AND (SELECT max(gseq) - 1 FROM log)'],
+  ])('%s: hard fail', async (_, sql) => {
+    await failsAt(5, judged(edited((db) => void db.exec(sql))));
+  });
+
+  test('X2, 86: cut back to an earlier head with that head left: truncated for whoever asks the witness', async () => {
+    const run = edited((db) => {
+      const sizes = db.prepare('SELECT size FROM checkpoint ORDER BY size').pluck().all() as number[];
+      const size = sizes[4]!;
+      db.prepare('DELETE FROM log WHERE gseq >= ?').run(size);
+      db.prepare('DELETE FROM checkpoint WHERE size > ?').run(size);
+    });
+    await failsAt(5, judged(run), /truncated/);
+    // with the public key alone it looks like a run that has not ended, and is not scored
+    const key = join(folder.path, 'alone.pub');
+    cpSync(publicKeyFile(honest.home), key);
+    const alone = await judgeRun({ folder: run.folder, home: join(folder.path, 'nobody'), keyFile: key, model: trained.model });
+    expect(alone).toMatchObject({ verdict: 'not_ended', scores: { accuracy_score: null, process_score: null, hard_fail: false } });
+  });
+
+  test('X1: everything written anew, every hash right, under a witness of one\'s own', async () => {
+    const forged = await cheating({ after: (record) => record });
+    await failsAt(5, judged({ folder: forged.folder, home: honest.home }));
+  });
+
+  test('X4: the log of another run of the same witness', async () => {
+    const home = join(folder.path, 'shared-home');
+    mkdirSync(home);
+    const signer = (): ReturnType<typeof localWitness> => localWitness(home);
+    const [a, b] = [await cheating({ signer, runId: 'aaaa'.repeat(8) }), await cheating({ signer, runId: 'bbbb'.repeat(8) })];
+    expect((await judged({ folder: a.folder, home })).verdict).toBe('pass');
+    cpSync(join(b.folder, 'log.sqlite'), join(a.folder, 'log.sqlite'));
+    await failsAt(4, judged({ folder: a.folder, home }), /another run|of run/);
+    // rows of it inside this one
+    const run = edited((db) => {
+      db.exec(`ATTACH '${join(b.folder, 'log.sqlite')}' AS other; DELETE FROM log WHERE gseq = 9; INSERT INTO log SELECT * FROM other.log WHERE gseq = 9`);
+    });
+    await failsAt(5, judged(run));
+  });
+
+  test('X19: a page of the file overwritten, the file cut in the middle', async () => {
+    for (const damage of [(bytes: Buffer) => bytes.fill(0xff, 4096, 8192), (bytes: Buffer) => bytes.subarray(0, bytes.length / 2)]) {
+      const run = copied();
+      const path = join(run.folder, 'log.sqlite');
+      writeFileSync(path, damage(readFileSync(path)));
+      await failsAt(5, judged(run));
+    }
+  });
+});
+
+describe('rules (X3, X5 to X8, X14 on a whole run; each in its variants in log-steps.test.ts)', () => {
+  test.each<[string, Records]>([
+    ['X3: no evaluations', onRecord('rule_eval', () => [])],
+    ['X6: a decision of another iteration', onRecord('decision', (record) => [withPayload(record, { iteration: 1 })])],
+    ['X5: a decision without a cite', onRecord('decision', (record) => [withPayload(record, { cites: [] })])],
+    ['X7: measured values replaced', onRecord('step', (record) => [withPayload(record, { modules: Object.fromEntries(Object.entries(record.payload.modules as object).map(([name, each]) => [name, { ...(each as object), updateRatio: 1e-3 }])) })])],
+    ['X8: nothing fired, it says', onRecord('rule_eval', (record) => [withPayload(record, { fired: [] })])],
+    ['X14: a value that is not finite, hushed up', onRecord('step', (record) => [record.payload.step === 9 ? withPayload(record, { loss: NaN, nonFinite: ['loss'], applied: false }) : record])],
+  ])('%s: hard fail', async (_, records) => {
+    await failsAt(8, judged(await cheating({ records })));
+  });
+
+  test('cheat 5: decisions left out cost the process score and nothing else; cheat 1: files beside the log cost nothing', async () => {
+    const run = await cheating({ records: (batch) => batch.filter(({ stream }) => stream !== 'decisions') });
+    const report = await judged(run);
+    expect(report).toMatchObject({ verdict: 'pass', scores: { process_score: 0, hard_fail: false } });
+    expect(report.violations.every(({ kind }) => kind === 'missing')).toBe(true);
+    expect(report.steps.find(({ name }) => name === 'rule_coverage_audit')).toMatchObject({ status: 'findings' });
+    const shadow = copied();
+    for (const name of ['decision_log.jsonl', 'model.py', 'judge_logs.jsonl']) writeFileSync(join(shadow.folder, name), 'junk');
+    expect(await judged(shadow)).toMatchObject({ verdict: 'pass', scores: { process_score: 1 } });
+  });
+
+  test('X15: the rate of the step after a remedy is not the one that was claimed', async () => {
+    const run = await cheating({ records: onRecord('effect', (record) => [(record.payload.operation as { op: string }).op === 'set_lr' ? withPayload(record, { measured: { learningRate: 1e-5, maxNorm: 1 } }) : record]) });
+    const report = await judged(run);
+    expect(report.violations.map(({ kind }) => kind)).toContain('not_executed');
+    expect(report.scores.process_score).toBeLessThan(1);
+    expect(honestReport.scores.process_score).toBe(1);
+  });
+});
+
+describe('deliverables (cases 118 to 129 in their new form, X9)', () => {
+  test('1: manifest or adapter missing, a link, not JSON, without a result', async () => {
+    const adapterOf = (run: SignedRun): string => join(run.folder, 'adapters', `${trained.adapter.sha256}.gguf`);
+    const attempts: ((run: SignedRun) => void)[] = [
+      (run) => rmSync(join(run.folder, 'manifest.json')),
+      (run) => rmSync(adapterOf(run)),
+      (run) => (renameSync(adapterOf(run), `${adapterOf(run)}.aside`), symlinkSync(`${adapterOf(run)}.aside`, adapterOf(run))),
+      (run) => writeFileSync(join(run.folder, 'manifest.json'), '{'),
+      (run) => writeFileSync(join(run.folder, 'manifest.json'), JSON.stringify({ ...readManifest(run.folder), result: null })),
+    ];
+    for (const attempt of attempts) {
+      const run = copied();
+      attempt(run);
+      await failsAt(1, judged(run));
+    }
+  });
+
+  test('2, cheat 2: another adapter in the submitted one\'s place, whatever the manifest says', async () => {
+    const overwritten = copied();
+    cpSync(smaller.path, join(overwritten.folder, 'adapters', `${trained.adapter.sha256}.gguf`));
+    await failsAt(2, judged(overwritten), /SHA-256/);
+    const renamed = copied();
+    cpSync(smaller.path, join(renamed.folder, 'adapters', `${smaller.sha256}.gguf`));
+    await writeManifest(renamed.folder, { ...readManifest(renamed.folder), result: { adapter: smaller.sha256 } });
+    await failsAt(2, judged(renamed), /the log submits/);
+  });
+
+  test('2: submitted anew once the nonce is known', async () => {
+    await failsAt(2, judged(await cheating({ adapter: zero, afterNonce: true })), /after the nonce/);
+  });
+
+  test('3: a file that is no adapter, and one with a value that is not finite, submitted by the run itself', async () => {
+    const path = join(folder.path, 'broken.gguf');
+    const submit = async (bytes: Buffer): Promise<JudgeReport> => {
+      writeFileSync(path, bytes);
+      const adapter = { path: trained.adapter.path, sha256: await hashFile(path), targets: trained.adapter.targets };
+      const run = await cheating({ adapter });
+      cpSync(path, join(run.folder, 'adapters', `${adapter.sha256}.gguf`));
+      return judged(run);
+    };
+    await failsAt(3, submit(Buffer.from('#!/bin/sh\n')));
+    const bytes = readFileSync(trained.adapter.path);
+    bytes.writeFloatLE(NaN, bytes.length - 64);
+    await failsAt(3, submit(bytes), /not finite/);
+  });
+
+  test.each<[string, (manifest: RunManifest) => RunManifest]>([
+    ['127, 128: another setting', (manifest) => ({ ...manifest, start: { ...manifest.start, settings: { ...manifest.start.settings, seed: '99' } } })],
+    ['another run id', (manifest) => ({ ...manifest, runId: '00'.repeat(16) })],
+    ['an easier test set', (manifest) => ({ ...manifest, start: { ...manifest.start, sets: { ...manifest.start.sets, test: { ...manifest.start.sets.test, perTier: 1 } } } })],
+    ['another machine', (manifest) => ({ ...manifest, start: { ...manifest.start, machine: { ...manifest.start.machine, arch: 'pdp11' } } })],
+  ])('4: the manifest says otherwise than the log (%s)', async (_, manifest) => {
+    await failsAt(4, judged(await cheating({ manifest })));
+  });
+
+  test('4: digests of the session start that are not its configuration\'s', async () => {
+    expect(startDigests(trained.start)).not.toEqual(startDigests({ ...trained.start, policy: 'observe' }));
+    const run = await cheating({ start: (start) => ({ ...start, policy: 'observe' }), manifest: (manifest) => ({ ...manifest, start: trained.start }) });
+    await failsAt(4, judged(run));
+  });
+
+  test('X9: integrity comes first, and nothing that lies in the folder is executed', async () => {
+    const marker = join(folder.path, 'executed');
+    const run = copied();
+    const hostile = `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(marker)}, '1'); export default {};\n`;
+    for (const name of ['say-ok.mjs', 'model.mjs', 'index.js']) writeFileSync(join(run.folder, name), hostile);
+    writeFileSync(join(run.folder, 'package.json'), JSON.stringify({ type: 'module', main: 'index.js' }));
+    expect((await judged(run, { heldOut: 'both' })).verdict).toBe('pass');
+    const forged = copied();
+    writeFileSync(join(forged.folder, 'manifest.json'), '{'); // step 1 would fail too
+    const db = new Database(join(forged.folder, 'log.sqlite'));
+    db.exec('DROP TRIGGER IF EXISTS log_no_update; DROP TABLE checkpoint');
+    db.close();
+    await failsAt(5, judged(forged));
+    expect(existsSync(marker)).toBe(false);
+  });
+});
+
+describe('architecture (cases 111 to 117 in their new form, cheat 2, X10, X13)', () => {
+  test('cheat 2: an adapter of another structure, submitted by the run itself', async () => {
+    await failsAt(6, judged(await cheating({ adapter: smaller })));
+  });
+  test('X10: the run describes its file as what the log leads to; the tensors say otherwise', async () => {
+    await failsAt(6, judged(await cheating({ adapter: smaller, submission: (record) => withPayload(record, { targets: trained.adapter.targets }) })), /tensors/);
+  });
+  test.each<[string, Records]>([
+    ['a change of rank that was never logged', onRecord('effect', (record) => ((record.payload.operation as { op: string }).op === 'raise_rank' ? [] : [record]))],
+    ['a first state of another structure', (batch, i) => (i === 0 ? batch.map((record) => (record.payload.kind === 'adapter_state' ? withPayload(record, { targets: smaller.targets }) : record)) : batch)],
+    ['no state at all', onRecord('adapter_state', () => [])],
+    ['a later state that the replay does not lead to', (batch, i) => (i === 3 ? batch.map((record) => (record.payload.kind === 'adapter_state' ? withPayload(record, { targets: smaller.targets }) : record)) : batch)],
+    ['back to a state that is in no record', (batch, i) => (i === 3 ? [...batch, { stream: 'effects', payload: { kind: 'gate', iteration: 3, cause: 'none', restored: 'ab'.repeat(32) } }] : batch)],
+  ])('%s: hard fail', async (_, records) => {
+    await failsAt(6, judged(await cheating({ records: reevaluated(records) })));
+  });
+
+  test('X13: a module that is no longer measured does not look cured', async () => {
+    const lost = (record: NewRecord): NewRecord => {
+      const { 'blk.0.attn_q': _, ...modules } = record.payload.modules as Record<string, object>;
+      return withPayload(record, { modules });
+    };
+    const run = await cheating({ records: reevaluated(onRecord('step', (record) => [lost(record)])) });
+    await failsAt(6, judged(run), /other modules/);
+  });
+
+  test('X13: measuring anew gives the same: after an edit that keeps the function, and in a trainer that starts from the file', async () => {
+    const data = [{ tokenIds: Int32Array.from({ length: 16 }, (_, i) => 3 * i + 1), labelMask: Uint8Array.from({ length: 16 }, (_, i) => (i > 0 ? 1 : 0)) }];
+    const measure = async (trainer: Awaited<ReturnType<typeof createTrainer>>): Promise<[string, number, number][]> =>
+      Object.entries((await trainer.differentiate(data)).modules).map(([name, { pairGradNorm, dormantFraction }]) => [name, pairGradNorm, dormantFraction]);
+    await using trainer = await createTrainer({ path: trained.model }, { threads: 1 });
+    await trainer.importAdapter(trained.adapter.path);
+    const first = await measure(trainer);
+    await using again = await createTrainer({ path: trained.model }, { threads: 1, lora: { rank: 1 } });
+    await again.importAdapter(trained.adapter.path);
+    expect(await measure(again)).toEqual(first);
+    await trainer.rebalance('blk.0.attn_q', 1); // the swap of a thing for itself
+    expect(await measure(trainer)).toEqual(first);
+  });
+});
+
+describe('the live diagnostic (cases 130 to 136 in their new form, cheat 4, X11)', () => {
+  const deviations = (report: JudgeReport): string => report.steps.find(({ step }) => step === 7)!.detail;
+  test('cheat 4, X11: weights of zero under the probe of the trained ones, at the tolerance at which the honest run passes', async () => {
+    expect(Object.keys(zero.targets)).toEqual(Object.keys(trained.adapter.targets));
+    const report = await judged(await cheating({ adapter: zero, probeOf: trained.adapter.path, submission: (record) => withPayload(record, { targets: trained.adapter.targets }) }));
+    await failsAt(7, report);
+    expect(deviations(honestReport)).toContain(`tolerance ${SAME_MACHINE_TOLERANCE}`);
+    // and at the wider one of other machines
+    const elsewhere = (start: TrainedRun['start']): TrainedRun['start'] => ({ ...start, machine: { ...start.machine, arch: 'pdp11' } });
+    const away = await judged(await cheating({ start: elsewhere }));
+    expect(away).toMatchObject({ verdict: 'pass', trust: { sameMachineClass: false } });
+    expect(deviations(away)).toContain(`tolerance ${OTHER_MACHINE_TOLERANCE}`);
+    await failsAt(7, judged(await cheating({ start: elsewhere, adapter: zero, probeOf: trained.adapter.path, submission: (record) => withPayload(record, { targets: trained.adapter.targets }) })));
+  });
+
+  const scaled = (name: string, factor: number) => (record: NewRecord): NewRecord => {
+    const modules = record.payload.modules as Record<string, number>;
+    return withPayload(record, { modules: { ...modules, [name]: modules[name]! * factor } });
+  };
+  test.each<[string, NonNullable<Cheat['probe']>]>([
+    ['134: an empty probe', (record) => withPayload(record, { modules: {} })],
+    ['133: a module less', (record) => withPayload(record, { modules: Object.fromEntries(Object.entries(record.payload.modules as object).slice(1)) })],
+    ['136: values far too small', (record) => withPayload(record, { modules: Object.fromEntries(Object.keys(record.payload.modules as object).map((name) => [name, 1e-6])) })],
+    ['one module, not the largest, half a per cent off', scaled('blk.0.attn_v', 1.005)],
+    ['not a number', (record) => withPayload(record, { gradNorm: NaN })],
+    ['another batch', (record) => withPayload(record, { batch: 'ab'.repeat(32) })],
+    ['another adapter', (record) => withPayload(record, { adapter: 'ab'.repeat(32) })],
+    ['no probe', () => ({ stream: 'metrics', payload: { kind: 'note' } })],
+  ])('%s: hard fail', async (_, probe) => {
+    await failsAt(7, judged(await cheating({ probe })));
+  });
+  test('131: within the tolerance it passes', async () => {
+    expect((await judged(await cheating({ probe: scaled('blk.0.attn_v', 1.0005) }))).verdict).toBe('pass');
+  });
+});
+
+describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
+  const claims = (kind: 'pass' | 'fail', count = Infinity) => (record: NewRecord): NewRecord =>
+    withPayload(record, { outcomes: (record.payload.outcomes as [string, string, string][]).map(([id, tier, was], i) => [id, tier, i < count ? kind : was]) });
+  const evaluated = (run: SignedRun): Promise<JudgeReport> => judged(run, { heldOut: 'after', task: trained.task });
+
+  test('a claim that the judge\'s own verdicts refute fails; one that differs by little is reported; scores follow what was measured', async () => {
+    await failsAt(10, evaluated(await cheating({ after: claims('fail') })), /the run claims 0/);
+    const some = await evaluated(await cheating({ after: claims('fail', 3) }));
+    expect(some).toMatchObject({ verdict: 'pass', heldOut: { after: { differing: 3, claimed: { mean: 0.85 }, measured: { mean: 1 } } }, scores: { accuracy_score: 1 } });
+    expect(some.steps.find(({ step }) => step === 10)!.status).toBe('findings');
+  });
+
+  test('on another class of machine a claim that differs is reported, with its interval', async () => {
+    const report = await evaluated(await cheating({ after: claims('fail'), start: (start) => ({ ...start, machine: { ...start.machine, arch: 'pdp11' } }) }));
+    expect(report).toMatchObject({ verdict: 'pass', heldOut: { after: { differing: 20 } }, scores: { accuracy_score: 1 } });
+    expect(report.heldOut!.after.p).toBeLessThan(1e-3);
+  });
+
+  test.each<[string, Cheat]>([
+    ['138: no outcomes', { after: (record) => withPayload(record, { outcomes: [] }) }],
+    ['other problems', { after: (record) => withPayload(record, { outcomes: (record.payload.outcomes as [string, string, string][]).map(([, tier, kind]) => ['ab'.repeat(32), tier, kind]) }) }],
+    ['for another adapter', { after: (record) => withPayload(record, { adapter: 'ab'.repeat(32) }) }],
+    ['none before', { records: onRecord('held_out', () => []) }],
+    ['read in between', { records: (batch, i) => (i === 2 ? [...batch, withPayload(trained.batches[0]![0]!, { when: 'iteration' })] : batch) }],
+    ['a test set of the run\'s own', { start: (start) => ({ ...start, sets: { ...start.sets, test: { ...start.sets.test, sha256: 'ab'.repeat(32) } } }), records: onRecord('held_out', (record) => [withPayload(record, { setSha256: 'ab'.repeat(32) })]), after: (record) => withPayload(record, { setSha256: 'ab'.repeat(32) }) }],
+  ])('a claim that is none (%s): hard fail', async (_, cheat) => {
+    await failsAt(10, evaluated(await cheating(cheat)));
+  });
+});
+
+describe('isopro-native judge', () => {
+  const judge = (run: SignedRun, ...args: string[]): ReturnType<typeof runCli> => runCli(['judge', run.folder, '--model', trained.model, ...args], { ISOPRO_HOME: run.home, NO_COLOR: '1' });
+  test('prints the table, keeps the trace, and ends with the verdict\'s code', async () => {
+    const run = copied();
+    const { code, stdout } = await judge(run, '--task', trained.task);
+    expect(stdout).toMatch(/PASS: nothing fails/);
+    expect(stdout).toMatch(/of the user who judges/);
+    expect(code).toBe(0);
+    const trace = JSON.parse(readFileSync(join(run.folder, 'judge-trace.json'), 'utf8')) as JudgeReport;
+    expect(trace.steps.map(({ name }) => name)).toEqual(honestReport.steps.map(({ name }) => name));
+    rmSync(join(run.folder, 'adapters'), { recursive: true });
+    const failed = await judge(run, '--json', '--trace', join(folder.path, 'trace.json'));
+    expect([failed.code, (JSON.parse(failed.stdout) as JudgeReport).failure?.step]).toEqual([4, 1]);
+    expect(existsSync(join(folder.path, 'trace.json'))).toBe(true);
+  });
+});
