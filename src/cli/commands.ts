@@ -3,6 +3,7 @@ import { ablateCommand } from './ablate.js';
 import { adaptersCommand } from './adapters.js';
 import { benchCommand } from './bench.js';
 import { doctorCommand } from './doctor.js';
+import { evalCommand } from './eval.js';
 import { generateCommand } from './generate.js';
 import { judgeCommand } from './judge.js';
 import { logCommand } from './log.js';
@@ -27,6 +28,7 @@ export const COMMANDS: CommandModule[] = [
   doctorCommand,
   tasksCommand,
   benchCommand,
+  evalCommand,
   judgeCommand,
   logCommand,
   witnessCommand as CommandModule,

@@ -3,6 +3,7 @@ import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, type EvaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
+import { evaluatePolicies } from '../evaluation/policies.js';
 import { SUMMARY_SEED } from '../evaluation/answers.js';
 import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
@@ -118,11 +119,5 @@ export async function evaluateHeldOut(model: Model, task: OpenTask, start: RunSt
   for (const [when, comparison] of [['before', before], ['after', after]] as const) {
     if (sameMachine && comparison !== null && comparison.p < CLAIM_P) fail(`accuracy ${when}: the run claims ${comparison.claimed.mean}, and ${comparison.measured.mean} was measured on a machine of its class (${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)})`);
   }
-  const policies: Record<string, Summary> = {};
-  for (const policy of task.policies) {
-    const outcomes = [];
-    for (const problem of set.problems) outcomes.push({ tier: problem.tier, kind: (await task.applyPolicy(policy, problem)).kind });
-    policies[policy] = summarise(outcomes, task.tiers, { seed: SUMMARY_SEED });
-  }
-  return { before, after, policies };
+  return { before, after, policies: await evaluatePolicies(task, set.problems) };
 }

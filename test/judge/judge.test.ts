@@ -447,5 +447,5 @@ describe('isopro-native judge', () => {
     const failed = await judge(run, '--json', '--trace', join(folder.path, 'trace.json'));
     expect([failed.code, (JSON.parse(failed.stdout) as JudgeReport).failure?.step]).toEqual([4, 1]);
     expect(existsSync(join(folder.path, 'trace.json'))).toBe(true);
-  });
+  }, 300_000);
 });

@@ -1,0 +1,138 @@
+import { open, type FileHandle } from 'node:fs/promises';
+import { loadModel } from '../engine/model.js';
+import type { EvaluationOptions } from '../evaluation/answers.js';
+import { evaluationSet } from '../evaluation/evaluation-set.js';
+import { evaluateGreedy } from '../evaluation/greedy.js';
+import { evaluatePassAtK } from '../evaluation/pass-at-k.js';
+import { evaluatePolicies } from '../evaluation/policies.js';
+import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
+import { openTask } from '../tasks/open-task.js';
+import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
+import { EMBEDDED_MODEL } from '../training/settings.js';
+import { defineCommand } from './command.js';
+import { interruption, printJson, UsageError } from './output.js';
+import { Progress } from './progress.js';
+import { formatDuration } from './quantities.js';
+import { readCount, readSeed, taskOption } from './tasks-generate.js';
+
+interface Estimate {
+  readonly mean: number | null;
+  readonly low: number;
+  readonly high: number;
+  readonly n: number;
+}
+type Row = Estimate & { readonly byTier: Readonly<Record<string, Estimate>> };
+
+const percent = ({ mean }: Estimate): string => (mean === null ? '-' : (100 * mean).toFixed(1));
+const bounds = ({ low, high, mean }: Estimate): string => (mean === null ? '-' : `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)}`);
+
+/** Two lines a row: per cent, and the 95 % interval below it. */
+function table(rows: readonly (readonly [string, Row])[]): string {
+  const columns = Object.keys(rows[0]![1].byTier);
+  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
+  const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(8)).join('')}`.trimEnd();
+  const cells = (show: (estimate: Estimate) => string, row: Row): string[] => [...columns.map((tier) => (row.byTier[tier] === undefined ? '-' : show(row.byTier[tier]))), show(row)];
+  return [
+    line('', [...columns, 'mean']),
+    line('n', cells(({ n }) => String(n), rows[0]![1])),
+    ...rows.flatMap(([name, row]) => [line(name, cells(percent, row)), line('', cells(bounds, row))]),
+  ].join('\n');
+}
+
+/** Ascending, whole, none above the samples. */
+function readKs(text: string | undefined, samples: number): number[] {
+  if (text === undefined) return [...new Set([1, samples])];
+  const ks = text.split(',').map(Number);
+  if (!ks.every((k, i) => Number.isInteger(k) && k >= 1 && k <= samples && (i === 0 || k > ks[i - 1]!))) throw new UsageError(`--k takes ascending whole numbers from 1 to ${samples}, such as 1,4`);
+  return ks;
+}
+
+export const evalCommand = defineCommand({
+  command: 'eval',
+  describe: "Accuracy of a model, with or without an adapter, on a task's held-out problems",
+  builder: (yargs) =>
+    yargs
+      .option('model', { type: 'string', default: EMBEDDED_MODEL, requiresArg: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
+      .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF' })
+      .option('task', taskOption)
+      .option('set', { choices: SET_NAMES, default: 'test' as SetName, describe: 'which held-out problems' })
+      .option('per-tier', { type: 'number', describe: 'the first so many problems of each tier; default: all' })
+      .option('style', { choices: PROMPT_STYLES, default: 'cot' as PromptStyle, describe: 'ask for reasoning before the answer, or for the answer alone' })
+      .option('max-tokens', { type: 'number', default: 1024, describe: 'tokens an answer; one that is cut off fails' })
+      .option('samples', { type: 'number', default: 1, describe: '1: greedy; more: pass@k from so many samples' })
+      .option('temperature', { type: 'number', default: 0.8, describe: 'of the samples' })
+      .option('k', { type: 'string', requiresArg: true, describe: 'ks of pass@k, such as 1,4; default: 1 and all samples' })
+      .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the samples' })
+      .option('threads', { type: 'number', describe: 'default: the physical cores' })
+      .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
+      .option('batch', { type: 'number', default: 64, describe: 'answers at once' })
+      .option('out', { type: 'string', requiresArg: true, describe: 'JSONL file for every reply with its verdict' })
+      .example('$0 eval --model qwen2.5-0.5b --per-tier 25', 'greedy, on a prefix of the frozen test set')
+      .example('$0 eval --adapter runs/3f2a/adapters/9c0d.gguf --samples 8 --k 1,8', 'pass@1 and pass@8 with an adapter'),
+  handler: async (argv) => {
+    const { set, style, json } = argv;
+    const perTier = readCount('per-tier', argv.perTier ?? SET_SIZE[set], 1);
+    const samples = readCount('samples', argv.samples, 1);
+    const ks = readKs(argv.k, samples);
+    const seed = readSeed(argv.seed);
+    const signal = interruption();
+    await using task = await openTask(argv.task);
+    const problems = await evaluationSet(task, set, perTier);
+    using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
+    await using model = await loadModel(argv.model, {
+      signal,
+      fixedThreads: true,
+      onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
+      ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
+    });
+    const adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
+    let out: FileHandle | undefined;
+    let written = Promise.resolve();
+    try {
+      out = argv.out === undefined ? undefined : await open(argv.out, 'w');
+      const started = performance.now();
+      using progress = new Progress({ label: 'evaluating', unit: 'answers' });
+      const options: EvaluationOptions = {
+        style, adapter, signal,
+        maxTokens: readCount('max-tokens', argv.maxTokens, 1),
+        maxSequences: readCount('batch', argv.batch, 1),
+        onProgress: ({ done, total }) => progress.update(done, { total }),
+        onReply: ({ problem, rollout, judgement }) => {
+          const row = { problemId: problem.id, tier: problem.tier, sample: rollout.sampleIndex, text: rollout.text, finish: rollout.finish, tokens: rollout.tokenIds.length, ...judgement.verdict };
+          written = written.then(() => out?.appendFile(`${JSON.stringify(row)}\n`));
+        },
+      };
+      const greedy = samples === 1 ? await evaluateGreedy(model, task, problems.problems, options) : null;
+      const sampled = samples === 1 ? null : await evaluatePassAtK(model, task, problems.problems, { ...options, samples, temperature: argv.temperature, seed, ks });
+      await written;
+      progress.clear();
+      const seconds = (performance.now() - started) / 1000;
+      const policies = await evaluatePolicies(task, problems.problems);
+      const { promptTokens, sampledTokens } = (greedy ?? sampled)!;
+      const report = {
+        model: { path: argv.model, sha256: await model.hash() }, adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id },
+        task: { id: task.id, version: task.version }, set: { name: set, origin: problems.origin, perTier, problems: problems.problems.length, sha256: problems.sha256 },
+        style, samples, ...(greedy === null ? { temperature: argv.temperature, seed: argv.seed, passAtK: sampled!.passAtK, none: sampled!.none } : { accuracy: greedy.summary }),
+        trivialPolicies: policies, policyNotes: task.policyNotes, promptTokens, sampledTokens, seconds,
+      };
+      if (json) return printJson(report);
+      const rows: (readonly [string, Row])[] = [
+        ...(greedy === null ? ks.map((k) => [`pass@${k}`, sampled!.passAtK[k]!] as const) : [['greedy', greedy.summary] as const]),
+        ...Object.entries(policies),
+      ];
+      const none = greedy?.summary.none ?? sampled!.none;
+      const notes = Object.entries(task.policyNotes);
+      process.stdout.write(
+        `${task.id} ${task.version}, ${set} set, ${problems.problems.length} problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}; per cent solved, 95 % interval below\n\n${table(rows)}\n\n` +
+          (samples > 1 ? `${samples} samples a problem at temperature ${argv.temperature}; pass@k is a ceiling: choosing the right one needs the verifier\n` : '') +
+          (none > 0 ? `${none} verdicts could not be found; they are in no denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}\n` : '') +
+          `${sampledTokens} tokens sampled in ${formatDuration(seconds)}\n` +
+          (notes.length > 0 ? `\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n` : ''),
+      );
+    } finally {
+      await out?.close();
+      adapter?.dispose();
+    }
+  },
+});
