@@ -8,7 +8,7 @@ import { encodePayload } from '../log/payload.js';
 import { verifyRun, type RunVerification } from '../log/local-trust.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
-import { checkAdapter, checkStart, checkSubmission, findDeliverables } from './deliverables.js';
+import { checkAdapter, checkStart, checkSubmission, findDeliverables, onFiles } from './deliverables.js';
 import { HardFail, NotEnded } from './hard-fail.js';
 import { evaluateHeldOut, openRunTask, readClaims, type HeldOutRequest, type HeldOutResult } from './held-out.js';
 import { checkLiveDiagnostic, OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from './live-diagnostic.js';
@@ -143,13 +143,13 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
   });
   const reader = new LogReader(findings.verification!.path);
   try {
-    const records = readProcessRecords(reader);
-    await trace.run('ticket_and_key', () => {
-      const { ticket: { number, unfinishedBefore }, signer } = parseSessionStart(encodePayload(records[0]!.payload));
+    const records = await trace.run('ticket_and_key', () => onFiles('ticket_and_key', ['LOG_UNREADABLE'], () => {
+      const value = readProcessRecords(reader);
+      const { ticket: { number, unfinishedBefore }, signer } = parseSessionStart(encodePayload(value[0]!.payload));
       findings.ticket = { number, unfinishedBefore };
       const owner = findings.verification!.key.ownedByThisUser ? 'the witness is of the user who judges' : "the witness is not this user's";
-      return { value: null, detail: `ticket ${number}, ${unfinishedBefore} earlier ${unfinishedBefore === 1 ? 'one' : 'ones'} unfinished; ${signer === 'witness' ? owner : 'single process: no witness kept its heads'}` };
-    });
+      return { value, detail: `ticket ${number}, ${unfinishedBefore} earlier ${unfinishedBefore === 1 ? 'one' : 'ones'} unfinished; ${signer === 'witness' ? owner : 'single process: no witness kept its heads'}` };
+    }));
 
     const process = await trace.run('rule_recomputation', () => {
       const value = readProcess(records);
@@ -161,7 +161,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       return { value, detail: value.adapter === null ? 'the manifest; the bare base is submitted' : `the manifest and adapter ${value.adapter.sha256.slice(0, 12)}` };
     });
     const { submitted, nonce } = await trace.run('deliverables_as_submitted', async () => ({
-      value: await checkSubmission(reader, records, deliverables), detail: 'submitted before the nonce was told, and unchanged',
+      value: await onFiles('deliverables_as_submitted', ['LOG_UNREADABLE'], () => checkSubmission(reader, records, deliverables)), detail: 'submitted before the nonce was told, and unchanged',
     }));
 
     const { evaluation } = deliverables.manifest.start;
@@ -211,7 +211,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     });
 
     findings.heldOut = await trace.run('test_set_evaluation', async () => {
-      const claims = readClaims(reader, start, submitted.adapter);
+      const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter));
       if (which === 'none') return { value: null, detail: 'not asked for', status: 'skipped' as const };
       const opened = await openRunTask(start, options.task);
       if (opened.task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };

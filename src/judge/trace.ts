@@ -1,4 +1,4 @@
-import { HardFail, STEPS, type StepKind, type StepName } from './hard-fail.js';
+import { HardFail, NotEnded, STEPS, type StepKind, type StepName } from './hard-fail.js';
 
 /** `findings`: nothing that fails hard, and something to read. */
 export type StepStatus = 'pass' | 'findings' | 'hard_fail' | 'skipped';
@@ -42,7 +42,7 @@ export class JudgeTrace {
       note(status, detail);
       return value;
     } catch (error) {
-      if (error instanceof HardFail) note('hard_fail', error.message);
+      if (error instanceof HardFail) note(error instanceof NotEnded ? 'findings' : 'hard_fail', error.message);
       throw error;
     }
   }

@@ -40,7 +40,8 @@ function tag(value: LogValue, depth: number): Json {
   throw new IsoproError('INVALID_ARGUMENT', `a log payload cannot hold a value of type ${value === undefined ? 'undefined' : Object.prototype.toString.call(value)}`);
 }
 
-function untag(value: Json): LogValue {
+function untag(value: Json, depth = 0): LogValue {
+  if (depth > MAX_DEPTH) throw new IsoproError('LOG_UNREADABLE', `a record nests more than ${MAX_DEPTH} levels`);
   if (typeof value === 'string') {
     if (!value.startsWith('#')) return value;
     const rest = value.slice(1);
@@ -52,8 +53,8 @@ function untag(value: Json): LogValue {
     throw new IsoproError('LOG_UNREADABLE', `the string ${JSON.stringify(value.slice(0, 40))} carries an unknown mark`);
   }
   if (value === null || typeof value !== 'object') return value;
-  if (Array.isArray(value)) return (value as readonly Json[]).map(untag);
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, untag(item)]));
+  if (Array.isArray(value)) return (value as readonly Json[]).map((item) => untag(item, depth + 1));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, untag(item, depth + 1)]));
 }
 
 /**

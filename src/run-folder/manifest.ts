@@ -16,6 +16,8 @@ import { runPaths } from './paths.js';
  * the end. The log's session start commits to `start` (startDigests, runConfig), and a submission record to the adapter.
  */
 
+const MAX_MANIFEST_CHARACTERS = 4_000_000;
+
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
@@ -130,13 +132,13 @@ export function readManifest(folder: string): RunManifest {
   } catch (cause) {
     throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no manifest.json`, { cause });
   }
-  let value: unknown;
+  if (text.length > MAX_MANIFEST_CHARACTERS) throw new IsoproError('RUN_MANIFEST_INVALID', `${file} has more than ${MAX_MANIFEST_CHARACTERS} characters`);
+  let parsed;
   try {
-    value = JSON.parse(text);
+    parsed = manifest.safeParse(JSON.parse(text)); // nested too deeply is a RangeError of either
   } catch (cause) {
-    throw new IsoproError('RUN_MANIFEST_INVALID', `${file} is not JSON: ${(cause as Error).message}`, { cause });
+    throw new IsoproError('RUN_MANIFEST_INVALID', `${file} is not JSON that can be read: ${(cause as Error).message}`, { cause });
   }
-  const parsed = manifest.safeParse(value);
   if (!parsed.success) throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }

@@ -9,7 +9,9 @@ import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
+import { Random } from '../../src/random.js';
 import { openTask } from '../../src/tasks/open-task.js';
+import { writeLetterTask } from '../models/letters.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
 const folder = temporaryFolder();
@@ -72,6 +74,28 @@ describe('the manifest', () => {
     },
   );
 
+  test('no damage to it is anything but a typed error', () => {
+    const text = Buffer.from(JSON.stringify(manifest));
+    const random = new Random(7n);
+    const texts = Array.from({ length: 300 }, () => {
+      const bytes = Buffer.from(text);
+      for (let flips = random.nextInteger(1, 4); flips > 0; flips--) bytes[random.nextInteger(0, bytes.length - 1)] = random.nextInteger(0, 255);
+      return bytes.subarray(0, random.nextInteger(0, 3) === 0 ? random.nextInteger(0, bytes.length) : bytes.length);
+    });
+    const deep = '['.repeat(50_000);
+    texts.push(Buffer.from(JSON.stringify({ ...manifest, start: { ...start, settings: { deep: '@' } } }).replace('"@"', deep + deep.replaceAll('[', ']'))), Buffer.alloc(5_000_000, 0x20));
+    const outcomes = texts.map((bytes) => {
+      writeFileSync(join(folder.path, 'manifest.json'), bytes);
+      try {
+        return readManifest(folder.path).format;
+      } catch (error) {
+        return (error as { code?: string }).code ?? String(error);
+      }
+    });
+    expect(new Set(outcomes.slice(-2))).toEqual(new Set(['RUN_MANIFEST_INVALID']));
+    expect([...new Set(outcomes)].sort()).toEqual(['RUN_MANIFEST_INVALID', 'isopro.run.v1']); // a changed digit may well be valid
+  });
+
   test('a folder without one is no run', () => {
     expect(() => readManifest(join(folder.path, 'none'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }) as never);
   });
@@ -99,7 +123,8 @@ describe('evaluation sets', () => {
   });
 
   test('of a task without one: generated, the same each time, test apart from dev', async () => {
-    await using task = await openTask(join(process.cwd(), 'examples/custom-verifier.ts'));
+    writeLetterTask(join(folder.path, 'letters.mjs'));
+    await using task = await openTask(join(folder.path, 'letters.mjs'));
     const dev = await evaluationSet(task, 'dev', 20);
     const held = await evaluationSet(task, 'test', 10);
     expect(held).toMatchObject({ origin: 'generated', file: null });
