@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { IsoproError } from '../errors.js';
+import { CanonicalCheck } from './canonical-check.js';
 import { originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
 import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
 import { LeafHasher, STREAM_NAMES, STREAMS } from './leaf.js';
@@ -97,7 +98,8 @@ class Scan {
   #nextHead = 0;
   readonly #payloadBytes;
 
-  constructor(readonly db: Db, readonly options: VerifyOptions) {
+  /** @param canonical where payloads are checked on the side; null: here and now */
+  constructor(readonly db: Db, readonly options: VerifyOptions, readonly canonical: CanonicalCheck | null) {
     this.#payloadBytes = db.prepare(PAYLOAD_BYTES).pluck();
   }
 
@@ -210,7 +212,9 @@ class Scan {
     const exact = !payload.includes('\ufffd');
     const digest = exact ? this.#hasher.ofText(position, prev, payload) : this.#hasher.ofBytes(position, prev, this.#payloadBytes.get(gseq) as Buffer);
     if (link !== `${prev}.${digest}`) throw tampered('log', gseq, 'its hash does not match its content');
-    if (!isCanonicalPayload(payload)) throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
+    // what a control record says is acted on at once
+    if (this.canonical !== null && stream !== STREAMS.control) this.canonical.add(payload);
+    else if (!isCanonicalPayload(payload)) throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
     if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest))) throw tampered('log', gseq, 'its MAC is wrong');
     if (stream === STREAMS.control) this.#control(gseq, payload);
     this.frontier.append(digest);
@@ -262,13 +266,36 @@ class Scan {
  * @throws IsoproError ABORTED, or CHECKPOINT_INVALID where a head passed in `options.heads` is not one of this key
  */
 export async function scanLog(db: Db, options: VerifyOptions): Promise<{ verification: Verification; state: LogState }> {
-  const scan = new Scan(db, options);
+  const canonical = CanonicalCheck.for(countRecords(db));
+  if (canonical === null) return runScan(db, options, null);
+  let result;
+  try {
+    result = await runScan(db, options, canonical);
+  } catch (error) {
+    await canonical.cancel();
+    throw error;
+  }
+  // which record it was, and what had been found by then, is for a scan in order to say
+  return (await canonical.finish()) ? result : runScan(db, options, null);
+}
+
+/** 0 where that cannot be read. */
+function countRecords(db: Db): number {
+  try {
+    return Number(db.prepare('SELECT count(*) FROM log').pluck().get());
+  } catch {
+    return 0;
+  }
+}
+
+async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck | null): Promise<{ verification: Verification; state: LogState }> {
+  const scan = new Scan(db, options, canonical);
   let verdict: { outcome: Outcome; disagreement: Disagreement | null };
   try {
     if (!hasExpectedSchema(db)) throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
     scan.begin();
     scan.readHeads();
-    const total = options.onProgress === undefined ? 0 : (db.prepare('SELECT coalesce(max(gseq) + 1, 0) FROM log').pluck().get() as number);
+    const total = options.onProgress === undefined ? 0 : countRecords(db);
     // the heads of an empty log are met before its first record
     for (const row of db.prepare(ROWS).raw().iterate() as IterableIterator<Row>) {
       scan.record(row);

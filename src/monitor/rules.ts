@@ -16,8 +16,8 @@ export type BreachSide = 'high' | 'low' | 'plateau' | 'nonfinite' | 'none';
 
 /**
  * Thresholds and their units. Sources: env_rl (patience, gap, .40, 10), McCandlish et al. 2018 (noise scale), Sokar et al. 2023 (dormancy),
- * ZClip (arXiv 2504.02507). `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement until calibrated; the digest of the
- * whole object is part of a run's genesis.
+ * ZClip (arXiv 2504.02507). `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement, calibrated on tiny runs
+ * (docs/monitor.md); the digest of the whole object is part of a run's genesis.
  */
 export const ruleConfig = z.strictObject({
   /** Smoothing factor per iteration; scale-like signals are smoothed as log10. */
@@ -77,7 +77,7 @@ export const ruleConfig = z.strictObject({
     clipFraction: z.number().gt(0).max(1).default(0.5),
   }).prefault({}),
   /** R1's plateau and R4 are silent where the train objective has reached this. */
-  objectiveTarget: z.number().min(0).max(1).default(0.95),
+  objectiveTarget: z.number().min(0).max(1).default(0.85),
 });
 export type RuleConfig = z.infer<typeof ruleConfig>;
 export const DEFAULT_RULES: RuleConfig = ruleConfig.parse({});

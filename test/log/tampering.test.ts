@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto';
+import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { checkpointText, originOf } from '../../src/log/checkpoint.js';
+import { EventLog } from '../../src/log/event-log.js';
 import { MerkleFrontier } from '../../src/log/merkle.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { Ed25519Signer, formatNote } from '../../src/log/signed-note.js';
 import { scanLog, type Verification } from '../../src/log/verify.js';
 import { Random } from '../../src/random.js';
-import { temporaryFolder, writeLog, type SignedLog } from '../models/signed-log.js';
+import { exampleRecord, temporaryFolder, writeLog, type SignedLog } from '../models/signed-log.js';
 
 /**
  * Every change that somebody with the file alone can make, through plain SQL with the triggers dropped and put back, so that the
@@ -404,6 +406,42 @@ describe('a full rewrite with valid hashes (X1)', () => {
       }, []);
       expect([what, verification.outcome, verification.disagreement?.at]).toEqual([what, 'tampered', at]);
     }
+  });
+});
+
+describe('a log that is long enough for a second thread', () => {
+  const LENGTH = 21_000;
+  let long: SignedLog;
+  beforeAll(async () => {
+    const signer = new SingleProcessSigner(folder.path);
+    const path = join(folder.path, 'long.sqlite');
+    const file = await EventLog.create({ path, runId: '10ad'.repeat(8), signer, runConfig: null, digests: {} });
+    while (file.size < LENGTH) file.append(Array.from({ length: 1000 }, (_, i) => exampleRecord(file.size + i)));
+    await file.checkpoint();
+    file.close();
+    const db = new Database(path);
+    db.pragma('journal_mode = DELETE'); // a copy in memory has no WAL
+    long = { path, bytes: db.serialize(), runId: file.session.runId, key: await signer.key(file.session.runId), heads: await signer.heads(file.session.runId), records: file.size };
+    db.close();
+    await signer.close();
+  });
+
+  test('is judged as in one thread: healthy, respelled, both respelled and changed', async () => {
+    const forgery = new Forgery(long);
+    expect(await forgery.attempt(() => undefined)).toMatchObject({ outcome: 'unterminated', records: long.records, signedRecords: long.records });
+    const rows = forgery.rows();
+    const respell = (at: number): Row[] => rows.map((row, i) => (i === at ? { ...row, payload: Buffer.from(row.payload.toString().replace(':', ': ')) } : row));
+    const unsigned = async (changed: Row[]): Promise<Verification> =>
+      forgery.attempt(() => {
+        forgery.replace(changed);
+        forgery.db.exec('DELETE FROM checkpoint');
+      }, []);
+    const found = (at: number): object => ({ outcome: 'tampered', records: at, disagreement: { table: 'log', at, reason: 'its payload is not canonical JSON of a record' } });
+    expect(await unsigned(relink(respell(7), long.runId, 7))).toMatchObject(found(7));
+    // what disagrees later does not matter, what disagrees earlier does
+    const late = relink(respell(20_500), long.runId, 20_500);
+    expect(await unsigned(late.map((row, i) => (i === 20_900 ? edit(row) : row)))).toMatchObject(found(20_500));
+    expect(await unsigned(late.map((row, i) => (i === 30 ? edit(row) : row)))).toMatchObject({ outcome: 'tampered', records: 30, disagreement: { at: 30, reason: 'its hash does not match its content' } });
   });
 });
 

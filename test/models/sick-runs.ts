@@ -34,6 +34,7 @@ export function writeDeadAdapter(path: string): void {
 export const sickRuns = (deadAdapter: string): readonly SickRun[] => [
   { name: 'a learning rate times 20', rule: 'R1', side: 'high', seed: 1n, options: { noise: 0, learningRate: 1e-3, iterations: 14, before: setRate(4, 2e-2) } },
   { name: 'a learning rate of 2e-6', rule: 'R1', side: 'low', seed: 1n, options: { noise: 0, learningRate: 2e-6, iterations: 8 } },
+  { name: 'a rate that shakes a fifth of wrong labels', rule: 'R1', side: 'plateau', seed: 1n, options: { noise: 0.2, symbols: 16, warmup: 160, learningRate: 2e-3, iterations: 8 } },
   { name: 'micro-batches of one with half of the labels wrong', rule: 'R2', side: 'high', seed: 3n, options: { noise: 0.5, symbols: 16, batchSize: 8, microBatch: 1, learningRate: 1e-3, iterations: 16 } },
   { name: 'a batch of 192 that agrees with itself', rule: 'R2', side: 'low', seed: 2n, options: { noise: 0, batchSize: 192, microBatch: 48, maxBatchSize: 256, learningRate: 5e-4, warmup: 4, stepsEach: 4, iterations: 8 } },
   { name: 'eight sequences of noise, again and again', rule: 'R3', side: 'plateau', seed: 1n, options: { noise: 1, fixed: 8, learningRate: 2e-3, iterations: 12 } },

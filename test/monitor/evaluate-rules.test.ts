@@ -81,6 +81,16 @@ describe('each rule fires on its own signal, on the right side, and on nothing e
     expect(run(history(12, (each) => eachStep(each, () => ({ clipped: true })))).flatMap(({ fired }) => fired)).toEqual([]);
   });
 
+  test('nor is it where the bound lies among the healthy gradients, and more of them than before are clipped', () => {
+    expect(run(history(12, (each, i) => eachStep(each, (step) => ({ clipped: i > 4 || step.step % 3 === 0 })))).flatMap(({ fired }) => fired)).toEqual([]);
+  });
+
+  test('an objective that stands still under a rate that hardly moves the weights asks neither for less of it nor for capacity', () => {
+    const still = (updateRatio: number): Evaluation[] => run(history(14, (each) => eachModule(flat(0.5)(each), () => ({ updateRatio, rankUse: 0.95 }))));
+    expect(new Set(still(1e-3).flatMap(({ fired }) => fired))).toEqual(new Set(['R1', 'R4']));
+    expect(still(5e-5).flatMap(({ fired }) => fired)).toEqual([]);
+  });
+
   test('R6 compares modules for their size', () => {
     const parameters = { [MODULES[0]!]: 100_000_000, [MODULES[1]!]: 100, [MODULES[2]!]: 100, [MODULES[3]!]: 100 };
     const iterations = history(12, (each) => ({ ...eachModule(each, (_, name) => ({ pairGradNorm: Math.sqrt(parameters[name]!) })), parameters }));

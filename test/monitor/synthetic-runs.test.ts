@@ -34,6 +34,11 @@ const CONSEQUENCES: Record<string, (run: MonitoredRun) => void> = {
     expect(last(run.reports).evaluation.rules.R1.value).toBeGreaterThan(DEFAULT_RULES.r1.updateRatioLow);
     expect(last(last(run.session.history).steps).learningRate).toBeCloseTo(4e-6, 10);
   },
+  'R1 plateau': (run) => {
+    const [first] = firing(run.reports, 'R1');
+    expect(effectsOf(run, 'R1')[0]).toMatchObject({ operation: { op: 'set_lr' }, measured: { learningRate: expect.closeTo(2e-3 / 3, 8) } });
+    expect(last(run.heldOutLoss)).toBeLessThan(0.85 * run.heldOutLoss[first!.iteration]!);
+  },
   'R2 high': (run) => expect(last(run.batchSizes)).toBe(effectsOf(run, 'R2').at(-1)!.measured.sequencesPerStep),
   'R2 low': (run) => expect([run.batchSizes[0], last(run.batchSizes)]).toEqual([192, 96]),
   'R3 plateau': (run) => {

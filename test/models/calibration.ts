@@ -1,0 +1,115 @@
+/**
+ * False and missed alarms of the rules on tiny training runs. Runs are measured once, without remedies; since the rules are a pure function of what was
+ * measured, every configuration is then tried on the same runs.
+ */
+import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
+import type { Iteration } from '../../src/monitor/measurements.js';
+import { observe } from '../../src/monitor/policy.js';
+import { DEFAULT_RULES, RULES, ruleConfig, type RuleConfig, type RuleId } from '../../src/monitor/rules.js';
+import { Random } from '../../src/random.js';
+import { monitoredRun, type MonitoredRunOptions } from './monitored-run.js';
+import { sickRuns } from './sick-runs.js';
+
+/** What the three numbers of our own judgement may be. */
+export const CANDIDATES = { rankUse: [0.7, 0.75, 0.8, 0.85, 0.9], relativeGradientLow: [1e-4, 3e-4, 1e-3, 3e-3, 1e-2], objectiveTarget: [0.8, 0.85, 0.9, 0.95, 0.98] } as const;
+export type Judgement = { readonly [name in keyof typeof CANDIDATES]: number };
+
+export const configOf = ({ rankUse, relativeGradientLow, objectiveTarget }: Judgement): RuleConfig => ruleConfig.parse({ r4: { rankUse }, r6: { relativeGradientLow }, objectiveTarget });
+export const DEFAULT_JUDGEMENT: Judgement = { rankUse: DEFAULT_RULES.r4.rankUse, relativeGradientLow: DEFAULT_RULES.r6.relativeGradientLow, objectiveTarget: DEFAULT_RULES.objectiveTarget };
+
+export interface MeasuredRun {
+  /** Null: healthy. */
+  readonly sick: RuleId | null;
+  readonly name: string;
+  readonly seed: bigint;
+  readonly history: readonly Iteration[];
+}
+
+const pick = <T>(random: Random, values: readonly T[]): T => values[random.nextInteger(0, values.length - 1)] as T;
+
+/** A run that learns all the way to its goal: rate, rank, batch, task and the kind of held-out evaluation vary with the seed. */
+export function healthyOptions(seed: bigint): Partial<MonitoredRunOptions> {
+  const random = new Random(seed ^ 0x4ea1n);
+  return {
+    learningRate: pick(random, [1e-3, 1.25e-3, 1.5e-3]),
+    lora: { rank: pick(random, [4, 8]), alpha: 16 },
+    batchSize: pick(random, [16, 24, 32]),
+    symbols: pick(random, [20, 24, 28]),
+    heldOut: pick(random, ['loss', 'passRate'] as const),
+    noise: 0,
+    stepsEach: 12,
+    iterations: 24,
+    until: 0.9,
+  };
+}
+
+export async function measureHealthy(model: string, seed: bigint): Promise<MeasuredRun> {
+  const { session } = await monitoredRun({ model, seed, rules: DEFAULT_RULES, policy: observe, ...healthyOptions(seed) });
+  return { sick: null, name: 'healthy', seed, history: session.history };
+}
+
+/** One sick run of each kind. */
+export async function measureSick(model: string, deadAdapter: string, seed: bigint): Promise<MeasuredRun[]> {
+  const runs: MeasuredRun[] = [];
+  for (const { name, rule, options } of sickRuns(deadAdapter)) {
+    const { session } = await monitoredRun({ model, rules: DEFAULT_RULES, policy: observe, ...options, seed });
+    runs.push({ sick: rule, name, seed, history: session.history });
+  }
+  return runs;
+}
+
+export interface Rates {
+  readonly healthy: number;
+  /** Healthy runs in which some rule fired. */
+  readonly false: number;
+  readonly falseByRule: Readonly<Record<RuleId, number>>;
+  readonly sick: number;
+  /** Sick runs in which their rule did not fire. */
+  readonly missed: number;
+  readonly missedByCause: Readonly<Record<string, number>>;
+}
+
+export function ratesOf(runs: readonly MeasuredRun[], config: RuleConfig): Rates {
+  const fired = (run: MeasuredRun): Set<RuleId> => new Set(evaluateHistory(run.history, config).flatMap((evaluation) => evaluation.fired));
+  const healthy = runs.filter(({ sick }) => sick === null).map(fired);
+  const sick = runs.filter((run) => run.sick !== null);
+  const missed = sick.filter((run) => !fired(run).has(run.sick as RuleId));
+  return {
+    healthy: healthy.length,
+    false: healthy.filter((rules) => rules.size > 0).length,
+    falseByRule: Object.fromEntries(RULES.map((rule) => [rule, healthy.filter((rules) => rules.has(rule)).length])) as Record<RuleId, number>,
+    sick: sick.length,
+    missed: missed.length,
+    missedByCause: Object.fromEntries([...new Set(sick.map(({ name }) => name))].map((name) => [name, missed.filter((run) => run.name === name).length])),
+  };
+}
+
+export type Curve = readonly { readonly value: number; readonly false: number; readonly missed: number }[];
+
+/** False and missed alarms of each candidate of one number, the other two as given. */
+export function sweep(runs: readonly MeasuredRun[], name: keyof Judgement, others: Judgement): Curve {
+  return CANDIDATES[name].map((value) => {
+    const rates = ratesOf(runs, configOf({ ...others, [name]: value }));
+    return { value, false: rates.false, missed: rates.missed };
+  });
+}
+
+/**
+ * One number after the other, twice around: the candidate with the smallest sum of false and missed rate; among equals the one next to
+ * what is in force.
+ */
+export function calibrate(runs: readonly MeasuredRun[]): { readonly judgement: Judgement; readonly curves: Readonly<Record<keyof Judgement, Curve>> } {
+  let judgement: Judgement = DEFAULT_JUDGEMENT;
+  const healthy = runs.filter(({ sick }) => sick === null).length;
+  const cost = (each: Curve[number]): number => each.false / Math.max(1, healthy) + each.missed / Math.max(1, runs.length - healthy);
+  const names = Object.keys(CANDIDATES) as (keyof Judgement)[];
+  for (const name of [...names, ...names]) {
+    const curve = sweep(runs, name, judgement);
+    const least = Math.min(...curve.map(cost));
+    const equals = curve.filter((each) => cost(each) === least);
+    const place = (value: number): number => (CANDIDATES[name] as readonly number[]).indexOf(value);
+    const distance = (value: number): number => Math.abs(place(value) - place(DEFAULT_JUDGEMENT[name]));
+    judgement = { ...judgement, [name]: equals.reduce((a, b) => (distance(b.value) < distance(a.value) ? b : a)).value };
+  }
+  return { judgement, curves: Object.fromEntries(names.map((name) => [name, sweep(runs, name, judgement)])) as Record<keyof Judgement, Curve> };
+}
