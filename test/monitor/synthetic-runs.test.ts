@@ -100,8 +100,9 @@ describe('a real training run', () => {
     expect(audit.obligations.filter((obligation) => obligation.rule === rule).length).toBeGreaterThan(0);
   });
 
-  // a broken batch passes, an early stop has nothing to wait for, and weights that exploded saturate, which leaves no gradient
-  test.each(sickRuns(deadAdapter).filter(({ rule }) => rule !== 'R3' && rule !== 'R7').map((sick) => [`${sick.rule} ${sick.side}`, sick] as const))('%s: left alone it does not clear by itself', async (_, { rule, seed, options }) => {
+  // a broken batch passes, an early stop has nothing to wait for, and weights that exploded saturate, which leaves no gradient;
+  // an objective that is shaken passes its bar now and then
+  test.each(sickRuns(deadAdapter).filter(({ rule, side }) => side !== 'plateau' || rule === 'R4').filter(({ rule }) => rule !== 'R7').map((sick) => [`${sick.rule} ${sick.side}`, sick] as const))('%s: left alone it does not clear by itself', async (_, { rule, seed, options }) => {
     const run = await monitoredRun({ model, seed, rules: DEFAULT_RULES, policy: observe, ...options });
     const [first] = firing(run.reports, rule);
     expect(first).toBeDefined();
