@@ -90,6 +90,7 @@ export const PROFILES: Readonly<Record<'embedded' | 'downloaded', Partial<RunSet
     devSize: 10,
     testSize: 100,
     boundaryMemory: 64_000_000,
+    contextTokens: 32_768, // 64 running samples with their prompts
     threads: 1, // two threads spend their time waiting for each other on so small a model (docs/log.md)
   },
 };
