@@ -65,8 +65,8 @@ describe('what npm publishes', () => {
     expect(Object.values(manifest.bin).filter((file) => !packed.includes(file))).toEqual([]);
   });
 
-  test('holds no test, build folder or model', () => {
-    expect(packed.filter((file) => /^(test|build|node_modules|\.ci)\/|\.test\.|\.gguf$|\.log$/.test(file))).toEqual([]);
+  test('holds no test, build folder or model but the embedded one', () => {
+    expect(packed.filter((file) => /^(test|build|node_modules|\.ci)\/|\.test\.|\.gguf$|\.log$/.test(file))).toEqual(['assets/models/tiny.gguf']);
   });
 });
 
