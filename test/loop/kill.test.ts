@@ -55,9 +55,13 @@ test(`${KILLS} kills at random moments change nothing`, async () => {
   const random = new Random(BigInt(process.env.ISOPRO_KILL_SEED ?? '11'));
   let kills = 0;
   let resumes = 0;
-  for (let run = 0; kills < KILLS && run < 2 * KILLS; run++) {
+  for (let run = 0; (kills < KILLS || resumes === 0) && run < 2 * KILLS; run++) {
     const out = `killed-${run}`;
-    for (let each = 0; each < EACH && kills < KILLS; each++) if (await runUntilKilled(out, random.nextInteger(100, Math.ceil(0.9 * milliseconds)))) kills++;
+    // the first kill of a run may come before there is anything to go on with
+    for (let each = 0; each < EACH && (kills < KILLS || resumes === 0); each++) {
+      const earliest = each === 0 ? 100 : 0.5 * milliseconds;
+      if (await runUntilKilled(out, random.nextInteger(Math.ceil(earliest), Math.ceil(0.9 * milliseconds)))) kills++;
+    }
     const { code, stdout, stderr } = await runCli(command(out), environment());
     if (process.env.ISOPRO_KILL_SEED !== undefined) process.stderr.write(`run ${run}: ${kills} kills, exit ${code}\n`);
     expect(code === 0 ? '' : stderr).toBe('');
@@ -67,6 +71,6 @@ test(`${KILLS} kills at random moments change nothing`, async () => {
     resumes += verification.resumes;
     rmSync(file(out), { recursive: true });
   }
-  expect(kills).toBe(KILLS);
+  expect(kills).toBeGreaterThanOrEqual(KILLS);
   expect(resumes).toBeGreaterThan(0);
 }, 1_800_000);
