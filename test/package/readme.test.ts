@@ -31,11 +31,16 @@ function placeModel(alias: string): void {
 
 test('the install and test commands are the ones that .ci/run uses', () => {
   const shell = blocks.filter(({ language, run }) => language === 'sh' && !run).map(({ code }) => code);
-  expect(shell).toEqual(['npm install', 'npm test']);
+  expect(shell).toEqual(['npm install', 'npx isopro-native run', 'npm test']);
   const ci = readFileSync(path.join(root, '.ci', 'run'), 'utf8');
   expect(ci).toMatch(/^\s*npm (ci|install)\b/m);
   expect(ci).toMatch(/\bnpm test\b/);
 });
+
+test('the loop knows what it would take, without a download', async () => {
+  const { stdout } = await promisify(execFile)('bash', ['-c', 'npx isopro-native run --dry-run'], { cwd: root, env });
+  expect(stdout).toMatch(/^predicted: [\d.]+ minutes/m);
+}, 120_000);
 
 test('the run command answers as it says', async () => {
   placeModel('qwen2.5-0.5b');
