@@ -75,8 +75,9 @@ class Context {
   // The adapter of the following decodes; null for the bare base. Throws ADAPTER_MISMATCH.
   void setAdapter(std::shared_ptr<Adapter> adapter, float scale);
 
-  // Evaluates the rows; those that only pad leave nothing in the cache. Throws ABORTED when `cancelled` was set meanwhile, CONTEXT_OVERFLOW when no KV slot is left,
-  // NATIVE_FAILURE otherwise; after a throw the cache holds none of these rows.
+  // Evaluates the rows; those that only pad leave nothing in the cache. Throws ABORTED when `cancelled` was set
+  // meanwhile, CONTEXT_OVERFLOW when no KV slot is left, NATIVE_FAILURE otherwise; after a throw the cache holds none of
+  // these rows.
   void decode(Batch& batch, const std::atomic<bool>& cancelled);
   // Logits [vocabulary] of row i of the last decode; valid until the next one.
   const float* logits(int row);

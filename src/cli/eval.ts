@@ -8,7 +8,7 @@ import { evaluatePolicies } from '../evaluation/policies.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
-import { EMBEDDED_MODEL } from '../training/settings.js';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';

@@ -3,7 +3,7 @@ import { DEFAULT_TARGET, judgeRun, type JudgeReport } from '../judge/judge.js';
 import { writeJudgeTrace } from '../judge/trace-file.js';
 import type { TraceStep } from '../judge/trace.js';
 import type { Summary } from '../statistics/index.js';
-import { EMBEDDED_MODEL } from '../training/settings.js';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';

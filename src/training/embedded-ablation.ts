@@ -1,11 +1,12 @@
 /** What only the embedded model can be asked: which heuristic its replies name before and after, and what forcing the best one is worth. */
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
 import type { Ablation } from './ablation.js';
 import { forcedPrefix, heuristicShares, type ForcedPrefix, type HeuristicReport } from './heuristics.js';
 import { openModel } from './open-run.js';
-import { EMBEDDED_MODEL, resolveSettings, type RunSettingsInput } from './settings.js';
+import { resolveSettings, type RunSettingsInput } from './settings.js';
 
 export interface EmbeddedAblation {
   readonly forcedPrefix: ForcedPrefix;

@@ -5,21 +5,9 @@ import { measureProbe } from '../evaluation/probe.js';
 import { writeManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { adapterTargets, gateRecord, probeRecord, submissionRecord } from '../run-folder/records.js';
-import { summarise, type Summary } from '../statistics/index.js';
 import { evaluateSet } from './evaluations.js';
 import type { Learner } from './learner.js';
 import { cancellation, report, type RunContext, type RunState } from './run-state.js';
-
-/** Accuracy of the task's trivial policies on the test problems. */
-export async function policySummaries({ task, test, settings }: Pick<RunContext, 'task' | 'test' | 'settings'>): Promise<Record<string, Summary>> {
-  const summaries: Record<string, Summary> = {};
-  for (const policy of task.policies) {
-    const outcomes = [];
-    for (const problem of test.problems) outcomes.push({ tier: problem.tier, kind: (await task.applyPolicy(policy, problem)).kind });
-    summaries[policy] = summarise(outcomes, task.tiers, { seed: BigInt(settings.seed) });
-  }
-  return summaries;
-}
 
 /**
  * Exports the adapter and evaluates it on the test problems. With the gate, or after a stop that promised so, it is the one with the highest dev

@@ -2,11 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
-
-/** What `--model` is by default: the model in assets/. */
-export const EMBEDDED_MODEL = 'tiny';
 
 const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
 
