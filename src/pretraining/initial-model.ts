@@ -2,7 +2,7 @@
 import { deriveSeed, Random } from '../random.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { hyperParameters, isMatrix, planTensors, type ModelShape, type TensorPlan } from './architecture.js';
-import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut } from './gguf.js';
+import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, type MetadataEntry } from './gguf.js';
 import { learnVocabulary } from './vocabulary.js';
 
 export const SHAPE: Omit<ModelShape, 'vocabularySize'> = {
@@ -20,6 +20,9 @@ export const SHAPE: Omit<ModelShape, 'vocabularySize'> = {
   normEpsilon: 1e-6,
   slidingWindow: 0,
 };
+
+/** ggml's f16 attention takes 64 values at a time where it can: with heads of 32 it is half as fast as one on q8_0. */
+const CACHE_TYPE: MetadataEntry = { key: 'isopro.kv_cache_type', value: text('q8_0') };
 
 /** Standard deviation 0.02 (GPT-2), divided by sqrt(2 layers) where a matrix writes into the residual stream. */
 function deviation({ name }: TensorPlan): number {
@@ -45,7 +48,7 @@ export async function writeInitialModel(file: string, seed: bigint): Promise<voi
   const shape: ModelShape = { ...SHAPE, vocabularySize: vocabulary.size };
   const tensors = planTensors(shape).map((plan) => ({ plan, weights: draw(plan, seed) }));
   const infos = layOut(tensors.map(({ plan, weights }) => ({ name: plan.name, dimensions: plan.dimensions, typeId: 0, bytes: weights.byteLength })));
-  const parts: Uint8Array[] = [encodeHeader([...hyperParameters(shape, 'isopro-native tiny', 0), ...vocabulary.metadata], infos)];
+  const parts: Uint8Array[] = [encodeHeader([...hyperParameters(shape, 'isopro-native tiny', 0), CACHE_TYPE, ...vocabulary.metadata], infos)];
   for (const { weights } of tensors) {
     parts.push(new Uint8Array(weights.buffer), new Uint8Array(alignUp(weights.byteLength, DEFAULT_ALIGNMENT) - weights.byteLength));
   }

@@ -24,11 +24,11 @@ export interface PretrainingSettings {
 
 export const SETTINGS: PretrainingSettings = {
   seed: 1n,
-  steps: 8000,
+  steps: 20_000,
   examplesPerStep: 8,
   learningRate: 2e-3,
   warmupSteps: 300,
-  decayFrom: 7250,
+  decayFrom: 15_000,
   curriculumSteps: 2500,
 };
 

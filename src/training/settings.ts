@@ -88,7 +88,8 @@ export const PROFILES: Readonly<Record<'embedded' | 'downloaded', Partial<RunSet
     devSize: 10,
     testSize: 100,
     boundaryMemory: 64_000_000,
-    contextTokens: 32_768, // 64 running samples with their prompts
+    maxSequences: 8, // every running sample's attention walks the cells of all: half the time of 64 (docs/log.md)
+    contextTokens: 8192,
     threads: 1, // two threads spend their time waiting for each other on so small a model (docs/log.md)
   },
 };
