@@ -48,6 +48,24 @@ export function logFileOf(path: string): string {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? join(path, 'log.sqlite') : path;
 }
 
+/** Whether the writer of this log was killed before its first record: no tables, or empty ones. @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
+export function isUnbegun(path: string): boolean {
+  const db = openLogFile(path, 'read');
+  try {
+    if (db.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() === 0) return true;
+  } catch (error) {
+    throw asLogError(error, path);
+  } finally {
+    db.close();
+  }
+  const reader = new LogReader(path);
+  try {
+    return reader.size === 0;
+  } finally {
+    reader.close();
+  }
+}
+
 /**
  * Reads a log, changing nothing. Reading proves nothing: verify first.
  */

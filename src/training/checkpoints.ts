@@ -95,6 +95,10 @@ async function complete(folder: string): Promise<string[]> {
     .map(({ name }) => name);
 }
 
+export async function hasCheckpoints(folder: string): Promise<boolean> {
+  return (await complete(folder)).length > 0;
+}
+
 /** The newest checkpoint whose files have their hashes and whose records are in the log; null where there is none. */
 export async function readCheckpoint(folder: string, logSize: number): Promise<Checkpoint | null> {
   for (const name of (await complete(folder)).reverse()) {

@@ -7,7 +7,7 @@ import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { EventLog } from '../log/event-log.js';
-import { LogReader } from '../log/read.js';
+import { isUnbegun, LogReader } from '../log/read.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
 import { MonitorSession } from '../monitor/session.js';
@@ -15,7 +15,7 @@ import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunStart } from '../run-folder/manifest.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { openTask } from '../tasks/open-task.js';
-import { cleanCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
+import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
 import { policyOf } from './monitoring.js';
 import { ReplayBuffer } from './replay-buffer.js';
@@ -125,7 +125,7 @@ function sameStart(folder: string, start: RunStart): boolean {
 }
 
 function isFinished(folder: string): boolean {
-  if (!existsSync(logFile(folder))) return false;
+  if (!existsSync(logFile(folder)) || isUnbegun(logFile(folder))) return false;
   const reader = new LogReader(logFile(folder));
   try {
     return reader.checkpoints().some(({ final }) => final);
@@ -134,32 +134,30 @@ function isFinished(folder: string): boolean {
   }
 }
 
-/** A log whose first record never became durable is begun again: nothing was acknowledged. Null for one that is complete. */
+/**
+ * A log without a first record is begun again where nothing was built on it; one that cannot be read is never touched.
+ * Null for one that is complete.
+ */
 async function openLog(folder: string, runId: string, signer: LogSigner, start: RunStart): Promise<{ log: EventLog; checkpoint: Checkpoint | null } | null> {
   const file = logFile(folder);
-  await cleanCheckpoints(runPaths(folder).checkpoints);
-  if (existsSync(file)) {
-    let records: number;
+  const { checkpoints } = runPaths(folder);
+  await cleanCheckpoints(checkpoints);
+  if (existsSync(file) && !isUnbegun(file)) {
+    const reader = new LogReader(file);
+    const records = reader.size;
+    reader.close();
+    const checkpoint = await readCheckpoint(checkpoints, records);
     try {
-      const reader = new LogReader(file);
-      records = reader.size;
-      reader.close();
-    } catch {
-      records = 0; // killed while the tables were made
+      const log = await EventLog.resume({ path: file, runId, signer, fromIteration: (checkpoint?.state.iteration ?? 0) + 1, abandonedFrom: checkpoint?.state.logSize ?? 1 });
+      return { log, checkpoint };
+    } catch (error) {
+      // the witness had signed the end, and the crash kept that from the file
+      if (error instanceof IsoproError && error.code === 'LOG_FINISHED') return null;
+      throw error;
     }
-    if (records > 0) {
-      const checkpoint = await readCheckpoint(runPaths(folder).checkpoints, records);
-      try {
-        const log = await EventLog.resume({ path: file, runId, signer, fromIteration: (checkpoint?.state.iteration ?? 0) + 1, abandonedFrom: checkpoint?.state.logSize ?? 1 });
-        return { log, checkpoint };
-      } catch (error) {
-        // the witness had signed the end, and the crash kept that from the file
-        if (error instanceof IsoproError && error.code === 'LOG_FINISHED') return null;
-        throw error;
-      }
-    }
-    for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(file + suffix, { force: true });
   }
+  if (await hasCheckpoints(checkpoints)) throw new IsoproError('LOG_UNREADABLE', `${folder} has checkpoints of a run, but no log that holds a record of it`);
+  for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(file + suffix, { force: true });
   return { log: await EventLog.create({ path: file, runId, signer, runConfig: start as never, digests: startDigests(start) }), checkpoint: null };
 }
 

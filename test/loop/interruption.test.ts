@@ -1,9 +1,9 @@
 /** Ctrl-C and a full disk: a clear line, the right exit code, and the same command goes on to the same adapter. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { RunResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
@@ -62,3 +62,47 @@ test('a full disk ends the run with a typed error; with room again the same comm
     spawnSync('umount', ['-l', disk]);
   }
 }, 180_000);
+
+describe('the log of an interrupted run', () => {
+  const stopped = async (out: string): Promise<string> => {
+    const child = spawn(process.execPath, [MAIN, ...command(out)], { env: { ...process.env, ...environment() } });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      if (text.includes('iteration 2 of 3')) child.kill('SIGKILL');
+    });
+    await new Promise((resolve) => child.on('close', resolve));
+    for (const suffix of ['-wal', '-shm']) rmSync(file(`${out}/log.sqlite${suffix}`), { force: true });
+    return file(`${out}/log.sqlite`);
+  };
+
+  test.each([
+    ['overwritten with something else', Buffer.from('no database, but long enough to be looked at as one'.repeat(100))],
+    ['emptied', Buffer.alloc(0)],
+  ])('%s: the run says so and leaves every file as it is', async (_, content) => {
+    const log = await stopped(`damaged-${content.length}`);
+    writeFileSync(log, content);
+    const again = await runCli(command(`damaged-${content.length}`), environment());
+    expect(again.code).toBe(1);
+    expect(again.stderr).toContain('LOG_UNREADABLE');
+    expect(readFileSync(log).equals(content)).toBe(true);
+    expect(readdirSync(file(`damaged-${content.length}/checkpoints`)).length).toBeGreaterThan(0);
+  }, 120_000);
+
+  test('is begun again where the program was killed before its tables were made', async () => {
+    const plan = command('unbegun');
+    const child = spawn(process.execPath, [MAIN, ...plan], { env: { ...process.env, ...environment() } });
+    await new Promise<void>((resolve) => {
+      const poll = setInterval(() => {
+        if (!existsSync(file('unbegun/log.sqlite'))) return;
+        clearInterval(poll);
+        child.kill('SIGKILL');
+        child.on('close', () => resolve());
+      }, 1);
+    });
+    rmSync(file('unbegun/checkpoints'), { recursive: true, force: true });
+    for (const suffix of ['-wal', '-shm', '-journal']) rmSync(file(`unbegun/log.sqlite${suffix}`), { force: true });
+    writeFileSync(file('unbegun/log.sqlite'), '');
+    const again = await runCli(plan, environment());
+    expect(again.code === 0 ? '' : again.stderr).toBe('');
+    expect(adapterOf(again.stdout)).toBe(expected);
+  }, 120_000);
+});

@@ -53,6 +53,10 @@ describe('package.json', () => {
   });
 });
 
+test('the command can be executed after a build, whoever linked it before', () => {
+  expect(process.platform === 'win32' || (statSync(path.join(root, Object.values(manifest.bin)[0]!)).mode & 0o111) === 0o111).toBe(true);
+});
+
 describe('what npm publishes', () => {
   const packed = (JSON.parse(command('npm', ['pack', '--dry-run', '--json', '--ignore-scripts']).stdout) as { files: { path: string; mode: number }[] }[])[0]!.files.map(({ path }) => path);
 
