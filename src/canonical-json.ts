@@ -12,3 +12,10 @@ export function canonicalJson(value: Json): string {
   if (text === undefined) throw new TypeError('the value has no JSON form');
   return text;
 }
+
+/** What JSON keeps of a value, typed as that: an interface has no index signature, and members that are undefined go away. */
+export function asJson(value: readonly unknown[]): readonly Json[];
+export function asJson(value: object): { readonly [key: string]: Json };
+export function asJson(value: object): Json {
+  return JSON.parse(JSON.stringify(value)) as Json;
+}

@@ -1,4 +1,5 @@
 /** Greedy evaluation of the present adapter on one of the run's sets, logged verdict by verdict. */
+import { asJson } from '../canonical-json.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import type { HeldOut } from '../run-folder/records.js';
 import type { Summary } from '../statistics/index.js';
@@ -27,7 +28,7 @@ export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: 
     kind: 'held_out', set, ...at, setSha256,
     outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
     // for readers; the judge computes its own
-    summary: JSON.parse(JSON.stringify(summary)), tokens: outcomes.map(({ tokens }) => tokens), finishes: outcomes.map(({ finish }) => finish),
+    summary: asJson(summary), tokens: outcomes.map(({ tokens }) => tokens), finishes: outcomes.map(({ finish }) => finish),
   } as const;
   log.append([{ stream: 'evaluations', payload: record }]);
   return { outcomes: new Map(outcomes.map(({ problemId, kind }) => [problemId, kind])), summary, promptTokens, sampledTokens };

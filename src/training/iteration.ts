@@ -1,5 +1,6 @@
 /** One iteration: rollouts, verdicts, admission, steps, dev evaluation, gate, rules and remedies, all of it logged. */
 import { createHash } from 'node:crypto';
+import { asJson } from '../canonical-json.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import type { MonitorSession } from '../monitor/session.js';
@@ -85,7 +86,7 @@ export async function runIteration(context: RunContext, state: RunState, session
     seconds: { rollouts: rolloutSeconds, training: trainingSeconds, evaluation: evaluationSeconds },
     tokens: { sampled: sampledTokens, trained: tokens },
   };
-  log.append([{ stream: 'evaluations', payload: { kind: 'iteration_report', ...JSON.parse(JSON.stringify(result)) } }]);
+  log.append([{ stream: 'evaluations', payload: { kind: 'iteration_report', ...asJson(result) } }]);
   return result;
 }
 

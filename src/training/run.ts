@@ -1,5 +1,6 @@
 /** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
 import { existsSync } from 'node:fs';
+import { asJson } from '../canonical-json.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
 import { runPaths } from '../run-folder/paths.js';
 import type { RunHooks } from './hooks.js';
@@ -78,7 +79,7 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   const at = { when: 'before' as const, iteration: 0, adapter: null };
   const test = await evaluateSet(context, 'test', at);
   const dev = await evaluateSet(context, 'dev', at);
-  context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', tiers: JSON.parse(JSON.stringify(context.task.tiers)), summaries: JSON.parse(JSON.stringify(await evaluatePolicies(context.task, context.test.problems))) } }]);
+  context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', tiers: asJson(context.task.tiers), summaries: asJson(await evaluatePolicies(context.task, context.test.problems)) } }]);
   state.best = { adapterId: null, iteration: 0, outcomes: dev.outcomes, mean: dev.summary.mean, snapshot: null };
   state.spent.promptTokens += test.promptTokens + dev.promptTokens;
   state.spent.sampledTokens += test.sampledTokens + dev.sampledTokens;

@@ -1,6 +1,6 @@
 /** What determines a run, as its manifest and the genesis of its log hold it. */
 import path from 'node:path';
-import type { Json } from '../canonical-json.js';
+import { asJson } from '../canonical-json.js';
 import type { Model } from '../engine/model.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
@@ -33,7 +33,6 @@ export async function runStart({ settings, model, task, dev, test }: StartOption
     schedule: { schedule: 'constant', warmupSteps: settings.warmupSteps, totalSteps: 0, finalFactor: 0 },
     rules: ruleConfigOf(settings),
     policy,
-    // undefined members go away
-    settings: JSON.parse(JSON.stringify({ ...settings, model: name, task: task.id })) as Record<string, Json>,
+    settings: asJson({ ...settings, model: name, task: task.id }),
   };
 }
