@@ -1,9 +1,7 @@
 /** What `ablate` prints. */
+import { bounds, percent, points } from '../report/figures.js';
 import type { Ablation } from '../training/ablation.js';
 import type { EmbeddedAblation } from '../training/embedded-ablation.js';
-
-const percent = (fraction: number | null): string => (fraction === null ? '-' : (100 * fraction).toFixed(1));
-const points = (fraction: number): string => `${fraction >= 0 ? '+' : ''}${(100 * fraction).toFixed(1)}`;
 
 export function ablationText({ task, model, seeds, conditions }: Ablation, embedded: EmbeddedAblation | null): string {
   const width = Math.max(...conditions.map(({ condition }) => condition.length)) + 2;
@@ -12,10 +10,9 @@ export function ablationText({ task, model, seeds, conditions }: Ablation, embed
     '',
     `${model} on ${task}: per cent of test problems solved after the run`,
     '',
-    line('', [...seeds.map((seed) => `seed ${seed}`), 'mean', 'to full', '95 %']),
-    line('before', [...conditions[0]!.runs.map(({ before }) => percent(before.mean))]),
+    line('', ['before', ...seeds.map((seed) => `seed ${seed}`), 'mean', 'to full', '95 %']),
     ...conditions.map(({ condition, runs, mean, toFull }) =>
-      line(condition, [...runs.map(({ after }) => percent(after.mean)), percent(mean), ...(toFull === null ? [] : [points(toFull.difference), `${points(toFull.low)} to ${points(toFull.high)}`])]),
+      line(condition, [percent(runs[0]!.before.mean), ...runs.map(({ after }) => percent(after.mean)), percent(mean), ...(toFull === null ? [] : [points(toFull.difference), `${points(toFull.low)} to ${points(toFull.high)}`])]),
     ),
     ...(embedded === null ? [] : embeddedLines(embedded)),
     '',
@@ -28,7 +25,7 @@ function embeddedLines({ forcedPrefix, before, after }: EmbeddedAblation): strin
   const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(12)).join('')}`;
   return [
     '',
-    `base model with "${forcedPrefix.heuristic}" forced on every problem (the best one on dev): ${percent(forcedPrefix.test.mean)} % [${percent(forcedPrefix.test.low)}, ${percent(forcedPrefix.test.high)}]`,
+    `base model with "${forcedPrefix.heuristic}" forced on every problem (the best one on dev): ${percent(forcedPrefix.test.mean)} % (${bounds(forcedPrefix.test)})`,
     '',
     'heuristic named by the greedy test replies, per cent',
     line('', ['before', ...after.map(({ seed }) => `seed ${seed}`)]),

@@ -31,7 +31,7 @@ export const ablateCommand = defineCommand({
       onProgress: screen.onProgress, onIteration: screen.onIteration, onRule: screen.onRule,
       onRun: (condition, seed, done, total) => screen.say(`run ${done + 1} of ${total}: ${condition}, seed ${seed}`),
     });
-    const embedded = await ablateEmbedded(given, runs, signal);
+    const embedded = await ablateEmbedded(given, argv.out, runs, signal);
     screen.clear();
     const result = { ...runs, embedded };
     await writeFileAtomically(path.join(argv.out, 'ablation.json'), [Buffer.from(`${JSON.stringify(result, null, 2)}\n`)]);

@@ -33,7 +33,7 @@ export interface PairedOutcome {
 }
 
 export interface PairedDifference {
-  /** Mean over strata of the mean over problems of (mean after - mean before). */
+  /** Mean over strata, a group of them counting as one, of the mean over problems of (mean after - mean before). */
   readonly difference: number;
   readonly low: number;
   readonly high: number;
@@ -44,15 +44,18 @@ export interface PairedDifference {
  * Paired bootstrap over problems: each resample draws problems with replacement within their stratum and takes all
  * samples of a problem with it (clusters), so that repeated samples of one problem do not count as independent.
  * Percentile interval, 95 %.
+ * @param options.groupOf strata with one group weigh as much together as a stratum of its own; default: each is its own
  */
-export function pairedBootstrap(outcomes: readonly PairedOutcome[], options: { readonly seed: bigint; readonly resamples?: number }): PairedDifference {
+export function pairedBootstrap(outcomes: readonly PairedOutcome[], options: { readonly seed: bigint; readonly resamples?: number; readonly groupOf?: (stratum: string) => string }): PairedDifference {
   if (outcomes.length === 0) throw new RangeError('no pairs to compare');
   const average = (values: readonly number[]): number => {
     if (values.length === 0) throw new RangeError('a problem without samples cannot be compared');
     return values.reduce((sum, value) => sum + value, 0) / values.length;
   };
   const strata = groupBy(outcomes, (outcome) => outcome.stratum, (outcome) => average(outcome.after) - average(outcome.before));
-  const { mean, low, high } = stratifiedBootstrap([...strata.values()].map((values) => ({ weight: 1 / strata.size, values })), options);
+  const groups = groupBy([...strata.keys()], options.groupOf ?? ((stratum) => stratum), (stratum) => stratum);
+  const weighted = [...groups.values()].flatMap((members) => members.map((member) => ({ weight: 1 / (groups.size * members.length), values: strata.get(member)! })));
+  const { mean, low, high } = stratifiedBootstrap(weighted, options);
   return { difference: mean, low, high, problems: outcomes.length };
 }
 

@@ -3,7 +3,9 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import { readManifest } from '../run-folder/manifest.js';
+import { testComparison, type Comparison } from '../report/comparison.js';
+import { readRun } from '../report/read-run.js';
+import type { RunStart } from '../run-folder/manifest.js';
 import { mean, pairedBootstrap, type PairedDifference, type PairedOutcome, type Summary } from '../statistics/index.js';
 import type { RunHooks } from './hooks.js';
 import { readEvaluations, type RunResult } from './result.js';
@@ -25,11 +27,18 @@ export const ABLATION_SEEDS = ['42', '123', '456'] as const;
 
 export interface ConditionRun {
   readonly seed: string;
+  /** Name below the ablation's own folder. */
   readonly folder: string;
   readonly before: Summary;
   readonly after: Summary;
-  readonly pairedP: number;
+  /** Over the same problems, by tier too. */
+  readonly paired: Comparison;
   readonly adapter: string;
+  /** Rollouts that were trained on. */
+  readonly accepted: number;
+  readonly seconds: number;
+  readonly tokens: RunResult['tokens'];
+  readonly peakRssBytes: number;
   /** SHA-256 over trained tensors and training data. */
   readonly fingerprint: string;
 }
@@ -47,6 +56,14 @@ export interface ConditionResult {
 export interface Ablation {
   readonly task: string;
   readonly model: string;
+  readonly modelSha256: string;
+  readonly code: RunStart['code'];
+  readonly machine: Pick<RunStart['machine'], 'platform' | 'arch'> & { readonly threads: number };
+  /** Of the test problems, which every condition shares. */
+  readonly setSha256: string;
+  /** Tiers that no condition trains on. */
+  readonly untrained: readonly string[];
+  readonly trivialPolicies: Readonly<Record<string, Summary>>;
   readonly seeds: readonly string[];
   readonly conditions: readonly ConditionResult[];
 }
@@ -72,31 +89,42 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     if (taken !== undefined) throw new IsoproError('INVALID_ARGUMENT', `${taken}: the condition ${condition} is to change it, so it cannot be set for all`);
   }
   const results = new Map<Condition, ConditionRun[]>(wanted.map((condition) => [condition, []]));
+  let first: RunResult | null = null;
   let done = 0;
   for (const seed of seeds) {
     const known = new Map<string, Condition>();
     for (const condition of wanted) {
       onRun?.(condition, seed, done++, seeds.length * wanted.length);
-      const result = await run({ ...input, ...CONDITIONS[condition], seed }, { ...hooks, out: path.join(out, `${condition}-${seed}`), ...(signal === undefined ? {} : { signal }) });
+      const folder = `${condition}-${seed}`;
+      const result = await run({ ...input, ...CONDITIONS[condition], seed }, { ...hooks, out: path.join(out, folder), ...(signal === undefined ? {} : { signal }) });
       const fingerprint = fingerprintOf(result);
       const twin = known.get(fingerprint);
       if (twin !== undefined) throw new IsoproError('CONDITIONS_EQUAL', `with seed ${seed}, ${condition} trained the same tensors on the same data as ${twin}`);
       known.set(fingerprint, condition);
-      const { folder, test: { before, after, pairedP }, adapter } = result;
-      results.get(condition)!.push({ seed, folder, before, after, pairedP, adapter: adapter.sha256, fingerprint });
+      first ??= result;
+      const { test: { before, after }, adapter, accepted, seconds, tokens, peakRssBytes } = result;
+      results.get(condition)!.push({ seed, folder, before, after, paired: testComparison(readRun(result.folder))!, adapter: adapter.sha256, accepted, seconds, tokens, peakRssBytes, fingerprint });
     }
   }
-  const { start } = readManifest(results.get('full')![0]!.folder);
+  if (first === null) throw new IsoproError('INVALID_ARGUMENT', 'an ablation needs a seed');
+  const { tiers, manifest: { start } } = readRun(first.folder);
+  const groupOf = (tier: string): string => tiers.find(({ id }) => id === tier)?.group ?? tier;
   return {
     task: start.task.id,
     model: start.model.name,
+    modelSha256: start.model.sha256,
+    code: start.code,
+    machine: { platform: start.machine.platform, arch: start.machine.arch, threads: start.evaluation.threads },
+    setSha256: start.sets.test.sha256,
+    untrained: tiers.filter(({ trains }) => !trains).map(({ id }) => id),
+    trivialPolicies: first.trivialPolicies,
     seeds,
     conditions: [...results].map(([condition, runs]) => ({
       condition,
       changes: CONDITIONS[condition],
       runs,
       mean: runs.some(({ after }) => after.mean === null) ? null : mean(runs.map(({ after }) => after.mean!)),
-      toFull: condition === 'full' ? null : differenceToFull(runs, results.get('full')!),
+      toFull: condition === 'full' ? null : differenceToFull(out, runs, results.get('full')!, groupOf),
     })),
   };
 }
@@ -109,10 +137,10 @@ function fingerprintOf({ folder, iterations }: RunResult): string {
 }
 
 /** A problem's outcomes over all seeds are one cluster. Problems without a verdict on either side are left out. */
-function differenceToFull(runs: readonly ConditionRun[], full: readonly ConditionRun[]): PairedDifference {
+function differenceToFull(out: string, runs: readonly ConditionRun[], full: readonly ConditionRun[], groupOf: (tier: string) => string): PairedDifference {
   const pairs = new Map<string, { stratum: string; before: number[]; after: number[] }>();
   for (const [i, { folder }] of runs.entries()) {
-    const [reference, own] = [full[i]!.folder, folder].map((each) => readEvaluations(each).evaluations.find(({ set, when }) => set === 'test' && when === 'after')!.outcomes);
+    const [reference, own] = [full[i]!.folder, folder].map((each) => readEvaluations(path.join(out, each)).evaluations.find(({ set, when }) => set === 'test' && when === 'after')!.outcomes);
     const theirs = new Map(own!.map(([id, , verdict]) => [id, verdict]));
     for (const [id, stratum, verdict] of reference!) {
       const other = theirs.get(id);
@@ -123,5 +151,5 @@ function differenceToFull(runs: readonly ConditionRun[], full: readonly Conditio
       pairs.set(id, pair);
     }
   }
-  return pairedBootstrap([...pairs.values()] satisfies PairedOutcome[], { seed: 1n });
+  return pairedBootstrap([...pairs.values()] satisfies PairedOutcome[], { seed: 1n, groupOf });
 }

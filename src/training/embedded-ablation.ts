@@ -1,4 +1,5 @@
 /** What only the embedded model can be asked: which heuristic its replies name before and after, and what forcing the best one is worth. */
+import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { runPaths } from '../run-folder/paths.js';
@@ -14,8 +15,11 @@ export interface EmbeddedAblation {
   readonly after: readonly ({ readonly seed: string } & HeuristicReport)[];
 }
 
-/** Null for another model than the embedded one, or another task than the one that it knows. */
-export async function ablateEmbedded(input: RunSettingsInput, { conditions }: Ablation, signal?: AbortSignal): Promise<EmbeddedAblation | null> {
+/**
+ * Null for another model than the embedded one, or another task than the one that it knows.
+ * @param out the ablation's folder
+ */
+export async function ablateEmbedded(input: RunSettingsInput, out: string, { conditions }: Ablation, signal?: AbortSignal): Promise<EmbeddedAblation | null> {
   const settings = resolveSettings(input);
   if (settings.model !== EMBEDDED_MODEL || settings.task !== 'scheduling') return null;
   await using task = await openTask(settings.task);
@@ -25,7 +29,7 @@ export async function ablateEmbedded(input: RunSettingsInput, { conditions }: Ab
   const asking = { model, task, settings, adapter: null, ...(signal === undefined ? {} : { signal }) };
   const after: EmbeddedAblation['after'][number][] = [];
   for (const { seed, folder, adapter } of conditions.find(({ condition }) => condition === 'full')!.runs) {
-    after.push({ seed, ...(await heuristicShares({ ...asking, adapter: runPaths(folder).adapter(adapter) }, test)) });
+    after.push({ seed, ...(await heuristicShares({ ...asking, adapter: runPaths(path.join(out, folder)).adapter(adapter) }, test)) });
   }
   return { forcedPrefix: await forcedPrefix(asking, dev, test), before: await heuristicShares(asking, test), after };
 }
