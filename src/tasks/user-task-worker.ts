@@ -46,7 +46,7 @@ async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
 function asProblem(member: string, value: unknown, tier: string | undefined): Problem {
   const content = check(member, resultShapes.generate, value, 'problem');
   try {
-    const plain = JSON.parse(canonicalJson({ tier, ...content } as Json)) as Record<string, unknown>;
+    const plain = JSON.parse(canonicalJson((tier === undefined ? content : { ...content, tier }) as Json)) as Record<string, unknown>;
     return { ...plain, id: problemId(plain) } as unknown as Problem;
   } catch (error) {
     throw new MemberError(member, `problem: is not plain JSON (${messageOf(error)})`);
