@@ -9,6 +9,7 @@ import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { PROFILES } from '../training/settings.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -63,9 +64,9 @@ export const evalCommand = defineCommand({
       .option('temperature', { type: 'number', default: 0.8, describe: 'of the samples' })
       .option('k', { type: 'string', requiresArg: true, describe: 'ks of pass@k, such as 1,4; default: 1 and all samples' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the samples' })
-      .option('threads', { type: 'number', describe: 'default: the physical cores' })
+      .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
       .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
-      .option('batch', { type: 'number', default: 64, describe: 'answers at once' })
+      .option('batch', { type: 'number', describe: 'answers at once; default: 64; embedded: 8' })
       .option('out', { type: 'string', requiresArg: true, describe: 'JSONL file for every reply with its verdict' })
       .example('$0 eval --model qwen2.5-0.5b --per-tier 25', 'greedy, on a prefix of the frozen test set')
       .example('$0 eval --adapter runs/3f2a/adapters/9c0d.gguf --samples 8 --k 1,8', 'pass@1 and pass@8 with an adapter'),
@@ -75,6 +76,8 @@ export const evalCommand = defineCommand({
     const samples = readCount('samples', argv.samples, 1);
     const ks = readKs(argv.k, samples);
     const seed = readSeed(argv.seed);
+    const profile = argv.model === EMBEDDED_MODEL ? PROFILES.embedded : {}; // as `run` evaluates it
+    const [threads, contextTokens] = [argv.threads ?? profile.threads, argv.context ?? profile.contextTokens];
     const signal = interruption();
     await using task = await openTask(argv.task);
     const problems = await evaluationSet(task, set, perTier);
@@ -83,8 +86,8 @@ export const evalCommand = defineCommand({
       signal,
       fixedThreads: true,
       onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
-      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
-      ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
+      ...(threads === undefined ? {} : { threads }),
+      ...(contextTokens === undefined ? {} : { contextTokens }),
     });
     const adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
     let out: FileHandle | undefined;
@@ -96,7 +99,7 @@ export const evalCommand = defineCommand({
       const options: EvaluationOptions = {
         style, adapter, signal,
         maxTokens: readCount('max-tokens', argv.maxTokens, 1),
-        maxSequences: readCount('batch', argv.batch, 1),
+        maxSequences: readCount('batch', argv.batch ?? profile.maxSequences ?? 64, 1),
         onProgress: ({ done, total }) => progress.update(done, { total }),
         onReply: ({ problem, rollout, judgement }) => {
           const row = { problemId: problem.id, tier: problem.tier, sample: rollout.sampleIndex, text: rollout.text, finish: rollout.finish, tokens: rollout.tokenIds.length, ...judgement.verdict };

@@ -156,7 +156,7 @@ const prove: CommandModule<object, ProveArguments> = {
 };
 
 export const logCommand: CommandModule = {
-  command: 'log <action>',
+  command: 'log',
   describe: "Verify, read and prove a run's signed log",
   builder: (yargs) => yargs.command([verify, show, exporting, prove] as CommandModule[]).demandCommand(1, 'Name an action: verify, show, export or prove.'),
   handler: () => undefined,

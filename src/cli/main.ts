@@ -35,5 +35,6 @@ try {
     .version()
     .parseAsync();
 } catch (error) {
-  process.exitCode = reportFailure(error, json);
+  const named = COMMANDS.map(({ command }) => String(command).split(' ')[0]).find((name) => name === process.argv[2]);
+  process.exitCode = reportFailure(error, json, named);
 }

@@ -78,9 +78,13 @@ const inspect = defineCommand({
     const lines = [
       ['file', `${path} (${formatBytes(bytes)}, GGUF version ${inspection.version})`],
       [kind, [name, architecture, `${formatNumber(parameters / 1e6)}M parameters`].filter((part) => part !== '').join(', ')],
-      ['layers', metadata[`${architecture}.block_count`] ?? 'not said'],
-      ['vocabulary', String(vocabularySize)],
-      ['trained for', `${metadata[`${architecture}.context_length`] ?? 'an unknown number of'} tokens of context`],
+      ...(kind === 'adapter'
+        ? []
+        : [
+            ['layers', metadata[`${architecture}.block_count`] ?? 'not said'],
+            ['vocabulary', String(vocabularySize)],
+            ['trained for', `${metadata[`${architecture}.context_length`] ?? 'an unknown number of'} tokens of context`],
+          ]),
       ...types.map(({ type, tensors: count, parameters: held, bytes: size }) => ['tensors', `${type}: ${count} with ${formatNumber(held / 1e6)}M parameters, ${formatBytes(size)}`]),
       ...(memory === null
         ? []

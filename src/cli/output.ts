@@ -27,11 +27,11 @@ export function interruption(): AbortSignal {
   return controller.signal;
 }
 
-/** Prints what went wrong and what to do on stderr; returns the exit code. */
-export function reportFailure(error: unknown, json: boolean): number {
+/** Prints what went wrong and what to do on stderr; returns the exit code. `command`: whose --help says more. */
+export function reportFailure(error: unknown, json: boolean, command?: string): number {
   if (error instanceof UsageError) {
     if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'USAGE', message: error.message } })}\n`);
-    else process.stderr.write(`${error.message}\nSee isopro-native --help.\n`);
+    else process.stderr.write(`${error.message}\nSee isopro-native ${command === undefined ? '' : `${command} `}--help.\n`);
     return 2;
   }
   if (error instanceof IsoproError) {

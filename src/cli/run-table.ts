@@ -1,12 +1,15 @@
 /** The table at the end of a run. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { testComparison } from '../report/comparison.js';
 import { bounds, percent, points, pValue } from '../report/figures.js';
 import { readRun } from '../report/read-run.js';
 import { resultTable, terminalStyle } from '../report/terminal.js';
+import { BUILT_IN_TASKS } from '../tasks/registry.js';
 import type { Comparison } from '../training/modes/compare.js';
 import type { RunResult } from '../training/result.js';
+import type { RunSettings } from '../training/settings.js';
 import { formatBytes, formatDuration } from './quantities.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
@@ -30,9 +33,10 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
 }
 
 /** Everything that is printed when a run has ended. */
-export function resultText(result: RunResult, model: string): string {
+export function resultText(result: RunResult, { model, task }: Pick<RunSettings, 'model' | 'task'>): string {
   const { test, trivialPolicies, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } = result;
   const here = (file: string): string => path.relative('.', file) || '.';
+  const judged = `${model === EMBEDDED_MODEL ? '' : ` --model ${model}`}${BUILT_IN_TASKS.some(({ task: { id } }) => id === task) ? '' : ` --task ${task}`}`;
   const invalid = [test.before, test.after].some(({ valid }) => !valid);
   return [
     '',
@@ -49,7 +53,7 @@ export function resultText(result: RunResult, model: string): string {
     ...(existsSync(path.join(folder, 'report.html')) ? [`report   ${here(path.join(folder, 'report.html'))}`] : []),
     '',
     'next:',
-    `  npx isopro-native judge ${here(folder)}`,
+    `  npx isopro-native judge ${here(folder)}${judged}`,
     `  npx isopro-native generate --model ${model} --adapter ${here(adapter.file)} --prompt "..."`,
     '',
   ].join('\n');

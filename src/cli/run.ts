@@ -51,7 +51,7 @@ export const runCommand = defineCommand({
     if (argv.json) {
       const { runId, folder, test, trivialPolicies, seconds, peakRssBytes, ...rest } = result;
       printJson({ runId, folder, test, trivialPolicies, seconds, peakRssBytes, ...rest });
-    } else process.stdout.write(resultText(result, settings.model));
+    } else process.stdout.write(resultText(result, settings));
     if (result.accepted === 0) process.exitCode = NOTHING_ACCEPTED;
   },
 });

@@ -16,7 +16,7 @@ export const runSettings = z.strictObject({
   model: z.string().min(1).default(EMBEDDED_MODEL).describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI'),
   profile: z.enum(['auto', 'embedded', 'downloaded']).default('auto').describe('which defaults hold; auto: by the model'),
   task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, or the path of a .js or .ts file'),
-  seed: z.string().regex(/^\d{1,20}$/, 'expected a whole number').refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64').default('42').describe('64-bit seed of every draw'),
+  seed: z.string().regex(/^\d{1,20}$/, { error: 'expected a whole number', abort: true }).refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64').default('42').describe('64-bit seed of every draw'),
 
   algorithm: z.enum(['rft', 'grpo']).default('rft').describe('rejection-sampling fine-tuning, or group-relative policy optimisation'),
   iterations: count(1, 1000).default(6).describe('rounds of rollouts, verdicts and training'),

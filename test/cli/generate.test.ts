@@ -1,9 +1,10 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { writeSyntheticModel } from '../models/synthetic.js';
-import { runCli } from './run-cli.js';
+import { MAIN, runCli } from './run-cli.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-generate-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -39,6 +40,12 @@ describe('isopro-native generate', () => {
     const rollouts = lines(stdout).sort((a, b) => (a.promptIndex as number) - (b.promptIndex as number));
     expect(rollouts.map(({ id }) => id)).toEqual(['a', undefined, 'c']);
     expect(rollouts[0]!.tokenIds).toEqual(rollouts[1]!.tokenIds);
+  });
+
+  test('prompts from standard input', () => {
+    const { status, stdout } = spawnSync(process.execPath, [MAIN, ...common, '--prompts', '-'], { input: '{"prompt":"hi","id":"a"}\n', encoding: 'utf8' });
+    expect(status).toBe(0);
+    expect(lines(stdout)).toMatchObject([{ id: 'a' }]);
   });
 
   test('follows a grammar and a JSON Schema', async () => {

@@ -88,7 +88,7 @@ describe('models inspect', () => {
   });
 });
 
-test.each([[['models']], [['models', 'pull']], [['models', 'fetch']], [['models', 'list', '--colour']], [['models', 'inspect', 'x.gguf', '--context', '0']]])('%j is wrong usage: exit code 2', async (args) => {
+test.each([[['models']], [['runs']], [['log']], [['models', 'pull']], [['models', 'fetch']], [['models', 'list', '--colour']], [['models', 'inspect', 'x.gguf', '--context', '0']]])('%j is wrong usage: exit code 2', async (args) => {
   const { code, stdout } = await runCli(args, env);
   expect([code, stdout]).toEqual([2, '']);
 });

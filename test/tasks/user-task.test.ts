@@ -52,6 +52,11 @@ describe('a user\'s task file', () => {
     expect(task.source).toMatchObject({ kind: 'file' });
   });
 
+  test('a problem that was borrowed from another task is of the tier that was asked for', async () => {
+    const task = await load(write(source({ generate: `() => ({ a: 1, b: 3, tier: 'T0', id: 'borrowed' })` })));
+    expect(await task.generate('small', 1n)).toMatchObject({ tier: 'small', id: expect.stringMatching(/^[0-9a-f]{64}$/) });
+  });
+
   test('TypeScript that imports from isopro-native, in fewer than 40 lines', async () => {
     const text = `import { defineTask, Random } from 'isopro-native';
 interface Sum { a: number; b: number }
