@@ -39,7 +39,7 @@ export interface PassAtKSummary extends PassAtKEstimate {
 function estimate(strata: readonly Stratum[]): PassAtKEstimate {
   const n = strata.reduce((sum, { values }) => sum + values.length, 0);
   if (strata.length === 0 || strata.some(({ values }) => values.length === 0)) return { mean: null, low: 0, high: 1, n };
-  return { ...stratifiedBootstrap(strata, { seed: SUMMARY_SEED }), n };
+  return { ...stratifiedBootstrap(strata, { seed: SUMMARY_SEED, of: 'fractions' }), n };
 }
 
 function summariseK(k: number, problems: PassAtKEvaluation['problems'], tiers: readonly Tier[]): PassAtKSummary {

@@ -60,7 +60,7 @@ export function compareEvaluations(before: Pick<LoggedEvaluation, 'outcomes' | '
     byTier[slot] = counts(members.flatMap((member) => changes.get(member)!));
   }
   const comparable = strata.length > 0 && strata.every(({ values }) => values.length > 0);
-  return { ...counts([...changes.values()].flat()), difference: comparable ? stratifiedBootstrap(strata, { seed: BOOTSTRAP_SEED }) : null, byTier };
+  return { ...counts([...changes.values()].flat()), difference: comparable ? stratifiedBootstrap(strata, { seed: BOOTSTRAP_SEED, of: 'differences' }) : null, byTier };
 }
 
 /** Before and after on the test problems; null until both are there, or where they are not of the same problems. */

@@ -1,5 +1,5 @@
 import { Random } from '../random.js';
-import { quantile, requireCounts } from './intervals.js';
+import { intervalOfAlike, intervalOfSum, quantile, requireCounts } from './intervals.js';
 
 /** ln(n!) for whole n, as a running sum. */
 function logFactorials(n: number): Float64Array {
@@ -55,7 +55,7 @@ export function pairedBootstrap(outcomes: readonly PairedOutcome[], options: { r
   const strata = groupBy(outcomes, (outcome) => outcome.stratum, (outcome) => average(outcome.after) - average(outcome.before));
   const groups = groupBy([...strata.keys()], options.groupOf ?? ((stratum) => stratum), (stratum) => stratum);
   const weighted = [...groups.values()].flatMap((members) => members.map((member) => ({ weight: 1 / (groups.size * members.length), values: strata.get(member)! })));
-  const { mean, low, high } = stratifiedBootstrap(weighted, options);
+  const { mean, low, high } = stratifiedBootstrap(weighted, { ...options, of: 'differences' });
   return { difference: mean, low, high, problems: outcomes.length };
 }
 
@@ -75,8 +75,18 @@ export interface Stratum {
   readonly values: readonly number[];
 }
 
-/** Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each stratum. */
-export function stratifiedBootstrap(strata: readonly Stratum[], { seed, resamples = 2_000 }: { readonly seed: bigint; readonly resamples?: number }): { mean: number; low: number; high: number } {
+export interface BootstrapOptions {
+  readonly seed: bigint;
+  readonly resamples?: number;
+  /** What the values are: fractions in [0, 1], or differences between such. */
+  readonly of: 'fractions' | 'differences';
+}
+
+/**
+ * Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each stratum. A stratum whose values are all alike has nothing to resample
+ * and would count as known exactly; it widens the interval by the score interval of its mean instead (see `intervalOfAlike`, `intervalOfSum`).
+ */
+export function stratifiedBootstrap(strata: readonly Stratum[], { seed, resamples = 2_000, of }: BootstrapOptions): { mean: number; low: number; high: number } {
   const random = new Random(seed);
   const point = strata.reduce((sum, { weight, values }) => sum + (weight * values.reduce((total, value) => total + value, 0)) / values.length, 0);
   const draws: number[] = [];
@@ -90,7 +100,16 @@ export function stratifiedBootstrap(strata: readonly Stratum[], { seed, resample
     draws.push(sum);
   }
   draws.sort((a, b) => a - b);
-  return { mean: point, low: quantile(draws, 0.025), high: quantile(draws, 0.975) };
+  const resampled = { weight: 1, value: point, low: quantile(draws, 0.025), high: quantile(draws, 0.975) };
+  const alike = strata.filter(({ values }) => values.every((value) => value === values[0]));
+  if (alike.length === 0) return { mean: point, low: resampled.low, high: resampled.high };
+  // the strata that are alike move no resample: each adds its distances to the limits, and nothing to the point
+  const widened = intervalOfSum([resampled, ...alike.map(({ weight, values }) => {
+    const { low, high } = intervalOfAlike(values[0]!, values.length, of);
+    return { weight, value: 0, low: low - values[0]!, high: high - values[0]! };
+  })]);
+  const least = of === 'fractions' ? 0 : -1;
+  return { mean: point, low: Math.max(least, widened.low), high: Math.min(1, widened.high) };
 }
 
 /** Holm's step-down correction (Holm 1979): adjusted p values in the order given. */

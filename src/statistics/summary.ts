@@ -1,5 +1,5 @@
 import { type Interval, wilsonInterval } from './intervals.js';
-import { groupBy, stratifiedBootstrap, type Stratum } from './paired.js';
+import { groupBy, stratifiedBootstrap, type BootstrapOptions, type Stratum } from './paired.js';
 
 /** One verdict on one problem. */
 export interface Outcome {
@@ -36,10 +36,10 @@ interface TierOfSummary {
 }
 
 /**
- * Accuracy over tiers. Tiers have Wilson intervals; groups and the mean have a stratified bootstrap over problems.
+ * Accuracy over tiers. Tiers have Wilson intervals; groups and the mean have a stratified bootstrap over problems (which see for tiers that are all 0 or all 1).
  * Tiers without any outcome are left out of `byTier` and of the mean (an evaluation of some tiers).
  */
-export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[], options: { readonly seed: bigint; readonly resamples?: number }): Summary {
+export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[], options: Omit<BootstrapOptions, 'of'>): Summary {
   const kinds = groupBy(outcomes, (outcome) => outcome.tier, (outcome) => outcome.kind);
   for (const tier of kinds.keys()) if (!tiers.some(({ id }) => id === tier)) throw new RangeError(`an outcome names the unknown tier ${tier}`);
   const present = tiers.filter(({ id }) => kinds.has(id));
@@ -69,7 +69,7 @@ export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSu
   return { ...combined(strata, options), n: outcomes.length - none, none, valid: outcomes.length > 0 && none <= MAX_NONE_FRACTION * outcomes.length, byTier };
 }
 
-function combined(strata: readonly Stratum[], options: { readonly seed: bigint; readonly resamples?: number }): Interval & { mean: number | null } {
+function combined(strata: readonly Stratum[], options: Omit<BootstrapOptions, 'of'>): Interval & { mean: number | null } {
   if (strata.length === 0 || strata.some(({ values }) => values.length === 0)) return { mean: null, low: 0, high: 1 };
-  return stratifiedBootstrap(strata, options);
+  return stratifiedBootstrap(strata, { ...options, of: 'fractions' });
 }

@@ -89,7 +89,22 @@ describe('paired tests', () => {
 
   test('strata count equally whatever their size', () => {
     const pairs = [...Array.from({ length: 90 }, () => ({ stratum: 'a', before: [0], after: [1] })), ...Array.from({ length: 10 }, () => ({ stratum: 'b', before: [1], after: [1] }))];
-    expect(pairedBootstrap(pairs, { seed: 1n })).toEqual({ difference: 0.5, low: 0.5, high: 0.5, problems: 100 });
+    expect(pairedBootstrap(pairs, { seed: 1n })).toMatchObject({ difference: 0.5, problems: 100 });
+    expect(pairedBootstrap([...pairs, { stratum: 'c', before: [1], after: [1] }], { seed: 1n, groupOf: (stratum) => (stratum === 'a' ? 'a' : 'rest') }).difference).toBe(0.5);
+  });
+
+  test('without a single difference the interval is that of Tango (1998) for no discordant pair, not a point', () => {
+    const same = (stratum: string): { stratum: string; before: number[]; after: number[] }[] => Array.from({ length: 100 }, (_, i) => ({ stratum, before: [i % 2], after: [i % 2] }));
+    const reach = 1.96 ** 2 / (100 + 1.96 ** 2);
+    const one = pairedBootstrap(same('a'), { seed: 1n });
+    expect([one.difference, one.low, one.high]).toEqual([0, expect.closeTo(-reach, 12), expect.closeTo(reach, 12)]);
+    // two strata, each half: their reaches add up in squares
+    const two = pairedBootstrap([...same('a'), ...same('b')], { seed: 1n });
+    expect([two.low, two.high]).toEqual([expect.closeTo(-reach / Math.SQRT2, 12), expect.closeTo(reach / Math.SQRT2, 12)]);
+    const all = pairedBootstrap(Array.from({ length: 100 }, () => ({ stratum: 'a', before: [0], after: [1] })), { seed: 1n });
+    expect(all.high).toBe(1);
+    expect(all.low).toBeLessThan(1 - reach);
+    expect(all.low).toBeGreaterThan(0.9);
   });
 
   test('Holm multiplies the smallest most and never decreases', () => {
@@ -159,6 +174,28 @@ describe('summaries', () => {
       if (low <= truth && truth <= high) covered++;
     }
     expect(covered).toBeGreaterThan(87);
+  });
+
+  test('a group without a single pass has an interval, narrower than its tiers have, and so has the mean', () => {
+    const { byTier, low, high } = summarise(TIERS.flatMap(({ id }) => outcomes(id, 0, 100)), TIERS, { seed: 1n });
+    const wilson = wilsonInterval(0, 100).high;
+    expect(byTier['T4']).toMatchObject({ mean: 0, low: 0, high: expect.closeTo(wilson / Math.sqrt(3), 12) });
+    // five tiers and a group of three, each slot a sixth
+    expect([low, high]).toEqual([0, expect.closeTo((wilson / 6) * Math.sqrt(5 + 1 / 3), 12)]);
+    expect(summarise(TIERS.flatMap(({ id }) => outcomes(id, 100, 0)), TIERS, { seed: 1n })).toMatchObject({ mean: expect.closeTo(1, 12), low: expect.closeTo(1 - (wilson / 6) * Math.sqrt(5 + 1 / 3), 12), high: expect.closeTo(1, 12) });
+    // tiers that vary are not widened by anything
+    expect(summarise(outcomes('T0', 50, 50), TIERS, { seed: 1n }).high).toBeLessThan(wilsonInterval(50, 100).high + 0.01);
+  });
+
+  test('also where passes are so rare that tiers are often all 0, the interval covers the truth', () => {
+    const random = new Random(22n);
+    let covered = 0;
+    for (let trial = 0; trial < 100; trial++) {
+      const drawn = TIERS.flatMap(({ id }) => Array.from({ length: 50 }, (): Outcome => ({ tier: id, kind: random.nextDouble() < 0.01 ? 'pass' : 'fail' })));
+      const { low, high } = summarise(drawn, TIERS, { seed: BigInt(trial), resamples: 100 });
+      if (low <= 0.01 && 0.01 <= high) covered++;
+    }
+    expect(covered).toBeGreaterThan(92);
   });
 
   test('an outcome of an unknown tier is refused', () => {

@@ -67,8 +67,8 @@ function ceiling({ task, settings }: ModeContext, groups: readonly RolloutGroup[
     return members.map(({ id }) => ({ weight: 1 / members.length, values: values.get(id)! }));
   };
   const byTier: Record<string, MethodResult['test']['byTier'][string]> = {};
-  for (const { id } of present) byTier[id] = { ...stratifiedBootstrap([{ weight: 1, values: values.get(id)! }], { seed }), n: values.get(id)!.length };
-  for (const slot of slots) byTier[slot] ??= { ...stratifiedBootstrap(strataOf(slot), { seed }), n: strataOf(slot).reduce((sum, { values: of }) => sum + of.length, 0) };
+  for (const { id } of present) byTier[id] = { ...stratifiedBootstrap([{ weight: 1, values: values.get(id)! }], { seed, of: 'fractions' }), n: values.get(id)!.length };
+  for (const slot of slots) byTier[slot] ??= { ...stratifiedBootstrap(strataOf(slot), { seed, of: 'fractions' }), n: strataOf(slot).reduce((sum, { values: of }) => sum + of.length, 0) };
   const all = slots.flatMap((slot) => strataOf(slot).map(({ weight, values: of }) => ({ weight: weight / slots.length, values: of })));
-  return { ...stratifiedBootstrap(all, { seed }), n: decided.length, byTier };
+  return { ...stratifiedBootstrap(all, { seed, of: 'fractions' }), n: decided.length, byTier };
 }
