@@ -23,7 +23,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
   const seedHeads = seeds.map((seed) => `seed ${seed}`);
   const parts = [
     `Model \`${model}\` (SHA-256 ${modelSha256.slice(0, 12)}…) on \`${task}\`, version ${code.version} on ${machine.platform} ${machine.arch} with ${machine.threads} thread${machine.threads === 1 ? '' : 's'}. Per cent of ${full.runs[0].before.n} frozen test problems solved`
-      + ` greedily, with 95 % intervals; the mean counts each tier once and a group of tiers (T4) as one. p is the exact McNemar test over the same problems. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
+      + ` greedily, with 95 % intervals; the mean counts each tier once and a group of tiers as one. p is the exact McNemar test over the same problems. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
     table(
       ['full run', 'before', 'after', 'change', 'gained', 'lost', 'p', 'minutes', 'tokens sampled', 'trained on', 'peak memory, MB'],
       full.runs.map(({ seed, before, after, paired, seconds, tokens, peakRssBytes }) => [
@@ -49,17 +49,17 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
   if (modes.length > 0) {
     const methods = [...new Set(modes.flatMap((each) => each.methods.map(({ method }) => method)))];
     const of = (each, method) => each.methods.find((candidate) => candidate.method === method);
-    const notes = methods.map((method) => `\`${method}\`: ${modes.map((each) => of(each, method)).find(Boolean).note}`);
-    const skipped = [...new Set(modes.flatMap((each) => each.skipped.map(({ method, reason }) => `\`${method}\` was not measured: ${reason}`)))];
+    const notes = methods.map((method) => `- \`${method}\`: ${modes.map((each) => of(each, method)).find(Boolean).note}`);
+    const skipped = [...new Set(modes.flatMap((each) => each.skipped.map(({ method, reason }) => `- \`${method}\` was not measured: ${reason}`)))];
+    // what each seed cost, once where it was the same
+    const cost = (method, read) => [...new Set(modes.map((each) => of(each, method)).filter(Boolean).map(read))].join(' / ');
     parts.push(
-      `The loop (\`isopro\`) beside methods that leave the model as it is. \`best-of-k\` and \`majority\` may draw as many samples as cost the loop's tokens. ${[...notes, ...skipped].join('. ')}.`,
+      'The loop (`isopro`) beside methods that leave the model as it is. `best-of-k` and `majority` draw as many samples of each problem, k, as cost the loop\'s tokens.',
       table(
-        ['method', ...modes.flatMap(({ seed }) => [`seed ${seed}`, 'k', 'tokens', 'seconds'])],
-        methods.map((method) => [`\`${method}\``, ...modes.flatMap((each) => {
-          const found = of(each, method);
-          return found === undefined ? ['–', '', '', ''] : [measured(found.test), found.k, thousands(found.tokens), found.seconds.toFixed(0)];
-        })]),
+        ['method', ...modes.map(({ seed }) => `seed ${seed}`), 'k', 'tokens', 'seconds'],
+        methods.map((method) => [`\`${method}\``, ...modes.map((each) => measured(of(each, method)?.test)), cost(method, ({ k }) => k), cost(method, ({ tokens }) => thousands(tokens)), cost(method, ({ seconds }) => seconds.toFixed(0))]),
       ),
+      [...notes, ...skipped].join('\n'),
     );
   }
   const forced = embedded == null ? [] : [[`base model, \`${embedded.forcedPrefix.heuristic}\` forced as its method`, embedded.forcedPrefix.test]];
