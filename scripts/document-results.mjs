@@ -10,11 +10,10 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
 const row = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
 const table = (heads, rows) => [row(heads), row(heads.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(row)].join('\n');
-const thousands = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 const minutes = (seconds) => (seconds / 60).toFixed(1);
 
 /** The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). */
-function folderTables(name, { ablation, modes }, { percent, bounds, points, pValue }) {
+function folderTables(name, { ablation, modes }, { percent, bounds, points, pValue, whole }) {
   const measured = (part) => (part === undefined ? '–' : `${percent(part.mean)} (${bounds(part)})`);
   const spread = ({ low, high }) => `${points(low)} to ${points(high)}`;
   const { task, model, modelSha256, code, machine, untrained, trivialPolicies, seeds, conditions, embedded } = ablation;
@@ -28,7 +27,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
       ['full run', 'before', 'after', 'change', 'gained', 'lost', 'p', 'minutes', 'tokens sampled', 'trained on', 'peak memory, MB'],
       full.runs.map(({ seed, before, after, paired, seconds, tokens, peakRssBytes }) => [
         `seed ${seed}`, measured(before), measured(after), points(paired.difference?.mean), paired.gained, paired.lost, pValue(paired.p),
-        minutes(seconds), thousands(tokens.sampled), thousands(tokens.trained), thousands(Math.round(peakRssBytes / 1e6)),
+        minutes(seconds), whole(tokens.sampled), whole(tokens.trained), whole(peakRssBytes / 1e6),
       ]),
     ),
     ...full.runs.flatMap(({ seed, before, after, paired }) => [
@@ -57,7 +56,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
       'The loop (`isopro`) beside methods that leave the model as it is. `best-of-k` and `majority` draw as many samples of each problem, k, as cost the loop\'s tokens.',
       table(
         ['method', ...modes.map(({ seed }) => `seed ${seed}`), 'k', 'tokens', 'seconds'],
-        methods.map((method) => [`\`${method}\``, ...modes.map((each) => measured(of(each, method)?.test)), cost(method, ({ k }) => k), cost(method, ({ tokens }) => thousands(tokens)), cost(method, ({ seconds }) => seconds.toFixed(0))]),
+        methods.map((method) => [`\`${method}\``, ...modes.map((each) => measured(of(each, method)?.test)), cost(method, ({ k }) => k), cost(method, ({ tokens }) => whole(tokens)), cost(method, ({ seconds }) => seconds.toFixed(0))]),
       ),
       [...notes, ...skipped].join('\n'),
     );

@@ -22,13 +22,14 @@ export const runCommand = defineCommand({
     yargs
       .option('out', { type: 'string', requiresArg: true, describe: 'run folder; default: runs/<run id>, or an unfinished run of the same settings there' })
       .option('config', { type: 'string', requiresArg: true, describe: 'JSON file of settings; flags come first' })
-      .option('mode', { choices: MODES, default: 'isopro' as Mode, describe: 'isopro: the loop; the others answer the test problems without training; all: one table' })
+      .option('mode', { choices: MODES, array: true, default: ['isopro'] as Mode[], describe: 'isopro: the loop; the others answer the test problems without training; several or all: one table' })
       .option('dry-run', { type: 'boolean', default: false, describe: 'print the resolved settings and what they would cost, train nothing' })
       .options(settingFlags() as Record<never, never>) // read through the schema, not through yargs' types
       .epilogue('The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no rollout was accepted in any iteration.')
       .example('$0 run', 'the embedded model on scheduling, a few minutes')
       .example('$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model')
       .example('$0 run --mode all', 'the loop beside zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k')
+      .example('$0 run --mode isopro zero-shot best-of-k', 'the loop beside two of them')
       .example('$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'),
   handler: async (argv) => {
     const given = readSettings(argv, argv.config);
@@ -41,7 +42,7 @@ export const runCommand = defineCommand({
       return;
     }
     const out = argv.out === undefined ? {} : { out: argv.out };
-    if (argv.mode !== 'isopro') {
+    if (argv.mode.some((mode) => mode !== 'isopro')) {
       const comparison = await withScreen(settings, ({ onMethod, ...hooks }) => compareModes(argv.mode, given, { ...out, signal, onMethod, ...hooks }));
       if (argv.json) printJson(comparison);
       else process.stdout.write(comparisonText(comparison));

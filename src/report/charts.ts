@@ -92,7 +92,7 @@ export function hitRateAndLossChart(run: RunRecord): Html | null {
   return svgChart('learning', { width: WIDTH, height: 220 }, {
     title: [title('rollouts that passed, by iteration', 52, 4), ...(steps.length === 0 ? [] : [title('loss by optimiser step, nats a token', half + 52, 4)])],
     grid: [grid(0), ...(steps.length === 0 ? [] : [grid(half)])],
-    xAxis: [{ gridIndex: 0, ...iterationAxis(iterations) }, ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', min: 0, max: Math.max(2, run.steps.length), minInterval: 1, ...axisStyle, splitLine: { show: false } }])],
+    xAxis: [{ gridIndex: 0, ...iterationAxis(iterations) }, ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', min: 0, max: Math.max(2, run.steps.length), minInterval: 1, ...axisStyle, splitLine: { show: false }, axisLabel: { ...FONT, showMaxLabel: false } }])],
     yAxis: [{ gridIndex: 0, ...share, interval: 25 }, ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', scale: true, splitNumber: 4, ...axisStyle }])],
     series: [
       whiskers(rates.flatMap(({ mean, low, high }, i) => (mean === null ? [] : [[i, percent(low), percent(high)]])), SERIES[0]!, 0),

@@ -22,17 +22,18 @@ th,td{padding:4px 9px;border-bottom:1px solid var(--rule);text-align:right;verti
 th{color:var(--muted);font-weight:600;vertical-align:bottom}thead th{border-bottom-color:var(--muted)}
 th:first-child,td:first-child,.text td,.text th{text-align:left}.text td{white-space:normal;overflow-wrap:anywhere}
 td small{color:var(--muted);font-size:12px}tr.sum td{font-weight:600;border-top:1px solid var(--muted)}tr.group td{font-style:italic}td.lead{background:var(--panel)}
-.policy{max-width:9em;white-space:normal;font-weight:500;overflow-wrap:anywhere}
+.policy{font-weight:500}.dense th,.dense td{padding:4px 7px}h3{font-size:15px;margin:24px 0 4px}
 dl{display:grid;grid-template-columns:minmax(120px,max-content) 1fr;gap:2px 18px;font-size:13.5px;margin:12px 0}dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere;font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12.5px}
-.tools{display:flex;flex-wrap:wrap;gap:8px;margin:12px 0}.tools input{flex:1 1 220px}.tools input,.tools select{font:inherit;color:inherit;background:var(--panel);border:1px solid var(--rule);border-radius:6px;padding:5px 9px;max-width:100%}
+.tools{display:flex;flex-wrap:wrap;align-items:center;gap:8px;margin:12px 0}.tools input{flex:1 1 220px}.tools input,.tools select{font:inherit;color:inherit;background:var(--panel);border:1px solid var(--rule);border-radius:6px;padding:5px 9px;max-width:100%}
 details.rollout{border:1px solid var(--rule);border-radius:6px;margin:6px 0}details.rollout>summary{padding:6px 10px;cursor:pointer;display:flex;gap:14px;flex-wrap:wrap;font-size:13.5px}
 summary .kind{font-weight:700;min-width:3.2em}.pair{display:grid;grid-template-columns:3fr 2fr;gap:16px;padding:4px 12px 12px}.pair>div{min-width:0}
 .pair h4{margin:8px 0 4px;font-size:12.5px;color:var(--muted)}.pair ul{margin:4px 0;padding-left:18px;font-size:13.5px;overflow-wrap:anywhere}
 pre{margin:0;background:var(--panel);border-radius:6px;padding:9px 11px;font:12.5px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;direction:ltr;max-height:420px;overflow:auto}
 bdi{overflow-wrap:anywhere}code{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.92em;overflow-wrap:anywhere}[hidden]{display:none!important}
+@media screen and (max-width:700px){.chart{overflow-x:auto}.chart svg{min-width:840px}}
 @media(max-width:700px){.pair{grid-template-columns:1fr}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}
 @media print{@page{margin:14mm}.cards{grid-template-columns:repeat(5,1fr);gap:6px}.card{padding:7px 9px}.card b{font-size:15px}.card span{font-size:10px;line-height:1.3;display:block}body{font-size:10.5pt}main{max-width:none;padding:0}.tools,details.rollout:not([open]){display:none}h2{break-after:avoid;margin-top:22px}figure,tr,.card{break-inside:avoid}
-.wide{overflow:visible}table{font-size:8.5pt}th,td{padding:2px 5px}pre{max-height:none}.card,pre,td.lead{print-color-adjust:exact;-webkit-print-color-adjust:exact}.only-screen{display:none}}
+.wide{overflow:visible}table{font-size:8.5pt}th,td,.dense th,.dense td{padding:2px 5px}td small{font-size:7.5pt}pre{max-height:none}.card,pre,td.lead{print-color-adjust:exact;-webkit-print-color-adjust:exact}.only-screen{display:none}}
 @media not print{.only-print{display:none}}
 `;
 

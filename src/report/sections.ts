@@ -1,10 +1,11 @@
 /** The parts of a report. Each is null where a run has nothing to say on it. */
+import type { Summary } from '../statistics/index.js';
 import { testComparison } from './comparison.js';
 import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerChart, timelineChart } from './charts.js';
-import { bounds, percent, points, pValue } from './figures.js';
+import { bounds, percent, points, pValue, whole } from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { integrityLine, integrityText, type Integrity } from './integrity.js';
-import { inOrder, testEvaluation, type RunRecord, type ShownRollout } from './read-run.js';
+import { devEvaluations, inOrder, testEvaluation, type RunRecord, type ShownRollout } from './read-run.js';
 
 /** Rows of a table; what is left out is counted. */
 const ROWS = 120;
@@ -15,7 +16,7 @@ const name = (text: string, length = 40): Html => html`<bdi>${label(text, length
 const section = (id: string, title: string, ...body: HtmlValue[]): Html => html`<section id="${id}"><h2>${title}</h2>
 ${body}</section>
 `;
-const figure = (chart: Html | null, description: string, caption: HtmlValue): Html | null => (chart === null ? null : html`<figure role="img" aria-label="${description}">${chart}<figcaption>${caption}</figcaption></figure>`);
+const figure = (chart: Html | null, description: string, caption: HtmlValue): Html | null => (chart === null ? null : html`<figure role="img" aria-label="${description}"><div class="chart">${chart}</div><figcaption>${caption}</figcaption></figure>`);
 const more = (shown: number, of: number, what: string): HtmlValue => of > shown && html`<p class="note muted">${of - shown} further ${what} are in the log.</p>`;
 const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const duration = (seconds: number): string => (seconds < 120 ? `${seconds.toFixed(0)} s` : seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`);
@@ -34,11 +35,11 @@ export function header(run: RunRecord, integrity: Integrity): Html {
 ${end === null ? html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>` : html`<p class="muted">Ended after ${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}: ${name(end.stopped, 200)}.</p>`}
 ${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}
 <div class="cards">
-${before !== null && card(`${percent(before.summary.mean)} %`, 'of test problems solved before')}
-${after !== null && card(`${percent(after.summary.mean)} %`, 'after, mean of all tiers')}
-${comparison?.difference != null && card(points(comparison.difference.mean), html`points; 95 % interval ${points(comparison.difference.low)} to ${points(comparison.difference.high)}`)}
+${before !== null && card(`${percent(before.summary.mean)} %`, 'of the test problems solved before, mean over tiers')}
+${after !== null && card(`${percent(after.summary.mean)} %`, 'solved after, mean over tiers')}
+${comparison?.difference != null && card(points(comparison.difference.mean), html`points of change; 95 % interval ${points(comparison.difference.low)} to ${points(comparison.difference.high)}`)}
 ${comparison !== null && card(pValue(comparison.p), html`exact McNemar p; ${comparison.gained} gained, ${comparison.lost} lost of ${comparison.n}`)}
-${end !== null && card(duration(end.seconds), html`${end.tokens.sampled} tokens sampled, ${end.tokens.trained} trained on; at most ${(end.peakRssBytes / 1e6).toFixed(0)} MB resident`)}
+${end !== null && card(duration(end.seconds), html`${whole(end.tokens.sampled)} tokens sampled, ${whole(end.tokens.trained)} trained on; at most ${whole(end.peakRssBytes / 1e6)} MB resident`)}
 </div>
 </header>
 `;
@@ -47,7 +48,8 @@ ${end !== null && card(duration(end.seconds), html`${end.tokens.sampled} tokens 
 export function resultSection(run: RunRecord): Html {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   const comparison = testComparison(run);
-  const policies = Object.entries(run.policies).slice(0, COLUMNS);
+  const policies = Object.entries(run.policies).sort(([, one], [, other]) => (other.mean ?? 0) - (one.mean ?? 0));
+  const best = policies[0];
   const first = before ?? after;
   if (first === null) return section('result', 'Before and after', html`<p class="muted">The test set has not been evaluated.</p>`);
   const tiers = new Map(run.tiers.map((tier) => [tier.id, tier]));
@@ -57,29 +59,43 @@ export function resultSection(run: RunRecord): Html {
     const tier = tiers.get(key);
     const [was, is, pair] = [before?.summary.byTier[key], after?.summary.byTier[key], comparison?.byTier[key]];
     return html`<tr${tier === undefined && html` class="group"`}><td>${name(key, 24)}${tier?.trains === false && html` <small>not trained on</small>`}</td><td>${first.summary.byTier[key]!.n}</td>${cell(was)}${cell(is, true)}
-<td>${points(was?.mean != null && is?.mean != null ? is.mean - was.mean : null)}</td><td>${pair === undefined ? '–' : html`+${pair.gained} −${pair.lost}`}</td><td>${pair === undefined ? '–' : pValue(pair.p)}</td>${policies.map(([, summary]) => html`<td>${percent(summary.byTier[key]?.mean)}</td>`)}</tr>
+<td>${points(was?.mean != null && is?.mean != null ? is.mean - was.mean : null)}</td><td>${pair === undefined ? '–' : html`+${pair.gained} −${pair.lost}`}</td><td>${pair === undefined ? '–' : pValue(pair.p)}</td>${best !== undefined && html`<td>${percent(best[1].byTier[key]?.mean)}</td>`}</tr>
 `;
   };
   const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
   const invalid = [before, after].some((evaluation) => evaluation?.summary.valid === false);
+  const groups = keys.filter((key) => !tiers.has(key));
+  const titled = run.tiers.filter(({ title }) => title !== '').slice(0, ROWS);
   return section(
     'result', 'Before and after',
-    html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and once after the run.</p>
-<div class="wide"><table><thead><tr><th>tier</th><th>n</th><th>before</th><th>after</th><th>change</th><th>gained, lost</th><th>p</th>${policies.map(([policy]) => html`<th class="policy"><bdi>${label(policy, 32).split('_').map((part, i) => html`${i > 0 && html`_<wbr>`}${part}`)}</bdi></th>`)}</tr></thead><tbody>
-${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td><td>${comparison !== null && html`+${comparison.gained} −${comparison.lost}`}</td><td>${comparison === null ? '–' : pValue(comparison.p)}</td>${policies.map(([, summary]) => html`<td>${percent(summary.mean)}</td>`)}</tr>
+    html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and once after the run. The mean counts each tier once${groups.length > 0 && ', and the tiers of a group, in italics, together once'}.</p>
+<div class="wide"><table><thead><tr><th>tier</th><th>n</th><th>before</th><th>after</th><th>change</th><th>gained, lost</th><th>p</th>${best !== undefined && html`<th class="policy">best program</th>`}</tr></thead><tbody>
+${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td><td>${comparison !== null && html`+${comparison.gained} −${comparison.lost}`}</td><td>${comparison === null ? '–' : pValue(comparison.p)}</td>${best !== undefined && html`<td>${percent(best[1].mean)}</td>`}</tr>
 </tbody></table></div>
 ${more(ROWS, keys.length, 'tiers')}
-<p class="note muted">p: exact two-sided McNemar test over the same problems; p values of tiers are not adjusted for their number.${policies.length > 0 && ' The columns on the right are trivial policies, programs that use no model, on the same problems.'}</p>
-${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}`,
+<p class="note muted">p: exact two-sided McNemar test over the same problems; p values of tiers are not adjusted for their number.${best !== undefined && html` Best program: ${name(best[0], 60)}, see below.`}</p>
+${titled.length > 0 && html`<p class="note muted">${titled.map(({ id, title }, i) => html`${i > 0 && '; '}<b>${name(id, 24)}</b> ${label(title, 60)}`)}.</p>`}
+${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
+${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys)}${more(ROWS, policies.length, 'programs')}`,
   );
+}
+
+/** What a model must exceed to have learned anything. */
+function policyTable(policies: readonly (readonly [string, Summary])[], keys: readonly string[]): Html {
+  const columns = keys.slice(0, COLUMNS);
+  return html`<h3>Without a model</h3>
+<p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>
+<div class="wide"><table class="dense"><thead><tr><th>program</th><th>mean</th>${columns.map((key) => html`<th>${name(key, 16)}</th>`)}</tr></thead><tbody>
+${policies.map(([policy, summary]) => html`<tr><td>${name(policy, 60)}</td><td class="lead">${percent(summary.mean)}</td>${columns.map((key) => html`<td>${percent(summary.byTier[key]?.mean)}</td>`)}</tr>
+`)}</tbody></table></div>`;
 }
 
 export function learningSection(run: RunRecord): Html {
   const untrained = run.end !== null && [...run.rollouts.values()].every((tiers) => [...tiers.values()].every(({ admitted }) => admitted === 0));
   const figures = [
-    figure(accuracyChart(run), 'accuracy on dev problems by tier over iterations', 'Dev problems solved, by iteration; 0 is the base model. Bars are 95 % intervals.'),
+    figure(accuracyChart(run), 'accuracy on dev problems by tier over iterations', html`Per cent of ${devEvaluations(run)[0]?.outcomes.length ?? 0} dev problems solved, by iteration; 0 is the base model. Bars are 95 % intervals.`),
     figure(hitRateAndLossChart(run), 'hit rate and loss over the run', 'Left: sampled replies that the verifier passed, of those it decided; the mix of tiers changes from one iteration to the next. Right: training loss per labelled token.'),
-    figure(emergenceChart(run), 'hit rate by tier and iteration', 'Capability emergence: per cent of sampled replies that passed, by tier and iteration. A frame marks the iteration in which a tier had its first accepted rollout.'),
+    figure(emergenceChart(run), 'hit rate by tier and iteration', 'Capability emergence: per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame marks the iteration in which a tier had its first accepted rollout.'),
     figure(bufferChart(run), 'composition of the replay buffer by iteration', 'Accepted rollouts in the replay buffer, by tier: the curriculum that nobody designed.'),
   ];
   const found = figures.filter((each) => each !== null);
@@ -93,8 +109,8 @@ export function methodSection({ methods: compared, tiers }: RunRecord): Html | n
   return section(
     'methods', 'Methods compared',
     html`<p class="note muted">Per cent of the test problems solved, 95 % interval beside the mean, with what each method costs. From comparison.json, which is not part of the signed log.</p>
-<div class="wide"><table><thead><tr><th>method</th><th>mean</th>${keys.map((key) => html`<th>${name(key, 16)}</th>`)}<th>n</th><th>k</th><th>tokens</th><th>seconds</th></tr></thead><tbody>
-${methods.map(({ method, test, k, tokens, seconds }) => html`<tr><td>${name(method)}</td><td class="lead">${percent(test.mean)} <small>${bounds(test)}</small></td>${keys.map((key) => html`<td>${percent(test.byTier[key]?.mean)}</td>`)}<td>${test.n}</td><td>${k}</td><td>${tokens}</td><td>${seconds.toFixed(1)}</td></tr>
+<div class="wide"><table class="dense"><thead><tr><th>method</th><th>mean</th>${keys.map((key) => html`<th>${name(key, 16)}</th>`)}<th>n</th><th>k</th><th>tokens</th><th>seconds</th></tr></thead><tbody>
+${methods.map(({ method, test, k, tokens, seconds }) => html`<tr><td>${name(method)}</td><td class="lead">${percent(test.mean)} <small>${bounds(test)}</small></td>${keys.map((key) => html`<td>${percent(test.byTier[key]?.mean)}</td>`)}<td>${test.n}</td><td>${k}</td><td>${whole(tokens)}</td><td>${whole(seconds)}</td></tr>
 `)}</tbody></table></div>
 ${methods.map(({ method, note }) => html`<p class="note muted">${name(method)}: ${label(note, 200)}</p>`)}${compared.skipped.slice(0, ROWS).map(({ method, reason }) => html`<p class="note muted">${name(method)}: not measured, ${label(reason, 200)}</p>`)}`,
   );
@@ -139,14 +155,14 @@ function eventsOf(run: RunRecord): Event[] {
 }
 
 export function ruleSection(run: RunRecord): Html | null {
-  const chart = timelineChart(run);
-  if (chart === null) return null;
   const events = eventsOf(run);
+  const evaluated = run.ruleEvaluations.length;
+  if (events.length === 0 && run.iterations.length === 0) return null;
   return section(
     'rules', 'Rules and remedies',
-    figure(chart, 'rules fired and remedies by iteration', 'Ring: a rule fired. Dot within: its remedy was carried out. Diamond: a remedy failed. Triangle: the gate put an earlier adapter back.'),
+    events.length > 0 && figure(timelineChart(run), 'rules fired and remedies by iteration', 'Ring: a rule fired. Dot within: its remedy was carried out. Diamond: a remedy failed. Triangle: the gate put an earlier adapter back.'),
     events.length === 0
-      ? html`<p class="muted">No rule fired. With fewer than three obligations a run has no process score: it says nothing about the process, good or bad.</p>`
+      ? html`<p class="muted">No rule fired in ${evaluated} evaluation${evaluated === 1 ? '' : 's'}, and the gate never put an earlier adapter back. With fewer than three obligations a run has no process score: it says nothing about the process, good or bad.</p>`
       : html`<div class="wide"><table class="text"><thead><tr><th>iteration</th><th>what</th><th>how</th></tr></thead><tbody>
 ${events.slice(0, ROWS).map(({ iteration, what, text }) => html`<tr><td>${iteration}</td><td>${label(what, 80)}</td><td>${label(text, 300)}</td></tr>
 `)}</tbody></table></div>`,
@@ -191,9 +207,16 @@ function rolloutItem({ gseq, iteration, tier, text, finish, verdict, admission, 
   };
   const { kind, violations, details, reason } = verdict;
   const tone = kind === 'pass' ? 'good' : kind === 'fail' ? 'bad' : 'fair';
-  return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}"><summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${name(tier, 24)}</span><span class="muted">iteration ${iteration}</span><span class="muted">${tokens} tokens</span><span class="muted">${label(violations.join(', '), 80)}</span></summary>
+  return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}"><summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${name(tier, 24)}</span><span class="muted">iteration ${iteration}</span><span class="muted">${tokens} tokens</span><span class="muted">${label(counted(violations), 80)}</span></summary>
 <div class="pair"><div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div><div><h4>verdict</h4>${verdictOf(kind, violations, details, reason)}<h4>rollout</h4><ul><li>${label(ADMISSIONS.get(admission) ?? admission, 80)}</li><li>finish: ${label(finish, 20)}</li>${typeof meanLogprob === 'number' && html`<li>mean log-probability ${figureOf(meanLogprob)}</li>`}<li>record ${gseq} of the log</li></ul></div></div></details>
 `;
+}
+
+/** Each name once, with how often it occurs. */
+function counted(names: readonly string[]): string {
+  const times = new Map<string, number>();
+  for (const each of names) times.set(each, (times.get(each) ?? 0) + 1);
+  return [...times].map(([each, n]) => (n === 1 ? each : `${each} ×${n}`)).join(', ');
 }
 
 function verdictOf(kind: string, violations: readonly string[], details: readonly string[] | undefined, reason: string | undefined): Html {

@@ -54,7 +54,8 @@ describe('the report of a whole run', () => {
   test('gives the figures that the log gives, counted here anew', () => {
     const run = readRun(folder);
     const [before, after] = (['before', 'after'] as const).map((when) => new Map(run.evaluations.find((each) => each.set === 'test' && each.when === when)!.outcomes.map(([id, tier, kind]) => [id, { tier, kind }])));
-    const rows = [...sectionOf(page, 'result').matchAll(/<tr[^>]*>(<td[\s\S]*?)<\/tr>/g)].map(([, row]) => [...row!.matchAll(/<td[^>]*>([\s\S]*?)<\/td>/g)].map(([, cell]) => textOf(cell!).trim()));
+    const [result, policies] = sectionOf(page, 'result').split('<h3>') as [string, string];
+    const rows = [...result.matchAll(/<tr[^>]*>(<td[\s\S]*?)<\/tr>/g)].map(([, row]) => [...row!.matchAll(/<td[^>]*>([\s\S]*?)<\/td>/g)].map(([, cell]) => textOf(cell!).trim()));
     expect(rows.map(([name]) => name)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5 not trained on', 'mean']);
     for (const [name, n, was, is, change, pairs] of rows.slice(0, 7)) {
       const ids = [...before!].filter(([, { tier }]) => tier === name).map(([id]) => id);
@@ -67,7 +68,9 @@ describe('the report of a whole run', () => {
       expect(pairs).toBe(`+${gained} −${gained - (solved(after) - solved(before))}`);
     }
     expect(rows[7]![1]).toBe('60'); // the group T4 holds three tiers
-    expect(textOf(page)).toContain('earliest_ start');
+    // every fifth problem is solved by each policy
+    expect(rows.map((row) => row.at(-1))).toEqual(rows.map(() => '20.0'));
+    expect(textOf(policies)).toMatch(/program mean T0 .* T5 answer_zero 20\.0 20\.0 .*earliest_start 20\.0/);
   });
 
   test('shows what the monitor and the gate did', () => {
@@ -94,6 +97,12 @@ describe('the report of a whole run', () => {
     expect(textOf(sectionOf(page, 'integrity'))).toMatch(/could have signed any history/);
   });
 
+  test('has no empty time line where no rule fired and the gate was idle', async () => {
+    const quiet = sectionOf(await reportOf(await build('quiet', { iterations: 2 })), 'rules');
+    expect(quiet).not.toContain('<svg');
+    expect(textOf(quiet)).toMatch(/No rule fired in 2 evaluations/);
+  });
+
   test('names no folder of this machine', () => {
     expect(page).not.toContain(root);
   });
@@ -102,7 +111,7 @@ describe('the report of a whole run', () => {
 describe('a run that is not whole', () => {
   test.each([
     ['start', /test set has not been evaluated.*No iteration has left anything.*holds no rollouts/s],
-    ['before', /The run has not ended.*earliest_ start/s],
+    ['before', /The run has not ended.*earliest_start/s],
     ['iterations', /The run has not ended.*Rollouts.*300 of 672/s],
   ] as const)('killed after: %s', async (until, expected) => {
     const text = textOf(await reportOf(await build(`killed-${until}`, { until, iterations: 4 })));

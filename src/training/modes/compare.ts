@@ -35,14 +35,16 @@ export interface CompareOptions extends RunOptions {
 }
 
 /**
- * Measures one method, or all of them. `k` of the sampled ones is what the loop used in tokens over one greedy pass over the
+ * Measures the methods named, or all of them. `k` of the sampled ones is what the loop used in tokens over one greedy pass over the
  * test problems: measured where the loop ran, else by the settings, each sequence counting alike.
- * @throws as `run`; INVALID_ARGUMENT where the one method asked for cannot be measured on the task
+ * @throws as `run`; INVALID_ARGUMENT where a method that was asked for by its name cannot be measured on the task
  */
-export async function compareModes(mode: Mode, input: RunSettingsInput = {}, options: CompareOptions = {}): Promise<Comparison> {
+export async function compareModes(modes: Mode | readonly Mode[], input: RunSettingsInput = {}, options: CompareOptions = {}): Promise<Comparison> {
   const settings = resolveSettings(input);
   const { onMethod, ...runOptions } = options;
-  const wanted = (method: Method): boolean => mode === 'all' || mode === method;
+  const named = [modes].flat();
+  const all = named.includes('all');
+  const wanted = (method: Method): boolean => all || named.includes(method);
   const loop = wanted('isopro') ? await run(input, runOptions) : null;
   await using task = await openTask(settings.task);
   await using model = await openModel(settings, options.signal);
@@ -56,7 +58,7 @@ export async function compareModes(mode: Mode, input: RunSettingsInput = {}, opt
     try {
       methods.push(await measure(context));
     } catch (error) {
-      if (mode !== 'all' || !(error instanceof IsoproError) || !['INVALID_ARGUMENT', 'CONTEXT_OVERFLOW'].includes(error.code)) throw error;
+      if (!all || !(error instanceof IsoproError) || !['INVALID_ARGUMENT', 'CONTEXT_OVERFLOW'].includes(error.code)) throw error;
       skipped.push({ method, reason: error.message });
     }
   }
