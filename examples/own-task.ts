@@ -36,7 +36,7 @@ export default defineTask<Content, Schedule>({
     const pairs = ORDERS[tier]!.map(([before, after]) => [labels[before]!, labels[after]!] as const);
     const jobs = [...labels].sort().map((label) => ({
       label,
-      duration: random.nextInteger(1, 2),
+      duration: random.nextInteger(1, 3),
       needs: [],
       after: pairs.flatMap(([before, after]) => (after === label ? [before] : [])),
       deadline: null,

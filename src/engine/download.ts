@@ -154,7 +154,7 @@ async function fetchAll(files: readonly RemoteFile[], names: readonly string[], 
 function fetchInWorker(job: DownloadJob, files: readonly RemoteFile[], destination: string, { signal, onProgress, stallMs = STALL_MS }: DownloadOptions): Promise<void> {
   const totalBytes = totalSize(files);
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./download-worker.js', import.meta.url), { workerData: job });
+    const worker = new Worker(new URL('./download-worker.js', import.meta.url), { execArgv: [], workerData: job }); // Node's own flags, --input-type for one, are the caller's and not this file's
     let settled = false;
     const settle = (outcome: () => void): void => {
       if (settled) return;

@@ -24,7 +24,7 @@ export class CanonicalCheck {
   #error: Error | null = null;
 
   private constructor() {
-    this.#worker = new Worker(new URL('./canonical-worker.js', import.meta.url), { workerData: this.#finished });
+    this.#worker = new Worker(new URL('./canonical-worker.js', import.meta.url), { execArgv: [], workerData: this.#finished }); // Node's own flags, --input-type for one, are the caller's and not this file's
     this.#worker.unref();
     this.#worker.on('error', (error) => (this.#error = error as Error));
   }

@@ -32,7 +32,7 @@ export class VerdictPool {
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL('./verdict-worker.js', import.meta.url), { workerData: { task: this.#task.id } });
+    const worker = new Worker(new URL('./verdict-worker.js', import.meta.url), { execArgv: [], workerData: { task: this.#task.id } }); // Node's own flags, --input-type for one, are the caller's and not this file's
     worker.on('message', (reply: VerdictReply) => this.#settle(reply.id, 'judgement' in reply ? reply.judgement : lost(reply.failure)));
     const fail = (reason: string): void => {
       this.#worker = undefined;

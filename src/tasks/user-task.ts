@@ -47,7 +47,7 @@ class TaskThread {
   }
 
   async #start(): Promise<Worker> {
-    const worker = new Worker(new URL('./user-task-worker.js', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } });
+    const worker = new Worker(new URL('./user-task-worker.js', import.meta.url), { execArgv: [], resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } }); // Node's own flags, --input-type for one, are the caller's and not this file's
     worker.on('error', () => undefined); // each call listens for itself
     worker.once('exit', () => (this.#worker = undefined));
     try {

@@ -142,7 +142,7 @@ function sound(problem: SchedulingProblem, truth: GroundTruth): boolean {
 /** @param ended called when the thread ends, also while nobody waits for it */
 function startWorker(ended: () => void): Promise<Worker> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./cp-sat-worker.js', import.meta.url));
+    const worker = new Worker(new URL('./cp-sat-worker.js', import.meta.url), { execArgv: [] }); // Node's own flags, --input-type for one, are the caller's and not this file's
     const fail = (error: unknown): void => {
       clearTimeout(timer);
       void worker.terminate();
