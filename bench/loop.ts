@@ -22,14 +22,25 @@ export interface LoopBenchOptions {
   /** 0: the physical cores. */
   readonly threads: number;
   readonly onIteration?: (iteration: LoopBenchIteration) => void;
+  readonly onStage?: (stage: LoopBenchStage) => void;
 }
 
-/** Resident now; null where the system does not say. Mapped pages of the model file can be dropped by the system at any time. */
+/** Resident now. Mapped pages of the model file can be dropped by the system at any time. */
 export interface Resident {
+  /** Mapped and anonymous: a page that llama.cpp and the trainer both map counts twice. */
+  readonly total: number;
   readonly mapped: number;
   readonly anonymous: number;
-  /** Proportional set: a page that llama.cpp and the trainer both map counts once, which is what the machine has to hold. */
+  /** Proportional set: a page that is mapped twice counts once, which is what the machine has to hold. */
   readonly proportional: number;
+}
+
+export interface LoopBenchStage {
+  readonly iteration: number;
+  readonly stage: string;
+  readonly seconds: number;
+  /** Null where the system does not say. */
+  readonly resident: Resident | null;
 }
 
 export interface LoopBenchIteration {
@@ -40,14 +51,18 @@ export interface LoopBenchIteration {
   /** Prompt tokens included. */
   readonly trainedTokensPerSecond: number;
   readonly resident: Resident | null;
+  /** Kept activations below the trained layers, which grow up to their limit. */
+  readonly boundaryBytes: number;
 }
 
 export interface LoopBenchResult {
   readonly iterations: readonly LoopBenchIteration[];
+  readonly stages: readonly LoopBenchStage[];
+  /** The most that the system ever counted, loading included. */
   readonly peakRssBytes: number;
-  /** Where the proportional set was largest, looked at after each stage and step. */
+  /** Where the resident total was largest once the model was loaded, looked at every second and after each stage. */
   readonly peak: Resident | null;
-  /** Anonymous memory after the last iteration over that after the first. */
+  /** Anonymous memory after the last iteration over that after the first, without the kept activations. */
   readonly growth: number | null;
 }
 
@@ -56,7 +71,7 @@ function resident(): Resident | null {
     const status = readFileSync('/proc/self/status', 'utf8');
     const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)![1]) * 1024;
     const rollup = /^Pss:\s+(\d+) kB/m.exec(readFileSync('/proc/self/smaps_rollup', 'utf8'));
-    return { mapped: kilobytes('RssFile') + kilobytes('RssShmem'), anonymous: kilobytes('RssAnon'), proportional: Number(rollup![1]) * 1024 };
+    return { total: kilobytes('VmRSS'), mapped: kilobytes('RssFile') + kilobytes('RssShmem'), anonymous: kilobytes('RssAnon'), proportional: Number(rollup![1]) * 1024 };
   } catch {
     return null;
   }
@@ -70,12 +85,24 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
   const random = new Random(seed);
   const learner = await Learner.create({ model, settings: { ...settings, threads: model.info.threads }, layers: Array.from({ length: Math.min(topLayers, layers) }, (_, i) => layers - Math.min(topLayers, layers) + i) });
   const results: LoopBenchIteration[] = [];
+  const stages: LoopBenchStage[] = [];
   let peak: Resident | null = null;
-  const look = (): Resident | null => {
+  const seenNow = (): Resident | null => {
     const now = resident();
-    if (now !== null && (peak === null || now.proportional > peak.proportional)) peak = now;
+    if (now !== null && (peak === null || now.total > peak.total)) peak = now;
     return now;
   };
+  const watch = setInterval(seenNow, 1000);
+  let since = performance.now();
+  const look = (iteration: number, stage: string): Resident | null => {
+    const now = performance.now();
+    const seen = { iteration, stage, seconds: (now - since) / 1000, resident: seenNow() };
+    since = now;
+    stages.push(seen);
+    options.onStage?.(seen);
+    return seen.resident;
+  };
+  look(0, 'loaded');
   try {
     for (let iteration = 1; iteration <= iterations; iteration++) {
       const prompts = Array.from({ length: rollouts / samples }, () => ({ tokenIds: Int32Array.from({ length: promptTokens }, () => random.nextInteger(256, vocabularySize - 1024)) }));
@@ -85,11 +112,13 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
         traces.push({ key: `${iteration}/${promptIndex}/${sampleIndex}`, promptIds, tokenIds });
       }
       const sampled = performance.now();
-      look();
+      look(iteration, 'sampled');
       await model.releaseContext();
-      for (const batch of chunks(traces, batchSize)) {
-        await learner.trainer.step(await learner.boundaries.sequences(batch));
-        look();
+      for (const [index, batch] of chunks(traces, batchSize).entries()) {
+        const sequences = await learner.boundaries.sequences(batch);
+        look(iteration, `boundaries ${index + 1}`);
+        await learner.trainer.step(sequences);
+        look(iteration, `step ${index + 1}`);
       }
       await learner.apply();
       const trained = performance.now();
@@ -99,14 +128,17 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
         trainingSeconds: (trained - sampled) / 1000,
         sampledTokensPerSecond: (1000 * rollouts * tokens) / (sampled - begin),
         trainedTokensPerSecond: (1000 * rollouts * (promptTokens + tokens)) / (trained - sampled),
-        resident: look(),
+        resident: look(iteration, 'adapter applied'),
+        boundaryBytes: learner.boundaries.bytes,
       };
       results.push(result);
       options.onIteration?.(result);
     }
   } finally {
+    clearInterval(watch);
     await learner.dispose();
   }
-  const [first, last] = [results[0]?.resident, results.at(-1)?.resident];
-  return { iterations: results, peakRssBytes: process.resourceUsage().maxRSS * 1024, peak, growth: first == null || last == null ? null : last.anonymous - first.anonymous };
+  const kept = ({ resident, boundaryBytes }: LoopBenchIteration): number | null => (resident === null ? null : resident.anonymous - boundaryBytes);
+  const [first, last] = [results[0], results.at(-1)].map((result) => (result === undefined ? null : kept(result)));
+  return { iterations: results, stages, peakRssBytes: process.resourceUsage().maxRSS * 1024, peak, growth: first == null || last == null ? null : last - first };
 }

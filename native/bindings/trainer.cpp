@@ -207,6 +207,14 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
     return [](Napi::Env env) { return env.Undefined(); };
   }
 
+  // llama.cpp maps the same file for sampling: between calls the trainer holds none of it.
+  struct ReleaseWeights {
+    const State& state;
+    ~ReleaseWeights() {
+      if (state.trainer != nullptr) state.trainer->releaseWeights();
+    }
+  };
+
   // Runs work(state, cancelled) on the job thread. The call keeps this object and every argument alive until it is done.
   template <typename Work>
   Napi::Value start(const Napi::CallbackInfo& info, const CancelFlag& cancelled, Work work) {
@@ -215,6 +223,7 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
     for (std::size_t i = 0; i < info.Length(); ++i) alive.Set(static_cast<std::uint32_t>(i + 1), info[i]);
     auto call = Call::create(info.Env(), alive, info.Env().Undefined());
     return runAsync(state_->thread, call, cancelled, [state = state_, work = std::move(work)](const std::atomic<bool>& flag) mutable -> Call::MakeValue {
+      const ReleaseWeights release{*state};
       return work(*state, flag);
     });
   }

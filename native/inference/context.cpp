@@ -1,9 +1,12 @@
 #include "inference/context.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <string>
 #include <utility>
+
+#include <ggml-backend.h>
 
 #include "support/error.h"
 
@@ -89,6 +92,8 @@ void Context::prepare(const Capacity& wanted) {
 void Context::release() {
   context_.reset();
   capacity_ = {};
+  releaseWeights();
+  releaseFreeBlocks();
 }
 
 void Context::setAdapter(std::shared_ptr<Adapter> adapter, float scale) {
@@ -113,8 +118,22 @@ bool Context::onAbortQuery(void* self) {
   return context.starved_ = context.governor_.stepIsStarved();
 }
 
+// llama.cpp maps the whole file and reads all of it while loading, but of a matrix that it repacked it uses the copy alone
+// from then on. The first graph gives everything back once; what is used comes again.
+void Context::findMappedWeights(const ggml_tensor* node) {
+  for (const ggml_tensor* source : node->src) {
+    if (source == nullptr || source->buffer == nullptr) continue;
+    if (std::strcmp(ggml_backend_buffer_name(source->buffer), "CPU_Mapped") != 0) continue;
+    mappedWeights_ = ggml_backend_buffer_get_base(source->buffer);
+    mappedBytes_ = ggml_backend_buffer_get_size(source->buffer);
+    releaseWeights();
+    return;
+  }
+}
+
 bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   auto& context = *static_cast<Context*>(self);
+  if (ask && !context.decoded_ && context.mappedWeights_ == nullptr) context.findMappedWeights(node);
   if (!context.observer_.wants) return !ask;
   if (ask) return context.observer_.wants(node);
   context.observer_.receive(node);
@@ -137,6 +156,7 @@ void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
     }
   } while (status == 2 && starved_);
   cancelled_ = nullptr;
+  decoded_ = true;
 
   switch (status) {
     case 0:

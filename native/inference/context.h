@@ -11,6 +11,7 @@
 #include "inference/adapter.h"
 #include "inference/model.h"
 #include "inference/thread_governor.h"
+#include "support/resident_memory.h"
 
 namespace isopro {
 
@@ -69,7 +70,7 @@ class Context {
 
   // Makes room for a request and empties the cache. Throws OUT_OF_MEMORY.
   void prepare(const Capacity& capacity);
-  // Frees cache and compute buffers; the next prepare() allocates them again.
+  // Frees cache, compute buffers and the pages of the model file; the next request takes them again.
   void release();
 
   // The adapter of the following decodes; null for the bare base. Throws ADAPTER_MISMATCH.
@@ -97,6 +98,8 @@ class Context {
   static bool onEvaluated(ggml_tensor* node, bool ask, void* self);
   static bool onAbortQuery(void* self);
   void applyAdapter();
+  void findMappedWeights(const ggml_tensor* node);
+  void releaseWeights() const { releasePages(mappedWeights_, mappedBytes_); }
 
   std::shared_ptr<Model> model_;
   ThreadGovernor governor_;
@@ -105,6 +108,10 @@ class Context {
   std::shared_ptr<Adapter> adapter_;
   float adapterScale_ = 1.0f;
   NodeObserver observer_;
+  // The part of llama.cpp's mapping of the model file that it keeps; known once a graph has shown one of its tensors.
+  const void* mappedWeights_ = nullptr;
+  std::size_t mappedBytes_ = 0;
+  bool decoded_ = false;
   const std::atomic<bool>* cancelled_ = nullptr;
   bool starved_ = false;
 };

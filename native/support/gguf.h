@@ -57,6 +57,11 @@ class GgufFile {
   // Parses bytes that the caller keeps alive.
   static GgufFile parse(const std::uint8_t* data, std::size_t size, const std::string& code = "MODEL_CORRUPT");
 
+  // As MappedFile::release; nothing where the bytes are the caller's.
+  void release() const {
+    if (mapping_ != nullptr) mapping_->release();
+  }
+
   std::uint32_t version() const { return version_; }
   std::uint64_t alignment() const { return alignment_; }
   std::size_t size() const { return size_; }

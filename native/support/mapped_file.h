@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "support/resident_memory.h"
+
 namespace isopro {
 
 class MappedFile {
@@ -17,6 +19,9 @@ class MappedFile {
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
+
+  // Gives the pages back to the system; what is read again comes from the file.
+  void release() const { releasePages(data_, size_); }
 
   const std::uint8_t* data() const { return data_; }
   std::size_t size() const { return size_; }

@@ -351,6 +351,10 @@ void Trainer::update(StepStatistics& s) {
   });
 }
 
+void Trainer::releaseWeights() const {
+  if (model_->file != nullptr) model_->file->release();
+}
+
 Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
                              const std::atomic<bool>& abort) {
   check(sequences, objective);

@@ -86,6 +86,9 @@ class Trainer {
   // Factors in the place of the present ones, with fresh moments; steps count on. Throws what fit throws (adapter_file.h).
   void setAdapter(std::vector<AdapterModule> modules);
 
+  // Gives the pages of the mapped file back until the next call reads them again.
+  void releaseWeights() const;
+
   Model& model() { return *model_; }
   Lora& lora(const std::string& module);
   std::vector<Lora*> loras();

@@ -5,7 +5,8 @@ import { defineCommand } from './command.js';
 import { printJson, UsageError } from './output.js';
 import { formatBytes } from './quantities.js';
 
-const shown = (resident: Resident | null): string => (resident === null ? 'memory unknown' : `${formatBytes(resident.proportional)} in memory: ${formatBytes(resident.anonymous)} anonymous, the rest of ${formatBytes(resident.mapped)} mapped, some of it twice`);
+const shown = (resident: Resident | null): string =>
+  resident === null ? 'memory unknown' : `${formatBytes(resident.total)} resident: ${formatBytes(resident.anonymous)} anonymous, ${formatBytes(resident.mapped)} mapped; proportional set ${formatBytes(resident.proportional)}`;
 
 export const benchLoopCommand = defineCommand({
   command: 'loop',
@@ -28,12 +29,13 @@ export const benchLoopCommand = defineCommand({
       modelPath: argv.model === undefined ? benchModel('qwen2.5-3b') : (await resolveModel(argv.model)).path,
       iterations: argv.iterations, rollouts: argv.rollouts, samples: argv.samples, tokens: argv.tokens, promptTokens: argv.promptTokens, topLayers: argv.topLayers, batchSize: argv.batchSize,
       seed: 0n, threads: argv.threads,
-      onIteration: ({ iteration, samplingSeconds, trainingSeconds, sampledTokensPerSecond, trainedTokensPerSecond, resident }) =>
+      onStage: ({ iteration, stage, seconds, resident }) => process.stderr.write(`  ${iteration} ${stage.padEnd(15)} ${seconds.toFixed(1).padStart(6)} s  ${shown(resident)}\n`),
+      onIteration: ({ iteration, samplingSeconds, trainingSeconds, sampledTokensPerSecond, trainedTokensPerSecond, boundaryBytes }) =>
         process.stderr.write(
-          `iteration ${iteration}  sampling ${samplingSeconds.toFixed(1)} s (${sampledTokensPerSecond.toFixed(1)} tokens/s)  training ${trainingSeconds.toFixed(1)} s (${trainedTokensPerSecond.toFixed(1)} tokens/s)  ${shown(resident)}\n`,
+          `iteration ${iteration}  sampling ${samplingSeconds.toFixed(1)} s (${sampledTokensPerSecond.toFixed(1)} tokens/s)  training ${trainingSeconds.toFixed(1)} s (${trainedTokensPerSecond.toFixed(1)} tokens/s)  ${formatBytes(boundaryBytes)} of kept boundaries\n`,
         ),
     });
     if (argv.json) return printJson(result);
-    process.stdout.write(`at most ${formatBytes(result.peakRssBytes)} resident: ${shown(result.peak)}; growth from first to last iteration ${result.growth === null ? 'unknown' : formatBytes(Math.max(0, result.growth))}\n`);
+    process.stdout.write(`at most ${formatBytes(result.peakRssBytes)} resident, loading included; afterwards ${shown(result.peak)}\nanonymous memory without kept boundaries grew by ${result.growth === null ? 'an unknown amount' : formatBytes(Math.max(0, result.growth))} from first to last iteration\n`);
   },
 });

@@ -1,0 +1,51 @@
+/** llama.cpp and the trainer map the same file: what of it counts as resident, and that giving pages back changes no bit. */
+import { expect, test } from '@jest/globals';
+import { readFileSync, statSync } from 'node:fs';
+import { createTrainer, loadModel, Random, type TrainSequence } from '../../src/index.js';
+import { collectSorted, syntheticModel } from './fixtures.js';
+
+const linux = process.platform === 'linux';
+if (!linux) console.warn('skipping the test of resident memory, which reads /proc/self/smaps');
+
+/** Pages that the mappings hold in part, of up to 16 KB. */
+const A_FEW_PAGES = 65_536;
+
+/** Resident bytes of a file's mappings in this process. */
+function mapped(file: string): number {
+  let [inside, bytes] = [false, 0];
+  for (const line of readFileSync('/proc/self/smaps', 'utf8').split('\n')) {
+    if (/^[0-9a-f]+-[0-9a-f]+ /.test(line)) inside = line.endsWith(file);
+    const resident = /^Rss:\s+(\d+) kB/.exec(line);
+    if (inside && resident !== null) bytes += Number(resident[1]) * 1024;
+  }
+  return bytes;
+}
+
+(linux ? test : test.skip)('pages of the model file are held while they are used, by one of the two, and come back the same', async () => {
+  // Q4_0 is repacked on every processor that CI has; the embedding, which is not, is small beside the matrices.
+  const file = syntheticModel({ architecture: 'qwen2', type: 'Q4_0', embedding: 256, feedForward: 2048, heads: 4, keyValueHeads: 2, layers: 2 });
+  const { size } = statSync(file);
+  await using model = await loadModel(file, { threads: 1, fixedThreads: true });
+  const random = new Random(5n);
+  const tokens = (length: number): Int32Array => Int32Array.from({ length }, () => random.nextInteger(0, 255));
+  const prompts = [{ tokenIds: tokens(20) }];
+  const request = { prompts, samples: 3, sampling: { temperature: 0.8, seed: 3n }, maxTokens: 8, ignoreEndOfSequence: true };
+
+  const sampled = await collectSorted(model, request);
+  expect(mapped(file)).toBeLessThan(0.3 * size); // of the repacked matrices nothing
+  await model.releaseContext();
+  expect(mapped(file)).toBeLessThan(A_FEW_PAGES);
+
+  const trainer = (): ReturnType<typeof createTrainer> => createTrainer(model, { lora: { rank: 4, layers: [1] }, threads: 1, seed: 7n });
+  await using one = await trainer();
+  expect(mapped(file)).toBeLessThan(A_FEW_PAGES);
+  const batch: TrainSequence[] = [{ tokenIds: tokens(24), labelMask: Uint8Array.from({ length: 24 }, (_, t) => (t > 8 ? 1 : 0)) }];
+  const first = await one.step(batch);
+  const second = await one.step(batch);
+  expect(mapped(file)).toBeLessThan(A_FEW_PAGES);
+
+  const again = await collectSorted(model, request);
+  expect(again).toEqual(sampled);
+  await using two = await trainer();
+  expect([await two.step(batch), await two.step(batch)]).toEqual([first, second]);
+});
