@@ -4,7 +4,7 @@ import { ablate, ABLATION_SEEDS, CONDITION_NAMES } from '../training/ablation.js
 import { ablateEmbedded } from '../training/embedded-ablation.js';
 import { ablationText } from './ablate-table.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interrupted, interruption, printJson } from './output.js';
 import { RunScreen } from './run-screen.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
 
@@ -26,12 +26,15 @@ export const ablateCommand = defineCommand({
     checkSettings(given);
     const signal = interruption();
     using screen = new RunScreen({ title: 'ablation' });
+    const left = (error: unknown): never => {
+      throw interrupted(error, 'the ablation', 'Runs that have ended are kept: the same command goes on.');
+    };
     const runs = await ablate(given, {
       out: argv.out, conditions: argv.conditions, seeds: argv.seeds, signal,
       onProgress: screen.onProgress, onIteration: screen.onIteration, onRule: screen.onRule,
       onRun: (condition, seed, done, total) => screen.say(`run ${done + 1} of ${total}: ${condition}, seed ${seed}`),
-    });
-    const embedded = await ablateEmbedded(given, argv.out, runs, signal);
+    }).catch(left);
+    const embedded = await ablateEmbedded(given, argv.out, runs, signal).catch(left);
     screen.clear();
     const result = { ...runs, embedded };
     await writeFileAtomically(path.join(argv.out, 'ablation.json'), [Buffer.from(`${JSON.stringify(result, null, 2)}\n`)]);

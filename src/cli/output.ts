@@ -27,6 +27,11 @@ export function interruption(): AbortSignal {
   return controller.signal;
 }
 
+/** An interruption in a command's own words: what is kept, and how to go on. Any other error is left as it is. */
+export function interrupted(error: unknown, what: string, remedy: string): unknown {
+  return error instanceof IsoproError && error.code === 'ABORTED' ? new IsoproError('ABORTED', `${what} was interrupted`, { cause: error, remedy }) : error;
+}
+
 /** Prints what went wrong and what to do on stderr; returns the exit code. `command`: whose --help says more. */
 export function reportFailure(error: unknown, json: boolean, command?: string): number {
   if (error instanceof UsageError) {

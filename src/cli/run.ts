@@ -1,4 +1,3 @@
-import { IsoproError } from '../errors.js';
 import { planRun } from '../training/dry-run.js';
 import type { RunHooks } from '../training/hooks.js';
 import { compareModes, type CompareOptions } from '../training/modes/compare.js';
@@ -6,7 +5,7 @@ import { MODES, type Mode } from '../training/modes/mode.js';
 import { run } from '../training/run.js';
 import type { RunSettings } from '../training/settings.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interrupted, interruption, printJson } from './output.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
 import { comparisonText, resultText } from './run-table.js';
@@ -63,7 +62,6 @@ async function withScreen<T>({ model, task }: RunSettings, work: (hooks: Require
   try {
     return await work(screen);
   } catch (error) {
-    if (!(error instanceof IsoproError) || error.code !== 'ABORTED') throw error;
-    throw new IsoproError('ABORTED', 'the run was interrupted', { cause: error, remedy: 'Nothing complete was lost: the same command goes on from the last checkpoint.' });
+    throw interrupted(error, 'the run', 'Nothing complete was lost: the same command goes on from the last checkpoint.');
   }
 }

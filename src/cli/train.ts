@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
+import path from 'node:path';
 import { fineTune, readExamples } from '../engine/fine-tuning.js';
 import { loadModel } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
 import { defineCommand } from './command.js';
-import { interruption, printJsonLine, UsageError } from './output.js';
+import { interrupted, interruption, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatBytes } from './quantities.js';
 
@@ -38,6 +39,8 @@ export const trainCommand = defineCommand({
     }
     const state = `${argv.out}.state`;
     if (argv.resume && !existsSync(state)) throw new UsageError(`--resume: there is no ${state}`);
+    const folder = path.dirname(argv.out);
+    if (!existsSync(folder)) throw new UsageError(`--out: there is no folder ${folder}`);
     const signal = interruption();
     const seed = BigInt(argv.seed);
     await using file = await open(argv.data);
@@ -71,7 +74,7 @@ export const trainCommand = defineCommand({
       return;
     }
 
-    {
+    try {
       using progress = new Progress({ label: 'training', total: tokens * argv.epochs, unit: 'tokens' });
       const average = tokens / Math.ceil(sequences.length / argv.batch);
       for await (const stats of fineTune(trainer, { sequences, batchSize: argv.batch, steps, seed }, signal)) {
@@ -79,6 +82,8 @@ export const trainCommand = defineCommand({
         progress.update(Math.round(stats.step * average), { note: `step ${stats.step}/${steps}, loss ${stats.loss.toFixed(3)}, ${formatBytes(process.memoryUsage().rss)}` });
         if (stats.step % argv.saveEvery === 0) await trainer.save(state);
       }
+    } catch (error) {
+      throw interrupted(error, 'the training', existsSync(state) ? `The same flags with --resume go on from ${state}.` : 'Nothing had been saved yet: start again.');
     }
     await trainer.save(state);
     const id = await trainer.exportAdapter(argv.out);

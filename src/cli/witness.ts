@@ -2,7 +2,7 @@ import type { CommandModule } from 'yargs';
 import { runWitness } from '../log/witness-server.js';
 import { openWitnessKey, publicKeyFile } from '../log/witness-key.js';
 import { formatTrustedKey } from '../log/trusted-key.js';
-import { printJson } from './output.js';
+import { printJson, UsageError } from './output.js';
 
 export const witnessCommand: CommandModule<object, { showKey: boolean; idle: number; json: boolean }> = {
   command: 'witness',
@@ -14,6 +14,7 @@ export const witnessCommand: CommandModule<object, { showKey: boolean; idle: num
       .epilogue('It ends when its last run has gone. Under another user or on another machine it is worth more: see docs/trust.md.')
       .example('$0 witness --show-key > witness.pub', 'the key to publish beside a run') as never,
   handler: async ({ showKey, idle, json }) => {
+    if (!Number.isFinite(idle)) throw new UsageError('--idle takes a number of seconds');
     const text = formatTrustedKey({ signer: 'witness', publicKey: openWitnessKey().publicKey });
     if (showKey) {
       if (json) printJson({ key: text, file: publicKeyFile() });
