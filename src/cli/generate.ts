@@ -33,7 +33,8 @@ export const generateCommand = defineCommand({
       .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
       .conflicts('grammar', 'json-schema')
       .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8', 'eight answers at once')
-      .example('$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl', 'a file of prompts'),
+      .example('$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl', 'a file of prompts')
+      .example('$0 tasks generate --json | $0 generate --model tiny --prompts -', 'one answer to a problem of each tier'),
   handler: async (argv) => {
     if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
       throw new UsageError('Give either --prompt or --prompts.');

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { testComparison } from '../report/comparison.js';
-import { bounds, percent, points, pValue } from '../report/figures.js';
+import { bounds, percent, points, pValue, whole } from '../report/figures.js';
 import { readRun } from '../report/read-run.js';
 import { resultTable, terminalStyle } from '../report/terminal.js';
 import { BUILT_IN_TASKS } from '../tasks/registry.js';
@@ -32,11 +32,33 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
   ].join('\n');
 }
 
+/** A word as a shell takes it for one. */
+function shellWord(text: string): string {
+  const word = text.startsWith('-') ? `./${text}` : text; // a relative path, not a flag
+  if (/^[\w@%+=:,./\\-]+$/.test(word)) return word;
+  return process.platform === 'win32' ? `"${word}"` : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** What a user would type next, as it can be typed where the run was started. */
+function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>, { model, task, style, maxTokens }: ResultSettings): string[] {
+  const here = (file: string): string => shellWord(path.relative('.', file) || '.');
+  const own = task === 'scheduling' ? '' : ` --task ${shellWord(task)}`;
+  const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellWord(model)}`;
+  // the judge finds the witness's key and heads there, and knows a built-in task from the manifest
+  const home = process.env.ISOPRO_HOME && process.platform !== 'win32' ? `ISOPRO_HOME=${shellWord(process.env.ISOPRO_HOME)} ` : '';
+  return [
+    `${home}npx isopro-native judge ${here(folder)}${base}${BUILT_IN_TASKS.some(({ task: { id } }) => id === task) ? '' : own}`,
+    `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`} --max-tokens ${maxTokens} --adapter ${here(adapter.file)}`,
+    `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate --model ${shellWord(model)} --max-tokens ${maxTokens} --adapter ${here(adapter.file)} --prompts -`,
+  ];
+}
+
+type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'style' | 'maxTokens'>;
+
 /** Everything that is printed when a run has ended. */
-export function resultText(result: RunResult, { model, task }: Pick<RunSettings, 'model' | 'task'>): string {
+export function resultText(result: RunResult, settings: ResultSettings): string {
   const { test, trivialPolicies, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } = result;
   const here = (file: string): string => path.relative('.', file) || '.';
-  const judged = `${model === EMBEDDED_MODEL ? '' : ` --model ${model}`}${BUILT_IN_TASKS.some(({ task: { id } }) => id === task) ? '' : ` --task ${task}`}`;
   const invalid = [test.before, test.after].some(({ valid }) => !valid);
   return [
     '',
@@ -46,15 +68,14 @@ export function resultText(result: RunResult, { model, task }: Pick<RunSettings,
     ...(invalid ? ['The verifier could not decide more than 1 % of the replies: these figures are no result.'] : []),
     ...(accepted === 0 ? ['No rollout was accepted in any iteration, so nothing was trained and the adapter changes nothing. An easier tier, more samples or a larger model may find a first success.'] : []),
     `${accepted} rollouts accepted; layers ${layers.join(', ')}; ${stopped}`,
-    `${formatDuration(seconds)}; ${tokens.sampled} tokens sampled, ${tokens.trained} trained on; at most ${formatBytes(peakRssBytes)} resident`,
+    `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ${formatBytes(peakRssBytes)} resident`,
     '',
     `adapter  ${here(adapter.file)}  (iteration ${adapter.iteration})`,
     `log      ${here(path.join(folder, 'log.sqlite'))}`,
     ...(existsSync(path.join(folder, 'report.html')) ? [`report   ${here(path.join(folder, 'report.html'))}`] : []),
     '',
     'next:',
-    `  npx isopro-native judge ${here(folder)}${judged}`,
-    `  npx isopro-native generate --model ${model} --adapter ${here(adapter.file)} --prompt "..."`,
+    ...nextCommands(result, settings).map((command) => `  ${command}`),
     '',
   ].join('\n');
 }

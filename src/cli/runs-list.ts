@@ -1,4 +1,6 @@
+import path from 'node:path';
 import { pValue, percent } from '../report/figures.js';
+import { label } from '../report/hostile-text.js';
 import { listRuns, RUNS } from '../report/run-list.js';
 import { listTable, terminalStyle } from '../report/terminal.js';
 import { defineCommand } from './command.js';
@@ -12,10 +14,11 @@ export const runsListCommand = defineCommand({
     const runs = listRuns(folder);
     if (json) return runs.forEach(printJsonLine);
     if (runs.length === 0) return void process.stdout.write(`No runs in ${folder}. Start one with: npx isopro-native run\n`);
-    const rows = runs.map(({ folder: path, runId, state, model, task, seed, iterations, before, after, n, pairedP, reason }) =>
-      state === 'unreadable'
-        ? ['–', state, '', '', '', '', '', '', '', '', `${path}: ${reason}`]
-        : [runId.slice(0, 8), state, `${iterations}`, percent(before), percent(after), `${n}`, pairedP == null ? '–' : pValue(pairedP), `${seed}`, `${model}`, `${task}`, path]);
-    process.stdout.write(`${listTable(['run', 'state', 'iter.', 'before', 'after', 'n', 'p', 'seed', 'model', 'task', 'folder'], rows, terminalStyle(process.stdout))}\n`);
+    const rows = runs.map(({ folder: at, runId, state, model, task, seed, iterations, before, after, n, pairedP }) => {
+      const own = [runId.slice(0, 8) || '–', label(path.basename(at), 18), state];
+      return state === 'unreadable' ? own : [...own, `${iterations}`, percent(before), percent(after), `${n}`, pairedP == null ? '–' : pValue(pairedP), `${seed}`, `${model}`, `${task}`];
+    });
+    const reasons = runs.flatMap(({ folder: at, reason }) => (reason === undefined ? [] : [`${label(at, 80)}: ${label(reason, 300)}`]));
+    process.stdout.write(`${listTable(['run', 'folder', 'state', 'iter.', 'before', 'after', 'n', 'p', 'seed', 'model', 'task'], rows, terminalStyle(process.stdout))}\n${reasons.length === 0 ? '' : `\n${reasons.join('\n')}\n`}`);
   },
 });

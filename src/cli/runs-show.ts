@@ -32,7 +32,7 @@ export const runsShowCommand = defineCommand({
     process.stdout.write(
       [
         `${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(String(settings.seed), 20)}, run ${manifest.runId}`,
-        `${end === null ? 'unfinished' : `ended: ${label(end.stopped, 200)}`}; ${integrityLine(integrity).text}`,
+        `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ${integrityLine(integrity).text}`,
         ...defects.map((defect) => label(defect, 300)),
         '',
         ...(before === null || after === null || comparison === null ? ['The test set has not been evaluated before and after.'] : [resultTable({ before, after, comparison, policies }, terminalStyle(process.stdout))]),

@@ -1,4 +1,4 @@
-/** Prompts from JSONL: one object a line with `prompt` (a user message), `messages` or `tokenIds`, and optionally `id`. */
+/** Prompts from JSONL: one object a line with `prompt` (a user message), `messages` or `tokenIds`, and optionally `id`. What `tasks generate --json` prints is such a file. */
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -10,6 +10,7 @@ const line = z
     messages: chatMessages.optional(),
     tokenIds: z.array(z.int()).optional(),
     id: z.string().optional(),
+    problem: z.unknown().optional(),
   })
   .refine(
     ({ prompt, messages, tokenIds }) => [prompt, messages, tokenIds].filter((field) => field !== undefined).length === 1,
@@ -43,7 +44,7 @@ export async function readPrompts(input: NodeJS.ReadableStream, system?: string)
       const problems = result.error.issues.map((issue) => [...issue.path, issue.message].join(': '));
       throw new IsoproError('INVALID_ARGUMENT', `line ${number} of the prompts: ${problems.join('; ')}`);
     }
-    const { prompt, id, ...rest } = result.data;
+    const { prompt, id, problem: _, ...rest } = result.data;
     prompts.push({ ...(prompt === undefined ? rest : promptOf(prompt, system)), ...(id === undefined ? {} : { id }) } as Prompt);
   }
   return prompts;

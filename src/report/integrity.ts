@@ -1,4 +1,5 @@
 /** What this machine can say about a run's log. */
+import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { verifyRun, type RunVerification } from '../log/local-trust.js';
 
@@ -10,7 +11,7 @@ export async function checkIntegrity(folder: string, options: { readonly signal?
     return await verifyRun(folder, options);
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code === 'ABORTED') throw error;
-    return { outcome: 'unchecked', reason: error.message.replaceAll(folder, '').replace(/ at \/\S*/g, '') };
+    return { outcome: 'unchecked', reason: error.message.replaceAll(path.join(folder, path.sep), '').replace(/ at \/\S*/g, '') };
   }
 }
 

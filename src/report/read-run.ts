@@ -3,7 +3,9 @@
  * has fewer records, and both are worth a report that says so.
  */
 import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { z } from 'zod';
+import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
@@ -23,6 +25,7 @@ const tier = z
 
 /** Forms of the records that the report reads, by kind; members that it does not show are left out. */
 const FORMS = {
+  session_start: z.object({ runId: z.string(), runConfig: z.unknown() }),
   held_out: heldOut.extend({ summary: summary.optional() }),
   policies: z.object({ tiers: z.array(tier).optional(), summaries: z.record(z.string(), summary) }),
   iteration_report: z.object({
@@ -141,7 +144,7 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
       read(reader);
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
-      taken.defects.add(`the log could not be read to its end: ${error.message.replaceAll(folder, '').replace(/^\//, '')}`);
+      taken.defects.add(`the log could not be read to its end: ${error.message.replaceAll(path.join(folder, path.sep), '')}`);
     } finally {
       reader?.close();
     }
@@ -228,6 +231,8 @@ class Taken {
 
   result(folder: string, manifest: RunManifest, shown: readonly ShownRollout[]): RunRecord {
     const comparison = this.#comparison(folder);
+    const begun = this.#of('session_start')[0];
+    if (begun !== undefined && (begun.runId !== manifest.runId || canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))) this.defects.add('manifest.json is not the configuration with which the log begins');
     for (const [kind, n] of this.#malformed) this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
     const named = this.#of('policies').at(-1)?.tiers;
     const ids = new Set([...this.#of('held_out').flatMap(({ outcomes }) => outcomes.map(([, id]) => id)), ...this.places.map((place) => place.tier)]);

@@ -12,8 +12,9 @@ export const RUNS = 'runs';
 export interface RunSummary {
   readonly folder: string;
   readonly runId: string;
-  readonly state: 'ended' | 'unfinished' | 'unreadable';
-  /** Where it cannot be read. */
+  /** `damaged`: parts of it cannot be read or contradict each other; `unreadable`: it has no manifest of this version. */
+  readonly state: 'ended' | 'unfinished' | 'damaged' | 'unreadable';
+  /** Of the last two. */
   readonly reason?: string;
   readonly model?: string;
   readonly task?: string;
@@ -40,13 +41,13 @@ export function summariseRun(folder: string): RunSummary {
     run = readRun(folder);
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
-    return { folder, runId: '', state: 'unreadable', reason: error.message };
+    return { folder, runId: '', state: 'unreadable', reason: error.message.replaceAll(/\s+/g, ' ') };
   }
   const { runId, start: { model, task, settings } } = run.manifest;
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   return {
     folder, runId,
-    state: run.end === null ? 'unfinished' : 'ended',
+    ...(run.defects.length > 0 ? { state: 'damaged', reason: run.defects.join('; ') } : { state: run.end === null ? 'unfinished' : 'ended' }),
     model: model.name, task: task.id,
     seed: String(settings.seed ?? ''),
     startedAt: run.time === null ? null : new Date(run.time.first / 1000).toISOString(),

@@ -1,6 +1,7 @@
 /** One small run through every stage, from the command line, and what the log and its verifiers make of it. */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { judgeLog } from '../../src/judge/log-steps.js';
@@ -9,7 +10,7 @@ import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { hashFile } from '../../src/engine/adapter.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import type { RunResult } from '../../src/training/result.js';
-import { runCli } from '../cli/run-cli.js';
+import { MAIN, runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 let folder: string;
@@ -102,6 +103,19 @@ describe('a run', () => {
     expect(JSON.parse(stdout)).toEqual(result);
     expect(readFileSync(path.join(file('whole'), 'log.sqlite')).equals(before)).toBe(true);
   });
+
+  (process.platform === 'win32' ? test.skip : test)('names commands to go on with that work as they are printed, from a folder with a blank and a quote in its name', async () => {
+    cpSync(file('whole'), file("it's my/whole"), { recursive: true });
+    const { stdout } = await run(...command("it's my/whole"));
+    const next = stdout.split('next:\n')[1]!.trim().split('\n').map((line) => line.trim());
+    expect(next.map((line) => /npx isopro-native (\w+)/.exec(line)![1])).toEqual(['judge', 'eval', 'tasks']);
+    for (const line of next) {
+      // by a shell that has not been told where keys are kept
+      const { status, stdout: said, stderr } = spawnSync('sh', ['-c', line.replaceAll('npx isopro-native', `"${process.execPath}" "${MAIN}"`)], { encoding: 'utf8', env: { ...process.env, ISOPRO_HOME: undefined, NO_COLOR: '1' } });
+      expect([line, status === 0 ? '' : stderr]).toEqual([line, '']);
+      expect(said).toMatch(/PASS|greedy|"text":"[a-h]"/);
+    }
+  }, 180_000);
 
   test('with other settings on the same folder is refused by name', async () => {
     const { code, stderr } = await run(...command('whole', '--gate-level', '0.01'));

@@ -1,6 +1,6 @@
 /** `runs`, `report` and the curriculum example, from the command line, and the tables that they print. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,6 +27,11 @@ beforeAll(async () => {
   await write('killed', 'd4', { until: 'iterations', iterations: 2 });
   mkdirSync(at('runs/broken'));
   writeFileSync(at('runs/broken/manifest.json'), '{"format": "something else"}');
+  await write('forged', 'e5', {});
+  writeFileSync(at('runs/forged/manifest.json'), readFileSync(at('runs/forged/manifest.json'), 'utf8').replace('"version": "0.1.0"', '"version": "0.0.9"'));
+  await write('cut', 'f6', {});
+  truncateSync(at('runs/cut/log.sqlite'), 100_000);
+  rmSync(at('runs/cut/log.sqlite-wal'), { force: true });
 }, 240_000);
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
@@ -35,9 +40,18 @@ describe('runs list', () => {
     const { code, stdout } = await cli('runs', 'list', at('runs'), '--json');
     expect(code).toBe(0);
     const runs = stdout.trim().split('\n').map((line) => JSON.parse(line) as { folder: string; state: string; runId: string; after: number | null });
-    expect(new Map(runs.map(({ folder, state }) => [path.basename(folder), state]))).toEqual(new Map([['weak', 'ended'], ['strong', 'ended'], ['other', 'ended'], ['killed', 'unfinished'], ['broken', 'unreadable']]));
+    expect(new Map(runs.map(({ folder, state }) => [path.basename(folder), state]))).toEqual(new Map([['weak', 'ended'], ['strong', 'ended'], ['other', 'ended'], ['killed', 'unfinished'], ['broken', 'unreadable'], ['forged', 'damaged'], ['cut', 'damaged']]));
     expect(runs.find(({ folder }) => folder.endsWith('strong'))!.after).toBeGreaterThan(0.5);
     expect(runs.find(({ folder }) => folder.endsWith('killed'))!.after).toBeNull();
+  });
+
+  test('in a terminal tells every folder apart, and what is wrong with some', async () => {
+    const { code, stdout } = await cli('runs', 'list', at('runs'));
+    expect(code).toBe(0);
+    for (const name of ['weak', 'strong', 'other', 'killed', 'broken', 'forged', 'cut']) expect(stdout).toMatch(new RegExp(`^\\S+ +${name} `, 'm'));
+    expect(stdout).toMatch(/forged: manifest\.json is not the configuration with which the log begins/);
+    expect(stdout).toMatch(/cut: the log could not be read to its end/);
+    expect(stdout).toMatch(/broken: .*isopro\.run\.v1/);
   });
 
   test('of a folder without runs is empty', async () => {
