@@ -115,7 +115,7 @@ describe('a run', () => {
       expect([line, status === 0 ? '' : stderr]).toEqual([line, '']);
       expect(said).toMatch(/PASS|greedy|"text":"[a-h]"/);
     }
-  }, 180_000);
+  }, 400_000);
 
   test('with other settings on the same folder is refused by name', async () => {
     const { code, stderr } = await run(...command('whole', '--gate-level', '0.01'));
