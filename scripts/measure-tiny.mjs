@@ -15,7 +15,7 @@ const card = 'assets/models/MODEL_CARD.md';
 
 const sha256 = createHash('sha256').update(readFileSync(values.model)).digest('hex');
 const before = existsSync(figures) ? JSON.parse(readFileSync(figures, 'utf8')) : {};
-const model = await loadModel(values.model, { threads: Number(values.threads) });
+const model = await loadModel(values.model, { threads: Number(values.threads), contextTokens: 8192 });
 const result = { model: sha256, bytes: readFileSync(values.model).length, greedyDev: await measure(model, 'dev', { temperature: 0 }), sampledDev: await measure(model, 'dev', { temperature: 0.8, samplesPerProblem: 8 }) };
 // A figure of the test set belongs to the very file that it was measured on.
 if (values.test) result.greedyTest = await measure(model, 'test', { temperature: 0 });

@@ -11,6 +11,8 @@ import { followHeuristic, namedHeuristic } from './heuristics.js';
 
 /** Of a reply: enough for the longest trace of ten jobs. */
 export const MAX_TOKENS = 320;
+/** Samples that are decoded together: as the model's profile in `run` has it, so that its figures are these. */
+export const MAX_SEQUENCES = 8;
 
 export interface TierMeasurement {
   readonly problems: number;
@@ -68,6 +70,7 @@ export async function measure(model: Model, set: SetName, { temperature, samples
     {
       style: 'cot',
       maxTokens: MAX_TOKENS,
+      maxSequences: MAX_SEQUENCES,
       onReply: ({ problem, rollout: { text, finish }, judgement }) => {
         if (finish === 'stop' && parseAnswer(text).ok) parsed++;
         const heuristic = namedHeuristic(text);

@@ -24,11 +24,11 @@ export interface PretrainingSettings {
 
 export const SETTINGS: PretrainingSettings = {
   seed: 1n,
-  steps: 20_000,
+  steps: 24_000,
   examplesPerStep: 8,
   learningRate: 2e-3,
   warmupSteps: 300,
-  decayFrom: 15_000,
+  decayFrom: 18_000,
   curriculumSteps: 2500,
 };
 
