@@ -82,11 +82,12 @@ class TaskThread {
         this.#worker = undefined;
         settle(() => failed(new ThreadLost(cause instanceof Error ? cause.message : 'its thread ended')));
       };
+      const limit = method === 'load' ? START_LIMIT_MS : CALL_LIMIT_MS; // a file that imports much, on a busy machine
       const timer = setTimeout(() => {
         this.#worker = undefined;
         void worker.terminate();
-        settle(() => failed(new CallTimeout(`it took longer than ${CALL_LIMIT_MS / 1000} seconds`)));
-      }, CALL_LIMIT_MS);
+        settle(() => failed(new CallTimeout(`it took longer than ${limit / 1000} seconds`)));
+      }, limit);
       worker.on('message', receive).on('error', lost).on('exit', lost);
       worker.ref();
       worker.postMessage({ call, method, args } satisfies WorkerCall);
