@@ -119,6 +119,9 @@ export const HEURISTIC_NAMES = Object.keys(HEURISTICS) as HeuristicName[];
 /** How a reply that follows a heuristic begins. */
 export const opening = (name: HeuristicName): string => `Plan: ${name}.\n`;
 
+/** The same up to the first job's letter, which every reply has: one token in the embedded model's vocabulary, as it learned them. */
+export const beginning = (name: HeuristicName): string => `${opening(name)}Job `;
+
 /** The heuristic that a reply names, or null. */
 export const namedHeuristic = (reply: string): HeuristicName | null => HEURISTIC_NAMES.find((name) => reply.startsWith(opening(name))) ?? null;
 

@@ -1,6 +1,6 @@
 /** What the embedded model's replies say about the heuristic that they follow: what was learned can then be told plainly. */
 import type { Model } from '../engine/model.js';
-import { HEURISTIC_NAMES, namedHeuristic, opening, type HeuristicName } from '../pretraining/heuristics.js';
+import { beginning, HEURISTIC_NAMES, namedHeuristic, type HeuristicName } from '../pretraining/heuristics.js';
 import { summarise, type Summary } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/open-task.js';
 import type { Problem, VerdictKind } from '../tasks/task.js';
@@ -28,8 +28,8 @@ interface Asking {
   readonly signal?: AbortSignal;
 }
 
-/** Greedy replies to every problem, each beginning with `prefix`. */
-async function replies({ model, task, settings, adapter: file, signal }: Asking, problems: readonly Problem[], prefix: string): Promise<{ text: string; kind: VerdictKind }[]> {
+/** Greedy replies to every problem, each beginning with `prefix`: its tokens must be those with which the model's own replies begin. */
+export async function replies({ model, task, settings, adapter: file, signal }: Asking, problems: readonly Problem[], prefix: string): Promise<{ text: string; kind: VerdictKind }[]> {
   const forced = model.tokenize(prefix);
   const prompts: { tokenIds: number[] }[] = [];
   for (const problem of problems) prompts.push({ tokenIds: [...model.renderChat(await task.prompt(problem, settings.style)).tokenIds, ...forced] });
@@ -61,7 +61,7 @@ export async function heuristicShares(asking: Asking, problems: readonly Problem
 /** The base model with the one heuristic forced on it that does best on the dev problems: what choosing one name for all problems is worth. */
 export async function forcedPrefix(asking: Asking, dev: readonly Problem[], test: readonly Problem[]): Promise<ForcedPrefix> {
   const means = {} as Record<HeuristicName, number | null>;
-  for (const name of HEURISTIC_NAMES) means[name] = summaryOf(asking.task, dev, await replies(asking, dev, opening(name))).mean;
+  for (const name of HEURISTIC_NAMES) means[name] = summaryOf(asking.task, dev, await replies(asking, dev, beginning(name))).mean;
   const heuristic = HEURISTIC_NAMES.reduce((best, name) => ((means[name] ?? -1) > (means[best] ?? -1) ? name : best));
-  return { heuristic, dev: means, test: summaryOf(asking.task, test, await replies(asking, test, opening(heuristic))) };
+  return { heuristic, dev: means, test: summaryOf(asking.task, test, await replies(asking, test, beginning(heuristic))) };
 }

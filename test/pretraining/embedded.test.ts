@@ -5,7 +5,12 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { EMBEDDED_MODEL_FILE } from '../../src/engine/model-aliases.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { renderFigures, type Figures } from '../../src/pretraining/figures.js';
+import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
+import { beginning, namedHeuristic } from '../../src/pretraining/heuristics.js';
 import { measure } from '../../src/pretraining/measure.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import { replies } from '../../src/training/heuristics.js';
+import { resolveSettings } from '../../src/training/settings.js';
 
 const asset = (name: string): string => fileURLToPath(new URL(name, EMBEDDED_MODEL_FILE));
 const figures = JSON.parse(readFileSync(asset('tiny.json'), 'utf8')) as Figures;
@@ -30,5 +35,14 @@ describe('the embedded model', () => {
     const { replies, parsed, byHeuristic } = await measure(model, 'dev', { temperature: 0, perTier: 2 });
     expect(parsed / replies).toBeGreaterThanOrEqual(0.9);
     expect(byHeuristic.none?.replies ?? 0).toBeLessThanOrEqual(1);
+  }, 120_000);
+
+  test('with the heuristic forced that it would name itself, says what it says by itself', async () => {
+    await using task = await openTask('scheduling');
+    const { problems } = await evaluationSet(task, 'dev', 2);
+    const asking = { model, task, settings: resolveSettings({}), adapter: null };
+    const free = await replies(asking, problems, '');
+    expect(new Set(free.map(({ text }) => namedHeuristic(text))).size).toBe(1);
+    expect(await replies(asking, problems, beginning(namedHeuristic(free[0]!.text)!))).toEqual(free);
   }, 120_000);
 });
