@@ -1,4 +1,4 @@
-// `npm run docs:results`: writes the tables of README.md, between their marks, from the files in results/. A folder there holds what was measured with
+// `npm run docs:results`: writes the tables of docs/results.md, and the first of them into README.md, between their marks, from the files in results/. A folder there holds what was measured with
 // one model: `ablation.json` as `isopro-native ablate` left it, `modes-<seed>.json` as `isopro-native run --mode all` left it in its run folder (comparison.json).
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,8 +12,8 @@ const row = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\
 const table = (heads, rows) => [row(heads), row(heads.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(row)].join('\n');
 const minutes = (seconds) => (seconds / 60).toFixed(1);
 
-/** The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). */
-function folderTables(name, { ablation, modes }, { percent, bounds, points, pValue, whole }) {
+/** The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). `brief`: what README shows of them. */
+function folderTables(name, { ablation, modes }, { percent, bounds, points, pValue, whole }, brief) {
   const measured = (part) => (part === undefined ? '–' : `${percent(part.mean)} (${bounds(part)})`);
   const spread = ({ low, high }) => `${points(low)} to ${points(high)}`;
   const { task, model, modelSha256, code, machine, untrained, trivialPolicies, seeds, conditions, embedded } = ablation;
@@ -30,7 +30,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
         minutes(seconds), whole(tokens.sampled), whole(tokens.trained), whole(peakRssBytes / 1e6),
       ]),
     ),
-    ...full.runs.flatMap(({ seed, before, after, paired }) => [
+    ...(brief ? [] : full.runs).flatMap(({ seed, before, after, paired }) => [
       `Seed ${seed} by tier${untrained.length === 0 ? '' : `; never trained on: ${untrained.join(', ')}`}. The p values are not adjusted for the number of tiers.`,
       table(['tier', 'n', 'before', 'after', 'gained', 'lost', 'p'], tiers.map((tier) => {
         const { n, gained, lost, p } = paired.byTier[tier];
@@ -61,6 +61,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
       [...notes, ...skipped].join('\n'),
     );
   }
+  if (brief) return parts.join('\n\n');
   const forced = embedded == null ? [] : [[`base model, \`${embedded.forcedPrefix.heuristic}\` forced as its method`, embedded.forcedPrefix.test]];
   const policies = [...Object.entries(trivialPolicies).map(([policy, summary]) => [`\`${policy}\``, summary]), ...forced];
   if (policies.length > 0) {
@@ -81,12 +82,15 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
 }
 
 /** What stands between the marks, for folders of results by name; `figures` is dist/src/report/figures.js. */
-export const resultsText = (folders, figures) => Object.entries(folders).map(([name, results]) => folderTables(name, results, figures)).join('\n\n');
+export const resultsText = (folders, figures, { brief = false } = {}) => Object.entries(folders).map(([name, results]) => folderTables(name, results, figures, brief)).join('\n\n');
+
+/** The files that hold results, and whether in brief. */
+export const PAGES = { 'docs/results.md': false, 'README.md': true };
 
 /** A text with marks, and `content` between them. */
 export function withResults(text, content) {
   const [from, to] = [text.indexOf(BEGIN), text.indexOf(END)];
-  if (from < 0 || to < from) throw new Error(`README.md has no ${BEGIN} followed by ${END}`);
+  if (from < 0 || to < from) throw new Error(`the page has no ${BEGIN} followed by ${END}`);
   return `${text.slice(0, from + BEGIN.length)}\n\n${content}\n\n${text.slice(to)}`;
 }
 
@@ -112,6 +116,9 @@ export function readResults(parent = path.join(root, 'results')) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folders = readResults();
   if (folders === null) throw new Error('there is no folder results/ to read');
-  const readme = path.join(root, 'README.md');
-  writeFileSync(readme, withResults(readFileSync(readme, 'utf8'), resultsText(folders, await import('../dist/src/report/figures.js'))));
+  const figures = await import('../dist/src/report/figures.js');
+  for (const [page, brief] of Object.entries(PAGES)) {
+    const file = path.join(root, page);
+    writeFileSync(file, withResults(readFileSync(file, 'utf8'), resultsText(folders, figures, { brief })));
+  }
 }

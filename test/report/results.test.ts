@@ -11,17 +11,18 @@ import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
-const { readResults, resultsText, withResults } = (await import(path.join(project, 'scripts', 'document-results.mjs'))) as {
+const { PAGES, readResults, resultsText, withResults } = (await import(path.join(project, 'scripts', 'document-results.mjs'))) as {
   readResults: (parent?: string) => Record<string, unknown> | null;
-  resultsText: (folders: Record<string, unknown>, figures: object) => string;
+  PAGES: Readonly<Record<string, boolean>>;
+  resultsText: (folders: Record<string, unknown>, figures: object, options?: { brief: boolean }) => string;
   withResults: (text: string, content: string) => string;
 };
 
 const committed = readResults();
 if (committed === null) console.warn('no folder results/: README has no tables to compare with');
-(committed === null ? test.skip : test)("README's tables are what the files in results/ say (npm run docs:results)", () => {
-  const readme = readFileSync(path.join(project, 'README.md'), 'utf8');
-  expect(readme).toBe(withResults(readme, resultsText(committed!, figures)));
+(committed === null ? test.skip : test).each(Object.entries(PAGES))('the tables of %s are what the files in results/ say (npm run docs:results)', (page, brief) => {
+  const text = readFileSync(path.join(project, page), 'utf8');
+  expect(text).toBe(withResults(text, resultsText(committed!, figures, { brief })));
 });
 
 test('what stands between the marks is replaced, nothing else', () => {
