@@ -1,6 +1,6 @@
 /** A run folder with everything open that the loop needs: begun anew, or restored from its newest checkpoint. */
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { loadModel, type Model } from '../engine/model.js';
@@ -66,7 +66,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       await dispose();
       return { result: readResult(folder) };
     }
-    const runId = manifest?.runId ?? randomBytes(16).toString('hex');
+    const runId = manifest?.runId ?? (out === undefined ? path.basename(folder) : newRunId());
     makeRunFolder(folder);
     if (manifest === null) await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: null });
     const signer: LogSigner = resolved.signer === 'witness' ? await WitnessClient.open() : new SingleProcessSigner();
@@ -104,15 +104,16 @@ export function openModel(settings: RunSettings, signal: AbortSignal | undefined
   });
 }
 
+const newRunId = (): string => randomBytes(16).toString('hex');
+
 /** Where `out` is not given: the newest unfinished run of this configuration, so that the same command goes on with it. */
 async function folderOf(start: RunStart, out: string | undefined): Promise<string> {
   if (out !== undefined) return path.resolve(out);
   const runs = path.resolve(RUNS);
-  for (const name of (await readdir(runs).catch(() => [])).sort().reverse()) {
-    const folder = path.join(runs, name);
-    if (isRunFolder(folder) && sameStart(folder, start) && !isFinished(folder)) return folder;
-  }
-  return path.join(runs, randomBytes(16).toString('hex'));
+  const folders = (await readdir(runs).catch(() => [])).map((name) => path.join(runs, name)).filter(isRunFolder);
+  const begun = new Map(folders.map((folder) => [folder, statSync(runPaths(folder).manifest).mtimeMs]));
+  for (const folder of folders.sort((a, b) => begun.get(b)! - begun.get(a)!)) if (sameStart(folder, start) && !isFinished(folder)) return folder;
+  return path.join(runs, newRunId());
 }
 
 /** False too for a manifest that cannot be read: another version's runs are none of ours. */
