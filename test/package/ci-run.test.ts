@@ -24,6 +24,7 @@ beforeAll(() => {
   cpSync(fileURLToPath(new URL('../../.ci/run', import.meta.url)), path.join(place, '.ci', 'run'));
   writeFileSync(path.join(place, 'npm'), NPM);
   chmodSync(path.join(place, 'npm'), 0o755);
+  writeFileSync(path.join(place, 'package.json'), '{}'); // whatever one lies above it
 });
 afterAll(() => rmSync(place, { recursive: true, force: true }));
 
