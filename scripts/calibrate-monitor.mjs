@@ -9,9 +9,7 @@ import { fileURLToPath } from 'node:url';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const models = path.join(root, 'dist', 'test', 'models');
 const { calibrate, configOf, DEFAULT_JUDGEMENT, measureHealthy, measureSick, ratesOf } = await import(path.join(models, 'calibration.js'));
-const { TINY } = await import(path.join(models, 'monitored-run.js'));
-const { writeDeadAdapter } = await import(path.join(models, 'sick-runs.js'));
-const { writeSyntheticModel } = await import(path.join(models, 'synthetic.js'));
+const { writeMonitoredModel } = await import(path.join(models, 'sick-runs.js'));
 
 const full = process.env.ISOPRO_FULL === '1';
 const SETS = full ? { fit: { healthy: 200, sick: 8, first: 10_001 }, report: { healthy: 200, sick: 8, first: 20_001 } } : { fit: { healthy: 4, sick: 1, first: 1 }, report: { healthy: 4, sick: 1, first: 20_001 } };
@@ -25,15 +23,12 @@ const read = (_, value) => (value?.bigint !== undefined ? BigInt(value.bigint) :
 async function measure() {
   const folder = mkdtempSync(path.join(tmpdir(), 'isopro-calibration-'));
   try {
-    const model = path.join(folder, 'tiny.gguf');
-    const dead = path.join(folder, 'dead.gguf');
-    writeSyntheticModel(model, TINY);
-    writeDeadAdapter(dead);
+    const { model, deadAdapter } = writeMonitoredModel(folder);
     const runs = {};
     for (const [name, { healthy, sick, first }] of Object.entries(SETS)) {
       const jobs = [
         ...Array.from({ length: healthy }, (_, i) => () => measureHealthy(model, BigInt(first + i))),
-        ...Array.from({ length: sick }, (_, i) => () => measureSick(model, dead, BigInt(first + i))),
+        ...Array.from({ length: sick }, (_, i) => () => measureSick(model, deadAdapter, BigInt(first + i))),
       ];
       // a trainer computes on a thread of its own, so that as many runs as there are cores go on at once; each is the same in any company
       const measured = [];

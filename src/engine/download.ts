@@ -9,9 +9,9 @@ import path from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { IsoproError } from '../errors.js';
+import { startThread } from '../thread.js';
 import { networkReason, probeFile, type RemoteFile } from './download-probe.js';
 import type { DownloadJob, DownloadMessage } from './download-worker.js';
 import { splitParts, type RemoteModel } from './model-location.js';
@@ -154,7 +154,7 @@ async function fetchAll(files: readonly RemoteFile[], names: readonly string[], 
 function fetchInWorker(job: DownloadJob, files: readonly RemoteFile[], destination: string, { signal, onProgress, stallMs = STALL_MS }: DownloadOptions): Promise<void> {
   const totalBytes = totalSize(files);
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./download-worker.js', import.meta.url), { execArgv: [], workerData: job }); // Node's own flags, --input-type for one, are the caller's and not this file's
+    const worker = startThread(new URL('./download-worker.js', import.meta.url), { workerData: job });
     let settled = false;
     const settle = (outcome: () => void): void => {
       if (settled) return;

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
+import { startThread } from '../thread.js';
 import { isCanonicalPayload } from './payload.js';
 
 /** Below this, starting a thread costs more than it saves. */
@@ -24,7 +25,7 @@ export class CanonicalCheck {
   #error: Error | null = null;
 
   private constructor() {
-    this.#worker = new Worker(new URL('./canonical-worker.js', import.meta.url), { execArgv: [], workerData: this.#finished }); // Node's own flags, --input-type for one, are the caller's and not this file's
+    this.#worker = startThread(new URL('./canonical-worker.js', import.meta.url), { workerData: this.#finished });
     this.#worker.unref();
     this.#worker.on('error', (error) => (this.#error = error as Error));
   }

@@ -24,10 +24,10 @@ export const SHAPE: Omit<ModelShape, 'vocabularySize'> = {
 /** ggml's f16 attention takes 64 values at a time where it can: with heads of 32 it is half as fast as one on q8_0. */
 const CACHE_TYPE: MetadataEntry = { key: 'isopro.kv_cache_type', value: text('q8_0') };
 
-/** Standard deviation 0.02 (GPT-2), divided by sqrt(2 layers) where a matrix writes into the residual stream. */
+/** Standard deviation 0.02 of the embedding (GPT-2), 0.5 / sqrt(d_model) of a matrix, that divided by sqrt(2 layers) where it writes into the residual stream. */
 function deviation({ name }: TensorPlan): number {
   const writes = name.endsWith('attn_output.weight') || name.endsWith('ffn_down.weight');
-  if (name === 'token_embd.weight') return 0.02 * Math.sqrt(1);
+  if (name === 'token_embd.weight') return 0.02;
   return (0.5 / Math.sqrt(SHAPE.embedding)) / (writes ? Math.sqrt(2 * SHAPE.layers) : 1);
 }
 

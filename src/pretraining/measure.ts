@@ -7,12 +7,8 @@ import { parseAnswer } from '../tasks/scheduling/answer.js';
 import { TIERS } from '../tasks/scheduling/generate.js';
 import type { SchedulingProblem } from '../tasks/scheduling/problem.js';
 import { mean, wilsonInterval } from '../statistics/index.js';
+import { resolveSettings } from '../training/settings.js';
 import { followHeuristic, namedHeuristic } from './heuristics.js';
-
-/** Of a reply: enough for the longest trace of ten jobs. */
-export const MAX_TOKENS = 320;
-/** Samples that are decoded together: as the model's profile in `run` has it, so that its figures are these. */
-export const MAX_SEQUENCES = 8;
 
 export interface TierMeasurement {
   readonly problems: number;
@@ -58,7 +54,8 @@ export interface MeasureOptions {
 
 /** @throws IsoproError as Model.generate */
 export async function measure(model: Model, set: SetName, { temperature, samplesPerProblem = 1, seed = 1n, perTier = Infinity }: MeasureOptions): Promise<Measurement> {
-  const task = await openTask('scheduling');
+  await using task = await openTask('scheduling');
+  const { style, maxTokens, maxSequences } = resolveSettings({}); // so that `run` begins with the same figures
   const all = frozenSet<SchedulingProblem, unknown>('scheduling', set).problems.map(({ problem }) => problem);
   const problems = TIERS.flatMap(({ id }) => all.filter(({ tier }) => tier === id).slice(0, perTier));
   const byHeuristic: Record<string, { replies: number; passed: number; exact: number }> = {};
@@ -68,9 +65,7 @@ export async function measure(model: Model, set: SetName, { temperature, samples
     task,
     problems,
     {
-      style: 'cot',
-      maxTokens: MAX_TOKENS,
-      maxSequences: MAX_SEQUENCES,
+      style, maxTokens, maxSequences,
       onReply: ({ problem, rollout: { text, finish }, judgement }) => {
         if (finish === 'stop' && parseAnswer(text).ok) parsed++;
         const heuristic = namedHeuristic(text);
@@ -82,7 +77,6 @@ export async function measure(model: Model, set: SetName, { temperature, samples
     },
     { samples: samplesPerProblem, temperature, seed },
   );
-  await task.dispose();
   const passes = judged.map((answers) => answers.filter(({ kind }) => kind === 'pass').length);
   const byTier: Record<string, TierMeasurement> = {};
   const groups = new Map<string, number[]>();

@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { loadModel, type Model } from '../engine/model.js';
 import { createTrainer, type StepStatistics, type Trainer, type TrainSequence } from '../engine/trainer.js';
-import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { schedulingPrompt } from '../tasks/scheduling/prompt.js';
 import { drawExample } from './corpus.js';
 import { writeInitialModel } from './initial-model.js';
@@ -48,21 +47,10 @@ export function learningRateAt({ learningRate, warmupSteps, decayFrom, steps }: 
   return step <= decayFrom ? learningRate : (learningRate * (steps + 1 - step)) / (steps + 1 - decayFrom);
 }
 
-/** A template may render for two seconds by the clock; on a machine that is busy for that long, it is asked again. */
-function renderPatiently(model: Model, messages: readonly ChatMessage[]): Int32Array {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return model.renderChat(messages).tokenIds;
-    } catch (error) {
-      if (attempt === 100) throw error;
-    }
-  }
-}
-
 /** Prompt and reply as one sequence; the reply is labelled, its end included, its name only where that is to be learned. */
 export function trainSequence(model: Model, seed: bigint, index: number, progress: number): TrainSequence {
   const { problem, reply, learnsName } = drawExample(seed, index, progress);
-  const prompt = renderPatiently(model, schedulingPrompt(problem, 'cot'));
+  const prompt = model.renderChat(schedulingPrompt(problem, 'cot')).tokenIds;
   const answer = model.tokenize(reply);
   const tokenIds = Int32Array.from([...prompt, ...answer, model.info.eos]);
   const labelMask = Uint8Array.from(tokenIds, (_, at) => (at > prompt.length || (at === prompt.length && learnsName) ? 1 : 0));

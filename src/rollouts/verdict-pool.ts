@@ -1,8 +1,9 @@
 /** Verdicts off the main thread. A user's task has its own thread already; a built-in one gets one here. */
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import type { Judgement, OpenTask } from '../tasks/open-task.js';
 import type { FinishReason, Problem } from '../tasks/task.js';
 import { undecided } from '../tasks/verdict.js';
+import { startThread } from '../thread.js';
 import type { VerdictReply, VerdictRequest } from './verdict-worker.js';
 
 type Waiting = (judgement: Judgement) => void;
@@ -32,7 +33,7 @@ export class VerdictPool {
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL('./verdict-worker.js', import.meta.url), { execArgv: [], workerData: { task: this.#task.id } }); // Node's own flags, --input-type for one, are the caller's and not this file's
+    const worker = startThread(new URL('./verdict-worker.js', import.meta.url), { workerData: { task: this.#task.id } });
     worker.on('message', (reply: VerdictReply) => this.#settle(reply.id, 'judgement' in reply ? reply.judgement : lost(reply.failure)));
     const fail = (reason: string): void => {
       this.#worker = undefined;

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { IsoproError } from '../errors.js';
+import { startThread } from '../thread.js';
 import type { Judgement, OpenTask } from './open-task.js';
 import type { ChatMessage, ExploitCase, FinishReason, Grades, Problem, PromptStyle, Tier, TraceFinding, Verdict } from './task.js';
 import { findTier } from './tier.js';
@@ -47,7 +48,7 @@ class TaskThread {
   }
 
   async #start(): Promise<Worker> {
-    const worker = new Worker(new URL('./user-task-worker.js', import.meta.url), { execArgv: [], resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } }); // Node's own flags, --input-type for one, are the caller's and not this file's
+    const worker = startThread(new URL('./user-task-worker.js', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } });
     worker.on('error', () => undefined); // each call listens for itself
     worker.once('exit', () => (this.#worker = undefined));
     try {

@@ -77,7 +77,7 @@ export const PROFILES: Readonly<Record<'embedded' | 'downloaded', Partial<RunSet
   embedded: {
     rollouts: 448,
     samples: 8,
-    maxTokens: 320,
+    maxTokens: 320, // enough for the longest trace of ten jobs
     stepsPerIteration: 25,
     batchSize: 16,
     learningRate: 1e-3,

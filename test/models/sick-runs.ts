@@ -1,8 +1,9 @@
 /** What makes a tiny run sick: one case for each rule and side. */
+import { join } from 'node:path';
 import { synthesizeAdapter } from './adapter.js';
 import type { MonitoredRunOptions } from './monitored-run.js';
 import { TINY } from './monitored-run.js';
-import { encodeModel, synthesizeModel } from './synthetic.js';
+import { encodeModel, synthesizeModel, writeSyntheticModel } from './synthetic.js';
 import { writeAtomically } from '../../src/pretraining/gguf.js';
 import type { RuleId } from '../../src/monitor/rules.js';
 
@@ -20,7 +21,7 @@ const once = (iteration: number, make: (run: Parameters<Before>[1]) => unknown):
 const setRate = (iteration: number, to: number): Before => once(iteration, ({ executor }) => executor.execute({ op: 'set_lr', from: executor.learningRate, to }));
 
 /** An adapter of rank 4 of which one module has three directions without input: A's rows are zero, and so is all of B. */
-export function writeDeadAdapter(path: string): void {
+function writeDeadAdapter(path: string): void {
   const { metadata, tensors } = synthesizeAdapter(synthesizeModel(TINY).shape, { rank: 4, alpha: 16, magnitude: 0, type: 'F32' });
   const dead = tensors.map((tensor) => {
     if (tensor.info.name !== 'blk.1.attn_q.weight.lora_a') return tensor;
@@ -30,7 +31,15 @@ export function writeDeadAdapter(path: string): void {
   writeAtomically(path, encodeModel({ metadata, tensors: dead }));
 }
 
-/** @param deadAdapter as written by writeDeadAdapter */
+/** The model of all monitored runs and its dead adapter, in a folder. */
+export function writeMonitoredModel(folder: string): { readonly model: string; readonly deadAdapter: string } {
+  const files = { model: join(folder, 'tiny.gguf'), deadAdapter: join(folder, 'dead.gguf') };
+  writeSyntheticModel(files.model, TINY);
+  writeDeadAdapter(files.deadAdapter);
+  return files;
+}
+
+/** @param deadAdapter as written by writeMonitoredModel */
 export const sickRuns = (deadAdapter: string): readonly SickRun[] => [
   { name: 'a learning rate times 20', rule: 'R1', side: 'high', seed: 1n, options: { noise: 0, learningRate: 1e-3, iterations: 14, before: setRate(4, 2e-2) } },
   { name: 'a learning rate of 2e-6', rule: 'R1', side: 'low', seed: 1n, options: { noise: 0, learningRate: 2e-6, iterations: 8 } },

@@ -1,19 +1,13 @@
-import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { configOf, DEFAULT_JUDGEMENT, measureHealthy, measureSick, ratesOf, type MeasuredRun } from '../models/calibration.js';
-import { TINY } from '../models/monitored-run.js';
 import { temporaryFolder } from '../models/signed-log.js';
-import { writeDeadAdapter } from '../models/sick-runs.js';
-import { writeSyntheticModel } from '../models/synthetic.js';
+import { writeMonitoredModel } from '../models/sick-runs.js';
 
 /** Seeds that nothing was fitted on: 200 healthy runs in the long form (ISOPRO_FULL=1), 6 in the short one. */
 const [HEALTHY, SICK] = process.env.ISOPRO_FULL === '1' ? [200, 8] : [6, 1];
 const folder = temporaryFolder();
 afterAll(folder.remove);
-const model = join(folder.path, 'tiny.gguf');
-const deadAdapter = join(folder.path, 'dead.gguf');
-writeSyntheticModel(model, TINY);
-writeDeadAdapter(deadAdapter);
+const { model, deadAdapter } = writeMonitoredModel(folder.path);
 
 describe('real training runs without remedies', () => {
   test(`at most one healthy run in a hundred trips a rule (${HEALTHY}), and at most one sick run in ten is missed (${SICK} of each kind)`, async () => {

@@ -7,17 +7,13 @@ import { monitorDigests } from '../../src/monitor/playbook.js';
 import { observe, scripted } from '../../src/monitor/policy.js';
 import { DEFAULT_RULES, type RuleId } from '../../src/monitor/rules.js';
 import type { MonitorReport } from '../../src/monitor/session.js';
-import { monitoredRun, TINY, type MonitoredRun } from '../models/monitored-run.js';
+import { monitoredRun, type MonitoredRun } from '../models/monitored-run.js';
 import { temporaryFolder } from '../models/signed-log.js';
-import { sickRuns, writeDeadAdapter } from '../models/sick-runs.js';
-import { writeSyntheticModel } from '../models/synthetic.js';
+import { sickRuns, writeMonitoredModel } from '../models/sick-runs.js';
 
 const folder = temporaryFolder();
 afterAll(folder.remove);
-const model = join(folder.path, 'tiny.gguf');
-const deadAdapter = join(folder.path, 'dead.gguf');
-writeSyntheticModel(model, TINY);
-writeDeadAdapter(deadAdapter);
+const { model, deadAdapter } = writeMonitoredModel(folder.path);
 
 const firing = (reports: readonly MonitorReport[], rule: RuleId): MonitorReport[] => reports.filter(({ evaluation }) => evaluation.rules[rule].fired);
 const effectsOf = (run: MonitoredRun, rule: RuleId): MonitorReport['effects'] => run.reports.flatMap(({ effects }) => effects).filter((effect) => effect.rule === rule);

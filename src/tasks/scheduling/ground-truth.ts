@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
+import { startThread } from '../../thread.js';
 import { frozenIndex } from '../frozen-sets.js';
 import { checkSchedule } from './check-schedule.js';
 import type { SolveReply, SolveRequest } from './cp-sat-worker.js';
@@ -142,7 +143,7 @@ function sound(problem: SchedulingProblem, truth: GroundTruth): boolean {
 /** @param ended called when the thread ends, also while nobody waits for it */
 function startWorker(ended: () => void): Promise<Worker> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./cp-sat-worker.js', import.meta.url), { execArgv: [] }); // Node's own flags, --input-type for one, are the caller's and not this file's
+    const worker = startThread(new URL('./cp-sat-worker.js', import.meta.url));
     const fail = (error: unknown): void => {
       clearTimeout(timer);
       void worker.terminate();
