@@ -1,5 +1,6 @@
 import { open, type FileHandle } from 'node:fs/promises';
 import { loadModel } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
@@ -92,8 +93,13 @@ export const evalCommand = defineCommand({
     const adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
     let out: FileHandle | undefined;
     let written = Promise.resolve();
+    let failure: IsoproError | undefined;
+    const fail = (cause: unknown): void => {
+      failure ??= new IsoproError('WRITE_FAILED', `${argv.out} could not be written: ${(cause as Error).message}`, { cause });
+    };
     try {
-      out = argv.out === undefined ? undefined : await open(argv.out, 'w');
+      out = argv.out === undefined ? undefined : await open(argv.out, 'w').catch((cause: unknown) => void fail(cause));
+      if (failure !== undefined) throw failure;
       const started = performance.now();
       using progress = new Progress({ label: 'evaluating', unit: 'answers' });
       const options: EvaluationOptions = {
@@ -102,13 +108,15 @@ export const evalCommand = defineCommand({
         maxSequences: readCount('batch', argv.batch ?? profile.maxSequences ?? 64, 1),
         onProgress: ({ done, total }) => progress.update(done, { total }),
         onReply: ({ problem, rollout, judgement }) => {
+          if (failure !== undefined) throw failure; // not only after hours
           const row = { problemId: problem.id, tier: problem.tier, sample: rollout.sampleIndex, text: rollout.text, finish: rollout.finish, tokens: rollout.tokenIds.length, ...judgement.verdict };
-          written = written.then(() => out?.appendFile(`${JSON.stringify(row)}\n`));
+          written = written.then(() => out?.appendFile(`${JSON.stringify(row)}\n`)).catch(fail);
         },
       };
       const greedy = samples === 1 ? await evaluateGreedy(model, task, problems.problems, options) : null;
       const sampled = samples === 1 ? null : await evaluatePassAtK(model, task, problems.problems, { ...options, samples, temperature: argv.temperature, seed, ks });
       await written;
+      if (failure !== undefined) throw failure;
       progress.clear();
       const seconds = (performance.now() - started) / 1000;
       const policies = await evaluatePolicies(task, problems.problems);

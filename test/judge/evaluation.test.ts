@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { loadModel, type Model } from '../../src/engine/model.js';
@@ -84,6 +84,12 @@ describe('isopro-native eval', () => {
     expect(report.set.sha256).toBe(set.sha256);
     expect(report.trivialPolicies.always_c).toMatchObject({ n: 18 });
     expect(readFileSync(file('replies.jsonl'), 'utf8').trim().split('\n')).toHaveLength(18);
+  });
+  test.each([['of a folder that is not there', () => file('absent/replies.jsonl')], ...(existsSync('/dev/full') ? [['on a full disk', () => '/dev/full'] as const] : [])])('replies into a file %s: WRITE_FAILED', async (_, out) => {
+    const { code, stdout, stderr } = await evaluate('--out', out());
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^error WRITE_FAILED: .*could not be written/m);
+    expect(stderr).not.toContain('at async');
   });
   test('pass@k as a table with intervals; a wrong k is refused', async () => {
     const { code, stdout } = await evaluate('--samples', '4', '--k', '1,4', '--temperature', '1');
