@@ -6,6 +6,7 @@
  */
 import { loadModel } from '../src/engine/model.js';
 import { Random } from '../src/random.js';
+import { PEER_CONTEXT } from './peer/node-llama-cpp.js';
 
 export interface RolloutBenchOptions {
   readonly modelPath: string;
@@ -64,11 +65,11 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
 
   const nodeLlamaCpp = async (): Promise<number> => {
     const context = await peer.createContext({
+      ...PEER_CONTEXT,
       sequences: promptCount * samples,
       contextSize: promptTokens + tokens,
       batchSize: 512,
       threads: model.info.threads,
-      flashAttention: true,
     });
     const begin = performance.now();
     let count = 0;

@@ -9,6 +9,7 @@ import { IsoproError } from '../src/errors.js';
 import { diagnose, type Finding } from '../src/engine/diagnosis.js';
 import { loadModel, type Model } from '../src/engine/model.js';
 import { createTrainer } from '../src/engine/trainer.js';
+import { peerGreedy } from './peer/node-llama-cpp.js';
 import { ARCHITECTURES, writeSyntheticModel, type Architecture, type SyntheticModelOptions } from '../test/models/synthetic.js';
 
 export interface SelftestStep {
@@ -74,14 +75,7 @@ async function greedyIdsOfNodeLlamaCpp(file: string): Promise<number[]> {
   const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
   const llama = await getLlama({ build: 'never', gpu: false, logLevel: LlamaLogLevel.disabled });
   try {
-    const model = await llama.loadModel({ modelPath: file });
-    const context = await model.createContext({ contextSize: 256, threads: 1 });
-    const ids: number[] = [];
-    for await (const id of context.getSequence().evaluate(model.tokenize(PROMPT), { temperature: 0, yieldEogToken: true })) {
-      ids.push(id);
-      if (ids.length === TOKENS) break;
-    }
-    return ids;
+    return await peerGreedy(llama, file, PROMPT, TOKENS);
   } finally {
     await llama.dispose();
   }

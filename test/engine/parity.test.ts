@@ -1,6 +1,7 @@
 /** The engine against node-llama-cpp on the same files: greedy tokens, and log-probabilities against themselves. */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { getLlama, LlamaLogLevel, type Llama, type Token } from 'node-llama-cpp';
+import { getLlama, LlamaLogLevel, type Llama } from 'node-llama-cpp';
+import { peerGreedy } from '../../bench/peer/node-llama-cpp.js';
 import { loadModel, type KvType } from '../../src/engine/model.js';
 import { collectSorted, describeStories, STORIES, syntheticModel } from './fixtures.js';
 
@@ -13,22 +14,6 @@ beforeAll(async () => {
 });
 afterAll(() => llama.dispose());
 
-async function peerGreedy(file: string, prompt: Int32Array, count: number): Promise<number[]> {
-  const model = await llama.loadModel({ modelPath: file });
-  try {
-    const context = await model.createContext({ contextSize: 512, flashAttention: true });
-    const tokens: number[] = [];
-    const sequence = context.getSequence();
-    for await (const token of sequence.evaluate([...prompt] as Token[], { temperature: 0, yieldEogToken: true })) {
-      tokens.push(token);
-      if (tokens.length === count) break;
-    }
-    return tokens;
-  } finally {
-    await model.dispose();
-  }
-}
-
 async function expectParity(file: string, text: string, leading: number[]): Promise<void> {
   await using model = await loadModel(file, { threads: 1 });
   const prompt = Int32Array.from([...leading, ...model.tokenize(text)]);
@@ -38,7 +23,7 @@ async function expectParity(file: string, text: string, leading: number[]): Prom
     maxTokens: 64,
     ignoreEndOfSequence: true,
   });
-  expect([...rollout!.tokenIds]).toEqual(await peerGreedy(file, prompt, 64));
+  expect([...rollout!.tokenIds]).toEqual(await peerGreedy(llama, file, prompt, 64));
 }
 
 const TEXTS = ['One two three', 'The quick brown fox jumps', 'x', `and one more, ${'long enough for several calls of rows, '.repeat(6)}`];

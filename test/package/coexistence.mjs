@@ -14,9 +14,10 @@ async function isopro() {
 }
 async function nodeLlamaCpp() {
   const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
+  const { PEER_CONTEXT } = await import('../../dist/bench/peer/node-llama-cpp.js');
   const llama = await getLlama({ build: 'never', gpu: false, logLevel: LlamaLogLevel.disabled });
   const model = await llama.loadModel({ modelPath: file });
-  const context = await model.createContext({ contextSize: 256, threads: 1 });
+  const context = await model.createContext({ ...PEER_CONTEXT, contextSize: 256, threads: 1 });
   const sequence = context.getSequence();
   const run = async () => {
     const ids = [];
