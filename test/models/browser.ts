@@ -29,7 +29,7 @@ interface Message {
 }
 
 export class Browser {
-  readonly #profile = mkdtempSync(path.join(tmpdir(), 'isopro-chromium-'));
+  readonly profile = mkdtempSync(path.join(tmpdir(), 'isopro-chromium-'));
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, (message: Message) => void>();
   #next = 1;
@@ -41,8 +41,8 @@ export class Browser {
   readonly complaints: string[] = [];
 
   constructor(executable: string) {
-    const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--hide-scrollbars', '--no-first-run', '--disable-background-networking', '--remote-debugging-pipe', `--user-data-dir=${this.#profile}`, 'about:blank'];
-    this.#child = spawn(executable, flags, { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
+    const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--hide-scrollbars', '--no-first-run', '--disable-background-networking', '--remote-debugging-pipe', `--user-data-dir=${this.profile}`, 'about:blank'];
+    this.#child = spawn(executable, flags, { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], detached: true });
     let text = '';
     (this.#child.stdio[4] as Readable).setEncoding('utf8').on('data', (chunk: string) => {
       const parts = (text + chunk).split('\0');
@@ -103,10 +103,12 @@ export class Browser {
     return Buffer.from((await this.send('Page.printToPDF', { printBackground: false })).data as string, 'base64');
   }
 
+  /** Ends the browser with all its processes, which write to the profile for as long as they live, and removes the profile. */
   async close(): Promise<void> {
     const ended = new Promise((resolve) => this.#child.once('close', resolve));
-    this.#child.kill();
+    process.kill(-this.#child.pid!, 'SIGKILL');
     await ended;
-    rmSync(this.#profile, { recursive: true, force: true, maxRetries: 5 });
+    // A killed process may still be within a call of the system.
+    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
   }
 }

@@ -1,7 +1,8 @@
 /** The report in a real browser: nothing requested, nothing complained of, readable in light, dark and print. Screenshots go to $ISOPRO_SCREENSHOTS. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { writeReport } from '../../src/report/write-report.js';
@@ -24,6 +25,22 @@ function contrast(a: string, b: string): number {
   const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y) as [number, number];
   return (high + 0.05) / (low + 0.05);
 }
+
+(process.platform === 'win32' ? test.skip : test)('what a browser leaves running does not write to its profile after it was closed', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'isopro-browser-'));
+  const program = path.join(folder, 'browser');
+  const begun = path.join(folder, 'begun');
+  const script = `for flag; do case $flag in --user-data-dir=*) profile=\${flag#*=} ;; esac; done
+(while mkdir -p "$profile/$((i += 1))"; do touch "${begun}"; done) 3<&- 4>&- &
+exec sleep 60`;
+  writeFileSync(program, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  const browser = new Browser(program);
+  while (!existsSync(begun)) await setTimeout(10);
+  await browser.close();
+  await setTimeout(100);
+  expect(existsSync(browser.profile)).toBe(false);
+  rmSync(folder, { recursive: true });
+});
 
 (executable === null ? describe.skip : describe)('in headless Chromium', () => {
   let root: string;
