@@ -76,6 +76,7 @@ Napi::Value fromRollout(Napi::Env env, const Rollout& rollout) {
   object.Set("seed", Napi::BigInt::New(env, rollout.seed));
   object.Set("tokens", fromTokens(env, rollout.tokens));
   object.Set("logProbabilities", fromFloats(env, rollout.logProbabilities));
+  object.Set("sampledLogProbabilities", fromFloats(env, rollout.sampledLogProbabilities));
   object.Set("text", rollout.text);
   object.Set("finish", rollout.finish == Finish::kStop     ? "stop"
                        : rollout.finish == Finish::kLength ? "length"

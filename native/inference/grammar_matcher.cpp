@@ -9,10 +9,14 @@
 namespace isopro {
 namespace {
 
-constexpr std::size_t mostWays = 4096;          // nodes of one state
-constexpr std::size_t mostExpansions = 200'000;  // places looked at on the way to it
-constexpr std::size_t mostRemembered = 200'000;  // nodes, or steps, before old ones are forgotten
+constexpr std::size_t mostWays = 4096;                  // nodes of one state
+constexpr std::size_t mostExpansions = 200'000;         // places looked at on the way to it
+constexpr std::size_t mostExpansionsAtOnce = 20'000'000;  // within one call: seconds
+constexpr std::size_t mostNodes = 4'000'000;             // of about 60 bytes
+constexpr std::size_t mostRemembered = 200'000;         // nodes, or steps, before old ones are forgotten
+constexpr std::size_t mostStates = 20'000;              // of 0.5 KB
 constexpr std::int32_t nowhere = -1;
+constexpr std::int32_t unknown = -2;
 
 std::uint64_t pairKey(std::uint32_t a, std::int32_t b) { return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint32_t>(b); }
 
@@ -45,24 +49,25 @@ std::int32_t GrammarMatcher::node(std::uint32_t position, std::int32_t parent) {
 
 // Enters rules until every way stands before a character set or at the end; the state of those ways, or nowhere.
 std::int32_t GrammarMatcher::closure(std::vector<Node> open) {
-  State state{{}, false};
+  std::vector<std::int32_t> nodes;
+  bool complete = false;
   std::unordered_set<std::uint64_t> seen;
   while (!open.empty()) {
     const Node at = open.back();
     open.pop_back();
     if (!seen.insert(pairKey(at.position, at.parent)).second) continue;
-    if (seen.size() > mostExpansions) tooAmbiguous();
+    if (seen.size() > mostExpansions || ++expansions_ > mostExpansionsAtOnce) tooAmbiguous();
     const GrammarSymbol symbol = rules_->symbols[at.position];
     switch (symbol.kind) {
       case GrammarSymbol::End:
         if (at.parent == nowhere) {
-          state.complete = true;
+          complete = true;
         } else {
           open.push_back(nodes_[static_cast<std::size_t>(at.parent)]);
         }
         break;
       case GrammarSymbol::Set:
-        state.nodes.push_back(node(at.position, at.parent));
+        nodes.push_back(node(at.position, at.parent));
         break;
       case GrammarSymbol::Rule: {
         // Nothing is remembered of a rule that ends with this symbol: repetition does not deepen the stack.
@@ -73,34 +78,49 @@ std::int32_t GrammarMatcher::closure(std::vector<Node> open) {
       }
     }
   }
-  if (state.nodes.size() > mostWays) tooAmbiguous();
-  if (state.nodes.empty() && !state.complete) return nowhere;
-  std::sort(state.nodes.begin(), state.nodes.end());
-  return intern(std::move(state));
+  if (nodes.size() > mostWays || nodes_.size() > mostNodes) tooAmbiguous();
+  if (nodes.empty() && !complete) return nowhere;
+  return intern(std::move(nodes), complete);
 }
 
-std::int32_t GrammarMatcher::intern(State state) {
-  std::string key(reinterpret_cast<const char*>(state.nodes.data()), state.nodes.size() * sizeof(std::int32_t));
-  key += state.complete ? '1' : '0';
+std::int32_t GrammarMatcher::intern(std::vector<std::int32_t> nodes, bool complete) {
+  std::sort(nodes.begin(), nodes.end());
+  std::string key(reinterpret_cast<const char*>(nodes.data()), nodes.size() * sizeof(std::int32_t));
+  key += complete ? '1' : '0';
   const auto [found, isNew] = stateIds_.try_emplace(std::move(key), static_cast<std::int32_t>(states_.size()));
-  if (isNew) states_.push_back(std::move(state));
+  if (isNew) {
+    states_.push_back({std::move(nodes), complete, {}});
+    states_.back().ascii.fill(unknown);
+  }
   return found->second;
 }
 
 std::int32_t GrammarMatcher::step(std::int32_t from, std::uint32_t codePoint) {
+  if (codePoint < kAscii) {
+    std::int32_t to = states_[static_cast<std::size_t>(from)].ascii[codePoint];
+    if (to == unknown) {
+      to = stepAnew(from, codePoint);
+      states_[static_cast<std::size_t>(from)].ascii[codePoint] = to;
+    }
+    return to;
+  }
   const std::uint64_t key = pairKey(codePoint, from);
   if (const auto found = steps_.find(key); found != steps_.end()) return found->second;
+  const std::int32_t to = stepAnew(from, codePoint);
+  steps_.emplace(key, to);
+  return to;
+}
+
+std::int32_t GrammarMatcher::stepAnew(std::int32_t from, std::uint32_t codePoint) {
   std::vector<Node> open;
   for (const std::int32_t id : states_[static_cast<std::size_t>(from)].nodes) {
     const Node& at = nodes_[static_cast<std::size_t>(id)];
     if (rules_->sets[rules_->symbols[at.position].index].contains(codePoint)) open.push_back({at.position + 1, at.parent});
   }
-  const std::int32_t to = open.empty() ? nowhere : closure(std::move(open));
-  steps_.emplace(key, to);
-  return to;
+  return open.empty() ? nowhere : closure(std::move(open));
 }
 
-bool GrammarMatcher::walk(Place& place, std::string_view bytes) {
+bool GrammarMatcher::advance(Place& place, std::string_view bytes) {
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
     if (place.missing > 0) {
@@ -135,16 +155,63 @@ bool GrammarMatcher::canContinue(const Place& place) const {
 }
 
 bool GrammarMatcher::allows(std::string_view bytes) {
-  if (nodes_.size() > 2 * needed_ + mostRemembered || steps_.size() > mostRemembered) forgetOldStates();
+  expansions_ = 0;
+  limitMemory();
   Place place = now_;
-  return walk(place, bytes);
+  return advance(place, bytes);
 }
 
 bool GrammarMatcher::accept(std::string_view bytes) {
+  expansions_ = 0;
+  limitMemory();
   Place place = now_;
-  if (!walk(place, bytes)) return false;
+  if (!advance(place, bytes)) return false;
   now_ = place;
   return true;
+}
+
+void GrammarMatcher::allowedTokens(const Vocabulary& vocabulary, const std::function<void(std::int32_t)>& found) {
+  expansions_ = 0;
+  std::vector<Place> places(static_cast<std::size_t>(vocabulary.deepest()) + 1, now_);  // before each byte of a token
+  const auto enter = [&](int depth, unsigned char byte) {
+    if (depth == 0) {
+      limitMemory();
+      places[0] = now_;
+    }
+    Place& next = places[static_cast<std::size_t>(depth) + 1];
+    next = places[static_cast<std::size_t>(depth)];
+    const char text = static_cast<char>(byte);
+    return advance(next, {&text, 1});
+  };
+  vocabulary.walk(enter, found);
+  limitMemory();
+}
+
+std::string GrammarMatcher::place() const {
+  constexpr std::size_t longest = 4096;
+  const auto append = [](std::string& text, std::uint32_t value) { text.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  std::vector<std::string> ways;
+  std::size_t length = 0;
+  for (const std::int32_t id : states_[static_cast<std::size_t>(now_.state)].nodes) {
+    std::string way;
+    for (std::int32_t at = id; at != nowhere; at = nodes_[static_cast<std::size_t>(at)].parent) {
+      append(way, nodes_[static_cast<std::size_t>(at)].position);
+      if (length + way.size() > longest) return "";
+    }
+    append(way, static_cast<std::uint32_t>(nowhere));
+    length += way.size();
+    ways.push_back(std::move(way));
+  }
+  std::sort(ways.begin(), ways.end());
+  std::string name;
+  append(name, now_.missing > 0 ? now_.partial : 0);
+  append(name, static_cast<std::uint32_t>(2 * now_.missing + (mayEnd() ? 1 : 0)));
+  for (const std::string& way : ways) name += way;
+  return name;
+}
+
+void GrammarMatcher::limitMemory() {
+  if (nodes_.size() > 2 * needed_ + mostRemembered || steps_.size() > mostRemembered || states_.size() > mostStates) forgetOldStates();
 }
 
 // Keeps the current state with the nodes that it needs.
@@ -157,7 +224,7 @@ void GrammarMatcher::forgetOldStates() {
   stateIds_.clear();
   steps_.clear();
   std::unordered_map<std::int32_t, std::int32_t> renamed{{nowhere, nowhere}};
-  State kept{{}, state.complete};
+  std::vector<std::int32_t> kept;
   for (const std::int32_t id : state.nodes) {
     std::vector<std::int32_t> chain;
     for (std::int32_t at = id; renamed.count(at) == 0; at = nodes[static_cast<std::size_t>(at)].parent) chain.push_back(at);
@@ -165,10 +232,9 @@ void GrammarMatcher::forgetOldStates() {
       const Node& old = nodes[static_cast<std::size_t>(chain.back())];
       renamed[chain.back()] = node(old.position, renamed.at(old.parent));
     }
-    kept.nodes.push_back(renamed.at(id));
+    kept.push_back(renamed.at(id));
   }
-  std::sort(kept.nodes.begin(), kept.nodes.end());
-  now_.state = intern(std::move(kept));
+  now_.state = intern(std::move(kept), state.complete);
   needed_ = nodes_.size();
 }
 

@@ -1,13 +1,17 @@
 // Follows a generated text through a grammar, as the set of all ways in which the rules can have led there.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "inference/grammar_rules.h"
+#include "inference/vocabulary.h"
 
 namespace isopro {
 
@@ -26,15 +30,23 @@ class GrammarMatcher {
   // Whether the text may end here.
   bool mayEnd() const { return states_[static_cast<std::size_t>(now_.state)].complete && now_.missing == 0; }
 
+  // A name of what may follow, the same in every matcher of these rules; empty where it would be long.
+  std::string place() const;
+
+  // The tokens of the vocabulary whose bytes are allowed next. Throws GRAMMAR_INVALID as `allows` does.
+  void allowedTokens(const Vocabulary& vocabulary, const std::function<void(std::int32_t)>& found);
+
  private:
   // A symbol that is to be matched, and what is to be matched after its rule.
   struct Node {
     std::uint32_t position;  // in rules_.symbols
     std::int32_t parent;     // node; -1: nothing
   };
+  static constexpr std::size_t kAscii = 128;
   struct State {
     std::vector<std::int32_t> nodes;  // each at a character set; ascending
     bool complete;
+    std::array<std::int32_t, kAscii> ascii;  // states after these code points, or `unknown`
   };
   // A state between code points, and the bytes of one that has begun.
   struct Place {
@@ -45,10 +57,12 @@ class GrammarMatcher {
 
   std::int32_t node(std::uint32_t position, std::int32_t parent);
   std::int32_t closure(std::vector<Node> open);
-  std::int32_t intern(State state);
+  std::int32_t intern(std::vector<std::int32_t> nodes, bool complete);
   std::int32_t step(std::int32_t state, std::uint32_t codePoint);
-  bool walk(Place& place, std::string_view bytes);
+  std::int32_t stepAnew(std::int32_t state, std::uint32_t codePoint);
+  bool advance(Place& place, std::string_view bytes);
   bool canContinue(const Place& place) const;
+  void limitMemory();
   void forgetOldStates();
 
   const GrammarRules* rules_;
@@ -56,8 +70,9 @@ class GrammarMatcher {
   std::unordered_map<std::uint64_t, std::int32_t> nodeIds_;
   std::vector<State> states_;
   std::unordered_map<std::string, std::int32_t> stateIds_;   // by the bytes of `nodes` and `complete`
-  std::unordered_map<std::uint64_t, std::int32_t> steps_;    // by state and code point
+  std::unordered_map<std::uint64_t, std::int32_t> steps_;    // by state and code point, where that is not ASCII
   std::size_t needed_ = 0;  // nodes that remained when old ones were last forgotten
+  std::size_t expansions_ = 0;  // places looked at since the last call began
   Place now_{0};
 };
 

@@ -145,6 +145,19 @@ std::string Model::detokenize(const std::vector<Token>& tokens, bool withControl
   return text;
 }
 
+std::shared_ptr<const Vocabulary> Model::vocabulary() const {
+  std::call_once(vocabularyMade_, [&] {
+    std::vector<std::string> pieces;
+    std::vector<Token> ends;
+    for (Token token = 0; token < vocabularySize_; ++token) {
+      pieces.push_back(piece(token, false));
+      if (llama_vocab_is_eog(vocab_, token)) ends.push_back(token);
+    }
+    vocabulary_ = std::make_shared<const Vocabulary>(std::move(pieces), std::move(ends));
+  });
+  return vocabulary_;
+}
+
 void Model::checkTokens(const std::vector<Token>& tokens, const char* what) const {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] < 0 || tokens[i] >= vocabularySize_) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <llama.h>
 
 #include "inference/validate_model.h"
+#include "inference/vocabulary.h"
 
 namespace isopro {
 
@@ -59,6 +61,8 @@ class Model {
   // Bytes of one token; empty for a control token unless withControl.
   std::string piece(Token token, bool withControl) const;
   std::string detokenize(const std::vector<Token>& tokens, bool withControl) const;
+  // The bytes of all tokens; made at the first call.
+  std::shared_ptr<const Vocabulary> vocabulary() const;
 
   // Throws INVALID_ARGUMENT where an id is outside the vocabulary.
   void checkTokens(const std::vector<Token>& tokens, const char* what) const;
@@ -73,6 +77,8 @@ class Model {
   std::string path_;
   ModelInventory inventory_;
   int vocabularySize_ = 0;
+  mutable std::once_flag vocabularyMade_;
+  mutable std::shared_ptr<const Vocabulary> vocabulary_;
   ggml_type kvType_ = GGML_TYPE_F16;
   std::int64_t kvBytesPerToken_ = 0;
   bool usesGpu_ = false;

@@ -122,7 +122,7 @@ void Scheduler::check() const {
 
 void Scheduler::run() {
   check();
-  if (!request_.grammar.empty()) grammar_.emplace(model_, request_.grammar);
+  if (!request_.grammar.empty()) grammar_.emplace(model_.vocabulary(), request_.grammar);
 
   std::int64_t cells = 0;
   std::int64_t samples = 0;
@@ -302,7 +302,7 @@ void Scheduler::startSample(PromptGroup& group) {
   sequence.rollout.seed = prompt.seeds[static_cast<size_t>(group.started)];
   sequence.rollout.boundary = group.boundary;
   sequence.promptLength = group.length;
-  sequence.sampler = std::make_unique<Sampler>(model_, request_.sampling, sequence.rollout.seed,
+  sequence.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request_.sampling, sequence.rollout.seed,
                                                grammar_ ? &*grammar_ : nullptr, prompt.tokens);
   if (++group.started == group.samples) {
     sequence.id = group.id;
@@ -318,6 +318,7 @@ void Scheduler::accept(Sequence& sequence, Sampled sampled) {
   Rollout& rollout = sequence.rollout;
   rollout.tokens.push_back(sampled.token);
   rollout.logProbabilities.push_back(sampled.logProbability);
+  rollout.sampledLogProbabilities.push_back(sampled.sampledLogProbability);
   ++progress_.sampledTokens;
 
   const bool endOfTurn = !request_.ignoreEndOfSequence && llama_vocab_is_eog(model_.vocab(), sampled.token);

@@ -40,6 +40,7 @@ struct Rollout {
   std::uint64_t seed = 0;
   std::vector<Token> tokens;            // exactly as sampled, the end-of-turn or stop token included
   std::vector<float> logProbabilities;  // one a token, untempered
+  std::vector<float> sampledLogProbabilities;  // one a token, of the distribution that it was drawn from
   std::string text;                     // without end-of-turn token and stop string; may end inside a UTF-8 character
   Finish finish = Finish::kStop;
   // f16 bits [prompt tokens + sampled tokens - 1, d_model]: the last sampled token is never evaluated.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
 
 #include "inference/logit_math.h"
 #include "support/error.h"
@@ -24,17 +23,24 @@ struct Scratch {
 
 thread_local Scratch scratch;
 
-}  // namespace
-
-Grammar::Grammar(const Model& model, const std::string& gbnf) : rules_(parseGrammar(gbnf)) {
-  pieces_.reserve(static_cast<size_t>(model.vocabularySize()));
-  for (Token token = 0; token < model.vocabularySize(); ++token) pieces_.push_back(model.piece(token, false));
+// Leaves the tokens of the set.
+void mask(std::vector<float>& row, const TokenSet& allowed) {
+  for (size_t word = 0; word < allowed.size(); ++word) {
+    const std::uint64_t bits = allowed[word];
+    if (bits == ~std::uint64_t{0}) continue;
+    const size_t begin = word * 64;
+    for (size_t i = begin; i < std::min(row.size(), begin + 64); ++i) row[i] = (bits >> (i - begin) & 1) != 0 ? row[i] : kExcluded;
+  }
 }
 
-Sampler::Sampler(const Model& model, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar,
-                 const std::vector<Token>& prompt)
-    : model_(model), settings_(settings), random_(seed), grammar_(grammar) {
-  if (grammar != nullptr) matcher_.emplace(grammar->rules());
+}  // namespace
+
+Sampler::Sampler(int vocabularySize, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar,
+                 const std::vector<std::int32_t>& prompt)
+    : vocabularySize_(vocabularySize), settings_(settings),
+      // Finite, so that the most likely token keeps weight 1 at the least temperature.
+      inverse_(std::min(1.0f / settings.temperature, std::numeric_limits<float>::max())), random_(seed), grammar_(grammar) {
+  if (grammar != nullptr) matcher_.emplace(grammar->start());
   if (settings_.repeatPenalty != 1.0f && settings_.repeatWindow > 0) {
     const size_t window = static_cast<size_t>(settings_.repeatWindow);
     recent_.assign(prompt.end() - static_cast<std::ptrdiff_t>(std::min(window, prompt.size())), prompt.end());
@@ -42,162 +48,136 @@ Sampler::Sampler(const Model& model, const SamplingSettings& settings, std::uint
 }
 
 Sampled Sampler::next(const float* logits) {
-  const int count = model_.vocabularySize();
-  const Maximum top = maximum(logits, count);
-  const double total = sumOfExponentials(logits, count, top.value, 1.0f);
+  const Maximum top = maximum(logits, vocabularySize_);
+  const double total = sumOfExponentials(logits, vocabularySize_, top.value, 1.0f);
   if (!std::isfinite(top.value) || !std::isfinite(total)) {
     throw Error("NUMERIC_FAILURE", "the model's logits are not finite");
   }
-
-  const Token token = choose(logits);
-  if (grammar_ != nullptr && !llama_vocab_is_eog(model_.vocab(), token)) matcher_->accept(grammar_->piece(token));
-  if (settings_.repeatPenalty != 1.0f && settings_.repeatWindow > 0) {
-    if (recent_.size() < static_cast<size_t>(settings_.repeatWindow)) {
-      recent_.push_back(token);
-    } else {
-      recent_[recentNext_] = token;
-      recentNext_ = (recentNext_ + 1) % recent_.size();
-    }
-  }
-  return {token, static_cast<float>(static_cast<double>(logits[token]) - top.value - std::log(total))};
+  const Drawn drawn = choose(logits);
+  if (grammar_ != nullptr) grammar_->accept(*matcher_, drawn.token);
+  remember(drawn.token);
+  return {drawn.token, static_cast<float>(static_cast<double>(logits[drawn.token]) - top.value - std::log(total)),
+          static_cast<float>(drawn.logProbability)};
 }
 
-Token Sampler::choose(const float* logits) {
-  const float* row = logits;
-  if (!recent_.empty()) {
-    scratch.adjusted.assign(logits, logits + model_.vocabularySize());
-    penalise(scratch.adjusted);
-    row = scratch.adjusted.data();
+void Sampler::remember(std::int32_t token) {
+  if (settings_.repeatPenalty == 1.0f || settings_.repeatWindow <= 0) return;
+  if (recent_.size() < static_cast<size_t>(settings_.repeatWindow)) {
+    recent_.push_back(token);
+  } else {
+    recent_[recentNext_] = token;
+    recentNext_ = (recentNext_ + 1) % recent_.size();
   }
-  const auto pick = [&]() -> Token {
-    const Maximum top = maximum(row, model_.vocabularySize());
-    return settings_.temperature == 0.0f ? top.index : draw(row, top.value);
+}
+
+Sampler::Drawn Sampler::choose(const float* logits) {
+  const float* row = logits;
+  const auto adjust = [&]() -> std::vector<float>& {
+    if (row == logits) scratch.adjusted.assign(logits, logits + vocabularySize_);
+    row = scratch.adjusted.data();
+    return scratch.adjusted;
   };
-  const Token token = pick();
-  if (grammar_ == nullptr || grammarAllows(token)) return token;
-  // Masking the whole vocabulary walks the grammar for every token; it is done only when the first draw is refused,
-  // which leaves the conditional distribution unchanged.
-  if (row == logits) scratch.adjusted.assign(logits, logits + model_.vocabularySize());
-  row = scratch.adjusted.data();
-  maskByGrammar(scratch.adjusted);
-  return pick();
+  if (!recent_.empty()) penalise(adjust());
+  Maximum top = maximum(row, vocabularySize_);
+  const bool greedy = settings_.temperature == 0.0f;
+  // The most likely token of all, where the grammar allows it, is the most likely one that it allows.
+  if (grammar_ != nullptr && !(greedy && std::isfinite(top.value) && grammar_->allows(*matcher_, top.index))) {
+    mask(adjust(), *grammar_->allowed(*matcher_));
+    top = maximum(row, vocabularySize_);
+  }
+  if (!std::isfinite(top.value)) throw Error("NUMERIC_FAILURE", "no token that may come next has a finite logit");
+  if (greedy) return {top.index, 0.0};
+  const bool whole = settings_.topK <= 0 && settings_.topP >= 1.0f && settings_.minP <= 0.0f;
+  return whole ? draw(row, top.value) : drawTruncated(row, top.value);
 }
 
 void Sampler::penalise(std::vector<float>& row) const {
-  std::vector<Token> distinct(recent_);
+  std::vector<std::int32_t> distinct(recent_);
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  for (const Token token : distinct) {
+  for (const std::int32_t token : distinct) {
     float& logit = row[static_cast<size_t>(token)];
     logit = logit > 0 ? logit / settings_.repeatPenalty : logit * settings_.repeatPenalty;
   }
 }
 
-bool Sampler::grammarAllows(Token token) {
-  if (llama_vocab_is_eog(model_.vocab(), token)) return matcher_->mayEnd();
-  const std::string& piece = grammar_->piece(token);
-  return !piece.empty() && matcher_->allows(piece);
-}
-
-void Sampler::maskByGrammar(std::vector<float>& row) {
-  bool any = false;
-  for (size_t i = 0; i < row.size(); ++i) {
-    if (grammarAllows(static_cast<Token>(i))) {
-      any = true;
-    } else {
-      row[i] = kExcluded;
-    }
-  }
-  if (!any) throw Error("GRAMMAR_INVALID", "no token of the vocabulary continues the text that the grammar has accepted");
-}
-
-Token Sampler::draw(const float* logits, float top) {
-  const int count = model_.vocabularySize();
-  const float inverse = 1.0f / settings_.temperature;
-  const bool whole = settings_.topK <= 0 && settings_.topP >= 1.0f && settings_.minP <= 0.0f;
-  if (!whole) {
-    const double total = settings_.topP < 1.0f ? sumOfExponentials(logits, count, top, inverse) : 0.0;
-    const std::vector<Candidate> kept = truncate(logits, top, total);
-    double sum = 0;
-    for (const Candidate& candidate : kept) sum += std::exp(static_cast<double>(candidate.logit - top) * inverse);
-    double target = random_.nextDouble() * sum;
-    for (const Candidate& candidate : kept) {
-      target -= std::exp(static_cast<double>(candidate.logit - top) * inverse);
-      if (target < 0) return candidate.token;
-    }
-    return kept.back().token;
-  }
-
+Sampler::Drawn Sampler::draw(const float* logits, float top) {
   std::vector<float>& weights = scratch.weights;
   std::vector<double>& blockSums = scratch.blockSums;
-  weights.resize(static_cast<size_t>(count));
-  blockSums.resize(static_cast<size_t>((count + kWeightBlock - 1) / kWeightBlock));
-  exponentials(logits, count, top, inverse, weights.data(), blockSums.data());
-  double target = random_.nextDouble() * std::accumulate(blockSums.begin(), blockSums.end(), 0.0);
+  weights.resize(static_cast<size_t>(vocabularySize_));
+  blockSums.resize(static_cast<size_t>((vocabularySize_ + kWeightBlock - 1) / kWeightBlock));
+  exponentials(logits, vocabularySize_, top, inverse_, weights.data(), blockSums.data());
+  const double total = std::accumulate(blockSums.begin(), blockSums.end(), 0.0);
+  double target = random_.nextDouble() * total;
   size_t block = 0;
   while (block + 1 < blockSums.size() && target >= blockSums[block]) target -= blockSums[block++];
-  Token last = -1;
+  std::int32_t last = -1;
   const int begin = static_cast<int>(block) * kWeightBlock;
-  for (int i = begin; i < std::min(count, begin + kWeightBlock); ++i) {
+  for (int i = begin; i < std::min(vocabularySize_, begin + kWeightBlock); ++i) {
     const float weight = weights[static_cast<size_t>(i)];
     if (weight == 0) continue;
     last = i;
     target -= weight;
     if (target < 0) break;
   }
-  return last >= 0 ? last : maximum(logits, count).index;
+  if (last < 0) last = maximum(logits, vocabularySize_).index;
+  return {last, (static_cast<double>(logits[last]) - top) * inverse_ - std::log(total)};
 }
 
-// The tokens that top-k, top-p and min-p leave, most likely first, ties by id. `total` is the sum of exponentials over
-// the row at this temperature (needed for top-p alone; with top-k the mass is taken over the k kept ones).
-std::vector<Sampler::Candidate> Sampler::truncate(const float* logits, float top, double total) const {
-  const int count = model_.vocabularySize();
-  const float inverse = 1.0f / settings_.temperature;
+Sampler::Drawn Sampler::drawTruncated(const float* logits, float top) {
+  const std::vector<Candidate> kept = truncate(logits, top);
+  const auto weight = [&](const Candidate& candidate) { return std::exp((static_cast<double>(candidate.logit) - top) * inverse_); };
+  double total = 0;
+  for (const Candidate& candidate : kept) total += weight(candidate);
+  double target = random_.nextDouble() * total;
+  size_t at = 0;
+  while (at + 1 < kept.size() && (target -= weight(kept[at])) >= 0) ++at;
+  return {kept[at].token, (static_cast<double>(kept[at].logit) - top) * inverse_ - std::log(total)};
+}
+
+// The tokens that top-k, then top-p over their mass, then min-p leave: most likely first, ties by id.
+std::vector<Sampler::Candidate> Sampler::truncate(const float* logits, float top) const {
   const auto moreLikely = [](const Candidate& a, const Candidate& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
   };
+  const auto weight = [&](const Candidate& candidate) { return std::exp((static_cast<double>(candidate.logit) - top) * inverse_); };
+  const auto count = static_cast<size_t>(vocabularySize_);
+  const size_t topK = settings_.topK > 0 ? std::min(static_cast<size_t>(settings_.topK), count) : count;
+  const bool limited = topK < count;
+  const bool nucleus = settings_.topP < 1.0f;
+  const double whole = nucleus && !limited ? sumOfExponentials(logits, vocabularySize_, top, inverse_) : 0.0;
   // exp((logit - top) / T) >= minP  <=>  logit >= top + T ln(minP)
   const float floor = settings_.minP > 0.0f ? top + settings_.temperature * std::log(settings_.minP) : kExcluded;
+  // What min-p is going to take need not be gathered, unless it has a share in the mass of the top k.
+  const float lowest = limited && nucleus ? kExcluded : floor;
 
   std::vector<Candidate> kept;
-  const auto gather = [&](float threshold) {
-    kept.clear();
-    for (int i = 0; i < count; ++i) {
-      if (logits[i] >= threshold && logits[i] != kExcluded) kept.push_back({logits[i], i});
-    }
-  };
-
-  const size_t topK = settings_.topK > 0 ? std::min(static_cast<size_t>(settings_.topK), static_cast<size_t>(count)) : 0;
   // Candidates far below the maximum are rarely needed: look near it first and widen until enough are found.
   for (float reach = 8.0f * settings_.temperature;; reach *= 4.0f) {
-    const bool everything = reach > 1e4f;
-    const float threshold = everything ? kExcluded : std::max(floor, top - reach);
-    gather(threshold);
-    const bool complete = everything || threshold <= floor;
-    if (topK > 0) {
-      if (kept.size() < topK && !complete) continue;
-      if (kept.size() > topK) {
-        std::nth_element(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(topK) - 1, kept.end(), moreLikely);
-        kept.resize(topK);
-      }
+    const float threshold = reach > 1e4f ? lowest : std::max(lowest, top - reach);
+    kept.clear();
+    for (int i = 0; i < vocabularySize_; ++i) {
+      if (logits[i] >= threshold && logits[i] != kExcluded) kept.push_back({logits[i], i});
     }
-    if (settings_.topP < 1.0f) {
-      double mass = 0;
-      for (const Candidate& candidate : kept) mass += std::exp(static_cast<double>(candidate.logit - top) * inverse);
-      const double whole = topK > 0 ? mass : total;
-      if (topK == 0 && mass < settings_.topP * whole && !complete) continue;
-      std::sort(kept.begin(), kept.end(), moreLikely);
-      double reached = 0;
-      size_t keep = 0;
-      while (keep < kept.size() && reached < settings_.topP * whole) {
-        reached += std::exp(static_cast<double>(kept[keep++].logit - top) * inverse);
-      }
-      kept.resize(std::max<size_t>(1, keep));
-    } else {
-      if (topK == 0 && !complete) continue;
-      std::sort(kept.begin(), kept.end(), moreLikely);
+    if (threshold == lowest) break;
+    if (limited ? kept.size() >= topK : nucleus && std::accumulate(kept.begin(), kept.end(), 0.0, [&](double sum, const Candidate& candidate) {
+                                                     return sum + weight(candidate);
+                                                   }) >= settings_.topP * whole) break;
+  }
+  if (kept.size() > topK) {
+    std::nth_element(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(topK) - 1, kept.end(), moreLikely);
+    kept.resize(topK);
+  }
+  std::sort(kept.begin(), kept.end(), moreLikely);
+  if (nucleus) {
+    double mass = whole;
+    if (limited) {
+      for (const Candidate& candidate : kept) mass += weight(candidate);
     }
-    break;
+    double reached = 0;
+    size_t keep = 0;
+    while (keep < kept.size() && reached < settings_.topP * mass) reached += weight(kept[keep++]);
+    kept.resize(std::max<size_t>(1, keep));
   }
   while (kept.size() > 1 && kept.back().logit < floor) kept.pop_back();
   return kept;

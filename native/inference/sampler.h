@@ -3,11 +3,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "inference/grammar_matcher.h"
-#include "inference/model.h"
+#include "inference/grammar.h"
 #include "support/random.h"
 
 namespace isopro {
@@ -22,29 +20,18 @@ struct SamplingSettings {
 };
 
 struct Sampled {
-  Token token;
-  float logProbability;  // of the model's own distribution: temperature 1, no penalty, no truncation, no grammar
-};
-
-// A GBNF grammar with the texts of the vocabulary; outlives the samplers that follow it. Throws GRAMMAR_INVALID.
-class Grammar {
- public:
-  Grammar(const Model& model, const std::string& gbnf);
-  const GrammarRules& rules() const { return rules_; }
-  // Bytes that the token adds to a text: none for control tokens.
-  const std::string& piece(Token token) const { return pieces_[static_cast<size_t>(token)]; }
-
- private:
-  GrammarRules rules_;
-  std::vector<std::string> pieces_;
+  std::int32_t token;
+  float logProbability;         // of the model's own distribution: temperature 1, no penalty, no grammar, no truncation
+  float sampledLogProbability;  // of the distribution that the token was drawn from, after all of those; 0 at temperature 0
 };
 
 // Order of the transformations: repeat penalty, grammar, temperature, top-k, top-p, min-p (the order of Hugging Face's
-// generate and of vLLM). Holds the generator and the grammar state of its sequence.
+// generate and of vLLM); each renormalises what the one before it left. Holds the generator and the grammar state of its
+// sequence.
 class Sampler {
  public:
-  Sampler(const Model& model, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar,
-          const std::vector<Token>& prompt);
+  // `grammar`, if any, must outlive it.
+  Sampler(int vocabularySize, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar, const std::vector<std::int32_t>& prompt);
 
   // Draws from logits [vocabulary] and advances. Throws NUMERIC_FAILURE where the row is not finite.
   Sampled next(const float* logits);
@@ -52,23 +39,27 @@ class Sampler {
  private:
   struct Candidate {
     float logit;
-    Token token;
+    std::int32_t token;
+  };
+  struct Drawn {
+    std::int32_t token;
+    double logProbability;
   };
 
-  // Both work in place on a row [vocabulary].
+  Drawn choose(const float* logits);
   void penalise(std::vector<float>& row) const;
-  void maskByGrammar(std::vector<float>& row);
-  bool grammarAllows(Token token);
-  Token choose(const float* logits);
-  Token draw(const float* logits, float top);
-  std::vector<Candidate> truncate(const float* logits, float top, double total) const;
+  void remember(std::int32_t token);
+  Drawn draw(const float* logits, float top);
+  Drawn drawTruncated(const float* logits, float top);
+  std::vector<Candidate> truncate(const float* logits, float top) const;
 
-  const Model& model_;
-  SamplingSettings settings_;
+  const int vocabularySize_;
+  const SamplingSettings settings_;
+  const float inverse_;  // of the temperature
   Random random_;
   const Grammar* grammar_;  // or nullptr
   std::optional<GrammarMatcher> matcher_;
-  std::vector<Token> recent_;   // ring buffer of the last repeatWindow tokens
+  std::vector<std::int32_t> recent_;  // ring buffer of the last repeatWindow tokens
   size_t recentNext_ = 0;
 };
 

@@ -110,6 +110,7 @@ function jsonOf(rollout: Rollout, id: string | undefined): object {
     promptTokens: rollout.promptIds.length,
     tokenIds: [...rollout.tokenIds],
     logprobs: [...rollout.logprobs],
+    sampledLogprobs: [...rollout.sampledLogprobs],
     seed: rollout.seed.toString(),
     adapterId: rollout.adapterId,
   };

@@ -65,6 +65,7 @@ export interface NativeRollout {
   seed: bigint;
   tokens: Int32Array;
   logProbabilities: Float32Array;
+  sampledLogProbabilities: Float32Array;
   text: string;
   finish: 'stop' | 'length' | 'aborted';
   boundary: Uint16Array | null;

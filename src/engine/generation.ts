@@ -24,6 +24,12 @@ export interface Rollout {
   readonly text: string;
   /** Natural log-probability of each sampled token under the model's own distribution: temperature 1, nothing cut. */
   readonly logprobs: Float32Array;
+  /**
+   * Natural log-probability of each sampled token under the distribution that it was drawn from: after repeat penalty,
+   * grammar, temperature and truncation, each renormalised. 0 at temperature 0. At temperature 1 with nothing else set,
+   * bit for bit `logprobs`.
+   */
+  readonly sampledLogprobs: Float32Array;
   readonly finish: 'stop' | 'length' | 'aborted';
   readonly seed: bigint;
   /** SHA-256 of the adapter that was active, or null. */
@@ -112,6 +118,7 @@ export async function* runGeneration(
           tokenIds: rollout.tokens,
           text: jsonSchema === undefined ? rollout.text : rollout.text.trimEnd(),
           logprobs: rollout.logProbabilities,
+          sampledLogprobs: rollout.sampledLogProbabilities,
           finish: rollout.finish,
           seed: rollout.seed,
           adapterId: active?.id ?? null,

@@ -158,6 +158,35 @@ describe('sampling', () => {
     expect(statistic).toBeLessThan(quantile(Math.max(1, degrees)));
   });
 
+  test.each([
+    ['temperature', {}, /^/, () => true],
+    ['top-k', { topK: 7 }, /^/, (rank: number) => rank < 7],
+    ['top-p', { topP: 0.7 }, /^/, (_: number, before: number) => before < 0.7],
+    ['a grammar', {}, /^[a-m]+$/, () => true],
+    ['a grammar, then top-k', { topK: 3 }, /^[a-m]+$/, (rank: number) => rank < 3],
+  ] as const)('sampledLogprobs are those of the distribution that was sampled from: %s', async (_name, settings, form, keep) => {
+    const temperature = 0.8;
+    const all = await distribution(temperature);
+    const masked = all.map((p, id) => (form.test(model.detokenize([id])) ? p : 0));
+    const mass = masked.reduce((sum, p) => sum + p, 0);
+    const expected = renormalised(masked.map((p) => p / mass), keep);
+    const grammar = form.source === '^' ? {} : { grammar: 'root ::= [a-m]+' };
+    const request = { prompts: [prompt('The first')], samples: 200, maxTokens: 1, sampling: { temperature, seed: 6n, ...settings }, ...grammar };
+    for (const { tokenIds, sampledLogprobs } of await collect(model, request)) {
+      if (expected[tokenIds[0]!] === 0) throw new Error(`token ${tokenIds[0]!} has no probability`);
+      expect(Math.abs(sampledLogprobs[0]! - Math.log(expected[tokenIds[0]!]!))).toBeLessThan(1e-3);
+    }
+  });
+
+  test('sampledLogprobs are logprobs where nothing is set, and 0 at temperature 0', async () => {
+    const request = { prompts: [prompt('x')], samples: 3, maxTokens: 12, ignoreEndOfSequence: true };
+    for (const { logprobs, sampledLogprobs } of await collect(model, request)) expect([...sampledLogprobs]).toEqual([...logprobs]);
+    for (const { logprobs, sampledLogprobs } of await collect(model, { ...request, sampling: { temperature: 0 } })) {
+      expect([...sampledLogprobs]).toEqual(new Array(12).fill(0));
+      expect(Math.max(...logprobs)).toBeLessThan(0);
+    }
+  });
+
   test('the repeat penalty keeps greedy decoding from repeating itself', async () => {
     const repeats = async (repeatPenalty: number): Promise<number> => {
       const [rollout] = await collect(model, {
