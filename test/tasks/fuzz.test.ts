@@ -20,12 +20,28 @@ const LIMIT_MS = 5;
 function acceptable(problem: SchedulingProblem, text: string, finish: FinishReason): boolean {
   if (finish !== 'stop' || text.length > 20_000) return false;
   const lower = text.toLowerCase();
-  const [open, close] = [lower.indexOf('<answer>'), lower.indexOf('</answer>')];
-  if (open < 0 || close < open || lower.lastIndexOf('<answer>') !== open || lower.lastIndexOf('</answer>') !== close) return false;
+  const [open, close] = [lower.lastIndexOf('<answer>'), lower.lastIndexOf('</answer>')];
+  if (open < 0 || close < open) return false;
+  // a tag that the reasoning names stands in quotes, and what stands between two of them is no answer
+  const pieces = lower.slice(0, open).split(/(<\/?answer>)/);
+  for (let tag = 1; tag < pieces.length; tag += 2) {
+    const [before, after] = [pieces[tag - 1]!.at(-1), pieces[tag + 1]![0]];
+    const hollow = (piece: string | undefined): boolean => piece !== undefined && !/\d/.test(piece);
+    const opened = '"\'`“‘'.includes(before ?? ' ') || (tag > 1 && pieces[tag] === '</answer>' && pieces[tag - 2] === '<answer>' && hollow(pieces[tag - 1]));
+    const closed = '"\'`”’'.includes(after ?? ' ') || (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && hollow(pieces[tag + 1]));
+    if (!opened || !closed) return false;
+    if (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && !hollow(pieces[tag + 1])) return false;
+  }
   if (/[A-Za-z0-9]/.test(text.slice(close + 9))) return false;
-  const content = text.slice(open + 8, close);
-  if (/[^A-Za-z0-9\s:,;|{}"*_`-]/.test(content)) return false;
-  if (/[0-9][*_`]+[0-9]|-\s*[0-9]|[0-9]\s+[0-9]/.test(content)) return false;
+  let content = text.slice(open + 8, close);
+  // numbered lines count from 1, and then all of them are numbered
+  const numbers = [...content.matchAll(/^[\s*_`]*(\d+)[\s*_`]*[.)]/gm)].map(([, digits]) => Number(digits));
+  if (numbers.length > 0) {
+    if (numbers.length !== problem.jobs.length || numbers.some((number, line) => number !== line + 1)) return false;
+    content = content.replace(/^[\s*_`]*\d+[\s*_`]*[.)]/gm, '\n');
+  }
+  if (/[^A-Za-z0-9\s:,;.|{}"'*_`-]/.test(content)) return false;
+  if (/[0-9][*_`]+[0-9]|-\s*[0-9]|[0-9]\s+[0-9]|[0-9][\s*_`"']*[.,][\s*_`"']*[0-9]|[.,]{2}/.test(content)) return false;
   const words = content.replace(/[^A-Za-z0-9]+/g, ' ').trim().split(' ').filter((word) => !/^(job|jobs|start|starting|time|times|step|steps|at|json|text|txt|plaintext|markdown|md)$/i.test(word));
   if (words.length !== 2 * problem.jobs.length) return false;
   const starts = new Map<string, number>();
@@ -56,7 +72,7 @@ function acceptable(problem: SchedulingProblem, text: string, finish: FinishReas
 const PIECES = [
   '<answer>', '</answer>', '<ANSWER>', '<answer', 'answer>', '<', '>', '```', '```json', '**', '*', '_', '`', '~~', '|', '|---|---|', '| Job | Start |', '\n', '\r\n', ' ', '\t', ',', ';', ':', '：', '-', '−', '+', '.', '=',
   '{', '}', '[', ']', '"', '\'', 'Job ', 'job', 'Time: 4', 'A', 'B', 'E', 'J', 'Z', 'a', 'А', '0', '1', '3', '12', '007', '999999999', '9'.repeat(400), '0.5', '1e3', '0x3', '-3', '½', '３', '\u200b', '\u202e', '\0', '\ud800', '💥',
-  'A: 0', 'B: 3', '"A": 0', '| A | 0 |', 'A starts at 3', 'A = 0', '1. A: 0', 'ends at 7', 'takes 3 steps', 'depends on B', 'null', 'NaN', '__proto__', 'constructor', 'toString', '$&', '$1', '\\', '%s', '<|im_end|>', 'pass',
+  'A: 0', 'B: 3', '"A": 0', '| A | 0 |', 'A starts at 3', 'A = 0', '1. A: 0', 'ends at 7', 'takes 3 steps', '\n1. ', '\n2) ', '\u00a0', '\u202f', '"<answer>"', '`</answer>`', '`<answer>...</answer>`', '.</answer>.', ',\n', '"3"', 'depends on B', 'null', 'NaN', '__proto__', 'constructor', 'toString', '$&', '$1', '\\', '%s', '<|im_end|>', 'pass',
 ];
 
 /** Replies that are close to right: a good or bad schedule in some form, then edited a few times. */
@@ -96,6 +112,8 @@ const FORMS: ((schedule: Schedule, problem: SchedulingProblem) => string)[] = [
   (schedule, problem) => solvedReply(problem, schedule, 'plain'),
   (schedule) => `<answer>\n${Object.entries(schedule).map(([label, start]) => `- **Job ${label}:** ${start}`).join('\n')}\n</answer>`,
   (schedule) => `<answer>\n\`\`\`json\n${JSON.stringify(schedule, null, 1)}\n\`\`\`\n</answer>`,
+  (schedule) => `\`<answer>\` comes last.\n<answer>\n${Object.entries(schedule).map(([label, start], at) => `${at + 1}. ${label}: ${start}`).join('\n')}\n</answer>.`,
+  (schedule) => `<answer>${Object.entries(schedule).map(([label, start]) => `"${label}":\u00a0"${start}"`).join(', ')}.</answer>`,
   (schedule) => `<answer>\n| Job | Start |\n|---|---|\n${Object.entries(schedule).map(([label, start]) => `| ${label} | ${start} |`).join('\n')}\n</answer>`,
 ];
 

@@ -233,6 +233,19 @@ describe('the answer grammar', () => {
     'a table without heading': (pairs) => boxed(`\n${pairs.map(([label, start]) => `| Job ${label} | ${start} |`).join('\n')}\n`),
     'JSON': (pairs) => boxed(JSON.stringify(Object.fromEntries(pairs))),
     'indented JSON in a fence': (pairs) => boxed(`\n\`\`\`json\n${JSON.stringify(Object.fromEntries(pairs), null, 2)}\n\`\`\`\n`),
+    'a trailing comma': (pairs) => boxed(`${list(Object.fromEntries(pairs))},`),
+    'a trailing period': (pairs) => boxed(`${list(Object.fromEntries(pairs))}.`),
+    'a period after the block': (pairs) => `${boxed(list(Object.fromEntries(pairs)))}.`,
+    'a comma on every line': (pairs) => boxed(`\n${pairs.map(([label, start]) => `${label}: ${start},`).join('\n')}\n`),
+    'a period on every line': (pairs) => boxed(`\n${pairs.map(([label, start]) => `- Job ${label}: ${start}.`).join('\n')}\n`),
+    'blanks that do not break': (pairs) => boxed(pairs.map(([label, start]) => `Job\u00a0${label}:\u202f${start}`).join(',\u00a0')),
+    'numbered lines': (pairs) => boxed(`\n${pairs.map(([label, start], at) => `${at + 1}. ${label}: ${start}`).join('\n')}\n`),
+    'numbered lines with brackets and bold': (pairs) => boxed(`\n${pairs.map(([label, start], at) => `${at + 1}) **Job ${label}:** ${start},`).join('\n')}\n`),
+    'JSON with starts as strings': (pairs) => boxed(JSON.stringify(Object.fromEntries(pairs.map(([label, start]) => [label, String(start)])))),
+    'JSON with single quotes and a comma too many': (pairs) => boxed(`{${pairs.map(([label, start]) => `'${label}': '${start}',`).join(' ')}}.`),
+    'pairs of JSON without braces': (pairs) => boxed(pairs.map(([label, start]) => `"${label}": ${start}`).join(',\n')),
+    'one string': (pairs) => boxed(`"${list(Object.fromEntries(pairs))}"`),
+    'tags quoted in the reasoning': (pairs) => `It goes between \`<answer>\` and "</answer>", as in \`<answer>A: ?, B: ?</answer>\` or “<answer>”.\n${boxed(list(Object.fromEntries(pairs)))}`,
     'upper-case tags and text before': (pairs) => `A takes 3 steps, so B: 3.\n\n<ANSWER>${pairs.map(([label, start]) => `${label}: ${start}`).join(', ')}</ANSWER>\n`,
   };
 
@@ -244,5 +257,34 @@ describe('the answer grammar', () => {
       const parsed = scheduling.parse(FORMS[form]!(Object.entries(schedule)), test100[0]!.problem);
       expect(parsed.ok && parsed.answer).toEqual(schedule);
     }
+  });
+
+  test.each([
+    ['a second reading of a number: 0 or 0.5', 'A: 0.5', '"."'],
+    ['a second reading of a number: 0 or 0,5', 'A: 0,5', '","'],
+    ['thousands with a blank that does not break', 'A: 1\u00a0000', '"000"'],
+    ['a number before a job on the same line', '1. A: 0, 2. B: 3', '","'],
+    ['numbers that do not count from 1', '2. A: 0\n3. B: 3', '"2"'],
+    ['a number missing', '1. A: 0\nB: 3', '"B"'],
+    ['a quote that does not close', '"A: 0, B: 3', '":"'],
+    ['a zero-width space', 'A: 0\u200b', 'U+200B'],
+    ['a null byte', 'A: 0\0', 'U+0000'],
+    ['a lone surrogate', 'A: 0\ud800', 'U+D800'],
+    ['a full-width colon', 'A：0', '"：" (U+FF1A)'],
+    ['two periods', 'A: 0..', '"."'],
+    ['brackets', 'A: 0 (ends at 3)', '"("'],
+  ])('%s is refused, and the message names the character', (_, content, named) => {
+    const parsed = scheduling.parse(boxed(content), test100[0]!.problem);
+    expect(parsed).toMatchObject({ ok: false, category: 'format', detail: expect.stringContaining(named) });
+  });
+
+  test.each([
+    ['a quoted block with an answer before another one', '`<answer>A: 5</answer>` or <answer>A: 0</answer>', 'exactly one'],
+    ['an answer between quoted tags before another one', '`<answer>` A: 5 `</answer>` <answer>A: 0</answer>', 'exactly one'],
+    ['tags without quotes', 'It goes into <answer> tags. <answer>A: 0</answer>', 'exactly one'],
+    ['a tag quoted after the block', '<answer>A: 0</answer> `</answer>`', 'exactly one'],
+    ['a word after the block', '<answer>A: 0</answer>. Done', '"D"'],
+  ])('%s is refused, and the message says what stands there', (_, text, named) => {
+    expect(scheduling.parse(text, test100[0]!.problem)).toMatchObject({ ok: false, category: 'format', detail: expect.stringContaining(named) });
   });
 });

@@ -22,12 +22,21 @@ const reject = (detail: string): never => {
   throw new GrammarError(detail);
 };
 
+/** Blanks and control characters by their number: in a message they cannot be seen. */
+function nameCharacter(character: string): string {
+  const number = `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}`;
+  if (/[\p{C}\p{Z}]/u.test(character)) return number;
+  return character.charCodeAt(0) < 128 ? JSON.stringify(character) : `${JSON.stringify(character)} (${number})`;
+}
+
 const show = (token: Token | undefined): string => (token === undefined ? 'the end of the block' : token.text === '\n' ? 'the end of a line' : JSON.stringify(token.text.slice(0, 20)));
 
 const isDigit = (code: number): boolean => code >= 48 && code <= 57;
 const isLetter = (code: number): boolean => (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
-const SKIPPED = new Set([...'*_` \t\r'].map((character) => character.charCodeAt(0)));
-const MARKS = new Map([...':,;|{}"\n-'].map((text) => [text.charCodeAt(0), { kind: 'mark', text } as const]));
+/** The blanks of Unicode (category Zs) beyond ASCII. */
+const BLANKS = [0xa0, 0x1680, ...Array.from({ length: 11 }, (_, i) => 0x2000 + i), 0x202f, 0x205f, 0x3000];
+const SKIPPED = new Set([...[...'*_` \t\r'].map((character) => character.charCodeAt(0)), ...BLANKS]);
+const MARKS = new Map([...':,;.|{})"\'\n-'].map((text) => [text.charCodeAt(0), { kind: 'mark', text } as const]));
 
 /** Tokens of `Job | Start time |`, and one more to see that it is longer. */
 const LONGEST_HEADER = 6;
@@ -67,7 +76,7 @@ class BlockReader {
       this.#next = end;
     } else {
       const mark = MARKS.get(code);
-      if (mark === undefined) reject(`${JSON.stringify(String.fromCodePoint(content.codePointAt(at)!))} cannot stand in the answer block`);
+      if (mark === undefined) reject(`${nameCharacter(String.fromCodePoint(content.codePointAt(at)!))} cannot stand in the answer block`);
       this.#current = mark;
       this.#next = at + 1;
     }
@@ -99,16 +108,28 @@ class BlockReader {
     while (this.#take('\n'));
   }
 
+  /** The quote that opens what comes, if one does; `#unquote` takes its twin. */
+  #quote(): '"' | "'" | undefined {
+    return this.#take('"') ? '"' : this.#take("'") ? "'" : undefined;
+  }
+
+  #unquote(quote: '"' | "'" | undefined): void {
+    if (quote !== undefined) this.#expect(quote);
+  }
+
   #label(): string {
+    const quote = this.#quote();
     const word = this.#current;
     if (word?.kind === 'word' && /^job$/i.test(word.text)) this.#advance();
     const token = this.#current;
     if (token?.kind !== 'label') return reject(`${show(token)} stands where a job's letter should`);
     this.#advance();
+    this.#unquote(quote);
     return token.text;
   }
 
   #pair(label: string): void {
+    const quote = this.#quote();
     const token = this.#current;
     if (token?.kind !== 'number') reject(`${show(token)} stands where the start time of job ${label} should; start times are whole numbers from 0`);
     const text = token!.text;
@@ -116,39 +137,58 @@ class BlockReader {
     if (text.length > 15) reject(`the start time of job ${label} has ${text.length} digits`);
     if (this.#starts[label] !== undefined) reject(`job ${label} is listed more than once`);
     this.#advance();
+    this.#unquote(quote);
     this.#starts[label] = Number(text);
   }
 
-  /** `A: 0, B: 3` on one line or several; entries end with a comma, a semicolon or a new line, and may be bulleted. */
+  /**
+   * `A: 0, B: 3` on one line or several; entries end with a comma, a semicolon, a period or a new line, the last one with any of
+   * these or none. Lines may be bulleted, or all numbered from 1; numbers within a line could belong to the start time before them.
+   */
   #list(): string {
-    for (;;) {
-      this.#take('-');
+    const numbered = this.#current?.kind === 'number';
+    for (let entry = 1; ; entry++) {
+      if (numbered) this.#number(entry);
+      else this.#take('-');
       const label = this.#label();
       this.#expect(':');
       this.#pair(label);
-      const separated = this.#take(',') || this.#take(';');
+      const separator = [',', ';', '.'].find((mark) => this.#take(mark));
+      if (separator !== undefined && this.#current?.kind === 'number') {
+        return reject(`"${separator}" cannot stand in the answer block between numbers; start times are whole numbers`);
+      }
       const line = this.#is('\n');
       this.#skipLines();
-      if (this.#current === undefined) return separated ? reject('the answer block ends with a separator') : 'list';
-      if (!separated && !line) return reject(`${show(this.#current)} follows the start time of job ${label}`);
+      if (this.#current === undefined) return numbered ? 'numbered' : 'list';
+      if (separator === undefined && !line) return reject(`${show(this.#current)} follows the start time of job ${label}`);
       if (!line && this.#is('-')) return reject('a minus sign precedes a job');
+      if (!line && numbered) return reject(`${show(this.#current)} follows job ${label} on its line; numbered jobs have lines of their own`);
     }
   }
 
-  /** `{"A": 0, "B": 3}` */
+  /** `1.` or `1)` */
+  #number(entry: number): void {
+    const token = this.#current;
+    if (token?.text !== String(entry)) reject(`${show(token)} stands where the list's number ${entry} should`);
+    this.#advance();
+    if (!this.#take(')')) this.#expect('.');
+  }
+
+  /** `{"A": 0, "B": 3}`, starts as numbers or strings, in either quote; a comma and a period may end it. */
   #json(): string {
     this.#expect('{');
     do {
       this.#skipLines();
-      this.#expect('"');
+      if (Object.keys(this.#starts).length > 0 && this.#is('}')) break;
+      if (!this.#is('"') && !this.#is("'")) this.#expect('"');
       const label = this.#label();
-      this.#expect('"');
       this.#expect(':');
       this.#skipLines();
       this.#pair(label);
       this.#skipLines();
     } while (this.#take(','));
     this.#expect('}');
+    this.#take('.');
     return 'json';
   }
 
@@ -202,20 +242,39 @@ export interface AnswerBlock {
   readonly content: string;
 }
 
-/** The one answer block of a reply and the reasoning before it, or what is wrong. Closing markup may follow the block, text may not. */
+/** Tags that the reasoning only mentions: a quote stands on both sides, and no digit within, so that there is no answer in it. */
+const MENTION = /(["'`])(?:<\/?answer>|<answer>[^<\d]*<\/answer>)\1|[“‘](?:<\/?answer>|<answer>[^<\d]*<\/answer>)[”’]/gi;
+
+/** False where somebody could take the reasoning to hold an answer block of its own. */
+function onlyMentionsTags(reasoning: string): boolean {
+  const blocks = [...reasoning.matchAll(/<answer>([^<]*)<\/answer>/gi)];
+  return !/<\/?answer>/i.test(reasoning.replace(MENTION, '')) && blocks.every(([, content]) => !/\d/.test(content!));
+}
+
+/**
+ * The one answer block of a reply and the reasoning before it, or what is wrong. A period and closing markup may follow the block, text
+ * may not.
+ */
 export function findAnswerBlock(text: string): AnswerBlock | string {
   if (text.length > MAX_REPLY_CHARACTERS) return `the reply has ${text.length} characters; at most ${MAX_REPLY_CHARACTERS} are allowed`;
   const tags = [...text.matchAll(TAG)];
   if (tags.length === 0) return 'there is no <answer> block';
-  if (tags.length !== 2) return `there must be exactly one <answer> and one </answer>; ${tags.length} such tags were found`;
-  const [open, close] = tags as [RegExpExecArray, RegExpExecArray];
+  const several = `there must be exactly one <answer> and one </answer>; ${tags.length} such tags were found`;
+  if (tags.length < 2) return several;
+  const [open, close] = tags.slice(-2) as [RegExpExecArray, RegExpExecArray];
+  const reasoning = text.slice(0, open.index);
+  if (tags.length > 2 && !onlyMentionsTags(reasoning)) return several;
   if (open[1] === '/' || close[1] !== '/') return 'the answer block must open with <answer> and close with </answer>';
-  if (!/^[\s*_`]*$/.test(text.slice(close.index + close[0].length))) return 'there is text after </answer>';
-  return { reasoning: text.slice(0, open.index), content: text.slice(open.index + open[0].length, close.index) };
+  const after = /[^\s*_`.]/u.exec(text.slice(close.index + close[0].length));
+  if (after !== null) return `there is text after </answer>: ${nameCharacter(after[0])}`;
+  return { reasoning, content: text.slice(open.index + open[0].length, close.index) };
 }
 
 /** A code fence directly inside the block, with or without a language name. */
 const unfence = (content: string): string => content.replace(/^\s*```(?:json|text|txt|plaintext|markdown|md)?[ \t]*\r?\n([\s\S]*)\n[ \t]*```\s*$/i, '$1');
+
+/** One pair of quotes around everything. */
+const unquote = (content: string): string => content.replace(/^\s*(?:"([^"]*)"|'([^']*)')\s*$/, '$1$2');
 
 /**
  * Reads the answer block of a reply strictly: the same pairs as a list, a Markdown table or a JSON object, each job at
@@ -225,7 +284,7 @@ export function parseAnswer(text: string): Parsed<Schedule> {
   const block = findAnswerBlock(text);
   if (typeof block === 'string') return { ok: false, category: 'format', detail: sentence(block) };
   try {
-    const { schedule, form } = new BlockReader(unfence(block.content)).read();
+    const { schedule, form } = new BlockReader(unquote(unfence(block.content))).read();
     return { ok: true, answer: schedule, form };
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;

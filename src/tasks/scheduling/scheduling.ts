@@ -32,7 +32,7 @@ const oracle = async (problem: SchedulingProblem): Promise<Schedule | null> => (
 /** Scheduling done soundly: the prompt states every rule, every problem is feasible, the answer is one strict block. */
 export const scheduling: Task<SchedulingProblem, Schedule, GroundTruth> = {
   id: ID,
-  version: '1',
+  version: '2',
   tiers: TIERS.map(publicTier),
   generate,
   prompt: schedulingPrompt,
