@@ -2,6 +2,19 @@ import { availableParallelism } from 'node:os';
 import type { Worker } from 'node:worker_threads';
 import { startThread } from '../thread.js';
 import { isCanonicalPayload } from './payload.js';
+import type { PageCheck } from './schema.js';
+
+/** What the thread is started with: the counter that it shares, and the file whose pages it checks first. */
+export interface CanonicalThreadData {
+  readonly finished: Int32Array;
+  readonly file: string | null;
+}
+
+/** What it found. */
+export interface CanonicalThreadResult {
+  readonly canonical: boolean;
+  readonly pages: PageCheck;
+}
 
 /** Below this, starting a thread costs more than it saves. */
 const RECORDS_WORTH_A_THREAD = 20_000;
@@ -11,8 +24,8 @@ const BATCH_CHARACTERS = 1 << 18;
 const WAITING = 8;
 
 /**
- * Half of what verification costs is whether payloads are canonical (parse, print, compare), and no record's check needs another's: a second thread does them
- * while this one follows the chain. The thread gets the very texts that were hashed.
+ * Half of what verification costs is whether payloads are canonical (parse, print, compare), and no record's check needs another's: a second thread does
+ * them, after SQLite's own check of the file's pages, while this one follows the chain. The thread gets the very texts that were hashed.
  */
 export class CanonicalCheck {
   readonly #worker: Worker;
@@ -24,15 +37,19 @@ export class CanonicalCheck {
   #failed = false;
   #error: Error | null = null;
 
-  private constructor() {
-    this.#worker = startThread(new URL('./canonical-worker.js', import.meta.url), { workerData: this.#finished });
+  private constructor(file: string | null) {
+    const workerData: CanonicalThreadData = { finished: this.#finished, file };
+    this.#worker = startThread(new URL('./canonical-worker.js', import.meta.url), { workerData });
     this.#worker.unref();
     this.#worker.on('error', (error) => (this.#error = error as Error));
   }
 
-  /** Null where one thread does as well. */
-  static for(records: number): CanonicalCheck | null {
-    return records >= RECORDS_WORTH_A_THREAD && availableParallelism() > 1 ? new CanonicalCheck() : null;
+  /**
+   * Null where one thread does as well.
+   * @param file whose pages are to be checked too
+   */
+  static for(records: number, file: string | null): CanonicalCheck | null {
+    return records >= RECORDS_WORTH_A_THREAD && availableParallelism() > 1 ? new CanonicalCheck(file) : null;
   }
 
   add(payload: string): void {
@@ -50,17 +67,17 @@ export class CanonicalCheck {
     this.#characters = 0;
   }
 
-  /** Ends the thread. True where every payload was canonical. */
-  async finish(): Promise<boolean> {
+  /** Ends the thread, when it has seen everything. */
+  async finish(): Promise<CanonicalThreadResult> {
     this.#flush();
-    const passed = await new Promise<boolean>((resolve, reject) => {
+    const result = await new Promise<CanonicalThreadResult>((resolve, reject) => {
       if (this.#error !== null) reject(this.#error);
       this.#worker.ref();
       this.#worker.once('error', reject);
       this.#worker.once('message', resolve);
       this.#worker.postMessage(null);
     }).finally(() => this.cancel());
-    return passed && !this.#failed;
+    return { ...result, canonical: result.canonical && !this.#failed };
   }
 
   async cancel(): Promise<void> {

@@ -129,3 +129,11 @@ export function openLogFile(path: string, mode: 'read' | 'append'): Db {
     throw asLogError(error, path);
   }
 }
+
+/** What SQLite finds wrong with the pages of a file, index and rows agreeing included; null where nothing is. */
+export type PageCheck = string | null;
+
+export function checkPages(db: Db): PageCheck {
+  const found = String(db.pragma('integrity_check(1)', { simple: true }));
+  return found === 'ok' ? null : found;
+}

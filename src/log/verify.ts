@@ -6,7 +6,7 @@ import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
 import { LeafHasher, STREAM_NAMES, STREAMS } from './leaf.js';
 import { MerkleFrontier } from './merkle.js';
 import { isCanonicalPayload, MAX_PAYLOAD_BYTES } from './payload.js';
-import { asLogError, hasExpectedSchema, openLogFile, type Db } from './schema.js';
+import { asLogError, checkPages, hasExpectedSchema, openLogFile, type Db, type PageCheck } from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import { isSignedBy } from './signed-note.js';
 import { commitToNonce } from './ticket.js';
@@ -73,6 +73,7 @@ class Disagrees extends Error {
 const tampered = (table: Disagreement['table'], at: number, reason: string, until?: number): Disagrees =>
   new Disagrees('tampered', { table, at, reason, ...(until === undefined ? {} : { until }) });
 
+/** As the schema has it; in damaged pages any column may hold anything. */
 type Row = [gseq: number, stream: number, sseq: number, timeUs: number, link: string, tag: Buffer | null, payload: string | null];
 
 // Strings, because a Buffer object costs more than its content here. Text that SQLite's bytes do not decode to without loss is read again as bytes.
@@ -147,6 +148,7 @@ class Scan {
     const { key } = this.options;
     const rows = this.db.prepare('SELECT size, note FROM checkpoint ORDER BY size').raw().iterate() as IterableIterator<[number, string]>;
     for (const [size, text] of rows) {
+      if (typeof text !== 'string') throw tampered('checkpoint', size, 'a column of it does not have its type');
       const head = this.#admitHead(text, size);
       if (head.size !== size) throw tampered('checkpoint', size, `the checkpoint stored for ${size} records counts ${head.size}`);
       this.heads.push(head);
@@ -206,12 +208,16 @@ class Scan {
     if (!STREAM_NAMES.has(stream)) throw tampered('log', gseq, `there is no stream ${stream}`);
     if (sseq !== (this.streamSizes.get(stream) ?? 0)) throw tampered('log', gseq, `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`);
     if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs) throw tampered('log', gseq, 'its time lies before the record before it');
+    if ((payload !== null && typeof payload !== 'string') || typeof link !== 'string' || (tag !== null && !Buffer.isBuffer(tag))) {
+      throw tampered('log', gseq, 'a column of it does not have its type');
+    }
     if (payload === null) throw tampered('log', gseq, `its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
-    if (!link.startsWith(`${prev}.`)) throw tampered('log', gseq, 'its link to the record before it is wrong');
     const position = { stream, gseq, sseq, timeUs };
     const exact = !payload.includes('\ufffd');
     const digest = exact ? this.#hasher.ofText(position, prev, payload) : this.#hasher.ofBytes(position, prev, this.#payloadBytes.get(gseq) as Buffer);
-    if (link !== `${prev}.${digest}`) throw tampered('log', gseq, 'its hash does not match its content');
+    if (link !== `${prev}.${digest}`) {
+      throw tampered('log', gseq, link.startsWith(`${prev}.`) ? 'its hash does not match its content' : 'its link to the record before it is wrong');
+    }
     // what a control record says is acted on at once
     if (this.canonical !== null && stream !== STREAMS.control) this.canonical.add(payload);
     else if (!isCanonicalPayload(payload)) throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
@@ -265,9 +271,22 @@ class Scan {
  * Verifies an open log against a key and the heads that are known. The whole log is read once; memory does not grow with it.
  * @throws IsoproError ABORTED, or CHECKPOINT_INVALID where a head passed in `options.heads` is not one of this key
  */
-export async function scanLog(db: Db, options: VerifyOptions): Promise<{ verification: Verification; state: LogState }> {
-  const canonical = CanonicalCheck.for(countRecords(db));
-  if (canonical === null) return runScan(db, options, null);
+export async function scanLog(db: Db, options: VerifyOptions): Promise<ScanResult> {
+  return (await scanWithPages(db, options, null)).result;
+}
+
+interface ScanResult {
+  readonly verification: Verification;
+  readonly state: LogState;
+}
+
+/** @param file whose pages are checked on the side where a thread is worth it; they are checked here and now where it is not */
+async function scanWithPages(db: Db, options: VerifyOptions, file: string | null): Promise<{ result: ScanResult; pages: PageCheck }> {
+  const canonical = CanonicalCheck.for(countRecords(db), file);
+  if (canonical === null) {
+    const pages = file === null ? null : checkPages(db);
+    return { result: await runScan(db, options, null), pages };
+  }
   let result;
   try {
     result = await runScan(db, options, canonical);
@@ -275,8 +294,9 @@ export async function scanLog(db: Db, options: VerifyOptions): Promise<{ verific
     await canonical.cancel();
     throw error;
   }
+  const found = await canonical.finish();
   // which record it was, and what had been found by then, is for a scan in order to say
-  return (await canonical.finish()) ? result : runScan(db, options, null);
+  return { result: found.canonical || found.pages !== null ? result : await runScan(db, options, null), pages: found.pages };
 }
 
 /** 0 where that cannot be read. */
@@ -288,7 +308,7 @@ function countRecords(db: Db): number {
   }
 }
 
-async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck | null): Promise<{ verification: Verification; state: LogState }> {
+async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck | null): Promise<ScanResult> {
   const scan = new Scan(db, options, canonical);
   let verdict: { outcome: Outcome; disagreement: Disagreement | null };
   try {
@@ -338,9 +358,9 @@ export async function verifyLogFile(path: string, options: VerifyOptions): Promi
   let db: Db | null = null;
   try {
     db = openLogFile(path, 'read');
-    const check = db.pragma('integrity_check(1)', { simple: true });
-    if (check !== 'ok') return { ...UNREADABLE, outcome: 'tampered', disagreement: { table: 'file', at: 0, reason: `SQLite finds the file damaged: ${String(check)}` } };
-    return (await scanLog(db, options)).verification;
+    const { result, pages } = await scanWithPages(db, options, path);
+    if (pages === null) return result.verification;
+    return { ...UNREADABLE, outcome: 'tampered', disagreement: { table: 'file', at: 0, reason: `SQLite finds the file damaged: ${pages}` } };
   } catch (error) {
     const known = asLogError(error, path);
     if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -7,7 +8,7 @@ import { EventLog } from '../../src/log/event-log.js';
 import { MerkleFrontier } from '../../src/log/merkle.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { Ed25519Signer, formatNote } from '../../src/log/signed-note.js';
-import { scanLog, type Verification } from '../../src/log/verify.js';
+import { scanLog, verifyLogFile, type Verification } from '../../src/log/verify.js';
 import { Random } from '../../src/random.js';
 import { exampleRecord, temporaryFolder, writeLog, type SignedLog } from '../models/signed-log.js';
 
@@ -409,23 +410,24 @@ describe('a full rewrite with valid hashes (X1)', () => {
   });
 });
 
-describe('a log that is long enough for a second thread', () => {
-  const LENGTH = 21_000;
-  let long: SignedLog;
-  beforeAll(async () => {
-    const signer = new SingleProcessSigner(folder.path);
-    const path = join(folder.path, 'long.sqlite');
-    const file = await EventLog.create({ path, runId: '10ad'.repeat(8), signer, runConfig: null, digests: {} });
-    while (file.size < LENGTH) file.append(Array.from({ length: 1000 }, (_, i) => exampleRecord(file.size + i)));
-    await file.checkpoint();
-    file.close();
-    const db = new Database(path);
-    db.pragma('journal_mode = DELETE'); // a copy in memory has no WAL
-    long = { path, bytes: db.serialize(), runId: file.session.runId, key: await signer.key(file.session.runId), heads: await signer.heads(file.session.runId), records: file.size };
-    db.close();
-    await signer.close();
-  });
+/** Long enough for a second thread. */
+const LENGTH = 21_000;
+let long: SignedLog;
+beforeAll(async () => {
+  const signer = new SingleProcessSigner(folder.path);
+  const path = join(folder.path, 'long.sqlite');
+  const file = await EventLog.create({ path, runId: '10ad'.repeat(8), signer, runConfig: null, digests: {} });
+  while (file.size < LENGTH) file.append(Array.from({ length: 1000 }, (_, i) => exampleRecord(file.size + i)));
+  await file.checkpoint();
+  file.close();
+  const db = new Database(path);
+  db.pragma('journal_mode = DELETE'); // a copy in memory has no WAL
+  long = { path, bytes: db.serialize(), runId: file.session.runId, key: await signer.key(file.session.runId), heads: await signer.heads(file.session.runId), records: file.size };
+  db.close();
+  await signer.close();
+});
 
+describe('a log that is long enough for a second thread', () => {
   test('is judged as in one thread: healthy, respelled, both respelled and changed', async () => {
     const forgery = new Forgery(long);
     expect(await forgery.attempt(() => undefined)).toMatchObject({ outcome: 'unterminated', records: long.records, signedRecords: long.records });
@@ -446,6 +448,21 @@ describe('a log that is long enough for a second thread', () => {
 });
 
 describe('the file around the records', () => {
+  test('an index that hides records from readers is found, whichever thread checks the pages', async () => {
+    for (const { bytes, key } of [log, long]) {
+      const path = join(folder.path, 'hiding.sqlite');
+      writeFileSync(path, bytes);
+      const db = new Database(path);
+      db.unsafeMode();
+      db.exec('CREATE INDEX less ON log (stream, sseq) WHERE stream <> 1; PRAGMA writable_schema = ON');
+      db.exec("UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'less') WHERE name = 'log_stream'");
+      db.exec("DELETE FROM sqlite_schema WHERE name = 'less'");
+      db.close();
+      const verification = await verifyLogFile(path, { key });
+      expect(verification).toMatchObject({ outcome: 'tampered', disagreement: { table: 'file', reason: expect.stringContaining('damaged') } });
+    }
+  });
+
   test('a dropped trigger, a changed view, another table: tampering', async () => {
     for (const sql of ['DROP TRIGGER log_update', 'CREATE TABLE more (x)', 'DROP INDEX log_stream', 'DROP VIEW live; CREATE VIEW live AS SELECT * FROM log']) {
       const db = new Database(log.bytes);
