@@ -1,5 +1,6 @@
 import { IsoproError } from '../errors.js';
-import type { Iteration, StepStatistics } from './measurements.js';
+import { gainScore, pairedChange, type PairedChange } from '../statistics/index.js';
+import type { HeldOutMeasurement, Iteration, StepStatistics } from './measurements.js';
 import { PRECEDENCE, RULES, type BreachSide, type RuleConfig, type RuleId } from './rules.js';
 import { Ema, mean, median, Persistence } from './smoothing.js';
 
@@ -192,16 +193,19 @@ class BatchSize implements Rule {
   }
 }
 
-/** R3: no held-out improvement beyond noise. */
+/**
+ * R3: the last evaluations speak against an improvement. Each is compared with the best one before all of them on the same problems, so that what counts is
+ * how many problems changed sides and not how far a rate may stray; a few problems that show nothing either way end no run.
+ */
 class EarlyStop implements Rule {
-  #rates: { value: number; n: number }[] = [];
+  #evaluations: HeldOutMeasurement[] = [];
   #losses: number[] = [];
 
   constructor(readonly config: RuleConfig) {}
 
   read(iteration: Iteration): Finding {
     const { heldOut } = iteration;
-    const { patience, z, minDelta } = this.config.r3;
+    const { patience, z, minGain, minDelta } = this.config.r3;
     if (heldOut === null) return NOTHING;
     if ('loss' in heldOut) {
       if (!Number.isFinite(heldOut.loss)) return NOTHING;
@@ -212,19 +216,25 @@ class EarlyStop implements Rule {
       const best = Math.min(...this.#losses.slice(-patience));
       return { side: best >= bar ? 'plateau' : 'none', value: best, threshold: bar, reading: true, warm: true };
     }
-    if (!Number.isFinite(heldOut.passRate) || !(heldOut.n > 0)) return NOTHING;
-    this.#rates.push({ value: heldOut.passRate, n: heldOut.n });
-    const earlier = this.#rates.slice(0, -patience);
-    if (earlier.length === 0) return { ...NOTHING, reading: true, value: heldOut.passRate };
-    const champion = earlier.reduce((a, b) => (b.value > a.value ? b : a));
-    const bar = champion.value + z * Math.sqrt((champion.value * (1 - champion.value)) / champion.n);
-    const best = Math.max(...this.#rates.slice(-patience).map(({ value }) => value));
-    return { side: best <= bar ? 'plateau' : 'none', value: best, threshold: bar, reading: true, warm: true };
+    this.#evaluations.push(heldOut);
+    const recent = this.#evaluations.slice(-patience);
+    const changes = recent.map(({ verdicts }) => compared(recent[0]!.best, verdicts, iteration.iteration));
+    const value = Math.max(...changes.map(({ gain, loss }) => gain - loss));
+    const against = recent.length === patience && changes.every((change) => gainScore(change, minGain) < -z);
+    return { side: against ? 'plateau' : 'none', value, threshold: minGain, reading: true, warm: recent.length === patience };
   }
 
   reseed(): void {
-    this.#rates = [];
+    this.#evaluations = [];
     this.#losses = [];
+  }
+}
+
+function compared(before: HeldOutMeasurement['best'], after: HeldOutMeasurement['verdicts'], iteration: number): PairedChange {
+  try {
+    return pairedChange(before, after);
+  } catch (cause) {
+    throw new IsoproError('INVALID_ARGUMENT', `the held-out evaluations up to iteration ${iteration} are not of the same problems`, { cause });
   }
 }
 

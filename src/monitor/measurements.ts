@@ -1,7 +1,18 @@
 import type { StepStatistics } from '../engine/trainer.js';
+import type { TierVerdicts } from '../statistics/index.js';
 import type { RuleId } from './rules.js';
 
 export type { ModuleStatistics, StepStatistics } from '../engine/trainer.js';
+
+/** On the frozen dev problems. */
+export interface HeldOutMeasurement {
+  /** Mean over tiers, and the problems with a verdict. */
+  readonly passRate: number;
+  readonly n: number;
+  readonly verdicts: readonly TierVerdicts[];
+  /** The same problems under the best adapter before this iteration; the base model counts as one. */
+  readonly best: readonly TierVerdicts[];
+}
 
 /** One iteration as the rules see it: rollouts, verdicts, K optimiser steps, an evaluation. All of it stands in the metrics stream. */
 export interface Iteration {
@@ -11,8 +22,7 @@ export interface Iteration {
   readonly informativeGroupFraction: number;
   /** Train objective in [0, 1], higher is better (hit rate on training problems), with its standard error. */
   readonly objective: { readonly value: number; readonly standardError: number } | null;
-  /** On the frozen dev problems. */
-  readonly heldOut: { readonly passRate: number; readonly n: number } | { readonly loss: number } | null;
+  readonly heldOut: HeldOutMeasurement | { readonly loss: number } | null;
   /** Mean KL(new‖old) per token, nats. */
   readonly kl: number | null;
   /** Trainable parameters of each module. */

@@ -39,7 +39,7 @@ its rule is silent for ${coolDown} iteration and measures anew; if it fires agai
     ),
     section(
       `R3 Early stop (${RULE_CLASS.R3})`,
-      `No held-out improvement in ${r3.patience} evaluations: beyond ${r3.z} standard error${r3.z === 1 ? '' : 's'} of a pass rate, or ${r3.minDelta} of a loss.`,
+      `Each of the last ${r3.patience} evaluations, compared problem by problem with the best one before them, speaks against a gain of ${r3.minGain} (score below -${r3.z}); or the held-out loss has not fallen by ${r3.minDelta} in them.`,
       'The run has learned what it can, or has begun to learn its training problems by heart.',
       '`stop`, restoring the best adapter.',
       'It comes last. Defer it while a remedy of another rule has not had its effect yet.',

@@ -55,13 +55,14 @@ const stepRecord = z.object({
   samplerGap: number,
   modules: z.record(z.string(), z.object({ pairGradNorm: number, updateRatio: number, dormantFraction: number, dormantDirections: z.array(z.number().int()), rankUse: number })),
 });
+const verdicts = z.array(z.object({ weight: number, verdicts: z.string().regex(/^[pfn]*$/) }));
 const iterationRecord = z.object({
   kind: z.literal('iteration'),
   iteration: z.number().int(),
   stepCount: z.number().int().min(0),
   informativeGroupFraction: number,
   objective: z.object({ value: number, standardError: number }).nullable(),
-  heldOut: z.union([z.object({ passRate: number, n: number }), z.object({ loss: number })]).nullable(),
+  heldOut: z.union([z.object({ passRate: number, n: number, verdicts, best: verdicts }), z.object({ loss: number })]).nullable(),
   kl: number.nullable(),
   parameters: z.record(z.string(), number),
 });

@@ -16,8 +16,8 @@ export type BreachSide = 'high' | 'low' | 'plateau' | 'nonfinite' | 'none';
 
 /**
  * Thresholds and their units. Sources: env_rl (patience, gap, .40, 10), McCandlish et al. 2018 (noise scale), Sokar et al. 2023 (dormancy),
- * ZClip (arXiv 2504.02507). `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement; tiny runs decided on the last and
- * say nothing of the other two (docs/monitor.md). The digest of the whole object is part of a run's genesis.
+ * ZClip (arXiv 2504.02507), Tango 1998 (R3's score). `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement; tiny runs decided on the last and
+ * say nothing of the other two; `minGain` and `z` of R3 are chosen by simulation (docs/monitor.md). The digest of the whole object is part of a run's genesis.
  */
 export const ruleConfig = z.strictObject({
   /** Smoothing factor per iteration; scale-like signals are smoothed as log10. */
@@ -45,8 +45,10 @@ export const ruleConfig = z.strictObject({
   r3: z.strictObject({
     /** Evaluations without improvement. */
     patience: z.number().int().min(1).default(5),
-    /** For a pass rate: improvement counts above z standard errors. */
-    z: z.number().min(0).default(1),
+    /** For verdicts: the gain in the mean over tiers that a run has to be able to show against the best before it, */
+    minGain: z.number().gt(0).lt(1).default(0.05),
+    /** and the score below which the pairs speak against so much. */
+    z: z.number().min(0).default(1.645),
     /** For a loss. */
     minDelta: z.number().min(0).default(1e-3),
   }).prefault({}),

@@ -1,4 +1,5 @@
 import { type Interval, wilsonInterval } from './intervals.js';
+import type { TierVerdicts } from './paired-change.js';
 import { groupBy, stratifiedBootstrap, type BootstrapOptions, type Stratum } from './paired.js';
 
 /** One verdict on one problem. */
@@ -67,6 +68,17 @@ export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSu
   }
   const none = outcomes.filter((outcome) => outcome.kind === 'none').length;
   return { ...combined(strata, options), n: outcomes.length - none, none, valid: outcomes.length > 0 && none <= MAX_NONE_FRACTION * outcomes.length, byTier };
+}
+
+/** The verdicts that `summarise` takes the mean of, with the weight of each tier in it. */
+export function verdictsByTier(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[]): TierVerdicts[] {
+  const kinds = groupBy(outcomes, (outcome) => outcome.tier, (outcome) => outcome.kind);
+  const present = tiers.filter(({ id }) => kinds.has(id));
+  const members = groupBy(present, ({ id, group }) => group ?? id, ({ id }) => id);
+  return present.map(({ id, group }) => ({
+    weight: 1 / (members.size * members.get(group ?? id)!.length),
+    verdicts: kinds.get(id)!.map((kind) => kind[0]).join(''),
+  }));
 }
 
 function combined(strata: readonly Stratum[], options: Omit<BootstrapOptions, 'of'>): Interval & { mean: number | null } {

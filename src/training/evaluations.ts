@@ -2,12 +2,11 @@
 import { asJson } from '../canonical-json.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import type { HeldOut } from '../run-folder/records.js';
-import type { Summary } from '../statistics/index.js';
-import type { Outcomes } from './gate.js';
+import { verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
 import { cancellation, report, type RunContext } from './run-state.js';
 
 export interface SetEvaluation {
-  readonly outcomes: Outcomes;
+  readonly verdicts: readonly TierVerdicts[];
   readonly summary: Summary;
   readonly promptTokens: number;
   readonly sampledTokens: number;
@@ -31,5 +30,5 @@ export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: 
     summary: asJson(summary), tokens: outcomes.map(({ tokens }) => tokens), finishes: outcomes.map(({ finish }) => finish),
   } as const;
   log.append([{ stream: 'evaluations', payload: record }]);
-  return { outcomes: new Map(outcomes.map(({ problemId, kind }) => [problemId, kind])), summary, promptTokens, sampledTokens };
+  return { verdicts: verdictsByTier(outcomes, task.tiers), summary, promptTokens, sampledTokens };
 }

@@ -1,4 +1,5 @@
 /** The guard on the dev problems: whether an iteration's adapter is significantly worse than the best one. */
+import type { PairedChange } from '../statistics/index.js';
 import { mcnemarExact } from '../statistics/paired.js';
 import type { VerdictKind } from '../tasks/task.js';
 
@@ -24,5 +25,5 @@ export function compareOutcomes(before: Outcomes, after: Outcomes): PairedTest {
   return { gained, lost, p: mcnemarExact(gained, lost) };
 }
 
-/** True where more problems were lost than gained, and that is no accident at the level given. */
-export const isSignificantDrop = ({ gained, lost, p }: PairedTest, level: number): boolean => lost > gained && p < level;
+/** True where the mean over tiers fell, and that is no accident at the level given. */
+export const isSignificantDrop = ({ difference, p }: Pick<PairedChange, 'difference' | 'p'>, level: number): boolean => difference < 0 && p < level;

@@ -1,7 +1,6 @@
 /** What an embedding program may watch while a run goes on. Hooks read; nothing that they do reaches the run, unless one throws, which ends it. */
 import type { MonitorReport } from '../monitor/session.js';
-import type { Summary } from '../statistics/index.js';
-import type { PairedTest } from './gate.js';
+import type { PairedChange, Summary } from '../statistics/index.js';
 import type { TierCounts } from './replay-buffer.js';
 
 export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'after', 'close'] as const;
@@ -39,7 +38,7 @@ export interface IterationReport {
   /** Of the adapter that the iteration ended with. */
   readonly adapterId: string;
   /** The comparison with the best adapter so far, and what followed. */
-  readonly gate: (PairedTest & { readonly rolledBack: boolean }) | null;
+  readonly gate: (Pick<PairedChange, 'gained' | 'lost' | 'difference' | 'p'> & { readonly rolledBack: boolean }) | null;
   readonly rulesFired: readonly string[];
   readonly learningRate: number;
   readonly seconds: { readonly rollouts: number; readonly training: number; readonly evaluation: number };

@@ -7,9 +7,10 @@ import type { MonitorSession } from '../monitor/session.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { adapterStateRecord, adapterTargets, gateRecord } from '../run-folder/records.js';
+import { pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { evaluateSet } from './evaluations.js';
-import { compareOutcomes, isSignificantDrop, type PairedTest } from './gate.js';
+import { isSignificantDrop } from './gate.js';
 import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
 import { Learner, meanLoss, policyShift } from './learner.js';
@@ -47,21 +48,23 @@ export async function runIteration(context: RunContext, state: RunState, session
   const trainingSeconds = clock();
 
   const dev = await evaluateSet(context, 'dev', { when: 'iteration', iteration, adapter: state.adapterId });
-  const gate = applyGate(context, state, dev.outcomes);
-  if (gate?.rolledBack === true) {
+  const { best } = state;
+  const change = pairedChange(best.verdicts, dev.verdicts);
+  const { gained, lost, difference, p } = change;
+  const rolledBack = settings.gate && isSignificantDrop(change, settings.gateLevel);
+  if (rolledBack) {
     await learner.restore(state.best.snapshot!, state);
     state.adapterId = await learner.apply();
     state.adapterIteration = state.best.iteration;
-    const { gained, lost, p } = gate;
-    const cause = `dev accuracy fell from ${percent(state.best.mean)} to ${percent(dev.summary.mean)}: ${lost} problems lost, ${gained} gained, p = ${p.toPrecision(2)}`;
+    const cause = `dev accuracy fell from ${percent(change.before)} to ${percent(change.after)}: ${lost} problems lost, ${gained} gained, p = ${p.toPrecision(2)}`;
     log.append([gateRecord({ iteration, cause, restored: state.best.adapterId! })]);
-  } else if (atLeast(dev.summary.mean, state.best.mean)) {
-    state.best = { adapterId: saved.adapterId, iteration, outcomes: dev.outcomes, mean: dev.summary.mean, snapshot: saved.snapshot };
+  } else if (difference >= 0) {
+    state.best = { adapterId: saved.adapterId, iteration, verdicts: dev.verdicts, snapshot: saved.snapshot };
   }
 
   const counts = state.buffer.counts(iteration);
   const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
-  const { evaluation } = await monitorIteration(context, state, session, { iteration, steps, shift, counts, dev: dev.summary, informative: informativeGroups(groups).length / groups.length, learner, probe: probeSequences(state.buffer, groups, iteration) });
+  const { evaluation } = await monitorIteration(context, state, session, { iteration, steps, shift, counts, dev, before: best.verdicts, informative: informativeGroups(groups).length / groups.length, learner, probe: probeSequences(state.buffer, groups, iteration) });
   // a remedy may have edited the adapter
   state.adapterId = await learner.apply();
   const evaluationSeconds = clock();
@@ -80,7 +83,7 @@ export async function runIteration(context: RunContext, state: RunState, session
     loss: meanLoss(steps),
     dev: dev.summary,
     adapterId: state.adapterId,
-    gate,
+    gate: settings.gate ? { gained, lost, difference, p, rolledBack } : null,
     rulesFired: [...evaluation.fired],
     learningRate: state.learningRate,
     seconds: { rollouts: rolloutSeconds, training: trainingSeconds, evaluation: evaluationSeconds },
@@ -170,14 +173,7 @@ async function learn(context: RunContext, state: RunState, learner: Learner, gro
   return { steps, shift: policyShift(before, after, probes), tokens, data: data.digest('hex') };
 }
 
-function applyGate({ settings }: RunContext, state: RunState, outcomes: Parameters<typeof compareOutcomes>[1]): (PairedTest & { rolledBack: boolean }) | null {
-  if (!settings.gate) return null;
-  const test = compareOutcomes(state.best.outcomes, outcomes);
-  return { ...test, rolledBack: isSignificantDrop(test, settings.gateLevel) };
-}
-
-const atLeast = (mean: number | null, best: number | null): boolean => best === null || (mean !== null && mean >= best);
-const percent = (mean: number | null): string => (mean === null ? 'nothing' : `${(100 * mean).toFixed(1)} %`);
+const percent = (mean: number): string => `${(100 * mean).toFixed(1)} %`;
 
 /** Seconds since the call before. */
 function stopwatch(): () => number {

@@ -4,7 +4,8 @@ import { observe, scripted, type Policy } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig } from '../monitor/rules.js';
 import type { MonitorReport, MonitorSession } from '../monitor/session.js';
 import { moduleParameters, TrainerExecutor, trainerSettings } from '../monitor/trainer-executor.js';
-import type { Summary } from '../statistics/index.js';
+import type { TierVerdicts } from '../statistics/index.js';
+import type { SetEvaluation } from './evaluations.js';
 import type { Learner } from './learner.js';
 import type { TierCounts } from './replay-buffer.js';
 import type { RunContext, RunState } from './run-state.js';
@@ -27,7 +28,9 @@ export interface Measured {
   readonly counts: ReadonlyMap<string, Pick<TierCounts, 'passed' | 'failed'>>;
   /** Mean KL(new‖old) per token. */
   readonly shift: number | null;
-  readonly dev: Summary;
+  readonly dev: SetEvaluation;
+  /** The dev problems under the best adapter before this iteration. */
+  readonly before: readonly TierVerdicts[];
   readonly learner: Learner;
   /** Sequences on which it is measured how far a remedy moves the function. */
   readonly probe: readonly TrainSequence[];
@@ -35,7 +38,7 @@ export interface Measured {
 
 /** Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer and in `state`. */
 export async function monitorIteration({ settings, hooks }: RunContext, state: RunState, session: MonitorSession, measured: Measured): Promise<MonitorReport> {
-  const { iteration, steps, informative, counts, shift, dev, learner } = measured;
+  const { iteration, steps, informative, counts, shift, dev: { summary: { mean, n }, verdicts }, before, learner } = measured;
   // once an iteration, so that a resumed run has the same one: what it may go back to is the state before the remedies
   const executor = executorOf(learner, state, measured.probe);
   await executor.remember(state.adapterId!);
@@ -45,7 +48,7 @@ export async function monitorIteration({ settings, hooks }: RunContext, state: R
       steps,
       informativeGroupFraction: informative,
       objective: hitRate(counts),
-      heldOut: dev.mean === null ? null : { passRate: dev.mean, n: dev.n },
+      heldOut: mean === null ? null : { passRate: mean, n, verdicts, best: before },
       kl: shift,
       parameters: moduleParameters(learner.trainer),
     },

@@ -13,13 +13,14 @@ import { WitnessClient } from '../log/witness-client.js';
 import { MonitorSession } from '../monitor/session.js';
 import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunStart } from '../run-folder/manifest.js';
+import { verdictsByTier } from '../statistics/index.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { openTask } from '../tasks/open-task.js';
 import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
 import { policyOf } from './monitoring.js';
 import { ReplayBuffer } from './replay-buffer.js';
-import { outcomesOf, readEvaluations, readResult, type RunResult } from './result.js';
+import { readEvaluations, readResult, type RunResult } from './result.js';
 import { readRolloutRecord } from './rollout-records.js';
 import { report, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './run.js';
@@ -167,7 +168,7 @@ async function restore(context: RunContext, checkpoint: Checkpoint | null): Prom
   const buffer = new ReplayBuffer(settings.buffer === 'classic' ? Infinity : settings.tierCap);
   const state: RunState = {
     buffer, learner: null, layers: null, adapterId: null, adapterIteration: 0,
-    best: { adapterId: null, iteration: 0, outcomes: new Map(), mean: null, snapshot: null },
+    best: { adapterId: null, iteration: 0, verdicts: [], snapshot: null },
     batchSize: settings.batchSize, learningRate: settings.learningRate, maxNorm: settings.maxNorm, epsilon: DEFAULT_EPSILON,
     stop: null, restoreBest: false,
     spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
@@ -189,7 +190,7 @@ async function restore(context: RunContext, checkpoint: Checkpoint | null): Prom
   Object.assign(state, { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, restoreBest, layers, spent: { ...saved.spent } });
   const dev = readEvaluations(folder).evaluations.find(({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration);
   if (dev === undefined) throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${saved.best.iteration}`);
-  state.best = { ...saved.best, outcomes: outcomesOf(dev), mean: dev.summary.mean, snapshot: best ?? trainer };
+  state.best = { ...saved.best, verdicts: verdictsByTier(dev.outcomes.map(([, tier, kind]) => ({ tier, kind })), context.task.tiers), snapshot: best ?? trainer };
   if (trainer !== null && layers !== null) {
     state.learner = await Learner.create({ model, settings, layers });
     await state.learner.restore(trainer, state);

@@ -3,9 +3,9 @@ import type { Model } from '../engine/model.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import type { EventLog } from '../log/event-log.js';
 import type { RunStart } from '../run-folder/manifest.js';
+import type { TierVerdicts } from '../statistics/index.js';
 import type { VerdictPool } from '../rollouts/verdict-pool.js';
 import type { OpenTask } from '../tasks/open-task.js';
-import type { Outcomes } from './gate.js';
 import type { RunHooks, RunProgress } from './hooks.js';
 import type { Learner } from './learner.js';
 import type { ReplayBuffer } from './replay-buffer.js';
@@ -35,9 +35,8 @@ export interface Best {
   /** Null before a trainer exists; then that of an adapter without any update stands for the base model. */
   readonly adapterId: string | null;
   readonly iteration: number;
-  readonly outcomes: Outcomes;
-  /** Over tiers; null where a tier has no verdict. */
-  readonly mean: number | null;
+  /** On the dev problems. */
+  readonly verdicts: readonly TierVerdicts[];
   /** Null before a trainer exists. */
   readonly snapshot: Uint8Array | null;
 }

@@ -80,7 +80,7 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   const test = await evaluateSet(context, 'test', at);
   const dev = await evaluateSet(context, 'dev', at);
   context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', tiers: asJson(context.task.tiers), summaries: asJson(await evaluatePolicies(context.task, context.test.problems)) } }]);
-  state.best = { adapterId: null, iteration: 0, outcomes: dev.outcomes, mean: dev.summary.mean, snapshot: null };
+  state.best = { adapterId: null, iteration: 0, verdicts: dev.verdicts, snapshot: null };
   state.spent.promptTokens += test.promptTokens + dev.promptTokens;
   state.spent.sampledTokens += test.sampledTokens + dev.sampledTokens;
 }

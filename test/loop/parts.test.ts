@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
 import { readCheckpoint, writeCheckpoint, type CheckpointState } from '../../src/training/checkpoints.js';
-import { compareOutcomes, isSignificantDrop } from '../../src/training/gate.js';
+import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
+import { isSignificantDrop } from '../../src/training/gate.js';
 import { chooseLayers } from '../../src/training/layers.js';
 import { policyShift } from '../../src/training/learner.js';
 import { microBatches } from '../../src/training/likelihood.js';
@@ -20,20 +21,22 @@ writeSyntheticModel(model, { architecture: 'qwen2', layers: 6 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('the gate', () => {
-  const outcomes = (passed: number, n = 40): Map<string, 'pass' | 'fail'> => new Map(Array.from({ length: n }, (_, i) => [`p${i}`, i < passed ? 'pass' : 'fail']));
+  const of = (passed: number, n = 40): TierVerdicts[] => [{ weight: 1, verdicts: 'p'.repeat(passed) + 'f'.repeat(n - passed) }];
+  const drops = (before: readonly TierVerdicts[], after: readonly TierVerdicts[]): boolean => isSignificantDrop(pairedChange(before, after), 0.05);
 
   test('lets an accident pass and stops a significant drop', () => {
     // 5 lost of 5 discordant pairs: p = 2 / 2^5 = 0.0625; 6 of 6: 0.03125
-    expect(compareOutcomes(outcomes(20), outcomes(15))).toEqual({ gained: 0, lost: 5, p: 0.0625 });
-    expect(isSignificantDrop(compareOutcomes(outcomes(20), outcomes(15)), 0.05)).toBe(false);
-    expect(isSignificantDrop(compareOutcomes(outcomes(20), outcomes(14)), 0.05)).toBe(true);
-    expect(isSignificantDrop(compareOutcomes(outcomes(14), outcomes(20)), 0.05)).toBe(false);
+    expect([drops(of(20), of(15)), drops(of(20), of(14)), drops(of(14), of(20))]).toEqual([false, true, false]);
   });
 
-  test('leaves problems without a verdict out', () => {
-    const after = new Map<string, 'pass' | 'fail' | 'none'>(outcomes(20));
-    after.set('p0', 'none');
-    expect(compareOutcomes(outcomes(20), after)).toEqual({ gained: 0, lost: 0, p: 1 });
+  test('tests the mean over tiers that it reports, and not the number of problems', () => {
+    const tiers = (small: string, large: string): TierVerdicts[] => [{ weight: 0.5, verdicts: small }, { weight: 0.5, verdicts: large }];
+    // six of ten problems of one tier are lost and eight of a hundred gained: 26 points less
+    const [before, after] = [tiers('p'.repeat(10), 'f'.repeat(100)), tiers('ffffffpppp', 'p'.repeat(8) + 'f'.repeat(92))];
+    expect(pairedChange(before, after)).toMatchObject({ gained: 8, lost: 6, difference: expect.closeTo(-0.26, 12) });
+    expect(drops(before, after)).toBe(true);
+    // eight lost and six gained, and the mean rose: no drop, whatever the numbers
+    expect(drops(after, before)).toBe(false);
   });
 });
 

@@ -7,6 +7,7 @@ import type { RuleConfig } from '../../src/monitor/rules.js';
 import { MonitorSession, type MonitorReport } from '../../src/monitor/session.js';
 import { moduleParameters, TrainerExecutor, trainerSettings } from '../../src/monitor/trainer-executor.js';
 import { Random } from '../../src/random.js';
+import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import type { SyntheticModelOptions } from './synthetic.js';
 
 /** Some 30,000 weights. */
@@ -83,11 +84,12 @@ function walk(random: Random, f: readonly number[], count: number, noise: number
   });
 }
 
-/** Loss, and the share of answers that sampling would get right. */
-async function measure(trainer: Trainer, sequences: readonly TrainSequence[]): Promise<{ loss: number; rate: number; n: number }> {
+/** Loss, the share of answers that sampling would get right, and which of them are more probable than all others. */
+async function measure(trainer: Trainer, sequences: readonly TrainSequence[]): Promise<{ loss: number; rate: number; n: number; verdicts: TierVerdicts[] }> {
   const { loss, sequences: each } = await trainer.evaluate(sequences);
   const hits = each.flatMap(({ logprobs }) => [...logprobs].slice(1)).map(Math.exp);
-  return { loss, rate: hits.reduce((a, b) => a + b, 0) / hits.length, n: hits.length };
+  const verdicts = [{ weight: 1, verdicts: hits.map((hit) => (hit > 0.5 ? 'p' : 'f')).join('') }];
+  return { loss, rate: hits.reduce((a, b) => a + b, 0) / hits.length, n: hits.length, verdicts };
 }
 
 const digestOf = async (trainer: Trainer): Promise<string> => createHash('sha256').update(await trainer.snapshot()).digest('hex');
@@ -119,6 +121,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
   const trainLoss: number[] = [];
   const heldOutLoss: number[] = [];
   let best: { loss: number; digest: string; snapshot: Uint8Array | null } = { loss: Infinity, digest: '', snapshot: null };
+  let bestVerdicts = (await measure(trainer, dev)).verdicts;
   let sound = await digestOf(trainer);
   await executor.remember(sound);
   for (let n = 0; n < iterations && stopped === null && !reached; n++) {
@@ -139,11 +142,12 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
       {
         iteration: n, steps, informativeGroupFraction: 1, kl: null, parameters: moduleParameters(trainer),
         objective: { value: objective.rate, standardError: Math.sqrt((objective.rate * (1 - objective.rate)) / objective.n) },
-        heldOut: heldOut === 'loss' ? { loss: evaluated.loss } : { passRate: evaluated.rate, n: evaluated.n },
+        heldOut: heldOut === 'loss' ? { loss: evaluated.loss } : { passRate: evaluated.rate, n: evaluated.n, verdicts: evaluated.verdicts, best: bestVerdicts },
       },
       { settings: trainerSettings(trainer, { learningRate: executor.learningRate, batchSize: batch, maxGradNorm: executor.maxNorm, bestAdapter: best.digest || sound, lastSoundAdapter: sound, maxBatchSize }), executor },
     );
     reports.push(report);
+    if (pairedChange(bestVerdicts, evaluated.verdicts).difference >= 0) bestVerdicts = evaluated.verdicts;
     reached = objective.rate >= until;
     if (!report.evaluation.fired.includes('R7')) {
       sound = await digestOf(trainer);

@@ -1,5 +1,6 @@
-import type { Iteration, ModuleStatistics, StepStatistics } from '../../src/monitor/measurements.js';
+import type { HeldOutMeasurement, Iteration, ModuleStatistics, StepStatistics } from '../../src/monitor/measurements.js';
 import { Random } from '../../src/random.js';
+import type { TierVerdicts } from '../../src/statistics/index.js';
 
 /** Histories in the shape that the trainer measures; healthy unless a case changes them. */
 export const MODULES = ['blk.0.attn_q', 'blk.0.attn_v', 'blk.1.attn_q', 'blk.1.attn_v'];
@@ -24,8 +25,15 @@ export function healthyStep(random: Random, step: number, spread = 0.2): StepSta
   };
 }
 
+/** Verdicts of which the first `count` pass. */
+export const passing = (count: number, n = 200): TierVerdicts[] => [{ weight: 1, verdicts: 'p'.repeat(count) + 'f'.repeat(n - count) }];
+
+/** An evaluation that passes on so many of 200 problems where the best one before passed on others. */
+export const heldOut = (passed: number, best: number, n = 200): HeldOutMeasurement => ({ passRate: passed / n, n, verdicts: passing(passed, n), best: passing(best, n) });
+
 export function healthyIteration(random: Random, iteration: number, stepsEach = 10): Iteration {
-  const rate = Math.min(0.97, 0.1 + 0.06 * iteration);
+  const rateAt = (n: number): number => Math.min(0.97, 0.1 + 0.06 * n);
+  const rate = rateAt(iteration);
   const measured = (n: number): number => Array.from({ length: n }, () => (random.nextDouble() < rate ? 1 : 0) as number).reduce((a, b) => a + b, 0) / n;
   const value = measured(336);
   return {
@@ -33,7 +41,7 @@ export function healthyIteration(random: Random, iteration: number, stepsEach = 
     steps: Array.from({ length: stepsEach }, (_, i) => healthyStep(random, iteration * stepsEach + i)),
     informativeGroupFraction: 0.6,
     objective: { value, standardError: Math.sqrt((value * (1 - value)) / 336) },
-    heldOut: { passRate: measured(200), n: 200 },
+    heldOut: heldOut(Math.round(200 * rate), Math.round(200 * rateAt(iteration - 1))),
     kl: 0.005,
     parameters: PARAMETERS,
     executed: [],

@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { evaluateHistory, evaluateRules, slopeUpperBound, type Evaluation } from '../../src/monitor/evaluate-rules.js';
 import type { Iteration } from '../../src/monitor/measurements.js';
-import { DEFAULT_RULES, PRECEDENCE, ruleConfig, RULES, type RuleId } from '../../src/monitor/rules.js';
-import { eachModule, eachStep, history, MODULES } from '../models/rule-history.js';
+import { DEFAULT_RULES, PRECEDENCE, ruleConfig, RULES, type RuleConfig, type RuleId } from '../../src/monitor/rules.js';
+import type { TierVerdicts } from '../../src/statistics/index.js';
+import { eachModule, eachStep, heldOut, history, MODULES } from '../models/rule-history.js';
 
 const run = (iterations: readonly Iteration[]): Evaluation[] => evaluateHistory(iterations, DEFAULT_RULES);
 const firing = (iterations: readonly Iteration[], rule: RuleId): number[] => run(iterations).flatMap(({ iteration, rules }) => (rules[rule].fired ? [iteration] : []));
@@ -38,7 +39,7 @@ describe('each rule fires on its own signal, on the right side, and on nothing e
     ['an objective that stands still', 'R1', 'plateau', flat(0.4), 8],
     ['noise that drowns the gradient', 'R2', 'high', (each) => eachStep(each, (step) => ({ microBatchNorms: step.microBatchNorms.map(() => step.gradNorm * 1.999) })), 11], // the averages of G² and S cross 10 at the fifth bad reading: 0.7^5
     ['micro-batches that agree', 'R2', 'low', (each) => eachStep(each, (step) => ({ microBatchNorms: step.microBatchNorms.map(() => step.gradNorm * 1.0001) })), 11], // 0.7^k / (2 - 0.7^k) is below 0.1 from k = 5
-    ['held-out accuracy that stands still', 'R3', 'plateau', (each) => ({ ...each, heldOut: { passRate: 0.3, n: 200 } }), 8],
+    ['held-out accuracy that stands still', 'R3', 'plateau', (each) => ({ ...each, heldOut: heldOut(68, 68) }), 9],
     ['dormant directions', 'R5', 'high', (each) => eachModule(each, (_, name) => (name === MODULES[2] ? { dormantFraction: 0.9 } : {})), 8],
     ['a module that gets no gradient to speak of', 'R6', 'low', (each) => eachModule(each, (_, name) => (name === MODULES[1] ? { pairGradNorm: 1e-9 } : {})), 8], // log10: 0.3 · −8.3 is above −3, the second reading is not
     ['a module that gets exactly none', 'R6', 'low', (each) => eachModule(each, (_, name) => (name === MODULES[1] ? { pairGradNorm: 0 } : {})), 7],
@@ -102,9 +103,52 @@ describe('each rule fires on its own signal, on the right side, and on nothing e
     expect(firing(losses([2, 1.5, 1, 1, 1, 1, 1, 1]), 'R3')).toEqual([7]);
     expect(firing(losses([2, 1.8, 1.6, 1.4, 1.2, 1, 0.8, 0.6]), 'R3')).toEqual([]);
     expect(firing(losses([1, NaN, 1, NaN, 1, 1, 1, 1]), 'R3')).toEqual([7]); // what is not finite is no evaluation
-    const rates = (n: number): Iteration[] => history(8, (each, i) => ({ ...each, heldOut: { passRate: 0.5 + 0.004 * i, n } }));
-    expect(firing(rates(200), 'R3')).toEqual([5, 6, 7]); // 2 points of 200 are noise
-    expect(firing(rates(20_000), 'R3')).toEqual([]); // of 20,000 they are not
+  });
+
+  describe('R3 compares problem by problem', () => {
+    const config = (patience: number): RuleConfig => ruleConfig.parse({ r3: { patience } });
+    /** The base model's verdicts first; each evaluation meets the best before it. */
+    const stops = (verdicts: readonly string[], patience: number): number[] => {
+      const tiers = (text: string): TierVerdicts[] => [{ weight: 1, verdicts: text }];
+      const passed = (text: string): number => [...text].filter((each) => each === 'p').length;
+      let best = verdicts[0]!;
+      const iterations = history(verdicts.length - 1).map((each, i) => {
+        const now = verdicts[i + 1]!;
+        const evaluated = { ...each, iteration: i + 1, heldOut: { passRate: passed(now) / now.length, n: now.length, verdicts: tiers(now), best: tiers(best) } };
+        if (passed(now) >= passed(best)) best = now;
+        return evaluated;
+      });
+      return evaluateHistory(iterations, config(patience)).flatMap(({ iteration, rules }) => (rules.R3.fired ? [iteration] : []));
+    };
+    const share = (passed: number, n = 40): string => 'p'.repeat(passed) + 'f'.repeat(n - passed);
+
+    test('a model that gains 3 points an iteration from 50 is not stopped, with the patience and the dev set of a downloaded one', () => {
+      expect(stops([20, 21, 22, 24, 25, 26, 27].map((passed) => share(passed)), 2)).toEqual([]);
+    });
+
+    test('nor is one that has shown nothing yet on so few problems; on more of them, or where problems are lost, it is', () => {
+      expect(stops([20, 20, 20].map((passed) => share(passed)), 2)).toEqual([]);
+      expect(stops([40, 40, 40].map((passed) => share(passed, 80)), 2)).toEqual([2]);
+      expect(stops([20, 18, 18].map((passed) => share(passed)), 2)).toEqual([2]);
+    });
+
+    test('as many gained as lost say less than none of either', () => {
+      const swapped = 'f'.repeat(8) + 'p'.repeat(40) + 'f'.repeat(32);
+      expect(stops([share(40, 80), share(40, 80)], 1)).toEqual([1]);
+      expect(stops([share(40, 80), swapped], 1)).toEqual([]);
+    });
+
+    test('one evaluation that may be a gain is enough to go on, and the best before the window is the measure for all of it', () => {
+      expect(stops([40, 38, 43, 38].map((passed) => share(passed, 80)), 3)).toEqual([]);
+      // one problem more each time, never significant: over the window it is the gain that counts
+      expect(stops([40, 41, 42, 43, 44, 45].map((passed) => share(passed, 80)), 3)).toEqual([]);
+    });
+
+    test('evaluations of other problems are refused', () => {
+      const [first] = history(1) as [Iteration];
+      const mixed: Iteration = { ...first, heldOut: { ...heldOut(10, 10, 40), best: heldOut(10, 10, 41).best } };
+      expect(() => evaluateRules([mixed], DEFAULT_RULES)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    });
   });
 });
 
@@ -176,7 +220,7 @@ describe('order', () => {
         nonFinite: step.step % 10 === 0 ? ['x'] : [],
         microBatchNorms: step.microBatchNorms.map(() => step.gradNorm * 1.999),
       })),
-      heldOut: { passRate: 0.1, n: 200 },
+      heldOut: heldOut(20, 68),
     });
     expect(last(history(16, sick(4, everything))).fired).toEqual(['R7', 'R6', 'R5', 'R1', 'R2', 'R3']);
     expect([...PRECEDENCE].sort()).toEqual([...RULES]);

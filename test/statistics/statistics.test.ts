@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
 import {
-  fisherInterval, holm, kendall, mcnemarExact, mean, normalInterval, pairedBootstrap, passAtK, pearson, sampleStandardDeviation, spearman, summarise, wilsonInterval,
+  fisherInterval, gainScore, holm, kendall, mcnemarExact, mean, normalInterval, pairedBootstrap, pairedChange, passAtK, pearson, sampleStandardDeviation, spearman, summarise, verdictsByTier, wilsonInterval,
   type Outcome,
 } from '../../src/statistics/index.js';
 
@@ -200,5 +200,66 @@ describe('summaries', () => {
 
   test('an outcome of an unknown tier is refused', () => {
     expect(() => summarise(outcomes('T9', 1, 0), TIERS, { seed: 1n })).toThrow(RangeError);
+  });
+});
+
+describe('paired change of the mean over tiers', () => {
+  const random = new Random(7n);
+  const draw = (n: number, none = 0): ('pass' | 'fail' | 'none')[] =>
+    Array.from({ length: n }, () => (random.nextDouble() < none ? 'none' : random.nextDouble() < 0.5 ? 'pass' : 'fail'));
+  const tiers = [{ id: 'a' }, { id: 'b1', group: 'b' }, { id: 'b2', group: 'b' }, { id: 'c' }];
+  const of = (kinds: Record<string, readonly ('pass' | 'fail' | 'none')[]>) => Object.entries(kinds).flatMap(([tier, list]) => list.map((kind) => ({ tier, kind })));
+
+  test('is the difference of the means that summarise reports, groups weighed as there', () => {
+    const [before, after] = [0, 1].map(() => of({ a: draw(5), b1: draw(3), b2: draw(8), c: draw(4) }));
+    const change = pairedChange(verdictsByTier(before!, tiers), verdictsByTier(after!, tiers));
+    const [first, second] = [before!, after!].map((outcomes) => summarise(outcomes, tiers, { seed: 1n }).mean!);
+    expect([change.before, change.after, change.difference]).toEqual([expect.closeTo(first!, 12), expect.closeTo(second!, 12), expect.closeTo(second! - first!, 12)]);
+    expect(change.effective).toBeLessThan(20);
+  });
+
+  test('has McNemar\'s exact p where all problems weigh alike', () => {
+    const of = (verdicts: string) => [{ weight: 1, verdicts }];
+    for (const [gained, lost] of [[0, 0], [0, 5], [6, 0], [4, 9], [30, 41], [900, 1000]] as const) {
+      const change = pairedChange(of('f'.repeat(gained) + 'p'.repeat(lost + 3)), of('p'.repeat(gained) + 'f'.repeat(lost) + 'p'.repeat(3)));
+      expect(change.p).toBeCloseTo(mcnemarExact(gained, lost), 9);
+      expect(change).toMatchObject({ gained, lost, effective: expect.closeTo(gained + lost + 3, 9) });
+    }
+  });
+
+  test('has the p of trying all signs where they do not, so that many small gains do not outweigh what the mean lost', () => {
+    // one problem of a small tier against three of a large one: the mean fell, although more problems were gained than lost
+    const before = [{ weight: 0.5, verdicts: 'pp' }, { weight: 0.5, verdicts: 'fffffppp' }];
+    const after = [{ weight: 0.5, verdicts: 'ff' }, { weight: 0.5, verdicts: 'pppffppp' }];
+    const change = pairedChange(before, after);
+    expect(change).toMatchObject({ gained: 3, lost: 2, difference: expect.closeTo(3 / 16 - 1 / 2, 12) });
+    const weights = [1 / 4, 1 / 4, 1 / 16, 1 / 16, 1 / 16];
+    const sums = Array.from({ length: 32 }, (_, signs) => weights.reduce((sum, weight, i) => sum + (signs >> i & 1 ? weight : -weight), 0));
+    expect(change.p).toBeCloseTo(sums.filter((sum) => Math.abs(sum) >= 5 / 16 - 1e-12).length / 32, 12);
+  });
+
+  test('is over the problems with a verdict on both sides, and 0 where there is none', () => {
+    const change = pairedChange([{ weight: 0.5, verdicts: 'pnf' }, { weight: 0.5, verdicts: 'n' }], [{ weight: 0.5, verdicts: 'ppp' }, { weight: 0.5, verdicts: 'p' }]);
+    expect(change).toMatchObject({ gained: 1, lost: 0, before: 0.5, after: 1, difference: 0.5, effective: 2 });
+    expect(pairedChange([{ weight: 1, verdicts: 'n' }], [{ weight: 1, verdicts: 'p' }])).toMatchObject({ difference: 0, p: 1, effective: 0 });
+    expect(() => pairedChange([{ weight: 1, verdicts: 'p' }], [{ weight: 1, verdicts: 'pp' }])).toThrow(RangeError);
+  });
+
+  test('the score for a gain has the variance of the likeliest pairs with that gain, as found by search', () => {
+    for (const [b, c, n] of [[12, 2, 50], [0, 0, 40], [3, 0, 40], [0, 4, 80], [9, 9, 80]] as const) {
+      for (const least of [0.01, 0.05, 0.2]) {
+        const likelihood = (p: number): number => (b && b * Math.log(p + least)) + (c && c * Math.log(p)) + (n - b - c) * Math.log(1 - 2 * p - least);
+        const top = (1 - least) / 2;
+        let [low, high] = [0, top];
+        for (let k = 0; k < 200; k++) {
+          const [x, y] = [low + (high - low) / 3, high - (high - low) / 3];
+          if (likelihood(x) < likelihood(y)) low = x;
+          else high = y;
+        }
+        const best = (low + high) / 2;
+        const expected = (b - c - n * least) / Math.sqrt(n * (2 * best + least - least ** 2));
+        expect(gainScore({ gain: b / n, loss: c / n, effective: n }, least)).toBeCloseTo(expected, 5);
+      }
+    }
   });
 });
