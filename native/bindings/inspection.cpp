@@ -35,9 +35,13 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
                entry.Set("bytes", number(env, count.bytes));
                return entry;
              }));
-  Napi::Object metadata = Napi::Object::New(env);
-  for (const auto& [key, value] : inspection.metadata) metadata.Set(key, value);
-  object.Set("metadata", metadata);
+  // Pairs: a file may call a value __proto__.
+  object.Set("metadata", arrayOf(env, inspection.metadata, [env](const auto& pair) {
+               Napi::Array entry = Napi::Array::New(env, 2);
+               entry.Set(0U, pair.first);
+               entry.Set(1U, pair.second);
+               return entry;
+             }));
   object.Set("tensors", arrayOf(env, inspection.tensors, [env](const TensorSummary& tensor) {
                Napi::Object entry = Napi::Object::New(env);
                entry.Set("name", tensor.name);

@@ -49,7 +49,7 @@ export function readSettings(argv: Readonly<Record<string, unknown>>, config: st
   const given = config === undefined ? {} : readSettingsFile(config);
   const flags = Object.fromEntries(Object.keys(FIELDS).flatMap((field) => (argv[field] === undefined ? [] : [[field, argv[field]]])));
   for (const [field, value] of Object.entries(flags)) {
-    if (Array.isArray(value) && FIELDS[field]?.type !== 'array') throw new UsageError(`--${flagOf(field)} is given more than once`);
+    if (Array.isArray(value) && FIELDS[field]!.type !== 'array') throw new UsageError(`--${flagOf(field)} is given more than once`);
   }
   return { ...given, ...flags } as RunSettingsInput;
 }
@@ -60,6 +60,6 @@ export function checkSettings(given: RunSettingsInput): RunSettings {
     return resolveSettings(given);
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
-    throw new UsageError(error.message.split('; ').map((line) => line.replace(/^(\w+)/, (field) => (field in FIELDS ? `--${flagOf(field)}` : field))).join('\n'));
+    throw new UsageError(error.message.split('; ').map((line) => line.replace(/^(\w+)/, (field) => (Object.hasOwn(FIELDS, field) ? `--${flagOf(field)}` : field))).join('\n'));
   }
 }

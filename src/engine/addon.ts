@@ -261,7 +261,7 @@ export interface Addon {
   processorFeatures(): Record<string, string>;
   /** loadModel's default of threads. */
   physicalCores(): number;
-  inspectModel(path: string): Promise<ModelInspection>;
+  inspectModel(path: string): Promise<Omit<ModelInspection, 'metadata'> & { readonly metadata: readonly (readonly [string, string])[] }>;
   readonly Cancellation: new () => NativeCancellation;
   readonly NativeModel: new () => NativeModel;
   /** Cancels and ends every job thread of this environment. */
@@ -346,7 +346,7 @@ export function loadAddon(): { addon: Addon; file: string } {
 /** An error of the addon as an IsoproError; anything else unchanged. */
 export function fromNative(error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message?: unknown };
-  return typeof code === 'string' && code in ERRORS ? new IsoproError(code as ErrorCode, String(message), { cause: error }) : error;
+  return typeof code === 'string' && Object.hasOwn(ERRORS, code) ? new IsoproError(code as ErrorCode, String(message), { cause: error }) : error;
 }
 
 /** Awaits a call of the addon; its errors arrive as IsoproErrors. */

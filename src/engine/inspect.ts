@@ -1,6 +1,7 @@
 /** What a GGUF file says about itself, without loading it. */
 import { z } from 'zod';
 import { loadAddon, settled } from './addon.js';
+import { dictionary, type Dictionary } from '../dictionary.js';
 import { checked } from './generate-request.js';
 import type { ErrorCode } from '../errors.js';
 
@@ -28,7 +29,7 @@ export interface ModelInspection {
   /** By tensor type, most bytes first. */
   readonly types: readonly { readonly type: string; readonly tensors: number; readonly parameters: number; readonly bytes: number }[];
   /** Scalars as text, arrays as their type and length, in the file's order. */
-  readonly metadata: Readonly<Record<string, string>>;
+  readonly metadata: Dictionary<string>;
   readonly tensors: readonly TensorSummary[];
   /** Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are held against a base only when they are loaded. */
   readonly problem: { readonly code: ErrorCode; readonly message: string } | null;
@@ -40,5 +41,6 @@ export interface ModelInspection {
  */
 export async function inspectModel(path: string): Promise<ModelInspection> {
   checked(z.string().min(1), path, 'path');
-  return settled(loadAddon().addon.inspectModel(path));
+  const { metadata, ...inspection } = await settled(loadAddon().addon.inspectModel(path));
+  return { ...inspection, metadata: dictionary(metadata) };
 }

@@ -2,6 +2,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
+import { dictionary, dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import type { AdapterModule, ModelShape } from './addon.js';
 import { readSafetensors, type Float32Tensor } from './safetensors.js';
@@ -14,7 +15,7 @@ const PROJECTIONS: Readonly<Record<string, string>> = {
   attn_q: 'self_attn.q_proj', attn_k: 'self_attn.k_proj', attn_v: 'self_attn.v_proj', attn_output: 'self_attn.o_proj',
   ffn_gate: 'mlp.gate_proj', ffn_up: 'mlp.up_proj', ffn_down: 'mlp.down_proj',
 };
-const TENSORS = Object.fromEntries(Object.entries(PROJECTIONS).map(([tensor, projection]) => [projection, tensor]));
+const TENSORS = dictionary(Object.entries(PROJECTIONS).map(([tensor, projection]) => [projection, tensor]));
 
 /** blk.3.attn_k to layers.3.self_attn.k_proj. */
 function peftName(name: string): string {
@@ -108,8 +109,8 @@ const config = z.object({
   base_model_name_or_path: z.string().nullish(),
   r: z.int().positive(),
   lora_alpha: positive,
-  rank_pattern: z.record(z.string(), z.int().positive()).nullish(),
-  alpha_pattern: z.record(z.string(), positive).nullish(),
+  rank_pattern: dictionaryOf(z.int().positive()).nullish(),
+  alpha_pattern: dictionaryOf(positive).nullish(),
   use_rslora: z.boolean().nullish(),
   // What changes the function in a way that factors alone do not say.
   use_dora: z.literal(false).nullish(),

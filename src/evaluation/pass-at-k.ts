@@ -1,3 +1,4 @@
+import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { passAtK, stratifiedBootstrap, type Stratum } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/open-task.js';
@@ -33,7 +34,7 @@ export interface PassAtKEstimate {
 
 /** The mean is unweighted over tiers, a group counting as one. */
 export interface PassAtKSummary extends PassAtKEstimate {
-  readonly byTier: Readonly<Record<string, PassAtKEstimate>>;
+  readonly byTier: Dictionary<PassAtKEstimate>;
 }
 
 function estimate(strata: readonly Stratum[]): PassAtKEstimate {
@@ -46,7 +47,7 @@ function summariseK(k: number, problems: PassAtKEvaluation['problems'], tiers: r
   const present = tiers.filter(({ id }) => problems.some(({ tier }) => tier === id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
   const valuesOf = (id: string): number[] => problems.filter(({ tier, samples }) => tier === id && samples >= k).map(({ samples, passed }) => passAtK(samples, passed, k));
-  const byTier: Record<string, PassAtKEstimate> = {};
+  const byTier = dictionary<PassAtKEstimate>();
   const strata: Stratum[] = [];
   for (const { id, group } of present) {
     const values = valuesOf(id);

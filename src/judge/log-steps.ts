@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { verifyRun, type RunVerification, type RunVerifyOptions } from '../log/local-trust.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
@@ -32,7 +33,7 @@ const loggedEffect = z.object({
   rule: z.enum(RULES),
   operation: remedyOperation,
   executed: z.boolean(),
-  measured: z.record(z.string(), z.union([z.number(), z.string()])),
+  measured: dictionaryOf(z.union([z.number(), z.string()])),
   failure: z.string().optional(),
 });
 

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { valueOf } from '../dictionary.js';
 import type { LogRecord } from '../log/read.js';
 import type { RemedyOperation } from '../monitor/decision.js';
 import type { Effect } from '../monitor/remedies.js';
@@ -25,7 +26,7 @@ const sameScale = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-5 * M
 /** The first difference between two structures, or null. @param scales false where a file has them multiplied in */
 export function structureDifference(expected: AdapterTargets, found: AdapterTargets, scales = true): string | null {
   for (const module of [...new Set([...Object.keys(expected), ...Object.keys(found)])].sort()) {
-    const [a, b] = [expected[module], found[module]];
+    const [a, b] = [valueOf(expected, module), valueOf(found, module)];
     if (a === undefined || b === undefined) return `${module} is ${a === undefined ? 'there and should not be' : 'missing'}`;
     if (a.rank !== b.rank) return `${module} has rank ${b.rank} and should have ${a.rank}`;
     if (scales && !sameScale(b.scale, a.scale)) return `${module} has scale ${b.scale} and should have ${a.scale}`;
@@ -35,14 +36,14 @@ export function structureDifference(expected: AdapterTargets, found: AdapterTarg
 
 /** What an executed operation makes of a structure. @throws HardFail where it could not have been executed on it */
 function apply(operation: RemedyOperation, measured: Effect['measured'], current: AdapterTargets, states: ReadonlyMap<string, AdapterTargets>, at: number): AdapterTargets {
-  const target = 'module' in operation ? current[operation.module] : undefined;
+  const target = 'module' in operation ? valueOf(current, operation.module) : undefined;
   if ('module' in operation && operation.op !== 'add_target' && target === undefined) return fail(`record ${at}: ${operation.op} on ${operation.module}, which is not adapted`);
   switch (operation.op) {
     case 'raise_rank':
       if (target!.rank !== operation.from) return fail(`record ${at}: raise_rank from ${operation.from}, and ${operation.module} has rank ${target!.rank}`);
       return { ...current, [operation.module]: { ...target!, rank: operation.to } };
     case 'add_target':
-      if (current[operation.module] !== undefined) return fail(`record ${at}: add_target on ${operation.module}, which is adapted already`);
+      if (target !== undefined) return fail(`record ${at}: add_target on ${operation.module}, which is adapted already`);
       if (typeof measured.scale !== 'number') return fail(`record ${at}: add_target measured no scale`);
       return { ...current, [operation.module]: { rank: operation.rank, scale: measured.scale } };
     case 'rescale':

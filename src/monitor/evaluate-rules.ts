@@ -1,3 +1,4 @@
+import { valueOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { gainScore, pairedChange, type PairedChange } from '../statistics/index.js';
 import type { HeldOutMeasurement, Iteration, StepStatistics } from './measurements.js';
@@ -328,7 +329,7 @@ class Vanishing implements Rule {
     const warm = this.#steps >= this.config.r6.minSteps;
     const limit = this.config.r6.relativeGradientLow;
     if (!informative || !warm) return { ...NOTHING, warm };
-    const norms = [...moduleMeans(trained, (module) => module.pairGradNorm)].map(([name, norm]): [string, number] => [name, norm / Math.sqrt(iteration.parameters[name] ?? 1)]);
+    const norms = [...moduleMeans(trained, (module) => module.pairGradNorm)].map(([name, norm]): [string, number] => [name, norm / Math.sqrt(valueOf(iteration.parameters, name) ?? 1)]);
     const middle = median(norms.map(([, norm]) => norm));
     if (norms.length === 0 || !positive(middle)) return { ...NOTHING, warm };
     const smallest = Math.min(...norms.map(([, norm]) => norm));

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
@@ -53,7 +54,7 @@ const stepRecord = z.object({
   clipFraction: number,
   klToReference: number,
   samplerGap: number,
-  modules: z.record(z.string(), z.object({ pairGradNorm: number, updateRatio: number, dormantFraction: number, dormantDirections: z.array(z.number().int()), rankUse: number })),
+  modules: dictionaryOf(z.object({ pairGradNorm: number, updateRatio: number, dormantFraction: number, dormantDirections: z.array(z.number().int()), rankUse: number })),
 });
 const verdicts = z.array(z.object({ weight: number, verdicts: z.string().regex(/^[pfn]*$/) }));
 const iterationRecord = z.object({
@@ -64,7 +65,7 @@ const iterationRecord = z.object({
   objective: z.object({ value: number, standardError: number }).nullable(),
   heldOut: z.union([z.object({ passRate: number, n: number, verdicts, best: verdicts }), z.object({ loss: number })]).nullable(),
   kl: number.nullable(),
-  parameters: z.record(z.string(), number),
+  parameters: dictionaryOf(number),
 });
 const effectPayload = z.object({ kind: z.literal('effect'), iteration: z.number().int(), rule: z.enum(RULES), executed: z.boolean() });
 

@@ -1,3 +1,4 @@
+import { valueOf } from '../dictionary.js';
 import type { LoraTarget, TrainSequence, Trainer } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import type { RemedyOperation } from './decision.js';
@@ -120,7 +121,7 @@ export class TrainerExecutor implements RemedyExecutor {
         return this.#edit(operation.module, () => trainer.raiseRank(operation.module, operation.to));
       case 'add_target': {
         const [, layer, tensor] = /^blk\.(\d+)\.(\w+)$/.exec(operation.module) ?? [];
-        const target = tensor === undefined ? undefined : TARGETS[tensor];
+        const target = tensor === undefined ? undefined : valueOf(TARGETS, tensor);
         if (target === undefined) throw new IsoproError('INVALID_ARGUMENT', `${operation.module} is no module that can be adapted`);
         const scale = trainer.info.targets[0]?.scale ?? 2;
         return this.#edit(operation.module, () => trainer.addTarget(Number(layer), target, { rank: operation.rank, scale }));

@@ -1,4 +1,5 @@
 /** Two evaluations of the same problems, compared problem by problem. */
+import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { mcnemarExact, stratifiedBootstrap, type Interval, type Stratum } from '../statistics/index.js';
 import { testEvaluation, type LoggedEvaluation, type RunRecord, type TierInfo } from './read-run.js';
@@ -17,7 +18,7 @@ export interface Comparison extends PairedCounts {
   /** Mean over tiers (a group counting as one) of the difference in accuracy, with the paired bootstrap's 95 % interval; null without a pair. */
   readonly difference: (Interval & { readonly mean: number }) | null;
   /** By tier and by group, not adjusted for their number. */
-  readonly byTier: Readonly<Record<string, PairedCounts>>;
+  readonly byTier: Dictionary<PairedCounts>;
 }
 
 /** The same intervals whoever asks. */
@@ -50,7 +51,7 @@ export function compareEvaluations(before: Pick<LoggedEvaluation, 'outcomes' | '
   const groupOf = (tier: string): string => tiers.find(({ id }) => id === tier)?.group ?? tier;
   const slots = new Map<string, string[]>();
   for (const tier of changes.keys()) slots.set(groupOf(tier), [...(slots.get(groupOf(tier)) ?? []), tier]);
-  const byTier: Record<string, PairedCounts> = {};
+  const byTier = dictionary<PairedCounts>();
   const strata: Stratum[] = [];
   for (const [slot, members] of slots) {
     for (const member of members) {

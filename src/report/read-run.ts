@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { dictionaryOf, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
@@ -18,7 +19,7 @@ const count = z.number().int().min(0);
 const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
 const interval = { low: z.number(), high: z.number() };
 const tierSummary = z.object({ ...interval, mean: z.number().nullable(), n: count, none: count, passed: count });
-const summary: z.ZodType<Summary> = z.object({ ...interval, mean: z.number().nullable(), n: count, none: count, valid: z.boolean(), byTier: z.record(z.string(), tierSummary) });
+const summary: z.ZodType<Summary> = z.object({ ...interval, mean: z.number().nullable(), n: count, none: count, valid: z.boolean(), byTier: dictionaryOf(tierSummary) });
 const tier = z
   .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
   .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
@@ -27,10 +28,10 @@ const tier = z
 const FORMS = {
   session_start: z.object({ runId: z.string(), runConfig: z.unknown() }),
   held_out: heldOut.extend({ summary: summary.optional() }),
-  policies: z.object({ tiers: z.array(tier).optional(), summaries: z.record(z.string(), summary) }),
+  policies: z.object({ tiers: z.array(tier).optional(), summaries: dictionaryOf(summary) }),
   iteration_report: z.object({
     iteration: count,
-    buffer: z.record(z.string(), count),
+    buffer: dictionaryOf(count),
     loss: z.number().nullable(),
     learningRate: z.number(),
     seconds: z.object({ rollouts: z.number(), training: z.number(), evaluation: z.number() }),
@@ -41,9 +42,9 @@ const FORMS = {
   adapter_state: adapterState,
   submission,
   gate,
-  rule_eval: z.object({ iteration: count, rules: z.record(z.string(), z.object({ fired: z.boolean(), side: z.string(), value: number.nullable(), threshold: number.nullable() })) }),
+  rule_eval: z.object({ iteration: count, rules: dictionaryOf(z.object({ fired: z.boolean(), side: z.string(), value: number.nullable(), threshold: number.nullable() })) }),
   decision: z.object({ iteration: count, event_type: z.string(), cites: z.array(z.string()), justification: z.string(), remedy_direction: z.string() }),
-  effect: z.object({ iteration: count, rule: z.string(), operation: z.record(z.string(), z.unknown()), executed: z.boolean(), failure: z.string().optional() }),
+  effect: z.object({ iteration: count, rule: z.string(), operation: dictionaryOf(z.unknown()), executed: z.boolean(), failure: z.string().optional() }),
   session_end: z.object({
     stopped: z.string(),
     seconds: z.number(),
@@ -56,7 +57,7 @@ type Kind = keyof typeof FORMS;
 
 /** comparison.json, which `run --mode` writes after the log has ended. */
 const comparisonForm = z.object({
-  methods: z.array(z.object({ method: z.string(), test: z.object({ ...interval, mean: z.number().nullable(), n: count, byTier: z.record(z.string(), z.object({ ...interval, mean: z.number().nullable() })) }), k: z.number(), tokens: count, seconds: z.number(), note: z.string() })).max(1000),
+  methods: z.array(z.object({ method: z.string(), test: z.object({ ...interval, mean: z.number().nullable(), n: count, byTier: dictionaryOf(z.object({ ...interval, mean: z.number().nullable() })) }), k: z.number(), tokens: count, seconds: z.number(), note: z.string() })).max(1000),
   skipped: z.array(z.object({ method: z.string(), reason: z.string() })).max(1000),
 });
 
@@ -100,7 +101,7 @@ export interface RunRecord {
   readonly time: { readonly first: number; readonly last: number } | null;
   readonly tiers: readonly TierInfo[];
   readonly evaluations: readonly LoggedEvaluation[];
-  readonly policies: Readonly<Record<string, Summary>>;
+  readonly policies: Dictionary<Summary>;
   /** What other methods reach with the same model; not part of the signed log. */
   readonly methods: z.output<typeof comparisonForm> | null;
   readonly iterations: readonly Of<'iteration_report'>[];

@@ -1,4 +1,5 @@
 /** Tables for a terminal: plain text that fits its width. */
+import { valueOf } from '../dictionary.js';
 import type { Summary } from '../statistics/index.js';
 import type { Comparison } from './comparison.js';
 import { bounds, percent, points, pValue } from './figures.js';
@@ -39,13 +40,13 @@ export function comparisonTable(before: Summary, after: Summary, comparison: Com
   const cells = (was: Summary['byTier'][string] | Summary | undefined, is: typeof was): string[] =>
     [was, is].flatMap((summary) => (summary === undefined ? ['–', ''] : [percent(summary.mean), bounds(summary)])).filter((_, i) => !narrow || i % 2 === 0);
   const change = (was: { mean: number | null } | undefined, is: { mean: number | null } | undefined): string => points(was?.mean == null || is?.mean == null ? null : is.mean - was.mean);
-  const keys = Object.keys(comparison.byTier).filter((key) => before.byTier[key] !== undefined); // in the task's order
+  const keys = Object.keys(comparison.byTier).filter((key) => Object.hasOwn(before.byTier, key)); // in the task's order
   const [left, right] = names.map((name) => label(name, 14)) as [string, string];
   const lines = table(
     [
       ['tier', 'n', ...(narrow ? [left, right] : [left, '95 %', right, '95 %']), 'change', 'p', 'gained', 'lost'],
       ...keys.map((key) => {
-        const [was, is, pair] = [before.byTier[key], after.byTier[key], comparison.byTier[key]];
+        const [was, is, pair] = [valueOf(before.byTier, key), valueOf(after.byTier, key), valueOf(comparison.byTier, key)];
         return [label(key, NAME), String(pair?.n ?? was!.n), ...cells(was, is), change(was, is), pair === undefined ? '–' : pValue(pair.p), String(pair?.gained ?? '–'), String(pair?.lost ?? '–')];
       }),
       ['mean', String(comparison.n), ...cells(before, after), change(before, after), pValue(comparison.p), String(comparison.gained), String(comparison.lost)],
@@ -61,8 +62,7 @@ export function policyTable(policies: Readonly<Record<string, Summary>>, tiers: 
   if (names.length === 0) return '';
   const heads = names.map((name) => label(name, NAME));
   const first = Math.max(...heads.map(length));
-  const keys = ['mean', ...tiers];
-  const cells = keys.map((key) => [label(key, 12), ...names.map((name) => percent(key === 'mean' ? policies[name]!.mean : policies[name]!.byTier[key]?.mean))]);
+  const cells = [['mean', ...names.map((name) => percent(policies[name]!.mean))], ...tiers.map((tier) => [label(tier, 12), ...names.map((name) => percent(valueOf(policies[name]!.byTier, tier)?.mean))])];
   const lines: string[] = [];
   for (let from = 0; from < cells.length; ) {
     let until = from;

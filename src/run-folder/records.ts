@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { dictionary, dictionaryOf } from '../dictionary.js';
 import type { ProbeMeasurement } from '../evaluation/probe.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogValue } from '../log/payload.js';
@@ -12,13 +13,14 @@ const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const iteration = z.number().int().min(0);
 const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
 
-const targets = z.record(z.string().min(1).max(200), z.object({ rank: z.number().int().min(1), scale: z.number() }));
+const targets = dictionaryOf(z.object({ rank: z.number().int().min(1), scale: z.number() }))
+  .refine((of) => Object.keys(of).every((module) => module.length >= 1 && module.length <= 200), 'a module\'s name has 1 to 200 characters');
 /** Rank and scale by module name (blk.3.attn_k). */
 export type AdapterTargets = z.infer<typeof targets>;
 
 /** `Trainer.info.targets` in the form of the log. */
 export const adapterTargets = (list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[]): AdapterTargets =>
-  Object.fromEntries(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
+  dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
 
 export const adapterState = z.object({ kind: z.literal('adapter_state'), iteration, digest: sha256, targets });
 /** Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate name. The first one precedes the first step. */
@@ -38,7 +40,7 @@ export const probe = z.object({
   batch: sha256,
   sequenceLosses: z.array(number),
   gradNorm: number,
-  modules: z.record(z.string(), number),
+  modules: dictionaryOf(number),
 });
 export type ProbeRecord = z.infer<typeof probe>;
 

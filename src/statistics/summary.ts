@@ -1,3 +1,4 @@
+import { dictionary, type Dictionary } from '../dictionary.js';
 import { type Interval, wilsonInterval } from './intervals.js';
 import type { TierVerdicts } from './paired-change.js';
 import { groupBy, stratifiedBootstrap, type BootstrapOptions, type Stratum } from './paired.js';
@@ -26,7 +27,7 @@ export interface Summary extends Interval {
   /** False above 1 % `none`: the figures must then not be reported as a result. */
   readonly valid: boolean;
   /** By tier, and by group after its tiers, in the order of the tiers. */
-  readonly byTier: Readonly<Record<string, TierSummary>>;
+  readonly byTier: Dictionary<TierSummary>;
 }
 
 export const MAX_NONE_FRACTION = 0.01;
@@ -45,7 +46,7 @@ export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSu
   for (const tier of kinds.keys()) if (!tiers.some(({ id }) => id === tier)) throw new RangeError(`an outcome names the unknown tier ${tier}`);
   const present = tiers.filter(({ id }) => kinds.has(id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
-  const byTier: Record<string, TierSummary> = {};
+  const byTier = dictionary<TierSummary>();
   const strata: Stratum[] = [];
 
   for (const slot of slots) {

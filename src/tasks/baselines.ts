@@ -1,3 +1,4 @@
+import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { summarise, type Outcome, type Summary } from '../statistics/index.js';
@@ -22,9 +23,9 @@ export interface Baselines {
   readonly set: SetName | 'generated';
   /** Problems in all. */
   readonly problems: number;
-  readonly policies: Readonly<Record<string, Summary>>;
+  readonly policies: Dictionary<Summary>;
   /** What must be known beside a policy's figures, e.g. where it is an exact solver. */
-  readonly notes: Readonly<Record<string, string>>;
+  readonly notes: Dictionary<string>;
 }
 
 /**
@@ -50,7 +51,7 @@ export async function measureBaselines(task: OpenTask, { count, seed, set, signa
       }
     } else problems.push(...frozenSet(task.id, set).problems.map(({ problem }) => problem).filter((problem) => problem.tier === tier.id).slice(0, count));
   }
-  const policies: Record<string, Summary> = {};
+  const policies = dictionary<Summary>();
   for (const policy of task.policies) {
     const outcomes: Outcome[] = [];
     for (const problem of problems) {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { dictionaryOf } from '../dictionary.js';
 
 /** What a user's task must have and return; the types of `task.ts` as they are checked at run time. */
 export const tierShape = z.object({
@@ -8,12 +9,22 @@ export const tierShape = z.object({
   group: z.string().optional(),
 });
 
+/** Figures are kept by tier and by group: two of one name would be one. */
+function distinctTiers(tiers: readonly z.output<typeof tierShape>[], { addIssue }: z.RefinementCtx): void {
+  const groups = new Set(tiers.map(({ group }) => group));
+  for (const [at, { id }] of tiers.entries()) {
+    const name = JSON.stringify(id);
+    if (tiers.findIndex((other) => other.id === id) < at) addIssue({ code: 'custom', path: [at, 'id'], message: `${name} is the id of another tier too` });
+    if (groups.has(id)) addIssue({ code: 'custom', path: [at, 'id'], message: `${name} is the name of a group too` });
+  }
+}
+
 const callable = z.custom<(...given: never[]) => unknown>((value) => typeof value === 'function', 'needs a function');
 
 export const memberShapes = {
   id: z.string().min(1),
   version: z.string().min(1),
-  tiers: z.array(tierShape).min(1),
+  tiers: z.array(tierShape).min(1).superRefine(distinctTiers),
   generate: callable,
   prompt: callable,
   parse: callable,
@@ -24,8 +35,8 @@ export const memberShapes = {
   reference: callable.optional(),
   checkTrace: callable.optional(),
   fewShot: callable.optional(),
-  trivialPolicies: z.record(z.string(), callable).optional(),
-  policyNotes: z.record(z.string(), z.string()).optional(),
+  trivialPolicies: dictionaryOf(callable).optional(),
+  policyNotes: dictionaryOf(z.string()).optional(),
   exploits: z.array(z.object({ name: z.string(), source: z.string().optional(), problem: z.looseObject({}), text: z.string(), finish: z.enum(['stop', 'length', 'aborted']).optional() })).optional(),
 } as const;
 
@@ -33,7 +44,7 @@ export const verdictKind = z.enum(['pass', 'fail', 'none']);
 
 /** What the members return, by member. */
 export const resultShapes = {
-  generate: z.looseObject({}),
+  generate: dictionaryOf(z.unknown()),
   prompt: z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1),
   parse: z.discriminatedUnion('ok', [
     z.object({ ok: z.literal(true), answer: z.unknown(), form: z.string().default('answer') }),
@@ -44,10 +55,10 @@ export const resultShapes = {
     violations: z
       .array(z.object({ category: z.string(), jobs: z.array(z.string()).default([]), amount: z.number().default(1), detail: z.string() }))
       .default([]),
-    metrics: z.record(z.string(), z.number()).default({}),
+    metrics: dictionaryOf(z.number()).default({}),
     reason: z.string().optional(),
   }),
-  grade: z.record(z.string(), verdictKind),
+  grade: dictionaryOf(verdictKind),
   feedback: z.string(),
   checkTrace: z.array(z.object({ category: z.string(), jobs: z.array(z.string()).default([]), claimed: z.string(), actual: z.string(), excerpt: z.string() })),
 } as const;

@@ -1,4 +1,5 @@
 /** What an embedding program may watch while a run goes on. Hooks read; nothing that they do reaches the run, unless one throws, which ends it. */
+import type { Dictionary } from '../dictionary.js';
 import type { MonitorReport } from '../monitor/session.js';
 import type { PairedChange, Summary } from '../statistics/index.js';
 import type { TierCounts } from './replay-buffer.js';
@@ -17,7 +18,7 @@ export interface RunProgress {
   /** Sampled or trained in this stage. */
   readonly tokens: number;
   /** By tier, of this iteration's verdicts so far. */
-  readonly hits: Readonly<Record<string, { readonly passed: number; readonly decided: number }>>;
+  readonly hits: Dictionary<{ readonly passed: number; readonly decided: number }>;
   /** Of the last step. */
   readonly loss: number | null;
 }
@@ -26,9 +27,9 @@ export interface IterationReport {
   readonly iteration: number;
   /** Passed over decided rollouts. */
   readonly hitRate: number | null;
-  readonly rollouts: Readonly<Record<string, Readonly<TierCounts>>>;
+  readonly rollouts: Dictionary<Readonly<TierCounts>>;
   /** Accepted rollouts that are kept, by tier. */
-  readonly buffer: Readonly<Record<string, number>>;
+  readonly buffer: Dictionary<number>;
   readonly steps: number;
   /** SHA-256 of the token ids and labels of every step's sequences, in order. */
   readonly data: string;

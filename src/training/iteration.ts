@@ -1,6 +1,7 @@
 /** One iteration: rollouts, verdicts, admission, steps, dev evaluation, gate, rules and remedies, all of it logged. */
 import { createHash } from 'node:crypto';
 import { asJson } from '../canonical-json.js';
+import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import type { MonitorSession } from '../monitor/session.js';
@@ -76,7 +77,7 @@ export async function runIteration(context: RunContext, state: RunState, session
   const result: IterationReport = {
     iteration,
     hitRate: passed + failed === 0 ? null : passed / (passed + failed),
-    rollouts: structuredClone(Object.fromEntries(counts)),
+    rollouts: dictionary([...counts].map(([tier, of]) => [tier, { ...of }])),
     buffer: state.buffer.composition(),
     steps: steps.length,
     data,
@@ -104,19 +105,21 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   });
   const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples: settings.samples, excluded });
   if (plan.length === 0) throw new IsoproError('TASK_INVALID', `${task.id} generated no problem that is not in an evaluation set`);
-  const hits: Record<string, { passed: number; decided: number }> = {};
+  const hits = new Map<string, { passed: number; decided: number }>();
+  const shownHits = () => dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
   const progress = { stage: 'rollouts' as const, iteration, total: plan.length * settings.samples };
-  report(context, { ...progress, hits });
+  report(context, { ...progress, hits: shownHits() });
   return sampleRollouts({
     model, task, verdicts, plan,
     style: settings.style, temperature: settings.temperature, topP: settings.topP, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences,
     ...cancellation(context),
     onVerdict: ({ tier }, { kind }) => {
-      const of = (hits[tier] ??= { passed: 0, decided: 0 });
+      const of = hits.get(tier) ?? { passed: 0, decided: 0 };
+      hits.set(tier, of);
       if (kind !== 'none') of.decided++;
       if (kind === 'pass') of.passed++;
     },
-    onProgress: ({ finished, sampledTokens }) => report(context, { ...progress, done: finished, tokens: sampledTokens, hits: structuredClone(hits) }),
+    onProgress: ({ finished, sampledTokens }) => report(context, { ...progress, done: finished, tokens: sampledTokens, hits: shownHits() }),
   });
 }
 

@@ -1,4 +1,5 @@
 /** The replay buffer: a view of the log's rollouts stream, built by the same calls while a run goes on and when it resumes. */
+import { dictionary } from '../dictionary.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import type { ProblemRecord, RolloutRecord } from './rollout-records.js';
@@ -69,7 +70,7 @@ export class ReplayBuffer {
 
   /** Traces by tier. */
   composition(): Record<string, number> {
-    return Object.fromEntries(this.#kept);
+    return dictionary(this.#kept);
   }
 
   /** By tier, of one iteration. */
@@ -79,7 +80,7 @@ export class ReplayBuffer {
 
   /** First iteration in which each tier had an accepted rollout. */
   transitions(): Record<string, number> {
-    const first: Record<string, number> = {};
+    const first = dictionary<number>();
     for (const [iteration, tiers] of [...this.#counts].sort(([a], [b]) => a - b)) for (const [tier, { admitted }] of tiers) if (admitted > 0) first[tier] ??= iteration;
     return first;
   }

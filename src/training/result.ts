@@ -1,5 +1,6 @@
 /** What a run ends with, read from its log alone: the same figures whoever asks, the command, the report or `runs`. */
 import { z } from 'zod';
+import { dictionary, dictionaryOf, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
 import { runPaths } from '../run-folder/paths.js';
@@ -20,7 +21,7 @@ export interface RunResult {
     readonly lost: number;
   };
   /** On the same problems. */
-  readonly trivialPolicies: Readonly<Record<string, Summary>>;
+  readonly trivialPolicies: Dictionary<Summary>;
   readonly seconds: number;
   readonly peakRssBytes: number;
   readonly tokens: { readonly prompt: number; readonly sampled: number; readonly trained: number };
@@ -37,7 +38,7 @@ export interface RunResult {
 const summary = z.custom<Summary>((value) => typeof (value as Summary | null)?.byTier === 'object');
 const records = {
   held_out: heldOut.extend({ summary }),
-  policies: z.object({ kind: z.literal('policies'), summaries: z.record(z.string(), summary) }),
+  policies: z.object({ kind: z.literal('policies'), summaries: dictionaryOf(summary) }),
   submission,
   iteration_report: z.custom<IterationReport & { kind: 'iteration_report' }>((value) => typeof (value as IterationReport | null)?.iteration === 'number'),
   session_end: z.object({
@@ -56,7 +57,7 @@ export interface LoggedEvaluations {
   readonly runId: string;
   readonly evaluations: readonly z.infer<typeof records.held_out>[];
   readonly iterations: readonly IterationReport[];
-  readonly policies: Readonly<Record<string, Summary>>;
+  readonly policies: Dictionary<Summary>;
   readonly submission: z.infer<typeof records.submission> | null;
   readonly end: z.infer<typeof records.session_end> | null;
 }
@@ -67,7 +68,7 @@ export const outcomesOf = (evaluation: z.infer<typeof records.held_out>): Outcom
 export function readEvaluations(folder: string): LoggedEvaluations {
   const file = runPaths(folder).log;
   const reader = new LogReader(file);
-  const found = { runId: '', evaluations: [] as z.infer<typeof records.held_out>[], iterations: [] as IterationReport[], policies: {} as Record<string, Summary>, submission: null as LoggedEvaluations['submission'], end: null as LoggedEvaluations['end'] };
+  const found = { runId: '', evaluations: [] as z.infer<typeof records.held_out>[], iterations: [] as IterationReport[], policies: dictionary() as Dictionary<Summary>, submission: null as LoggedEvaluations['submission'], end: null as LoggedEvaluations['end'] };
   const read = <T>(schema: z.ZodType<T>, gseq: number, payload: unknown): T => {
     const parsed = schema.safeParse(payload);
     if (!parsed.success) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} of ${file} does not have the form of its kind: ${z.prettifyError(parsed.error)}`);

@@ -1,5 +1,6 @@
 /** The rollouts stream of the log: how judged rollouts stand in it, and how they are read back. */
 import { z } from 'zod';
+import { dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
@@ -21,7 +22,7 @@ export type Admission = (typeof ADMISSIONS)[number];
 
 const verdictRecord = z.object({ kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional() });
 
-const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.int(), problemId: z.string(), tier: z.string(), problem: z.record(z.string(), z.unknown()), prompt: z.string().optional(), promptIds: z.array(z.int()) });
+const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.int(), problemId: z.string(), tier: z.string(), problem: dictionaryOf(z.unknown()), prompt: z.string().optional(), promptIds: z.array(z.int()) });
 const rolloutRecord = z.object({
   kind: z.literal('rollout'),
   iteration: z.int(),

@@ -1,4 +1,5 @@
 /** Methods that spend the loop's tokens on samples of the base model instead: one sampling, three ways of using it. */
+import { dictionary } from '../../dictionary.js';
 import { deriveSeed } from '../../random.js';
 import { sampleRollouts, type JudgedRollout, type RolloutGroup } from '../../rollouts/sample.js';
 import { groupBy, stratifiedBootstrap } from '../../statistics/paired.js';
@@ -66,7 +67,7 @@ function ceiling({ task, settings }: ModeContext, groups: readonly RolloutGroup[
     const members = present.filter(({ id, group }) => (group ?? id) === slot);
     return members.map(({ id }) => ({ weight: 1 / members.length, values: values.get(id)! }));
   };
-  const byTier: Record<string, MethodResult['test']['byTier'][string]> = {};
+  const byTier = dictionary<MethodResult['test']['byTier'][string]>();
   for (const { id } of present) byTier[id] = { ...stratifiedBootstrap([{ weight: 1, values: values.get(id)! }], { seed, of: 'fractions' }), n: values.get(id)!.length };
   for (const slot of slots) byTier[slot] ??= { ...stratifiedBootstrap(strataOf(slot), { seed, of: 'fractions' }), n: strataOf(slot).reduce((sum, { values: of }) => sum + of.length, 0) };
   const all = slots.flatMap((slot) => strataOf(slot).map(({ weight, values: of }) => ({ weight: weight / slots.length, values: of })));
