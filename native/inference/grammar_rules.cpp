@@ -165,7 +165,9 @@ class Parser {
     Sequence sequence;
     while (!take('"')) {
       if (atEnd()) failAt(start, "the text has no closing quotation mark");
+      const std::size_t at = position_;
       const std::uint32_t c = character();
+      if (!hasCharacters({false, {{c, c}}})) failAt(at, "a surrogate is not a character");
       sequence.push_back(set({false, {{c, c}}}));
     }
     return sequence;
@@ -187,9 +189,12 @@ class Parser {
       }
       characters.ranges.emplace_back(low, high);
     }
-    if (characters.ranges.empty()) failAt(start, "the character set is empty");
+    if (characters.ranges.empty() || !hasCharacters(characters)) failAt(start, "the character set is empty");
     return characters;
   }
+
+  // Surrogates are code points that no UTF-8 text contains.
+  static bool hasCharacters(const CharacterSet& set) { return set.meets(0, 0xd7ff) || set.meets(0xe000, lastCodePoint); }
 
   std::uint32_t character() {
     if (!take('\\')) return utf8();
@@ -300,12 +305,14 @@ class Parser {
     const auto root = names_.find("root");
     if (root == names_.end()) throw Error("GRAMMAR_INVALID", "the grammar has no rule \"root\"");
     result_.root = root->second.rule;
+    refuseEndless();
     refuseLeftRecursion();
   }
 
-  std::vector<bool> nullableRules() const {
-    std::vector<bool> nullable(result_.rules.size(), false);
-    // A rule becomes nullable when, in one of its alternatives, the last symbol that is not turns so; each pass costs the
+  // The rules that derive some text, or, not counting characters, those that derive the empty one.
+  std::vector<bool> derivingRules(bool withCharacters) const {
+    std::vector<bool> deriving(result_.rules.size(), false);
+    // A rule comes in when, in one of its alternatives, the last symbol that is not in does; each pass costs the
     // whole grammar, hence a work list over the places where a rule occurs.
     std::vector<std::vector<std::uint32_t>> occursIn(result_.rules.size());  // alternatives, by number
     std::vector<std::uint32_t> owner;
@@ -317,8 +324,9 @@ class Parser {
         owner.push_back(rule);
         waitsFor.push_back(0);
         for (std::uint32_t at = start; result_.symbols[at].kind != GrammarSymbol::End; ++at) {
-          ++waitsFor.back();
-          if (result_.symbols[at].kind == GrammarSymbol::Rule) occursIn[result_.symbols[at].index].push_back(alternative);
+          const bool isRule = result_.symbols[at].kind == GrammarSymbol::Rule;
+          if (isRule || !withCharacters) ++waitsFor.back();
+          if (isRule) occursIn[result_.symbols[at].index].push_back(alternative);
         }
         if (waitsFor.back() == 0) ready.push_back(alternative);
       }
@@ -326,19 +334,32 @@ class Parser {
     while (!ready.empty()) {
       const std::uint32_t rule = owner[ready.back()];
       ready.pop_back();
-      if (nullable[rule]) continue;
-      nullable[rule] = true;
+      if (deriving[rule]) continue;
+      deriving[rule] = true;
       for (const std::uint32_t alternative : occursIn[rule]) {
         if (--waitsFor[alternative] == 0) ready.push_back(alternative);
       }
     }
-    return nullable;
+    return deriving;
+  }
+
+  // A rule that no text completes, since each of its alternatives needs another one such: root ::= root, or "a" root.
+  void refuseEndless() const {
+    const std::vector<bool> deriving = derivingRules(true);
+    std::string endless;
+    std::size_t position = 0;
+    for (const auto& [name, named] : names_) {
+      if (deriving[named.rule]) continue;
+      if (endless.empty()) position = named.position;
+      endless += (endless.empty() ? "" : ", ") + name;
+    }
+    if (!endless.empty()) failAt(position, "no text completes the rule " + endless + ": each alternative leads back to a rule that none completes");
   }
 
   // A rule that reaches itself before any character, with something still to come after it, would be entered without
   // end. (Where nothing is to come, as in x* of an x that may be empty, the matcher meets a state that it has seen.)
   void refuseLeftRecursion() const {
-    const std::vector<bool> nullable = nullableRules();
+    const std::vector<bool> nullable = derivingRules(false);
     const std::size_t count = result_.rules.size();
     struct Edge {
       std::uint32_t to;

@@ -103,6 +103,20 @@ describe('grammars', () => {
     expect(tokens.length).toBeGreaterThan(3);
   });
 
+  test.each([
+    ['root ::= root', 'root'],
+    ['root ::= (root)', 'root'],
+    ['root ::= "" root', 'root'],
+    ['root ::= "a" root', 'root'],
+    ['root ::= "x" | a\na ::= a', 'a'],
+    ['root ::= "x" a\na ::= b\nb ::= a', 'a, b, root'],
+  ])('%j: rules that no text completes are refused by name', async (gbnf, rules) => {
+    await expect(ours(gbnf, [...model.tokenize('Q:')], 4)).rejects.toMatchObject({
+      code: 'GRAMMAR_INVALID',
+      message: expect.stringMatching(new RegExp(`^line \\d, column \\d+: no text completes the rule ${rules}:`)),
+    });
+  });
+
   test.each(['root ::= (', 'root ::= root "a"', 'root ::= "a"{5,2}', 'other ::= "a"', 'root ::= "🙂\\q"'])('%s is a typed error', async (gbnf) => {
     await expect(ours(gbnf, [...model.tokenize('Q:')], 4)).rejects.toMatchObject({ name: 'IsoproError', code: 'GRAMMAR_INVALID' });
   });

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ inline int& failures() {
 struct Registration {
   Registration(const char* name, void (*body)()) { tests().push_back({name, body}); }
 };
+
+// The long campaigns of `npm run test:full`.
+inline bool full() {
+  const char* const value = std::getenv("ISOPRO_FULL");
+  return value != nullptr && std::string(value) == "1";
+}
 
 inline void report(bool holds, const char* file, int line, const std::string& what) {
   if (holds) return;

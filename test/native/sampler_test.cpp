@@ -2,7 +2,6 @@
 // how often, and the log-probabilities that are reported.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <map>
 #include <numeric>
@@ -138,7 +137,7 @@ TEST(sampler_every_combination_follows_the_exact_distribution) {
   logits[3] = logits[8];  // a tie
   logits[13] = 1.8f;      // the most likely one, not in the grammar
   logits[7] = 1.6f;       // among the recent ones
-  const bool full = std::getenv("ISOPRO_FULL") != nullptr;
+  const bool full = check::full();
   std::uint64_t seed = 0;
   for (const float temperature : full ? std::vector<float>{1.0f, 0.6f, 1.7f} : std::vector<float>{1.0f, 0.6f}) {
     for (const int topK : full ? std::vector<int>{0, 6, 12} : std::vector<int>{0, 6}) {
