@@ -51,6 +51,7 @@ export interface GenerateRequest {
   readonly ignoreEndOfSequence?: boolean;
   /** GBNF; its start rule is `root`. */
   readonly grammar?: string;
+  /** Every complete answer is a document of it; a schema that a grammar cannot keep is GRAMMAR_INVALID (docs/commands/generate.md). */
   readonly jsonSchema?: object;
   /** For this request only: an adapter, or null for the bare base. The model's own where absent. */
   readonly adapter?: Adapter | null;

@@ -2,7 +2,7 @@
 import type { Adapter } from './adapter.js';
 import { fromNative, type Addon, type GenerationProgress, type NativeModel, type NativeRollout } from './addon.js';
 import type { CheckedRequest } from './generate-request.js';
-import { grammarOfJsonSchema, JSON_GRAMMAR_END } from './grammar.js';
+import { grammarOfJsonSchema } from './json-schema.js';
 
 /** Residual-stream rows at a layer boundary, for the trainer's boundary cache. */
 export interface CapturedBoundary {
@@ -55,7 +55,7 @@ export async function* runGeneration(
   { addon, native, contextTokens, adapter, prompts, modelHash }: GenerationContext,
 ): AsyncGenerator<Rollout, GenerationProgress, undefined> {
   const { signal, onProgress, jsonSchema, captureBoundary } = request;
-  const grammar = jsonSchema === undefined ? (request.grammar ?? '') : await grammarOfJsonSchema(jsonSchema);
+  const grammar = jsonSchema === undefined ? (request.grammar ?? '') : grammarOfJsonSchema(jsonSchema);
   const active = request.adapter === undefined ? adapter : request.adapter;
 
   const finished: NativeRollout[] = [];
@@ -73,7 +73,7 @@ export async function* runGeneration(
       prompts: [...prompts],
       sampling: request.sampling,
       maxTokens: request.maxTokens,
-      stopStrings: jsonSchema === undefined ? request.stop : [...request.stop, JSON_GRAMMAR_END],
+      stopStrings: request.stop,
       stopTokens: Int32Array.from(request.stopTokens),
       ignoreEndOfSequence: request.ignoreEndOfSequence,
       grammar,
@@ -116,7 +116,7 @@ export async function* runGeneration(
           sampleIndex: rollout.sample,
           promptIds: prompts[rollout.prompt]!.tokens,
           tokenIds: rollout.tokens,
-          text: jsonSchema === undefined ? rollout.text : rollout.text.trimEnd(),
+          text: rollout.text,
           logprobs: rollout.logProbabilities,
           sampledLogprobs: rollout.sampledLogProbabilities,
           finish: rollout.finish,
