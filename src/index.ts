@@ -26,7 +26,7 @@ export {
   createTrainer, type Boundary, type Evaluation, type LoraSettings, type LoraTarget, type ModuleStatistics, type Objective, type OptimiserSettings, type SequenceEvaluation, type StepRequest,
   type StepStatistics, type Trainer, type TrainerOptions, type TrainSequence,
 } from './engine/trainer.js';
-export { DEFAULT_RULES, ruleConfig, type BreachSide, type RuleConfig, type RuleId } from './monitor/rules.js';
+export { DEFAULT_RULES, ruleConfig, type BreachSide, type RuleConfig, type RuleConfigInput, type RuleId } from './monitor/rules.js';
 export type { Evaluation as RuleEvaluations, RuleEvaluation } from './monitor/evaluate-rules.js';
 export type { Iteration } from './monitor/measurements.js';
 export type { Decision, RemedyOperation } from './monitor/decision.js';

@@ -82,4 +82,6 @@ export const ruleConfig = z.strictObject({
   objectiveTarget: z.number().min(0).max(1).default(0.85),
 });
 export type RuleConfig = z.infer<typeof ruleConfig>;
+/** Each member that is left out has its default. */
+export type RuleConfigInput = z.input<typeof ruleConfig>;
 export const DEFAULT_RULES: RuleConfig = ruleConfig.parse({});

@@ -1,5 +1,5 @@
 import { valueOf } from '../dictionary.js';
-import type { LoraTarget, TrainSequence, Trainer } from '../engine/trainer.js';
+import type { LoraTarget, StepStatistics, TrainSequence, Trainer } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import type { RemedyOperation } from './decision.js';
 import type { TrainerSettings } from './policy.js';
@@ -9,18 +9,32 @@ import type { RemedyExecutor } from './remedies.js';
 export interface LoopControl {
   /** Sequences for each optimiser step from now on; returns what is in force. */
   setBatch(sequences: number): number;
-  /** Ends the loop after this iteration and restores an adapter by its digest. */
-  stop(restore: string): void;
+  /** The state that is kept under a digest; undefined where there is none. */
+  kept(digest: string): Uint8Array | undefined;
+  /** Digest of the trainer's present state, as states are named. */
+  digest(): Promise<string>;
+  /** Ends the loop after this iteration with the adapter that the trainer now has. */
+  stop(): void;
+}
+
+/** Base rate, clipping norm and Adam's epsilon of the next step. */
+export interface OptimiserInForce {
+  learningRate: number;
+  maxNorm: number;
+  epsilon: number;
 }
 
 export interface ExecutorOptions {
-  readonly learningRate: number;
-  readonly maxNorm: number;
-  /** Adam's; default 1e-8, as the trainer's. */
-  readonly epsilon?: number;
-  /** Sequences on which it is measured how far an edit moved the function. */
-  readonly probe: readonly TrainSequence[];
+  /** The executor changes it; whoever gives it keeps it, so that it outlives a process. */
+  readonly inForce: OptimiserInForce;
   readonly loop: LoopControl;
+}
+
+/** What a decision is about. */
+export interface ExecutedIteration {
+  /** Sequences on which it is measured how far an edit moves the function. */
+  readonly probe: readonly TrainSequence[];
+  readonly steps: readonly StepStatistics[];
 }
 
 /** What a policy may know, as far as the trainer says it; batch and digests are the loop's. */
@@ -38,50 +52,48 @@ type Measured = { readonly [name: string]: number | string };
 /** `blk.3.attn_k` to its layer and target. */
 const TARGETS: Readonly<Record<string, LoraTarget>> = { attn_q: 'q', attn_k: 'k', attn_v: 'v', attn_output: 'o', ffn_gate: 'gate', ffn_up: 'up', ffn_down: 'down' };
 
-/** Carries remedies out on a trainer, and measures their consequence on it: ranks it reports, log-probabilities of the probe before and after. */
+/**
+ * Carries remedies out on a trainer, and measures their consequence on it: ranks it reports, log-probabilities of the probe before and after, the digest
+ * of what was restored. One serves a whole run; it has no state of its own that a checkpoint would have to keep.
+ */
 export class TrainerExecutor implements RemedyExecutor {
   readonly #trainer: Trainer;
   readonly #options: ExecutorOptions;
-  readonly #snapshots = new Map<string, Uint8Array>();
-  #learningRate: number;
-  #maxNorm: number;
-  #epsilon: number;
+  #iteration: ExecutedIteration = { probe: [], steps: [] };
 
   constructor(trainer: Trainer, options: ExecutorOptions) {
     this.#trainer = trainer;
     this.#options = options;
-    this.#learningRate = options.learningRate;
-    this.#maxNorm = options.maxNorm;
-    this.#epsilon = options.epsilon ?? 1e-8;
   }
 
-  get learningRate(): number {
-    return this.#learningRate;
+  get inForce(): Readonly<OptimiserInForce> {
+    return this.#options.inForce;
   }
 
-  get maxNorm(): number {
-    return this.#maxNorm;
+  /** Before the decisions of each iteration. */
+  begin(iteration: ExecutedIteration): void {
+    this.#iteration = iteration;
   }
 
-  get epsilon(): number {
-    return this.#epsilon;
+  async #setOptimiser(change: Partial<OptimiserInForce>): Promise<Measured> {
+    const { learningRate, maxNorm, epsilon } = this.inForce;
+    const next = { learningRate, maxNorm, epsilon, ...change };
+    await this.#trainer.setOptimiser(next);
+    Object.assign(this.#options.inForce, next);
+    return { learningRate: next.learningRate, maxNorm: next.maxNorm };
   }
 
-  /** Keeps the present state under a name to which `rollback` can go; only the newest two are kept. */
-  async remember(digest: string): Promise<void> {
-    this.#snapshots.set(digest, await this.#trainer.snapshot());
-    for (const oldest of [...this.#snapshots.keys()].slice(0, -2)) this.#snapshots.delete(oldest);
-  }
-
-  async #setOptimiser(learningRate: number, maxNorm: number): Promise<Measured> {
-    await this.#trainer.setOptimiser({ learningRate, maxNorm });
-    this.#learningRate = learningRate;
-    this.#maxNorm = maxNorm;
-    return { learningRate, maxNorm };
+  /** @returns the digest of what is there afterwards */
+  async #restore(digest: string): Promise<string> {
+    const { loop } = this.#options;
+    const snapshot = loop.kept(digest);
+    if (snapshot === undefined) throw new IsoproError('INVALID_ARGUMENT', `no state ${digest} is kept`);
+    await this.#trainer.rollbackTo(snapshot);
+    return loop.digest();
   }
 
   async #probe(): Promise<Float32Array[]> {
-    return (await this.#trainer.evaluate(this.#options.probe)).sequences.map(({ logprobs }) => logprobs);
+    return (await this.#trainer.evaluate(this.#iteration.probe)).sequences.map(({ logprobs }) => logprobs);
   }
 
   /** Makes an edit that should keep the function, and measures by how much it did not: the largest change of a log-probability, nats. */
@@ -99,23 +111,28 @@ export class TrainerExecutor implements RemedyExecutor {
   async execute(operation: RemedyOperation): Promise<Measured> {
     const trainer = this.#trainer;
     switch (operation.op) {
-      case 'set_lr':
-        if (Math.abs(operation.from - this.#learningRate) > 1e-9 * this.#learningRate) throw new IsoproError('INVALID_ARGUMENT', `the rate is ${this.#learningRate}, not ${operation.from}`);
-        return this.#setOptimiser(operation.to, this.#maxNorm);
+      case 'set_lr': {
+        const { learningRate } = this.inForce;
+        if (Math.abs(operation.from - learningRate) > 1e-9 * learningRate) throw new IsoproError('INVALID_ARGUMENT', `the rate is ${learningRate}, not ${operation.from}`);
+        return this.#setOptimiser({ learningRate: operation.to });
+      }
       case 'set_clip':
-        return this.#setOptimiser(this.#learningRate, operation.maxNorm);
+        return this.#setOptimiser({ maxNorm: operation.maxNorm });
       case 'set_batch':
         return { sequencesPerStep: this.#options.loop.setBatch(operation.to) };
-      case 'stop':
-        this.#options.loop.stop(operation.restore);
-        return { restored: operation.restore };
-      case 'skip_step':
-        return { skipped: 'a step that is not finite was never applied' };
+      case 'stop': {
+        const restored = await this.#restore(operation.restore);
+        this.#options.loop.stop();
+        return { restored };
+      }
+      case 'skip_step': {
+        const skipped = this.#iteration.steps.filter(({ applied }) => !applied).length;
+        if (skipped === 0) throw new IsoproError('INVALID_ARGUMENT', 'every step of the iteration was finite and is applied: there is none to skip');
+        return { skipped };
+      }
       case 'rollback': {
-        const snapshot = this.#snapshots.get(operation.to);
-        if (snapshot === undefined) throw new IsoproError('INVALID_ARGUMENT', `no state ${operation.to} is kept`);
-        await trainer.rollbackTo(snapshot);
-        return { ...(await this.#setOptimiser(operation.learningRate, operation.maxNorm)), restored: operation.to };
+        const restored = await this.#restore(operation.to);
+        return { ...(await this.#setOptimiser({ learningRate: operation.learningRate, maxNorm: operation.maxNorm })), restored };
       }
       case 'raise_rank':
         return this.#edit(operation.module, () => trainer.raiseRank(operation.module, operation.to));
@@ -136,10 +153,9 @@ export class TrainerExecutor implements RemedyExecutor {
         await trainer.setRateFactor(operation.module, operation.factor);
         return { rateFactor: operation.factor };
       case 'raise_precision': {
-        if (operation.adamEps >= this.#epsilon) throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is ${this.#epsilon} already`);
-        const { learningRate, maxNorm } = this;
-        await trainer.setOptimiser({ learningRate, maxNorm, epsilon: operation.adamEps });
-        this.#epsilon = operation.adamEps;
+        const { epsilon } = this.inForce;
+        if (operation.adamEps >= epsilon) throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is ${epsilon} already`);
+        await this.#setOptimiser({ epsilon: operation.adamEps });
         return { epsilon: operation.adamEps };
       }
     }

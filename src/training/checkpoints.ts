@@ -10,7 +10,7 @@ const digest = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** Everything that the next iteration depends on besides manifest, log and model. */
 const checkpointState = z.strictObject({
-  version: z.literal(1),
+  version: z.literal(2),
   /** `submitted`: the final adapter is exported and named in the log; only the end of the session is missing. */
   stage: z.enum(['prepared', 'iteration', 'submitted']),
   /** The last one that is complete; 0 before the first. */
@@ -24,12 +24,15 @@ const checkpointState = z.strictObject({
   batchSize: z.int(),
   /** The adapter with the highest dev accuracy so far, by its file's SHA-256; null is the base model. */
   best: z.strictObject({ adapterId: digest.nullable(), iteration: z.int() }),
+  /** What a rollback goes back to; null before a trainer exists. */
+  sound: z.strictObject({ adapterId: digest, iteration: z.int() }).nullable(),
   /** Of the present one. */
   adapterId: digest.nullable(),
   adapterIteration: z.int(),
   /** Why no further iteration begins. */
   stop: z.string().nullable(),
-  restoreBest: z.boolean(),
+  /** The present adapter is the final one. */
+  settled: z.boolean(),
   /** Interrupted attempts are not counted. */
   spent: z.strictObject({ seconds: z.number(), peakRssBytes: z.number(), promptTokens: z.number(), sampledTokens: z.number(), trainedTokens: z.number() }),
 });
@@ -39,8 +42,9 @@ export interface Checkpoint {
   readonly state: CheckpointState;
   /** Snapshot of the trainer; null before it exists. */
   readonly trainer: Uint8Array | null;
-  /** Snapshot of the best adapter; null where that is the present one, or nothing was trained yet. */
+  /** Snapshots of the best adapter and of the last sound one; null where that is the present state, or nothing was trained yet. */
   readonly best: Uint8Array | null;
+  readonly sound: Uint8Array | null;
 }
 
 const PARTIAL = '.partial-';
@@ -57,10 +61,10 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 /** @throws IsoproError WRITE_FAILED; older checkpoints are untouched */
-export async function writeCheckpoint(folder: string, { state, trainer, best }: Checkpoint): Promise<void> {
+export async function writeCheckpoint(folder: string, { state, trainer, best, sound }: Checkpoint): Promise<void> {
   const name = nameOf(state);
   const partial = path.join(folder, PARTIAL + name);
-  const files = { ...(trainer === null ? {} : { trainer }), ...(best === null ? {} : { best }) };
+  const files = { ...(trainer === null ? {} : { trainer }), ...(best === null ? {} : { best }), ...(sound === null ? {} : { sound }) };
   try {
     await rm(partial, { recursive: true, force: true });
     await mkdir(partial, { recursive: true });
@@ -110,13 +114,13 @@ export async function readCheckpoint(folder: string, logSize: number): Promise<C
 
 async function readOne(folder: string): Promise<Checkpoint> {
   const { state, files } = manifest.parse(JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')));
-  const read = async (file: 'trainer' | 'best'): Promise<Uint8Array | null> => {
+  const read = async (file: 'trainer' | 'best' | 'sound'): Promise<Uint8Array | null> => {
     if (files[file] === undefined) return null;
     const bytes = await readFile(path.join(folder, file));
     if (sha256(bytes) !== files[file]) throw new IsoproError('ADAPTER_CORRUPT', `${path.join(folder, file)} does not match its hash`);
     return bytes;
   };
-  return { state, trainer: await read('trainer'), best: await read('best') };
+  return { state, trainer: await read('trainer'), best: await read('best'), sound: await read('sound') };
 }
 
 /** Removes what an interrupted writing left. */

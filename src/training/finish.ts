@@ -10,13 +10,13 @@ import type { Learner } from './learner.js';
 import { cancellation, report, type RunContext, type RunState } from './run-state.js';
 
 /**
- * Exports the adapter and evaluates it on the test problems. With the gate, or after a stop that promised so, it is the one with the highest dev
- * accuracy, else the last. All of this stands in the log before the nonce is told.
+ * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the stop restored; with the gate the one with the
+ * highest dev accuracy, else the last. All of this stands in the log before the nonce is told.
  */
 export async function submit(context: RunContext, state: RunState, learner: Learner): Promise<void> {
   const { settings, log, folder } = context;
   const { best } = state;
-  if ((settings.gate || state.restoreBest) && best.snapshot !== null && best.adapterId !== state.adapterId) {
+  if (settings.gate && !state.settled && best.snapshot !== null && best.adapterId !== state.adapterId) {
     await learner.restore(best.snapshot, state);
     state.adapterId = await learner.apply();
     state.adapterIteration = best.iteration;

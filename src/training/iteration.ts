@@ -16,7 +16,7 @@ import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
 import { Learner, meanLoss, policyShift } from './learner.js';
 import { learnByLikelihood } from './likelihood.js';
-import { monitorIteration } from './monitoring.js';
+import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.js';
 import { informativeGroups, learnByPolicyGradient } from './policy-gradient.js';
 import type { ReplayBuffer } from './replay-buffer.js';
 import { asLogRecord, rolloutRecords, type RolloutRecord } from './rollout-records.js';
@@ -52,22 +52,33 @@ export async function runIteration(context: RunContext, state: RunState, session
   const { best } = state;
   const change = pairedChange(best.verdicts, dev.verdicts);
   const { gained, lost, difference, p } = change;
+  let present = saved.snapshot;
   const rolledBack = settings.gate && isSignificantDrop(change, settings.gateLevel);
   if (rolledBack) {
-    await learner.restore(state.best.snapshot!, state);
+    await learner.restore(best.snapshot!, state);
     state.adapterId = await learner.apply();
-    state.adapterIteration = state.best.iteration;
+    state.adapterIteration = best.iteration;
+    present = best.snapshot!;
     const cause = `dev accuracy fell from ${percent(change.before)} to ${percent(change.after)}: ${lost} problems lost, ${gained} gained, p = ${p.toPrecision(2)}`;
-    log.append([gateRecord({ iteration, cause, restored: state.best.adapterId! })]);
+    log.append([gateRecord({ iteration, cause, restored: best.adapterId! })]);
   } else if (difference >= 0) {
     state.best = { adapterId: saved.adapterId, iteration, verdicts: dev.verdicts, snapshot: saved.snapshot };
   }
 
   const counts = state.buffer.counts(iteration);
   const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
-  const { evaluation } = await monitorIteration(context, state, session, { iteration, steps, shift, counts, dev, before: best.verdicts, informative: informativeGroups(groups).length / groups.length, learner, probe: probeSequences(state.buffer, groups, iteration) });
-  // a remedy may have edited the adapter
-  state.adapterId = await learner.apply();
+  const probe = probeSequences(state.buffer, groups, iteration);
+  const informative = informativeGroups(groups).length / groups.length;
+  const monitored = await monitorIteration(context, state, session, { iteration, steps, shift, counts, dev, before: best.verdicts, informative, learner, probe });
+  refuseUnapplied({ iteration, steps }, monitored);
+  if (monitored.effects.some(({ executed }) => executed)) {
+    // what remedies made of it is a state of its own, even where the adapter's file stays the same
+    const remedied = await learner.save();
+    state.adapterId = remedied.adapterId;
+    log.append([adapterStateRecord({ iteration, digest: remedied.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);
+    present = remedied.snapshot;
+  }
+  if (steps.every(({ applied }) => applied)) state.sound = { adapterId: state.adapterId, iteration: state.adapterIteration, snapshot: present };
   const evaluationSeconds = clock();
   const { spent } = state;
   spent.promptTokens += promptTokens + dev.promptTokens;
@@ -85,7 +96,7 @@ export async function runIteration(context: RunContext, state: RunState, session
     dev: dev.summary,
     adapterId: state.adapterId,
     gate: settings.gate ? { gained, lost, difference, p, rolledBack } : null,
-    rulesFired: [...evaluation.fired],
+    rulesFired: [...monitored.evaluation.fired],
     learningRate: state.learningRate,
     seconds: { rollouts: rolloutSeconds, training: trainingSeconds, evaluation: evaluationSeconds },
     tokens: { sampled: sampledTokens, trained: tokens },
@@ -150,6 +161,8 @@ async function createLearner(context: RunContext, state: RunState, groups: reado
   const untrained = await learner.save();
   log.append([adapterStateRecord({ iteration, digest: untrained.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);
   state.best = { ...state.best, ...untrained };
+  state.sound = { ...untrained, iteration: 0 };
+  state.executor = createExecutor(learner, state);
   return learner;
 }
 

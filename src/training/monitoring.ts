@@ -1,18 +1,24 @@
 /** What an iteration tells the monitor, and what the monitor's remedies change in the run. */
+import { checked } from '../engine/generate-request.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
+import { IsoproError } from '../errors.js';
 import { observe, scripted, type Policy } from '../monitor/policy.js';
-import { ruleConfig, type RuleConfig } from '../monitor/rules.js';
+import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
 import type { MonitorReport, MonitorSession } from '../monitor/session.js';
 import { moduleParameters, TrainerExecutor, trainerSettings } from '../monitor/trainer-executor.js';
 import type { TierVerdicts } from '../statistics/index.js';
 import type { SetEvaluation } from './evaluations.js';
 import type { Learner } from './learner.js';
 import type { TierCounts } from './replay-buffer.js';
-import type { RunContext, RunState } from './run-state.js';
+import type { Best, KeptState, RunContext, RunState } from './run-state.js';
 import type { RunSettings } from './settings.js';
 
-/** Thresholds of a run; its digest is part of the genesis. */
-export const ruleConfigOf = ({ patience }: Pick<RunSettings, 'patience'>): RuleConfig => ruleConfig.parse({ r3: { patience } });
+/**
+ * Thresholds of a run; their digest is part of the genesis.
+ * @throws IsoproError INVALID_ARGUMENT where those given are none
+ */
+export const ruleConfigOf = ({ patience }: Pick<RunSettings, 'patience'>, given: RuleConfigInput = {}): RuleConfig =>
+  checked(ruleConfig, { ...given, r3: { patience, ...given.r3 } }, 'rules');
 
 export const policyOf = ({ policy }: Pick<RunSettings, 'policy'>): Policy => (policy === 'scripted' ? scripted : observe);
 
@@ -39,9 +45,8 @@ export interface Measured {
 /** Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer and in `state`. */
 export async function monitorIteration({ settings, hooks }: RunContext, state: RunState, session: MonitorSession, measured: Measured): Promise<MonitorReport> {
   const { iteration, steps, informative, counts, shift, dev: { summary: { mean, n }, verdicts }, before, learner } = measured;
-  // once an iteration, so that a resumed run has the same one: what it may go back to is the state before the remedies
-  const executor = executorOf(learner, state, measured.probe);
-  await executor.remember(state.adapterId!);
+  const executor = state.executor!;
+  executor.begin({ probe: measured.probe, steps });
   const report = await session.iteration(
     {
       iteration,
@@ -58,15 +63,29 @@ export async function monitorIteration({ settings, hooks }: RunContext, state: R
         batchSize: state.batchSize,
         maxGradNorm: state.maxNorm,
         bestAdapter: state.best.adapterId!,
-        lastSoundAdapter: state.adapterId!, // a step that is not finite is never applied
+        lastSoundAdapter: state.sound!.adapterId,
         maxBatchSize: settings.batchSize * MAX_BATCH_GROWTH,
       }),
       executor,
     },
   );
-  ({ learningRate: state.learningRate, maxNorm: state.maxNorm, epsilon: state.epsilon } = executor);
   if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
   return report;
+}
+
+const nonFinite = (steps: readonly StepStatistics[]): string => [...new Set(steps.flatMap((step) => step.nonFinite))].slice(0, 3).join(', ');
+
+/** @throws IsoproError NUMERIC_FAILURE where an iteration changed nothing because nothing was finite, and no remedy was executed */
+export function refuseUnapplied({ iteration, steps }: Pick<Measured, 'iteration' | 'steps'>, { effects }: MonitorReport): void {
+  if (steps.length === 0 || steps.some(({ applied }) => applied) || effects.some(({ rule, executed }) => rule === 'R7' && executed)) return;
+  throw new IsoproError('NUMERIC_FAILURE', `none of the ${steps.length} steps of iteration ${iteration} was finite (${nonFinite(steps)}), and no remedy was executed`);
+}
+
+/** @throws IsoproError NUMERIC_FAILURE where a whole run changed nothing for that reason, whatever was tried */
+export function refuseUntrained(history: MonitorSession['history']): void {
+  const steps = history.flatMap((iteration) => iteration.steps);
+  if (steps.length === 0 || steps.some(({ applied }) => applied)) return;
+  throw new IsoproError('NUMERIC_FAILURE', `none of the ${steps.length} steps of the run was finite (${nonFinite(steps)}): there is no trained adapter to submit`);
 }
 
 /** Mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts; null without any verdict. */
@@ -79,15 +98,22 @@ export function hitRate(counts: Measured['counts']): { value: number; standardEr
   };
 }
 
-function executorOf(learner: Learner, state: RunState, probe: readonly TrainSequence[]): TrainerExecutor {
-  const { learningRate, maxNorm, epsilon } = state;
+/** One for the whole run; what it changes stands in `state`, and so in the checkpoint. */
+export function createExecutor(learner: Learner, state: RunState): TrainerExecutor {
+  const kept = (digest: string): KeptState | Best | undefined => [state.sound, state.best].find((each) => each?.adapterId === digest) ?? undefined;
   return new TrainerExecutor(learner.trainer, {
-    learningRate, maxNorm, epsilon, probe,
+    inForce: state,
     loop: {
       setBatch: (sequences) => (state.batchSize = sequences),
+      kept: (digest) => kept(digest)?.snapshot ?? undefined,
+      digest: async () => {
+        state.adapterId = await learner.apply();
+        state.adapterIteration = kept(state.adapterId)?.iteration ?? state.adapterIteration;
+        return state.adapterId;
+      },
       stop: () => {
         state.stop = 'no gain on the dev problems (rule R3)';
-        state.restoreBest = true;
+        state.settled = true;
       },
     },
   });

@@ -10,6 +10,7 @@ import { EventLog } from '../log/event-log.js';
 import { isUnbegun, LogReader } from '../log/read.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
+import type { Policy } from '../monitor/policy.js';
 import { MonitorSession } from '../monitor/session.js';
 import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunStart } from '../run-folder/manifest.js';
@@ -18,7 +19,7 @@ import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { openTask } from '../tasks/open-task.js';
 import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
-import { policyOf } from './monitoring.js';
+import { createExecutor, policyOf, ruleConfigOf } from './monitoring.js';
 import { ReplayBuffer } from './replay-buffer.js';
 import { readEvaluations, readResult, type RunResult } from './result.js';
 import { readRolloutRecord } from './rollout-records.js';
@@ -45,7 +46,8 @@ const logFile = (folder: string): string => runPaths(folder).log;
 
 /** @throws as `run` */
 export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
-  const { out, signal, ...hooks } = options;
+  const { out, signal, policy = policyOf(settings), rules: given, ...hooks } = options;
+  const rules = ruleConfigOf(settings, given);
   const closers: (() => Promise<void>)[] = [];
   const dispose = async (): Promise<void> => {
     for (const close of closers.splice(0).reverse()) await close();
@@ -58,7 +60,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     closers.push(() => model.dispose());
     const resolved = { ...settings, threads: model.info.threads };
     const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
-    const start = await runStart({ settings: resolved, model, task, dev, test });
+    const start = await runStart({ settings: resolved, model, task, dev, test, rules, policy });
     const folder = await folderOf(start, out);
     const manifest = isRunFolder(folder) ? readManifest(folder) : null;
     const differences = manifest === null ? [] : startDifferences(manifest.start, start);
@@ -86,7 +88,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       excluded: new Set([...dev.problems, ...test.problems].map(({ id }) => id)),
       ...(signal === undefined ? {} : { signal }),
     };
-    const { state, session } = await restore(context, checkpoint);
+    const { state, session } = await restore(context, policy, checkpoint);
     closers.push(async () => state.learner?.dispose());
     return { context, state, session, stage: checkpoint?.state.stage ?? 'begun', iteration: checkpoint?.state.iteration ?? 0, dispose };
   } catch (error) {
@@ -163,20 +165,20 @@ async function openLog(folder: string, runId: string, signer: LogSigner, start: 
   return { log: await EventLog.create({ path: file, runId, signer, runConfig: start as never, digests: startDigests(start) }), checkpoint: null };
 }
 
-async function restore(context: RunContext, checkpoint: Checkpoint | null): Promise<{ state: RunState; session: MonitorSession }> {
+async function restore(context: RunContext, policy: Policy, checkpoint: Checkpoint | null): Promise<{ state: RunState; session: MonitorSession }> {
   const { settings, model, folder } = context;
   const buffer = new ReplayBuffer(settings.buffer === 'classic' ? Infinity : settings.tierCap);
   const state: RunState = {
     buffer, learner: null, layers: null, adapterId: null, adapterIteration: 0,
     best: { adapterId: null, iteration: 0, verdicts: [], snapshot: null },
     batchSize: settings.batchSize, learningRate: settings.learningRate, maxNorm: settings.maxNorm, epsilon: DEFAULT_EPSILON,
-    stop: null, restoreBest: false,
+    sound: null, executor: null, stop: null, settled: false,
     spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
   };
-  const monitor = { rules: context.start.rules, policy: policyOf(settings), log: context.log };
+  const monitor = { rules: context.start.rules, policy, log: context.log };
   if (checkpoint === null) return { state, session: new MonitorSession(monitor) };
 
-  const { state: saved, trainer, best } = checkpoint;
+  const { state: saved, trainer, best, sound } = checkpoint;
   const reader = new LogReader(logFile(folder));
   let session: MonitorSession;
   try {
@@ -186,8 +188,8 @@ async function restore(context: RunContext, checkpoint: Checkpoint | null): Prom
   } finally {
     reader.close();
   }
-  const { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, restoreBest, layers } = saved;
-  Object.assign(state, { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, restoreBest, layers, spent: { ...saved.spent } });
+  const { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, settled, layers } = saved;
+  Object.assign(state, { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, settled, layers, spent: { ...saved.spent } });
   const dev = readEvaluations(folder).evaluations.find(({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration);
   if (dev === undefined) throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${saved.best.iteration}`);
   state.best = { ...saved.best, verdicts: verdictsByTier(dev.outcomes.map(([, tier, kind]) => ({ tier, kind })), context.task.tiers), snapshot: best ?? trainer };
@@ -195,6 +197,8 @@ async function restore(context: RunContext, checkpoint: Checkpoint | null): Prom
     state.learner = await Learner.create({ model, settings, layers });
     await state.learner.restore(trainer, state);
     await state.learner.apply();
+    state.sound = saved.sound === null ? null : { ...saved.sound, snapshot: sound ?? trainer };
+    state.executor = createExecutor(state.learner, state);
   }
   return { state, session };
 }

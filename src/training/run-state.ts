@@ -4,6 +4,7 @@ import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import type { EventLog } from '../log/event-log.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import type { TierVerdicts } from '../statistics/index.js';
+import type { TrainerExecutor } from '../monitor/trainer-executor.js';
 import type { VerdictPool } from '../rollouts/verdict-pool.js';
 import type { OpenTask } from '../tasks/open-task.js';
 import type { RunHooks, RunProgress } from './hooks.js';
@@ -28,6 +29,15 @@ export interface RunContext {
   readonly log: EventLog;
   readonly hooks: RunHooks;
   readonly signal?: AbortSignal;
+}
+
+/** A state of the trainer that the run may go back to. */
+export interface KeptState {
+  /** SHA-256 of the adapter file that it exports. */
+  readonly adapterId: string;
+  /** That trained it; 0 is the untrained adapter. */
+  readonly iteration: number;
+  readonly snapshot: Uint8Array;
 }
 
 /** The adapter with the highest dev accuracy so far. */
@@ -55,6 +65,10 @@ export interface RunState {
   layers: readonly number[] | null;
   adapterId: string | null;
   best: Best;
+  /** What the last iteration whose steps were all applied ended with, its remedies included. Null before a trainer exists. */
+  sound: KeptState | null;
+  /** Carries remedies out; null before a trainer exists. */
+  executor: TrainerExecutor | null;
   /** Sequences a step, learning rate, clipping norm and Adam's epsilon now in force; remedies change them. */
   batchSize: number;
   learningRate: number;
@@ -62,8 +76,8 @@ export interface RunState {
   epsilon: number;
   /** Why no further iteration begins. */
   stop: string | null;
-  /** A remedy has promised that the best adapter is the final one. */
-  restoreBest: boolean;
+  /** A remedy has put the final adapter in place. */
+  settled: boolean;
   /** The iteration that the present adapter is of. */
   adapterIteration: number;
   spent: Spent;

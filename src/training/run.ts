@@ -2,6 +2,8 @@
 import { existsSync } from 'node:fs';
 import { asJson } from '../canonical-json.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
+import type { Policy } from '../monitor/policy.js';
+import type { RuleConfigInput } from '../monitor/rules.js';
 import { runPaths } from '../run-folder/paths.js';
 import type { RunHooks } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';
@@ -9,6 +11,7 @@ import { evaluateSet } from './evaluations.js';
 import { close, submit } from './finish.js';
 import { runIteration } from './iteration.js';
 import { writeCheckpoint } from './checkpoints.js';
+import { refuseUntrained } from './monitoring.js';
 import { readResult, type RunResult } from './result.js';
 import { peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
 import { resolveSettings, type RunSettingsInput } from './settings.js';
@@ -17,12 +20,16 @@ export interface RunOptions extends RunHooks {
   /** The run folder. Absent: an unfinished run of the same configuration in ./runs, else a new folder there. */
   readonly out?: string;
   readonly signal?: AbortSignal;
+  /** Decides in place of the setting's policy. A run that is resumed asks it anew, so that it has to decide the same on the same evaluations. */
+  readonly policy?: Policy;
+  /** Thresholds other than the profile's. */
+  readonly rules?: RuleConfigInput;
 }
 
 /**
  * Trains an adapter by the model's own verified answers and measures it on problems that it never saw. The same settings on the same
  * folder go on where an interrupted run stopped, and end with the same adapter; a folder whose run has ended gives its result again.
- * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, ABORTED, WRITE_FAILED, LOG_* and what model, task and trainer throw;
+ * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, NUMERIC_FAILURE, ABORTED, WRITE_FAILED, LOG_* and what model, task and trainer throw;
  *   after any of them the same call goes on
  */
 export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
@@ -66,6 +73,7 @@ async function complete({ context, state, session, stage, iteration: done }: Ope
       await checkpoint(context, state, 'iteration', iteration, clock);
       context.hooks.onIteration?.(finished);
     }
+    refuseUntrained(session.history);
     await submit(context, state, state.learner!);
     await checkpoint(context, state, 'submitted', last, clock);
   }
@@ -90,15 +98,18 @@ async function checkpoint(context: RunContext, state: RunState, stage: 'prepared
   const { log, folder } = context;
   await log.checkpoint();
   clock();
-  const { learner, best, layers, adapterId, adapterIteration, learningRate, maxNorm, epsilon, batchSize, stop, restoreBest, spent } = state;
+  const { learner, best, sound, layers, adapterId, adapterIteration, learningRate, maxNorm, epsilon, batchSize, stop, settled, spent } = state;
+  const trainer = learner === null ? null : await learner.trainer.snapshot();
+  // compared by content: a remedy may change what an adapter's file does not show
+  const apart = (snapshot: Uint8Array | null | undefined): Uint8Array | null => (snapshot == null || (trainer !== null && Buffer.compare(snapshot, trainer) === 0) ? null : snapshot);
   await writeCheckpoint(runPaths(folder).checkpoints, {
     state: {
-      version: 1, stage, iteration, logSize: log.size,
+      version: 2, stage, iteration, logSize: log.size,
       layers: layers === null ? null : [...layers], learningRate, maxNorm, epsilon, batchSize,
-      best: { adapterId: best.adapterId, iteration: best.iteration }, adapterId, adapterIteration, stop, restoreBest, spent: { ...spent },
+      best: { adapterId: best.adapterId, iteration: best.iteration }, sound: sound === null ? null : { adapterId: sound.adapterId, iteration: sound.iteration },
+      adapterId, adapterIteration, stop, settled, spent: { ...spent },
     },
-    trainer: learner === null ? null : await learner.trainer.snapshot(),
-    best: best.adapterId === adapterId ? null : best.snapshot,
+    trainer, best: apart(best.snapshot), sound: apart(sound?.snapshot),
   });
 }
 

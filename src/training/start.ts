@@ -2,11 +2,12 @@
 import path from 'node:path';
 import { asJson } from '../canonical-json.js';
 import type { Model } from '../engine/model.js';
+import type { Policy } from '../monitor/policy.js';
+import type { RuleConfig } from '../monitor/rules.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
 import type { EvaluationSetIdentity, RunStart } from '../run-folder/manifest.js';
 import type { OpenTask } from '../tasks/open-task.js';
-import { ruleConfigOf } from './monitoring.js';
 import type { RunSettings } from './settings.js';
 
 const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): EvaluationSetIdentity => ({ origin, file, perTier, problems: problems.length, sha256 });
@@ -18,10 +19,12 @@ export interface StartOptions {
   readonly task: OpenTask;
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
+  readonly rules: RuleConfig;
+  readonly policy: Policy;
 }
 
-export async function runStart({ settings, model, task, dev, test }: StartOptions): Promise<RunStart> {
-  const { style, maxTokens, maxSequences, threads, policy } = settings;
+export async function runStart({ settings, model, task, dev, test, rules, policy }: StartOptions): Promise<RunStart> {
+  const { style, maxTokens, maxSequences, threads } = settings;
   const name = path.basename(settings.model); // no folder of this machine
   return {
     code: await codeVersion(),
@@ -31,8 +34,8 @@ export async function runStart({ settings, model, task, dev, test }: StartOption
     sets: { dev: identity(dev), test: identity(test) },
     evaluation: { style, maxTokens, maxSequences, contextTokens: model.contextTokens, threads, rendererId: model.rendererId },
     schedule: { schedule: 'constant', warmupSteps: settings.warmupSteps, totalSteps: 0, finalFactor: 0 },
-    rules: ruleConfigOf(settings),
-    policy,
+    rules,
+    policy: policy.name,
     settings: asJson({ ...settings, model: name, task: task.id }),
   };
 }

@@ -131,10 +131,10 @@ test('boundaries from the cache, evicted or not, give the same step to the last 
 
 describe('checkpoints', () => {
   const state = (iteration: number, logSize: number): CheckpointState => ({
-    version: 1, stage: 'iteration', iteration, logSize, layers: [1], learningRate: 1e-3, maxNorm: 1, epsilon: 1e-8, batchSize: 8, best: { adapterId: null, iteration: 0 }, adapterId: null, adapterIteration: 0,
-    stop: null, restoreBest: false, spent: { seconds: 1, peakRssBytes: 1, promptTokens: 1, sampledTokens: 1, trainedTokens: 1 },
+    version: 2, stage: 'iteration', iteration, logSize, layers: [1], learningRate: 1e-3, maxNorm: 1, epsilon: 1e-8, batchSize: 8, best: { adapterId: null, iteration: 0 }, sound: null, adapterId: null, adapterIteration: 0,
+    stop: null, settled: false, spent: { seconds: 1, peakRssBytes: 1, promptTokens: 1, sampledTokens: 1, trainedTokens: 1 },
   });
-  const write = (at: string, iteration: number): Promise<void> => writeCheckpoint(at, { state: state(iteration, 10 * iteration), trainer: Buffer.from(`trainer ${iteration}`), best: null });
+  const write = (at: string, iteration: number): Promise<void> => writeCheckpoint(at, { state: state(iteration, 10 * iteration), trainer: Buffer.from(`trainer ${iteration}`), best: null, sound: null });
 
   test('the newest two are kept, and one that the log does not reach or that is damaged is passed over', async () => {
     const at = path.join(folder, 'checkpoints');

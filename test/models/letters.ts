@@ -11,7 +11,11 @@ export const LETTERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
 
 const SIZE = 24;
 
-export function writeLetterModel(path: string, seed = 1n): void {
+/**
+ * @param fragile gradients overflow wherever one of these letters is read, and nothing else does: coordinate 2 marks them and opens a gate of the last
+ *   feed-forward block whose other factor is zero, so that its huge weight meets a zero in every forward pass
+ */
+export function writeLetterModel(path: string, seed = 1n, fragile: readonly string[] = []): void {
   const model = synthesizeModel({ architecture: 'qwen2', seed, contextLength: 1024, layers: 3 });
   const { embedding, vocabularySize } = model.shape;
   const letterIds = new Set<number>(LETTERS.map((letter) => model.vocabulary.tokens.indexOf(letter)));
@@ -42,6 +46,22 @@ export function writeLetterModel(path: string, seed = 1n): void {
     // rows that would write into the wired coordinates
     edit(`blk.${layer}.attn_output.weight`, (values) => values.fill(0, 0, 2 * embedding));
     edit(`blk.${layer}.ffn_down.weight`, (values) => values.fill(0, 0, 2 * model.shape.feedForward));
+  }
+  if (fragile.length > 0) {
+    const marked = new Set(fragile.map((letter) => model.vocabulary.tokens.indexOf(letter)));
+    const { feedForward, layers } = model.shape;
+    edit('token_embd.weight', (values) => {
+      for (let token = 0; token < vocabularySize; token++) values[token * embedding + 2] = marked.has(token) ? SIZE : 0;
+    });
+    for (let layer = 0; layer < layers; layer++) {
+      edit(`blk.${layer}.attn_output.weight`, (values) => values.fill(0, 2 * embedding, 3 * embedding));
+      edit(`blk.${layer}.ffn_down.weight`, (values) => values.fill(0, 2 * feedForward, 3 * feedForward));
+    }
+    edit(`blk.${layers - 1}.ffn_gate.weight`, (values) => values.fill(0, 0, embedding).fill(1e7, 2, 3));
+    edit(`blk.${layers - 1}.ffn_up.weight`, (values) => values.fill(0, 0, embedding));
+    edit(`blk.${layers - 1}.ffn_down.weight`, (values) => {
+      for (let row = 3; row < embedding; row++) values[row * feedForward] = 1e36;
+    });
   }
   writeAtomically(path, encodeModel(model));
 }

@@ -59,7 +59,7 @@ export interface MonitoredRun {
   readonly heldOutLoss: readonly number[];
   /** Held-out loss of the state that the run ended with. */
   readonly finalHeldOutLoss: number;
-  readonly stopped: string | null;
+  readonly stopped: boolean;
 }
 
 function permutation(random: Random, size: number): number[] {
@@ -109,22 +109,29 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
   for (let k = 0; k < warmup; k++) await trainer.step(walk(random, f, 16, noise));
   await trainer.setOptimiser({ learningRate, maxNorm });
   let batch = batchSize;
-  let stopped: string | null = null;
+  let stopped = false;
   let reached = false;
+  const kept = new Map<string, Uint8Array>();
+  const inForce = { learningRate, maxNorm, epsilon };
   const executor = new TrainerExecutor(trainer, {
-    learningRate, maxNorm, epsilon, probe: dev.slice(0, 4),
-    loop: { setBatch: (sequences) => (batch = sequences), stop: (restore) => (stopped = restore) },
+    inForce,
+    loop: {
+      setBatch: (sequences) => (batch = sequences),
+      kept: (digest) => kept.get(digest),
+      digest: () => digestOf(trainer),
+      stop: () => (stopped = true),
+    },
   });
   const session = new MonitorSession({ rules, policy, log: options.log ?? { append: () => undefined } });
   const reports: MonitorReport[] = [];
   const batchSizes: number[] = [];
   const trainLoss: number[] = [];
   const heldOutLoss: number[] = [];
-  let best: { loss: number; digest: string; snapshot: Uint8Array | null } = { loss: Infinity, digest: '', snapshot: null };
+  let best = { loss: Infinity, digest: '' };
   let bestVerdicts = (await measure(trainer, dev)).verdicts;
   let sound = await digestOf(trainer);
-  await executor.remember(sound);
-  for (let n = 0; n < iterations && stopped === null && !reached; n++) {
+  kept.set(sound, await trainer.snapshot());
+  for (let n = 0; n < iterations && !stopped && !reached; n++) {
     await options.before?.(n, { trainer, executor, poison: (x) => (reward = x) });
     const steps = [];
     batchSizes.push(batch);
@@ -137,23 +144,26 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     trainLoss.push(objective.loss);
     heldOutLoss.push(evaluated.loss);
     const digest = await digestOf(trainer);
-    if (evaluated.loss < best.loss) best = { loss: evaluated.loss, digest, snapshot: await trainer.snapshot() };
+    if (evaluated.loss < best.loss) {
+      best = { loss: evaluated.loss, digest };
+      kept.set(digest, await trainer.snapshot());
+    }
+    executor.begin({ probe: dev.slice(0, 4), steps });
     const report = await session.iteration(
       {
         iteration: n, steps, informativeGroupFraction: 1, kl: null, parameters: moduleParameters(trainer),
         objective: { value: objective.rate, standardError: Math.sqrt((objective.rate * (1 - objective.rate)) / objective.n) },
         heldOut: heldOut === 'loss' ? { loss: evaluated.loss } : { passRate: evaluated.rate, n: evaluated.n, verdicts: evaluated.verdicts, best: bestVerdicts },
       },
-      { settings: trainerSettings(trainer, { learningRate: executor.learningRate, batchSize: batch, maxGradNorm: executor.maxNorm, bestAdapter: best.digest || sound, lastSoundAdapter: sound, maxBatchSize }), executor },
+      { settings: trainerSettings(trainer, { learningRate: inForce.learningRate, batchSize: batch, maxGradNorm: inForce.maxNorm, bestAdapter: best.digest || sound, lastSoundAdapter: sound, maxBatchSize }), executor },
     );
     reports.push(report);
     if (pairedChange(bestVerdicts, evaluated.verdicts).difference >= 0) bestVerdicts = evaluated.verdicts;
     reached = objective.rate >= until;
     if (!report.evaluation.fired.includes('R7')) {
       sound = await digestOf(trainer);
-      await executor.remember(sound);
+      kept.set(sound, await trainer.snapshot());
     }
   }
-  if (best.snapshot !== null && stopped === best.digest) await trainer.rollbackTo(best.snapshot);
   return { reports, session, batchSizes, trainLoss, heldOutLoss, finalHeldOutLoss: (await measure(trainer, dev)).loss, stopped };
 }

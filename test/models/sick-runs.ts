@@ -18,7 +18,7 @@ export interface SickRun {
 
 type Before = NonNullable<MonitoredRunOptions['before']>;
 const once = (iteration: number, make: (run: Parameters<Before>[1]) => unknown): Before => (n, run) => (n === iteration ? make(run) : undefined);
-const setRate = (iteration: number, to: number): Before => once(iteration, ({ executor }) => executor.execute({ op: 'set_lr', from: executor.learningRate, to }));
+const setRate = (iteration: number, to: number): Before => once(iteration, ({ executor }) => executor.execute({ op: 'set_lr', from: executor.inForce.learningRate, to }));
 
 /** An adapter of rank 4 of which one module has three directions without input: A's rows are zero, and so is all of B. */
 function writeDeadAdapter(path: string): void {

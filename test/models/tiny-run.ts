@@ -110,16 +110,19 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   await using trainer = await createTrainer(model, { threads: 1, seed: 42n, lora: { rank: 4, targets: ['q', 'v', 'down'] }, optimiser: { learningRate } });
   const data = await trainingData(model, task, new Set([...dev.problems, ...test.problems].map(({ id }) => id)), 128);
   let batchSize = 8;
-  const executor = new TrainerExecutor(trainer, { learningRate, maxNorm: 1, probe: data.slice(0, 2), loop: { setBatch: (n) => (batchSize = n), stop: () => undefined } });
   const digest = (iteration: number): string => iteration.toString(16).padStart(64, '0');
+  const kept = new Map<string, Uint8Array>();
+  const inForce = { learningRate, maxNorm: 1, epsilon: 1e-8 };
+  const loop = { setBatch: (n: number) => (batchSize = n), kept: (name: string) => kept.get(name), digest: async () => digest(0), stop: () => undefined };
+  const executor = new TrainerExecutor(trainer, { inForce, loop });
   const state = async (iteration: number): Promise<NewRecord> => {
-    await executor.remember(digest(iteration));
+    kept.set(digest(iteration), await trainer.snapshot());
     return adapterStateRecord({ iteration, digest: digest(iteration), targets: adapterTargets(trainer.info.targets) });
   };
   const batches: NewRecord[][] = [[claim('before', null, before), await state(0)]];
   const history: Iteration[] = [];
   for (let n = 1; n <= ITERATIONS; n++) {
-    if (n === 5) await executor.execute({ op: 'set_lr', from: executor.learningRate, to: Math.min(1, executor.learningRate * 30) });
+    if (n === 5) await executor.execute({ op: 'set_lr', from: inForce.learningRate, to: Math.min(1, inForce.learningRate * 30) });
     const steps: StepStatistics[] = [];
     for (let k = 0; k < STEPS; k++) {
       const from = ((n * STEPS + k) * batchSize) % data.length;
@@ -131,8 +134,9 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     history.push(measured);
     const evaluations = evaluateHistory(history, rules);
     const modules = Object.fromEntries(trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: [0] }]));
-    const decisions = await decide(scripted, evaluations, { learningRate: executor.learningRate, batchSize, maxBatchSize: 32, maxGradNorm: executor.maxNorm, modules, bestAdapter: digest(0), lastSoundAdapter: digest(n - 1) });
+    const decisions = await decide(scripted, evaluations, { learningRate: inForce.learningRate, batchSize, maxBatchSize: 32, maxGradNorm: inForce.maxNorm, modules, bestAdapter: digest(0), lastSoundAdapter: digest(n - 1) });
     const effects = [];
+    executor.begin({ probe: data.slice(0, 2), steps });
     for (const decision of decisions) effects.push(...(await executeDecision(decision, n, executor)));
     history[n - 1] = { ...measured, executed: executedRules(decisions, effects) };
     batches.push([...iterationRecords(measured), evaluationRecord(evaluations.at(-1)!), ...decisions.map((decision) => decisionRecord(decision, n)), ...effects.map(effectRecord), await state(n)]);
