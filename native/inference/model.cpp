@@ -76,24 +76,16 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   model->vocabularySize_ = llama_vocab_n_tokens(model->vocab_);
   model->usesGpu_ = options.gpuLayers != 0 && llama_supports_gpu_offload();
 
-  const std::string architecture = model->metadata("general.architecture");
-  const auto integer = [&](const std::string& key, int fallback) {
-    const std::string text = model->metadata((architecture + "." + key).c_str());
-    return text.empty() ? fallback : std::atoi(text.c_str());
-  };
-  const int headSize = model->embeddingSize() / std::max(1, llama_model_n_head(handle));
-  const int keySize = integer("attention.key_length", headSize);
-  const int valueSize = integer("attention.value_length", headSize);
   const std::string wanted = options.kvType.empty() ? model->metadata("isopro.kv_cache_type") : options.kvType;
   const char* fault = options.kvType.empty() ? "MODEL_UNSUPPORTED" : "INVALID_ARGUMENT";
   model->kvType_ = wanted.empty() ? GGML_TYPE_F16 : kvTypeOf(wanted, fault);
   const auto block = static_cast<int>(ggml_blck_size(model->kvType_));
-  if (keySize % block != 0 || valueSize % block != 0) {
-    throw Error(fault, "a KV cache of type " + wanted + " needs heads of a multiple of " + std::to_string(block) +
-                                        " values; these have " + std::to_string(keySize) + " and " + std::to_string(valueSize));
+  const Hyperparameters& hyper = model->inventory_.hyper;
+  if (hyper.headWidth % block != 0) {
+    throw Error(fault, "a KV cache of type " + wanted + " needs heads of a multiple of " + std::to_string(block) + " values; these have " +
+                           std::to_string(hyper.headWidth));
   }
-  const std::int64_t bytesPerHead = (keySize + valueSize) / block * static_cast<std::int64_t>(ggml_type_size(model->kvType_));
-  model->kvBytesPerToken_ = static_cast<std::int64_t>(model->layers()) * llama_model_n_head_kv(handle) * bytesPerHead;
+  model->kvBytesPerToken_ = 2 * hyper.layers * hyper.keyWidth() / block * static_cast<std::int64_t>(ggml_type_size(model->kvType_));
   return model;
 }
 

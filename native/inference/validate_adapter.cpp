@@ -52,8 +52,8 @@ void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
   expectText(adapter, "adapter.type", "lora");
   const auto architecture = adapter.text("general.architecture");
   if (!architecture) adapter.fail("metadata \"general.architecture\" is missing");
-  if (*architecture != name(base.architecture)) {
-    adapter.fail("ADAPTER_MISMATCH", "the adapter is for " + quoted(*architecture) + ", the base model is " + name(base.architecture));
+  if (*architecture != base.hyper.architecture.name) {
+    adapter.fail("ADAPTER_MISMATCH", "the adapter is for " + quoted(*architecture) + ", the base model is " + base.hyper.architecture.name);
   }
   const GgufValue* alpha = adapter.find("adapter.lora.alpha");
   if (alpha == nullptr || alpha->isArray || alpha->type != GgufType::Float32 || !std::isfinite(*adapter.real("adapter.lora.alpha"))) {

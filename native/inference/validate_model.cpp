@@ -19,51 +19,51 @@ struct Expected {
   bool required;
 };
 
-std::vector<Expected> expectedTensors(const HyperParameters& h, std::int64_t vocabulary) {
-  const bool gemma = h.architecture == Architecture::Gemma2;
+std::vector<Expected> expectedTensors(const Hyperparameters& h, std::int64_t vocabulary) {
+  const bool gemma = h.architecture.family == Family::Gemma2;
   std::vector<Expected> list = {
-      {"token_embd.weight", h.embedding, vocabulary, true},
-      {"output_norm.weight", h.embedding, 0, true},
+      {"token_embd.weight", h.width, vocabulary, true},
+      {"output_norm.weight", h.width, 0, true},
   };
-  if (!gemma) list.push_back({"output.weight", h.embedding, vocabulary, false});
-  if (h.architecture == Architecture::Llama) list.push_back({"rope_freqs.weight", h.headDimension / 2, 0, false});
+  if (!gemma) list.push_back({"output.weight", h.width, vocabulary, false});
+  if (h.architecture.family == Family::Llama) list.push_back({"rope_freqs.weight", h.headWidth / 2, 0, false});
   for (std::int64_t layer = 0; layer < h.layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
     const auto add = [&](const char* name, std::int64_t columns, std::int64_t rows, bool required = true) {
       list.push_back({block + name, columns, rows, required});
     };
-    add("attn_norm.weight", h.embedding, 0);
-    add("attn_q.weight", h.embedding, h.queryWidth());
-    add("attn_k.weight", h.embedding, h.keyWidth());
-    add("attn_v.weight", h.embedding, h.keyWidth());
-    add("attn_output.weight", h.queryWidth(), h.embedding);
-    add("ffn_norm.weight", h.embedding, 0);
-    add("ffn_gate.weight", h.embedding, h.feedForward);
-    add("ffn_up.weight", h.embedding, h.feedForward);
-    add("ffn_down.weight", h.feedForward, h.embedding);
+    add("attn_norm.weight", h.width, 0);
+    add("attn_q.weight", h.width, h.queryWidth());
+    add("attn_k.weight", h.width, h.keyWidth());
+    add("attn_v.weight", h.width, h.keyWidth());
+    add("attn_output.weight", h.queryWidth(), h.width);
+    add("ffn_norm.weight", h.width, 0);
+    add("ffn_gate.weight", h.width, h.feedForward);
+    add("ffn_up.weight", h.width, h.feedForward);
+    add("ffn_down.weight", h.feedForward, h.width);
     add("attn_q.bias", h.queryWidth(), 0, false);
     add("attn_k.bias", h.keyWidth(), 0, false);
     add("attn_v.bias", h.keyWidth(), 0, false);
-    switch (h.architecture) {
-      case Architecture::Llama:
-        add("attn_output.bias", h.embedding, 0, false);
+    switch (h.architecture.family) {
+      case Family::Llama:
+        add("attn_output.bias", h.width, 0, false);
         add("ffn_gate.bias", h.feedForward, 0, false);
         add("ffn_up.bias", h.feedForward, 0, false);
-        add("ffn_down.bias", h.embedding, 0, false);
+        add("ffn_down.bias", h.width, 0, false);
         break;
-      case Architecture::Qwen2:
+      case Family::Qwen2:
         break;
-      case Architecture::Qwen3:
-        add("attn_q_norm.weight", h.headDimension, 0);
-        add("attn_k_norm.weight", h.headDimension, 0);
+      case Family::Qwen3:
+        add("attn_q_norm.weight", h.headWidth, 0);
+        add("attn_k_norm.weight", h.headWidth, 0);
         break;
-      case Architecture::Gemma2:
-        add("post_attention_norm.weight", h.embedding, 0);
-        add("post_ffw_norm.weight", h.embedding, 0);
+      case Family::Gemma2:
+        add("post_attention_norm.weight", h.width, 0);
+        add("post_ffw_norm.weight", h.width, 0);
         break;
     }
   }
-  if (h.architecture == Architecture::Qwen2) list.push_back({"output.bias", vocabulary, 0, false});
+  if (h.architecture.family == Family::Qwen2) list.push_back({"output.bias", vocabulary, 0, false});
   return list;
 }
 
@@ -112,13 +112,13 @@ bool isWeightType(ggml_type type) {
 
 ModelInventory validateModel(const GgufFile& file) {
   if (file.metadata().size() > mostEntries) file.fail(std::to_string(file.metadata().size()) + " metadata entries");
-  const HyperParameters h = readHyperParameters(file);
+  const Hyperparameters h = readHyperparameters(file);
   const auto vocabulary = static_cast<std::int64_t>(validateVocabulary(file));
   if (file.alignment() % tensorAlignment != 0) {
     file.fail("MODEL_UNSUPPORTED", "tensors are aligned to " + std::to_string(file.alignment()) + " bytes, which is not a multiple of 32");
   }
 
-  ModelInventory inventory{h.architecture, {}};
+  ModelInventory inventory{h, {}};
   std::size_t found = 0;
   for (const Expected& expected : expectedTensors(h, vocabulary)) {
     const GgufTensor* tensor = file.findTensor(expected.name);
@@ -136,7 +136,7 @@ ModelInventory validateModel(const GgufFile& file) {
     const auto expected = expectedTensors(h, vocabulary);
     for (const auto& one : expected) known.emplace(one.name, true);
     for (const GgufTensor& tensor : file.tensors()) {
-      if (known.count(tensor.name) == 0) file.fail("MODEL_UNSUPPORTED", "tensor " + quoted(tensor.name) + " does not belong to a " + std::string(name(h.architecture)) + " model");
+      if (known.count(tensor.name) == 0) file.fail("MODEL_UNSUPPORTED", "tensor " + quoted(tensor.name) + " does not belong to a " + std::string(h.architecture.name) + " model");
     }
   }
   checkRopeFactors(file);

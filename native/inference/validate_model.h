@@ -7,14 +7,14 @@
 #include <string>
 #include <unordered_map>
 
-#include "inference/hyper_parameters.h"
+#include "model/hyper_parameters.h"
 #include "support/gguf.h"
 
 namespace isopro {
 
-// What an adapter must fit: a model's architecture and the [input, output] sizes of its matrices.
+// A model's hyper-parameters, and the [input, output] sizes of its matrices, which an adapter must fit.
 struct ModelInventory {
-  Architecture architecture{};
+  Hyperparameters hyper;
   std::unordered_map<std::string, std::array<std::int64_t, 2>> matrices;
 };
 

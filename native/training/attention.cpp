@@ -64,7 +64,7 @@ void forHeads(Engine& engine, const Hyperparameters& hyper, const Sequences& seq
 
 Head headOf(Engine& engine, const Hyperparameters& hyper, Range sequence, std::int64_t head, std::int64_t window, int thread,
             const float* q, const float* k, const float* v) {
-  const std::int64_t queryStride = hyper.heads * hyper.headWidth, keyStride = hyper.keyHeads * hyper.headWidth;
+  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth();
   const std::int64_t atKey = sequence.begin * keyStride + head / (hyper.heads / hyper.keyHeads) * hyper.headWidth;
   return {hyper,       engine,    engine.scratch(thread), sequence.end - sequence.begin, window,
           queryStride, keyStride, q + sequence.begin * queryStride + head * hyper.headWidth, k + atKey, v + atKey};
@@ -73,12 +73,12 @@ Head headOf(Engine& engine, const Hyperparameters& hyper, Range sequence, std::i
 }  // namespace
 
 Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& factors, std::int64_t positions) {
-  const std::int64_t pairs = hyper.ropeWidth / 2;
+  const std::int64_t pairs = hyper.headWidth / 2;
   Rotation rotation;
   rotation.cosine.resize(static_cast<std::size_t>(positions * pairs));
   rotation.sine.resize(rotation.cosine.size());
   // The angle is a product in f32, pair after pair, as llama.cpp takes it: both must see the same angles.
-  const float step = std::pow(hyper.ropeBase, -2.0f / static_cast<float>(hyper.ropeWidth));
+  const float step = std::pow(hyper.ropeBase, -2.0f / static_cast<float>(hyper.headWidth));
   for (std::int64_t position = 0; position < positions; ++position) {
     float angle = static_cast<float>(position);
     for (std::int64_t i = 0; i < pairs; ++i, angle *= step) {
@@ -93,7 +93,7 @@ Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& fa
 
 void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation, const Sequences& sequences, float* x,
             std::int64_t heads, float direction) {
-  const std::int64_t pairs = hyper.ropeWidth / 2;
+  const std::int64_t pairs = hyper.headWidth / 2;
   const std::int64_t next = hyper.architecture.halfRotation ? pairs : 1;
   const std::int64_t stride = hyper.architecture.halfRotation ? 1 : 2;
   for (const Range& sequence : sequences) {
@@ -116,7 +116,7 @@ void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotati
 
 void attentionForward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window,
                       const float* q, const float* k, const float* v, float* out) {
-  const std::int64_t queryStride = hyper.heads * hyper.headWidth;
+  const std::int64_t queryStride = hyper.queryWidth();
   forHeads(engine, hyper, sequences, [&](Range sequence, std::int64_t index, int thread) {
     const Head head = headOf(engine, hyper, sequence, index, window, thread, q, k, v);
     float* o = out + sequence.begin * queryStride + index * hyper.headWidth;
@@ -133,7 +133,7 @@ void attentionForward(Engine& engine, const Hyperparameters& hyper, const Sequen
 
 void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window,
                        const float* q, const float* k, const float* v, const float* dOut, float* dq, float* dk, float* dv) {
-  const std::int64_t queryStride = hyper.heads * hyper.headWidth, keyStride = hyper.keyHeads * hyper.headWidth;
+  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth();
   const std::int64_t tokens = sequences.back().end;
   // Each head of q has its own share of dk and dv; the heads that use one k and v are added below in a fixed order.
   std::vector<float> dkShare(static_cast<std::size_t>(tokens * queryStride)), dvShare(dkShare.size());

@@ -55,7 +55,7 @@ std::int64_t windowOf(const Hyperparameters& hyper, std::int64_t layer) {
 }  // namespace
 
 std::size_t BlockActivations::bytes(const Hyperparameters& hyper, std::int64_t tokens) {
-  const std::int64_t queries = hyper.heads * hyper.headWidth, keys = hyper.keyHeads * hyper.headWidth;
+  const std::int64_t queries = hyper.queryWidth(), keys = hyper.keyWidth();
   std::int64_t perToken = 2 * hyper.width + 2 + 2 * queries + 2 * keys + 2 * hyper.feedForward;
   if (hyper.architecture.headNorms) perToken += queries + keys + hyper.heads + hyper.keyHeads;
   if (hyper.architecture.postNorms) perToken += 2 * hyper.width + 2;
@@ -66,7 +66,7 @@ void blockForward(BlockContext& c, Layer& layer, std::int64_t index, BlockActiva
   const Hyperparameters& h = c.hyper;
   Engine& engine = c.pass.engine;
   const std::int64_t T = c.pass.tokens, d = h.width;
-  const std::int64_t queries = h.heads * h.headWidth, keys = h.keyHeads * h.headWidth;
+  const std::int64_t queries = h.queryWidth(), keys = h.keyWidth();
   BlockScratch& s = c.scratch;
 
   // q, k, v = heads of norm(input)
@@ -108,7 +108,7 @@ void blockBackward(BlockContext& c, Layer& layer, std::int64_t index, const Bloc
   const Hyperparameters& h = c.hyper;
   Engine& engine = c.pass.engine;
   const std::int64_t T = c.pass.tokens, d = h.width;
-  const std::int64_t queries = h.heads * h.headWidth, keys = h.keyHeads * h.headWidth;
+  const std::int64_t queries = h.queryWidth(), keys = h.keyWidth();
   const bool postNorms = h.architecture.postNorms;
   BlockScratch& s = c.scratch;
   Buffer ignored;

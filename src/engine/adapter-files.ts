@@ -69,7 +69,10 @@ export async function readAdapterFile(adapter: string, shape: ModelShape | null)
   return source;
 }
 
-/** What the trainer can say of a model without training it. */
+/**
+ * What the trainer can say of a model without training it.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, NUMERIC_FAILURE; so does createTrainer
+ */
 export async function modelShape(model: string): Promise<ModelShape> {
   const native = new (loadAddon().addon.NativeTrainer)();
   try {

@@ -6,7 +6,7 @@ import { sampleRollouts } from '../rollouts/sample.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { openTask } from '../tasks/open-task.js';
 import { Learner } from './learner.js';
-import { openModel } from './open-run.js';
+import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
 import { trainSequence } from './sequences.js';
 import { chooseLayers } from './layers.js';
@@ -40,7 +40,7 @@ const LOG_BYTES_PER_TOKEN = 12;
 export async function planRun(settings: RunSettings, signal?: AbortSignal): Promise<RunPlan> {
   const started = performance.now();
   await using task = await openTask(settings.task);
-  await using model = await openModel(settings, signal);
+  await using model = await openTrainee(settings, signal);
   await using verdicts = new VerdictPool(task);
   const resolved = { ...settings, threads: model.info.threads };
   const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
@@ -56,7 +57,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     report({ settings, hooks }, { stage: 'load' });
     const task = await openTask(settings.task);
     closers.push(() => task.dispose());
-    const model = await openModel(settings, signal);
+    const model = await openTrainee(settings, signal);
     closers.push(() => model.dispose());
     const resolved = { ...settings, threads: model.info.threads };
     const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
@@ -105,6 +106,18 @@ export function openModel(settings: RunSettings, signal: AbortSignal | undefined
     ...(settings.contextTokens === undefined ? {} : { contextTokens: settings.contextTokens }),
     ...(signal === undefined ? {} : { signal }),
   });
+}
+
+/** As `openModel`. What answers but cannot be trained is refused here, before anything is sampled. */
+export async function openTrainee(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
+  const model = await openModel(settings, signal);
+  try {
+    await modelShape(model.path);
+    return model;
+  } catch (error) {
+    await model.dispose();
+    throw error;
+  }
 }
 
 const newRunId = (): string => randomBytes(16).toString('hex');

@@ -1,7 +1,7 @@
 /** One small run through every stage, from the command line, and what the log and its verifiers make of it. */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { judgeLog } from '../../src/judge/log-steps.js';
@@ -9,9 +9,11 @@ import { verifyRun } from '../../src/log/local-trust.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { hashFile } from '../../src/engine/adapter.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
+import { float32, text } from '../../src/pretraining/gguf.js';
 import type { RunResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 
 let folder: string;
 let home: string;
@@ -153,6 +155,16 @@ describe('what is wrong is said before anything is written', () => {
     const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file('never'), ...flags);
     expect(code).toBe(2);
     expect(stderr).toMatch(message);
+    expect(existsSync(file('never'))).toBe(false);
+  });
+
+  test.each([[[]], [['--dry-run']]])('a model that answers but cannot be trained: %j', async (flags) => {
+    const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
+    const scaling = [{ key: 'qwen2.rope.scaling.type', value: text('yarn') }, { key: 'qwen2.rope.scaling.factor', value: float32(2) }];
+    writeFileSync(file('yarn.gguf'), Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]));
+    const { code, stderr } = await run('run', '--model', file('yarn.gguf'), '--task', file('letters.mjs'), '--out', file('never'), ...SMALL, ...flags);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/error MODEL_UNSUPPORTED: .*yarn cannot be trained/);
     expect(existsSync(file('never'))).toBe(false);
   });
 

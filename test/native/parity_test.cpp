@@ -35,8 +35,11 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
+// Puts into a file's metadata, `prefix` being its architecture's, what a test wants there.
+using Metadata = std::function<void(gguf_context* gguf, const std::string& prefix)>;
+
 // The model as a GGUF without vocabulary, so that llama.cpp takes token ids only.
-void writeModel(const Model& model, const std::string& path) {
+void writeModel(const Model& model, const std::string& path, const Metadata& metadata = nullptr) {
   const Hyperparameters& h = model.hyper;
   std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), gguf_free);
   std::unique_ptr<ggml_context, decltype(&ggml_free)> context(ggml_init({std::size_t{64} << 20, nullptr, false}), ggml_free);
@@ -48,7 +51,7 @@ void writeModel(const Model& model, const std::string& path) {
   integer("block_count", h.layers), integer("context_length", h.contextLength), integer("embedding_length", h.width);
   integer("feed_forward_length", h.feedForward), integer("attention.head_count", h.heads), integer("attention.head_count_kv", h.keyHeads);
   integer("attention.key_length", h.headWidth), integer("attention.value_length", h.headWidth), integer("vocab_size", h.vocabulary);
-  integer("rope.dimension_count", h.ropeWidth);
+  integer("rope.dimension_count", h.headWidth);
   real("attention.layer_norm_rms_epsilon", h.normEpsilon), real("rope.freq_base", h.ropeBase);
   if (h.ropeScale != 1) {
     gguf_set_val_str(gguf.get(), (prefix + "rope.scaling.type").c_str(), "linear");
@@ -58,6 +61,7 @@ void writeModel(const Model& model, const std::string& path) {
     integer("attention.sliding_window", h.window);
     real("attn_logit_softcapping", h.attentionCap), real("final_logit_softcapping", h.finalCap);
   }
+  if (metadata) metadata(gguf.get(), prefix);
   const auto add = [&](const std::string& tensorName, ggml_type type, std::int64_t columns, std::int64_t rows, const void* data) {
     ggml_tensor* tensor = rows == 1 ? ggml_new_tensor_1d(context.get(), type, columns) : ggml_new_tensor_2d(context.get(), type, columns, rows);
     ggml_set_name(tensor, tensorName.c_str());
@@ -248,6 +252,70 @@ TEST(logits_equal_llama_cpps_with_and_without_adapter) {
       Trainer again(loadModel(file.path()), everything(trainer.model(), 0));
       again.setAdapter(readAdapter(adapter.path()).modules);
       CHECK(worstDifference(ourLogits(again, s), adapted, V) < 1e-6);
+    }
+  }
+}
+
+// What a file says or leaves unsaid of its rotation means the same to the trainer as to llama.cpp, or is refused.
+TEST(rotation_is_read_as_llama_cpp_reads_it) {
+  const auto text = [](const char* key, const char* value) -> Metadata {
+    return [=](gguf_context* gguf, const std::string& prefix) { gguf_set_val_str(gguf, (prefix + key).c_str(), value); };
+  };
+  const auto real = [](const char* key, float value) -> Metadata {
+    return [=](gguf_context* gguf, const std::string& prefix) { gguf_set_val_f32(gguf, (prefix + key).c_str(), value); };
+  };
+  const Metadata factor = real("rope.scaling.factor", 3), older = real("rope.scale_linear", 3), noFactor = real("rope.scaling.factor", 0);
+  const Metadata none = text("rope.scaling.type", "none"), linear = text("rope.scaling.type", "linear");
+  const Metadata yarn = text("rope.scaling.type", "yarn"), longrope = text("rope.scaling.type", "longrope");
+  const Metadata shorter = real("rope.scaling.attn_factor", 0.5f);
+  const Metadata noBase = [](gguf_context* gguf, const std::string& prefix) { gguf_remove_key(gguf, (prefix + "rope.freq_base").c_str()); };
+  struct Rotation {
+    const char* name;
+    std::vector<Metadata> metadata;
+    bool scaled;
+    bool trainable;
+  };
+  const std::vector<Rotation> rotations = {
+      {"nothing said", {}, false, true},
+      {"no base", {noBase}, false, true},
+      {"a factor without a type", {factor}, true, true},
+      {"the older key without a type", {older}, true, true},
+      {"a factor of 0 beside the older key", {noFactor, older}, false, true},
+      {"linear", {factor, linear}, true, true},
+      {"a factor of type none", {factor, none}, false, true},
+      {"yarn", {factor, yarn}, true, false},
+      {"rotated and shortened", {shorter}, true, false},
+      {"longrope", {factor, longrope}, true, false},
+  };
+  const Shape shape;
+  const TrainSequence s = sequenceOf(shape.vocabulary, 60);
+  const auto V = static_cast<std::size_t>(shape.vocabulary);
+  for (const char* architecture : {"llama", "qwen3"}) {
+    std::vector<float> plain;
+    for (const Rotation& rotation : rotations) {
+      std::printf("     %s: %s\n", architecture, rotation.name);
+      const TemporaryFile file("model.gguf");
+      writeModel(*randomModel(architecture, shape, 1), file.path(), [&](gguf_context* gguf, const std::string& prefix) {
+        for (const Metadata& put : rotation.metadata) put(gguf, prefix);
+      });
+      if (!rotation.trainable) {
+        std::string code;
+        try {
+          loadModel(file.path());
+        } catch (const Error& error) {
+          code = error.code();
+        }
+        CHECK(code == "MODEL_UNSUPPORTED");
+        continue;
+      }
+      Llama llama(file.path());
+      CHECK(llama.ready());
+      if (!llama.ready()) continue;
+      const std::vector<float> theirs = llama.logits(s.tokens);
+      if (plain.empty()) plain = theirs;
+      CHECK((worstDifference(theirs, plain, V) > 1e-2) == rotation.scaled);
+      Trainer trainer(loadModel(file.path()), everything(*loadModel(file.path()), 0));
+      CHECK_NEAR(worstDifference(ourLogits(trainer, s), theirs, V), 0, 1e-4);
     }
   }
 }

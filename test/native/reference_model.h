@@ -52,7 +52,7 @@ inline std::unique_ptr<Model> randomModel(const std::string& architecture, const
   Hyperparameters& h = model->hyper;
   h.architecture = *findArchitecture(architecture);
   h.layers = shape.layers, h.width = shape.width, h.heads = shape.heads, h.keyHeads = shape.keyHeads;
-  h.headWidth = h.ropeWidth = shape.headWidth;
+  h.headWidth = shape.headWidth;
   h.feedForward = shape.feedForward, h.vocabulary = shape.vocabulary, h.contextLength = shape.context;
   h.normEpsilon = 1e-5f;
   h.attentionScale = 1.0f / std::sqrt(static_cast<float>(h.headWidth));
@@ -70,7 +70,7 @@ inline std::unique_ptr<Model> randomModel(const std::string& architecture, const
   model->tied = shape.tied;
   model->head.weight = shape.tied ? model->embedding : matrix(h.vocabulary, h.width);
   model->outputNorm = norm(h.width);
-  if (shape.ropeFactors) model->ropeFactors = vector(h.ropeWidth / 2, 3, 2);
+  if (shape.ropeFactors) model->ropeFactors = vector(h.headWidth / 2, 3, 2);
   const std::int64_t queries = h.heads * h.headWidth, keys = h.keyHeads * h.headWidth;
   const std::int64_t outputs[kModules] = {queries, keys, keys, h.width, h.feedForward, h.feedForward, h.width};
   const std::int64_t inputs[kModules] = {h.width, h.width, h.width, queries, h.width, h.width, h.feedForward};
@@ -155,7 +155,7 @@ class ReferenceModel {
       const auto turn = [&](Values& values, std::size_t count) {
         for (std::size_t t = 0; t < T; ++t) {
           for (std::size_t head = 0; head < count; ++head) {
-            ref::rotate(&values[(t * count + head) * hw], static_cast<std::size_t>(h_.ropeWidth), h_.architecture.halfRotation,
+            ref::rotate(&values[(t * count + head) * hw], static_cast<std::size_t>(h_.headWidth), h_.architecture.halfRotation,
                         static_cast<double>(t), h_.ropeBase, h_.ropeScale, ropeFactors_);
           }
         }

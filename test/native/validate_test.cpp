@@ -103,7 +103,7 @@ Refusal entryRefused(const std::string& key, Model::Value value, const std::stri
 TEST(validate_models_of_all_architectures_pass) {
   for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma2"}) {
     const isopro::ModelInventory inventory = isopro::validateModel(Model(architecture).encode().parse());
-    CHECK(std::string(isopro::name(inventory.architecture)) == architecture);
+    CHECK(std::string(inventory.hyper.architecture.name) == architecture);
     CHECK(inventory.matrices.size() == 1 + 2 * 7);
     CHECK((inventory.matrices.at("blk.1.ffn_down.weight") == std::array<std::int64_t, 2>{64, 32}));
   }

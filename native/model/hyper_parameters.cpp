@@ -1,11 +1,20 @@
-#include "inference/hyper_parameters.h"
+#include "model/hyper_parameters.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <sstream>
 
 namespace isopro {
 namespace {
+
+constexpr std::array<Architecture, 4> kArchitectures = {{
+    // family, name, halfRotation, headNorms, postNorms, scalesEmbedding, alternatesWindow, gate
+    {Family::Llama, "llama", false, false, false, false, false, Gate::swiglu},
+    {Family::Qwen2, "qwen2", true, false, false, false, false, Gate::swiglu},
+    {Family::Qwen3, "qwen3", true, true, false, false, false, Gate::swiglu},
+    {Family::Gemma2, "gemma2", true, false, true, true, true, Gate::geglu},
+}};
 
 // Sizes beyond these belong to no model; they keep every product that llama.cpp forms in 32 bits from wrapping.
 constexpr std::int64_t mostLayers = 512;  // LLAMA_MAX_LAYERS
@@ -24,7 +33,7 @@ std::string shown(double value) {
 // Reads `architecture.key` entries.
 class Reader {
  public:
-  Reader(const GgufFile& file, Architecture architecture) : file_(file), prefix_(std::string(isopro::name(architecture)) + ".") {}
+  Reader(const GgufFile& file, const Architecture& architecture) : file_(file), prefix_(std::string(architecture.name) + ".") {}
 
   std::string key(const std::string& suffix) const { return prefix_ + suffix; }
 
@@ -76,9 +85,7 @@ Architecture readArchitecture(const GgufFile& file) {
   if (type && *type == "adapter") file.fail("MODEL_UNSUPPORTED", "this is a LoRA adapter, not a model");
   const auto architecture = file.text("general.architecture");
   if (!architecture) file.fail("metadata \"general.architecture\" is missing");
-  for (const Architecture known : {Architecture::Llama, Architecture::Qwen2, Architecture::Qwen3, Architecture::Gemma2}) {
-    if (*architecture == name(known)) return known;
-  }
+  if (const Architecture* known = findArchitecture(*architecture)) return *known;
   file.fail("ARCH_UNSUPPORTED", "architecture " + quoted(*architecture) + " is not supported");
 }
 
@@ -98,14 +105,20 @@ void refuseVariants(const GgufFile& file, const Reader& read) {
   if (file.integer("split.count").value_or(1) > 1) file.fail("MODEL_UNSUPPORTED", "this is one part of a split model: merge the parts with llama-gguf-split --merge");
 }
 
-void checkRope(const GgufFile& file, const Reader& read) {
-  const auto scaling = file.text(read.key("rope.scaling.type"));
-  if (scaling && *scaling != "none" && *scaling != "linear" && *scaling != "yarn") {
-    file.fail("MODEL_UNSUPPORTED", "rope scaling " + quoted(*scaling) + " is not supported");
-  }
+// As llama.cpp: a file that names no type of scaling scales linearly, by what factor it has.
+void readRope(const GgufFile& file, const Reader& read, Hyperparameters& h) {
+  h.ropeBase = static_cast<float>(read.realOr("rope.freq_base", 1.5, 1e15, 10'000));
+  const auto scaling = file.text(read.key("rope.scaling.type")).value_or("linear");
+  if (scaling == "none") h.ropeScaling = RopeScaling::none;
+  else if (scaling == "linear") h.ropeScaling = RopeScaling::linear;
+  else if (scaling == "yarn") h.ropeScaling = RopeScaling::yarn;
+  else file.fail("MODEL_UNSUPPORTED", "rope scaling " + quoted(scaling) + " is not supported");
   // 0 stands for no scaling.
-  for (const char* suffix : {"rope.scaling.factor", "rope.scale_linear"}) read.realOr(suffix, 0, 1e6, 0);
-  for (const char* suffix : {"rope.scaling.attn_factor", "rope.scaling.alpha", "rope.scaling.yarn_log_multiplier", "rope.scaling.yarn_ext_factor",
+  const double older = read.realOr("rope.scale_linear", 0, 1e6, 0);
+  const auto factor = static_cast<float>(read.realOr("rope.scaling.factor", 0, 1e6, older));
+  if (h.ropeScaling != RopeScaling::none && factor != 0) h.ropeScale = 1.0f / factor;
+  h.ropeMagnitude = static_cast<float>(read.realOr("rope.scaling.attn_factor", -1e6, 1e6, 1));
+  for (const char* suffix : {"rope.scaling.alpha", "rope.scaling.yarn_log_multiplier", "rope.scaling.yarn_ext_factor",
                              "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"}) {
     read.realOr(suffix, -1e6, 1e6, 0);
   }
@@ -113,55 +126,60 @@ void checkRope(const GgufFile& file, const Reader& read) {
   file.boolean(read.key("rope.scaling.finetuned"));
 }
 
-}  // namespace
-
-const char* name(Architecture architecture) {
-  switch (architecture) {
-    case Architecture::Llama: return "llama";
-    case Architecture::Qwen2: return "qwen2";
-    case Architecture::Qwen3: return "qwen3";
-    case Architecture::Gemma2: return "gemma2";
+void readAttention(const GgufFile& file, const Reader& read, Hyperparameters& h) {
+  h.heads = read.integer("attention.head_count", 1, mostHeads);
+  h.keyHeads = read.integerOr("attention.head_count_kv", 1, mostHeads, h.heads);
+  if (h.heads % h.keyHeads != 0) {
+    file.fail(std::to_string(h.heads) + " attention heads cannot share " + std::to_string(h.keyHeads) + " key-value heads");
   }
-  return "";
+  h.headWidth = read.integerOr("attention.key_length", 1, mostHeadDimension, h.width / h.heads);
+  if (read.integerOr("attention.value_length", 1, mostHeadDimension, h.width / h.heads) != h.headWidth) {
+    file.fail("MODEL_UNSUPPORTED", "keys and values of different sizes are not supported");
+  }
+  if (h.headWidth < 2 || h.headWidth % 2 != 0) file.fail("heads of " + std::to_string(h.headWidth) + " dimensions cannot be rotated");
+  if (h.architecture.family == Family::Qwen2 && h.queryWidth() != h.width) {
+    file.fail(std::to_string(h.heads) + " heads of " + std::to_string(h.headWidth) + " dimensions do not make an embedding of " + std::to_string(h.width));
+  }
+  if (read.integerOr("rope.dimension_count", 0, mostWidth, h.headWidth) != h.headWidth) {
+    file.fail("MODEL_UNSUPPORTED", "only a part of each head is rotated");
+  }
+  h.attentionScale = 1.0f / std::sqrt(static_cast<float>(h.headWidth));
+  if (h.architecture.family != Family::Gemma2) return;
+  // The 27B model alone scales by its width per head (Gemma Team 2024, table 1 and the published configuration).
+  if (h.layers == 46) h.attentionScale = 1.0f / std::sqrt(static_cast<float>(h.width / h.heads));
+  h.attentionCap = static_cast<float>(read.realOr("attn_logit_softcapping", 1e-3, 1e6, 50));
+  h.finalCap = static_cast<float>(read.realOr("final_logit_softcapping", 1e-3, 1e6, 30));
+  h.window = read.integerOr("attention.sliding_window", 1, mostWindow, 4096);
+  if (read.integerOr("attention.sliding_window_pattern", 0, mostLayers, 2) != 2) {
+    file.fail("MODEL_UNSUPPORTED", "sliding windows other than in every second layer are not supported");
+  }
 }
 
-HyperParameters readHyperParameters(const GgufFile& file) {
-  HyperParameters h{};
+}  // namespace
+
+const Architecture* findArchitecture(std::string_view name) {
+  for (const Architecture& row : kArchitectures) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+Hyperparameters readHyperparameters(const GgufFile& file) {
+  Hyperparameters h;
   h.architecture = readArchitecture(file);
   const Reader read(file, h.architecture);
   refuseVariants(file, read);
 
   h.layers = read.integer("block_count", 1, mostLayers);
   h.contextLength = read.integer("context_length", 1, mostContext);
-  h.embedding = read.integer("embedding_length", 1, mostWidth);
+  h.width = read.integer("embedding_length", 1, mostWidth);
   h.feedForward = read.integer("feed_forward_length", 1, mostWidth);
-  h.heads = read.integer("attention.head_count", 1, mostHeads);
-  h.keyValueHeads = read.integerOr("attention.head_count_kv", 1, mostHeads, h.heads);
-  if (h.heads % h.keyValueHeads != 0) {
-    file.fail(std::to_string(h.heads) + " attention heads cannot share " + std::to_string(h.keyValueHeads) + " key-value heads");
-  }
-  h.headDimension = read.integerOr("attention.key_length", 1, mostHeadDimension, h.embedding / h.heads);
-  if (read.integerOr("attention.value_length", 1, mostHeadDimension, h.embedding / h.heads) != h.headDimension) {
-    file.fail("MODEL_UNSUPPORTED", "keys and values of different sizes are not supported");
-  }
-  if (h.headDimension < 2 || h.headDimension % 2 != 0) file.fail("heads of " + std::to_string(h.headDimension) + " dimensions cannot be rotated");
-  if (h.architecture == Architecture::Qwen2 && h.queryWidth() != h.embedding) {
-    file.fail(std::to_string(h.heads) + " heads of " + std::to_string(h.headDimension) + " dimensions do not make an embedding of " + std::to_string(h.embedding));
-  }
-  if (read.integerOr("rope.dimension_count", 0, mostWidth, h.headDimension) != h.headDimension) {
-    file.fail("MODEL_UNSUPPORTED", "only a part of each head is rotated");
-  }
-
-  h.normEpsilon = read.real("attention.layer_norm_rms_epsilon", 0, 1);
-  h.ropeBase = read.realOr("rope.freq_base", 1.5, 1e15, 10'000);
-  checkRope(file, read);
-  if (h.architecture == Architecture::Gemma2) {
-    for (const char* suffix : {"attn_logit_softcapping", "final_logit_softcapping"}) read.realOr(suffix, 1e-3, 1e6, 1);
-    read.integerOr("attention.sliding_window", 1, mostWindow, 1);
-    if (read.integerOr("attention.sliding_window_pattern", 0, mostLayers, 2) != 2) {
-      file.fail("MODEL_UNSUPPORTED", "sliding windows other than in every second layer are not supported");
-    }
-  }
+  readAttention(file, read, h);
+  h.normEpsilon = static_cast<float>(read.real("attention.layer_norm_rms_epsilon", 0, 1));
+  readRope(file, read, h);
+  const GgufTensor* embedding = file.findTensor("token_embd.weight");
+  if (embedding == nullptr) file.fail("tensor token_embd.weight is missing");
+  h.vocabulary = embedding->dimensions[1];
   return h;
 }
 
