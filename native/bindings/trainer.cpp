@@ -133,7 +133,7 @@ Napi::Value fromStatistics(Napi::Env env, const training::StepStatistics& s) {
   object.Set("applied", s.applied);
   object.Set("clipFraction", s.clipFraction);
   object.Set("klToReference", s.klToReference);
-  object.Set("samplerGap", s.samplerGap);
+  object.Set("oldPolicyGap", s.oldPolicyGap);
   Napi::Array nonFinite = Napi::Array::New(env, s.nonFinite.size());
   for (std::size_t i = 0; i < s.nonFinite.size(); ++i) nonFinite.Set(static_cast<std::uint32_t>(i), s.nonFinite[i]);
   object.Set("nonFinite", nonFinite);

@@ -28,7 +28,7 @@ struct StepStatistics {
   bool applied = false;           // false where something was not finite
   double clipFraction = 0;        // labelled tokens whose ratio was clipped (policy gradient)
   double klToReference = 0;       // mean k3 over the labelled tokens, where reference log-probabilities were given
-  double samplerGap = 0;          // mean |log p - oldLogprob| over the tokens that came with one
+  double oldPolicyGap = 0;          // mean |log p - oldLogprob| over the tokens that came with one
   std::vector<std::string> nonFinite;
   std::vector<double> microBatchNorms;  // of each micro-batch's mean gradient
   std::vector<std::int64_t> microBatchTokens;

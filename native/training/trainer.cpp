@@ -295,7 +295,7 @@ StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequence
 
   s.loss *= scale;
   s.clipFraction = clipped * scale;
-  s.samplerGap = gapTokens == 0 ? 0.0 : gap / static_cast<double>(gapTokens);
+  s.oldPolicyGap = gapTokens == 0 ? 0.0 : gap / static_cast<double>(gapTokens);
   s.klToReference = klTokens == 0 ? 0.0 : kl / static_cast<double>(klTokens);
   if (!std::isfinite(s.loss)) s.nonFinite.push_back("loss");
   double squared = 0;

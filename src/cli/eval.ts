@@ -10,7 +10,7 @@ import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import { PROFILES } from '../training/settings.js';
+import { resolveSettings, type RunSettings } from '../training/settings.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -49,6 +49,12 @@ function readKs(text: string | undefined, samples: number): number[] {
   return ks;
 }
 
+/** How the answers are batched where nobody says otherwise: as `run` evaluates this model. */
+export function evaluationDefaults(model: string): Pick<Partial<RunSettings>, 'threads' | 'contextTokens'> & Pick<RunSettings, 'maxSequences'> {
+  const { threads, contextTokens, maxSequences } = resolveSettings({ model });
+  return { maxSequences, ...(threads === 0 ? {} : { threads }), ...(contextTokens === undefined ? {} : { contextTokens }) };
+}
+
 export const evalCommand = defineCommand({
   command: 'eval',
   describe: "Accuracy of a model, with or without an adapter, on a task's held-out problems",
@@ -77,8 +83,8 @@ export const evalCommand = defineCommand({
     const samples = readCount('samples', argv.samples, 1);
     const ks = readKs(argv.k, samples);
     const seed = readSeed(argv.seed);
-    const profile = argv.model === EMBEDDED_MODEL ? PROFILES.embedded : {}; // as `run` evaluates it
-    const [threads, contextTokens] = [argv.threads ?? profile.threads, argv.context ?? profile.contextTokens];
+    const defaults = evaluationDefaults(argv.model);
+    const [threads, contextTokens] = [argv.threads ?? defaults.threads, argv.context ?? defaults.contextTokens];
     const signal = interruption();
     await using task = await openTask(argv.task);
     const problems = await evaluationSet(task, set, perTier);
@@ -105,7 +111,7 @@ export const evalCommand = defineCommand({
       const options: EvaluationOptions = {
         style, adapter, signal,
         maxTokens: readCount('max-tokens', argv.maxTokens, 1),
-        maxSequences: readCount('batch', argv.batch ?? profile.maxSequences ?? 64, 1),
+        maxSequences: readCount('batch', argv.batch ?? defaults.maxSequences, 1),
         onProgress: ({ done, total }) => progress.update(done, { total }),
         onReply: ({ problem, rollout, judgement }) => {
           if (failure !== undefined) throw failure; // not only after hours

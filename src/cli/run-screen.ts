@@ -77,7 +77,7 @@ export class RunScreen implements RunHooks {
     const { iteration, hitRate, steps, loss, dev, gate, rulesFired } = report;
     const admitted = Object.values(report.rollouts).reduce((sum, tier) => sum + tier.admitted, 0);
     const line =
-      `iteration ${iteration}: hit rate ${percent(hitRate)}, ${admitted} accepted, ${steps} steps${loss === null ? '' : `, loss ${loss.toFixed(3)}`}, dev ${percent(dev.mean)}` +
+      `iteration ${iteration}: hit rate ${percent(hitRate)}, ${admitted} to train on, ${steps} steps${loss === null ? '' : `, loss ${loss.toFixed(3)}`}, dev ${percent(dev.mean)}` +
       `${gate?.rolledBack === true ? ', rolled back' : ''}${rulesFired.length > 0 ? `, rules ${rulesFired.join(' ')}` : ''}`;
     this.say(line);
   };

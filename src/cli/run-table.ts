@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison } from '../report/comparison.js';
 import { bounds, percent, points, pValue, whole } from '../report/figures.js';
 import { readRun } from '../report/read-run.js';
@@ -10,6 +11,7 @@ import { BUILT_IN_TASKS } from '../tasks/registry.js';
 import type { Comparison } from '../training/modes/compare.js';
 import type { RunResult } from '../training/result.js';
 import type { RunSettings } from '../training/settings.js';
+import { evaluationDefaults } from './eval.js';
 import { formatBytes, formatDuration } from './quantities.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
@@ -40,7 +42,8 @@ function shellWord(text: string): string {
 }
 
 /** What a user would type next, as it can be typed where the run was started. */
-function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>, { model, task, style, maxTokens }: ResultSettings): string[] {
+function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>, settings: ResultSettings): string[] {
+  const { model, task, style, maxTokens } = settings;
   const here = (file: string): string => shellWord(path.relative('.', file) || '.');
   const own = task === 'scheduling' ? '' : ` --task ${shellWord(task)}`;
   const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellWord(model)}`;
@@ -48,12 +51,29 @@ function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>
   const home = process.env.ISOPRO_HOME && process.platform !== 'win32' ? `ISOPRO_HOME=${shellWord(process.env.ISOPRO_HOME)} ` : '';
   return [
     `${home}npx isopro-native judge ${here(folder)}${base}${BUILT_IN_TASKS.some(({ task: { id } }) => id === task) ? '' : own}`,
-    `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`} --max-tokens ${maxTokens} --adapter ${here(adapter.file)}`,
+    `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`}${evaluationSizes(settings)} --adapter ${here(adapter.file)}`,
     `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate --model ${shellWord(model)} --max-tokens ${maxTokens} --adapter ${here(adapter.file)} --prompts -`,
   ];
 }
 
-type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'style' | 'maxTokens'>;
+/** What makes `eval` measure as the run did: on the same problems, in batches of the same size. */
+function evaluationSizes({ model, testSize, maxTokens, maxSequences, threads, contextTokens }: ResultSettings): string {
+  const defaults = evaluationDefaults(model);
+  const flags: readonly (readonly [string, number | undefined, number | undefined])[] = [
+    ['per-tier', testSize, SET_SIZE.test],
+    ['max-tokens', maxTokens, undefined],
+    ['batch', maxSequences, defaults.maxSequences],
+    ['threads', threads, defaults.threads ?? 0],
+    ['context', contextTokens, defaults.contextTokens],
+  ];
+  return flags.map(([flag, value, otherwise]) => (value === otherwise ? '' : ` --${flag} ${value}`)).join('');
+}
+
+type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'style' | 'testSize' | 'maxTokens' | 'maxSequences' | 'threads' | 'contextTokens'>;
+
+const NOTHING_TO_TRAIN_ON =
+  'No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. An easier tier, more samples or a larger model may find ' +
+  'a first success.';
 
 /** Everything that is printed when a run has ended. */
 export function resultText(result: RunResult, settings: ResultSettings): string {
@@ -66,8 +86,8 @@ export function resultText(result: RunResult, settings: ResultSettings): string 
     '',
     `change ${points(test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean)} points; ${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)}`,
     ...(invalid ? ['The verifier could not decide more than 1 % of the replies: these figures are no result.'] : []),
-    ...(accepted === 0 ? ['No rollout was accepted in any iteration, so nothing was trained and the adapter changes nothing. An easier tier, more samples or a larger model may find a first success.'] : []),
-    `${accepted} rollouts accepted; layers ${layers.join(', ')}; ${stopped}`,
+    ...(accepted === 0 ? [NOTHING_TO_TRAIN_ON] : []),
+    `${accepted} rollouts to train on; layers ${layers.join(', ')}; ${stopped}`,
     `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ${formatBytes(peakRssBytes)} resident`,
     '',
     `adapter  ${here(adapter.file)}  (iteration ${adapter.iteration})`,

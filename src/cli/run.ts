@@ -24,7 +24,7 @@ export const runCommand = defineCommand({
       .option('mode', { choices: MODES, array: true, default: ['isopro'] as Mode[], describe: 'isopro: the loop; the others answer the test problems without training; several or all: one table' })
       .option('dry-run', { type: 'boolean', default: false, describe: 'print the resolved settings and what they would cost, train nothing' })
       .options(settingFlags() as Record<never, never>) // read through the schema, not through yargs' types
-      .epilogue('The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no rollout was accepted in any iteration.')
+      .epilogue('The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a rollout to train on.')
       .example('$0 run', 'the embedded model on scheduling, a few minutes')
       .example('$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model')
       .example('$0 run --mode all', 'the loop beside zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k')

@@ -164,7 +164,7 @@ export interface NativeStepStatistics {
   microBatchTokens: number[];
   clipFraction: number;
   klToReference: number;
-  samplerGap: number;
+  oldPolicyGap: number;
   modules: Record<string, { pairGradNorm: number; updateRatio: number; dormantFraction: number; dormantDirections: readonly number[]; rankUse: number }>;
 }
 

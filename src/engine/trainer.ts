@@ -55,8 +55,8 @@ export interface StepStatistics {
   readonly clipFraction: number;
   /** Mean of the k3 estimate over tokens with a reference log-probability. */
   readonly klToReference: number;
-  /** Mean |log p - oldLogprob| over tokens with one, before the update. */
-  readonly samplerGap: number;
+  /** Mean |log p - oldLogprob| over tokens with one, before the update: how far the policy has moved from the one that those are of. */
+  readonly oldPolicyGap: number;
   readonly modules: Readonly<Record<string, ModuleStatistics>>;
 }
 

@@ -53,7 +53,7 @@ const stepRecord = z.object({
   microBatchTokens: z.array(number),
   clipFraction: number,
   klToReference: number,
-  samplerGap: number,
+  oldPolicyGap: number.default(0), // logs of before named it otherwise; no rule reads it
   modules: dictionaryOf(z.object({ pairGradNorm: number, updateRatio: number, dormantFraction: number, dormantDirections: z.array(z.number().int()), rankUse: number })),
 });
 const verdicts = z.array(z.object({ weight: number, verdicts: z.string().regex(/^[pfn]*$/) }));

@@ -71,6 +71,7 @@ const rolloutForm = z.object({
   meanLogprob: number.nullable().optional(),
   verdict: z.object({ kind: z.string(), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional() }),
   admission: z.string(),
+  advantage: number.optional(),
   tokenIds: z.array(z.unknown()),
 });
 
@@ -204,7 +205,7 @@ class Taken {
     tiers.set(of, counts);
     counts.sampled++;
     counts[verdict.kind === 'pass' ? 'passed' : verdict.kind === 'fail' ? 'failed' : 'undecided']++;
-    if (admission === 'admitted') counts.admitted++;
+    if (admission === 'admitted' || admission === 'contrasted') counts.admitted++;
   }
 
   #malform(kind: string): void {

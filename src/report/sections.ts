@@ -95,11 +95,11 @@ export function learningSection(run: RunRecord): Html {
   const figures = [
     figure(accuracyChart(run), 'accuracy on dev problems by tier over iterations', html`Per cent of ${devEvaluations(run)[0]?.outcomes.length ?? 0} dev problems solved, by iteration; 0 is the base model. Bars are 95 % intervals.`),
     figure(hitRateAndLossChart(run), 'hit rate and loss over the run', 'Left: sampled replies that the verifier passed, of those it decided; the mix of tiers changes from one iteration to the next. Right: training loss per labelled token.'),
-    figure(emergenceChart(run), 'hit rate by tier and iteration', 'Capability emergence: per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame marks the iteration in which a tier had its first accepted rollout.'),
+    figure(emergenceChart(run), 'hit rate by tier and iteration', 'Capability emergence: per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame marks the iteration in which a tier had its first rollout to train on.'),
     figure(bufferChart(run), 'composition of the replay buffer by iteration', 'Accepted rollouts in the replay buffer, by tier: the curriculum that nobody designed.'),
   ];
   const found = figures.filter((each) => each !== null);
-  return section('learning', 'Learning', untrained && html`<p class="fair">No rollout was accepted in any iteration, so nothing was trained.</p>`, found.length === 0 ? html`<p class="muted">No iteration has left anything in the log.</p>` : found);
+  return section('learning', 'Learning', untrained && html`<p class="fair">No iteration had a rollout to train on, so nothing was trained.</p>`, found.length === 0 ? html`<p class="muted">No iteration has left anything in the log.</p>` : found);
 }
 
 export function methodSection({ methods: compared, tiers }: RunRecord): Html | null {
@@ -171,7 +171,8 @@ ${events.slice(0, ROWS).map(({ iteration, what, text }) => html`<tr><td>${iterat
 }
 
 const ADMISSIONS: ReadonlyMap<string, string> = new Map([
-  ['admitted', 'trained on'], ['failed', 'not trained on'], ['undecided', 'not trained on: no verdict'], ['incomplete', 'not trained on: it did not end by itself'],
+  ['admitted', 'in the replay buffer: trained on where it is drawn'], ['contrasted', 'trained on with its advantage over the other samples of its problem'],
+  ['uninformative', 'not trained on: no sample of its problem has the other verdict'], ['failed', 'not trained on'], ['undecided', 'not trained on: no verdict'], ['incomplete', 'not trained on: it did not end by itself'],
   ['contradictory', 'not trained on: its reasoning contradicts the problem'], ['duplicate', 'not trained on: like an earlier sample'],
 ]);
 
@@ -200,7 +201,7 @@ ${items}`,
   );
 }
 
-function rolloutItem({ gseq, iteration, tier, text, finish, verdict, admission, tokens, prompt, meanLogprob }: ShownRollout, limit: number): Html {
+function rolloutItem({ gseq, iteration, tier, text, finish, verdict, admission, advantage, tokens, prompt, meanLogprob }: ShownRollout, limit: number): Html {
   const shortened = (full: string): string => {
     const shownText = visible(full.slice(0, limit));
     return full.length > limit ? `${shownText}\n… ${full.length - limit} further characters are in the log, record ${gseq}` : shownText;
@@ -208,7 +209,7 @@ function rolloutItem({ gseq, iteration, tier, text, finish, verdict, admission, 
   const { kind, violations, details, reason } = verdict;
   const tone = kind === 'pass' ? 'good' : kind === 'fail' ? 'bad' : 'fair';
   return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}"><summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${name(tier, 24)}</span><span class="muted">iteration ${iteration}</span><span class="muted">${tokens} tokens</span><span class="muted">${label(counted(violations), 80)}</span></summary>
-<div class="pair"><div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div><div><h4>verdict</h4>${verdictOf(kind, violations, details, reason)}<h4>rollout</h4><ul><li>${label(ADMISSIONS.get(admission) ?? admission, 80)}</li><li>finish: ${label(finish, 20)}</li>${typeof meanLogprob === 'number' && html`<li>mean log-probability ${figureOf(meanLogprob)}</li>`}<li>record ${gseq} of the log</li></ul></div></div></details>
+<div class="pair"><div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div><div><h4>verdict</h4>${verdictOf(kind, violations, details, reason)}<h4>rollout</h4><ul><li>${label(ADMISSIONS.get(admission) ?? admission, 80)}${typeof advantage === 'number' && `: ${figureOf(advantage)}`}</li><li>finish: ${label(finish, 20)}</li>${typeof meanLogprob === 'number' && html`<li>mean log-probability ${figureOf(meanLogprob)}</li>`}<li>record ${gseq} of the log</li></ul></div></div></details>
 `;
 }
 

@@ -34,7 +34,7 @@ export interface ConditionRun {
   /** Over the same problems, by tier too. */
   readonly paired: Comparison;
   readonly adapter: string;
-  /** Rollouts that were trained on. */
+  /** Rollouts to train on. */
   readonly accepted: number;
   readonly seconds: number;
   readonly tokens: RunResult['tokens'];

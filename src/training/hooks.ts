@@ -35,6 +35,11 @@ export interface IterationReport {
   readonly data: string;
   /** Per labelled token, mean over the steps. */
   readonly loss: number | null;
+  /**
+   * Mean difference between the trainer's and the sampler's log-probabilities of sampled tokens, nats, before the first step and at the
+   * rollouts' temperature. Null where top-p left part of the distribution out.
+   */
+  readonly samplerGap: number | null;
   readonly dev: Summary;
   /** Of the adapter that the iteration ended with. */
   readonly adapterId: string;

@@ -10,21 +10,23 @@ import { planRollouts } from '../rollouts/plan.js';
 import { adapterStateRecord, adapterTargets, gateRecord } from '../run-folder/records.js';
 import { pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
+import { informativeGroups } from './advantages.js';
 import { evaluateSet } from './evaluations.js';
 import { isSignificantDrop } from './gate.js';
 import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
-import { Learner, meanLoss, policyShift } from './learner.js';
+import { Learner, meanLoss, temperedLogprobs } from './learner.js';
 import { learnByLikelihood } from './likelihood.js';
 import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.js';
-import { informativeGroups, learnByPolicyGradient } from './policy-gradient.js';
+import { learnByPolicyGradient } from './policy-gradient.js';
+import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
 import type { ReplayBuffer } from './replay-buffer.js';
 import { asLogRecord, rolloutRecords, type RolloutRecord } from './rollout-records.js';
 import { cancellation, peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
 import { trainSequence } from './sequences.js';
 
-/** Sequences on which it is measured how far an iteration moved the policy. */
-const SHIFT_PROBES = 8;
+/** Sequences that layers are chosen on, and on which it is measured how far a remedy moves the function. */
+const PROBES = 8;
 /** Records of one append: rollouts are large. */
 const APPEND = 256;
 
@@ -41,7 +43,7 @@ export async function runIteration(context: RunContext, state: RunState, session
 
   await context.model.releaseContext();
   const learner = (state.learner ??= await createLearner(context, state, groups, iteration));
-  const { steps, shift, tokens, data } = await learn(context, state, learner, groups, iteration);
+  const { steps, shift, gap, tokens, data } = await learn(context, state, learner, groups, iteration);
   const saved = await learner.save();
   state.adapterId = saved.adapterId;
   state.adapterIteration = iteration;
@@ -93,6 +95,7 @@ export async function runIteration(context: RunContext, state: RunState, session
     steps: steps.length,
     data,
     loss: meanLoss(steps),
+    samplerGap: gap,
     dev: dev.summary,
     adapterId: state.adapterId,
     gate: settings.gate ? { gained, lost, difference, p, rolledBack } : null,
@@ -142,11 +145,14 @@ function refuseUndecided({ task }: RunContext, rollouts: readonly RolloutRecord[
   throw new IsoproError('VERIFIER_UNDECIDED', `the verifier of ${task.id} decided none of ${rollouts.length} replies: ${reason}`);
 }
 
-/** The iteration's first accepted traces, or whole prompts where there is none. */
+/** The iteration's first accepted traces, or what passed where nothing is accepted (grpo), or whole prompts where there is none. */
 function probeSequences(buffer: ReplayBuffer, groups: readonly RolloutGroup[], iteration: number): TrainSequence[] {
-  const traces = buffer.traces.filter((trace) => trace.iteration === iteration).slice(0, SHIFT_PROBES);
-  if (traces.length > 0) return traces.map(trainSequence);
-  return groups.slice(0, SHIFT_PROBES).map(({ promptIds }) => ({ tokenIds: promptIds, labelMask: Uint8Array.from(promptIds, (_, t) => (t > 0 ? 1 : 0)) }));
+  const traces = buffer.traces.filter((trace) => trace.iteration === iteration);
+  const passed = groups.flatMap(({ promptIds, rollouts }) =>
+    rollouts.filter(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop').map(({ tokenIds }) => ({ promptIds, tokenIds })));
+  const right = (traces.length > 0 ? traces : passed).slice(0, PROBES);
+  if (right.length > 0) return right.map(trainSequence);
+  return groups.slice(0, PROBES).map(({ promptIds }) => ({ tokenIds: promptIds, labelMask: Uint8Array.from(promptIds, (_, t) => (t > 0 ? 1 : 0)) }));
 }
 
 /** The layers are chosen on what the base model got right, or on its prompts where that is nothing. */
@@ -166,7 +172,17 @@ async function createLearner(context: RunContext, state: RunState, groups: reado
   return learner;
 }
 
-async function learn(context: RunContext, state: RunState, learner: Learner, groups: readonly RolloutGroup[], iteration: number): Promise<{ steps: StepStatistics[]; shift: number | null; tokens: number; data: string }> {
+interface Learned {
+  readonly steps: readonly StepStatistics[];
+  /** Mean KL(new‖old) per token. */
+  readonly shift: number | null;
+  /** Sampler to trainer, before the steps. */
+  readonly gap: number | null;
+  readonly tokens: number;
+  readonly data: string;
+}
+
+async function learn(context: RunContext, state: RunState, learner: Learner, groups: readonly RolloutGroup[], iteration: number): Promise<Learned> {
   const { settings, signal } = context;
   let tokens = 0;
   const data = createHash('sha256');
@@ -182,11 +198,14 @@ async function learn(context: RunContext, state: RunState, learner: Learner, gro
       report(context, { stage: 'training', iteration, done, total, tokens, loss: stats.loss });
     },
   };
-  const probes = await learner.boundaries.sequences(state.buffer.traces.filter((trace) => trace.iteration === iteration).slice(0, SHIFT_PROBES), signal);
-  const before = await learner.logprobs(probes, signal);
+  const probed = shiftProbes(groups, BigInt(settings.seed), iteration);
+  const probes = await learner.boundaries.sequences(probed, signal);
+  const measured = { temperature: settings.temperature, ...cancellation(context) };
+  const before = await temperedLogprobs(learner.trainer, probes, measured);
   const steps = settings.algorithm === 'grpo' ? await learnByPolicyGradient(common, groups) : await learnByLikelihood(common);
-  const after = steps.length === 0 ? before : await learner.logprobs(probes, signal);
-  return { steps, shift: policyShift(before, after, probes), tokens, data: data.digest('hex') };
+  const after = steps.length === 0 ? before : await temperedLogprobs(learner.trainer, probes, measured);
+  const gap = settings.topP < 1 ? null : samplerGap(before, probed);
+  return { steps, shift: policyShift(before, after, probes), gap, tokens, data: data.digest('hex') };
 }
 
 const percent = (mean: number): string => `${(100 * mean).toFixed(1)} %`;

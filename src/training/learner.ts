@@ -68,34 +68,23 @@ export class Learner {
     await this.trainer.setOptimiser({ learningRate, maxNorm, epsilon });
   }
 
-  /** Token log-probabilities, a row a sequence. */
-  async logprobs(sequences: readonly TrainSequence[], signal?: AbortSignal): Promise<Float32Array[]> {
-    if (sequences.length === 0) return [];
-    return (await this.trainer.evaluate(sequences, signal === undefined ? {} : { signal })).sequences.map(({ logprobs }) => logprobs);
-  }
-
   async dispose(): Promise<void> {
     await this.trainer.dispose();
     this.#adapter?.dispose();
   }
 }
 
-/**
- * Mean KL(new‖old) per labelled token from samples of the old policy: r log r - (r - 1) with r = p_new / p_old, which is never negative.
- * Null where nothing was labelled.
- */
-export function policyShift(before: readonly Float32Array[], after: readonly Float32Array[], sequences: readonly Pick<TrainSequence, 'labelMask'>[]): number | null {
-  let [sum, tokens] = [0, 0];
-  for (const [i, { labelMask }] of sequences.entries()) {
-    labelMask.forEach((labelled, t) => {
-      if (labelled === 0) return;
-      const logRatio = after[i]![t]! - before[i]![t]!;
-      const ratio = Math.exp(logRatio);
-      sum += ratio * logRatio - (ratio - 1);
-      tokens++;
-    });
-  }
-  return tokens === 0 ? null : sum / tokens;
+/** Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is the base model. @throws as Trainer.step */
+export async function temperedLogprobs(
+  trainer: Trainer,
+  sequences: readonly TrainSequence[],
+  { temperature, ...options }: { readonly temperature: number; readonly adapter?: boolean; readonly signal?: AbortSignal },
+): Promise<Float32Array[]> {
+  if (sequences.length === 0) return [];
+  // the objective brings the temperature; advantages do not enter log-probabilities
+  const measured = sequences.map((sequence) => ({ ...sequence, advantages: new Float32Array(sequence.tokenIds.length) }));
+  const { sequences: evaluated } = await trainer.evaluate(measured, { objective: { kind: 'policy', temperature }, ...options });
+  return evaluated.map(({ logprobs }) => logprobs);
 }
 
 /** Loss per labelled token over an iteration's steps; null where there was none. */

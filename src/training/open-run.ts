@@ -6,7 +6,7 @@ import path from 'node:path';
 import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import { evaluationSet } from '../evaluation/evaluation-set.js';
+import { evaluationSet, heldOutIds } from '../evaluation/evaluation-set.js';
 import { EventLog } from '../log/event-log.js';
 import { isUnbegun, LogReader } from '../log/read.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
@@ -86,7 +86,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     closers.push(() => verdicts.dispose());
     const context: RunContext = {
       settings: resolved, folder, runId, start, model, task, verdicts, dev, test, log, hooks,
-      excluded: new Set([...dev.problems, ...test.problems].map(({ id }) => id)),
+      excluded: await heldOutIds(task),
       ...(signal === undefined ? {} : { signal }),
     };
     const { state, session } = await restore(context, policy, checkpoint);

@@ -2,7 +2,7 @@
 import { dictionary } from '../dictionary.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
-import type { ProblemRecord, RolloutRecord } from './rollout-records.js';
+import { isTrainedOn, type ProblemRecord, type RolloutRecord } from './rollout-records.js';
 
 /** An accepted rollout, ready to be trained on. */
 export interface Trace {
@@ -21,6 +21,7 @@ export interface TierCounts {
   passed: number;
   failed: number;
   undecided: number;
+  /** Those that training takes, whatever their verdict. */
   admitted: number;
 }
 
@@ -52,8 +53,8 @@ export class ReplayBuffer {
     ofIteration.set(tier, counts);
     counts.sampled++;
     counts[verdict.kind === 'pass' ? 'passed' : verdict.kind === 'fail' ? 'failed' : 'undecided']++;
+    if (isTrainedOn(admission)) counts.admitted++;
     if (admission !== 'admitted' || this.#prompt?.problemId !== problemId) return;
-    counts.admitted++;
     this.#traces.push({ key: `${iteration}/${problemId}/${sample}`, iteration, tier, promptIds: this.#prompt.ids, tokenIds: Int32Array.from(tokenIds), weight });
     const kept = (this.#kept.get(tier) ?? 0) + 1;
     if (kept > this.#tierCap) this.#traces.splice(this.#traces.findIndex((trace) => trace.tier === tier), 1);
@@ -100,16 +101,16 @@ export class ReplayBuffer {
   }
 
   /**
-   * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from earlier ones (from either alone where the
-   * other is empty); within each part tiers take turns, and within a tier traces come by weighted sampling without replacement.
-   * Fewer than `wanted` where every trace has been used four times.
+   * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from earlier ones; where one part is too small
+   * for that, the other one fills up. Within each part tiers take turns, and within a tier traces come by weighted sampling without
+   * replacement. Fewer than `wanted` only where every trace has been used four times.
    */
   drawBalanced(options: { readonly runSeed: bigint; readonly iteration: number; readonly wanted: number; readonly newShare: number; readonly accumulate: boolean }): Trace[] {
     const { runSeed, iteration, wanted, newShare, accumulate } = options;
     const random = new Random(deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 }));
     const fresh = this.#traces.filter((trace) => trace.iteration === iteration);
     const earlier = accumulate ? this.#traces.filter((trace) => trace.iteration < iteration) : [];
-    const fromFresh = earlier.length === 0 ? wanted : fresh.length === 0 ? 0 : Math.round(newShare * wanted);
+    const fromFresh = Math.min(MAX_USES * fresh.length, Math.max(Math.round(newShare * wanted), wanted - MAX_USES * earlier.length));
     return random.shuffle([...byTurns(fresh, fromFresh, random), ...byTurns(earlier, wanted - fromFresh, random)]);
   }
 

@@ -31,7 +31,7 @@ export interface RunResult {
   /** Why the run ended. */
   readonly stopped: string;
   readonly iterations: readonly IterationReport[];
-  /** Rollouts that were trained on, over all iterations. */
+  /** Rollouts to train on, over all iterations: accepted ones, with grpo those that have an advantage. */
   readonly accepted: number;
 }
 

@@ -7,18 +7,23 @@ import type { LogPayload, LogValue } from '../log/payload.js';
 import { Random, deriveSeed } from '../random.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
 import type { OpenTask } from '../tasks/open-task.js';
+import { contrasts } from './advantages.js';
 import type { RunSettings } from './settings.js';
 
-/** Why a rollout is trained on, or not. */
+/** What becomes of a rollout. */
 export const ADMISSIONS = [
-  'admitted',
+  'admitted', // into the replay buffer: its likelihood is raised where it is drawn
+  'contrasted', // with the other samples of its problem: trained on with its advantage, up or down
   'failed', // by the verdict, or by what a control trains on instead of it
   'undecided',
   'incomplete', // it did not end by itself: training on it would teach to stop anywhere
   'contradictory', // its reasoning contradicts the problem
   'duplicate', // of an earlier sample of its problem
+  'uninformative', // no sample of its problem has the other verdict: there is nothing to contrast it with
 ] as const;
 export type Admission = (typeof ADMISSIONS)[number];
+
+export const isTrainedOn = (admission: Admission): boolean => admission === 'admitted' || admission === 'contrasted';
 
 const verdictRecord = z.object({ kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional() });
 
@@ -39,6 +44,8 @@ const rolloutRecord = z.object({
   form: z.string().nullable(),
   verdict: verdictRecord,
   admission: z.enum(ADMISSIONS),
+  /** Of a contrasted one. */
+  advantage: z.number().optional(),
   /** 1 - smoothed solve rate of its problem; what the replay draws by. */
   weight: z.number(),
 });
@@ -82,13 +89,14 @@ export interface AdmissionOptions {
   readonly task: OpenTask;
   readonly iteration: number;
   readonly runSeed: bigint;
-  readonly settings: Pick<RunSettings, 'accept' | 'buffer' | 'style'>;
+  readonly settings: Pick<RunSettings, 'accept' | 'algorithm' | 'buffer' | 'style'>;
 }
 
 /** The groups of an iteration as records: each problem, then its samples with what becomes of them. */
 export async function rolloutRecords(groups: readonly RolloutGroup[], options: AdmissionOptions): Promise<(ProblemRecord | RolloutRecord)[]> {
   const { task, iteration, settings } = options;
   const wanted = settings.accept === 'shuffled' ? shuffledVerdicts(groups, options) : ({ verdict }: JudgedRollout): boolean => verdict.kind === (settings.accept === 'failing' ? 'fail' : 'pass');
+  const advantages = settings.algorithm === 'grpo' ? contrasts(groups) : null;
   const records: (ProblemRecord | RolloutRecord)[] = [];
   for (const { problem, promptIds, rollouts } of groups) {
     const { id: problemId, tier } = problem;
@@ -99,6 +107,7 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
     const admissionOf = async (rollout: JudgedRollout): Promise<Admission> => {
       if (rollout.verdict.kind === 'none') return 'undecided';
       if (rollout.finish !== 'stop') return 'incomplete';
+      if (advantages !== null) return advantages.has(rollout) ? 'contrasted' : 'uninformative';
       if (!wanted(rollout)) return 'failed';
       if (settings.accept === 'passing' && (await task.checkTrace(problem, rollout.text)).length > 0) return 'contradictory';
       if (settings.buffer === 'classic') return 'admitted'; // the original removes no duplicates
@@ -110,11 +119,12 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
     for (const rollout of rollouts) {
       const { sampleIndex: sample, seed, tokenIds, text, finish, adapterId, logprobs, verdict, form } = rollout;
       const { kind, violations, reason } = verdict;
+      const advantage = advantages?.get(rollout);
       records.push({
         kind: 'rollout', iteration, problemId, tier, sample, seed: seed.toString(), tokenIds: [...tokenIds], text, finish, adapterId,
         meanLogprob: logprobs.length === 0 ? null : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length,
         form, verdict: { kind, violations: violations.map(({ category }) => category), details: violations.slice(0, DETAILS).map(({ detail }) => detail.slice(0, DETAIL_LENGTH).toWellFormed()), ...(reason === undefined ? {} : { reason: reason.toWellFormed() }) },
-        admission: await admissionOf(rollout), weight,
+        admission: await admissionOf(rollout), ...(advantage === undefined ? {} : { advantage }), weight,
       });
     }
   }

@@ -18,7 +18,7 @@ export const runSettings = z.strictObject({
   task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, or the path of a .js or .ts file'),
   seed: z.string().regex(/^\d{1,20}$/, { error: 'expected a whole number', abort: true }).refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64').default('42').describe('64-bit seed of every draw'),
 
-  algorithm: z.enum(['rft', 'grpo']).default('rft').describe('rejection-sampling fine-tuning, or group-relative policy optimisation'),
+  algorithm: z.enum(['rft', 'grpo']).default('rft').describe('rejection-sampling fine-tuning, or a policy gradient with the advantages of GRPO and a mean over tokens'),
   iterations: count(1, 1000).default(6).describe('rounds of rollouts, verdicts and training'),
   rollouts: count(1).default(84).describe('samples an iteration, over all problems'),
   samples: count(1, 1024).default(4).describe('samples a problem'),
@@ -114,10 +114,11 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
 }
 
 function contradictionsOf(settings: RunSettings, stated: Readonly<Record<string, unknown>>): string[] {
-  const { algorithm, samples, rollouts, buffer, accumulate, layers, accept, klCoefficient } = settings;
+  const { algorithm, topP, samples, rollouts, buffer, accumulate, layers, accept, klCoefficient } = settings;
   const found: string[] = [];
   if (rollouts < samples) found.push(`rollouts: ${rollouts} are fewer than the ${samples} samples of one problem`);
   if (algorithm === 'grpo' && samples < 2) found.push('samples: grpo compares the samples of a problem with each other and needs at least 2');
+  if (algorithm === 'grpo' && topP < 1) found.push('topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it');
   if (algorithm === 'grpo' && accept !== 'passing') found.push('accept: grpo trains on all verdicts');
   if (algorithm === 'rft' && klCoefficient > 0) found.push('klCoefficient: belongs to grpo');
   if (buffer === 'classic' && 'stepsPerIteration' in stated) found.push('stepsPerIteration: the classic buffer makes one pass over everything');

@@ -4,14 +4,14 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
+import { advantages } from '../../src/training/advantages.js';
 import { readCheckpoint, writeCheckpoint, type CheckpointState } from '../../src/training/checkpoints.js';
 import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import { isSignificantDrop } from '../../src/training/gate.js';
 import { chooseLayers } from '../../src/training/layers.js';
-import { policyShift } from '../../src/training/learner.js';
 import { microBatches } from '../../src/training/likelihood.js';
 import { hitRate } from '../../src/training/monitoring.js';
-import { advantages } from '../../src/training/policy-gradient.js';
+import { policyShift } from '../../src/training/policy-shift.js';
 import { BoundaryCache, trainSequence } from '../../src/training/sequences.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 

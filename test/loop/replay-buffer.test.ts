@@ -59,6 +59,14 @@ describe('balanced drawing', () => {
     expect(countBy(drawn, ({ iteration }) => String(iteration))).toEqual({ 1: 32, 2: 32 });
   });
 
+  test.each([[5, 100], [100, 5], [9, 7], [0, 100], [100, 0]])('%i new and %i earlier ones give the 64 that are wanted', (fresh, earlier) => {
+    const drawn = draw(bufferOf(1000, ...many(1, 'A', earlier), ...many(2, 'A', fresh)), 64);
+    expect(drawn).toHaveLength(64);
+    const byIteration = countBy(drawn, ({ iteration }) => String(iteration));
+    expect(byIteration['2'] ?? 0).toBe(Math.min(4 * fresh, Math.max(32, 64 - 4 * earlier)));
+    expect(Math.max(...Object.values(countBy(drawn, ({ key }) => key)))).toBeLessThanOrEqual(4);
+  });
+
   test('uses no trace more than four times, and then rather draws fewer', () => {
     const buffer = bufferOf(1000, ...many(2, 'A', 2));
     const drawn = draw(buffer, 64);

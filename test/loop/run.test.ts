@@ -117,6 +117,10 @@ describe('a run', () => {
       expect([line, status === 0 ? '' : stderr]).toEqual([line, '']);
       expect(said).toMatch(/PASS|greedy|"text":"[a-h]"/);
     }
+    const evaluation = spawnSync('sh', ['-c', `${next[1]!.replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)} --json`], { encoding: 'utf8' });
+    // on the run's own test problems, so with the run's own figures
+    const { byTier, n, mean } = (JSON.parse(evaluation.stdout) as { accuracy: RunResult['test']['after'] }).accuracy;
+    expect({ byTier, n, mean }).toEqual({ byTier: result.test.after.byTier, n: result.test.after.n, mean: result.test.after.mean });
   }, 400_000);
 
   test('with other settings on the same folder is refused by name', async () => {
@@ -128,7 +132,7 @@ describe('a run', () => {
 
 test('what makes the model worse is rolled back on the dev problems, and the judge finds nothing wrong with that', async () => {
   // the untrained model's greedy answer passes, and the control trains on everything else
-  writeLetterTask(file('spoiled.mjs'), "{ kind: answer === 'f' ? 'pass' : 'fail', violations: [], metrics: {} }");
+  writeLetterTask(file('spoiled.mjs'), { verifier: "{ kind: answer === 'f' ? 'pass' : 'fail', violations: [], metrics: {} }" });
   const { code, stdout, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('spoiled.mjs'), '--out', file('spoiled'), ...SMALL, '--accept', 'failing', '--patience', '9', '--json');
   expect(code === 0 ? '' : stderr).toBe('');
   const { test: accuracy, iterations, adapter } = JSON.parse(stdout) as RunResult;
@@ -169,14 +173,14 @@ describe('what is wrong is said before anything is written', () => {
   });
 
   test('a verifier that never decides ends the run, and says why', async () => {
-    writeLetterTask(file('undecided.mjs'), "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }");
+    writeLetterTask(file('undecided.mjs'), { verifier: "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }" });
     const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('undecided.mjs'), '--out', file('undecided'), ...SMALL);
     expect(code).toBe(1);
     expect(stderr).toMatch(/VERIFIER_UNDECIDED.*the oracle sleeps/s);
   }, 180_000);
 
   test('a run in which nothing is accepted ends with exit code 3 and a line', async () => {
-    writeLetterTask(file('hopeless.mjs'), "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }");
+    writeLetterTask(file('hopeless.mjs'), { verifier: "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }" });
     const { code, stdout } = await run('run', '--model', file('letters.gguf'), '--task', file('hopeless.mjs'), '--out', file('hopeless'), ...SMALL, '--patience', '9');
     expect(code).toBe(3);
     expect(stdout).toMatch(/nothing was trained/);

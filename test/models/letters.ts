@@ -66,19 +66,30 @@ export function writeLetterModel(path: string, seed = 1n, fragile: readonly stri
   writeAtomically(path, encodeModel(model));
 }
 
-/** A task file for it: L0 passes with c, L1 with c or d; L2, which is not trained on, with b. `verifier` replaces the verdict's expression. */
-export function writeLetterTask(path: string, verifier = "{ kind: ({ L0: 'c', L1: 'cd', L2: 'b' })[problem.tier].includes(answer) ? 'pass' : 'fail', violations: [], metrics: {} }"): void {
+const VERIFIER = "{ kind: ({ L0: 'c', L1: 'cd', L2: 'b' })[problem.tier].includes(answer) ? 'pass' : 'fail', violations: [], metrics: {} }";
+
+export interface LetterTask {
+  /** The verdict's expression. */
+  readonly verifier?: string;
+  /** Problems of a tier. */
+  readonly numbers?: number;
+  /** Further members, as they stand in the file. */
+  readonly members?: string;
+}
+
+/** A task file for it: L0 passes with c, L1 with c or d; L2, which is not trained on, with b. */
+export function writeLetterTask(path: string, { verifier = VERIFIER, numbers = 100_000, members = '' }: LetterTask = {}): void {
   writeFileSync(
     path,
     `export default {
   id: 'letters', version: '1',
   tiers: [{ id: 'L0' }, { id: 'L1' }, { id: 'L2', trains: false }],
-  generate: (tier, seed) => ({ number: Number(seed % 100000n) }),
+  generate: (tier, seed) => ({ number: Number(seed % ${numbers}n) }),
   prompt: (problem, style) => [{ role: 'user', content: \`tier \${problem.tier} \${problem.number}: say a letter\` }],
   parse: (text) => (/^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: 'format', detail: 'one letter from a to h' }),
   verify: (problem, answer) => (${verifier}),
   trivialPolicies: { always_c: () => 'c' },
-};
+${members}};
 `,
   );
 }

@@ -77,7 +77,7 @@ export function writeRemedyInputs(folder: string): void {
   writeLetterModel(join(folder, 'letters.gguf'));
   writeLetterModel(join(folder, 'fragile.gguf'), 1n, ['d']);
   writeLetterTask(join(folder, 'letters.mjs'));
-  writeLetterTask(join(folder, 'fragile.mjs'), "{ kind: 'pass', violations: [], metrics: {} }");
+  writeLetterTask(join(folder, 'fragile.mjs'), { verifier: "{ kind: 'pass', violations: [], metrics: {} }" });
 }
 
 /** @param folder holds what writeRemedyInputs wrote */

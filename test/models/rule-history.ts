@@ -18,7 +18,7 @@ export function healthyStep(random: Random, step: number, spread = 0.2): StepSta
   const [signal, noise, tokens, parts] = [0.01, 0.01 * 512, 512, 4];
   const gradNorm = Math.sqrt(signal + noise / tokens) * Math.exp(0.5 * spread * gaussian(random));
   return {
-    step, learningRate: 2e-4, tokens, loss: noisy(1), gradNorm, clipped: false, applied: true, nonFinite: [], clipFraction: 0, klToReference: 0, samplerGap: 0.01,
+    step, learningRate: 2e-4, tokens, loss: noisy(1), gradNorm, clipped: false, applied: true, nonFinite: [], clipFraction: 0, klToReference: 0, oldPolicyGap: 0.01,
     microBatchTokens: Array.from({ length: parts }, () => tokens / parts),
     microBatchNorms: Array.from({ length: parts }, () => Math.sqrt(signal + (noise * parts) / tokens) * Math.exp(0.5 * spread * gaussian(random))),
     modules: Object.fromEntries(MODULES.map((name) => [name, module()])),

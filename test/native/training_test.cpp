@@ -267,11 +267,11 @@ TEST(policy_ratio_is_exactly_one_before_the_first_update) {
     }
   }
   const StepStatistics s = trainer.step(batch, objective, kNever);
-  CHECK(s.samplerGap == 0);
+  CHECK(s.oldPolicyGap == 0);
   CHECK_NEAR(s.loss, -meanAdvantage / tokens, 1e-12);
   CHECK(s.clipFraction == 0);
   // After an update the ratio has moved.
-  CHECK(trainer.step(batch, objective, kNever).samplerGap > 0);
+  CHECK(trainer.step(batch, objective, kNever).oldPolicyGap > 0);
 }
 
 TEST(adapter_off_is_the_base_model) {

@@ -154,7 +154,7 @@ describe('learning', () => {
     const base = await trainer.evaluate(withAdvantages, { objective: { kind: 'policy', temperature: 0.8 } });
     const data = withAdvantages.map((sequence, i) => ({ ...sequence, oldLogprobs: base.sequences[i]!.logprobs, referenceLogprobs: base.sequences[i]!.logprobs }));
     const first = await trainer.step(data, { objective });
-    expect(first.samplerGap).toBe(0);
+    expect(first.oldPolicyGap).toBe(0);
     expect(first.klToReference).toBe(0);
     for (let i = 0; i < 3; i++) await trainer.step(data, { objective });
     const after = await trainer.evaluate(data, { objective });

@@ -1,0 +1,62 @@
+/** How far an iteration's steps moved the policy, measured on tokens that the policy before them sampled. */
+import type { TrainSequence } from '../engine/trainer.js';
+import { deriveSeed, Random } from '../random.js';
+import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
+
+/** A rollout with the name and the prompt that training needs. */
+export interface KeyedRollout {
+  readonly key: string;
+  readonly promptIds: Int32Array;
+  readonly tokenIds: Int32Array;
+  readonly rollout: JudgedRollout;
+}
+
+/** All rollouts of an iteration, whatever their verdict. */
+export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number): KeyedRollout[] =>
+  groups.flatMap(({ problem, promptIds, rollouts }) =>
+    rollouts.map((rollout) => ({ key: `${iteration}/${problem.id}/${rollout.sampleIndex}`, promptIds, tokenIds: rollout.tokenIds, rollout })),
+  );
+
+/** Rollouts that are measured: a forward pass over each before the iteration's steps, and one after them. */
+const PROBES = 8;
+
+/**
+ * Some of an iteration's rollouts, each as likely as the others: those that were accepted, or those of the first tiers, say nothing about
+ * the rest of what the policy does.
+ */
+export function shiftProbes(groups: readonly RolloutGroup[], runSeed: bigint, iteration: number): KeyedRollout[] {
+  const random = new Random(deriveSeed({ runSeed, purpose: 'policy shift', iteration, problemId: '', sample: 0 }));
+  return random.shuffle(keyedRollouts(groups, iteration)).slice(0, PROBES);
+}
+
+/**
+ * Mean KL(new‖old) per labelled token from samples of the old policy: r log r - (r - 1) with r = p_new / p_old, which is never negative.
+ * Null where nothing was labelled.
+ */
+export function policyShift(before: readonly Float32Array[], after: readonly Float32Array[], sequences: readonly Pick<TrainSequence, 'labelMask'>[]): number | null {
+  let [sum, tokens] = [0, 0];
+  for (const [i, { labelMask }] of sequences.entries()) {
+    labelMask.forEach((labelled, t) => {
+      if (labelled === 0) return;
+      const logRatio = after[i]![t]! - before[i]![t]!;
+      const ratio = Math.exp(logRatio);
+      sum += ratio * logRatio - (ratio - 1);
+      tokens++;
+    });
+  }
+  return tokens === 0 ? null : sum / tokens;
+}
+
+/**
+ * Mean |log p of the trainer - log p that the sampler drew by| over the sampled tokens, nats: what quantised activations, f16 KV and another
+ * order of sums make of the same weights. Null without tokens.
+ * @param rows of the trainer with the weights that sampled, at the rollouts' temperature; `sampledLogprobs` must be of a whole distribution
+ */
+export function samplerGap(rows: readonly Float32Array[], probes: readonly Pick<KeyedRollout, 'promptIds' | 'rollout'>[]): number | null {
+  let [sum, tokens] = [0, 0];
+  for (const [i, { promptIds, rollout: { sampledLogprobs } }] of probes.entries()) {
+    for (const [t, logprob] of sampledLogprobs.entries()) sum += Math.abs(rows[i]![promptIds.length + t]! - logprob);
+    tokens += sampledLogprobs.length;
+  }
+  return tokens === 0 ? null : sum / tokens;
+}
