@@ -8,6 +8,7 @@
 #include <ggml-backend.h>
 
 #include "support/error.h"
+#include "support/halves.h"
 
 namespace isopro {
 namespace {
@@ -85,7 +86,7 @@ void forward(Context& context, const std::vector<Token>& tokens, const std::vect
 }  // namespace
 
 BoundaryCapture::BoundaryCapture(Context& context, int boundary)
-    : context_(context), enabled_(boundary >= 0), width_(static_cast<size_t>(context.model().embeddingSize())) {
+    : context_(context), boundary_(boundary), enabled_(boundary >= 0), width_(static_cast<size_t>(context.model().embeddingSize())) {
   if (!enabled_) return;
   const bool scaled = scalesEmbedding(context.model());
   context_.observe({[=](const ggml_tensor* node) { return boundaryOf(node, scaled) == boundary; },
@@ -110,7 +111,7 @@ void BoundaryCapture::endStep() {
     std::vector<std::uint16_t>& destination = *rows_[row];
     const size_t offset = destination.size();
     destination.resize(offset + width_);
-    ggml_fp32_to_fp16_row(values_.data() + row * width_, destination.data() + offset, static_cast<std::int64_t>(width_));
+    toHalves(values_.data() + row * width_, destination.data() + offset, static_cast<std::int64_t>(width_), boundary_);
   }
 }
 
@@ -122,7 +123,7 @@ std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std
       std::vector<std::uint16_t>& halves = rows[boundary];
       const size_t offset = halves.size();
       halves.resize(offset + floats.size());
-      ggml_fp32_to_fp16_row(floats.data(), halves.data() + offset, static_cast<std::int64_t>(floats.size()));
+      toHalves(floats.data(), halves.data() + offset, static_cast<std::int64_t>(floats.size()), boundary);
     }
   });
   return rows;

@@ -28,10 +28,11 @@ class BoundaryCapture {
   // The next row of the batch appends its d_model f16 values to *destination, which must stay in place until endStep();
   // null: nobody wants them.
   void expectRow(std::vector<std::uint16_t>* destination);
-  void endStep();
+  void endStep();  // throws NUMERIC_FAILURE where a value does not fit
 
  private:
   Context& context_;
+  const int boundary_;
   const bool enabled_;
   const size_t width_;  // d_model
   std::vector<std::vector<std::uint16_t>*> rows_;
@@ -44,7 +45,7 @@ struct HiddenNorms {
   double update = 0;  // of output - input
 };
 
-// Rows f16 [tokens, d_model] of each requested boundary. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, ABORTED.
+// Rows f16 [tokens, d_model] of each requested boundary. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED.
 std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std::vector<Token>& tokens,
                                                      const std::vector<int>& boundaries, const std::atomic<bool>& cancelled);
 

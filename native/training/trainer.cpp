@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "support/error.h"
+#include "support/halves.h"
 
 namespace isopro::training {
 namespace {
@@ -377,7 +378,7 @@ std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vect
     std::size_t at = 0;
     for (const TrainSequence* sequence : batch) {
       std::vector<std::uint16_t> halves(sequence->tokens.size() * static_cast<std::size_t>(model_->hyper.width));
-      ggml_fp32_to_fp16_row(rows.data() + at, halves.data(), static_cast<std::int64_t>(halves.size()));
+      toHalves(rows.data() + at, halves.data(), static_cast<std::int64_t>(halves.size()), static_cast<int>(network_->lowestTrained()));
       at += halves.size();
       boundaries.push_back(std::move(halves));
     }

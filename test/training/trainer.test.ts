@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createTrainer, loadModel, Random, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
-import { ARCHITECTURES, writeSyntheticModel } from '../models/synthetic.js';
+import { ARCHITECTURES, encodeModel, synthesizeModel, writeSyntheticModel } from '../models/synthetic.js';
 
 const STORIES = path.resolve('../shared/models/stories260K/stories260K-f32-ctx512.gguf');
 let folder: string;
@@ -90,6 +90,31 @@ describe('against llama.cpp', () => {
     expect(await code(trainer.step([{ ...cached[0]!, boundary: { ...own[0]!, modelHash: 'other' } }]))).toBe('ADAPTER_MISMATCH');
     await trainer.addTarget(1, 'q', { rank: 2, scale: 1 });
     expect(await code(trainer.step(cached))).toBe('ADAPTER_MISMATCH');
+  });
+
+  test('an activation that f16 does not hold is refused where a boundary is made, and harms nothing where none is', async () => {
+    const at = file('large.gguf');
+    const synthetic = synthesizeModel({ architecture: 'qwen2', layers: 4 });
+    const { data } = synthetic.tensors.find(({ info }) => info.name === 'token_embd.weight')!;
+    const embedding = new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+    for (let i = 0; i < embedding.length; i += synthetic.shape.embedding) embedding[i] = 7e4;
+    writeFileSync(at, Buffer.concat([...encodeModel(synthetic)]));
+    await using model = await loadModel(at, { threads: 1 });
+    const tokens = Int32Array.from([5, 9, 2, 31, 7]);
+    const refused = expect.objectContaining({ code: 'NUMERIC_FAILURE', message: expect.stringMatching(/at layer boundary \d is \d(\.\d+)?e\+04, more than f16 holds \(65504\)/) as never }) as never;
+    const generate = async (captureBoundary?: number): Promise<number> => {
+      let rollouts = 0;
+      for await (const { boundary } of model.generate({ prompts: [{ tokenIds: tokens }], maxTokens: 3, ignoreEndOfSequence: true, ...(captureBoundary === undefined ? {} : { captureBoundary }) })) rollouts += boundary === undefined ? 0 : 1;
+      return rollouts;
+    };
+    await expect(generate(2)).rejects.toThrow(refused);
+    await expect(generate()).resolves.toBe(1);
+    await expect(model.hidden({ tokens, layers: [1], reduce: 'rows' })).rejects.toThrow(refused);
+    await expect(model.hidden({ tokens, layers: [1], reduce: 'norms' })).resolves.toHaveLength(1);
+    await using trainer = await createTrainer(model, { lora: { layers: { top: 2 } }, threads: 1 });
+    const sequence = { tokenIds: tokens, labelMask: Uint8Array.of(0, 0, 1, 1, 1) };
+    await expect(trainer.captureBoundary([sequence])).rejects.toThrow(refused);
+    await expect(trainer.step([sequence])).resolves.toMatchObject({ applied: true });
   });
 });
 
