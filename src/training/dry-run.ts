@@ -1,11 +1,13 @@
 /** What a run would cost, from ten seconds of its real work. The clock decides how much is tried; nothing here enters a run. */
 import { IsoproError } from '../errors.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
+import { liveness, type Liveness } from '../monitor/liveness.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { sampleRollouts } from '../rollouts/sample.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { openTask } from '../tasks/open-task.js';
 import { Learner } from './learner.js';
+import { ruleConfigOf } from './monitoring.js';
 import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
 import { trainSequence } from './sequences.js';
@@ -19,6 +21,8 @@ export interface RunPlan {
   readonly evaluations: { readonly dev: number; readonly test: number };
   readonly layers: readonly number[];
   readonly trainableParameters: number;
+  /** From which iteration each criterion of the rules can fire. */
+  readonly rules: readonly Liveness[];
   readonly predicted: {
     readonly minutes: number;
     readonly sampledTokens: number;
@@ -96,6 +100,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
       evaluations: { dev: dev.problems.length, test: test.problems.length },
       layers,
       trainableParameters: parameters,
+      rules: liveness(ruleConfigOf(settings), settings.stepsPerIteration),
       predicted: {
         minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
         sampledTokens,
