@@ -23,7 +23,7 @@ function step(at: number, stepNumber: number, { r1 }: RuleConfig, change: Sickne
   const module: ModuleStatistics = { pairGradNorm: 1, updateRatio, dormantFraction: 0, dormantDirections: [], rankUse: 0.5, ...change.module };
   const modules = Object.fromEntries(MODULES.map((name, i) => [name, i === 0 ? { ...module, ...change.oneModule } : module]));
   return {
-    step: stepNumber, learningRate: 1e-4, tokens: 400, loss: 1, gradNorm: Math.SQRT2 * (1 + 0.01 * (at % 2)), clipped: false, applied: true, nonFinite: [], clipFraction: 0, klToReference: 0, samplerGap: 0,
+    step: stepNumber, learningRate: 1e-4, tokens: 400, loss: 1, gradNorm: Math.SQRT2 * (1 + 0.01 * (at % 2)), clipped: false, applied: true, nonFinite: [], clipFraction: 0, klToReference: 0, oldPolicyGap: 0,
     microBatchNorms: [Math.sqrt(3), Math.sqrt(3)], microBatchTokens: [200, 200], modules, ...change.step,
   };
 }

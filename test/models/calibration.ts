@@ -4,8 +4,9 @@
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import type { Iteration } from '../../src/monitor/measurements.js';
-import { observe } from '../../src/monitor/policy.js';
-import { DEFAULT_RULES, RULES, ruleConfig, type RuleConfig, type RuleId } from '../../src/monitor/rules.js';
+import { observe, scripted } from '../../src/monitor/policy.js';
+import type { MonitorReport } from '../../src/monitor/session.js';
+import { DEFAULT_RULES, RULES, ruleConfig, type BreachSide, type RuleConfig, type RuleId } from '../../src/monitor/rules.js';
 import { Random } from '../../src/random.js';
 import { monitoredRun, type MonitoredRunOptions } from './monitored-run.js';
 import { sickRuns } from './sick-runs.js';
@@ -56,6 +57,50 @@ export async function measureSick(model: string, deadAdapter: string, seed: bigi
     runs.push({ sick: rule, name, seed, history: session.history });
   }
   return runs;
+}
+
+/** What the scripted policy's remedies did for one sick run. */
+export interface Treated {
+  readonly name: string;
+  readonly rule: RuleId;
+  readonly seed: bigint;
+  /** On the side that the case is of. */
+  readonly fired: boolean;
+  /** Each operation that answered the rule was carried out, and there was one. */
+  readonly executed: boolean;
+  /** Executed, and the rule was silent from the last of them on, for two iterations at least; R3: the run ended with the state that it named. */
+  readonly settled: boolean;
+}
+
+/** One sick run of each kind with remedies, as it is drawn. */
+export async function treatSick(model: string, deadAdapter: string, seed: bigint): Promise<Treated[]> {
+  const treated: Treated[] = [];
+  for (const { name, rule, side, options } of sickRuns(deadAdapter)) {
+    const { reports, stopped } = await monitoredRun({ model, rules: DEFAULT_RULES, policy: scripted, ...options, seed });
+    treated.push({ name, rule, seed, ...outcomeOf(reports, rule, side, stopped) });
+  }
+  return treated;
+}
+
+export function outcomeOf(reports: readonly MonitorReport[], rule: RuleId, side: BreachSide, stopped: boolean): Pick<Treated, 'fired' | 'executed' | 'settled'> {
+  const effects = reports.map((report) => report.effects.filter((effect) => effect.rule === rule));
+  const executed = effects.flat().length > 0 && effects.flat().every((effect) => effect.executed);
+  const after = reports.slice(effects.findLastIndex((own) => own.length > 0) + 1);
+  const quiet = rule === 'R3' ? stopped : after.length >= 2 && after.every(({ evaluation }) => !evaluation.rules[rule].fired);
+  return { fired: reports.some(({ evaluation }) => evaluation.rules[rule].side === side), executed, settled: executed && quiet };
+}
+
+/** Counts by cause. */
+export function treatmentRates(treated: readonly Treated[]): Record<string, { runs: number; fired: number; executed: number; settled: number }> {
+  const rates: Record<string, { runs: number; fired: number; executed: number; settled: number }> = {};
+  for (const { name, rule, fired, executed, settled } of treated) {
+    const of = (rates[`${rule}: ${name}`] ??= { runs: 0, fired: 0, executed: 0, settled: 0 });
+    of.runs++;
+    if (fired) of.fired++;
+    if (executed) of.executed++;
+    if (settled) of.settled++;
+  }
+  return rates;
 }
 
 export interface Rates {
