@@ -13,6 +13,7 @@ export const ERRORS = {
   CONTEXT_OVERFLOW: 'Shorten the prompt, lower maxTokens, or load the model with a larger contextTokens.',
   DECISION_INVALID: 'The policy has to answer within the playbook: one fired rule, the direction for its side, operations within their bounds.',
   EVALUATION_SET_CORRUPT: 'Install the package again; a frozen evaluation set must have the committed checksum.',
+  FILE_UNREADABLE: 'Give the path of a file that is there and that you may read.',
   GRAMMAR_INVALID: 'Correct the grammar or JSON Schema at the place named above.',
   INVALID_ARGUMENT: 'Correct the argument named above.',
   LOG_BUSY: 'Another process writes to this log; let it finish or end it, then resume the run.',

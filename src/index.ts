@@ -3,6 +3,7 @@ export { ERRORS, IsoproError, type ErrorCode } from './errors.js';
 export { deriveSeed, Random, splitmix64, type DrawKey } from './random.js';
 export { loadModel, type HiddenNorms, type HiddenRequest, type HiddenRows, type KvType, type LoadModelOptions, type Model } from './engine/model.js';
 export { resolveModel, type DownloadProgress, type ResolvedModel, type ResolveModelOptions } from './engine/model-files.js';
+export { generateEach, type GenerateEachRequest, type NamedRollout } from './engine/generate-each.js';
 export { inspectModel, type ModelInspection, type TensorSummary } from './engine/inspect.js';
 export { estimateMemory, type MemoryEstimate } from './engine/memory-estimate.js';
 export { diagnose, type Finding } from './engine/diagnosis.js';

@@ -1,4 +1,5 @@
 import { MODEL_TYPES, mergeAdapter } from '../engine/model-export.js';
+import { requireTarget } from '../files.js';
 import { resolveModel } from '../engine/model-files.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
@@ -17,6 +18,7 @@ export const adaptersMergeCommand = defineCommand({
       .epilogue('W + s B A is computed in f32 and then stored as --type. Memory holds the adapter and a few megabytes, whatever the size of the model.')
       .example('$0 adapters merge --model qwen2.5-3b --adapter adapter.gguf --out merged.gguf --type q8_0', 'one file that needs no adapter'),
   handler: async ({ model, adapter, out, type, json }) => {
+    requireTarget(out);
     const { path } = await resolveModel(model, { download: false });
     using progress = new Progress({ label: 'merging', unit: 'bytes' });
     const written = await mergeAdapter({ model: path, adapter, out, type, signal: interruption(), onProgress: (done, total) => progress.update(done, { total }) });

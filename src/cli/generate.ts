@@ -1,19 +1,19 @@
-import { open, readFile } from 'node:fs/promises';
+import { generateEach, type NamedRollout } from '../engine/generate-each.js';
 import { loadModel } from '../engine/model.js';
 import { promptOf, readPrompts } from '../engine/prompt-file.js';
-import type { Rollout } from '../engine/generation.js';
+import { readJson, readLines, readText } from '../files.js';
 import { defineCommand } from './command.js';
 import { Progress } from './progress.js';
-import { interruption, printJsonLine, UsageError } from './output.js';
+import { interruption, UsageError, write } from './output.js';
 
 export const generateCommand = defineCommand({
   command: 'generate',
-  describe: 'Sample answers to many prompts at once; JSONL out',
+  describe: 'Sample answers to many prompts at once; JSONL out, in the order of the prompts',
   builder: (yargs) =>
     yargs
       .option('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
       .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message; may be repeated' })
-      .option('prompts', { type: 'string', nargs: 1, describe: 'JSONL file of prompts, - for standard input: {"prompt"|"messages"|"tokenIds", "id"?}' })
+      .option('prompts', { type: 'string', nargs: 1, describe: 'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"tokenIds", "id"?}' })
       .option('system', { type: 'string', describe: 'system message before every prompt' })
       .option('samples', { type: 'number', default: 1, describe: 'answers a prompt' })
       .option('max-tokens', { type: 'number', default: 256, describe: 'tokens an answer' })
@@ -43,7 +43,11 @@ export const generateCommand = defineCommand({
     const prompts =
       argv.prompts === undefined
         ? (argv.prompt ?? []).map((text) => promptOf(text, argv.system))
-        : await readPrompts(argv.prompts === '-' ? process.stdin : (await open(argv.prompts)).createReadStream(), argv.system);
+        : readPrompts(readLines(argv.prompts), argv.system);
+    const form = {
+      ...(argv.grammar === undefined ? {} : { grammar: readText(argv.grammar) }),
+      ...(argv.jsonSchema === undefined ? {} : { jsonSchema: readJson(argv.jsonSchema) as object }),
+    };
     const signal = interruption();
     using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
     using progress = new Progress({ label: 'generating', unit: 'tokens' });
@@ -58,7 +62,7 @@ export const generateCommand = defineCommand({
     try {
       const adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
       const readable = !argv.json && process.stdout.isTTY;
-      const rollouts = model.generate({
+      const rollouts = generateEach(model, {
         prompts,
         samples: argv.samples,
         sampling: {
@@ -71,19 +75,17 @@ export const generateCommand = defineCommand({
         },
         maxTokens: argv.maxTokens,
         stop: argv.stop,
-        ...(argv.grammar === undefined ? {} : { grammar: await readFile(argv.grammar, 'utf8') }),
-        ...(argv.jsonSchema === undefined ? {} : { jsonSchema: parseJson(await readFile(argv.jsonSchema, 'utf8'), argv.jsonSchema) }),
+        ...form,
         adapter,
         adapterScale: argv.adapterScale,
         signal,
-        onProgress: ({ sampledTokens, finished, total, live }) => {
-          progress.update(sampledTokens, { note: `${finished} of ${total} answers, ${live} running` });
+        onProgress: ({ sampledTokens, finished, live }) => {
+          progress.update(sampledTokens, { note: `${finished} answers, ${live} running` });
         },
       });
       for await (const rollout of rollouts) {
         progress.clear();
-        if (readable) printReadable(rollout);
-        else printJsonLine(jsonOf(rollout, prompts[rollout.promptIndex]?.id));
+        await write(readable ? readableText(rollout) : `${JSON.stringify(jsonOf(rollout))}\n`);
       }
       progress.finish();
     } finally {
@@ -92,18 +94,10 @@ export const generateCommand = defineCommand({
   },
 });
 
-function parseJson(text: string, file: string): object {
-  try {
-    return JSON.parse(text) as object;
-  } catch (error) {
-    throw new UsageError(`${file} is not JSON: ${(error as Error).message}`);
-  }
-}
-
-function jsonOf(rollout: Rollout, id: string | undefined): object {
+function jsonOf(rollout: NamedRollout): object {
   return {
     promptIndex: rollout.promptIndex,
-    ...(id === undefined ? {} : { id }),
+    ...(rollout.promptId === undefined ? {} : { id: rollout.promptId }),
     sampleIndex: rollout.sampleIndex,
     text: rollout.text,
     finish: rollout.finish,
@@ -116,7 +110,7 @@ function jsonOf(rollout: Rollout, id: string | undefined): object {
   };
 }
 
-function printReadable(rollout: Rollout): void {
+function readableText(rollout: NamedRollout): string {
   const { promptIndex, sampleIndex, tokenIds, finish, text } = rollout;
-  process.stdout.write(`--- prompt ${promptIndex + 1}, answer ${sampleIndex + 1}: ${tokenIds.length} tokens, ${finish}\n${text.trim()}\n`);
+  return `--- prompt ${promptIndex + 1}, answer ${sampleIndex + 1}: ${tokenIds.length} tokens, ${finish}\n${text.trim()}\n`;
 }

@@ -3,6 +3,7 @@ import { DEFAULT_TARGET, judgeRun, type JudgeReport } from '../judge/judge.js';
 import { writeJudgeTrace } from '../judge/trace-file.js';
 import type { TraceStep } from '../judge/trace.js';
 import type { Summary } from '../statistics/index.js';
+import { requireTarget } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
@@ -78,6 +79,7 @@ export const judgeCommand = defineCommand({
       .example('$0 judge runs/3f2a --key witness.pub', 'a run of somebody else, with the key that they publish')
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
   handler: async ({ run, model, key, head, task, target, heldOut, trace, json }) => {
+    if (trace !== undefined) requireTarget(trace);
     let report: JudgeReport;
     {
       using progress = new Progress({ label: 'test set', unit: 'problems' });

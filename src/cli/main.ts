@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import yargs from 'yargs';
 import { hideBin } from 'yargs/helpers';
+import { IsoproError } from '../errors.js';
 import { COMMANDS } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
@@ -13,7 +14,7 @@ const json = process.argv.includes('--json');
 // `| head` has read enough: that ends the program and is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0);
-  throw error;
+  process.exit(reportFailure(new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, { cause: error }), json));
 });
 
 try {

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { IsoproError } from '../errors.js';
+import { visible } from '../report/hostile-text.js';
 
 /** Wrong flags or arguments: exit code 2, no stack. */
 export class UsageError extends Error {
@@ -13,6 +15,11 @@ export function printJson(value: unknown): void {
 /** Prints one line of a JSONL list on stdout. */
 export function printJsonLine(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value)}\n`);
+}
+
+/** Prints on stdout and waits where its reader is slower: what is printed without end is not kept in memory. */
+export async function write(text: string): Promise<void> {
+  if (!process.stdout.write(text)) await once(process.stdout, 'drain');
 }
 
 /** Aborted by the first Ctrl-C; a second one ends the process at once. */
@@ -32,8 +39,17 @@ export function interrupted(error: unknown, what: string, remedy: string): unkno
   return error instanceof IsoproError && error.code === 'ABORTED' ? new IsoproError('ABORTED', `${what} was interrupted`, { cause: error, remedy }) : error;
 }
 
+/** What the operating system says of a path, as an error of ours. */
+function asFileError(error: unknown): unknown {
+  const { code, path, syscall, message } = (error ?? {}) as NodeJS.ErrnoException;
+  if (error instanceof IsoproError || code === undefined || path === undefined) return error;
+  const reading = ['open', 'read', 'stat', 'lstat', 'access', 'scandir', 'readlink', 'realpath'].includes(syscall ?? '');
+  return reading ? new IsoproError('FILE_UNREADABLE', `${path} cannot be read: ${message}`, { cause: error }) : new IsoproError('WRITE_FAILED', `${path} could not be written: ${message}`, { cause: error });
+}
+
 /** Prints what went wrong and what to do on stderr; returns the exit code. `command`: whose --help says more. */
-export function reportFailure(error: unknown, json: boolean, command?: string): number {
+export function reportFailure(failure: unknown, json: boolean, command?: string): number {
+  const error = asFileError(failure);
   if (error instanceof UsageError) {
     if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'USAGE', message: error.message } })}\n`);
     else process.stderr.write(`${error.message}\nSee isopro-native ${command === undefined ? '' : `${command} `}--help.\n`);
@@ -41,14 +57,8 @@ export function reportFailure(error: unknown, json: boolean, command?: string): 
   }
   if (error instanceof IsoproError) {
     if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
-    else process.stderr.write(`error ${error.code}: ${error.message}\n  what to do: ${error.remedy}\n`);
+    else process.stderr.write(`error ${error.code}: ${visible(error.message)}\n  what to do: ${visible(error.remedy)}\n`);
     return error.code === 'ABORTED' ? 130 : 1;
-  }
-  const { code, path } = error as NodeJS.ErrnoException;
-  if (code !== undefined && path !== undefined) {
-    const message = `cannot open ${path}: ${(error as Error).message}`;
-    process.stderr.write(json ? `${JSON.stringify({ error: { code, message } })}\n` : `${message}\n`);
-    return 1;
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'NATIVE_FAILURE', message: text } })}\n`);

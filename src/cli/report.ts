@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { requireTarget } from '../files.js';
 import { integrityLine } from '../report/integrity.js';
 import { findRun } from '../report/run-list.js';
 import { defineCommand } from './command.js';
@@ -14,6 +15,7 @@ export const reportCommand = defineCommand({
       .option('out', { type: 'string', requiresArg: true, describe: 'file to write; default: report.html in the run folder' })
       .example('$0 report runs/3f2a', 'also of a run that has not ended'),
   handler: async ({ run: target, out, json }) => {
+    if (out !== undefined) requireTarget(out);
     const { writeReport } = await import('../report/write-report.js'); // the chart library takes a third of a second
     const written = await writeReport(findRun(target), { ...(out === undefined ? {} : { file: out }), signal: interruption() });
     if (json) return printJson(written);

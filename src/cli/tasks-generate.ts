@@ -4,7 +4,7 @@ import { openTask, type OpenTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
 import { defineCommand } from './command.js';
-import { printJsonLine, UsageError } from './output.js';
+import { UsageError, write } from './output.js';
 
 /** The flags that several `tasks` commands share. */
 export const taskOption = { type: 'string', default: 'scheduling', describe: 'a task of `tasks list`, or the path of a .js or .ts file' } as const;
@@ -54,8 +54,7 @@ export const tasksGenerateCommand = defineCommand({
       const examples = fewShot === 0 ? [] : await task.fewShot(problem, style, fewShot, seed);
       if (examples === null) throw new UsageError(`${task.id} has no solved examples; leave --few-shot out`);
       const messages = [...examples, ...(await task.prompt(problem, style))];
-      if (json) printJsonLine({ problem, messages });
-      else process.stdout.write(`${problem.tier} ${problem.id}\n\n${messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`)).join('\n\n')}\n\n`);
+      await write(json ? `${JSON.stringify({ problem, messages })}\n` : `${problem.tier} ${problem.id}\n\n${messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`)).join('\n\n')}\n\n`);
     }
   },
 });

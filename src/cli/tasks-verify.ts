@@ -1,10 +1,9 @@
-import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
+import { readLines } from '../files.js';
 import { summarise, type Outcome } from '../statistics/index.js';
 import { openTask } from '../tasks/open-task.js';
 import { verifyRecords } from '../tasks/verify-records.js';
 import { defineCommand } from './command.js';
-import { printJsonLine } from './output.js';
+import { write } from './output.js';
 import { taskOption } from './tasks-generate.js';
 
 const percent = (fraction: number): string => (100 * fraction).toFixed(1);
@@ -22,15 +21,13 @@ export const tasksVerifyCommand = defineCommand({
       .example('$0 tasks verify replies.jsonl --json > verdicts.jsonl', 'one verdict a line')
       .epilogue('Exit code 0: every line was judged, whatever the verdicts; 1: a line could not be judged.'),
   handler: async ({ file, task: specifier, grade, trace, feedback, json }) => {
+    const lines = readLines(file ?? '-');
     await using task = await openTask(specifier);
-    const input = file === undefined || file === '-' ? process.stdin : createReadStream(file);
-    const lines = createInterface({ input, crlfDelay: Infinity });
-    input.once('error', () => lines.close());
     const outcomes: Outcome[] = [];
     for await (const record of verifyRecords(task, lines, { grade, trace, feedback })) {
       if ('error' in record) process.exitCode = 1;
       else outcomes.push({ tier: record.tier, kind: record.kind });
-      if (json) printJsonLine(record);
+      if (json) await write(`${JSON.stringify(record)}\n`);
       else if ('error' in record) process.stdout.write(`error ${record.error.code}: ${record.error.message}\n`);
       else {
         const grades = Object.entries(record.grades ?? {}).map(([name, kind]) => `${name} ${kind}`);
@@ -41,7 +38,6 @@ export const tasksVerifyCommand = defineCommand({
         if (record.feedback !== undefined) process.stdout.write(`${record.feedback.replace(/^/gm, '    > ')}\n`);
       }
     }
-    if (input !== process.stdin && input.errored != null) throw input.errored;
     const known = outcomes.filter(({ tier }) => task.tiers.some(({ id }) => id === tier));
     if (json || known.length === 0) return;
     const { mean, low, high, n, none } = summarise(known, task.tiers, { seed: 0n });

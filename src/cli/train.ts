@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
-import { open } from 'node:fs/promises';
-import path from 'node:path';
 import { fineTune, readExamples } from '../engine/fine-tuning.js';
+import { readLines, requireTarget } from '../files.js';
 import { loadModel } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
 import { defineCommand } from './command.js';
@@ -39,13 +38,12 @@ export const trainCommand = defineCommand({
     }
     const state = `${argv.out}.state`;
     if (argv.resume && !existsSync(state)) throw new UsageError(`--resume: there is no ${state}`);
-    const folder = path.dirname(argv.out);
-    if (!existsSync(folder)) throw new UsageError(`--out: there is no folder ${folder}`);
+    for (const target of [argv.out, state]) requireTarget(target); // not only after hours
+    const lines = readLines(argv.data);
     const signal = interruption();
     const seed = BigInt(argv.seed);
-    await using file = await open(argv.data);
     await using model = await loadModel(argv.model, { signal });
-    const { sequences, tooLong } = await readExamples(file.readLines(), model, Math.min(argv.maxTokens, model.info.trainedContext));
+    const { sequences, tooLong } = await readExamples(lines, model, Math.min(argv.maxTokens, model.info.trainedContext));
     const steps = Math.ceil(sequences.length / argv.batch) * argv.epochs;
     await using trainer = await createTrainer(model, {
       seed,

@@ -2,6 +2,7 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { requireFile } from '../files.js';
 import { hashFile } from './adapter.js';
 import { loadAddon, settled, type AdapterModule, type ModelShape } from './addon.js';
 import { sha256, writeFileAtomically, writeFilesAtomically } from './atomic-file.js';
@@ -62,7 +63,9 @@ export interface AdapterSource {
  * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE
  */
 export async function readAdapterFile(adapter: string, shape: ModelShape | null): Promise<AdapterSource> {
-  const source = (await isPeft(adapter)) ? { architecture: '', baseSha256: '', ...(await readPeft(adapter, shape)) } : await settled(loadAddon().addon.readAdapter(adapter));
+  const peft = await isPeft(adapter);
+  if (!peft) requireFile(adapter, 'MODEL_NOT_FOUND');
+  const source = peft ? { architecture: '', baseSha256: '', ...(await readPeft(adapter, shape)) } : await settled(loadAddon().addon.readAdapter(adapter));
   if (shape !== null && source.architecture !== '' && source.architecture !== shape.architecture) {
     throw new IsoproError('ADAPTER_MISMATCH', `${adapter} adapts a model of architecture ${source.architecture}, not ${shape.architecture}`);
   }
@@ -74,6 +77,7 @@ export async function readAdapterFile(adapter: string, shape: ModelShape | null)
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, NUMERIC_FAILURE; so does createTrainer
  */
 export async function modelShape(model: string): Promise<ModelShape> {
+  requireFile(model, 'MODEL_NOT_FOUND');
   const native = new (loadAddon().addon.NativeTrainer)();
   try {
     return await settled(native.open(model));

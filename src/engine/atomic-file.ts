@@ -1,8 +1,9 @@
 /** Files that exist whole or not at all. */
 import { createHash } from 'node:crypto';
-import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
+import { hasEnded, makeFolder, realTarget, requireTarget } from '../files.js';
 
 type Parts = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
@@ -11,10 +12,12 @@ let files = 0;
 
 /**
  * Writes a file so that a crash or a full disk at any moment leaves the old file or the new one: a temporary file beside
- * it, fsync, rename, fsync of the folder. What `parts` throws is thrown on.
+ * it, fsync, rename, fsync of the folder. A link is followed; a folder or a device is never replaced. What `parts` throws is thrown on.
  * @throws IsoproError WRITE_FAILED; the old file is untouched
  */
 export async function writeFileAtomically(file: string, parts: Parts): Promise<void> {
+  requireTarget(file);
+  await sweep(file);
   await replace(file, await writeTemporary(file, parts));
 }
 
@@ -27,7 +30,9 @@ export async function writeFilesAtomically(together: readonly { readonly file: s
   const written: { file: string; temporary: string }[] = [];
   try {
     for (const { file, parts } of together) {
-      await attempt(file, mkdir(path.dirname(file), { recursive: true }));
+      await attempt(file, (async () => makeFolder(path.dirname(file)))());
+      requireTarget(file);
+      await sweep(file);
       written.push({ file, temporary: await writeTemporary(file, parts) });
     }
   } catch (failure) {
@@ -55,8 +60,19 @@ function attempt<T>(file: string, operation: Promise<T>): Promise<T> {
   });
 }
 
+/** Removes what a killed process has left of the same file. */
+async function sweep(file: string): Promise<void> {
+  const target = realTarget(file);
+  const folder = path.dirname(target);
+  const begin = `${path.basename(target)}.`;
+  for (const name of await readdir(folder).catch(() => [])) {
+    const pid = name.startsWith(begin) ? /^(\d+)\.\d+\.partial$/.exec(name.slice(begin.length))?.[1] : undefined;
+    if (pid !== undefined && hasEnded(Number(pid))) await rm(path.join(folder, name), { force: true }).catch(() => undefined);
+  }
+}
+
 async function writeTemporary(file: string, parts: Parts): Promise<string> {
-  const temporary = `${file}.${process.pid}.${(files += 1)}.partial`;
+  const temporary = `${realTarget(file)}.${process.pid}.${(files += 1)}.partial`;
   let handle: FileHandle | undefined;
   try {
     handle = await attempt(file, open(temporary, 'w'));
@@ -76,13 +92,13 @@ async function writeTemporary(file: string, parts: Parts): Promise<string> {
 
 async function replace(file: string, temporary: string): Promise<void> {
   try {
-    await attempt(file, rename(temporary, file));
+    await attempt(file, rename(temporary, realTarget(file)));
   } catch (failure) {
     await rm(temporary, { force: true }).catch(() => undefined);
     throw failure;
   }
   // Windows has no fsync of folders.
-  const folder = await open(path.dirname(path.resolve(file)), 'r').catch(() => undefined);
+  const folder = await open(path.dirname(realTarget(file)), 'r').catch(() => undefined);
   await folder?.sync().catch(() => undefined);
   await folder?.close();
 }

@@ -4,13 +4,14 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
+import { readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { IsoproError } from '../errors.js';
+import { makeFolder } from '../files.js';
 import { startThread } from '../thread.js';
 import { networkReason, probeFile, type RemoteFile } from './download-probe.js';
 import type { DownloadJob, DownloadMessage } from './download-worker.js';
@@ -56,7 +57,7 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
   const identity = createHash('sha256').update(model.path).digest('hex').slice(0, 16);
   const partials = path.join(folder, '.partial');
   try {
-    await mkdir(partials, { recursive: true });
+    makeFolder(partials);
   } catch (cause) {
     throw failed(`${partials} cannot be created: ${(cause as Error).message}`, model.path, cause);
   }
@@ -80,7 +81,7 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
         await rm(path.join(partials, name), { recursive: true, force: true });
       }
     }
-    await mkdir(partial, { recursive: true });
+    makeFolder(partial);
     await requireSpace(files, partial, model.path);
     await fetchAll(files, partialNames, partial, model.path, options);
     await checkAll(files, partialNames, partial, model.path, options);

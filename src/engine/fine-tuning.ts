@@ -1,6 +1,7 @@
 /** Supervised fine-tuning of a LoRA adapter on a file of examples: reading, order, steps, resumption. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { parseLine } from '../files.js';
 import { Random } from '../random.js';
 import type { ChatMessage } from './prompt-renderer.js';
 import type { Model } from './model.js';
@@ -34,6 +35,7 @@ export async function readExamples(lines: AsyncIterable<string>, model: Model, m
     number++;
     if (line.trim() === '') continue;
     const { prompt, answer } = parseExample(line, number);
+    if (answer === '') throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the answer is empty; it would teach to say nothing`);
     const promptIds = model.renderChat(prompt as ChatMessage[]).tokenIds;
     const answerIds = model.tokenize(answer);
     const tokenIds = Int32Array.from([...promptIds, ...answerIds, ...(end >= 0 ? [end] : [])]);
@@ -47,13 +49,7 @@ export async function readExamples(lines: AsyncIterable<string>, model: Model, m
 }
 
 function parseExample(line: string, number: number): { prompt: { role: string; content: string }[]; answer: string } {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw new IsoproError('INVALID_ARGUMENT', `line ${number} is not JSON`, { cause });
-  }
-  const parsed = example.safeParse(value);
+  const parsed = example.safeParse(parseLine(line, number));
   if (!parsed.success) throw new IsoproError('INVALID_ARGUMENT', `line ${number}: expected {"messages": [...]} or {"prompt", "completion"}`, { cause: parsed.error });
   if ('messages' in parsed.data) {
     const last = parsed.data.messages.at(-1)!;

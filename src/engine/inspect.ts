@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { loadAddon, settled } from './addon.js';
 import { dictionary, type Dictionary } from '../dictionary.js';
+import { requireFile } from '../files.js';
 import { checked } from './generate-request.js';
 import type { ErrorCode } from '../errors.js';
 
@@ -40,7 +41,7 @@ export interface ModelInspection {
  * @throws IsoproError MODEL_NOT_FOUND; MODEL_CORRUPT where the structure itself cannot be read
  */
 export async function inspectModel(path: string): Promise<ModelInspection> {
-  checked(z.string().min(1), path, 'path');
+  requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND');
   const { metadata, ...inspection } = await settled(loadAddon().addon.inspectModel(path));
   return { ...inspection, metadata: dictionary(metadata) };
 }

@@ -3,6 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { IsoproError } from '../errors.js';
+import { requireFile } from '../files.js';
 import type { DownloadProgress } from './download.js';
 import { hubFileOfTag } from './download-probe.js';
 import { EMBEDDED_MODEL, EMBEDDED_MODEL_FILE, MODEL_ALIASES } from './model-aliases.js';
@@ -59,15 +60,18 @@ export async function resolveModel(name: string, options: ResolveModelOptions = 
 async function localFile(name: string): Promise<string> {
   const file = path.resolve(name);
   const entry = await stat(file).catch(() => null);
-  if (entry?.isFile() === true) return file;
+  if (entry?.isFile() === true) {
+    requireFile(file, 'MODEL_NOT_FOUND');
+    return file;
+  }
   if (entry?.isDirectory() === true) {
-    const inside = (await readdir(file)).filter((child) => child.toLowerCase().endsWith('.gguf')).sort();
+    const inside = (await readdir(file).catch(() => [])).filter((child) => child.toLowerCase().endsWith('.gguf')).sort();
     throw new IsoproError('MODEL_NOT_FOUND', `${name} is a folder${inside.length > 0 ? ` that holds ${inside.join(', ')}` : ' without a .gguf file'}`);
   }
-  const looksLikePath = /[\\/]|\.gguf$/i.test(name);
+  if (entry !== null || /[\\/]|\.gguf$/i.test(name)) requireFile(file, 'MODEL_NOT_FOUND');
   throw new IsoproError(
     'MODEL_NOT_FOUND',
-    looksLikePath ? `there is no file ${file}` : `${JSON.stringify(name)} is neither a file nor an alias; aliases are ${[EMBEDDED_MODEL, ...Object.keys(MODEL_ALIASES)].join(', ')}`,
+    `${JSON.stringify(name)} is neither a file nor an alias; aliases are ${[EMBEDDED_MODEL, ...Object.keys(MODEL_ALIASES)].join(', ')}`,
   );
 }
 

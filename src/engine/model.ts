@@ -1,6 +1,7 @@
 /** A loaded model: sampling in batches, scoring, hidden states, adapters, prompts. All computing happens in C++. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { requireFile } from '../files.js';
 import { deriveSeed } from '../random.js';
 import { Adapter, hashFile } from './adapter.js';
 import { cancellable, fromNative, loadAddon, settled, type Addon, type GenerationProgress, type NativeModel, type NativeModelInfo } from './addon.js';
@@ -250,7 +251,7 @@ export class Model {
    * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OBJECT_DISPOSED
    */
   async loadAdapter(path: string): Promise<Adapter> {
-    checked(z.string().min(1), path, 'path');
+    requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND');
     const hash = hashFile(path); // meanwhile
     hash.catch(() => undefined); // what is wrong with the file is for the loader to say
     const native = await settled(this.#native.loadAdapter(path));

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { dictionary, dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
+import { requireFile } from '../files.js';
 import type { AdapterModule, ModelShape } from './addon.js';
 import { readSafetensors, type Float32Tensor } from './safetensors.js';
 
@@ -171,10 +172,9 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
 }
 
 async function readConfig(file: string): Promise<z.output<typeof config>> {
-  const status = await stat(file).catch((cause: unknown) => {
-    throw new IsoproError('MODEL_NOT_FOUND', `${file} cannot be read: ${(cause as Error).message}`, { cause });
-  });
-  if (!status.isFile() || status.size > LARGEST_CONFIG) throw new IsoproError('ADAPTER_CORRUPT', `${file} is no configuration of an adapter`);
+  requireFile(file, 'MODEL_NOT_FOUND');
+  const status = await stat(file);
+  if (status.size > LARGEST_CONFIG) throw new IsoproError('ADAPTER_CORRUPT', `${file} is no configuration of an adapter`);
   let value: unknown;
   try {
     value = JSON.parse(await readFile(file, 'utf8'));

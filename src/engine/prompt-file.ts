@@ -1,7 +1,7 @@
 /** Prompts from JSONL: one object a line with `prompt` (a user message), `messages` or `tokenIds`, and optionally `id`. What `tasks generate --json` prints is such a file. */
-import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { parseLine } from '../files.js';
 import { chatMessages, type Prompt } from './generate-request.js';
 
 const line = z
@@ -25,27 +25,22 @@ export function promptOf(text: string, system?: string): Prompt {
 
 /**
  * @param system put before every `prompt` line
- * @throws IsoproError INVALID_ARGUMENT naming the line
+ * @throws IsoproError INVALID_ARGUMENT naming the line, or where there is no prompt
  */
-export async function readPrompts(input: NodeJS.ReadableStream, system?: string): Promise<Prompt[]> {
-  const prompts: Prompt[] = [];
+export async function* readPrompts(lines: AsyncIterable<string>, system?: string): AsyncGenerator<Prompt, void> {
   let number = 0;
-  for await (const text of createInterface({ input, crlfDelay: Infinity })) {
+  let prompts = 0;
+  for await (const text of lines) {
     number++;
     if (text.trim() === '') continue;
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch (cause) {
-      throw new IsoproError('INVALID_ARGUMENT', `line ${number} of the prompts is not JSON: ${(cause as Error).message}`, { cause });
-    }
-    const result = line.safeParse(value);
+    const result = line.safeParse(parseLine(text, number));
     if (!result.success) {
       const problems = result.error.issues.map((issue) => [...issue.path, issue.message].join(': '));
-      throw new IsoproError('INVALID_ARGUMENT', `line ${number} of the prompts: ${problems.join('; ')}`);
+      throw new IsoproError('INVALID_ARGUMENT', `line ${number}: ${problems.join('; ')}`);
     }
     const { prompt, id, problem: _, ...rest } = result.data;
-    prompts.push({ ...(prompt === undefined ? rest : promptOf(prompt, system)), ...(id === undefined ? {} : { id }) } as Prompt);
+    prompts++;
+    yield { ...(prompt === undefined ? rest : promptOf(prompt, system)), ...(id === undefined ? {} : { id }) } as Prompt;
   }
-  return prompts;
+  if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file has no prompt');
 }

@@ -5,6 +5,7 @@
 import { open } from 'node:fs/promises';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { requireFile } from '../files.js';
 
 export interface Float32Tensor {
   readonly name: string;
@@ -40,11 +41,9 @@ export function* encodeSafetensors(tensors: readonly Float32Tensor[]): Generator
  */
 export async function readSafetensors(path: string): Promise<Float32Tensor[]> {
   const corrupt = (what: string): IsoproError => new IsoproError('ADAPTER_CORRUPT', `${path}: ${what}`);
-  await using file = await open(path).catch((cause: unknown) => {
-    throw new IsoproError('MODEL_NOT_FOUND', `${path} cannot be read: ${(cause as Error).message}`, { cause });
-  });
+  requireFile(path, 'MODEL_NOT_FOUND');
+  await using file = await open(path);
   const status = await file.stat();
-  if (!status.isFile()) throw new IsoproError('MODEL_NOT_FOUND', `${path} is not a file`);
   const read = async (at: number, length: number): Promise<Buffer> => {
     if (length > status.size - at) throw corrupt('the file ends too early');
     const bytes = Buffer.alloc(length);

@@ -1,10 +1,11 @@
 /** LoRA on a frozen quantised base, on the CPU: steps, evaluation, edits in flight, state. All computing happens in C++. */
 import { webcrypto } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { hasEnded, requireFile } from '../files.js';
 import { hashFile, type Adapter } from './adapter.js';
 import { readAdapterFile, writePeft } from './adapter-files.js';
 import { cancellable, loadAddon, settled, type Addon, type ModelShape, type NativeTrainer, type NativeTrainerInfo } from './addon.js';
@@ -85,6 +86,7 @@ const DIGEST_BYTES = 32;
  */
 export async function createTrainer(model: Model | { readonly path: string }, options: TrainerOptions = {}): Promise<Trainer> {
   const valid = checked(trainerOptions, options, 'options');
+  requireFile(model.path, 'MODEL_NOT_FOUND');
   const { addon } = loadAddon();
   const native = new addon.NativeTrainer();
   const shape = await settled(native.open(model.path));
@@ -248,9 +250,8 @@ export class Trainer {
 
   /** @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH; the state is untouched */
   async load(file: string): Promise<void> {
-    const content = await readFile(file).catch((cause: unknown) => {
-      throw new IsoproError('MODEL_NOT_FOUND', `${file} cannot be read`, { cause });
-    });
+    requireFile(file, 'MODEL_NOT_FOUND');
+    const content = await readFile(file);
     const at = MAGIC.length;
     if (!content.subarray(0, at).equals(MAGIC)) throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer's state`);
     const state = content.subarray(at + 2 * DIGEST_BYTES);
@@ -307,7 +308,8 @@ export class Trainer {
 
   /** Makes the current factors the adapter with which `model` generates. @throws IsoproError WRITE_FAILED (no room for a temporary file) */
   async applyTo(model: Model): Promise<Adapter> {
-    const folder = await mkdtemp(path.join(tmpdir(), 'isopro-adapter-'));
+    await sweepAdapters();
+    const folder = await mkdtemp(path.join(tmpdir(), `${ADAPTER_FOLDER}${process.pid}-`));
     try {
       // The bytes of exportAdapter; but nobody needs this file after a crash, and waiting for the disk is most of a swap.
       const file = path.join(folder, 'adapter.gguf');
@@ -348,6 +350,21 @@ export class Trainer {
       if (other >= 0) throw new IsoproError('ADAPTER_MISMATCH', `batch.${other}.boundary was captured from another model`);
     }
     return sequences;
+  }
+}
+
+const ADAPTER_FOLDER = 'isopro-adapter-';
+/** Process ids are counted anew in a container, which may share the folder: what is that old is nobody's any more, since an adapter is loaded at once. */
+const ADAPTER_FOLDER_MS = 60_000;
+
+/** Removes adapters that a killed process was about to load. */
+async function sweepAdapters(): Promise<void> {
+  for (const name of await readdir(tmpdir()).catch(() => [])) {
+    const pid = name.startsWith(ADAPTER_FOLDER) ? /^(\d+)-/.exec(name.slice(ADAPTER_FOLDER.length))?.[1] : undefined;
+    if (pid === undefined || !hasEnded(Number(pid))) continue;
+    const folder = path.join(tmpdir(), name);
+    const made = await stat(folder).catch(() => null);
+    if (made !== null && Date.now() - made.mtimeMs > ADAPTER_FOLDER_MS) await rm(folder, { recursive: true, force: true }).catch(() => undefined);
   }
 }
 

@@ -1,5 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
+import { readText } from '../files.js';
 import { isoproHome } from './home.js';
 import { logFileOf, LogReader } from './read.js';
 import { singleProcessFile, SingleProcessSigner } from './signer.js';
@@ -54,18 +55,10 @@ async function ownKey(claim: { runId: string; signer: string } | null, home: str
   return readTrustedKey(publicKeyFile(home));
 }
 
-function readHeadFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new IsoproError('INVALID_ARGUMENT', `there is no head at ${path}`, { cause: error });
-  }
-}
-
 /**
  * Verifies a run folder or a log file with a given key, or with this machine's own; heads that this machine's witness keeps of the
  * run are compared too where the key is its key.
- * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, INVALID_ARGUMENT, ABORTED
+ * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
  */
 export async function verifyRun(target: string, options: RunVerifyOptions = {}): Promise<RunVerification> {
   const { keyFile, headFiles, home = isoproHome(), ...rest } = options;
@@ -77,7 +70,7 @@ export async function verifyRun(target: string, options: RunVerifyOptions = {}):
   const ownedByThisUser = key.signer === 'single-process' || own === formatTrustedKey(key);
   const runId = options.runId ?? claim?.runId;
   const kept = ownedByThisUser && runId !== undefined ? readWitnessHeads(key.signer === 'witness' ? witnessFile(home) : singleProcessFile(home), runId) : [];
-  const verification = await verifyLogFile(path, { ...rest, key, heads: [...kept, ...(headFiles ?? []).map(readHeadFile)] });
+  const verification = await verifyLogFile(path, { ...rest, key, heads: [...kept, ...(headFiles ?? []).map((file) => readText(file))] });
   // a single-process key is a secret, so only its id is named
   const text = formatTrustedKey(key);
   return { ...verification, path, key: { text: key.signer === 'witness' ? text : text.split('+').slice(0, 2).join('+'), ownedByThisUser } };

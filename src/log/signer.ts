@@ -1,7 +1,7 @@
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { hash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
+import { makeFolder } from '../files.js';
 import { ForwardMac, FORWARD_MAC_TYPE } from './forward-mac.js';
 import { isoproHome, witnessFolder } from './home.js';
 import { keyId, type NoteSignature } from './signed-note.js';
@@ -39,7 +39,11 @@ export class SingleProcessSigner implements LogSigner {
   #run: { readonly runId: string; readonly mac: ForwardMac } | null = null;
 
   constructor(home = isoproHome()) {
-    mkdirSync(witnessFolder(home), { recursive: true, mode: 0o700 });
+    try {
+      makeFolder(witnessFolder(home), 0o700);
+    } catch (cause) {
+      throw new IsoproError('WITNESS_UNAVAILABLE', `the witness folder ${witnessFolder(home)} cannot be used: ${(cause as Error).message}`, { cause });
+    }
     this.#store = new WitnessStore(singleProcessFile(home), (text, keyName, runId) => this.#sign(text, keyName, runId));
   }
 

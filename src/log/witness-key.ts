@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { IsoproError } from '../errors.js';
+import { makeFolder, readText } from '../files.js';
 import { isoproHome, witnessFolder } from './home.js';
 import { Ed25519Signer } from './signed-note.js';
 import { formatTrustedKey, parseTrustedKey, type TrustedKey } from './trusted-key.js';
@@ -38,7 +39,7 @@ function createOnce(path: string, text: string, mode: number): void {
  */
 export function openWitnessKey(home = isoproHome()): Ed25519Signer {
   try {
-    mkdirSync(witnessFolder(home), { recursive: true, mode: 0o700 });
+    makeFolder(witnessFolder(home), 0o700);
     chmodSync(witnessFolder(home), 0o700);
     createOnce(secretFile(home), `${randomBytes(32).toString('hex')}\n`, 0o600);
     const text = readFileSync(secretFile(home), 'utf8').trim();
@@ -56,11 +57,5 @@ export function openWitnessKey(home = isoproHome()): Ed25519Signer {
  * Reads a key file. @throws IsoproError WITNESS_KEY_MISSING, WITNESS_KEY_INVALID
  */
 export function readTrustedKey(path: string): TrustedKey {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new IsoproError('WITNESS_KEY_MISSING', `there is no key at ${path}`, { cause: error });
-  }
-  return parseTrustedKey(text);
+  return parseTrustedKey(readText(path, 'WITNESS_KEY_MISSING'));
 }

@@ -1,6 +1,7 @@
-import { mkdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { IsoproError } from '../errors.js';
+import { makeFolder } from '../files.js';
 
 /** Where the parts of a run lie in its folder. */
 export interface RunPaths {
@@ -37,7 +38,7 @@ export function runPaths(folder: string): RunPaths {
 export function makeRunFolder(folder: string): RunPaths {
   const paths = runPaths(folder);
   try {
-    for (const each of [paths.checkpoints, paths.adapters]) mkdirSync(each, { recursive: true });
+    for (const each of [paths.checkpoints, paths.adapters]) makeFolder(each);
   } catch (cause) {
     throw new IsoproError('WRITE_FAILED', `the run folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
   }

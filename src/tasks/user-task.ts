@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { IsoproError } from '../errors.js';
+import { requireFile } from '../files.js';
 import { startThread } from '../thread.js';
 import type { Judgement, OpenTask } from './open-task.js';
 import type { ChatMessage, ExploitCase, FinishReason, Grades, Problem, PromptStyle, Tier, TraceFinding, Verdict } from './task.js';
@@ -201,11 +202,12 @@ class UserTask implements OpenTask {
  */
 export async function openUserTask(file: string): Promise<OpenTask> {
   const path = resolve(file);
+  requireFile(path, 'TASK_UNKNOWN');
   let sha256: string;
   try {
     sha256 = createHash('sha256').update(readFileSync(path)).digest('hex');
   } catch (error) {
-    throw new IsoproError('TASK_UNKNOWN', `there is no task file ${path}`, { cause: error });
+    throw new IsoproError('TASK_UNKNOWN', `${path} cannot be read: ${(error as Error).message}`, { cause: error });
   }
   const thread = new TaskThread(path);
   try {

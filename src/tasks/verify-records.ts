@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { parseLine } from '../files.js';
 import { frozenIndex } from './frozen-sets.js';
 import type { OpenTask } from './open-task.js';
 import type { Grades, Problem, TraceFinding, Verdict } from './task.js';
@@ -46,13 +47,7 @@ export async function* verifyRecords(task: OpenTask, lines: AsyncIterable<string
 }
 
 async function verifyOne(task: OpenTask, line: number, text: string, { grade, trace, feedback }: VerifyOptions): Promise<VerifiedRecord> {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch (error) {
-    throw new IsoproError('INVALID_ARGUMENT', `line ${line} is not JSON: ${(error as Error).message}`);
-  }
-  const result = record.safeParse(json);
+  const result = record.safeParse(parseLine(text, line));
   if (!result.success) throw new IsoproError('INVALID_ARGUMENT', `line ${line}: ${z.prettifyError(result.error)}`);
   const { problem: given, problemId, text: reply, finish } = result.data;
   if ((given === undefined) === (problemId === undefined)) throw new IsoproError('INVALID_ARGUMENT', `line ${line} needs either problem or problemId`);

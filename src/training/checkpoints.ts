@@ -1,9 +1,10 @@
 /** Checkpoints of a run: folders that exist whole or not at all. The newest two are kept. */
 import { createHash } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { makeFolder } from '../files.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
@@ -67,7 +68,7 @@ export async function writeCheckpoint(folder: string, { state, trainer, best, so
   const files = { ...(trainer === null ? {} : { trainer }), ...(best === null ? {} : { best }), ...(sound === null ? {} : { sound }) };
   try {
     await rm(partial, { recursive: true, force: true });
-    await mkdir(partial, { recursive: true });
+    makeFolder(partial);
     for (const [file, bytes] of Object.entries(files)) await writeFileAtomically(path.join(partial, file), [bytes]);
     const content = { state, files: Object.fromEntries(Object.entries(files).map(([file, bytes]) => [file, sha256(bytes)])) };
     await writeFileAtomically(path.join(partial, 'state.json'), [Buffer.from(`${JSON.stringify(content, null, 2)}\n`)]);

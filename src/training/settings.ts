@@ -1,7 +1,7 @@
 /** Everything that determines a run: one schema, each field documented and a flag of `run`. */
-import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { readJson } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
@@ -127,14 +127,9 @@ function contradictionsOf(settings: RunSettings, stated: Readonly<Record<string,
   return found;
 }
 
-/** @throws IsoproError INVALID_ARGUMENT where the file is no JSON object */
+/** @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where the file is no JSON object */
 export function readSettingsFile(path: string): RunSettingsInput {
-  let value: unknown;
-  try {
-    value = JSON.parse(readFileSync(path, 'utf8'));
-  } catch (cause) {
-    throw new IsoproError('INVALID_ARGUMENT', `${path} cannot be read as JSON: ${(cause as Error).message}`, { cause });
-  }
+  const value = readJson(path);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new IsoproError('INVALID_ARGUMENT', `${path} must hold one JSON object of settings`);
   return value as RunSettingsInput;
 }

@@ -61,7 +61,7 @@ describe('isopro-native generate', () => {
     ['a flag without its value', ['--prompt'], 2, 'prompt'],
     ['a seed that is no number', ['--prompt', 'x', '--seed', '-1'], 2, '--seed'],
     ['a negative temperature', ['--prompt', 'x', '--temperature', '-1'], 1, 'INVALID_ARGUMENT'],
-    ['a file that is not there', ['--prompts', 'absent.jsonl'], 1, 'cannot open absent.jsonl'],
+    ['a file that is not there', ['--prompts', 'absent.jsonl'], 1, 'error FILE_UNREADABLE: there is no file absent.jsonl'],
     ['grammar and schema together', ['--prompt', 'x', '--grammar', 'a', '--json-schema', 'b'], 2, 'mutually exclusive'],
     ['an adapter that is not there', ['--prompt', 'x', '--adapter', 'absent.gguf'], 1, 'MODEL_NOT_FOUND'],
   ])('%s: a clear line and the right exit code', async (_name, args, expectedCode, message) => {

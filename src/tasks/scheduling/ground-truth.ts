@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
+import { makeFolder } from '../../files.js';
 import { startThread } from '../../thread.js';
 import { frozenIndex } from '../frozen-sets.js';
 import { checkSchedule } from './check-schedule.js';
@@ -43,7 +44,7 @@ export class GroundTruthSolver {
 
   constructor(options: { readonly cacheFolder?: string } = {}) {
     this.#folder = options.cacheFolder;
-    if (this.#folder !== undefined) mkdirSync(this.#folder, { recursive: true });
+    if (this.#folder !== undefined) makeFolder(this.#folder);
   }
 
   /** @throws IsoproError ABORTED when the signal fires; every other failure is the status `unknown` */

@@ -1,0 +1,91 @@
+/** Generation from any number of prompts: they are read as they are needed, and memory holds a window of them. */
+import { setImmediate } from 'node:timers/promises';
+import type { GenerationProgress } from './addon.js';
+import type { GenerateRequest, Prompt } from './generate-request.js';
+import type { Rollout } from './generation.js';
+import type { Model } from './model.js';
+
+/** Rollouts of one request. The last of a window run in a batch that is no longer full: with so many that costs a few per cent. */
+const WINDOW = 1024;
+/** Rendering a prompt takes a millisecond or two; signals are heard between so many. */
+const RENDERED_TOGETHER = 32;
+
+export interface NamedRollout extends Rollout {
+  /** Of its prompt, where that has one. */
+  readonly promptId?: string;
+}
+
+export interface GenerateEachRequest extends Omit<GenerateRequest, 'prompts' | 'onProgress'> {
+  readonly prompts: AsyncIterable<Prompt> | Iterable<Prompt>;
+  /** Rollouts and tokens since the beginning; `total` counts the prompts that have been read. */
+  readonly onProgress?: (progress: GenerationProgress) => void;
+}
+
+/**
+ * As `Model.generate`, for prompts that are too many to hold: their rollouts come in the order of prompts and samples, each as soon as those
+ * before it have. Seeds are those of one request with all prompts; a window of prompts is decoded together, so that the last bits of the
+ * logits are those of the window.
+ * @throws IsoproError as Model.generate, and whatever reading a prompt throws, after the rollouts of the windows before
+ */
+export async function* generateEach(model: Model, { prompts, onProgress, ...request }: GenerateEachRequest): AsyncGenerator<NamedRollout, void> {
+  const samples = request.samples ?? 1;
+  const done = { finished: 0, sampledTokens: 0, promptTokens: 0 };
+  let first = 0;
+  for await (const window of windows(model, prompts, Math.max(1, Math.ceil(WINDOW / Math.max(1, samples))))) {
+    const places = window.flatMap(({ seeds }, prompt) => Array.from({ length: seeds?.length ?? samples }, (_, sample) => ({ prompt, sample })));
+    const held = new Map<string, Rollout>();
+    let next = 0;
+    const named = (rollout: Rollout): NamedRollout => {
+      const { id } = window[rollout.promptIndex]!;
+      return { ...rollout, promptIndex: first + rollout.promptIndex, ...(id === undefined ? {} : { promptId: id }) };
+    };
+    let last: GenerationProgress | undefined;
+    const numbered = window.map((prompt, at) => ({ ...prompt, id: prompt.id ?? String(first + at) }));
+    const rollouts = model.generate({
+      ...request,
+      prompts: numbered,
+      onProgress: (progress) => {
+        last = progress;
+        onProgress?.(sum(done, progress, done.finished + progress.total));
+      },
+    });
+    try {
+      for await (const rollout of rollouts) {
+        held.set(`${rollout.promptIndex}/${rollout.sampleIndex}`, rollout);
+        for (let place = places[next]; place !== undefined; place = places[++next]) {
+          const key = `${place.prompt}/${place.sample}`;
+          const ready = held.get(key);
+          if (ready === undefined) break;
+          held.delete(key);
+          yield named(ready);
+        }
+      }
+    } catch (error) {
+      // what was finished before the failure is not lost for one that was not
+      for (const { prompt, sample } of places.slice(next)) {
+        const rollout = held.get(`${prompt}/${sample}`);
+        if (rollout !== undefined) yield named(rollout);
+      }
+      throw error;
+    }
+    first += window.length;
+    if (last !== undefined) Object.assign(done, sum(done, last, 0));
+  }
+}
+
+function sum(done: Pick<GenerationProgress, 'finished' | 'sampledTokens' | 'promptTokens'>, progress: GenerationProgress, total: number): GenerationProgress {
+  return { ...progress, total, finished: done.finished + progress.finished, sampledTokens: done.sampledTokens + progress.sampledTokens, promptTokens: done.promptTokens + progress.promptTokens };
+}
+
+/** Rendered prompts, so many together. */
+async function* windows(model: Model, prompts: AsyncIterable<Prompt> | Iterable<Prompt>, size: number): AsyncGenerator<Prompt[], void> {
+  let window: Prompt[] = [];
+  for await (const { messages, ...prompt } of prompts) {
+    window.push(messages === undefined ? prompt : { ...prompt, tokenIds: model.renderChat(messages).tokenIds });
+    if (window.length % RENDERED_TOGETHER === 0) await setImmediate();
+    if (window.length < size) continue;
+    yield window;
+    window = [];
+  }
+  if (window.length > 0) yield window;
+}

@@ -1,0 +1,164 @@
+/** Files and folders that a user names: what is wrong with a path is said in the same words by every command, before anything is computed. */
+import { accessSync, constants, createReadStream, mkdirSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
+import path from 'node:path';
+import { TextDecoder } from 'node:util';
+import { IsoproError, type ErrorCode } from './errors.js';
+
+/** A file that is read whole has at most so many bytes, a line of JSON Lines so many characters. */
+export const LARGEST_TEXT = 2 ** 26;
+
+const code = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;
+
+/** What a path stands for where that is no file; null for a file, and for a pipe where one is as good. */
+function otherThanFile(status: Stats, pipes: boolean): string | null {
+  if (status.isFile() || (pipes && (status.isFIFO() || status.isSocket()))) return null;
+  return status.isDirectory() ? 'is a folder' : status.isFIFO() || status.isSocket() ? 'is a pipe' : 'is a device';
+}
+
+function whyUnreadable(file: string, pipes: boolean): string | null {
+  try {
+    const other = otherThanFile(statSync(file), pipes);
+    if (other !== null) return `${file} ${other}`;
+    accessSync(file, constants.R_OK);
+    return null;
+  } catch (error) {
+    if (code(error) === 'ENOENT' || code(error) === 'ENOTDIR') return `there is no file ${file}`;
+    return code(error) === 'EACCES' || code(error) === 'EPERM' ? `${file} may not be read` : `${file} cannot be read: ${(error as Error).message}`;
+  }
+}
+
+/**
+ * Refuses a path that is no file which can be read.
+ * @param as the code of what the file should have been
+ * @throws IsoproError
+ */
+export function requireFile(file: string, as: ErrorCode = 'FILE_UNREADABLE', pipes = false): void {
+  const reason = whyUnreadable(file, pipes);
+  if (reason !== null) throw new IsoproError(as, reason);
+}
+
+const decoder = (): TextDecoder => new TextDecoder(); // it leaves a byte order mark out
+
+/** The text of a small file, without byte order mark. @throws IsoproError FILE_UNREADABLE, or `as` */
+export function readText(file: string, as: ErrorCode = 'FILE_UNREADABLE'): string {
+  requireFile(file, as, true);
+  try {
+    if (statSync(file).size > LARGEST_TEXT) throw new Error(`it has more than ${LARGEST_TEXT} bytes`);
+    return decoder().decode(readFileSync(file));
+  } catch (cause) {
+    throw new IsoproError(as, `${file} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** The JSON value in a small file. @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT where it is no JSON */
+export function readJson(file: string): unknown {
+  const text = readText(file);
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new IsoproError('INVALID_ARGUMENT', `${file} is not JSON: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/**
+ * The lines of a file, or of standard input for `-`, as they are asked for; without byte order mark.
+ * @throws IsoproError FILE_UNREADABLE at once; while it is read, INVALID_ARGUMENT for a line that is longer than any that could be meant
+ */
+export function readLines(file: string): AsyncGenerator<string, void> {
+  if (file === '-') return linesOf(process.stdin, 'standard input');
+  requireFile(file, 'FILE_UNREADABLE', true);
+  return linesOf(createReadStream(file), file);
+}
+
+async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenerator<string, void> {
+  const text = decoder();
+  let line = '';
+  let number = 1;
+  const parts = function* (added: string): Generator<string> {
+    const pieces = added.split('\n');
+    for (const [at, piece] of pieces.entries()) {
+      if (line.length + piece.length > LARGEST_TEXT) throw new IsoproError('INVALID_ARGUMENT', `line ${number} of ${name} has more than ${LARGEST_TEXT} characters`);
+      line += piece;
+      if (at === pieces.length - 1) return;
+      yield line.endsWith('\r') ? line.slice(0, -1) : line;
+      line = '';
+      number++;
+    }
+  };
+  try {
+    for await (const chunk of input) yield* parts(text.decode(chunk, { stream: true }));
+    yield* parts(text.decode());
+  } catch (cause) {
+    if (cause instanceof IsoproError || code(cause) === undefined) throw cause;
+    throw new IsoproError('FILE_UNREADABLE', `${name} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  if (line !== '') yield line;
+}
+
+/** The JSON value in a line. @throws IsoproError INVALID_ARGUMENT naming the line */
+export function parseLine(line: string, number: number): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (cause) {
+    throw new IsoproError('INVALID_ARGUMENT', `line ${number} is not JSON: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** Where a file that is to be written really lies: behind a link, at its end. */
+export function realTarget(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return path.resolve(file);
+  }
+}
+
+/**
+ * Refuses a path at which no file can be written or replaced: a folder, a device or a pipe, or a name in a folder that is missing or may not be
+ * written. @throws IsoproError WRITE_FAILED
+ */
+export function requireTarget(file: string): void {
+  const refuse = (reason: string, cause?: unknown): never => {
+    throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${reason}`, { cause });
+  };
+  if (file === '') refuse('it is no name of a file');
+  const target = realTarget(file);
+  const folder = path.dirname(target);
+  try {
+    const there = statSync(target, { throwIfNoEntry: false });
+    const other = there === undefined ? null : otherThanFile(there, false);
+    if (other !== null) refuse(`it ${other}`);
+    if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) refuse(`there is no folder ${folder}`);
+    accessSync(folder, constants.W_OK);
+  } catch (cause) {
+    if (cause instanceof IsoproError) throw cause;
+    refuse(code(cause) === 'EACCES' || code(cause) === 'EPERM' || code(cause) === 'EROFS' ? `the folder ${folder} may not be written` : (cause as Error).message, cause);
+  }
+}
+
+/**
+ * Makes a folder and those above it; harmless where it is there. Node's own `recursive` asks again for ever, and hears no signal, where a file
+ * system answers that the path does not exist although the folder above it does (as /proc does).
+ */
+export function makeFolder(folder: string, mode = 0o777): void {
+  const place = path.resolve(folder);
+  try {
+    mkdirSync(place, mode);
+  } catch (error) {
+    if (statSync(place, { throwIfNoEntry: false })?.isDirectory() === true) return;
+    const above = path.dirname(place);
+    if (code(error) !== 'ENOENT' || above === place || statSync(above, { throwIfNoEntry: false }) !== undefined) throw error;
+    makeFolder(above, mode);
+    makeFolder(place, mode);
+  }
+}
+
+/** Whether the process of an id has ended; false where that cannot be known. */
+export function hasEnded(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return code(error) === 'ESRCH';
+  }
+}
