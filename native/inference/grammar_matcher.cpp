@@ -15,6 +15,7 @@ constexpr std::size_t mostExpansionsAtOnce = 20'000'000;  // within one call: se
 constexpr std::size_t mostNodes = 4'000'000;             // of about 60 bytes
 constexpr std::size_t mostRemembered = 200'000;         // nodes, or steps, before old ones are forgotten
 constexpr std::size_t mostStates = 20'000;              // of 0.5 KB
+constexpr std::size_t mostKinds = 128;                  // of which a state remembers its steps itself: all of ASCII's
 constexpr std::int32_t nowhere = -1;
 constexpr std::int32_t unknown = -2;
 
@@ -36,6 +37,11 @@ bool wellFormed(std::uint32_t lead, int missing, unsigned char second) {
 }  // namespace
 
 GrammarMatcher::GrammarMatcher(const GrammarRules& rules) : rules_(&rules) {
+  std::uint8_t kind = 0;
+  for (std::uint32_t c = 0; c < asciiKinds_.size(); ++c) {
+    if (kind + 1u < rules.kinds.size() && rules.kinds[kind + 1u] == c) ++kind;
+    asciiKinds_[c] = kind;
+  }
   std::vector<Node> open;
   for (const std::uint32_t start : rules.rules[rules.root]) open.push_back({start, nowhere});
   now_.state = closure(std::move(open));
@@ -89,22 +95,27 @@ std::int32_t GrammarMatcher::intern(std::vector<std::int32_t> nodes, bool comple
   key += complete ? '1' : '0';
   const auto [found, isNew] = stateIds_.try_emplace(std::move(key), static_cast<std::int32_t>(states_.size()));
   if (isNew) {
-    states_.push_back({std::move(nodes), complete, {}});
-    states_.back().ascii.fill(unknown);
+    states_.push_back({std::move(nodes), complete, std::vector<std::int32_t>(std::min(mostKinds, rules_->kinds.size()), unknown)});
   }
   return found->second;
 }
 
+std::uint32_t GrammarMatcher::kindOf(std::uint32_t codePoint) const {
+  if (codePoint < asciiKinds_.size()) return asciiKinds_[codePoint];
+  return static_cast<std::uint32_t>(std::upper_bound(rules_->kinds.begin(), rules_->kinds.end(), codePoint) - rules_->kinds.begin() - 1);
+}
+
 std::int32_t GrammarMatcher::step(std::int32_t from, std::uint32_t codePoint) {
-  if (codePoint < kAscii) {
-    std::int32_t to = states_[static_cast<std::size_t>(from)].ascii[codePoint];
+  const std::uint32_t kind = kindOf(codePoint);
+  if (kind < mostKinds) {
+    std::int32_t to = states_[static_cast<std::size_t>(from)].next[kind];
     if (to == unknown) {
       to = stepAnew(from, codePoint);
-      states_[static_cast<std::size_t>(from)].ascii[codePoint] = to;
+      states_[static_cast<std::size_t>(from)].next[kind] = to;
     }
     return to;
   }
-  const std::uint64_t key = pairKey(codePoint, from);
+  const std::uint64_t key = pairKey(kind, from);
   if (const auto found = steps_.find(key); found != steps_.end()) return found->second;
   const std::int32_t to = stepAnew(from, codePoint);
   steps_.emplace(key, to);

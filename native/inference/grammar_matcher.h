@@ -42,11 +42,10 @@ class GrammarMatcher {
     std::uint32_t position;  // in rules_.symbols
     std::int32_t parent;     // node; -1: nothing
   };
-  static constexpr std::size_t kAscii = 128;
   struct State {
     std::vector<std::int32_t> nodes;  // each at a character set; ascending
     bool complete;
-    std::array<std::int32_t, kAscii> ascii;  // states after these code points, or `unknown`
+    std::vector<std::int32_t> next;  // states after the first kinds of code points, or `unknown`
   };
   // A state between code points, and the bytes of one that has begun.
   struct Place {
@@ -58,6 +57,7 @@ class GrammarMatcher {
   std::int32_t node(std::uint32_t position, std::int32_t parent);
   std::int32_t closure(std::vector<Node> open);
   std::int32_t intern(std::vector<std::int32_t> nodes, bool complete);
+  std::uint32_t kindOf(std::uint32_t codePoint) const;
   std::int32_t step(std::int32_t state, std::uint32_t codePoint);
   std::int32_t stepAnew(std::int32_t state, std::uint32_t codePoint);
   bool advance(Place& place, std::string_view bytes);
@@ -66,11 +66,12 @@ class GrammarMatcher {
   void forgetOldStates();
 
   const GrammarRules* rules_;
+  std::array<std::uint8_t, 128> asciiKinds_;  // at most as many as there are
   std::vector<Node> nodes_;
   std::unordered_map<std::uint64_t, std::int32_t> nodeIds_;
   std::vector<State> states_;
   std::unordered_map<std::string, std::int32_t> stateIds_;   // by the bytes of `nodes` and `complete`
-  std::unordered_map<std::uint64_t, std::int32_t> steps_;    // by state and code point, where that is not ASCII
+  std::unordered_map<std::uint64_t, std::int32_t> steps_;    // by state and kind of code point, where that is not in State::next
   std::size_t needed_ = 0;  // nodes that remained when old ones were last forgotten
   std::size_t expansions_ = 0;  // places looked at since the last call began
   Place now_{0};

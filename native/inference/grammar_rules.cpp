@@ -141,7 +141,7 @@ class Parser {
   }
 
   Sequence parseItem(int depth) {
-    if (take('.')) return {set({true, {}})};
+    if (take('.')) return {set({{{0, lastCodePoint}}})};
     if (take('(')) {
       if (depth == deepestNesting) fail("parentheses are nested more than " + std::to_string(deepestNesting) + " deep");
       const std::uint32_t rule = newRule();
@@ -167,16 +167,16 @@ class Parser {
       if (atEnd()) failAt(start, "the text has no closing quotation mark");
       const std::size_t at = position_;
       const std::uint32_t c = character();
-      if (!hasCharacters({false, {{c, c}}})) failAt(at, "a surrogate is not a character");
-      sequence.push_back(set({false, {{c, c}}}));
+      if (!hasCharacters({{{c, c}}})) failAt(at, "a surrogate is not a character");
+      sequence.push_back(set({{{c, c}}}));
     }
     return sequence;
   }
 
   CharacterSet parseSet() {
     const std::size_t start = position_++;
+    const bool negated = take('^');
     CharacterSet characters;
-    characters.negated = take('^');
     while (!take(']')) {
       if (atEnd()) failAt(start, "the character set has no closing bracket");
       const std::size_t at = position_;
@@ -189,8 +189,23 @@ class Parser {
       }
       characters.ranges.emplace_back(low, high);
     }
-    if (characters.ranges.empty() || !hasCharacters(characters)) failAt(start, "the character set is empty");
+    characters = characters.ranges.empty() ? characters : disjoint(std::move(characters), negated);
+    if (!hasCharacters(characters)) failAt(start, "the character set is empty");
     return characters;
+  }
+
+  // The union of the ranges, or what lies between them.
+  static CharacterSet disjoint(CharacterSet given, bool negated) {
+    std::sort(given.ranges.begin(), given.ranges.end());
+    CharacterSet made;
+    std::uint32_t next = 0;  // after the ranges so far
+    for (const auto& [low, high] : given.ranges) {
+      if (negated && low > next) made.ranges.emplace_back(next, low - 1);
+      if (!negated && high >= next) made.ranges.emplace_back(std::max(low, next), high);
+      next = std::max(next, high + 1);
+    }
+    if (negated && next <= lastCodePoint) made.ranges.emplace_back(next, lastCodePoint);
+    return made;
   }
 
   // Surrogates are code points that no UTF-8 text contains.
@@ -307,6 +322,12 @@ class Parser {
     result_.root = root->second.rule;
     refuseEndless();
     refuseLeftRecursion();
+    result_.kinds = {0};
+    for (const CharacterSet& set : result_.sets) {
+      for (const auto& [low, high] : set.ranges) result_.kinds.insert(result_.kinds.end(), {low, high + 1});
+    }
+    std::sort(result_.kinds.begin(), result_.kinds.end());
+    result_.kinds.erase(std::unique(result_.kinds.begin(), result_.kinds.end()), result_.kinds.end());
   }
 
   // The rules that derive some text, or, not counting characters, those that derive the empty one.
@@ -442,26 +463,9 @@ class Parser {
 
 }  // namespace
 
-bool CharacterSet::contains(std::uint32_t codePoint) const {
-  for (const auto& [low, high] : ranges) {
-    if (low <= codePoint && codePoint <= high) return !negated;
-  }
-  return negated;
-}
-
 bool CharacterSet::meets(std::uint32_t low, std::uint32_t high) const {
-  if (!negated) {
-    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) { return range.first <= high && low <= range.second; });
-  }
-  // Some code point lies outside every range: walk over the gaps.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> sorted(ranges);
-  std::sort(sorted.begin(), sorted.end());
-  for (const auto& [first, last] : sorted) {
-    if (first > low) return true;
-    if (last >= high) return false;
-    low = std::max(low, last + 1);
-  }
-  return true;
+  const auto at = std::lower_bound(ranges.begin(), ranges.end(), low, [](const auto& range, std::uint32_t value) { return range.second < value; });
+  return at != ranges.end() && at->first <= high;
 }
 
 GrammarRules parseGrammar(const std::string& gbnf) { return Parser(gbnf).parse(); }

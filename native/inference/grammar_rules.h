@@ -14,10 +14,9 @@
 namespace isopro {
 
 struct CharacterSet {
-  bool negated = false;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> ranges;  // code points, both ends included
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ranges;  // code points, both ends included; ascending, apart
 
-  bool contains(std::uint32_t codePoint) const;
+  bool contains(std::uint32_t codePoint) const { return meets(codePoint, codePoint); }
   // Whether some code point of [low, high] is in the set.
   bool meets(std::uint32_t low, std::uint32_t high) const;
 };
@@ -34,6 +33,8 @@ struct GrammarRules {
   std::vector<CharacterSet> sets;
   std::vector<std::vector<std::uint32_t>> rules;
   std::uint32_t root = 0;
+  // Code points that no set tells apart are one kind; each kind begins at one of these, ascending from 0.
+  std::vector<std::uint32_t> kinds;
 };
 
 // Throws GRAMMAR_INVALID with line and column: syntax, undefined or repeated rules, no `root`, rules that no text

@@ -6,7 +6,7 @@ import { loadModel, type Model } from '../../src/engine/model.js';
 import { Random } from '../../src/random.js';
 import { collect, syntheticModel } from './fixtures.js';
 
-const ANSWERS = process.env.ISOPRO_FULL === '1' ? 10_000 : 1_000;
+const ANSWERS = process.env.ISOPRO_FULL === '1' ? 10_000 : 500;
 
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 const isDate = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text);

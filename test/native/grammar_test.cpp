@@ -5,13 +5,17 @@
 #endif
 
 #include <chrono>
+#include <memory>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "check.h"
+#include "inference/grammar.h"
 #include "inference/grammar_matcher.h"
 #include "inference/grammar_rules.h"
+#include "inference/sampler.h"
 #include "support/error.h"
 #include "support/random.h"
 
@@ -208,6 +212,88 @@ TEST(grammar_explosions_end_soon) {
   CHECK(inLanguage("root ::= (((\"a\"?)*)*)*", "aaa"));
   CHECK(inLanguage("root ::= root | \"a\"", "a"));
   CHECK(inLanguage(chain(10, "N? N?"), "a"));
+}
+
+// Bytes, then words of a few common letters with and without a blank before them, numbers, punctuation and Chinese: the
+// lengths and the shared beginnings of a byte-level BPE vocabulary.
+std::shared_ptr<const isopro::Vocabulary> largeVocabulary(int size) {
+  isopro::Random random(static_cast<std::uint64_t>(size));
+  std::set<std::string> pieces;
+  const std::string letters = "eeeeettttaaaooiinnsshhrrddllcumwfgypbvk";
+  const std::string marks = "{}[]\":,.;()<>=+-*/_#!?\n\t\\";
+  for (int byte = 0; byte < 256; ++byte) pieces.insert(std::string(1, static_cast<char>(byte)));
+  while (pieces.size() < static_cast<std::size_t>(size - 1)) {
+    std::string piece;
+    const auto kind = random.nextUint64() % 20;
+    const auto length = 2 + random.nextUint64() % 4 + random.nextUint64() % 5;
+    if (kind < 14) {
+      if (random.nextUint64() % 2 == 0) piece += ' ';
+      for (auto i = length; i > 0; --i) piece += letters[random.nextUint64() % letters.size()];
+    } else if (kind < 17) {
+      for (auto i = 1 + length / 3; i > 0; --i) piece += marks[random.nextUint64() % marks.size()];
+    } else {
+      for (auto i = 1 + length / 4; i > 0; --i) {
+        const auto c = 0x4e00 + random.nextUint64() % 0x3000;
+        piece += {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)), static_cast<char>(0x80 | (c & 0x3f))};
+      }
+    }
+    pieces.insert(piece);
+  }
+  std::vector<std::string> list(pieces.begin(), pieces.end());
+  list.push_back("");
+  return std::make_shared<const isopro::Vocabulary>(std::move(list), std::vector<std::int32_t>{size - 1});
+}
+
+const char* const kJson =
+    "root ::= object\nobject ::= \"{\" ws (pair (\",\" ws pair)*)? \"}\"\npair ::= string \":\" ws value\n"
+    "value ::= object | \"[\" ws (value (\",\" ws value)*)? \"]\" | string | number | \"true\" | \"false\" | \"null\"\n"
+    "string ::= \"\\\"\" ([^\"\\\\\\x00-\\x1F] | \"\\\\\" [\"\\\\/bfnrt])* \"\\\"\"\nnumber ::= \"-\"? [0-9]{1,15} (\".\" [0-9]{1,15})?\nws ::= [ \\n]{0,8}";
+
+TEST(grammar_over_large_vocabularies) {
+  using Clock = std::chrono::steady_clock;
+  const auto milliseconds = [](Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); };
+  for (const int size : {49'152, 151'936}) {
+    const auto vocabulary = largeVocabulary(size);
+    const isopro::Grammar grammar(vocabulary, kJson);
+    // The tokens of one walk are those that are allowed one by one, and every sequence that comes to a place has them.
+    double longest = 0;
+    for (const char* text : {"", "{\"a", "{\"a\": ", "{\"a\": 12", "{\"a\": [[\"\xe4\xbd"}) {
+      GrammarMatcher matcher = grammar.start();
+      GrammarMatcher another = grammar.start();
+      CHECK(matcher.accept(text) && another.accept(text));
+      const auto start = Clock::now();
+      const auto set = grammar.allowed(matcher);
+      const double walk = milliseconds(Clock::now() - start);
+      longest = std::max(longest, walk);
+      CHECK(grammar.allowed(another) == set);
+      const auto before = Clock::now();
+      int members = 0;
+      for (std::int32_t token = 0; token < size; ++token) {
+        const bool allowed = grammar.allows(another, token);
+        members += allowed;
+        CHECK(((*set)[static_cast<std::size_t>(token) / 64] >> (token % 64) & 1) == (allowed ? 1u : 0u));
+      }
+      std::printf("%d tokens, after %-12s %6d allowed: %6.2f ms by the tree, %6.2f ms one by one\n", size, text, members, walk, milliseconds(Clock::now() - before));
+    }
+    CHECK(longest < 1000);
+
+    // A whole document and its cost a token, beside a sampler without a grammar.
+    isopro::Random random(3);
+    std::vector<float> logits(static_cast<std::size_t>(size));
+    for (float& logit : logits) logit = 6.0f * static_cast<float>(random.nextDouble());
+    const isopro::SamplingSettings settings;
+    for (const isopro::Grammar* followed : {static_cast<const isopro::Grammar*>(nullptr), &grammar}) {
+      int tokens = 0;
+      const auto start = Clock::now();
+      for (std::uint64_t seed = 0; seed < 4; ++seed) {
+        isopro::Sampler sampler(size, settings, seed, followed, {});
+        for (int i = 0; i < 100; ++i, ++tokens) {
+          if (sampler.next(logits.data()).token == size - 1) break;
+        }
+      }
+      std::printf("%d tokens, %s: %.3f ms a sampled token over %d\n", size, followed == nullptr ? "no grammar" : "JSON", milliseconds(Clock::now() - start) / tokens, tokens);
+    }
+  }
 }
 
 }  // namespace

@@ -141,8 +141,8 @@ TEST(sampler_every_combination_follows_the_exact_distribution) {
   std::uint64_t seed = 0;
   for (const float temperature : full ? std::vector<float>{1.0f, 0.6f, 1.7f} : std::vector<float>{1.0f, 0.6f}) {
     for (const int topK : full ? std::vector<int>{0, 6, 12} : std::vector<int>{0, 6}) {
-      for (const float topP : full ? std::vector<float>{1.0f, 0.9f, 0.5f} : std::vector<float>{1.0f, 0.7f}) {
-        for (const float minP : full ? std::vector<float>{0.0f, 0.05f, 0.3f} : std::vector<float>{0.0f, 0.2f}) {
+      for (const float topP : full ? std::vector<float>{1.0f, 0.9f, 0.5f} : std::vector<float>{1.0f, 0.8f}) {
+        for (const float minP : full ? std::vector<float>{0.0f, 0.05f, 0.3f} : std::vector<float>{0.0f, 0.35f}) {
           for (const float repeatPenalty : {1.0f, 1.5f}) {
             const SamplingSettings settings{temperature, topK, topP, minP, repeatPenalty, 4};
             checkCombination(settings, nullptr, std::vector<bool>(size, true), logits, seed += 20'000);
@@ -152,6 +152,55 @@ TEST(sampler_every_combination_follows_the_exact_distribution) {
       }
     }
   }
+}
+
+// The penalty's window moves on, and so does the grammar.
+TEST(sampler_log_probabilities_hold_along_a_sequence) {
+  const auto vocabulary = smallVocabulary();
+  const auto size = static_cast<std::size_t>(vocabulary->size());
+  const Grammar grammar(vocabulary, "root ::= ([a-f]{2,3} [0-2]){4}");
+  SamplingSettings settings{0.9f, 12, 0.95f, 0.02f, 1.3f, 5};
+  isopro::Random random(42);
+  int tokens = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    settings.repeatWindow = static_cast<int>(seed % 8);
+    std::vector<std::int32_t> history = {1, 2};
+    isopro::GrammarMatcher matcher = grammar.start();
+    Sampler sampler(static_cast<int>(size), settings, seed, &grammar, history);
+    for (std::int32_t token = -1; token != 19; ++tokens) {
+      std::vector<float> logits(size);
+      for (float& logit : logits) logit = 4.0f * static_cast<float>(random.nextDouble() - 0.5);
+      std::vector<bool> allowed(size);
+      for (std::size_t i = 0; i < size; ++i) allowed[i] = grammar.allows(matcher, static_cast<std::int32_t>(i));
+      const std::vector<double> expected = reference(logits, settings, history, allowed);
+      const std::vector<double> own = reference(logits, SamplingSettings{}, {}, std::vector<bool>(size, true));
+      const Sampled drawn = sampler.next(logits.data());
+      token = drawn.token;
+      CHECK_NEAR(static_cast<double>(drawn.sampledLogProbability), std::log(expected[static_cast<std::size_t>(token)]), 2e-6);
+      CHECK_NEAR(static_cast<double>(drawn.logProbability), std::log(own[static_cast<std::size_t>(token)]), 2e-6);
+      history.push_back(token);
+      grammar.accept(matcher, token);
+    }
+  }
+  CHECK(tokens > 1000);
+}
+
+TEST(sampler_extreme_settings) {
+  const std::vector<float> logits = {-1.0f, 2.0f, 2.0f, 1.0f, -3.0f};
+  const auto drawn = [&](const SamplingSettings& settings, const std::vector<float>& row) {
+    return Sampler(5, settings, 7, nullptr, {1, 2}).next(row.data());
+  };
+  for (const float least : {0.0f, 1e-45f, 1e-30f}) {
+    const Sampled greedy = drawn({least}, {-1.0f, 2.0f, 1.0f, 1.0f, -3.0f});
+    CHECK(greedy.token == 1);
+    CHECK(greedy.sampledLogProbability == 0);
+    CHECK(drawn({least, 3, 0.5f, 0.1f}, {-1.0f, 2.0f, 1.0f, 1.0f, -3.0f}).token == 1);
+  }
+  CHECK(drawn({1.0f, 1}, logits).token == 1);
+  CHECK(drawn({1.0f, 0, 1e-6f}, logits).token == 1);
+  CHECK_NEAR(static_cast<double>(drawn({1.0f, 0, 1.0f, 1.0f}, logits).sampledLogProbability), std::log(0.5), 1e-6);
+  CHECK_THROWS(drawn({1.0f, 0, 1.0f, 0.0f, 1e-39f}, {1.0f, 30.0f, 2.0f, 1.0f, 0.0f}), "NUMERIC_FAILURE");
+  CHECK_THROWS(drawn({}, {1.0f, std::nanf(""), 2.0f, 1.0f, 0.0f}), "NUMERIC_FAILURE");
 }
 
 }  // namespace
