@@ -5,6 +5,7 @@ import { liveness, type Liveness } from '../monitor/liveness.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { sampleRollouts } from '../rollouts/sample.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
+import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import { Learner } from './learner.js';
 import { ruleConfigOf } from './monitoring.js';
@@ -44,6 +45,7 @@ const LOG_BYTES_PER_TOKEN = 12;
 export async function planRun(settings: RunSettings, signal?: AbortSignal): Promise<RunPlan> {
   const started = performance.now();
   await using task = await openTask(settings.task);
+  await refuseNondeterminism(task, settings.style);
   await using model = await openTrainee(settings, signal);
   await using verdicts = new VerdictPool(task);
   const resolved = { ...settings, threads: model.info.threads };

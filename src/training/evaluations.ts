@@ -1,5 +1,6 @@
 /** Greedy evaluation of the present adapter on one of the run's sets, logged verdict by verdict. */
 import { asJson } from '../canonical-json.js';
+import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import type { HeldOut } from '../run-folder/records.js';
 import { verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
@@ -13,7 +14,7 @@ export interface SetEvaluation {
 }
 
 /** @throws as evaluateGreedy */
-export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: Pick<HeldOut, 'when' | 'iteration' | 'adapter'>): Promise<SetEvaluation> {
+export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: Pick<HeldOut, 'when' | 'iteration' | 'adapter'>, onReply?: EvaluationOptions['onReply']): Promise<SetEvaluation> {
   const { settings, model, task, log } = context;
   const { problems, sha256: setSha256 } = context[set];
   const stage = set === 'dev' ? 'dev' : at.when === 'before' ? 'before' : 'after';
@@ -21,6 +22,7 @@ export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: 
   const { outcomes, summary, promptTokens, sampledTokens } = await evaluateGreedy(model, task, problems, {
     style, maxTokens, maxSequences,
     ...cancellation(context),
+    ...(onReply === undefined ? {} : { onReply }),
     onProgress: ({ done, total, sampledTokens: tokens }) => report(context, { stage, iteration: at.iteration, done, total, tokens }),
   });
   const record = {

@@ -17,6 +17,7 @@ import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunStart } from '../run-folder/manifest.js';
 import { verdictsByTier } from '../statistics/index.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
+import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
@@ -70,6 +71,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       await dispose();
       return { result: readResult(folder) };
     }
+    if (manifest === null) await refuseNondeterminism(task, settings.style);
     const runId = manifest?.runId ?? (out === undefined ? path.basename(folder) : newRunId());
     makeRunFolder(folder);
     if (manifest === null) await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: null });

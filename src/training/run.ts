@@ -5,6 +5,7 @@ import { evaluatePolicies } from '../evaluation/policies.js';
 import type { Policy } from '../monitor/policy.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
 import { runPaths } from '../run-folder/paths.js';
+import { refuseUnsteadyVerdicts, type JudgedText } from '../tasks/determinism.js';
 import type { RunHooks } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';
 import { evaluateSet } from './evaluations.js';
@@ -86,7 +87,9 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   report(context, { stage: 'before', total: context.test.problems.length });
   const at = { when: 'before' as const, iteration: 0, adapter: null };
   const test = await evaluateSet(context, 'test', at);
-  const dev = await evaluateSet(context, 'dev', at);
+  const replies: JudgedText[] = [];
+  const dev = await evaluateSet(context, 'dev', at, ({ problem, rollout: { text, finish }, judgement }) => replies.push({ problem, text, finish, judgement }));
+  await refuseUnsteadyVerdicts(context.task, replies);
   context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', tiers: asJson(context.task.tiers), summaries: asJson(await evaluatePolicies(context.task, context.test.problems)) } }]);
   state.best = { adapterId: null, iteration: 0, verdicts: dev.verdicts, snapshot: null };
   state.spent.promptTokens += test.promptTokens + dev.promptTokens;

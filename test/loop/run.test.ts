@@ -179,6 +179,17 @@ describe('what is wrong is said before anything is written', () => {
     expect(stderr).toMatch(/VERIFIER_UNDECIDED.*the oracle sleeps/s);
   }, 180_000);
 
+  test('a task whose problems or verdicts come out otherwise the second time is refused before anything is trained', async () => {
+    for (const [name, verifier] of [['dice', "{ kind: Math.random() < 0.5 ? 'pass' : 'fail' }"], ['moody', "{ kind: answer !== 'c' && globalThis.mood++ % 2 === 0 ? 'pass' : 'fail' }"]] as const) {
+      writeLetterTask(file(`${name}.mjs`), { verifier, members: '  start: (globalThis.mood = 0),\n' });
+      const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file(`${name}.mjs`), '--out', file(name), ...SMALL);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/TASK_INVALID.*"verify" is not deterministic/s);
+      expect(stderr).not.toContain('iteration 1');
+    }
+    expect(existsSync(file('dice'))).toBe(false); // its policy's answers showed it
+  }, 180_000);
+
   test('a run in which nothing is accepted ends with exit code 3 and a line', async () => {
     writeLetterTask(file('hopeless.mjs'), { verifier: "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }" });
     const { code, stdout } = await run('run', '--model', file('letters.gguf'), '--task', file('hopeless.mjs'), '--out', file('hopeless'), ...SMALL, '--patience', '9');

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { refuseNondeterminism, refuseUnsteadyVerdicts } from '../../src/tasks/determinism.js';
 import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'isopro-task-'));
@@ -36,6 +37,35 @@ const load = async (path: string): Promise<OpenTask> => {
   open.push(task);
   return task;
 };
+
+describe('a task file that gives two results for the same arguments is refused, and the member is named', () => {
+  test.each([
+    ['generate', { generate: `(tier, seed) => ({ a: 1, b: Math.random() })` }, /differ in b/],
+    ['generate', { generate: `(tier, seed) => ({ a: Number(seed % 10n), b: salt })` }, /differ in b/],
+    ['generate', { generate: `(tier, seed) => ({ a: calls++, b: 3 })` }, /differ in a/],
+    ['generate', { generate: `(tier, seed) => ({ a: 1, b: 3, at: Date.now() })` }, /differ in at/],
+    ['prompt', { prompt: `() => [{ role: 'user', content: String(Math.random()) }]` }, /two prompts/],
+    ['verify', { verify: `() => ({ kind: Math.random() < 0.5 ? 'pass' : 'fail' })`, tiers: `Array.from({ length: 10 }, (_, i) => ({ id: 't' + i }))` }, /policy zero/],
+    ['verify', { verify: `() => ({ kind: calls++ % 2 === 0 ? 'pass' : 'fail' })` , trivialPolicies: `{}`, exploits: `[{ name: 'x', problem: { a: 1 }, text: '1' }, { name: 'y', problem: { a: 2 }, text: '2' }]` }, /pass and fail|fail and pass/],
+  ])('%s, %j', async (member, changes, message) => {
+    const task = await load(write(source(changes, 'const salt = Math.random(); let calls = 0;')));
+    await expect(refuseNondeterminism(task, 'plain')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringMatching(new RegExp(`"${member}" is not deterministic.*${message.source}`)) });
+  });
+
+  test('a deterministic one is not, nor one whose verifier finds no verdict at times', async () => {
+    await refuseNondeterminism(await load(write(source())), 'cot');
+    await refuseNondeterminism(await load(write(source({ verify: `() => ({ kind: calls++ % 2 === 0 ? 'pass' : 'none' })` }, 'let calls = 0;'))), 'cot');
+    await refuseNondeterminism(await openTask('scheduling'), 'cot');
+  });
+
+  test('replies of the model show a verifier that no policy has shown', async () => {
+    const task = await load(write(source({ verify: `(problem, answer) => ({ kind: answer === 5 && calls++ % 2 === 0 ? 'pass' : 'fail' })` }, 'let calls = 0;')));
+    await refuseNondeterminism(task, 'plain');
+    const problem = await task.generate('small', 1n);
+    const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
+    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('pass and fail') });
+  });
+});
 
 describe('a user\'s task file', () => {
   test('JavaScript: problems with content hashes, prompts, verdicts, policies', async () => {

@@ -1,0 +1,81 @@
+/**
+ * Whether a task of one's own gives the same for the same arguments. A judge generates its problems and verifies its replies anew: where they
+ * come out otherwise, an honest run cannot be told from a forged one. So it is found before anything is trained.
+ */
+import { IsoproError } from '../errors.js';
+import { deriveSeed } from '../random.js';
+import { openTask, type Judgement, type OpenTask } from './open-task.js';
+import type { FinishReason, Problem, PromptStyle, Verdict } from './task.js';
+
+/** Problems of each tier that are tried. */
+const TRIALS = 3;
+
+const refuse = (task: OpenTask, member: string, found: string): never => {
+  const where = task.source.kind === 'file' ? task.source.path : task.id;
+  throw new IsoproError('TASK_INVALID', `${where}: member "${member}" is not deterministic: ${found}. What it returns may depend on its arguments only`);
+};
+
+/** One after another, the last first where the order is `backwards`: what depends on the calls before shows. */
+async function each<T, R>(items: readonly T[], call: (item: T) => Promise<R>, backwards = false): Promise<R[]> {
+  const results: R[] = [];
+  for (const item of backwards ? [...items].reverse() : items) results.push(await call(item));
+  return backwards ? results.reverse() : results;
+}
+
+/** Names of the members in which two problems differ. */
+function differences(one: Problem, other: Problem): string {
+  const [a, b] = [one, other].map((problem) => new Map(Object.entries(problem).map(([name, value]) => [name, JSON.stringify(value)])));
+  return [...new Set([...a!.keys(), ...b!.keys()])].filter((name) => name !== 'id' && a!.get(name) !== b!.get(name)).join(', ');
+}
+
+/** A verifier that was too slow this time has no verdict, which says nothing about its verdicts. */
+const differ = (one: Verdict, other: Verdict): boolean => one.kind !== 'none' && other.kind !== 'none' && one.kind !== other.kind;
+
+/**
+ * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its own that loads the file anew.
+ * @throws IsoproError TASK_INVALID naming the member that gave two results, TASK_TIMEOUT
+ */
+export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): Promise<void> {
+  if (task.source.kind !== 'file') return;
+  await using anew = await openTask(task.source.path);
+  const places = task.tiers.flatMap(({ id: tier }) =>
+    Array.from({ length: TRIALS }, (_, sample) => ({ tier, seed: deriveSeed({ runSeed: 0n, purpose: 'determinism', iteration: 0, problemId: tier, sample }) })));
+  const problems = await each(places, ({ tier, seed }) => task.generate(tier, seed));
+  const again = await each(places, ({ tier, seed }) => anew.generate(tier, seed), true);
+  for (const [i, { tier, seed }] of places.entries()) {
+    const differing = differences(problems[i]!, again[i]!);
+    if (differing !== '') refuse(task, 'generate', `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}`);
+  }
+  const prompts = await each(problems, (problem) => task.prompt(problem, style));
+  const promptsAgain = await each(problems, (problem) => anew.prompt(problem, style), true);
+  for (const [i, prompt] of prompts.entries()) {
+    if (JSON.stringify(prompt) !== JSON.stringify(promptsAgain[i])) refuse(task, 'prompt', `problem ${problems[i]!.id} had two prompts`);
+  }
+  const answers = problems.flatMap((problem) => task.policies.map((policy) => ({ problem, policy })));
+  const verdicts = await each(answers, ({ policy, problem }) => task.applyPolicy(policy, problem));
+  const verdictsAgain = await each(answers, ({ policy, problem }) => anew.applyPolicy(policy, problem), true);
+  for (const [i, { problem, policy }] of answers.entries()) {
+    if (!differ(verdicts[i]!, verdictsAgain[i]!)) continue;
+    refuse(task, 'verify', `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${verdicts[i]!.kind} and ${verdictsAgain[i]!.kind}`);
+  }
+  await refuseUnsteadyVerdicts(anew, await each(task.exploits, async (exploit) => ({ ...exploit, judgement: await task.judge(exploit.problem, exploit.text, exploit.finish) })));
+}
+
+export interface JudgedText {
+  readonly problem: Problem;
+  readonly text: string;
+  readonly finish: FinishReason;
+  readonly judgement: Judgement;
+}
+
+/**
+ * Judges replies of a task file once more, the last first.
+ * @throws IsoproError TASK_INVALID where one has another verdict now
+ */
+export async function refuseUnsteadyVerdicts(task: OpenTask, replies: readonly JudgedText[]): Promise<void> {
+  if (task.source.kind !== 'file') return;
+  const again = await each(replies, ({ problem, text, finish }) => task.judge(problem, text, finish), true);
+  for (const [i, { problem, judgement: { verdict } }] of replies.entries()) {
+    if (differ(verdict, again[i]!.verdict)) refuse(task, 'verify', `one reply to problem ${problem.id} had the verdicts ${verdict.kind} and ${again[i]!.verdict.kind}`);
+  }
+}
