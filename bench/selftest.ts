@@ -27,6 +27,8 @@ export interface SelftestReport {
 
 export interface SelftestOptions {
   readonly signal?: AbortSignal;
+  /** Default true: decoding speed too, which is most of the work on a slow processor. */
+  readonly speed?: boolean;
   /** Called before each step. */
   readonly onStep?: (name: string, index: number, count: number) => void;
 }
@@ -150,7 +152,7 @@ async function decodingSpeed(file: string): Promise<string> {
 }
 
 /** @throws IsoproError ABORTED */
-export async function selftest({ signal, onStep }: SelftestOptions = {}): Promise<SelftestReport> {
+export async function selftest({ signal, speed = true, onStep }: SelftestOptions = {}): Promise<SelftestReport> {
   const folder = mkdtempSync(path.join(tmpdir(), 'isopro-selftest-'));
   try {
     const findings = await diagnose();
@@ -162,7 +164,7 @@ export async function selftest({ signal, onStep }: SelftestOptions = {}): Promis
       ...ARCHITECTURES.map((architecture) => ({ name: `parity ${architecture}`, run: () => parity(file(architecture)) })),
       ...ARCHITECTURES.map((architecture) => ({ name: `gradient ${architecture}`, run: () => gradientSlope(file(architecture)) })),
       { name: 'sampling and scoring', run: () => scoreAgreement(file('qwen2')) },
-      { name: 'decoding speed', run: () => decodingSpeed(bench) },
+      ...(speed ? [{ name: 'decoding speed', run: () => decodingSpeed(bench) }] : []),
     ];
     const backends = findings.find(({ check }) => check === 'back ends')?.facts.backends as { type: string }[] | undefined;
     if (backends?.some(({ type }) => type === 'gpu') === true) steps.push({ name: 'GPU', run: () => gpuAgreement(bench) });
