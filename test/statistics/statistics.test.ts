@@ -238,6 +238,21 @@ describe('paired change of the mean over tiers', () => {
     expect(change.p).toBeCloseTo(sums.filter((sum) => Math.abs(sum) >= 5 / 16 - 1e-12).length / 32, 12);
   });
 
+  test('has that p, as drawn signs have it, where eight tiers of different sizes give more sums than can be told apart in time', () => {
+    const sizes = [97, 101, 103, 107, 109, 113, 127, 131];
+    const [before, after] = [0, 1].map(() => sizes.map((n) => ({ weight: 1 / 8, verdicts: draw(n).map((kind) => kind[0]).join('') })));
+    const change = pairedChange(before!, after!);
+    const each = sizes.map((n, tier) => ({ weight: 1 / 8 / n, pairs: [...before![tier]!.verdicts].filter((verdict, i) => verdict !== after![tier]!.verdicts[i]).length }));
+    const trials = 40_000;
+    let atLeast = 0;
+    for (let trial = 0; trial < trials; trial++) {
+      let sum = 0;
+      for (const { weight, pairs } of each) for (let i = 0; i < pairs; i++) sum += random.nextDouble() < 0.5 ? weight : -weight;
+      if (Math.abs(sum) >= Math.abs(change.difference)) atLeast++;
+    }
+    expect(Math.abs(change.p - atLeast / trials)).toBeLessThan(4 * Math.sqrt(0.25 / trials) + 0.001);
+  });
+
   test('is over the problems with a verdict on both sides, and 0 where there is none', () => {
     const change = pairedChange([{ weight: 0.5, verdicts: 'pnf' }, { weight: 0.5, verdicts: 'n' }], [{ weight: 0.5, verdicts: 'ppp' }, { weight: 0.5, verdicts: 'p' }]);
     expect(change).toMatchObject({ gained: 1, lost: 0, before: 0.5, after: 1, difference: 0.5, effective: 2 });
