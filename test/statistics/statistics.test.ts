@@ -243,7 +243,7 @@ describe('paired change of the mean over tiers', () => {
     const [before, after] = [0, 1].map(() => sizes.map((n) => ({ weight: 1 / 8, verdicts: draw(n).map((kind) => kind[0]).join('') })));
     const change = pairedChange(before!, after!);
     const each = sizes.map((n, tier) => ({ weight: 1 / 8 / n, pairs: [...before![tier]!.verdicts].filter((verdict, i) => verdict !== after![tier]!.verdicts[i]).length }));
-    const trials = 40_000;
+    const trials = 8_000;
     let atLeast = 0;
     for (let trial = 0; trial < trials; trial++) {
       let sum = 0;
