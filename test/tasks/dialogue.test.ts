@@ -36,6 +36,16 @@ describe('the trace check', () => {
     ['Job B runs from time 3 until time 4.', [['end', 'B', '4', '5']]],
     ['Job C ends at 7.', [['end', 'C', '7', '6']]],
     ['At first Job C ends at 7. No, Job C ends at 6.', []],
+    ['Job B starts 5; B ends 5.', [['start', 'B', '5', '3']]],
+    ['Job B begins at time 4, no: B starts at 3.', []],
+    ['Job B could start at 4. Job B can start at 9.', []],
+    ['Job B runs from 4 to 6.', [['start', 'B', '4', '3'], ['end', 'B', '6', '5']]],
+    ['Job B must end by time 6, Job C must finish by 9, and the deadline of Job B is 6.', []],
+    ['Job B must end by time 9.', []],
+    ['Job B must be done by 7.', [['deadline', 'B', '7', '6']]],
+    ['Job A has a deadline of 4.', [['deadline', 'A', '4', '9']]],
+    ['Job C takes 1 step. It waits for Job B, which ends at 6.', [['end', 'B', '6', '5']]],
+    ['Job A takes 3 steps. It waits for Job C.', [['precedence', 'CA', 'C before A', 'no such rule']]],
     ['Job C depends on A and B.', []],
     ['Job A depends on Job C.', [['precedence', 'CA', 'C before A', 'no such rule']]],
     ['Job C must finish before Job B.', [['precedence', 'CB', 'C before B', 'no such rule']]],
@@ -46,17 +56,28 @@ describe('the trace check', () => {
     expect(findings(reasoning)).toEqual(expected);
   });
 
-  test('finds nothing in the reasoning of an oracle, and something once a number in it is changed', () => {
-    let changed = 0;
+  test('finds nothing in the reasoning of an oracle, and something once any number in it is changed', () => {
+    let [changed, numbers] = [0, 0];
     for (const { problem: question, reference } of set) {
       const reply = solvedReply(question, reference.schedule!, 'cot');
       expect(scheduling.checkTrace!(question, reply)).toEqual([]);
+      const [reasoning, block] = reply.split('<answer>') as [string, string];
+      for (const { index, 0: digits } of question.tier === 'T5' ? reasoning.matchAll(/\d+/g) : []) {
+        const lie = `${reasoning.slice(0, index)}${Number(digits) + 1}${reasoning.slice(index + digits.length)}<answer>${block}`;
+        // a deadline that is moved to the horizon is no lie, and of the ends named for a job the last one counts
+        const claim = reasoning.slice(Math.max(0, index - 24), index);
+        if (/deadline $/.test(claim) && Number(digits) + 1 === question.horizon) continue;
+        if (/which ends at $/.test(claim) && new RegExp(`ends at ${digits}\\b`).test(reasoning.slice(index))) continue;
+        numbers++;
+        expect([claim, scheduling.checkTrace!(question, lie).length > 0]).toEqual([claim, true]);
+      }
       const lie = reply.replace(/takes (\d+)/, (_, duration: string) => `takes ${Number(duration) + 1}`);
       expect(scheduling.checkTrace!(question, lie)).toMatchObject([{ category: 'duration' }]);
       const late = reply.replace(/ends at (\d+)(?!.*waits)/, (_, end: string) => `ends at ${Number(end) + 1}`);
       if (scheduling.checkTrace!(question, late).some(({ category }) => category === 'end')) changed++;
     }
     expect(changed).toBe(set.length);
+    expect(numbers).toBeGreaterThan(3_000);
   });
 
   test('does not change the verdict', () => {

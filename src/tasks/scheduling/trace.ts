@@ -15,18 +15,27 @@ const INTERVAL = [
   new RegExp(`${JOB}:? (?:starts|begins|can start|will start|start) ${AT}(\\d+),? (?:and |so it |it )?(?:ends|finishes|is done|will end|end|finish) ${AT}(\\d+)`, 'g'),
   new RegExp(`${JOB}: ?\\[?(\\d+) ?(?:-|–|→|to) ?(\\d+)`, 'g'),
 ];
-const END = [new RegExp(`${JOB}:? (?:ends|finishes|is done|is finished|completes|is complete) ${AT}(\\d+)`, 'g')];
+const START = [new RegExp(`${JOB}:? (?:starts|begins) ${AT}(\\d+)`, 'g')];
+const END = [new RegExp(`${JOB}(?:,? which|:)? (?:ends|finishes|is done|is finished|completes|is complete) ${AT}(\\d+)`, 'g')];
+const DEADLINE = [
+  new RegExp(`${JOB} (?:must|has to) (?:end|finish|be (?:done|finished|complete|completed)) by ${AT}(\\d+)`, 'g'),
+  new RegExp(`${JOB} (?:has|with) (?:a|the|its) deadline (?:of |at )?${AT}(\\d+)`, 'g'),
+  new RegExp(`[Dd]eadline (?:of|for) ${JOB} (?:is|=|:) ?${AT}(\\d+)`, 'g'),
+  new RegExp(`${JOB} starts at \\d+ and ends at \\d+, by its deadline (\\d+)`, 'g'),
+];
 const LIST = '((?:[Jj]obs? )?[A-Z](?:(?:,| and|, and) (?:[Jj]ob )?[A-Z])*)\\b';
 /** [pattern, true where the first job named is the one that comes later] */
 const PRECEDENCE: readonly (readonly [RegExp, boolean])[] = [
   [new RegExp(`${JOB} (?:depends on|must wait for|waits for|must (?:start|come|run) after|cannot start (?:before|until)|can only start after|can start only after) ${LIST}`, 'g'), true],
+  [new RegExp(`${JOB} takes \\d+ (?:time )?steps?\\. It (?:depends on|must wait for|waits for) ${LIST}`, 'g'), true],
   [new RegExp(`${JOB} (?:must|has to) (?:end|finish|be (?:done|finished|complete|completed)|complete|come|run) before ${LIST}`, 'g'), false],
 ];
 
 /**
  * Claims in the reasoning before the answer block that the problem contradicts (durations, ends that are not start +
- * duration, precedences that do not exist), and last-claimed ends that the answer itself contradicts. What is not
- * recognised as a claim is not judged: an empty list means that no contradiction was found.
+ * duration, deadlines, precedences that do not exist), and the last start and end claimed for a job where the answer
+ * itself contradicts them: reasoning may correct itself. Only the wordings above are claims; what is said in other
+ * words, or of resources, is not judged. An empty list means that no contradiction was found, not that there is none.
  */
 export function checkSchedulingTrace(problem: SchedulingProblem, text: string): TraceFinding[] {
   const block = findAnswerBlock(text);
@@ -43,32 +52,46 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       if (job !== undefined && Number(match[3]) !== job.duration) findings.push({ category: 'duration', jobs: [job.label], claimed: match[3]!, actual: String(job.duration), excerpt: match[0] });
     }
   }
-  const lastEnd = new Map<string, { at: number; end: number; excerpt: string }>();
-  const noteEnd = (label: string, match: RegExpMatchArray, end: number): void => {
-    if ((lastEnd.get(label)?.at ?? -1) < match.index!) lastEnd.set(label, { at: match.index!, end, excerpt: match[0] });
+  for (const pattern of DEADLINE) {
+    for (const match of reasoning.matchAll(pattern)) {
+      const job = jobOf(match);
+      const [claimed, deadline] = [Number(match[3]), job?.deadline ?? problem.horizon];
+      // of a job with a deadline the horizon may be said too: it must end by that as well
+      if (job !== undefined && claimed !== deadline && claimed !== problem.horizon) findings.push({ category: 'deadline', jobs: [job.label], claimed: match[3]!, actual: String(deadline), excerpt: match[0] });
+    }
+  }
+  type Last = Map<string, { readonly at: number; readonly time: number; readonly excerpt: string }>;
+  const [lastStart, lastEnd]: [Last, Last] = [new Map(), new Map()];
+  const note = (last: Last, label: string, match: RegExpMatchArray, time: number): void => {
+    if ((last.get(label)?.at ?? -1) < match.index!) last.set(label, { at: match.index!, time, excerpt: match[0] });
   };
   for (const pattern of INTERVAL) {
     for (const match of reasoning.matchAll(pattern)) {
       const job = jobOf(match);
       if (job === undefined) continue;
       const [start, end] = [Number(match[3]), Number(match[4])];
-      noteEnd(job.label, match, end);
+      note(lastStart, job.label, match, start);
+      note(lastEnd, job.label, match, end);
       if (end - start !== job.duration) findings.push({ category: 'end', jobs: [job.label], claimed: String(end), actual: String(start + job.duration), excerpt: match[0] });
     }
   }
-  for (const pattern of END) {
-    for (const match of reasoning.matchAll(pattern)) {
-      const job = jobOf(match);
-      if (job !== undefined) noteEnd(job.label, match, Number(match[3]));
+  for (const [patterns, last] of [[START, lastStart], [END, lastEnd]] as const) {
+    for (const pattern of patterns) {
+      for (const match of reasoning.matchAll(pattern)) {
+        const job = jobOf(match);
+        if (job !== undefined) note(last, job.label, match, Number(match[3]));
+      }
     }
   }
   const parsed = parseAnswer(text);
   if (parsed.ok) {
-    for (const [label, { end, excerpt }] of lastEnd) {
-      const start = parsed.answer[label];
-      const duration = problem.jobs[indexOf(label)]!.duration;
-      if (start !== undefined && start + duration !== end && !findings.some((finding) => finding.category === 'end' && finding.excerpt === excerpt)) {
-        findings.push({ category: 'end', jobs: [label], claimed: String(end), actual: String(start + duration), excerpt });
+    for (const [category, last] of [['start', lastStart], ['end', lastEnd]] as const) {
+      for (const [label, { time, excerpt }] of last) {
+        const start = parsed.answer[label];
+        if (start === undefined) continue;
+        const actual = category === 'start' ? start : start + problem.jobs[indexOf(label)]!.duration;
+        if (actual === time || findings.some((finding) => finding.category === category && finding.excerpt === excerpt)) continue;
+        findings.push({ category, jobs: [label], claimed: String(time), actual: String(actual), excerpt });
       }
     }
   }
