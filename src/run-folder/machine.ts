@@ -1,5 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { hash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { canonicalJson } from '../canonical-json.js';
 import { hashFile } from '../engine/adapter.js';
 import { loadAddon, packageRoot } from '../engine/addon.js';
 import type { MachineClass, RunStart } from './manifest.js';
@@ -11,8 +14,17 @@ export function machineClass(): MachineClass {
   return { platform: process.platform, arch: process.arch, llamaRelease: addon.llamaRelease, features };
 }
 
-/** Version of the package and digest of the addon that runs. */
+/** What shows or judges a run decides nothing in it. */
+const SHOWING: readonly string[] = ['cli', 'judge', 'report'];
+
+/** SHA-256 over names and contents of the package's own modules that decide what a run does. */
+export function hashModules(folder: string): string {
+  const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => file.replaceAll(path.sep, '/')).filter((file) => file.endsWith('.js') && !SHOWING.includes(file.split('/')[0]!));
+  return hash('sha256', canonicalJson(modules.sort().map((file) => [file, hash('sha256', readFileSync(path.join(folder, file)))])));
+}
+
+/** Version of the package, and digests of the JavaScript and the addon that run. */
 export async function codeVersion(): Promise<RunStart['code']> {
   const { version } = JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as { version: string };
-  return { version, addon: await hashFile(loadAddon().file) };
+  return { version, javascript: hashModules(fileURLToPath(new URL('..', import.meta.url))), addon: await hashFile(loadAddon().file) };
 }

@@ -39,6 +39,8 @@ const start = z.strictObject({
   code: z.strictObject({
     /** Of the package. */
     version: z.string().min(1).max(100),
+    /** SHA-256 over the package's own modules, those left out that only show or judge a run. */
+    javascript: sha256,
     /** SHA-256 of the addon's binary. */
     addon: sha256,
   }),
@@ -54,7 +56,7 @@ const start = z.strictObject({
   task: z.strictObject({
     id: z.string().min(1).max(200),
     version: z.string().min(1).max(200),
-    /** SHA-256 of a user's task file; null for a built-in task, which `code` covers. */
+    /** SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts); null for a built-in task, which `code` covers. */
     file: sha256.nullable(),
   }),
   sets: z.strictObject({ dev: evaluationSet, test: evaluationSet }),

@@ -1,7 +1,6 @@
 /** Worker thread that holds one user's task. Answers never leave it, so they may be anything; problems and verdicts are JSON. */
 import { parentPort } from 'node:worker_threads';
-import { fileURLToPath } from 'node:url';
-import { createJiti } from 'jiti';
+import { createRequire } from 'node:module';
 import type { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { problemId } from './problem-id.js';
@@ -54,9 +53,10 @@ function asProblem(member: string, value: unknown, tier: string | undefined): Pr
 }
 
 const methods = {
-  async load(path: string): Promise<unknown> {
-    const jiti = createJiti(import.meta.url, { fsCache: false, moduleCache: false, interopDefault: false, alias: { 'isopro-native': fileURLToPath(new URL('../index.js', import.meta.url)) } });
-    const module = await run('module', () => jiti.import<Record<string, unknown>>(path));
+  /** @param code the bundled task; @param path where its file lies */
+  async load(code: string, path: string): Promise<unknown> {
+    globalThis.require = createRequire(path); // bundled CommonJS asks for it
+    const module = await run('module', () => import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`) as Promise<Record<string, unknown>>);
     const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
     if (typeof found !== 'object' || found === null) throw new MemberError('default', 'the file must export the task as its default export or as `task`');
     for (const [member, shape] of Object.entries(memberShapes)) check(member, shape, found[member], member);

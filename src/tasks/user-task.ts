@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { IsoproError } from '../errors.js';
@@ -7,13 +6,14 @@ import { requireFile } from '../files.js';
 import { startThread } from '../thread.js';
 import type { Judgement, OpenTask } from './open-task.js';
 import type { ChatMessage, ExploitCase, FinishReason, Grades, Problem, PromptStyle, Tier, TraceFinding, Verdict } from './task.js';
+import { BundleError, bundleTask, type TaskBundle } from './task-bundle.js';
 import { findTier } from './tier.js';
 import type { WorkerCall, WorkerReply } from './user-task-worker.js';
 import { undecided } from './verdict.js';
 
 /** Longest time that one call of a user's task may take. */
 export const CALL_LIMIT_MS = 5_000;
-/** Starting the thread and its TypeScript loader, none of which is the user's code. */
+/** Starting the thread, which is not the user's code. */
 const START_LIMIT_MS = 60_000;
 const MEMORY_LIMIT_MB = 512;
 
@@ -27,12 +27,14 @@ class ThreadLost extends Error {}
 /** The thread that runs a user's task; replaced after a call that hangs or brings it down. */
 class TaskThread {
   readonly #path: string;
+  readonly #code: string;
   #worker: Promise<Worker> | undefined;
   #queue: Promise<unknown> = Promise.resolve();
   #calls = 0;
 
-  constructor(path: string) {
+  constructor(path: string, code: string) {
     this.#path = path;
+    this.#code = code;
   }
 
   /** One call at a time. @throws CallTimeout, ThreadLost, IsoproError TASK_INVALID */
@@ -58,7 +60,7 @@ class TaskThread {
         worker.once('message', () => (clearTimeout(timer), started()));
         worker.once('error', (error) => (clearTimeout(timer), failed(error)));
       });
-      await this.#send(worker, 'load', [this.#path]);
+      await this.#send(worker, 'load', [this.#code, this.#path]);
       return worker;
     } catch (error) {
       this.#worker = undefined;
@@ -197,22 +199,28 @@ class UserTask implements OpenTask {
 }
 
 /**
- * Loads a task from a .js or .ts file into a thread of its own.
+ * Loads a task from a .js or .ts file, with everything that it imports, into a thread of its own.
  * @throws IsoproError TASK_UNKNOWN where there is no such file, TASK_INVALID naming the member that is missing or wrong, TASK_TIMEOUT
  */
 export async function openUserTask(file: string): Promise<OpenTask> {
   const path = resolve(file);
   requireFile(path, 'TASK_UNKNOWN');
-  let sha256: string;
   try {
-    sha256 = createHash('sha256').update(readFileSync(path)).digest('hex');
+    accessSync(path, constants.R_OK);
   } catch (error) {
     throw new IsoproError('TASK_UNKNOWN', `${path} cannot be read: ${(error as Error).message}`, { cause: error });
   }
-  const thread = new TaskThread(path);
+  let bundle: TaskBundle;
   try {
-    const description = (await thread.call('load', path)) as Description;
-    return new UserTask(path, sha256, thread, description);
+    bundle = await bundleTask(path);
+  } catch (error) {
+    if (error instanceof BundleError) throw invalid(path, 'module', `cannot be bundled: ${error.message}`);
+    throw error;
+  }
+  const thread = new TaskThread(path, bundle.code);
+  try {
+    const description = (await thread.call('load', bundle.code, path)) as Description;
+    return new UserTask(path, bundle.sha256, thread, description);
   } catch (error) {
     await thread.dispose();
     throw asError(path, 'module', error);

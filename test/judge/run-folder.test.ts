@@ -1,11 +1,11 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { probeBatch } from '../../src/evaluation/probe.js';
 import { playbook } from '../../src/monitor/playbook.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
-import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
+import { codeVersion, hashModules, machineClass } from '../../src/run-folder/machine.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
@@ -19,7 +19,7 @@ afterAll(folder.remove);
 
 const set = { origin: 'frozen', file: '11'.repeat(32), perTier: 2, problems: 4, sha256: '22'.repeat(32) } as const;
 const start: RunStart = {
-  code: { version: '0.1.0', addon: '33'.repeat(32) },
+  code: { version: '0.1.0', javascript: '34'.repeat(32), addon: '33'.repeat(32) },
   machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'] },
   model: { sha256: '44'.repeat(32), name: 'tiny', architecture: 'qwen2', quantisation: 'Q8_0' },
   task: { id: 'scheduling', version: '1', file: null },
@@ -101,9 +101,32 @@ describe('the manifest', () => {
   });
 
   test('code and machine are described', async () => {
-    expect((await codeVersion()).addon).toMatch(/^[0-9a-f]{64}$/);
+    const code = await codeVersion();
+    expect([code.addon, code.javascript]).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/), expect.stringMatching(/^[0-9a-f]{64}$/)]);
+    expect(await codeVersion()).toEqual(code);
     expect(machineClass()).toMatchObject({ platform: process.platform, arch: process.arch });
   });
+});
+
+test('the hash of the code changes with every module that decides something, wherever it is installed', () => {
+  const at = (name: string): string => join(folder.path, name);
+  const copy = (name: string, change: (root: string) => void): string => {
+    for (const file of ['index.js', 'training/gate.js', 'judge/judge.js', 'training/gate.d.ts']) {
+      mkdirSync(dirname(join(at(name), file)), { recursive: true });
+      writeFileSync(join(at(name), file), `// ${file}`);
+    }
+    change(at(name));
+    return hashModules(at(name));
+  };
+  const own = copy('code', () => undefined);
+  expect(copy('code-elsewhere', (root) => writeFileSync(join(root, 'judge/judge.js'), '// other'))).toBe(own);
+  expect(copy('code-typed', (root) => writeFileSync(join(root, 'training/gate.d.ts'), '// other'))).toBe(own);
+  const changed = [
+    copy('code-changed', (root) => writeFileSync(join(root, 'training/gate.js'), '// other')),
+    copy('code-moved', (root) => renameSync(join(root, 'training/gate.js'), join(root, 'training/door.js'))),
+    copy('code-more', (root) => writeFileSync(join(root, 'more.js'), '')),
+  ];
+  expect(new Set([own, ...changed]).size).toBe(4);
 });
 
 describe('evaluation sets', () => {

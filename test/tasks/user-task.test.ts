@@ -1,6 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { refuseNondeterminism, refuseUnsteadyVerdicts } from '../../src/tasks/determinism.js';
 import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
@@ -107,6 +108,50 @@ export default defineTask<Sum, number>({
     const problem = (await task.generate('small', 1n)) as unknown as { a: number; b: number; id: string; tier: string };
     expect((await task.judge(problem, String(problem.a + problem.b), 'stop')).verdict.kind).toBe('pass');
     expect((await task.judge(problem, 'seven', 'stop')).verdict.violations[0]!.category).toBe('format');
+  });
+
+  /** A task whose verdict is a package's and whose problems are a neighbour's. */
+  const imported = (at: string, { verdict = 'pass', words = '["x"]' } = {}): string => {
+    const put = (file: string, content: string): void => {
+      mkdirSync(dirname(join(at, file)), { recursive: true });
+      writeFileSync(join(at, file), content);
+    };
+    put('node_modules/verdicts/package.json', '{"name":"verdicts","main":"lib.js"}');
+    put('node_modules/verdicts/lib.js', `const { basename } = require('path'); exports.kind = '${verdict}'; exports.file = basename(__filename);`);
+    put('words/words.ts', `import list from './list.json' with { type: 'json' };\nexport const words: string[] = list;\nexport const place = import.meta.url;`);
+    put('words/list.json', words);
+    put('task.ts', source({ generate: `() => ({ a: 1, b: 2, word: words[0], place, file })`, verify: `(problem, answer) => (Number.isNaN(answer) ? process.exit(0) : { kind })` }, `import { kind, file } from 'verdicts';\nimport { words, place } from './words/words.js';`));
+    return join(at, 'task.ts');
+  };
+  const hashOf = async (path: string): Promise<string> => ((await load(path)).source as { sha256: string }).sha256;
+
+  test('is one with everything that it imports: files, JSON, packages in ESM and CommonJS, each at its own place', async () => {
+    const path = imported(join(folder, 'imports'));
+    const task = await load(path);
+    const problem = await task.generate('small', 1n);
+    expect(problem).toMatchObject({ word: 'x', file: 'lib.js', place: pathToFileURL(join(folder, 'imports', 'words', 'words.ts')).href });
+    expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('pass');
+  });
+
+  test('has a hash that covers its imports, and no folder\'s name', async () => {
+    const own = await hashOf(imported(join(folder, 'own')));
+    expect(await hashOf(imported(join(folder, 'elsewhere', 'deeper')))).toBe(own);
+    const changed = [await hashOf(imported(join(folder, 'helper'), { words: '["y"]' })), await hashOf(imported(join(folder, 'package'), { verdict: 'fail' }))];
+    expect(new Set([own, ...changed]).size).toBe(3);
+    const misnamed = imported(join(folder, 'misnamed'));
+    renameSync(join(folder, 'misnamed', 'words', 'words.ts'), join(folder, 'misnamed', 'words', 'other.ts'));
+    await expect(openTask(misnamed)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringMatching(/words\/words\.js.*task\.ts/s) });
+  });
+
+  test('does not change under a run: a file that is exchanged later is not read, even where its thread has to be started anew', async () => {
+    const at = join(folder, 'exchanged');
+    const task = await load(imported(at));
+    imported(at, { verdict: 'fail', words: '["y"]' });
+    writeFileSync(join(at, 'task.ts'), source({ verify: `() => ({ kind: 'fail' })` }));
+    const problem = await task.generate('small', 1n);
+    expect(problem).toMatchObject({ word: 'x' });
+    expect((await task.judge(problem, 'end', 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('thread') });
+    expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('pass');
   });
 
   test.each(['id', 'version', 'tiers', 'generate', 'prompt', 'parse', 'verify'])('a file without %s is refused by name', async (member) => {
