@@ -71,7 +71,7 @@ export const judgeCommand = defineCommand({
       .option('model', { type: 'string', default: EMBEDDED_MODEL, requiresArg: true, describe: "the run's base model: a GGUF file, an alias, or an hf: URI" })
       .option('key', { type: 'string', requiresArg: true, describe: "public key of the run's witness; default: this machine's own" })
       .option('head', { type: 'string', array: true, requiresArg: true, describe: 'file with a signed head that was kept elsewhere' })
-      .option('task', { type: 'string', requiresArg: true, describe: "your copy of the run's task, where that is a file; without it accuracy is not measured" })
+      .option('task', { type: 'string', requiresArg: true, describe: "your copy of the run's task, where that is a file; without it neither rollouts nor accuracy are judged" })
       .option('target', { type: 'number', default: DEFAULT_TARGET, describe: 'accuracy that scores 1' })
       .option('held-out', { choices: ['both', 'after', 'none'] as const, default: 'both' as const, describe: 'which test accuracies are measured again' })
       .option('trace', { type: 'string', requiresArg: true, describe: 'where the trace is written; default: judge-trace.json in the folder' })

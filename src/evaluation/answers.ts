@@ -19,9 +19,6 @@ export interface EvaluationOptions {
   readonly onReply?: (reply: { readonly problem: Problem; readonly rollout: Rollout; readonly judgement: Judgement }) => void;
 }
 
-/** Of the bootstrap behind every summary. */
-export const SUMMARY_SEED = 1n;
-
 export interface Sampling {
   readonly samples: number;
   readonly temperature: number;

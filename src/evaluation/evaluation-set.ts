@@ -41,10 +41,10 @@ export async function evaluationSet(task: OpenTask, name: SetName, perTier: numb
   return { name, origin: 'generated', file: null, perTier, sha256: identity(problems), problems };
 }
 
-/** Ids of all problems that are kept from training: the whole dev and test sets, however few of them a run evaluates. @throws TASK_* */
-export async function heldOutIds(task: OpenTask): Promise<ReadonlySet<string>> {
+/** All problems that are kept from training: the whole dev and test sets, however few of them a run evaluates. @throws TASK_* */
+export async function wholeSets(task: OpenTask): Promise<Problem[]> {
   const sets = [await evaluationSet(task, 'dev', SET_SIZE.dev), await evaluationSet(task, 'test', SET_SIZE.test)];
-  return new Set(sets.flatMap(({ problems }) => problems.map(({ id }) => id)));
+  return sets.flatMap(({ problems }) => [...problems]);
 }
 
 const identity = (problems: readonly Problem[]): string => hash('sha256', canonicalJson(problems.map(({ id }) => id)));

@@ -1,9 +1,9 @@
 import type { Rollout } from '../engine/generation.js';
 import type { Model } from '../engine/model.js';
-import { summarise, type Outcome, type Summary } from '../statistics/index.js';
+import { summarise, SUMMARY_SEED, type Outcome, type Summary } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/open-task.js';
 import type { Problem } from '../tasks/task.js';
-import { sampleAndJudge, SUMMARY_SEED, type EvaluationOptions } from './answers.js';
+import { sampleAndJudge, type EvaluationOptions } from './answers.js';
 
 /** Verdict on the greedy answer to one problem. */
 export interface GreedyOutcome extends Outcome {

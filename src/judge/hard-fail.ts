@@ -1,12 +1,17 @@
-/** The judge's steps by their numbers (env_rl.md §3.1), in the order in which they run (§8.3; the ticket is read from a log that holds). */
+/**
+ * The judge's steps by their numbers (env_rl.md §3.1; 12 and 13 are our own), in the order in which they run (§8.3; the ticket is read from a
+ * log that holds).
+ */
 export const STEPS = [
   { step: 5, name: 'chain_integrity', kind: 'hard_fail_gate' },
   { step: 0, name: 'ticket_and_key', kind: 'hard_fail_gate' },
   { step: 8, name: 'rule_recomputation', kind: 'hard_fail_gate' },
+  { step: 12, name: 'figure_recomputation', kind: 'hard_fail_gate' },
   { step: 1, name: 'deliverables_exist', kind: 'hard_fail_gate' },
   { step: 2, name: 'deliverables_as_submitted', kind: 'hard_fail_gate' },
   { step: 3, name: 'adapter_loads', kind: 'hard_fail_gate' },
   { step: 4, name: 'run_config_consistency', kind: 'hard_fail_gate' },
+  { step: 13, name: 'rollout_verification', kind: 'hard_fail_gate' },
   { step: 6, name: 'architecture_replay', kind: 'hard_fail_gate' },
   { step: 7, name: 'live_diagnostic_sanity', kind: 'hard_fail_gate' },
   { step: 8, name: 'rule_coverage_audit', kind: 'process_only' },

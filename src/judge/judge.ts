@@ -7,14 +7,17 @@ import { parseSessionStart } from '../log/session.js';
 import { encodePayload } from '../log/payload.js';
 import { verifyRun, type RunVerification } from '../log/local-trust.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
+import { foreignThresholds } from '../monitor/rules.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { checkAdapter, checkStart, checkSubmission, findDeliverables, onFiles } from './deliverables.js';
 import { HardFail, NotEnded } from './hard-fail.js';
 import { evaluateHeldOut, openRunTask, readClaims, type HeldOutRequest, type HeldOutResult } from './held-out.js';
+import { checkFigures } from './figures.js';
 import { checkLiveDiagnostic, OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from './live-diagnostic.js';
 import { readProcess, readProcessRecords, requireIntact } from './log-steps.js';
 import { auditProcess, type ProcessAudit, type Violation, type ViolationKind } from './obligations.js';
 import { replayStructure, structureDifference } from './replay.js';
+import { checkIds, verifyRollouts } from './rollouts.js';
 import { scheduleFactor } from './schedule.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
 import { JudgeTrace, type TraceStep } from './trace.js';
@@ -63,6 +66,8 @@ export interface JudgeReport {
   /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
   readonly heldOut: HeldOutResult | null;
   readonly violations: readonly Violation[];
+  /** Thresholds with which the run replaced those of its profile, such as `r3.patience 9 (2)`. */
+  readonly ruleSettings: readonly string[];
   readonly steps: readonly TraceStep[];
 }
 
@@ -86,6 +91,7 @@ interface Findings {
   verification: RunVerification | null;
   ticket: { number: number; unfinishedBefore: number } | null;
   sameMachine: boolean | null;
+  ruleSettings: readonly string[];
   audit: ProcessAudit | null;
   heldOut: HeldOutResult | null;
   scores: Scores | null;
@@ -98,7 +104,7 @@ interface Findings {
  */
 export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
   const trace = new JudgeTrace(options.onStep);
-  const findings: Findings = { verification: null, ticket: null, sameMachine: null, audit: null, heldOut: null, scores: null };
+  const findings: Findings = { verification: null, ticket: null, sameMachine: null, ruleSettings: [], audit: null, heldOut: null, scores: null };
   let failure: HardFail | null = null;
   try {
     await judgeSteps(options, trace, findings);
@@ -119,6 +125,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     trust: verification === null ? null : { key: verification.key.text, ownedByThisUser: verification.key.ownedByThisUser, signer: verification.signer, ticket, sameMachineClass: sameMachine },
     heldOut,
     violations: audit?.violations ?? [],
+    ruleSettings: findings.ruleSettings,
     steps: trace.steps,
   };
 }
@@ -153,8 +160,17 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     const process = await trace.run('rule_recomputation', () => {
       const value = readProcess(records);
-      return { value, detail: `${plural(value.evaluations.length, 'iteration')}, seven rules each: as logged` };
+      const foreign = foreignThresholds(value.config, (records[0]?.payload.runConfig as { settings?: { profile?: unknown } } | undefined)?.settings?.profile);
+      findings.ruleSettings = foreign;
+      const own = foreign.length === 0 ? '' : `; thresholds that are not the profile's: ${foreign.join(', ')}`;
+      return { value, detail: `${plural(value.evaluations.length, 'iteration')}, seven rules each: as logged${own}`, status: foreign.length === 0 ? ('pass' as const) : ('findings' as const) };
     });
+
+    const figures = await trace.run('figure_recomputation', () => onFiles('figure_recomputation', ['LOG_UNREADABLE'], () => {
+      const { gate, gateLevel } = (records[0]!.payload.runConfig as { settings?: { gate?: unknown; gateLevel?: unknown } } | undefined)?.settings ?? {};
+      const value = checkFigures(reader, { gate: gate === true, gateLevel: Number(gateLevel) });
+      return { value, detail: `${plural(value.rollouts, 'rollout')} and ${plural(value.evaluations.length, 'evaluation')} give what the rules read` };
+    }));
 
     const deliverables = await trace.run('deliverables_exist', async () => {
       const value = await findDeliverables(folder);
@@ -173,7 +189,25 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       const value = await checkAdapter(model, deliverables.adapter, evaluation.threads);
       return { value, detail: deliverables.adapter === null ? 'nothing to load' : `${plural(Object.keys(value.targets).length, 'module')}, all values finite` };
     });
-    const start = await trace.run('run_config_consistency', () => ({ value: checkStart(records, deliverables.manifest), detail: 'manifest and session start agree' }));
+    const code = await codeVersion();
+    const start = await trace.run('run_config_consistency', () => {
+      const value = checkStart(records, deliverables.manifest);
+      const other = (['version', 'javascript', 'addon'] as const).filter((part) => value.code[part] !== code[part]).map((part) => `${part} ${value.code[part].slice(0, 12)} (${code[part].slice(0, 12)})`);
+      const detail = 'manifest and session start agree';
+      return other.length === 0 ? { value, detail } : { value, detail: `${detail}; the run's code is not this judge's: ${other.join(', ')}`, status: 'findings' as const };
+    });
+
+    const opened = await openRunTask(start, options.task);
+    await using task = opened.task;
+    await trace.run('rollout_verification', async () => {
+      if (task === null) {
+        await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures));
+        return { value: null, detail: `no problem of an evaluation was sampled, by its id; no more than that: ${opened.reason}`, status: 'skipped' as const };
+      }
+      const { rollouts, undecided } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => verifyRollouts({ reader, start, task, model, figures, ...cancelling }));
+      const detail = `${plural(rollouts, 'verdict')} as logged, no problem of an evaluation set among them`;
+      return undecided === 0 ? { value: null, detail } : { value: null, detail: `${detail}; ${undecided} were found by one side only`, status: 'findings' as const };
+    });
 
     await trace.run('architecture_replay', () => {
       const replayed = replayStructure(records);
@@ -185,7 +219,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       return { value: null, detail: `${plural(Object.keys(expected).length, 'module')} of the ranks that the log leads to` };
     });
 
-    const here = { machine: machineClass(), addon: (await codeVersion()).addon };
+    const here = { machine: machineClass(), addon: code.addon };
     const sameMachine = canonicalJson(here as Json) === canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
     findings.sameMachine = sameMachine;
     await trace.run('live_diagnostic_sanity', async () => {
@@ -213,9 +247,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     findings.heldOut = await trace.run('test_set_evaluation', async () => {
       const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter));
       if (which === 'none') return { value: null, detail: 'not asked for', status: 'skipped' as const };
-      const opened = await openRunTask(start, options.task);
-      if (opened.task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
-      await using task = opened.task;
+      if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
       const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, { which, ...cancelling, ...(onProgress === undefined ? {} : { onProgress }) });
       const differing = value.after.differing + (value.before?.differing ?? 0);
       const detail = differing === 0 ? 'every verdict is as claimed' : `${plural(differing, 'verdict')} differ from the claim`;

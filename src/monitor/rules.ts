@@ -85,3 +85,17 @@ export type RuleConfig = z.infer<typeof ruleConfig>;
 /** Each member that is left out has its default. */
 export type RuleConfigInput = z.input<typeof ruleConfig>;
 export const DEFAULT_RULES: RuleConfig = ruleConfig.parse({});
+
+/** What the profiles of a run change. */
+export const PROFILE_PATIENCE = { downloaded: 2, embedded: 3 } as const;
+export const profileRules = (profile: keyof typeof PROFILE_PATIENCE): RuleConfig => ruleConfig.parse({ r3: { patience: PROFILE_PATIENCE[profile] } });
+
+/** Thresholds that are not those of a run's profile, each with the profile's own behind it: `r3.patience 9 (2)`. */
+export function foreignThresholds(rules: RuleConfig, profile: unknown): string[] {
+  const own = Object.entries(thresholds(profileRules(profile === 'embedded' ? 'embedded' : 'downloaded')));
+  const given = thresholds(rules);
+  return own.filter(([name, value]) => given[name] !== value).map(([name, value]) => `${name} ${given[name]} (${value})`);
+}
+
+const thresholds = (rules: object, path = ''): Record<string, number> =>
+  Object.assign({}, ...Object.entries(rules).map(([name, value]) => (typeof value === 'object' ? thresholds(value as object, `${path}${name}.`) : { [path + name]: value as number }))) as Record<string, number>;

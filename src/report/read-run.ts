@@ -11,33 +11,22 @@ import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { adapterState, gate, heldOut, submission } from '../run-folder/records.js';
-import { summarise, type Summary } from '../statistics/index.js';
+import { loggedEvaluation, meanLoss, policySummaries, RolloutTally, tiersOf, type LoggedEvaluation, type TierCounts } from '../run-folder/derived.js';
+import { adapterState, gate, heldOut, iterationReport, policies, submission, type Policies } from '../run-folder/records.js';
+import type { Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
 
 const count = z.number().int().min(0);
 const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
 const interval = { low: z.number(), high: z.number() };
-const tierSummary = z.object({ ...interval, mean: z.number().nullable(), n: count, none: count, passed: count });
-const summary: z.ZodType<Summary> = z.object({ ...interval, mean: z.number().nullable(), n: count, none: count, valid: z.boolean(), byTier: dictionaryOf(tierSummary) });
-const tier = z
-  .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
-  .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
 
 /** Forms of the records that the report reads, by kind; members that it does not show are left out. */
 const FORMS = {
   session_start: z.object({ runId: z.string(), runConfig: z.unknown() }),
-  held_out: heldOut.extend({ summary: summary.optional() }),
-  policies: z.object({ tiers: z.array(tier).optional(), summaries: dictionaryOf(summary) }),
-  iteration_report: z.object({
-    iteration: count,
-    buffer: dictionaryOf(count),
-    loss: z.number().nullable(),
-    learningRate: z.number(),
-    seconds: z.object({ rollouts: z.number(), training: z.number(), evaluation: z.number() }),
-    tokens: z.object({ sampled: count, trained: count }),
-  }),
-  step: z.object({ iteration: count, loss: number }),
+  held_out: heldOut,
+  policies,
+  iteration_report: iterationReport,
+  step: z.object({ iteration: count, loss: number, tokens: number.default(1) }),
   layers: z.object({ method: z.string(), layers: z.array(count).max(10_000), scores: z.array(number).max(10_000).nullable() }),
   adapter_state: adapterState,
   submission,
@@ -75,25 +64,23 @@ const rolloutForm = z.object({
   tokenIds: z.array(z.unknown()),
 });
 
-export type TierInfo = z.output<typeof tier> & { readonly group?: string };
-export interface LoggedEvaluation extends Omit<z.output<typeof heldOut>, 'kind'> {
-  readonly summary: Summary;
-}
+export type TierInfo = Policies['tiers'][number];
+export type { LoggedEvaluation };
 export interface ShownRollout extends Omit<z.output<typeof rolloutForm>, 'tokenIds'> {
   readonly gseq: number;
   readonly tokens: number;
   /** The prompt, or the problem as JSON where the log holds no prompt. */
   readonly prompt: string;
 }
-export interface RolloutCounts {
-  sampled: number;
-  passed: number;
-  failed: number;
-  undecided: number;
-  admitted: number;
-}
-
 type Of<K extends Kind> = z.output<(typeof FORMS)[K]>;
+
+/** An iteration that was completed, with its figures. */
+export interface IterationFigures extends Omit<Of<'iteration_report'>, 'kind'> {
+  /** Accepted rollouts that are kept, by tier. */
+  readonly buffer: Readonly<Record<string, number>>;
+  /** Per labelled token. */
+  readonly loss: number | null;
+}
 
 export interface RunRecord {
   readonly folder: string;
@@ -105,9 +92,9 @@ export interface RunRecord {
   readonly policies: Dictionary<Summary>;
   /** What other methods reach with the same model; not part of the signed log. */
   readonly methods: z.output<typeof comparisonForm> | null;
-  readonly iterations: readonly Of<'iteration_report'>[];
+  readonly iterations: readonly IterationFigures[];
   /** Counts of rollouts by iteration and tier, of unfinished iterations too. */
-  readonly rollouts: ReadonlyMap<number, ReadonlyMap<string, Readonly<RolloutCounts>>>;
+  readonly rollouts: ReadonlyMap<number, ReadonlyMap<string, Readonly<TierCounts>>>;
   readonly steps: readonly Of<'step'>[];
   readonly layers: Of<'layers'> | null;
   /** The last one. */
@@ -129,8 +116,6 @@ export interface ReadRunOptions {
   /** Rollouts with their texts; 0 by default. */
   readonly rollouts?: number;
 }
-
-const INTERVAL_SEED = 0n;
 
 /**
  * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID; a log that is missing or damaged is a defect of the result, not an error
@@ -179,7 +164,7 @@ class Taken {
   readonly defects = new Set<string>();
   readonly places: RolloutPlace[] = [];
   readonly #lists: { [K in Kind]?: Of<K>[] } = {};
-  readonly #counts = new Map<number, Map<string, RolloutCounts>>();
+  readonly #rollouts = new RolloutTally();
   readonly #malformed = new Map<string, number>();
   #time: { first: number; last: number } | null = null;
 
@@ -197,15 +182,9 @@ class Taken {
   #takeRollout(gseq: number, payload: unknown): void {
     const parsed = rolloutForm.safeParse(payload);
     if (!parsed.success) return this.#malform('rollout');
-    const { iteration, tier: of, verdict, admission } = parsed.data;
-    this.places.push({ gseq, iteration, tier: of, verdict: verdict.kind });
-    const tiers = this.#counts.get(iteration) ?? new Map<string, RolloutCounts>();
-    this.#counts.set(iteration, tiers);
-    const counts = tiers.get(of) ?? { sampled: 0, passed: 0, failed: 0, undecided: 0, admitted: 0 };
-    tiers.set(of, counts);
-    counts.sampled++;
-    counts[verdict.kind === 'pass' ? 'passed' : verdict.kind === 'fail' ? 'failed' : 'undecided']++;
-    if (admission === 'admitted' || admission === 'contrasted') counts.admitted++;
+    const { iteration, tier, verdict } = parsed.data;
+    this.places.push({ gseq, iteration, tier, verdict: verdict.kind });
+    this.#rollouts.take(parsed.data);
   }
 
   #malform(kind: string): void {
@@ -236,20 +215,27 @@ class Taken {
     const begun = this.#of('session_start')[0];
     if (begun !== undefined && (begun.runId !== manifest.runId || canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))) this.defects.add('manifest.json is not the configuration with which the log begins');
     for (const [kind, n] of this.#malformed) this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
-    const named = this.#of('policies').at(-1)?.tiers;
-    const ids = new Set([...this.#of('held_out').flatMap(({ outcomes }) => outcomes.map(([, id]) => id)), ...this.places.map((place) => place.tier)]);
-    const tiers = [...(named ?? []), ...[...ids].filter((id) => !named?.some((each) => each.id === id)).map((id): TierInfo => ({ id, title: '', trains: true }))];
-    const evaluations = this.#of('held_out').map(({ kind: _, summary: logged, ...rest }): LoggedEvaluation => ({
-      ...rest,
-      summary: logged ?? summarise(rest.outcomes.map(([, id, kind]) => ({ tier: id, kind })), tiers, { seed: INTERVAL_SEED }),
-    }));
+    const named = this.#of('policies').at(-1);
+    const heldOuts = this.#of('held_out');
+    const tiers = tiersOf(named?.tiers, [...heldOuts.flatMap(({ outcomes }) => outcomes.map(([, id]) => id)), ...this.places.map((place) => place.tier)]);
+    const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers));
+    const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');
+    const summaries = named === undefined ? {} : policySummaries(named, heldOuts.find(({ set }) => set === 'test')?.outcomes ?? []);
+    if (summaries === null) this.defects.add('the trivial policies were not judged on the test problems');
+    const { buffer, tierCap } = manifest.start.settings;
+    const steps = this.#of('step');
     return {
       folder, manifest, time: this.#time, tiers, evaluations, shown,
-      policies: this.#of('policies').at(-1)?.summaries ?? {},
-      methods: comparison,
-      iterations: this.#of('iteration_report'),
-      rollouts: this.#counts,
-      steps: this.#of('step'),
+      policies: summaries ?? {},
+      // the loop's own row is the log's, whatever the file beside it says
+      methods: comparison === null ? null : { ...comparison, methods: comparison.methods.flatMap((row) => (row.method !== 'isopro' ? [row] : after === undefined ? [] : [{ ...row, test: after.summary }])) },
+      iterations: this.#of('iteration_report').map(({ kind: _, ...logged }) => ({
+        ...logged,
+        buffer: this.#rollouts.buffer(logged.iteration, buffer === 'classic' || typeof tierCap !== 'number' ? Infinity : tierCap),
+        loss: meanLoss(steps.filter(({ iteration }) => iteration === logged.iteration)),
+      })),
+      rollouts: this.#rollouts.counts,
+      steps,
       layers: this.#of('layers').at(-1) ?? null,
       adapterState: this.#of('adapter_state').at(-1) ?? null,
       submission: this.#of('submission').at(-1) ?? null,

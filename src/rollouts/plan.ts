@@ -1,4 +1,5 @@
 /** The problems of one iteration, each with the seeds of its samples. */
+import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { deriveSeed } from '../random.js';
 import type { OpenTask } from '../tasks/open-task.js';
 import type { Problem } from '../tasks/task.js';
@@ -15,8 +16,8 @@ export interface PlanOptions {
   /** Problems by tier. */
   readonly counts: ReadonlyMap<string, number>;
   readonly samples: number;
-  /** Ids that training may not see: every evaluation set. */
-  readonly excluded: ReadonlySet<string>;
+  /** What training may not see: every evaluation set. */
+  readonly excluded?: Pick<HeldOutProblems, 'find'>;
 }
 
 const MAX_DRAWS = 100;
@@ -31,7 +32,7 @@ export async function planRollouts({ task, runSeed, iteration, counts, samples, 
     const seen = new Set<string>();
     for (let draw = 0; seen.size < wanted && draw < wanted + MAX_DRAWS; draw++) {
       const problem = await task.generate(tier, deriveSeed({ runSeed, purpose: 'problem', iteration, problemId: tier, sample: draw }));
-      if (excluded.has(problem.id) || seen.has(problem.id)) continue;
+      if (seen.has(problem.id) || ((await excluded?.find(problem)) ?? null) !== null) continue;
       seen.add(problem.id);
       const seeds = Array.from({ length: samples }, (_, sample) => deriveSeed({ runSeed, purpose: 'rollout', iteration, problemId: problem.id, sample }));
       planned.push({ problem, seeds });

@@ -59,10 +59,42 @@ export const heldOut = z.object({
 /** Evaluations: a greedy evaluation on a whole evaluation set of the manifest. */
 export type HeldOut = z.infer<typeof heldOut>;
 
+const tier = z
+  .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
+  .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
+
+export const policies = z.object({
+  kind: z.literal('policies'),
+  /** The task's, in its order. */
+  tiers: z.array(tier),
+  /** By policy: a verdict for each test problem, in the set's order. */
+  outcomes: dictionaryOf(z.array(z.enum(['pass', 'fail', 'none']))),
+});
+/** Evaluations: what programs without a model reach on the test set, after the `held_out` record of it before the training. */
+export type Policies = z.infer<typeof policies>;
+
+export const iterationReport = z.object({
+  kind: z.literal('iteration_report'),
+  iteration,
+  /** SHA-256 of the token ids and labels of every step's sequences, in order. */
+  data: z.string(),
+  /** Of the adapter that the iteration ended with. */
+  adapterId: z.string(),
+  /** Between trainer and sampler, nats; null where it was not measured. */
+  samplerGap: number.nullable(),
+  learningRate: z.number(),
+  seconds: z.object({ rollouts: z.number(), training: z.number(), evaluation: z.number() }),
+  tokens: z.object({ sampled: z.number().int().min(0), trained: z.number().int().min(0) }),
+});
+/** Evaluations: what an iteration did and cost. Its figures are derived from the other records (derived.ts). */
+export type IterationRecord = z.infer<typeof iterationReport>;
+
 const payload = (value: object): NewRecord['payload'] => value as { readonly kind: string; readonly [key: string]: LogValue };
 
 export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRecord => ({ stream: 'metrics', payload: payload(adapterState.parse({ ...value, kind: 'adapter_state' })) });
 export const gateRecord = (value: Omit<Gate, 'kind'>): NewRecord => ({ stream: 'effects', payload: payload(gate.parse({ ...value, kind: 'gate' })) });
 export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRecord => ({ stream: 'metrics', payload: payload(submission.parse({ ...value, kind: 'submission' })) });
 export const probeRecord = (value: ProbeMeasurement): NewRecord => ({ stream: 'metrics', payload: payload(probe.parse({ ...value, kind: 'probe' })) });
+export const policiesRecord = (value: Omit<Policies, 'kind'>): NewRecord => ({ stream: 'evaluations', payload: payload(policies.parse({ ...value, kind: 'policies' })) });
+export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRecord => ({ stream: 'evaluations', payload: payload(iterationReport.parse({ ...value, kind: 'iteration_report' })) });
 export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRecord => ({ stream: 'evaluations', payload: payload(heldOut.parse({ ...value, kind: 'held_out' })) });

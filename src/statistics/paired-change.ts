@@ -25,6 +25,9 @@ export interface PairedChange {
   readonly effective: number;
 }
 
+/** True where the mean over tiers fell, and that is no accident at the level given. */
+export const isSignificantDrop = ({ difference, p }: Pick<PairedChange, 'difference' | 'p'>, level: number): boolean => difference < 0 && p < level;
+
 /** @throws RangeError where the two are not over the same problems */
 export function pairedChange(before: readonly TierVerdicts[], after: readonly TierVerdicts[]): PairedChange {
   if (before.length !== after.length) throw new RangeError(`${before.length} tiers are not compared with ${after.length}`);

@@ -32,6 +32,9 @@ export interface Summary extends Interval {
 
 export const MAX_NONE_FRACTION = 0.01;
 
+/** Of the bootstrap behind every summary of a run: the same intervals whoever asks. */
+export const SUMMARY_SEED = 1n;
+
 interface TierOfSummary {
   readonly id: string;
   readonly group?: string;

@@ -52,7 +52,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
   const runSeed = BigInt(settings.seed);
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
-  const plan = await planRollouts({ task, runSeed, iteration: 0, counts: new Map(tiers.map((tier) => [tier, 2])), samples: settings.samples, excluded: new Set() });
+  const plan = await planRollouts({ task, runSeed, iteration: 0, counts: new Map(tiers.map((tier) => [tier, 2])), samples: settings.samples });
 
   const limit = AbortSignal.timeout(SAMPLING_MS);
   const lengths: number[] = [];

@@ -1,5 +1,4 @@
 /** Greedy evaluation of the present adapter on one of the run's sets, logged verdict by verdict. */
-import { asJson } from '../canonical-json.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import type { HeldOut } from '../run-folder/records.js';
@@ -28,8 +27,7 @@ export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: 
   const record = {
     kind: 'held_out', set, ...at, setSha256,
     outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
-    // for readers; the judge computes its own
-    summary: asJson(summary), tokens: outcomes.map(({ tokens }) => tokens), finishes: outcomes.map(({ finish }) => finish),
+    tokens: outcomes.map(({ tokens }) => tokens), finishes: outcomes.map(({ finish }) => finish),
   } as const;
   log.append([{ stream: 'evaluations', payload: record }]);
   return { verdicts: verdictsByTier(outcomes, task.tiers), summary, promptTokens, sampledTokens };

@@ -1,5 +1,4 @@
 /** The guard on the dev problems: whether an iteration's adapter is significantly worse than the best one. */
-import type { PairedChange } from '../statistics/index.js';
 import { mcnemarExact } from '../statistics/paired.js';
 import type { VerdictKind } from '../tasks/task.js';
 
@@ -24,6 +23,3 @@ export function compareOutcomes(before: Outcomes, after: Outcomes): PairedTest {
   }
   return { gained, lost, p: mcnemarExact(gained, lost) };
 }
-
-/** True where the mean over tiers fell, and that is no accident at the level given. */
-export const isSignificantDrop = ({ difference, p }: Pick<PairedChange, 'difference' | 'p'>, level: number): boolean => difference < 0 && p < level;

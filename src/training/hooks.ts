@@ -1,8 +1,8 @@
 /** What an embedding program may watch while a run goes on. Hooks read; nothing that they do reaches the run, unless one throws, which ends it. */
 import type { Dictionary } from '../dictionary.js';
 import type { MonitorReport } from '../monitor/session.js';
+import type { TierCounts } from '../run-folder/derived.js';
 import type { PairedChange, Summary } from '../statistics/index.js';
-import type { TierCounts } from './replay-buffer.js';
 
 export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'after', 'close'] as const;
 export type Stage = (typeof STAGES)[number];

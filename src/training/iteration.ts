@@ -1,21 +1,20 @@
 /** One iteration: rollouts, verdicts, admission, steps, dev evaluation, gate, rules and remedies, all of it logged. */
 import { createHash } from 'node:crypto';
-import { asJson } from '../canonical-json.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import type { MonitorSession } from '../monitor/session.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
-import { adapterStateRecord, adapterTargets, gateRecord } from '../run-folder/records.js';
-import { pairedChange } from '../statistics/index.js';
+import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
+import { adapterStateRecord, adapterTargets, gateRecord, iterationReportRecord } from '../run-folder/records.js';
+import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { informativeGroups } from './advantages.js';
 import { evaluateSet } from './evaluations.js';
-import { isSignificantDrop } from './gate.js';
 import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
-import { Learner, meanLoss, temperedLogprobs } from './learner.js';
+import { Learner, temperedLogprobs } from './learner.js';
 import { learnByLikelihood } from './likelihood.js';
 import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.js';
 import { learnByPolicyGradient } from './policy-gradient.js';
@@ -68,7 +67,6 @@ export async function runIteration(context: RunContext, state: RunState, session
   }
 
   const counts = state.buffer.counts(iteration);
-  const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
   const probe = probeSequences(state.buffer, groups, iteration);
   const informative = informativeGroups(groups).length / groups.length;
   const monitored = await monitorIteration(context, state, session, { iteration, steps, shift, counts, dev, before: best.verdicts, informative, learner, probe });
@@ -89,7 +87,7 @@ export async function runIteration(context: RunContext, state: RunState, session
   spent.peakRssBytes = Math.max(spent.peakRssBytes, peakRssBytes());
   const result: IterationReport = {
     iteration,
-    hitRate: passed + failed === 0 ? null : passed / (passed + failed),
+    hitRate: pooledHitRate(counts),
     rollouts: dictionary([...counts].map(([tier, of]) => [tier, { ...of }])),
     buffer: state.buffer.composition(),
     steps: steps.length,
@@ -104,7 +102,7 @@ export async function runIteration(context: RunContext, state: RunState, session
     seconds: { rollouts: rolloutSeconds, training: trainingSeconds, evaluation: evaluationSeconds },
     tokens: { sampled: sampledTokens, trained: tokens },
   };
-  log.append([{ stream: 'evaluations', payload: { kind: 'iteration_report', ...asJson(result) } }]);
+  log.append([iterationReportRecord(result)]);
   return result;
 }
 

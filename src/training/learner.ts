@@ -1,7 +1,7 @@
 /** The adapter in training: the trainer, what it cost to feed it, and the states that a run may go back to. */
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
-import { createTrainer, type StepStatistics, type Trainer, type TrainSequence } from '../engine/trainer.js';
+import { createTrainer, type Trainer, type TrainSequence } from '../engine/trainer.js';
 import { deriveSeed } from '../random.js';
 import { BoundaryCache } from './sequences.js';
 import type { RunSettings } from './settings.js';
@@ -85,10 +85,4 @@ export async function temperedLogprobs(
   const measured = sequences.map((sequence) => ({ ...sequence, advantages: new Float32Array(sequence.tokenIds.length) }));
   const { sequences: evaluated } = await trainer.evaluate(measured, { objective: { kind: 'policy', temperature }, ...options });
   return evaluated.map(({ logprobs }) => logprobs);
-}
-
-/** Loss per labelled token over an iteration's steps; null where there was none. */
-export function meanLoss(steps: readonly StepStatistics[]): number | null {
-  const tokens = steps.reduce((sum, step) => sum + step.tokens, 0);
-  return tokens === 0 ? null : steps.reduce((sum, step) => sum + step.loss * step.tokens, 0) / tokens;
 }

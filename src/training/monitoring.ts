@@ -6,10 +6,10 @@ import { observe, scripted, type Policy } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
 import type { MonitorReport, MonitorSession } from '../monitor/session.js';
 import { moduleParameters, TrainerExecutor, trainerSettings } from '../monitor/trainer-executor.js';
+import { heldOutReading, hitRate, type TierCounts } from '../run-folder/derived.js';
 import type { TierVerdicts } from '../statistics/index.js';
 import type { SetEvaluation } from './evaluations.js';
 import type { Learner } from './learner.js';
-import type { TierCounts } from './replay-buffer.js';
 import type { Best, KeptState, RunContext, RunState } from './run-state.js';
 import type { RunSettings } from './settings.js';
 
@@ -44,7 +44,7 @@ export interface Measured {
 
 /** Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer and in `state`. */
 export async function monitorIteration({ settings, hooks }: RunContext, state: RunState, session: MonitorSession, measured: Measured): Promise<MonitorReport> {
-  const { iteration, steps, informative, counts, shift, dev: { summary: { mean, n }, verdicts }, before, learner } = measured;
+  const { iteration, steps, informative, counts, shift, dev: { summary, verdicts }, before, learner } = measured;
   const executor = state.executor!;
   executor.begin({ probe: measured.probe, steps });
   const report = await session.iteration(
@@ -53,7 +53,7 @@ export async function monitorIteration({ settings, hooks }: RunContext, state: R
       steps,
       informativeGroupFraction: informative,
       objective: hitRate(counts),
-      heldOut: mean === null ? null : { passRate: mean, n, verdicts, best: before },
+      heldOut: heldOutReading(summary, verdicts, before),
       kl: shift,
       parameters: moduleParameters(learner.trainer),
     },
@@ -86,16 +86,6 @@ export function refuseUntrained(history: MonitorSession['history']): void {
   const steps = history.flatMap((iteration) => iteration.steps);
   if (steps.length === 0 || steps.some(({ applied }) => applied)) return;
   throw new IsoproError('NUMERIC_FAILURE', `none of the ${steps.length} steps of the run was finite (${nonFinite(steps)}): there is no trained adapter to submit`);
-}
-
-/** Mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts; null without any verdict. */
-export function hitRate(counts: Measured['counts']): { value: number; standardError: number } | null {
-  const rates = [...counts.values()].filter(({ passed, failed }) => passed + failed > 0).map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));
-  if (rates.length === 0) return null;
-  return {
-    value: rates.reduce((sum, { p }) => sum + p, 0) / rates.length,
-    standardError: Math.sqrt(rates.reduce((sum, { p, n }) => sum + (p * (1 - p)) / n, 0)) / rates.length,
-  };
 }
 
 /** One for the whole run; what it changes stands in `state`, and so in the checkpoint. */

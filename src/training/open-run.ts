@@ -6,7 +6,8 @@ import path from 'node:path';
 import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import { evaluationSet, heldOutIds } from '../evaluation/evaluation-set.js';
+import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
+import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { EventLog } from '../log/event-log.js';
 import { isUnbegun, LogReader } from '../log/read.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
@@ -88,7 +89,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     closers.push(() => verdicts.dispose());
     const context: RunContext = {
       settings: resolved, folder, runId, start, model, task, verdicts, dev, test, log, hooks,
-      excluded: await heldOutIds(task),
+      excluded: new HeldOutProblems(await wholeSets(task), { model, task, style: resolved.style }),
       ...(signal === undefined ? {} : { signal }),
     };
     const { state, session } = await restore(context, policy, checkpoint);

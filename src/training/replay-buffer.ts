@@ -2,7 +2,8 @@
 import { dictionary } from '../dictionary.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
-import { isTrainedOn, type ProblemRecord, type RolloutRecord } from './rollout-records.js';
+import { isTrainedOn, type TierCounts } from '../run-folder/derived.js';
+import type { ProblemRecord, RolloutRecord } from './rollout-records.js';
 
 /** An accepted rollout, ready to be trained on. */
 export interface Trace {
@@ -13,16 +14,6 @@ export interface Trace {
   readonly promptIds: Int32Array;
   readonly tokenIds: Int32Array;
   readonly weight: number;
-}
-
-/** Counts of one tier in one iteration. */
-export interface TierCounts {
-  sampled: number;
-  passed: number;
-  failed: number;
-  undecided: number;
-  /** Those that training takes, whatever their verdict. */
-  admitted: number;
 }
 
 /** A trace enters an iteration's batches at most so often: a tier with two traces is not learned by heart. */

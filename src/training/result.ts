@@ -1,10 +1,12 @@
-/** What a run ends with, read from its log alone: the same figures whoever asks, the command, the report or `runs`. */
+/** What a run ends with, derived from the records of its log: the same figures whoever asks, the command, the report or `runs`. */
 import { z } from 'zod';
-import { dictionary, dictionaryOf, type Dictionary } from '../dictionary.js';
+import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
+import { compareDev, loggedEvaluation, meanLoss, policySummaries, pooledHitRate, RolloutTally, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
+import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { heldOut, submission } from '../run-folder/records.js';
+import { heldOut, iterationReport, policies, submission, type HeldOut, type IterationRecord, type Policies, type Submission } from '../run-folder/records.js';
 import type { Summary } from '../statistics/index.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
@@ -35,74 +37,109 @@ export interface RunResult {
   readonly accepted: number;
 }
 
-const summary = z.custom<Summary>((value) => typeof (value as Summary | null)?.byTier === 'object');
-const records = {
-  held_out: heldOut.extend({ summary }),
-  policies: z.object({ kind: z.literal('policies'), summaries: dictionaryOf(summary) }),
-  submission,
-  iteration_report: z.custom<IterationReport & { kind: 'iteration_report' }>((value) => typeof (value as IterationReport | null)?.iteration === 'number'),
-  session_end: z.object({
-    kind: z.literal('session_end'),
-    stopped: z.string(),
-    seconds: z.number(),
-    peakRssBytes: z.number(),
-    tokens: z.object({ prompt: z.number(), sampled: z.number(), trained: z.number() }),
-    layers: z.array(z.int()),
-    adapterIteration: z.int(),
-  }),
-};
+const step = z.object({ kind: z.literal('step'), iteration: z.int(), loss: z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity)), tokens: z.number() });
+const ruleEvaluation = z.object({ kind: z.literal('rule_eval'), iteration: z.int(), fired: z.array(z.string()) });
+const rollout = z.object({ kind: z.literal('rollout'), iteration: z.int(), problemId: z.string(), tier: z.string(), verdict: z.object({ kind: z.string() }), admission: z.string() });
+const sessionEnd = z.object({
+  kind: z.literal('session_end'),
+  stopped: z.string(),
+  seconds: z.number(),
+  peakRssBytes: z.number(),
+  tokens: z.object({ prompt: z.number(), sampled: z.number(), trained: z.number() }),
+  layers: z.array(z.int()),
+  adapterIteration: z.int(),
+});
 
 /** Everything of a log that concerns accuracy. */
 export interface LoggedEvaluations {
   readonly runId: string;
-  readonly evaluations: readonly z.infer<typeof records.held_out>[];
-  readonly iterations: readonly IterationReport[];
+  readonly evaluations: readonly LoggedEvaluation[];
+  readonly iterations: readonly IterationRecord[];
+  readonly tiers: Policies['tiers'];
   readonly policies: Dictionary<Summary>;
-  readonly submission: z.infer<typeof records.submission> | null;
-  readonly end: z.infer<typeof records.session_end> | null;
+  readonly rollouts: RolloutTally;
+  readonly steps: readonly z.infer<typeof step>[];
+  readonly rules: readonly z.infer<typeof ruleEvaluation>[];
+  readonly submission: Submission | null;
+  readonly end: z.infer<typeof sessionEnd> | null;
 }
 
-export const outcomesOf = (evaluation: z.infer<typeof records.held_out>): Outcomes => new Map(evaluation.outcomes.map(([problemId, , verdict]) => [problemId, verdict]));
+export const outcomesOf = (evaluation: Pick<HeldOut, 'outcomes'>): Outcomes => new Map(evaluation.outcomes.map(([problemId, , verdict]) => [problemId, verdict]));
 
 /** @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
 export function readEvaluations(folder: string): LoggedEvaluations {
   const file = runPaths(folder).log;
   const reader = new LogReader(file);
-  const found = { runId: '', evaluations: [] as z.infer<typeof records.held_out>[], iterations: [] as IterationReport[], policies: dictionary() as Dictionary<Summary>, submission: null as LoggedEvaluations['submission'], end: null as LoggedEvaluations['end'] };
+  const heldOuts: HeldOut[] = [];
+  const found = { iterations: [] as IterationRecord[], rollouts: new RolloutTally(), steps: [] as z.infer<typeof step>[], rules: [] as z.infer<typeof ruleEvaluation>[], submission: null as Submission | null, end: null as LoggedEvaluations['end'] };
+  let named: Policies | null = null;
+  const unreadable = (what: string): never => {
+    throw new IsoproError('LOG_UNREADABLE', `${file}: ${what}`);
+  };
   const read = <T>(schema: z.ZodType<T>, gseq: number, payload: unknown): T => {
     const parsed = schema.safeParse(payload);
-    if (!parsed.success) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} of ${file} does not have the form of its kind: ${z.prettifyError(parsed.error)}`);
-    return parsed.data;
+    return parsed.success ? parsed.data : unreadable(`record ${gseq} does not have the form of its kind: ${z.prettifyError(parsed.error)}`);
   };
   try {
-    found.runId = reader.runId ?? '';
-    for (const stream of ['metrics', 'evaluations', 'control'] as const) {
-      for (const { gseq, payload } of reader.records({ stream })) {
-        if (payload.kind === 'held_out') found.evaluations.push(read(records.held_out, gseq, payload));
-        if (payload.kind === 'policies') found.policies = read(records.policies, gseq, payload).summaries;
-        if (payload.kind === 'submission') found.submission = read(records.submission, gseq, payload);
-        if (payload.kind === 'iteration_report') found.iterations.push(read(records.iteration_report, gseq, payload));
-        if (payload.kind === 'session_end') found.end = read(records.session_end, gseq, payload);
-      }
+    const runId = reader.runId ?? '';
+    for (const { gseq, payload } of reader.records()) {
+      const { kind } = payload;
+      if (kind === 'rollout') found.rollouts.take(read(rollout, gseq, payload));
+      if (kind === 'step') found.steps.push(read(step, gseq, payload));
+      if (kind === 'rule_eval') found.rules.push(read(ruleEvaluation, gseq, payload));
+      if (kind === 'held_out') heldOuts.push(read(heldOut, gseq, payload));
+      if (kind === 'policies') named = read(policies, gseq, payload);
+      if (kind === 'submission') found.submission = read(submission, gseq, payload);
+      if (kind === 'iteration_report') found.iterations.push(read(iterationReport, gseq, payload));
+      if (kind === 'session_end') found.end = read(sessionEnd, gseq, payload);
     }
+    const tiers = tiersOf(named?.tiers, heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier)));
+    const test = heldOuts.find(({ set }) => set === 'test');
+    const summaries = named === null ? dictionary<Summary>() : (policySummaries(named, test?.outcomes ?? []) ?? unreadable('the trivial policies were not judged on the test problems'));
+    return { runId, ...found, tiers, evaluations: heldOuts.map((each) => loggedEvaluation(each, tiers)), policies: summaries };
   } finally {
     reader.close();
   }
-  return found;
+}
+
+/** Iterations with their figures. */
+function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts, steps, rules }: LoggedEvaluations): IterationReport[] {
+  const { gate, gateLevel, buffer, tierCap } = readManifest(folder).start.settings;
+  const comparisons = compareDev(evaluations, tiers, { gate: gate === true, gateLevel: Number(gateLevel) });
+  return iterations.map(({ kind: _, iteration, ...logged }): IterationReport => {
+    const own = steps.filter((each) => each.iteration === iteration);
+    const dev = comparisons.get(iteration);
+    if (dev === undefined) throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${iteration}`);
+    const { gained, lost, difference, p } = dev.change;
+    return {
+      iteration,
+      hitRate: pooledHitRate(rollouts.of(iteration)),
+      rollouts: dictionary(rollouts.of(iteration)),
+      buffer: rollouts.buffer(iteration, buffer === 'classic' ? Infinity : Number(tierCap)),
+      steps: own.length,
+      loss: meanLoss(own),
+      dev: dev.evaluation.summary,
+      gate: gate === true ? { gained, lost, difference, p, rolledBack: dev.rolledBack } : null,
+      rulesFired: rules.find((each) => each.iteration === iteration)?.fired ?? [],
+      ...logged,
+    };
+  });
 }
 
 /** @throws IsoproError INVALID_ARGUMENT where the run has not ended; LOG_NOT_FOUND, LOG_UNREADABLE */
 export function readResult(folder: string): RunResult {
-  const { runId, evaluations, iterations, policies, submission: submitted, end } = readEvaluations(folder);
+  const logged = readEvaluations(folder);
+  const { runId, evaluations, policies: trivialPolicies, submission: submitted, end } = logged;
   const [before, after] = (['before', 'after'] as const).map((when) => evaluations.find((each) => each.set === 'test' && each.when === when));
   if (end === null || typeof submitted?.adapter !== 'string' || before === undefined || after === undefined) throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
   const { gained, lost, p } = compareOutcomes(outcomesOf(before), outcomesOf(after));
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
+  const iterations = iterationsOf(folder, logged);
   return {
     runId,
     folder,
     test: { before: before.summary, after: after.summary, pairedP: p, gained, lost },
-    trivialPolicies: policies,
+    trivialPolicies,
     seconds, peakRssBytes, tokens, layers,
     adapter: { file: runPaths(folder).adapter(submitted.adapter), sha256: submitted.adapter, iteration: end.adapterIteration },
     stopped,

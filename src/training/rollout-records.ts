@@ -23,8 +23,6 @@ export const ADMISSIONS = [
 ] as const;
 export type Admission = (typeof ADMISSIONS)[number];
 
-export const isTrainedOn = (admission: Admission): boolean => admission === 'admitted' || admission === 'contrasted';
-
 const verdictRecord = z.object({ kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional() });
 
 const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.int(), problemId: z.string(), tier: z.string(), problem: dictionaryOf(z.unknown()), prompt: z.string().optional(), promptIds: z.array(z.int()) });

@@ -1,6 +1,7 @@
 /** What a run carries from one iteration to the next, and what the parts of an iteration share. */
 import type { Model } from '../engine/model.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
+import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import type { EventLog } from '../log/event-log.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import type { TierVerdicts } from '../statistics/index.js';
@@ -24,8 +25,8 @@ export interface RunContext {
   readonly verdicts: VerdictPool;
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
-  /** Ids that training never sees. */
-  readonly excluded: ReadonlySet<string>;
+  /** What training never sees. */
+  readonly excluded: HeldOutProblems;
   readonly log: EventLog;
   readonly hooks: RunHooks;
   readonly signal?: AbortSignal;

@@ -1,10 +1,10 @@
 /** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
 import { existsSync } from 'node:fs';
-import { asJson } from '../canonical-json.js';
-import { evaluatePolicies } from '../evaluation/policies.js';
+import { judgePolicies } from '../evaluation/policies.js';
 import type { Policy } from '../monitor/policy.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
 import { runPaths } from '../run-folder/paths.js';
+import { policiesRecord } from '../run-folder/records.js';
 import { refuseUnsteadyVerdicts, type JudgedText } from '../tasks/determinism.js';
 import type { RunHooks } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';
@@ -90,7 +90,7 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   const replies: JudgedText[] = [];
   const dev = await evaluateSet(context, 'dev', at, ({ problem, rollout: { text, finish }, judgement }) => replies.push({ problem, text, finish, judgement }));
   await refuseUnsteadyVerdicts(context.task, replies);
-  context.log.append([{ stream: 'evaluations', payload: { kind: 'policies', tiers: asJson(context.task.tiers), summaries: asJson(await evaluatePolicies(context.task, context.test.problems)) } }]);
+  context.log.append([policiesRecord({ tiers: [...context.task.tiers], outcomes: await judgePolicies(context.task, context.test.problems) })]);
   state.best = { adapterId: null, iteration: 0, verdicts: dev.verdicts, snapshot: null };
   state.spent.promptTokens += test.promptTokens + dev.promptTokens;
   state.spent.sampledTokens += test.sampledTokens + dev.sampledTokens;

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { readJson } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { PROFILE_PATIENCE } from '../monitor/rules.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 
@@ -56,7 +57,7 @@ export const runSettings = z.strictObject({
   testSize: count(1, 100).default(25).describe('problems of each tier in the evaluation before and after the run'),
   gate: z.boolean().default(true).describe('go back to the best adapter after a significant drop on the dev problems'),
   gateLevel: z.number().gt(0).lt(1).default(0.05).describe('level of that test (exact McNemar)'),
-  patience: count(1, 1000).default(2).describe('evaluations without gain after which the run stops (rule R3)'),
+  patience: count(1, 1000).default(PROFILE_PATIENCE.downloaded).describe('evaluations without gain after which the run stops (rule R3)'),
   policy: z.enum(['scripted', 'observe']).default('scripted').describe('carry out the playbook\'s remedies, or log only'),
   maxMinutes: z.number().gt(0).max(100_000).optional().describe('begin no further iteration after so many minutes'),
 
@@ -84,7 +85,7 @@ export const PROFILES: Readonly<Record<'embedded' | 'downloaded', Partial<RunSet
     warmupSteps: 10,
     tierCap: 1000,
     topLayers: 3,
-    patience: 3,
+    patience: PROFILE_PATIENCE.embedded,
     devSize: 10,
     testSize: 100,
     boundaryMemory: 64_000_000,

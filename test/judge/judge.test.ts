@@ -10,13 +10,19 @@ import { hashFile } from '../../src/engine/adapter.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { judgeRun, type JudgeOptions, type JudgeReport } from '../../src/judge/judge.js';
 import { OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from '../../src/judge/live-diagnostic.js';
+import { loadModel } from '../../src/engine/model.js';
+import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { evaluationRecord, readHistory } from '../../src/monitor/records.js';
 import type { NewRecord } from '../../src/log/event-log.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { publicKeyFile } from '../../src/log/witness-key.js';
 import { readManifest, startDigests, writeManifest, type RunManifest } from '../../src/run-folder/manifest.js';
+import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
 import { adapterTargets } from '../../src/run-folder/records.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import { problemId } from '../../src/tasks/problem-id.js';
+import type { Problem } from '../../src/tasks/task.js';
 import { runCli } from '../cli/run-cli.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { localWitness, signTinyRun, trainTinyRun, type Cheat, type SignedRun, type TrainedRun } from '../models/tiny-run.js';
@@ -85,7 +91,7 @@ describe('an honest run', () => {
   test('passes every step, with both scores and its own accuracy', () => {
     expect(trained.accuracy).toEqual({ before: 0, after: 1 });
     expect(honestReport).toMatchObject({ verdict: 'pass', failure: null, violations: [] });
-    expect(honestReport.steps.map(({ step, status }) => `${step} ${status}`)).toEqual(['5 pass', '0 pass', '8 pass', '1 pass', '2 pass', '3 pass', '4 pass', '6 pass', '7 pass', '8 pass', '9 pass', '10 pass', '11 pass']);
+    expect(honestReport.steps.map(({ step, status }) => `${step} ${status}`)).toEqual(['5 pass', '0 pass', '8 findings', '12 pass', '1 pass', '2 pass', '3 pass', '4 pass', '13 pass', '6 pass', '7 pass', '8 pass', '9 pass', '10 pass', '11 pass']);
     expect(honestReport.scores).toMatchObject({ accuracy_score: 1, process_score: 1, process_axis_exercised: true, hard_fail: false, failed_step: null });
     expect(honestReport.heldOut).toMatchObject({ before: { differing: 0, p: 1, measured: { mean: 0, n: 20 } }, after: { differing: 0, p: 1, measured: { mean: 1, n: 20 } }, policies: { silent: { mean: 0 } } });
     expect(honestReport.trust).toMatchObject({ signer: 'witness', ownedByThisUser: true, sameMachineClass: true, ticket: { number: 1, unfinishedBefore: 0 } });
@@ -107,6 +113,13 @@ describe('an honest run', () => {
     const report = await judged(honest, { heldOut: 'both', task: other });
     expect(report.scores.accuracy_score).toBeNull();
     expect(report.steps.find(({ step }) => step === 10)).toMatchObject({ status: 'skipped', detail: expect.stringMatching(/SHA-256/) });
+  });
+
+  test('of other code than the judge\'s passes, and the difference is named', async () => {
+    const report = await judged(await cheating({ start: (start) => ({ ...start, code: { ...start.code, javascript: 'ab'.repeat(32) } }) }));
+    expect(report.verdict).toBe('pass');
+    expect(report.steps.find(({ step }) => step === 4)).toMatchObject({ status: 'findings', detail: expect.stringMatching(/not this judge's: javascript abababababab/) });
+    expect(honestReport.steps.find(({ step }) => step === 4)).toMatchObject({ status: 'pass' });
   });
 
   test('of the bare base: nothing trained, nothing to replay, its own accuracy', async () => {
@@ -160,7 +173,7 @@ describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
   const SWAP = 'UPDATE log SET gseq = -1 WHERE gseq = 20; UPDATE log SET gseq = 20 WHERE gseq = 21; UPDATE log SET gseq = 21 WHERE gseq = -1';
   test.each<[string, string]>([
     ['cheat 3: the hash of a past record', "UPDATE log SET leaf = zeroblob(32) WHERE gseq = 3"],
-    ['83: a payload', "UPDATE log SET payload = replace(payload, '\"loss\":', '\"l0ss\":') WHERE gseq = 4"],
+    ['83: a payload', "UPDATE log SET payload = replace(payload, '\"loss\":', '\"l0ss\":') WHERE instr(payload, '\"loss\":') > 0"],
     ['84: a record left out', 'DELETE FROM log WHERE gseq = 5'],
     ['85: a time that goes back', 'UPDATE log SET ts_us = ts_us + 10000000 WHERE gseq = 6'],
     ['87: no session start', 'DELETE FROM log WHERE gseq = 0'],
@@ -245,6 +258,107 @@ describe('rules (X3, X5 to X8, X14 on a whole run; each in its variants in log-s
     expect(report.violations.map(({ kind }) => kind)).toContain('not_executed');
     expect(report.scores.process_score).toBeLessThan(1);
     expect(honestReport.scores.process_score).toBe(1);
+  });
+});
+
+describe('figures: nothing that a run says of itself in sums is believed', () => {
+  test('thresholds that are not the profile\'s are named, and are no failure', () => {
+    expect(honestReport.ruleSettings).toContain('r4.window 3 (5)');
+    expect(honestReport.steps.find(({ name }) => name === 'rule_recomputation')!.detail).toMatch(/not the profile's: .*r4\.window 3 \(5\)/);
+  });
+
+  const REPORT = { kind: 'iteration_report', iteration: 3, data: '', adapterId: '', samplerGap: null, learningRate: 1e-3, seconds: { rollouts: 0, training: 0, evaluation: 0 }, tokens: { sampled: 0, trained: 0 } } as const;
+  const summary = { mean: 0.97, low: 0.95, high: 0.99, n: 20, none: 0, valid: true, byTier: {} };
+  const measuring = (change: object): Records => reevaluated(onRecord('iteration', (record) => [record.payload.iteration === 6 ? withPayload(record, change) : record]));
+  test.each<[string, () => Cheat]>([
+    ['a summary beside the verdicts', () => ({ after: (record) => withPayload(record, { summary }) })],
+    ['a summary of the trivial policies', () => ({ records: onRecord('policies', (record) => [withPayload(record, { summaries: { silent: summary } })]) })],
+    ['a policy with too few verdicts', () => ({ records: onRecord('policies', (record) => [withPayload(record, { outcomes: { silent: ['fail'] } })]) })],
+    ['an iteration\'s figures', () => ({ records: (batch, i) => (i === 3 ? [...batch, { stream: 'evaluations', payload: { ...REPORT, dev: summary as never } }] : batch) })],
+    ['the train objective', () => ({ records: measuring({ objective: { value: 0.5, standardError: 0.001 } }) })],
+    ['the standard error of it', () => ({ records: onRecord('iteration', (record) => [withPayload(record, { objective: { ...(record.payload.objective as object), standardError: 0.4 } })]) })],
+    ['the part of groups that carry a gradient', () => ({ records: measuring({ informativeGroupFraction: 0.125 }) })],
+    ['an evaluation on dev problems that were never asked', () => ({ records: measuring({ heldOut: { passRate: 0.9, n: 8, verdicts: [{ weight: 1, verdicts: 'pppppppf' }], best: [{ weight: 1, verdicts: 'ffffffff' }] } }) })],
+    ['rollouts left out', () => ({ records: (batch, i) => (i === 6 ? batch.filter(({ payload }) => payload.kind !== 'rollout' || (payload.verdict as { kind: string }).kind === 'pass') : batch) })],
+  ])('made up (%s): hard fail', async (_, cheat) => {
+    const { records, ...rest } = cheat();
+    // what the rules make of it is recomputed, so that nothing but the measurement itself is false
+    await failsAt(12, judged(await cheating({ ...rest, ...(records === undefined ? {} : { records: reevaluated(records) }) })));
+  });
+});
+
+describe('rollouts: every verdict is given again, and no problem of an evaluation set is among them', () => {
+  const verified = (run: SignedRun): Promise<JudgeReport> => judged(run, { task: trained.task });
+  /** The first problem of iteration 2 and its samples. */
+  const firstGroup = (change: (record: NewRecord) => NewRecord): Records => (batch, i) => {
+    if (i !== 2) return batch;
+    const at = batch.findIndex(({ payload }) => payload.kind === 'problem');
+    const end = batch.findIndex(({ payload }, index) => index > at && payload.kind !== 'rollout');
+    return batch.map((record, index) => (index >= at && index < end ? change(record) : record));
+  };
+  /** The same verdicts in another group: no figure changes. */
+  const instead = (problem: Problem, promptIds: readonly number[]) =>
+    firstGroup((record) => withPayload(record, { problemId: problem.id, tier: problem.tier, ...(record.payload.kind === 'problem' ? { problem, promptIds } : {}) }));
+  let heldOut: { problem: Problem; promptIds: number[] };
+  beforeAll(async () => {
+    await using model = await loadModel(trained.model, { threads: 1, contextTokens: 2048 });
+    await using task = await openTask(trained.task);
+    const { problems } = await evaluationSet(task, 'test', 10);
+    const problem = problems.find(({ tier }) => tier === 'long')!;
+    heldOut = { problem, promptIds: [...model.renderChat(await task.prompt(problem, 'plain')).tokenIds] };
+  });
+
+  test('a failure logged as a pass, with every figure that follows from it', async () => {
+    const failing = trained.batches[5]!.findIndex(({ payload }) => payload.kind === 'rollout' && (payload.verdict as { kind: string }).kind === 'fail');
+    const flipped: Records = (batch, i) => {
+      if (i !== 5) return batch;
+      const changed = batch.map((record, index) => (index === failing ? withPayload(record, { verdict: { kind: 'pass', violations: [] }, admission: 'admitted' }) : record));
+      const tally = new RolloutTally();
+      for (const { payload } of changed) if (payload.kind === 'rollout') tally.take(payload as never);
+      return changed.map((record) => (record.payload.kind === 'iteration' ? withPayload(record, { objective: hitRate(tally.of(5)), informativeGroupFraction: tally.informative(5) }) : record));
+    };
+    await failsAt(13, verified(await cheating({ records: reevaluated(flipped) })), /the run logged pass, and the verifier says fail/);
+  });
+
+  test('verdicts that nobody could find, where the verifier can', async () => {
+    const none: Records = onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'fail' ? withPayload(record, { verdict: { kind: 'none', violations: [], reason: 'it took longer' } }) : record]);
+    const consistent: Records = (batch, i) => {
+      const changed = none([...batch], i);
+      const tally = new RolloutTally();
+      for (const { payload } of changed) if (payload.kind === 'rollout') tally.take(payload as never);
+      return changed.map((record) => (record.payload.kind === 'iteration' ? withPayload(record, { objective: hitRate(tally.of(i)), informativeGroupFraction: tally.informative(i) }) : record));
+    };
+    await failsAt(13, verified(await cheating({ records: reevaluated(consistent) })), /found by one side only/);
+  });
+
+  test('a text that the sampled tokens do not say', async () => {
+    await failsAt(13, verified(await cheating({ records: onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'pass' ? withPayload(record, { tokenIds: [1, 2, 3] }) : record]) })), /tokens/);
+  });
+
+  test('a prompt that is not the problem\'s, a problem that is not its id\'s', async () => {
+    await failsAt(13, verified(await cheating({ records: firstGroup((record) => (record.payload.kind === 'problem' ? withPayload(record, { promptIds: [1, 2, 3] }) : record)) })), /prompt/);
+    await failsAt(13, verified(await cheating({ records: firstGroup((record) => (record.payload.kind === 'problem' ? withPayload(record, { problem: heldOut.problem }) : record)) })), /id names/);
+  });
+
+  test('a test problem by its id, for a judge without the task too', async () => {
+    const run = await cheating({ records: instead(heldOut.problem, heldOut.promptIds) });
+    await failsAt(13, verified(run), /evaluation set/);
+    await failsAt(13, judged(run), /evaluation set/);
+  });
+
+  test('a test problem with a salt: another id, the same prompt', async () => {
+    const salted = { ...heldOut.problem, salt: 1 };
+    const problem = { ...salted, id: problemId(salted) };
+    const run = await cheating({ records: instead(problem, heldOut.promptIds) });
+    await failsAt(13, verified(run), /its prompt the same/);
+    expect((await judged(run)).steps.find(({ step }) => step === 13)).toMatchObject({ status: 'skipped', detail: expect.stringMatching(/no more than that/) });
+  });
+
+  test('trivial policies that do worse than they do, tiers in groups of the run\'s own', async () => {
+    const policy = onRecord('policies', (record) => [withPayload(record, { outcomes: { silent: (record.payload.outcomes as { silent: string[] }).silent.map(() => 'pass') } })]);
+    await failsAt(13, verified(await cheating({ records: policy })), /silent/);
+    const tiers = onRecord('policies', (record) => [withPayload(record, { tiers: (record.payload.tiers as object[]).map((tier) => ({ ...tier, group: 'all' })) })]);
+    await failsAt(13, verified(await cheating({ records: tiers })), /tiers/);
   });
 });
 
@@ -425,7 +539,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
     ['138: no outcomes', { after: (record) => withPayload(record, { outcomes: [] }) }],
     ['other problems', { after: (record) => withPayload(record, { outcomes: (record.payload.outcomes as [string, string, string][]).map(([, tier, kind]) => ['ab'.repeat(32), tier, kind]) }) }],
     ['for another adapter', { after: (record) => withPayload(record, { adapter: 'ab'.repeat(32) }) }],
-    ['none before', { records: onRecord('held_out', () => []) }],
+    ['none before', { records: (batch) => batch.filter(({ payload }) => payload.kind !== 'held_out' && payload.kind !== 'policies') }],
     ['read in between', { records: (batch, i) => (i === 2 ? [...batch, withPayload(trained.batches[0]![0]!, { when: 'iteration' })] : batch) }],
     ['a test set of the run\'s own', { start: (start) => ({ ...start, sets: { ...start.sets, test: { ...start.sets.test, sha256: 'ab'.repeat(32) } } }), records: onRecord('held_out', (record) => [withPayload(record, { setSha256: 'ab'.repeat(32) })]), after: (record) => withPayload(record, { setSha256: 'ab'.repeat(32) }) }],
   ])('a claim that is none (%s): hard fail', async (_, cheat) => {

@@ -6,12 +6,11 @@ import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
 import { advantages } from '../../src/training/advantages.js';
 import { readCheckpoint, writeCheckpoint, type CheckpointState } from '../../src/training/checkpoints.js';
-import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
-import { isSignificantDrop } from '../../src/training/gate.js';
+import { isSignificantDrop, pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import { chooseLayers } from '../../src/training/layers.js';
 import { microBatches } from '../../src/training/likelihood.js';
-import { hitRate } from '../../src/training/monitoring.js';
 import { policyShift } from '../../src/training/policy-shift.js';
+import { hitRate } from '../../src/run-folder/derived.js';
 import { BoundaryCache, trainSequence } from '../../src/training/sequences.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 

@@ -9,7 +9,6 @@ import { Random } from '../../src/random.js';
 import { startDigests, writeManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder, runPaths } from '../../src/run-folder/paths.js';
 import { adapterStateRecord, gateRecord, submissionRecord } from '../../src/run-folder/records.js';
-import { summarise } from '../../src/statistics/index.js';
 
 export interface RunFolderOptions {
   readonly folder: string;
@@ -33,6 +32,8 @@ export interface RunFolderOptions {
   readonly skill?: number;
   readonly seed?: bigint;
   readonly settings?: RunStart['settings'];
+  /** Sums that the run writes beside its verdicts: what a reader must not believe. */
+  readonly claimed?: object;
 }
 
 export const EXAMPLE_TIERS: NonNullable<RunFolderOptions['tiers']> = [
@@ -45,7 +46,8 @@ const sha = (text: string): string => hash('sha256', text);
 const plain = (value: unknown): LogPayload => JSON.parse(JSON.stringify(value)) as LogPayload;
 
 export async function writeRunFolder(options: RunFolderOptions): Promise<{ readonly folder: string; readonly rollouts: number }> {
-  const { folder, home, runId = 'ab'.repeat(16), iterations = 6, rollouts = 24, problems = 20, setName = 'set', names = {}, until = 'end', skill = 0.6, seed = 42n } = options;
+  const { folder, home, runId = 'ab'.repeat(16), iterations = 6, rollouts = 24, problems = 20, setName = 'set', names = {}, until = 'end', skill = 0.6, seed = 42n, claimed } = options;
+  const claims = (...members: string[]): object => (claimed === undefined ? {} : Object.fromEntries(members.map((member) => [member, claimed])));
   const tiers = (options.tiers ?? EXAMPLE_TIERS).map(({ trains = true, ...rest }) => ({ trains, ...rest }));
   const random = new Random(seed);
   const ids = (set: string): [string, string][] => tiers.flatMap(({ id }) => Array.from({ length: problems }, (_, i): [string, string] => [sha(`${setName} ${set} ${id} ${i}`), id]));
@@ -53,7 +55,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
   const setSha = { dev: sha(canonicalJson(sets.dev.map(([id]) => id))), test: sha(canonicalJson(sets.test.map(([id]) => id))) };
   const identity = (set: 'dev' | 'test'): RunStart['sets']['dev'] => ({ origin: 'generated', file: null, perTier: problems, problems: sets[set].length, sha256: setSha[set] });
   const start: RunStart = {
-    code: { version: '0.1.0', addon: '33'.repeat(32) },
+    code: { version: '0.1.0', javascript: '34'.repeat(32), addon: '33'.repeat(32) },
     machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'] },
     model: { sha256: '44'.repeat(32), name: names.model ?? 'tiny', architecture: 'qwen2', quantisation: 'Q8_0' },
     task: { id: names.task ?? 'scheduling', version: '1', file: null },
@@ -74,20 +76,18 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
     const chance = (tier: string, progress: number): number => Math.max(0, Math.min(1, skill * (1.6 * progress + 0.2 - 0.09 * tiers.findIndex(({ id }) => id === tier))));
     const evaluation = (set: 'dev' | 'test', when: string, iteration: number): NewRecord => {
       const outcomes = sets[set].map(([id, tier]): [string, string, 'pass' | 'fail'] => [id, tier, random.nextDouble() < chance(tier, when === 'after' ? 1 : iteration / iterations) ? 'pass' : 'fail']);
-      const summary = summarise(outcomes.map(([, tier, kind]) => ({ tier, kind })), tiers, { seed });
-      return { stream: 'evaluations', payload: plain({ kind: 'held_out', set, when, iteration, adapter: when === 'before' ? null : sha('adapter'), setSha256: setSha[set], outcomes, summary }) };
+      return { stream: 'evaluations', payload: plain({ kind: 'held_out', set, when, iteration, adapter: when === 'before' ? null : sha('adapter'), setSha256: setSha[set], outcomes, ...claims('summary') }) };
     };
     if (until === 'start') return { folder, rollouts: 0 };
     log.append([evaluation('test', 'before', 0), evaluation('dev', 'before', 0)]);
-    const policy = summarise(sets.test.map(([, tier], i) => ({ tier, kind: i % 5 === 0 ? 'pass' : 'fail' })), tiers, { seed });
-    log.append([{ stream: 'evaluations', payload: plain({ kind: 'policies', tiers, summaries: { [names.policy ?? 'earliest_start']: policy, answer_zero: policy } }) }]);
+    const policy = sets.test.map((_, i) => (i % 5 === 0 ? 'pass' : 'fail'));
+    log.append([{ stream: 'evaluations', payload: plain({ kind: 'policies', tiers, outcomes: { [names.policy ?? 'earliest_start']: policy, answer_zero: policy }, ...(claimed === undefined ? {} : { summaries: { [names.policy ?? 'earliest_start']: claimed, answer_zero: claimed } }) }) }]);
     await log.checkpoint();
     if (until === 'before') return { folder, rollouts: 0 };
     const layers = 12;
     log.append([{ stream: 'metrics', payload: plain({ kind: 'layers', iteration: 1, method: 'activation', layers: [2, 7, 8, 9, 10, 11], scores: Array.from({ length: layers }, (_, i) => 0.2 + 0.05 * i + 0.2 * random.nextDouble()) }) }]);
     const targets = { 'blk.11.attn_q': { rank: 16, scale: 2 }, 'blk.11.attn_v': { rank: 16, scale: 2 } };
     log.append([adapterStateRecord({ iteration: 1, digest: sha('untrained'), targets })]);
-    const buffer: Record<string, number> = {};
     for (let iteration = 1; iteration <= iterations; iteration++) {
       for (const { id: tier } of tiers.filter(({ trains }) => trains)) {
         const records: NewRecord[] = [];
@@ -96,7 +96,6 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
           if (i % 4 === 0) records.push({ stream: 'rollouts', payload: plain({ kind: 'problem', iteration, problemId, tier, problem: { tier, jobs: 4 }, prompt: options.prompt ?? `Schedule the jobs of tier ${tier}.`, promptIds: [1, 2, 3] }) });
           const pass = random.nextDouble() < chance(tier, (iteration - 1) / iterations);
           const admitted = pass && random.nextDouble() < 0.8;
-          if (admitted) buffer[tier] = (buffer[tier] ?? 0) + 1;
           const text = options.reply?.(count) ?? `Plan: earliest deadline.\nJob A takes 2, from 0 to 2.\n<answer>A: ${i}</answer>`;
           const violations = pass ? [] : [names.violation ?? 'deadline'];
           records.push({
@@ -113,7 +112,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
       const steps = 8;
       const fired = iteration % 3 === 0;
       log.append([
-        ...Array.from({ length: steps }, (_, i): NewRecord => ({ stream: 'metrics', payload: { kind: 'step', iteration, step: (iteration - 1) * steps + i, loss: iteration === 1 && i === 0 ? NaN : 2 / (iteration + i / steps) } })),
+        ...Array.from({ length: steps }, (_, i): NewRecord => ({ stream: 'metrics', payload: { kind: 'step', iteration, step: (iteration - 1) * steps + i, loss: iteration === 1 && i === 0 ? NaN : 2 / (iteration + i / steps), tokens: 50 } })),
         evaluation('dev', 'iteration', iteration),
         { stream: 'rule_evals', payload: plain({ kind: 'rule_eval', iteration, rules: { R1: { fired, side: fired ? 'high' : 'none', value: 0.007, threshold: 0.005 }, R3: { fired: false, side: 'none', value: null, threshold: null } }, fired: fired ? ['R1'] : [], advisories: [] }) },
       ]);
@@ -124,7 +123,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
         ]);
       }
       if (iteration === 5) log.append([gateRecord({ iteration, cause: 'dev accuracy fell from 40.0 % to 20.0 %', restored: sha('untrained') })]);
-      log.append([{ stream: 'evaluations', payload: plain({ kind: 'iteration_report', iteration, buffer, loss: 2 / iteration, learningRate: 1e-3, seconds: { rollouts: 1, training: 1, evaluation: 1 }, tokens: { sampled: 100, trained: 50 } }) }]);
+      log.append([{ stream: 'evaluations', payload: plain({ kind: 'iteration_report', iteration, data: sha('data'), adapterId: sha('adapter'), ...claims('dev', 'rollouts', 'buffer', 'loss'), samplerGap: null, learningRate: 1e-3, seconds: { rollouts: 1, training: 1, evaluation: 1 }, tokens: { sampled: 100, trained: 50 } }) }]);
       await log.checkpoint();
     }
     if (until === 'iterations') return { folder, rollouts: count };

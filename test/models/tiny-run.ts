@@ -1,11 +1,11 @@
 /** An honest run in small: real model file, trainer, evaluator, witness and log; and the same run signed again with something changed. */
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { hashFile } from '../../src/engine/adapter.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer, type StepStatistics, type TrainSequence } from '../../src/engine/trainer.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../../src/evaluation/greedy.js';
+import { judgePolicies } from '../../src/evaluation/policies.js';
 import { measureProbe } from '../../src/evaluation/probe.js';
 import { EventLog, type NewRecord } from '../../src/log/event-log.js';
 import type { LogSigner } from '../../src/log/signer.js';
@@ -21,7 +21,8 @@ import { TrainerExecutor } from '../../src/monitor/trainer-executor.js';
 import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
 import { startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
-import { adapterStateRecord, adapterTargets, heldOutRecord, probeRecord, submissionRecord, type AdapterTargets } from '../../src/run-folder/records.js';
+import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
+import { adapterStateRecord, adapterTargets, heldOutRecord, policiesRecord, probeRecord, submissionRecord, type AdapterTargets } from '../../src/run-folder/records.js';
 import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
 import type { Problem } from '../../src/tasks/task.js';
 import { deriveSeed } from '../../src/random.js';
@@ -54,6 +55,9 @@ export interface TrainedRun {
 const EVALUATION = { style: 'plain', maxTokens: 6, maxSequences: 8, contextTokens: 2048, threads: 1 } as const;
 const ITERATIONS = 12;
 const STEPS = 4;
+/** Logged in each iteration: problems, and samples of each. */
+const PROBLEMS = 25;
+const SAMPLES = 4;
 
 /** Synthetic models all but never end an answer; this one can learn to. */
 function writeModel(path: string): void {
@@ -64,17 +68,43 @@ function writeModel(path: string): void {
   writeFileSync(path, Buffer.concat([...encodeModel(model)]));
 }
 
+interface Trained {
+  readonly problem: Problem;
+  readonly promptIds: readonly number[];
+  readonly sequence: TrainSequence;
+}
+
 /** Problems that are in neither evaluation set, each with the one right answer. */
-async function trainingData(model: Model, task: OpenTask, evaluated: ReadonlySet<string>, count: number): Promise<TrainSequence[]> {
-  const sequences: TrainSequence[] = [];
+async function trainingData(model: Model, task: OpenTask, evaluated: ReadonlySet<string>, count: number): Promise<Trained[]> {
+  const sequences: Trained[] = [];
   for (let sample = 0; sequences.length < count; sample++) {
     const problem: Problem = await task.generate('long', deriveSeed({ runSeed: 42n, purpose: 'training', iteration: 0, problemId: 'long', sample }));
     if (evaluated.has(problem.id)) continue;
     const prompt = model.renderChat(await task.prompt(problem, 'plain')).tokenIds;
     const tokenIds = Int32Array.from([...prompt, ...model.tokenize('ok'), model.info.eot >= 0 ? model.info.eot : model.info.eos]);
-    sequences.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)) });
+    sequences.push({ problem, promptIds: [...prompt], sequence: { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)) } });
   }
   return sequences;
+}
+
+/** Samples of some problems; the part of them that is right rises as the loss falls. */
+function rolloutRecords(model: Model, iteration: number, problems: readonly Trained[], chance: number): NewRecord[] {
+  const total = problems.length * SAMPLES;
+  const passing = Math.min(total - 1, Math.max(1, Math.round(chance * total)));
+  return problems.flatMap(({ problem, promptIds }, at): NewRecord[] => [
+    { stream: 'rollouts', payload: { kind: 'problem', iteration, problemId: problem.id, tier: problem.tier, problem: problem as never, promptIds } },
+    ...Array.from({ length: SAMPLES }, (_, sample): NewRecord => {
+      const pass = sample * problems.length + at < passing;
+      const tokenIds = [...model.tokenize(pass ? 'ok' : 'no')];
+      return {
+        stream: 'rollouts',
+        payload: {
+          kind: 'rollout', iteration, problemId: problem.id, tier: problem.tier, sample, seed: `${sample}`, tokenIds, text: model.detokenize(tokenIds), finish: 'stop', adapterId: null, meanLogprob: -1,
+          form: 'text', verdict: { kind: pass ? 'pass' : 'fail', violations: [] }, admission: pass ? 'admitted' : 'failed', weight: 0.5,
+        },
+      };
+    }),
+  ]);
 }
 
 /** Trains with the monitor and the scripted policy, a hundredfold learning rate in between, and keeps everything that a run writes. */
@@ -94,7 +124,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     code: await codeVersion(),
     machine: machineClass(),
     model: { sha256: await model.hash(), name: 'tiny', architecture: model.info.architecture, quantisation: model.info.quantisation },
-    task: { id: task.id, version: task.version, file: await hashFile(taskPath) },
+    task: { id: task.id, version: task.version, file: task.source.kind === 'file' ? task.source.sha256 : null },
     sets: { dev: identity(dev), test: identity(test) },
     evaluation: { ...EVALUATION, rendererId: model.rendererId },
     schedule: { schedule: 'constant', warmupSteps: 0, totalSteps: 0, finalFactor: 0 },
@@ -108,7 +138,8 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
 
   const before = await evaluate(null);
   await using trainer = await createTrainer(model, { threads: 1, seed: 42n, lora: { rank: 4, targets: ['q', 'v', 'down'] }, optimiser: { learningRate } });
-  const data = await trainingData(model, task, new Set([...dev.problems, ...test.problems].map(({ id }) => id)), 128);
+  const trainedOn = await trainingData(model, task, new Set([...dev.problems, ...test.problems].map(({ id }) => id)), 128);
+  const data = trainedOn.map(({ sequence }) => sequence);
   let batchSize = 8;
   const digest = (iteration: number): string => iteration.toString(16).padStart(64, '0');
   const kept = new Map<string, Uint8Array>();
@@ -119,8 +150,9 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     kept.set(digest(iteration), await trainer.snapshot());
     return adapterStateRecord({ iteration, digest: digest(iteration), targets: adapterTargets(trainer.info.targets) });
   };
-  const batches: NewRecord[][] = [[claim('before', null, before), await state(0)]];
+  const batches: NewRecord[][] = [[claim('before', null, before), policiesRecord({ tiers: [...task.tiers], outcomes: await judgePolicies(task, test.problems) }), await state(0)]];
   const history: Iteration[] = [];
+  let firstLoss: number | undefined;
   for (let n = 1; n <= ITERATIONS; n++) {
     if (n === 5) await executor.execute({ op: 'set_lr', from: inForce.learningRate, to: Math.min(1, inForce.learningRate * 30) });
     const steps: StepStatistics[] = [];
@@ -129,8 +161,12 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
       steps.push(await trainer.step([...data, ...data].slice(from, from + batchSize), { microBatches: Array.from({ length: 4 }, () => batchSize / 4) }));
     }
     const loss = steps.reduce((sum, step) => sum + step.loss, 0) / STEPS;
+    firstLoss ??= 1.1 * loss;
     const parameters = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, rank * 128]));
-    const measured: Iteration = { iteration: n, steps, informativeGroupFraction: 1, objective: { value: Math.exp(-loss), standardError: 0.001 }, heldOut: null, kl: null, parameters, executed: [] };
+    const rollouts = rolloutRecords(model, n, Array.from({ length: PROBLEMS }, (_, i) => trainedOn[(n * PROBLEMS + i) % trainedOn.length]!), 1 - loss / firstLoss);
+    const tally = new RolloutTally();
+    for (const { payload } of rollouts) if (payload.kind === 'rollout') tally.take(payload as never);
+    const measured: Iteration = { iteration: n, steps, informativeGroupFraction: tally.informative(n)!, objective: hitRate(tally.of(n)), heldOut: null, kl: null, parameters, executed: [] };
     history.push(measured);
     const evaluations = evaluateHistory(history, rules);
     const modules = Object.fromEntries(trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: [0] }]));
@@ -139,7 +175,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     executor.begin({ probe: data.slice(0, 2), steps });
     for (const decision of decisions) effects.push(...(await executeDecision(decision, n, executor)));
     history[n - 1] = { ...measured, executed: executedRules(decisions, effects) };
-    batches.push([...iterationRecords(measured), evaluationRecord(evaluations.at(-1)!), ...decisions.map((decision) => decisionRecord(decision, n)), ...effects.map(effectRecord), await state(n)]);
+    batches.push([...rollouts, ...iterationRecords(measured), evaluationRecord(evaluations.at(-1)!), ...decisions.map((decision) => decisionRecord(decision, n)), ...effects.map(effectRecord), await state(n)]);
   }
   const sha256 = await trainer.exportAdapter(adapterPath);
   const after = await evaluate(await model.loadAdapter(adapterPath));

@@ -5,7 +5,8 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { chooseRollouts } from '../../src/report/choose-rollouts.js';
 import { escapeHtml, html, label, visible } from '../../src/report/hostile-text.js';
-import { readRun } from '../../src/report/read-run.js';
+import { readRun, testEvaluation } from '../../src/report/read-run.js';
+import { summariseRun } from '../../src/report/run-list.js';
 import { chartLabel, svgChart } from '../../src/report/svg-chart.js';
 import { REPORT_BYTES, writeReport } from '../../src/report/write-report.js';
 import { writeRunFolder } from '../models/run-folder.js';
@@ -90,6 +91,20 @@ describe('the report of a whole run', () => {
 
   test('is the same again, byte by byte', async () => {
     expect(await reportOf(folder)).toBe(page);
+  });
+
+  test('shows what the verdicts in the log give, whatever sums the run wrote beside them, or beside the log', async () => {
+    const claimed = { mean: 0.97, low: 0.95, high: 0.99, n: 160, none: 0, valid: true, byTier: Object.fromEntries(readRun(folder).tiers.map(({ id }) => [id, { mean: 0.97, low: 0.95, high: 0.99, n: 20, none: 0, passed: 19 }])) };
+    const claiming = await build('claiming', { claimed });
+    const row = (method: string): object => ({ method, test: claimed, k: 1, tokens: 1, seconds: 1, note: '' });
+    writeFileSync(path.join(claiming, 'comparison.json'), JSON.stringify({ methods: [row('isopro'), row('zero-shot')], skipped: [] }));
+    const [own, honest] = [readRun(claiming), readRun(folder)];
+    expect(own.evaluations).toEqual(honest.evaluations);
+    expect([own.policies, own.iterations, own.methods!.methods.map(({ test: { mean } }) => mean)]).toEqual([honest.policies, honest.iterations, [testEvaluation(honest, 'after')!.summary.mean, 0.97]]);
+    const shown = await reportOf(claiming);
+    for (const id of ['result', 'learning', 'rules']) expect(textOf(sectionOf(shown, id))).toBe(textOf(sectionOf(page, id)));
+    const { folder: _, runId: __, startedAt: ___, ...listed } = summariseRun(claiming);
+    expect(summariseRun(folder)).toMatchObject(listed);
   });
 
   test('says who vouches for the log', () => {

@@ -1,0 +1,89 @@
+import { z } from 'zod';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import type { LogReader, LogRecord } from '../log/read.js';
+import type { HeldOut, Policies } from '../run-folder/records.js';
+import { heldOut, iterationReport, policies } from '../run-folder/records.js';
+import { compareDev, heldOutReading, hitRate, loggedEvaluation, policySummaries, RolloutTally, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
+import { HardFail } from './hard-fail.js';
+
+/** Step 12: what the rules read of rollouts and evaluations, and every sum that the log holds, is what its single verdicts give. */
+
+const rollout = z.object({ kind: z.literal('rollout'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), verdict: z.object({ kind: z.string() }), admission: z.string() });
+const measured = z.object({ iteration: z.number().int(), objective: z.unknown(), informativeGroupFraction: z.unknown(), heldOut: z.unknown() });
+
+const fail = (detail: string): never => {
+  throw new HardFail('figure_recomputation', detail);
+};
+const show = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
+
+interface Read<T> {
+  readonly gseq: number;
+  readonly value: T;
+  /** A sum that the record carries beside its verdicts; readers derive their own. */
+  readonly claimed: unknown;
+}
+
+export interface CheckedFigures {
+  readonly iterations: number;
+  readonly rollouts: number;
+  readonly evaluations: readonly LoggedEvaluation[];
+  readonly policies: Policies | null;
+}
+
+/** @throws HardFail, IsoproError LOG_UNREADABLE */
+export function checkFigures(reader: LogReader, settings: { readonly gate: boolean; readonly gateLevel: number }): CheckedFigures {
+  const tally = new RolloutTally();
+  const heldOuts: Read<HeldOut>[] = [];
+  const iterations: { readonly gseq: number; readonly value: z.infer<typeof measured> }[] = [];
+  let named: Read<Policies> | null = null;
+  let rollouts = 0;
+  const parse = <T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T => {
+    const parsed = schema.safeParse(payload);
+    return parsed.success ? parsed.data : fail(`record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
+  };
+  for (const record of reader.records()) {
+    const { gseq, stream, payload } = record;
+    if (stream === 'rollouts' && payload.kind === 'rollout') {
+      tally.take(parse(rollout, record));
+      rollouts++;
+    } else if (stream === 'metrics' && payload.kind === 'iteration') iterations.push({ gseq, value: parse(measured, record) });
+    else if (stream !== 'evaluations') continue;
+    else if (payload.kind === 'held_out') heldOuts.push({ gseq, value: parse(heldOut, record), claimed: payload.summary });
+    else if (payload.kind === 'policies') {
+      if (named !== null) fail(`record ${gseq} judges the trivial policies once more`);
+      named = { gseq, value: parse(policies, record), claimed: payload.summaries };
+    } else if (payload.kind === 'iteration_report') {
+      parse(iterationReport, record);
+      const sums = Object.keys(payload).filter((member) => !Object.hasOwn(iterationReport.shape, member));
+      if (sums.length > 0) fail(`record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived, not logged`);
+    }
+  }
+  const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
+    if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json)) fail(`record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`);
+  };
+  const tiers = tiersOf(named?.value.tiers, heldOuts.flatMap(({ value }) => value.outcomes.map(([, tier]) => tier)));
+  const evaluations = heldOuts.map(({ value }) => loggedEvaluation(value, tiers));
+  for (const [i, { gseq, claimed }] of heldOuts.entries()) if (claimed !== undefined) same('the summary of its evaluation', gseq, claimed, evaluations[i]!.summary);
+  if (named !== null) {
+    const before = evaluations.find(({ set, when }) => set === 'test' && when === 'before');
+    const summaries = policySummaries(named.value, before?.outcomes ?? []) ?? fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
+    if (named.claimed !== undefined) same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
+  }
+  let comparisons: ReturnType<typeof compareDev>;
+  try {
+    comparisons = compareDev(evaluations, tiers, settings);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return fail(`the dev evaluations are not of the same problems: ${error.message}`);
+  }
+  for (const { gseq, value } of iterations) {
+    const { iteration } = value;
+    const times = evaluations.filter(({ set, iteration: at }) => set === 'dev' && at === iteration).length;
+    if (times > 1) fail(`the dev problems were evaluated ${times} times in iteration ${iteration}`);
+    const compared = comparisons.get(iteration);
+    same(`the train objective of iteration ${iteration}`, gseq, value.objective, hitRate(tally.of(iteration)));
+    same(`the informative part of the groups of iteration ${iteration}`, gseq, value.informativeGroupFraction, tally.informative(iteration) ?? 0);
+    same(`the dev accuracy of iteration ${iteration}`, gseq, value.heldOut, compared === undefined ? null : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best));
+  }
+  return { iterations: iterations.length, rollouts, evaluations, policies: named?.value ?? null };
+}

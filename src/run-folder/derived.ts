@@ -1,0 +1,180 @@
+/**
+ * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows or judges a run derives them here, so that
+ * nothing that it says of itself is believed.
+ */
+import { dictionary, type Dictionary } from '../dictionary.js';
+import type { HeldOutMeasurement } from '../monitor/measurements.js';
+import { isSignificantDrop, pairedChange, summarise, SUMMARY_SEED, verdictsByTier, type PairedChange, type Summary, type TierVerdicts } from '../statistics/index.js';
+import type { VerdictKind } from '../tasks/task.js';
+import type { HeldOut, Policies } from './records.js';
+
+/** Counts of one tier in one iteration. */
+export interface TierCounts {
+  sampled: number;
+  passed: number;
+  failed: number;
+  undecided: number;
+  /** Those that training takes, whatever their verdict. */
+  admitted: number;
+}
+
+/** Whether training takes a rollout: into the replay buffer, or in contrast with the other samples of its problem. */
+export const isTrainedOn = (admission: string): boolean => admission === 'admitted' || admission === 'contrasted';
+
+interface CountedRollout {
+  readonly iteration: number;
+  readonly problemId: string;
+  readonly tier: string;
+  readonly verdict: { readonly kind: string };
+  readonly admission: string;
+}
+
+/** Counts the rollouts stream. */
+export class RolloutTally {
+  readonly #counts = new Map<number, Map<string, TierCounts>>();
+  /** Those for the replay buffer. */
+  readonly #buffered = new Map<number, Map<string, number>>();
+  /** Kinds of verdict by problem. */
+  readonly #groups = new Map<number, Map<string, Set<string>>>();
+
+  take({ iteration, problemId, tier, verdict: { kind }, admission }: CountedRollout): void {
+    const tiers = this.#counts.get(iteration) ?? new Map<string, TierCounts>();
+    this.#counts.set(iteration, tiers);
+    const counts = tiers.get(tier) ?? { sampled: 0, passed: 0, failed: 0, undecided: 0, admitted: 0 };
+    tiers.set(tier, counts);
+    counts.sampled++;
+    counts[kind === 'pass' ? 'passed' : kind === 'fail' ? 'failed' : 'undecided']++;
+    if (isTrainedOn(admission)) counts.admitted++;
+    if (admission === 'admitted') {
+      const buffered = this.#buffered.get(iteration) ?? new Map<string, number>();
+      this.#buffered.set(iteration, buffered.set(tier, (buffered.get(tier) ?? 0) + 1));
+    }
+    const groups = this.#groups.get(iteration) ?? new Map<string, Set<string>>();
+    this.#groups.set(iteration, groups);
+    groups.set(problemId, (groups.get(problemId) ?? new Set()).add(kind));
+  }
+
+  /** By iteration and tier, in the order of the log. */
+  get counts(): ReadonlyMap<number, ReadonlyMap<string, Readonly<TierCounts>>> {
+    return this.#counts;
+  }
+
+  of(iteration: number): ReadonlyMap<string, Readonly<TierCounts>> {
+    return this.#counts.get(iteration) ?? new Map();
+  }
+
+  /** Part of an iteration's groups in which some samples passed and some failed; null where nothing was sampled. */
+  informative(iteration: number): number | null {
+    const groups = [...(this.#groups.get(iteration)?.values() ?? [])];
+    return groups.length === 0 ? null : groups.filter((kinds) => kinds.has('pass') && kinds.has('fail')).length / groups.length;
+  }
+
+  /** Rollouts that a buffer with room for so many of each tier keeps after an iteration. */
+  buffer(iteration: number, tierCap: number): Record<string, number> {
+    const kept = new Map<string, number>();
+    for (const [at, tiers] of [...this.#buffered].sort(([a], [b]) => a - b)) {
+      if (at > iteration) break;
+      for (const [tier, admitted] of tiers) kept.set(tier, Math.min(tierCap, (kept.get(tier) ?? 0) + admitted));
+    }
+    return dictionary(kept);
+  }
+}
+
+type Decided = Pick<TierCounts, 'passed' | 'failed'>;
+
+/** Mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts; null without any verdict. */
+export function hitRate(counts: ReadonlyMap<string, Readonly<Decided>>): { value: number; standardError: number } | null {
+  const rates = [...counts.values()].filter(({ passed, failed }) => passed + failed > 0).map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));
+  if (rates.length === 0) return null;
+  return {
+    value: rates.reduce((sum, { p }) => sum + p, 0) / rates.length,
+    standardError: Math.sqrt(rates.reduce((sum, { p, n }) => sum + (p * (1 - p)) / n, 0)) / rates.length,
+  };
+}
+
+/** Passed over decided, whatever their tiers. */
+export function pooledHitRate(counts: ReadonlyMap<string, Readonly<Decided>>): number | null {
+  const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
+  return passed + failed === 0 ? null : passed / (passed + failed);
+}
+
+/** Loss per labelled token over an iteration's steps; null where there was none, or one was not finite. */
+export function meanLoss(steps: readonly { readonly loss: number; readonly tokens: number }[]): number | null {
+  const tokens = steps.reduce((sum, step) => sum + step.tokens, 0);
+  const loss = steps.reduce((sum, step) => sum + step.loss * step.tokens, 0) / tokens;
+  return Number.isFinite(loss) ? loss : null;
+}
+
+/** What an evaluation of the dev problems tells the rules. */
+export const heldOutReading = ({ mean, n }: Pick<Summary, 'mean' | 'n'>, verdicts: readonly TierVerdicts[], best: readonly TierVerdicts[]): HeldOutMeasurement | null =>
+  mean === null ? null : { passRate: mean, n, verdicts, best };
+
+type TierOf = Policies['tiers'][number];
+
+/** The task's tiers as the log names them, and any further ones that its records name. */
+export function tiersOf(named: readonly TierOf[] | undefined, ids: Iterable<string>): TierOf[] {
+  const tiers = [...(named ?? [])];
+  const known = new Set(tiers.map(({ id }) => id));
+  for (const id of ids) {
+    if (known.has(id)) continue;
+    known.add(id);
+    tiers.push({ id, title: '', trains: true });
+  }
+  return tiers;
+}
+
+export interface LoggedEvaluation extends Omit<HeldOut, 'kind'> {
+  readonly summary: Summary;
+}
+
+/** An evaluation with its summary, which is derived where it is asked for: its intervals take a bootstrap. */
+export function loggedEvaluation({ kind: _, ...evaluation }: HeldOut, tiers: readonly TierOf[]): LoggedEvaluation {
+  let summary: Summary | undefined;
+  return {
+    ...evaluation,
+    get summary(): Summary {
+      return (summary ??= summarise(evaluation.outcomes.map(([, tier, kind]) => ({ tier, kind })), tiers, { seed: SUMMARY_SEED }));
+    },
+  };
+}
+
+/** The dev problems after an iteration, against the best evaluation of them before it. */
+export interface DevComparison {
+  readonly evaluation: LoggedEvaluation;
+  readonly verdicts: readonly TierVerdicts[];
+  readonly best: readonly TierVerdicts[];
+  readonly change: PairedChange;
+  readonly rolledBack: boolean;
+}
+
+/** By iteration. @throws RangeError where evaluations are not of the same problems */
+export function compareDev(evaluations: readonly LoggedEvaluation[], tiers: readonly TierOf[], { gate, gateLevel }: { readonly gate: boolean; readonly gateLevel: number }): Map<number, DevComparison> {
+  const comparisons = new Map<number, DevComparison>();
+  let best: TierVerdicts[] | null = null;
+  for (const evaluation of evaluations) {
+    if (evaluation.set !== 'dev') continue;
+    const verdicts = verdictsByTier(evaluation.outcomes.map(([, tier, kind]) => ({ tier, kind })), tiers);
+    if (best === null) {
+      best = verdicts;
+      continue;
+    }
+    const change = pairedChange(best, verdicts);
+    const rolledBack = gate && isSignificantDrop(change, gateLevel);
+    comparisons.set(evaluation.iteration, { evaluation, verdicts, best, change, rolledBack });
+    if (!rolledBack && change.difference >= 0) best = verdicts;
+  }
+  return comparisons;
+}
+
+/**
+ * Accuracy of the trivial policies.
+ * @param problems outcomes of a model on the same set, for its problems' tiers
+ * @returns null where a policy has not one verdict a problem
+ */
+export function policySummaries({ outcomes, tiers }: Policies, problems: HeldOut['outcomes']): Dictionary<Summary> | null {
+  const lists = Object.entries(outcomes);
+  if (lists.some(([, kinds]) => kinds.length !== problems.length)) return null;
+  const all = tiersOf(tiers, problems.map(([, tier]) => tier));
+  const summaryOf = (kinds: readonly VerdictKind[]): Summary => summarise(kinds.map((kind, i) => ({ tier: problems[i]![1], kind })), all, { seed: SUMMARY_SEED });
+  return dictionary(lists.map(([policy, kinds]) => [policy, summaryOf(kinds)] as const));
+}
