@@ -52,9 +52,9 @@ export function summariseRun(folder: string): RunSummary {
     seed: String(settings.seed ?? ''),
     startedAt: run.time === null ? null : new Date(run.time.first / 1000).toISOString(),
     iterations: run.iterations.length,
-    before: before?.summary.mean ?? null,
-    after: after?.summary.mean ?? null,
-    n: (after ?? before)?.summary.n ?? 0,
+    before: before?.mean ?? null,
+    after: after?.mean ?? null,
+    n: (after ?? before)?.outcomes.filter(([, , kind]) => kind !== 'none').length ?? 0,
     pairedP: testComparison(run)?.p ?? null,
   };
 }

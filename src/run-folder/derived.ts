@@ -4,7 +4,7 @@
  */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement } from '../monitor/measurements.js';
-import { isSignificantDrop, pairedChange, summarise, SUMMARY_SEED, verdictsByTier, type PairedChange, type Summary, type TierVerdicts } from '../statistics/index.js';
+import { isSignificantDrop, meanOverTiers, pairedChange, summarise, SUMMARY_SEED, verdictsByTier, type Outcome, type PairedChange, type Summary, type TierVerdicts } from '../statistics/index.js';
 import type { VerdictKind } from '../tasks/task.js';
 import type { HeldOut, Policies } from './records.js';
 
@@ -124,16 +124,21 @@ export function tiersOf(named: readonly TierOf[] | undefined, ids: Iterable<stri
 }
 
 export interface LoggedEvaluation extends Omit<HeldOut, 'kind'> {
+  readonly mean: number | null;
+  /** With intervals, which take a bootstrap. */
   readonly summary: Summary;
 }
 
-/** An evaluation with its summary, which is derived where it is asked for: its intervals take a bootstrap. */
+/** An evaluation with its figures, which are derived where they are asked for. */
 export function loggedEvaluation({ kind: _, ...evaluation }: HeldOut, tiers: readonly TierOf[]): LoggedEvaluation {
-  let summary: Summary | undefined;
+  const outcomes = (): Outcome[] => evaluation.outcomes.map(([, tier, kind]) => ({ tier, kind }));
   return {
     ...evaluation,
+    get mean(): number | null {
+      return meanOverTiers(outcomes(), tiers);
+    },
     get summary(): Summary {
-      return (summary ??= summarise(evaluation.outcomes.map(([, tier, kind]) => ({ tier, kind })), tiers, { seed: SUMMARY_SEED }));
+      return summarise(outcomes(), tiers, { seed: SUMMARY_SEED });
     },
   };
 }
@@ -167,7 +172,7 @@ export function compareDev(evaluations: readonly LoggedEvaluation[], tiers: read
 }
 
 /**
- * Accuracy of the trivial policies.
+ * Accuracy of the trivial policies, each derived where it is asked for.
  * @param problems outcomes of a model on the same set, for its problems' tiers
  * @returns null where a policy has not one verdict a problem
  */
@@ -176,5 +181,7 @@ export function policySummaries({ outcomes, tiers }: Policies, problems: HeldOut
   if (lists.some(([, kinds]) => kinds.length !== problems.length)) return null;
   const all = tiersOf(tiers, problems.map(([, tier]) => tier));
   const summaryOf = (kinds: readonly VerdictKind[]): Summary => summarise(kinds.map((kind, i) => ({ tier: problems[i]![1], kind })), all, { seed: SUMMARY_SEED });
-  return dictionary(lists.map(([policy, kinds]) => [policy, summaryOf(kinds)] as const));
+  const summaries = dictionary<Summary>();
+  for (const [policy, kinds] of lists) Object.defineProperty(summaries, policy, { enumerable: true, get: () => summaryOf(kinds) });
+  return summaries;
 }

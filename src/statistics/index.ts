@@ -3,4 +3,4 @@ export { fisherInterval, normalInterval, wilsonInterval, Z95, type Interval } fr
 export { holm, mcnemarExact, pairedBootstrap, stratifiedBootstrap, type PairedDifference, type PairedOutcome, type Stratum } from './paired.js';
 export { gainScore, isSignificantDrop, pairedChange, type PairedChange, type TierVerdicts } from './paired-change.js';
 export { passAtK } from './pass-at-k.js';
-export { MAX_NONE_FRACTION, summarise, SUMMARY_SEED, verdictsByTier, type Outcome, type Summary, type TierSummary } from './summary.js';
+export { MAX_NONE_FRACTION, meanOverTiers, summarise, SUMMARY_SEED, verdictsByTier, type Outcome, type Summary, type TierSummary } from './summary.js';

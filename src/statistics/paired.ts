@@ -82,13 +82,15 @@ export interface BootstrapOptions {
   readonly of: 'fractions' | 'differences';
 }
 
+export const weightedMean = (strata: readonly Stratum[]): number => strata.reduce((sum, { weight, values }) => sum + (weight * values.reduce((total, value) => total + value, 0)) / values.length, 0);
+
 /**
  * Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each stratum. A stratum whose values are all alike has nothing to resample
  * and would count as known exactly; it widens the interval by the score interval of its mean instead (see `intervalOfAlike`, `intervalOfSum`).
  */
 export function stratifiedBootstrap(strata: readonly Stratum[], { seed, resamples = 2_000, of }: BootstrapOptions): { mean: number; low: number; high: number } {
   const random = new Random(seed);
-  const point = strata.reduce((sum, { weight, values }) => sum + (weight * values.reduce((total, value) => total + value, 0)) / values.length, 0);
+  const point = weightedMean(strata);
   const draws: number[] = [];
   for (let resample = 0; resample < resamples; resample++) {
     let sum = 0;

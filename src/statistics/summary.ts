@@ -1,7 +1,7 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { type Interval, wilsonInterval } from './intervals.js';
 import type { TierVerdicts } from './paired-change.js';
-import { groupBy, stratifiedBootstrap, type BootstrapOptions, type Stratum } from './paired.js';
+import { groupBy, stratifiedBootstrap, weightedMean, type BootstrapOptions, type Stratum } from './paired.js';
 
 /** One verdict on one problem. */
 export interface Outcome {
@@ -85,7 +85,28 @@ export function verdictsByTier(outcomes: readonly Outcome[], tiers: readonly Tie
   }));
 }
 
-function combined(strata: readonly Stratum[], options: Omit<BootstrapOptions, 'of'>): Interval & { mean: number | null } {
-  if (strata.length === 0 || strata.some(({ values }) => values.length === 0)) return { mean: null, low: 0, high: 1 };
-  return stratifiedBootstrap(strata, { ...options, of: 'fractions' });
+/** The mean that `summarise` gives, without the work for its interval. */
+export function meanOverTiers(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[]): number | null {
+  const kinds = groupBy(outcomes, (outcome) => outcome.tier, (outcome) => outcome.kind);
+  const slots = [...groupBy(tiers.filter(({ id }) => kinds.has(id)), ({ id, group }) => group ?? id, ({ id }) => id).values()];
+  const strata = slots.flatMap((members) =>
+    members.map((id): Stratum => ({ weight: 1 / members.length / slots.length, values: kinds.get(id)!.flatMap((kind) => (kind === 'none' ? [] : [kind === 'pass' ? 1 : 0])) })),
+  );
+  return isEmpty(strata) ? null : weightedMean(strata);
+}
+
+const isEmpty = (strata: readonly Stratum[]): boolean => strata.length === 0 || strata.some(({ values }) => values.length === 0);
+
+/** Whoever shows a run derives its summaries, and a process may show it several times. */
+const KEPT = 64;
+const bootstraps = new Map<string, Interval & { readonly mean: number }>();
+
+function combined(strata: readonly Stratum[], { seed, resamples }: Omit<BootstrapOptions, 'of'>): Interval & { mean: number | null } {
+  if (isEmpty(strata)) return { mean: null, low: 0, high: 1 };
+  const key = `${seed} ${resamples ?? ''} ${strata.map(({ weight, values }) => `${weight}:${values.join('')}`).join(' ')}`;
+  const known = bootstraps.get(key) ?? stratifiedBootstrap(strata, { seed, ...(resamples === undefined ? {} : { resamples }), of: 'fractions' });
+  bootstraps.delete(key);
+  bootstraps.set(key, known);
+  if (bootstraps.size > KEPT) bootstraps.delete(bootstraps.keys().next().value!);
+  return known;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
 import {
-  fisherInterval, gainScore, holm, kendall, mcnemarExact, mean, normalInterval, pairedBootstrap, pairedChange, passAtK, pearson, sampleStandardDeviation, spearman, summarise, verdictsByTier, wilsonInterval,
+  fisherInterval, gainScore, holm, kendall, mcnemarExact, mean, meanOverTiers, normalInterval, pairedBootstrap, pairedChange, passAtK, pearson, sampleStandardDeviation, spearman, summarise, verdictsByTier, wilsonInterval,
   type Outcome,
 } from '../../src/statistics/index.js';
 
@@ -152,6 +152,7 @@ describe('summaries', () => {
     expect(Object.keys(summary.byTier)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5']);
     expect(summary.byTier['T1']).toEqual({ passed: 5, n: 10, none: 0, mean: 0.5, ...wilsonInterval(5, 10) });
     expect(summarise(all, TIERS, { seed: 1n })).toEqual(summary);
+    expect([meanOverTiers(all, TIERS), meanOverTiers([], TIERS), meanOverTiers(outcomes('T0', 0, 0, 3), TIERS)]).toEqual([summary.mean, null, null]);
   });
 
   test('`none` is outside n, and above 1 % of all verdicts makes the result invalid', () => {
