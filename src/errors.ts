@@ -16,7 +16,7 @@ export const ERRORS = {
   FILE_UNREADABLE: 'Give the path of a file that is there and that you may read.',
   GRAMMAR_INVALID: 'Correct the grammar or JSON Schema at the place named above.',
   INVALID_ARGUMENT: 'Correct the argument named above.',
-  LOG_BUSY: 'Another process writes to this log; let it finish or end it, then resume the run.',
+  LOG_BUSY: 'Another process writes this run; let it finish or end it, then run the same command again, or give another folder with --out.',
   LOG_EXISTS: 'Choose another folder, or resume the run that is there.',
   LOG_FINISHED: 'The run has ended; start a new one to record more.',
   LOG_NOT_FOUND: 'Give a run folder that holds log.sqlite, or the path of such a file.',

@@ -82,6 +82,8 @@ export class RunScreen implements RunHooks {
     this.say(line);
   };
 
+  readonly onNotice = (text: string): void => this.say(text);
+
   readonly onRule = ({ decisions, effects }: MonitorReport): void => {
     this.#rules = decisions.map(({ cites: [rule], edit, remedy_direction: direction }) => `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${effects.some((effect) => effect.rule === rule && !effect.executed) ? ' (failed)' : ''}`}`);
   };

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
+import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { hasEnded, makeFolder, realTarget, requireTarget } from '../files.js';
 
@@ -82,6 +83,7 @@ async function writeTemporary(file: string, parts: Parts): Promise<string> {
     await attempt(file, handle.sync());
     await attempt(file, handle.close());
     handle = undefined;
+    durable('file.temporary');
     return temporary;
   } catch (failure) {
     await handle?.close().catch(() => undefined);

@@ -1,9 +1,10 @@
+import { durable, type DurableState } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { parseCheckpoint, isRunId, type SignedCheckpoint } from './checkpoint.js';
 import { LeafHasher, STREAMS, type RunDigests, type Stream } from './leaf.js';
 import { consistencyProof, MerkleFrontier, rootOf } from './merkle.js';
 import { encodePayload, type LogPayload, type LogValue } from './payload.js';
-import { asLogError, createLogFile, openLogFile, sqliteCode, type Db } from './schema.js';
+import { asLogError, createLogFile, makePlain, openLogFile, type Db } from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import type { LogSigner } from './signer.js';
 import { scanLog, type LogState } from './verify.js';
@@ -32,6 +33,10 @@ export interface ResumeOptions {
   readonly fromIteration: number;
   readonly abandonedFrom: number;
 }
+
+const CONTROL_STATES: ReadonlyMap<string, DurableState> = new Map([
+  ['session_start', 'log.begun'], ['resume', 'log.resumed'], ['nonce', 'log.nonce'], ['session_end', 'log.ended'],
+]);
 
 /** Microseconds since 1970 that never go back, whatever is done to the system's clock. */
 class Clock {
@@ -99,7 +104,7 @@ export class EventLog {
 
   /**
    * Goes on with a log after a crash: verifies all of it against the signer's heads first, stores heads that the crash kept from the
-   * file, then writes a resume record. A log whose session had already ended can only be finished.
+   * file, then writes a resume record. A log whose session had ended, with its final head signed or not, can only be finished.
    * @throws IsoproError LOG_TAMPERED where the log does not verify, LOG_FINISHED, LOG_NOT_FOUND, LOG_UNREADABLE, LOG_BUSY
    */
   static async resume(options: ResumeOptions): Promise<EventLog> {
@@ -113,10 +118,11 @@ export class EventLog {
       const key = await signer.key(runId);
       const { verification, state } = await scanLog(db, { key, heads, ...(options.runId === undefined ? {} : { runId: options.runId }) });
       const { outcome, disagreement } = verification;
-      if (outcome === 'ok') throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
-      if (outcome !== 'unterminated' || state.session === null) {
+      if ((outcome !== 'ok' && outcome !== 'unterminated') || state.session === null) {
         throw new IsoproError('LOG_TAMPERED', `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`);
       }
+      const isFinished = outcome === 'ok' && db.prepare('SELECT 1 FROM checkpoint WHERE size = ?').get(state.frontier.size) !== undefined;
+      if (isFinished) throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
       const log = new EventLog(path, db, signer, state.session, state);
       for (const head of heads) log.#storeHead(head);
       if (!state.ended) {
@@ -173,6 +179,7 @@ export class EventLog {
     this.#frontier = frontier;
     this.#lastLeaf = leaf;
     for (const [stream, size] of streamSizes) this.#streamSizes.set(stream, size);
+    durable(CONTROL_STATES.get(records.at(-1)?.payload.kind ?? '') ?? 'log.records');
     return { first, count: records.length };
   }
 
@@ -195,6 +202,7 @@ export class EventLog {
     } catch (error) {
       throw asLogError(error, this.path);
     }
+    durable(head.final ? 'log.final_head' : 'log.head');
     return head;
   }
 
@@ -232,20 +240,19 @@ export class EventLog {
     return nonce;
   }
 
-  /** Ends the session: last record, final head, then one plain file without WAL. Closes the log. */
+  /** Ends the session, or completes an end that a crash cut short: last record, final head, one plain file without WAL. Closes the log. */
   async finish(payload: { readonly [key: string]: LogValue } = {}): Promise<SignedCheckpoint> {
     if (this.#state === 'open') {
-      this.#write([{ stream: 'control', payload: { ...payload, kind: 'session_end' } }]);
+      // so that one taken out of the file is missed
+      const heads = this.#db.prepare('SELECT count(*) FROM checkpoint').pluck().get() as number;
+      this.#write([{ stream: 'control', payload: { ...payload, heads, kind: 'session_end' } }]);
       this.#state = 'ended';
     }
     if (this.#state === 'closed') throw new IsoproError('OBJECT_DISPOSED', `the log ${this.path} is closed`);
     const head = await this.#sign(true);
-    try {
-      this.#db.pragma('journal_mode = DELETE');
-    } catch (error) {
-      if (sqliteCode(error)?.startsWith('SQLITE_BUSY') !== true) throw asLogError(error, this.path); // with a reader on it the WAL stays
-    }
+    makePlain(this.#db, this.path);
     this.close();
+    durable('log.plain');
     return head;
   }
 

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import Database from 'better-sqlite3';
+import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { STREAMS } from './leaf.js';
 
@@ -103,10 +104,31 @@ export function createLogFile(path: string): Db {
     const db = new Database(path);
     configure(db);
     db.transaction(() => db.exec(SCHEMA))();
+    durable('log.created');
     return db;
   } catch (error) {
     if (error instanceof TypeError) throw new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
     throw asLogError(error, path);
+  }
+}
+
+/** Folds the WAL into the file. With a reader on it the WAL stays: what it holds is durable too. @throws IsoproError LOG_WRITE_FAILED */
+export function makePlain(db: Db, path: string): void {
+  try {
+    db.pragma('journal_mode = DELETE');
+  } catch (error) {
+    if (sqliteCode(error)?.startsWith('SQLITE_BUSY') !== true) throw asLogError(error, path);
+  }
+}
+
+/** What a crash left out after the final head: `makePlain` on a log that nobody writes to any more. */
+export function settleLogFile(path: string): void {
+  if (!existsSync(`${path}-wal`)) return;
+  const db = openLogFile(path, 'append');
+  try {
+    makePlain(db, path);
+  } finally {
+    db.close();
   }
 }
 

@@ -93,6 +93,9 @@ class Scan {
   resumes = 0;
   signedRecords = 0;
   heads: SignedCheckpoint[] = [];
+  /** Sizes of the heads in the file itself, and how many of them the end of the session counts before itself. */
+  readonly #stored: number[] = [];
+  #headsBeforeEnd: number | null = null;
   readonly streamSizes = new Map<number, number>();
   #hasher: LeafHasher | null = null;
   #mac: ForwardMac | null = null;
@@ -152,6 +155,7 @@ class Scan {
       const head = this.#admitHead(text, size);
       if (head.size !== size) throw tampered('checkpoint', size, `the checkpoint stored for ${size} records counts ${head.size}`);
       this.heads.push(head);
+      this.#stored.push(size);
     }
     const stored = new Set(this.heads.map((head) => head.text));
     for (const text of this.options.heads ?? []) if (!stored.has(text)) this.heads.push(this.#admitHead(text, -1));
@@ -232,9 +236,12 @@ class Scan {
 
   /** One start, any number of resumes, a nonce that fits its commitment, one end. */
   #control(gseq: number, text: string): void {
-    const payload = JSON.parse(text) as { kind: string; nonce?: unknown; abandonedFrom?: unknown };
+    const payload = JSON.parse(text) as { kind: string; nonce?: unknown; abandonedFrom?: unknown; heads?: unknown };
     if (payload.kind === 'session_start' && gseq !== 0) throw tampered('log', gseq, 'the session starts a second time');
-    if (payload.kind === 'session_end') this.ended = true;
+    if (payload.kind === 'session_end') {
+      this.ended = true;
+      if (typeof payload.heads === 'number') this.#headsBeforeEnd = payload.heads;
+    }
     if (payload.kind === 'resume') {
       this.resumes++;
       const from = payload.abandonedFrom;
@@ -263,6 +270,11 @@ class Scan {
     if (final === undefined) return { outcome: 'unterminated', disagreement: null };
     if (final.size < size) throw tampered('log', final.size, 'a record follows the final head');
     if (!this.ended) throw tampered('log', size - 1, 'the final head does not cover an end of the session');
+    const stored = this.#stored.filter((each) => each < size).length;
+    const counted = this.#headsBeforeEnd;
+    if (counted !== null && counted !== stored) {
+      throw tampered('checkpoint', size - 1, `${stored} heads lie before the end of the session, which counts ${counted}`);
+    }
     return { outcome: 'ok', disagreement: null };
   }
 }
@@ -313,6 +325,9 @@ async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck
   let verdict: { outcome: Outcome; disagreement: Disagreement | null };
   try {
     if (!hasExpectedSchema(db)) throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
+    // nothing reads these two, so a change of them would be one that nobody made for a reason
+    const isMarked = ['user_version', 'application_id'].some((field) => db.pragma(field, { simple: true }) !== 0);
+    if (isMarked) throw tampered('file', 0, 'its header carries a mark that no log has');
     scan.begin();
     scan.readHeads();
     const total = options.onProgress === undefined ? 0 : countRecords(db);

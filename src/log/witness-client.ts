@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { createConnection, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -6,13 +6,30 @@ import { ERRORS, IsoproError, type ErrorCode } from '../errors.js';
 import { isoproHome } from './home.js';
 import type { LogSigner } from './signer.js';
 import { parseTrustedKey, type TrustedKey } from './trusted-key.js';
-import { witnessAddress, witnessReply, type WitnessRequest } from './witness-protocol.js';
+import { witnessAddress, witnessProcess, witnessReply, type WitnessRequest } from './witness-protocol.js';
 import type { HeadRequest } from './witness-store.js';
 
 type Unnumbered<T> = T extends unknown ? Omit<T, 'id'> : never;
 type Result = string | string[];
 
 const START_MS = 15_000;
+/** A witness answers within milliseconds. One that has not by then was stopped, or its disk hangs. */
+const ANSWER_MS = 10_000;
+const ATTEMPTS = 3;
+const UNANSWERED = 'If it was stopped, continue it (`kill -CONT`) or end it (`kill -KILL`); then run the same command again: it resumes.';
+/** What is under way when the run is cancelled may still be answered. */
+const CANCELLED_MS = 1000;
+
+export interface WitnessClientOptions {
+  /** Ends waiting for a witness that does not answer. */
+  readonly signal?: AbortSignal;
+  /** Told when the witness has not answered and is asked again. */
+  readonly onNotice?: (text: string) => void;
+  /** How long to wait for one answer. */
+  readonly answerMs?: number;
+}
+
+const cancelled = (): IsoproError => new IsoproError('ABORTED', 'the run was cancelled while it waited for its witness');
 
 function connect(address: string): Promise<Socket | null> {
   return new Promise((resolve) => {
@@ -23,29 +40,35 @@ function connect(address: string): Promise<Socket | null> {
 }
 
 /** Starts the witness as a process of its own: no shared terminal, so Ctrl-C reaches the run only, and it ends by itself. */
-function startWitness(home: string): void {
+function startWitness(home: string): ChildProcess {
   const program = fileURLToPath(new URL('../cli/main.js', import.meta.url));
   const child = spawn(process.execPath, [program, 'witness'], { detached: true, stdio: 'ignore', env: { ...process.env, ISOPRO_HOME: home } });
   child.on('error', () => undefined);
   child.unref();
+  return child;
 }
 
 /** The run's side of the witness process. The open connection is what keeps that process alive. */
 export class WitnessClient implements LogSigner {
   readonly kind = 'witness';
   readonly #home: string;
+  readonly #options: WitnessClientOptions;
+  readonly #answerMs: number;
+  #started: ChildProcess[] = [];
   #socket: Socket | null = null;
   #nextId = 1;
   #received = '';
   readonly #waiting = new Map<number, { resolve: (result: Result) => void; reject: (error: Error) => void }>();
 
-  private constructor(home: string) {
+  private constructor(home: string, options: WitnessClientOptions) {
     this.#home = home;
+    this.#options = options;
+    this.#answerMs = options.answerMs ?? ANSWER_MS;
   }
 
-  /** Connects to this home's witness and starts one if there is none. @throws IsoproError WITNESS_UNAVAILABLE */
-  static async open(home = isoproHome()): Promise<WitnessClient> {
-    const client = new WitnessClient(home);
+  /** Connects to this home's witness and starts one if there is none. @throws IsoproError WITNESS_UNAVAILABLE, ABORTED */
+  static async open(home = isoproHome(), options: WitnessClientOptions = {}): Promise<WitnessClient> {
+    const client = new WitnessClient(home, options);
     await client.#connection();
     return client;
   }
@@ -56,14 +79,21 @@ export class WitnessClient implements LogSigner {
     let socket = await connect(address);
     const deadline = performance.now() + START_MS;
     for (let attempt = 0; socket === null; attempt++) {
-      if (performance.now() > deadline) throw new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
-      if (attempt % 40 === 0) startWitness(this.#home); // again after 2 s: the one before may have lost the lock to one that was ending
+      const isCancelled = this.#options.signal?.aborted === true;
+      if (isCancelled || performance.now() > deadline) {
+        this.#endStarted();
+        throw isCancelled ? cancelled() : new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
+      }
+      // again after 2 s: the one before may have lost the lock to one that was ending
+      if (attempt % 40 === 0) this.#started.push(startWitness(this.#home));
       await delay(50);
       socket = await connect(address);
     }
     socket.setEncoding('utf8');
     socket.on('data', (chunk) => this.#receive(String(chunk)));
-    const lose = (): void => this.#lose();
+    const lose = (): void => {
+      if (this.#socket === socket) this.#lose(); // one that was given up may close when the next is in use
+    };
     socket.on('error', lose);
     socket.on('close', lose);
     this.#socket = socket;
@@ -100,20 +130,57 @@ export class WitnessClient implements LogSigner {
     this.#waiting.clear();
   }
 
+  /** One question, one answer in time. @throws IsoproError WITNESS_UNAVAILABLE, ABORTED, and what the witness refuses */
+  async #askOnce(request: Unnumbered<WitnessRequest>): Promise<Result> {
+    const socket = await this.#connection();
+    const id = this.#nextId++;
+    const { signal } = this.#options;
+    const giveUp = (): void => {
+      const silence = `the witness${this.#processOf()} has not answered for ${this.#answerMs / 1000} s`;
+      const unanswered = new IsoproError('WITNESS_UNAVAILABLE', silence, { remedy: UNANSWERED });
+      this.#waiting.get(id)?.reject(signal?.aborted === true ? cancelled() : unanswered);
+      this.#waiting.delete(id);
+      this.#endStarted();
+      this.#lose();
+    };
+    let timer = setTimeout(giveUp, signal?.aborted === true ? Math.min(CANCELLED_MS, this.#answerMs) : this.#answerMs);
+    const hurry = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(giveUp, Math.min(CANCELLED_MS, this.#answerMs));
+    };
+    signal?.addEventListener('abort', hurry, { once: true });
+    try {
+      return await new Promise<Result>((resolve, reject) => {
+        this.#waiting.set(id, { resolve, reject });
+        socket.write(`${JSON.stringify({ id, ...request })}\n`);
+      });
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', hurry);
+    }
+  }
+
+  /** Every request may be repeated: the witness answers the same again, also one that was started in the place of another. */
   async #ask(request: Unnumbered<WitnessRequest>): Promise<Result> {
-    for (let attempt = 0; ; attempt++) {
-      const socket = await this.#connection();
-      const id = this.#nextId++;
+    for (let attempt = 1; ; attempt++) {
       try {
-        return await new Promise<Result>((resolve, reject) => {
-          this.#waiting.set(id, { resolve, reject });
-          socket.write(`${JSON.stringify({ id, ...request })}\n`);
-        });
+        return await this.#askOnce(request);
       } catch (error) {
-        // every request may be repeated: the witness answers the same again
-        if (attempt === 2 || !(error instanceof IsoproError) || error.code !== 'WITNESS_UNAVAILABLE') throw error;
+        if (attempt === ATTEMPTS || !(error instanceof IsoproError) || error.code !== 'WITNESS_UNAVAILABLE') throw error;
+        this.#options.onNotice?.(`${error.message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`);
       }
     }
+  }
+
+  /** A witness of this run's own that does not answer would outlive it, stopped. Everything that it has signed is on the disk. */
+  #endStarted(): void {
+    for (const child of this.#started.splice(0)) child.kill('SIGKILL');
+  }
+
+  /** For a person who wants to see what it does. */
+  #processOf(): string {
+    const pid = witnessProcess(this.#home);
+    return pid === null ? '' : ` (process ${pid})`;
   }
 
   async #askText(request: Unnumbered<WitnessRequest>): Promise<string> {
@@ -148,5 +215,6 @@ export class WitnessClient implements LogSigner {
     const socket = this.#socket;
     this.#socket = null;
     socket?.end();
+    socket?.unref(); // a stopped witness would never close its side
   }
 }

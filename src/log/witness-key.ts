@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { makeFolder, readText } from '../files.js';
 import { isoproHome, witnessFolder } from './home.js';
@@ -31,6 +32,7 @@ function createOnce(path: string, text: string, mode: number): void {
   } finally {
     unlinkSync(temporary);
   }
+  durable('witness.key');
 }
 
 /**

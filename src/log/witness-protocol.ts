@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -33,4 +34,16 @@ export function witnessAddress(home: string): string {
   if (process.platform === 'win32') return `\\\\.\\pipe\\isopro-witness-${name}`;
   const path = join(witnessFolder(home), 'socket');
   return Buffer.byteLength(path) < 100 ? path : join(tmpdir(), `isopro-witness-${name}`);
+}
+
+/** Where the witness that has the home's lock says which process it is. For people, never acted on: the number may be another's by now. */
+export const witnessProcessFile = (home: string): string => join(witnessFolder(home), 'process');
+
+export function witnessProcess(home: string): number | null {
+  try {
+    const pid = Number(readFileSync(witnessProcessFile(home), 'utf8'));
+    return Number.isSafeInteger(pid) && pid > 0 ? pid : null;
+  } catch {
+    return null;
+  }
 }

@@ -1,14 +1,13 @@
-import { unlinkSync } from 'node:fs';
+import { unlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { IsoproError } from '../errors.js';
 import { isoproHome, witnessFolder } from './home.js';
-import { sqliteCode } from './schema.js';
+import { OwnerLock } from './owner-lock.js';
 import type { Ed25519Signer } from './signed-note.js';
 import { formatTrustedKey } from './trusted-key.js';
 import { openWitnessKey, witnessFile } from './witness-key.js';
-import { MAX_LINE_BYTES, witnessAddress, witnessRequest, type WitnessRequest } from './witness-protocol.js';
+import { MAX_LINE_BYTES, witnessAddress, witnessProcessFile, witnessRequest, type WitnessRequest } from './witness-protocol.js';
 import { WitnessStore } from './witness-store.js';
 
 export interface WitnessOptions {
@@ -62,22 +61,6 @@ function serve(socket: Socket, store: WitnessStore, signer: Ed25519Signer): void
 }
 
 /**
- * The only witness of a home: the lock is a SQLite transaction, which the kernel ends with its process, so a killed witness leaves
- * none behind. Returns null where another process has it.
- */
-function takeLock(home: string): Database.Database | null {
-  const lock = new Database(join(witnessFolder(home), 'lock.sqlite'), { timeout: 0 });
-  try {
-    lock.exec('BEGIN EXCLUSIVE');
-    return lock;
-  } catch (error) {
-    lock.close();
-    if (sqliteCode(error)?.startsWith('SQLITE_BUSY') === true) return null;
-    throw error;
-  }
-}
-
-/**
  * Runs the witness until its last run has gone. Resolves `busy` at once where this home has one already.
  * @throws IsoproError WITNESS_UNAVAILABLE
  */
@@ -85,8 +68,9 @@ export async function runWitness(options: WitnessOptions = {}): Promise<'idle' |
   const home = options.home ?? isoproHome();
   const idleMs = options.idleMs ?? 5000;
   const signer = openWitnessKey(home);
-  const lock = takeLock(home);
+  const lock = OwnerLock.take(join(witnessFolder(home), 'lock.sqlite')); // the only witness of a home
   if (lock === null) return 'busy';
+  writeFileSync(witnessProcessFile(home), `${process.pid}\n`);
   const store = new WitnessStore(witnessFile(home), (text, keyName) => signer.sign(text, keyName));
   const address = witnessAddress(home);
   try {
@@ -118,6 +102,6 @@ export async function runWitness(options: WitnessOptions = {}): Promise<'idle' |
     for (const socket of sockets) socket.destroy();
     server?.close();
     store.close();
-    lock.close();
+    lock.release();
   }
 }

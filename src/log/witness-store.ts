@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import Database from 'better-sqlite3';
+import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { checkpointText, originOf, parseCheckpoint, type Checkpoint } from './checkpoint.js';
 import { verifyConsistency } from './merkle.js';
@@ -88,7 +89,7 @@ export class WitnessStore {
 
   /** The run's ticket; issued on the first call, the same one after that. */
   issueTicket(runId: string): string {
-    return this.#db.transaction((): string => {
+    const ticket = this.#db.transaction((): string => {
       const existing = this.#db.prepare('SELECT note FROM ticket WHERE run_id = ?').pluck().get(runId) as string | undefined;
       if (existing !== undefined) return existing;
       const nonce = randomBytes(32);
@@ -102,6 +103,8 @@ export class WitnessStore {
       this.#db.prepare('UPDATE ticket SET note = ? WHERE run_id = ?').run(note, runId);
       return note;
     }).immediate();
+    durable('witness.ticket');
+    return ticket;
   }
 
   /** A secret of the run's own, made with its ticket. */
@@ -119,7 +122,7 @@ export class WitnessStore {
    * @throws IsoproError WITNESS_REFUSED, and the refusal changes nothing
    */
   signHead(request: HeadRequest): string {
-    return this.#db.transaction((): string => {
+    const head = this.#db.transaction((): string => {
       const ticket = this.#ticket(request.runId);
       const lastNote = this.#db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(request.runId) as string | undefined;
       if (lastNote !== undefined) {
@@ -139,6 +142,8 @@ export class WitnessStore {
       if (request.final) this.#db.prepare('UPDATE ticket SET finished = 1 WHERE run_id = ?').run(request.runId);
       return note;
     }).immediate();
+    durable(request.final ? 'witness.final_head' : 'witness.head');
+    return head;
   }
 
   /**
@@ -146,7 +151,7 @@ export class WitnessStore {
    * @throws IsoproError WITNESS_REFUSED
    */
   reveal(runId: string, size: number): string {
-    return this.#db.transaction((): string => {
+    const nonce = this.#db.transaction((): string => {
       const ticket = this.#ticket(runId);
       if (ticket.revealed_size !== null) return ticket.nonce;
       const last = this.#db.prepare('SELECT size FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(runId) as number | undefined;
@@ -154,6 +159,8 @@ export class WitnessStore {
       this.#db.prepare('UPDATE ticket SET revealed_size = ? WHERE run_id = ?').run(size, runId);
       return ticket.nonce;
     }).immediate();
+    durable('witness.nonce');
+    return nonce;
   }
 
   close(): void {

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { durable } from '../durable.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { IsoproError } from '../errors.js';
 import { isRunId } from '../log/checkpoint.js';
@@ -123,6 +124,7 @@ export function startDifferences(a: RunStart, b: RunStart): string[] {
 /** @throws IsoproError WRITE_FAILED; an older manifest is untouched */
 export async function writeManifest(folder: string, value: RunManifest): Promise<void> {
   await writeFileAtomically(runPaths(folder).manifest, [Buffer.from(`${JSON.stringify(manifest.parse(value), null, 2)}\n`)]);
+  durable(value.result === null ? 'run.manifest' : 'run.result');
 }
 
 /** @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID */

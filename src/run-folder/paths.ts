@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
 
@@ -8,6 +9,8 @@ export interface RunPaths {
   readonly folder: string;
   readonly manifest: string;
   readonly log: string;
+  /** Held by the process that the run goes on in. */
+  readonly lock: string;
   readonly checkpoints: string;
   readonly adapters: string;
   readonly report: string;
@@ -25,6 +28,7 @@ export function runPaths(folder: string): RunPaths {
     folder,
     manifest: join(folder, 'manifest.json'),
     log: join(folder, 'log.sqlite'),
+    lock: join(folder, 'lock.sqlite'),
     checkpoints: join(folder, 'checkpoints'),
     adapters,
     report: join(folder, 'report.html'),
@@ -42,6 +46,7 @@ export function makeRunFolder(folder: string): RunPaths {
   } catch (cause) {
     throw new IsoproError('WRITE_FAILED', `the run folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
   }
+  durable('run.folder');
   return paths;
 }
 

@@ -30,6 +30,16 @@ export const gate = z.object({ kind: z.literal('gate'), iteration, cause: z.stri
 /** Effects: the dev gate put an earlier adapter back, named by its adapter_state. It makes no obligation. */
 export type Gate = z.infer<typeof gate>;
 
+const stage = z.enum(['prepared', 'iteration', 'submitted']);
+export const checkpoint = z.object({ kind: z.literal('checkpoint'), stage, iteration, digest: sha256 });
+/** Metrics: a checkpoint by the digest over all of it. The run goes on with none but those that live records under a signed head name. */
+export type CheckpointNamed = z.infer<typeof checkpoint>;
+
+const text = z.string().max(1000);
+export const refusedCheckpoint = z.object({ kind: z.literal('refused_checkpoint'), name: text, reason: text });
+/** Metrics: a checkpoint in the folder that a resumed run did not go on with, and why. */
+export type RefusedCheckpoint = z.infer<typeof refusedCheckpoint>;
+
 export const submission = z.object({ kind: z.literal('submission'), adapter: sha256.nullable(), targets });
 /** Metrics: SHA-256 of the exported adapter file; null: nothing was trained. */
 export type Submission = z.infer<typeof submission>;
@@ -92,6 +102,10 @@ export type IterationRecord = z.infer<typeof iterationReport>;
 const payload = (value: object): NewRecord['payload'] => value as { readonly kind: string; readonly [key: string]: LogValue };
 
 export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRecord => ({ stream: 'metrics', payload: payload(adapterState.parse({ ...value, kind: 'adapter_state' })) });
+export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRecord =>
+  ({ stream: 'metrics', payload: payload(checkpoint.parse({ ...value, kind: 'checkpoint' })) });
+export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRecord =>
+  ({ stream: 'metrics', payload: payload(refusedCheckpoint.parse({ ...value, kind: 'refused_checkpoint' })) });
 export const gateRecord = (value: Omit<Gate, 'kind'>): NewRecord => ({ stream: 'effects', payload: payload(gate.parse({ ...value, kind: 'gate' })) });
 export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRecord => ({ stream: 'metrics', payload: payload(submission.parse({ ...value, kind: 'submission' })) });
 export const probeRecord = (value: ProbeMeasurement): NewRecord => ({ stream: 'metrics', payload: payload(probe.parse({ ...value, kind: 'probe' })) });

@@ -1,11 +1,16 @@
-/** Checkpoints of a run: folders that exist whole or not at all. The newest two are kept. */
+/** Checkpoints of a run: folders that exist whole or not at all, each named by its digest in the log. The newest two are kept. */
 import { createHash } from 'node:crypto';
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
+import { canonicalJson } from '../canonical-json.js';
+import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
+import { hashFile } from '../engine/adapter.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
+import type { RunPaths } from '../run-folder/paths.js';
+import type { RefusedCheckpoint } from '../run-folder/records.js';
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
 
@@ -16,7 +21,7 @@ const checkpointState = z.strictObject({
   stage: z.enum(['prepared', 'iteration', 'submitted']),
   /** The last one that is complete; 0 before the first. */
   iteration: z.int().min(0),
-  /** Records of the log that belong to it; later ones are abandoned on resumption. */
+  /** Records of the log that belong to it, the last of them the one that names it; later ones are abandoned on resumption. */
   logSize: z.int().min(1),
   layers: z.array(z.int()).nullable(),
   learningRate: z.number(),
@@ -54,6 +59,24 @@ const nameOf = ({ stage, iteration }: CheckpointState): string => `${String(iter
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 const manifest = z.strictObject({ state: checkpointState, files: z.record(z.string(), digest) });
+type Manifest = z.infer<typeof manifest>;
+
+/** A checkpoint with the digest over all of it, by which the log names it before it is written. */
+export interface SealedCheckpoint {
+  readonly checkpoint: Checkpoint;
+  readonly manifest: Manifest;
+  readonly digest: string;
+}
+
+const filesOf = ({ trainer, best, sound }: Checkpoint): Record<string, Uint8Array> =>
+  ({ ...(trainer === null ? {} : { trainer }), ...(best === null ? {} : { best }), ...(sound === null ? {} : { sound }) });
+const digestOf = (content: Manifest): string => sha256(Buffer.from(canonicalJson(content)));
+
+export function sealCheckpoint(checkpoint: Checkpoint): SealedCheckpoint {
+  const files = Object.fromEntries(Object.entries(filesOf(checkpoint)).map(([file, bytes]) => [file, sha256(bytes)]));
+  const content = { state: checkpoint.state, files };
+  return { checkpoint, manifest: content, digest: digestOf(content) };
+}
 
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r').catch(() => undefined); // Windows has no fsync of folders
@@ -62,21 +85,23 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 /** @throws IsoproError WRITE_FAILED; older checkpoints are untouched */
-export async function writeCheckpoint(folder: string, { state, trainer, best, sound }: Checkpoint): Promise<void> {
-  const name = nameOf(state);
+export async function writeCheckpoint(folder: string, { checkpoint, manifest: content }: SealedCheckpoint): Promise<void> {
+  const name = nameOf(checkpoint.state);
   const partial = path.join(folder, PARTIAL + name);
-  const files = { ...(trainer === null ? {} : { trainer }), ...(best === null ? {} : { best }), ...(sound === null ? {} : { sound }) };
   try {
     await rm(partial, { recursive: true, force: true });
     makeFolder(partial);
-    for (const [file, bytes] of Object.entries(files)) await writeFileAtomically(path.join(partial, file), [bytes]);
-    const content = { state, files: Object.fromEntries(Object.entries(files).map(([file, bytes]) => [file, sha256(bytes)])) };
+    for (const [file, bytes] of Object.entries(filesOf(checkpoint))) await writeFileAtomically(path.join(partial, file), [bytes]);
     await writeFileAtomically(path.join(partial, 'state.json'), [Buffer.from(`${JSON.stringify(content, null, 2)}\n`)]);
     await syncFolder(partial);
+    durable('checkpoint.partial');
     await rm(path.join(folder, name), { recursive: true, force: true });
     await rename(partial, path.join(folder, name));
     await syncFolder(folder);
-    for (const old of (await complete(folder)).slice(0, -KEPT)) await rm(path.join(folder, old), { recursive: true, force: true });
+    durable('checkpoint.complete');
+    // newer ones that were refused do not count
+    const upToThis = (await complete(folder)).filter((each, _, all) => all.indexOf(each) <= all.indexOf(name));
+    for (const old of upToThis.slice(0, -KEPT)) await rm(path.join(folder, old), { recursive: true, force: true });
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
     throw new IsoproError('WRITE_FAILED', `the checkpoint ${path.join(folder, name)} could not be written: ${(cause as Error).message}`, { cause });
@@ -104,23 +129,43 @@ export async function hasCheckpoints(folder: string): Promise<boolean> {
   return (await complete(folder)).length > 0;
 }
 
-/** The newest checkpoint whose files have their hashes and whose records are in the log; null where there is none. */
-export async function readCheckpoint(folder: string, logSize: number): Promise<Checkpoint | null> {
-  for (const name of (await complete(folder)).reverse()) {
-    const found = await readOne(path.join(folder, name)).catch(() => null);
-    if (found !== null && found.state.logSize <= logSize) return found;
+/**
+ * The newest checkpoint that is whole and the one that the log names at its place; null where there is none.
+ * @param named digests of the checkpoints that the log names under a signed head, by the number of records up to and with the one that does
+ */
+export async function readCheckpoint(
+  { checkpoints, adapter }: Pick<RunPaths, 'checkpoints' | 'adapter'>,
+  named: ReadonlyMap<number, string>,
+): Promise<{ checkpoint: Checkpoint | null; refused: Refused[] }> {
+  const refused: Refused[] = [];
+  for (const name of (await complete(checkpoints)).reverse()) {
+    try {
+      return { checkpoint: await readOne(path.join(checkpoints, name), named, adapter), refused };
+    } catch (error) {
+      refused.push({ name, reason: error instanceof Refusal ? error.message : 'it is damaged' });
+    }
   }
-  return null;
+  return { checkpoint: null, refused };
 }
 
-async function readOne(folder: string): Promise<Checkpoint> {
-  const { state, files } = manifest.parse(JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')));
+type Refused = Omit<RefusedCheckpoint, 'kind'>;
+
+class Refusal extends Error {}
+
+async function readOne(folder: string, named: ReadonlyMap<number, string>, adapterFile: RunPaths['adapter']): Promise<Checkpoint> {
+  const content = manifest.parse(JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')));
+  const { state, files } = content;
+  if (named.get(state.logSize) !== digestOf(content)) throw new Refusal('it is not the one that the log names');
   const read = async (file: 'trainer' | 'best' | 'sound'): Promise<Uint8Array | null> => {
     if (files[file] === undefined) return null;
     const bytes = await readFile(path.join(folder, file));
-    if (sha256(bytes) !== files[file]) throw new IsoproError('ADAPTER_CORRUPT', `${path.join(folder, file)} does not match its hash`);
+    if (sha256(bytes) !== files[file]) throw new Refusal(`its file ${file} is not the one that the log names`);
     return bytes;
   };
+  const isExported = async (id: string): Promise<boolean> => (await hashFile(adapterFile(id)).catch(() => null)) === id;
+  if (state.stage === 'submitted' && (state.adapterId === null || !(await isExported(state.adapterId)))) {
+    throw new Refusal('the adapter that it submitted is not there as it was');
+  }
   return { state, trainer: await read('trainer'), best: await read('best'), sound: await read('sound') };
 }
 

@@ -1,6 +1,7 @@
 /** The end of a run: the adapter that is submitted, its test accuracy, the signed end of the log. */
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
+import { durable } from '../durable.js';
 import { measureProbe } from '../evaluation/probe.js';
 import { writeManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
@@ -26,6 +27,7 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   const partial = path.join(paths.adapters, '.partial.gguf');
   const sha256 = await learner.trainer.exportAdapter(partial);
   await rename(partial, paths.adapter(sha256));
+  durable('run.adapter');
   log.append([submissionRecord({ adapter: sha256, targets: adapterTargets(learner.trainer.info.targets) })]);
   await learner.use(paths.adapter(sha256));
   const after = await evaluateSet(context, 'test', { when: 'after', iteration: state.adapterIteration, adapter: sha256 });
@@ -39,12 +41,12 @@ export async function close(context: RunContext, state: RunState): Promise<void>
   const { log, model, folder, runId, start, settings } = context;
   report(context, { stage: 'close', iteration: state.adapterIteration });
   const sha256 = state.adapterId!;
-  if (!log.ended) {
-    const nonce = await log.reveal();
-    await model.releaseContext();
-    log.append([probeRecord(await measureProbe({ modelPath: model.path, adapter: { path: runPaths(folder).adapter(sha256), sha256 }, nonce, threads: settings.threads, ...cancellation(context) }))]);
-    await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: { adapter: sha256 } });
-  }
+  const nonce = await log.reveal();
+  await model.releaseContext();
+  const adapter = { path: runPaths(folder).adapter(sha256), sha256 };
+  const measured = await measureProbe({ modelPath: model.path, adapter, nonce, threads: settings.threads, ...cancellation(context) });
+  log.append([probeRecord(measured)]);
+  await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: { adapter: sha256 } });
   const { seconds, peakRssBytes: peak, promptTokens, sampledTokens, trainedTokens } = state.spent;
   await log.finish({
     stopped: state.stop ?? 'all iterations done', seconds, peakRssBytes: peak,

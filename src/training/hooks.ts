@@ -54,6 +54,8 @@ export interface IterationReport {
 export interface RunHooks {
   readonly onProgress?: (progress: RunProgress) => void;
   readonly onIteration?: (report: IterationReport) => void;
+  /** What a person should know of and the run goes on with: a checkpoint that was refused, a witness that does not answer. */
+  readonly onNotice?: (text: string) => void;
   /** After an iteration in which a rule fired. */
   readonly onRule?: (report: MonitorReport) => void;
 }

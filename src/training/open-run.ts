@@ -8,14 +8,19 @@ import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { parseCheckpoint } from '../log/checkpoint.js';
 import { EventLog } from '../log/event-log.js';
+import { isoproHome } from '../log/home.js';
+import { OwnerLock } from '../log/owner-lock.js';
 import { isUnbegun, LogReader } from '../log/read.js';
+import { settleLogFile } from '../log/schema.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
 import type { Policy } from '../monitor/policy.js';
 import { MonitorSession } from '../monitor/session.js';
 import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
-import { readManifest, startDifferences, startDigests, writeManifest, type RunStart } from '../run-folder/manifest.js';
+import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../run-folder/manifest.js';
+import { checkpoint as checkpointNamed, refusedCheckpointRecord } from '../run-folder/records.js';
 import { verdictsByTier } from '../statistics/index.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
@@ -65,24 +70,31 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
     const start = await runStart({ settings: resolved, model, task, dev, test, rules, policy });
     const folder = await folderOf(start, out);
-    const manifest = isRunFolder(folder) ? readManifest(folder) : null;
-    const differences = manifest === null ? [] : startDifferences(manifest.start, start);
-    if (differences.length > 0) throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values of ${differences.join(', ')}`);
-    if (manifest !== null && isFinished(folder)) {
+    const ended = async (): Promise<{ readonly result: RunResult }> => {
       await dispose();
       return { result: readResult(folder) };
+    };
+    // a run that has ended is only read: its folder may be one that cannot be written, and then there is no lock
+    if (begunAs(start, folder) !== null && isSettled(folder)) return await ended();
+    const { lock: lockFile } = makeRunFolder(folder);
+    const lock = OwnerLock.take(lockFile);
+    if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
+    closers.push(async () => lock.release());
+    const manifest = begunAs(start, folder); // again: what another process wrote until it let go of the lock
+    if (manifest !== null && isFinished(folder)) {
+      settleLogFile(logFile(folder));
+      return await ended();
     }
     if (manifest === null) await refuseNondeterminism(task, settings.style);
     const runId = manifest?.runId ?? (out === undefined ? path.basename(folder) : newRunId());
-    makeRunFolder(folder);
     if (manifest === null) await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: null });
-    const signer: LogSigner = resolved.signer === 'witness' ? await WitnessClient.open() : new SingleProcessSigner();
+    const notice = (text: string): void => hooks.onNotice?.(text);
+    const witnessed = resolved.signer === 'witness';
+    const waiting = { onNotice: notice, ...(signal === undefined ? {} : { signal }) };
+    const signer: LogSigner = witnessed ? await WitnessClient.open(isoproHome(), waiting) : new SingleProcessSigner();
     closers.push(() => signer.close());
-    const opened = await openLog(folder, runId, signer, start);
-    if (opened === null) {
-      await dispose();
-      return { result: readResult(folder) };
-    }
+    const opened = await openLog(folder, runId, signer, start, notice);
+    if (opened === null) return await ended();
     const { log, checkpoint } = opened;
     closers.push(async () => log.close());
     const verdicts = new VerdictPool(task);
@@ -144,6 +156,18 @@ function sameStart(folder: string, start: RunStart): boolean {
   }
 }
 
+/** The manifest of the run that began here with the same values; null where none did. @throws RUN_DIFFERS, RUN_MANIFEST_INVALID */
+function begunAs(start: RunStart, folder: string): RunManifest | null {
+  if (!isRunFolder(folder)) return null;
+  const manifest = readManifest(folder);
+  const differences = startDifferences(manifest.start, start);
+  if (differences.length > 0) throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values of ${differences.join(', ')}`);
+  return manifest;
+}
+
+/** Finished, and nothing of the end left to do. */
+const isSettled = (folder: string): boolean => isFinished(folder) && !existsSync(`${logFile(folder)}-wal`);
+
 function isFinished(folder: string): boolean {
   if (!existsSync(logFile(folder)) || isUnbegun(logFile(folder))) return false;
   const reader = new LogReader(logFile(folder));
@@ -156,29 +180,50 @@ function isFinished(folder: string): boolean {
 
 /**
  * A log without a first record is begun again where nothing was built on it; one that cannot be read is never touched.
- * Null for one that is complete.
+ * Null for one that had ended, which is finished first where a crash kept the signed end from it.
  */
-async function openLog(folder: string, runId: string, signer: LogSigner, start: RunStart): Promise<{ log: EventLog; checkpoint: Checkpoint | null } | null> {
-  const file = logFile(folder);
-  const { checkpoints } = runPaths(folder);
-  await cleanCheckpoints(checkpoints);
-  if (existsSync(file) && !isUnbegun(file)) {
-    const reader = new LogReader(file);
-    const records = reader.size;
-    reader.close();
-    const checkpoint = await readCheckpoint(checkpoints, records);
-    try {
-      const log = await EventLog.resume({ path: file, runId, signer, fromIteration: (checkpoint?.state.iteration ?? 0) + 1, abandonedFrom: checkpoint?.state.logSize ?? 1 });
-      return { log, checkpoint };
-    } catch (error) {
-      // the witness had signed the end, and the crash kept that from the file
-      if (error instanceof IsoproError && error.code === 'LOG_FINISHED') return null;
-      throw error;
+async function openLog(
+  folder: string,
+  runId: string,
+  signer: LogSigner,
+  start: RunStart,
+  notice: (text: string) => void,
+): Promise<{ log: EventLog; checkpoint: Checkpoint | null } | null> {
+  const paths = runPaths(folder);
+  await cleanCheckpoints(paths.checkpoints);
+  if (existsSync(paths.log) && !isUnbegun(paths.log)) {
+    const { checkpoint, refused } = await readCheckpoint(paths, namedCheckpoints(paths.log, await signer.heads(runId)));
+    const { iteration, logSize } = checkpoint?.state ?? { iteration: 0, logSize: 1 };
+    const log = await EventLog.resume({ path: paths.log, runId, signer, fromIteration: iteration + 1, abandonedFrom: logSize });
+    if (log.ended) {
+      await log.finish();
+      return null;
     }
+    if (refused.length > 0) log.append(refused.map(refusedCheckpointRecord));
+    for (const { name, reason } of refused) notice(`checkpoint ${name} is not gone on with: ${reason}`);
+    return { log, checkpoint };
   }
-  if (await hasCheckpoints(checkpoints)) throw new IsoproError('LOG_UNREADABLE', `${folder} has checkpoints of a run, but no log that holds a record of it`);
-  for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(file + suffix, { force: true });
-  return { log: await EventLog.create({ path: file, runId, signer, runConfig: start as never, digests: startDigests(start) }), checkpoint: null };
+  if (await hasCheckpoints(paths.checkpoints)) throw new IsoproError('LOG_UNREADABLE', `${folder} has checkpoints of a run, but no log that holds a record of it`);
+  for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(paths.log + suffix, { force: true });
+  return { log: await EventLog.create({ path: paths.log, runId, signer, runConfig: start as never, digests: startDigests(start) }), checkpoint: null };
+}
+
+/**
+ * Digests of checkpoints by the records up to the one that names them. Only records under a head of the signer count, for whoever can write
+ * the file could append others; that the log is the one that was signed is checked on resuming it.
+ */
+function namedCheckpoints(file: string, heads: readonly string[]): Map<number, string> {
+  const signed = Math.max(0, ...heads.map((head) => parseCheckpoint(head).size));
+  const reader = new LogReader(file);
+  try {
+    const named = [...reader.records({ stream: 'metrics' })].flatMap(({ gseq, payload }): [number, string][] => {
+      const parsed = checkpointNamed.safeParse(payload);
+      return parsed.success && gseq < signed ? [[gseq + 1, parsed.data.digest]] : [];
+    });
+    return new Map(named);
+  } finally {
+    reader.close();
+  }
 }
 
 async function restore(context: RunContext, policy: Policy, checkpoint: Checkpoint | null): Promise<{ state: RunState; session: MonitorSession }> {

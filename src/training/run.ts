@@ -1,17 +1,18 @@
 /** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
 import { existsSync } from 'node:fs';
+import { durable } from '../durable.js';
 import { judgePolicies } from '../evaluation/policies.js';
 import type { Policy } from '../monitor/policy.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
 import { runPaths } from '../run-folder/paths.js';
-import { policiesRecord } from '../run-folder/records.js';
+import { checkpointRecord, policiesRecord } from '../run-folder/records.js';
 import { refuseUnsteadyVerdicts, type JudgedText } from '../tasks/determinism.js';
 import type { RunHooks } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';
 import { evaluateSet } from './evaluations.js';
 import { close, submit } from './finish.js';
 import { runIteration } from './iteration.js';
-import { writeCheckpoint } from './checkpoints.js';
+import { sealCheckpoint, writeCheckpoint } from './checkpoints.js';
 import { refuseUntrained } from './monitoring.js';
 import { readResult, type RunResult } from './result.js';
 import { peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
@@ -53,6 +54,7 @@ async function reportOnce(folder: string): Promise<void> {
   if (existsSync(runPaths(folder).report)) return;
   const { writeReport } = await import('../report/write-report.js'); // the chart library is not needed before
   await writeReport(folder);
+  durable('run.report');
 }
 
 async function complete({ context, state, session, stage, iteration: done }: OpenRun): Promise<void> {
@@ -96,24 +98,26 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   state.spent.sampledTokens += test.sampledTokens + dev.sampledTokens;
 }
 
-/** The log's head is signed first: a checkpoint never names records that nobody vouched for. */
+/** The log names it and has its head signed first: on resumption it can be told from any other, and follows no record that nobody vouched for. */
 async function checkpoint(context: RunContext, state: RunState, stage: 'prepared' | 'iteration' | 'submitted', iteration: number, clock: () => void): Promise<void> {
   const { log, folder } = context;
-  await log.checkpoint();
   clock();
   const { learner, best, sound, layers, adapterId, adapterIteration, learningRate, maxNorm, epsilon, batchSize, stop, settled, spent } = state;
   const trainer = learner === null ? null : await learner.trainer.snapshot();
   // compared by content: a remedy may change what an adapter's file does not show
   const apart = (snapshot: Uint8Array | null | undefined): Uint8Array | null => (snapshot == null || (trainer !== null && Buffer.compare(snapshot, trainer) === 0) ? null : snapshot);
-  await writeCheckpoint(runPaths(folder).checkpoints, {
+  const sealed = sealCheckpoint({
     state: {
-      version: 2, stage, iteration, logSize: log.size,
+      version: 2, stage, iteration, logSize: log.size + 1,
       layers: layers === null ? null : [...layers], learningRate, maxNorm, epsilon, batchSize,
       best: { adapterId: best.adapterId, iteration: best.iteration }, sound: sound === null ? null : { adapterId: sound.adapterId, iteration: sound.iteration },
       adapterId, adapterIteration, stop, settled, spent: { ...spent },
     },
     trainer, best: apart(best.snapshot), sound: apart(sound?.snapshot),
   });
+  log.append([checkpointRecord({ stage, iteration, digest: sealed.digest })]);
+  await log.checkpoint();
+  await writeCheckpoint(runPaths(folder).checkpoints, sealed);
 }
 
 /** Adds the time since the call before to what the run has cost. */

@@ -39,7 +39,7 @@ describe('a session (original cases 12 to 30, 72 to 81 in their new form)', () =
     expect(records.map(({ gseq }) => gseq)).toEqual([0, 1, 2, 3, 4, 5, 6]);
     expect(records.filter(({ stream }) => stream === 'metrics').map(({ sseq }) => sseq)).toEqual([0, 1, 2, 3, 4]);
     expect(records[0]?.payload).toMatchObject({ kind: 'session_start', runConfig: { seed: 42n, maxEpochs: 3 } });
-    expect(records.at(-1)?.payload).toEqual({ kind: 'session_end', reason: 'done' });
+    expect(records.at(-1)?.payload).toEqual({ kind: 'session_end', reason: 'done', heads: 0 });
     for (let i = 1; i < records.length; i++) expect(records[i]!.timeUs).toBeGreaterThanOrEqual(records[i - 1]!.timeUs);
     expect(Math.abs(records[0]!.timeUs / 1000 - Date.now())).toBeLessThan(60_000);
     reader.close();
@@ -149,11 +149,16 @@ describe('resume', () => {
     // the crash came after the witness had signed and before the file knew
     const db = new Database(path);
     db.exec('DROP TRIGGER checkpoint_delete');
-    db.exec('DELETE FROM checkpoint');
+    db.exec('DELETE FROM checkpoint WHERE size = (SELECT max(size) FROM checkpoint)');
     db.exec("CREATE TRIGGER checkpoint_delete BEFORE DELETE ON checkpoint BEGIN SELECT raise(ABORT, 'checkpoints are append-only'); END");
     db.close();
     expect((await verify()).outcome).toBe('ok'); // the witness's list completes it
     expect((await verifyLogFile(path, { key: await witness.key(RUN) })).outcome).toBe('unterminated');
+    const again = await resume();
+    expect(again.ended).toBe(true);
+    await again.finish();
+    expect((await verifyLogFile(path, { key: await witness.key(RUN) })).outcome).toBe('ok'); // now a stranger sees it too
+    await expect(resume()).rejects.toThrow(coded('LOG_FINISHED'));
   });
 
   test('refuses a log that does not verify', async () => {

@@ -471,6 +471,26 @@ describe('the file around the records', () => {
     }
   });
 
+  test('a mark in the file\'s header that no log has: tampering', async () => {
+    for (const field of ['user_version', 'application_id']) {
+      const db = new Database(log.bytes);
+      db.pragma(`${field} = 7`);
+      expect((await scanLog(db, { key: log.key, heads: log.heads })).verification).toMatchObject({ outcome: 'tampered', disagreement: { table: 'file' } });
+    }
+  });
+
+  test('any head taken out of the file is missed, but for the final one where it is known from elsewhere', async () => {
+    const forgery = new Forgery(log);
+    const sizes = forgery.db.prepare('SELECT size FROM checkpoint ORDER BY size').pluck().all() as number[];
+    expect(sizes.length).toBeGreaterThan(4);
+    for (const size of sizes) {
+      const taken = (heads: readonly string[]): Promise<Verification> => forgery.attempt(() => forgery.db.prepare('DELETE FROM checkpoint WHERE size = ?').run(size), heads);
+      const isFinal = size === 200;
+      expect((await taken([])).outcome).toBe(isFinal ? 'unterminated' : 'tampered');
+      expect((await taken(log.heads)).outcome).toBe(isFinal ? 'ok' : 'tampered');
+    }
+  });
+
   test('the key of another witness, or of another kind, verifies nothing', async () => {
     const stranger = { signer: 'witness' as const, publicKey: new Ed25519Signer(Buffer.alloc(32, 8)).publicKey };
     expect((await scanLog(new Database(log.bytes), { key: stranger })).verification.outcome).toBe('tampered');

@@ -12,7 +12,7 @@ import { consistencyProof, leafDigest, rootOf } from '../../src/log/merkle.js';
 import { commitToNonce, parseTicket } from '../../src/log/ticket.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
 import { publicKeyFile, readTrustedKey } from '../../src/log/witness-key.js';
-import { witnessAddress } from '../../src/log/witness-protocol.js';
+import { witnessAddress, witnessProcess } from '../../src/log/witness-protocol.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
@@ -33,7 +33,11 @@ let folder: ReturnType<typeof temporaryFolder>;
 beforeEach(() => {
   folder = temporaryFolder();
 });
-afterEach(() => folder.remove());
+const spawned: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of spawned.splice(0)) child.kill('SIGKILL'); // one that a failed test left stopped would keep this process
+  folder.remove();
+});
 
 async function ended(child: ChildProcess): Promise<number | null> {
   if (child.exitCode !== null) return child.exitCode;
@@ -176,6 +180,47 @@ describe('the witness process', () => {
     await new Promise((resolve) => run.stdout?.once('data', resolve));
     run.kill('SIGKILL');
     expect(await untilGone(home)).toBe(true);
+  });
+
+  const stoppable = process.platform === 'win32' ? test.skip : test;
+
+  stoppable('that was stopped: a run says so, asks again, and gives up by name; continued, it answers as it would have', async () => {
+    const home = folder.path;
+    const witness = spawn(process.execPath, [program, 'witness', '--idle', '20'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: ['ignore', 'ignore', 'pipe'] });
+    spawned.push(witness);
+    await new Promise((resolve) => witness.stderr?.once('data', resolve));
+    const notices: string[] = [];
+    const client = await WitnessClient.open(home, { answerMs: 200, onNotice: (text) => notices.push(text) });
+    const ticket = await client.ticket(RUN);
+    witness.kill('SIGSTOP');
+    const silent = `the witness (process ${witness.pid}) has not answered for 0.2 s`;
+    await expect(client.signHead(head(0, 20))).rejects.toThrow(expect.objectContaining({ code: 'WITNESS_UNAVAILABLE', message: silent, remedy: expect.stringContaining('same command') }) as never);
+    expect(notices).toEqual([2, 3].map((attempt) => `${silent}; it is asked again (${attempt} of 3)`));
+    witness.kill('SIGCONT');
+    expect(await client.ticket(RUN)).toBe(ticket);
+    expect(parseCheckpoint(await client.signHead(head(0, 20))).size).toBe(20);
+    await client.close();
+    expect(await ended(witness)).toBe(0); // it does not outlive its runs
+  });
+
+  stoppable('of a run\'s own that was stopped is ended and another one asked; a cancelled run does not wait', async () => {
+    const home = folder.path;
+    const stop = new AbortController();
+    const client = await WitnessClient.open(home, { answerMs: 500, signal: stop.signal });
+    const ticket = await client.ticket(RUN);
+    const pid = witnessProcess(home) as number;
+    process.kill(pid, 'SIGSTOP');
+    expect(await client.ticket(RUN)).toBe(ticket);
+    expect(witnessProcess(home)).not.toBe(pid);
+    expect(() => process.kill(pid, 0)).toThrow();
+    const next = witnessProcess(home) as number;
+    process.kill(next, 'SIGSTOP');
+    const asked = expect(client.heads(RUN)).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
+    stop.abort();
+    await asked;
+    await delay(100);
+    expect(() => process.kill(next, 0)).toThrow();
+    await client.close();
   });
 
   test('answers nonsense with an error and lives on', async () => {

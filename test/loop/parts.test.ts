@@ -1,12 +1,13 @@
 /** The parts of an iteration that have an answer of their own: gate, advantages, shift, layers, boundaries, checkpoints, settings. */
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
 import { advantages } from '../../src/training/advantages.js';
-import { readCheckpoint, writeCheckpoint, type CheckpointState } from '../../src/training/checkpoints.js';
+import { runPaths } from '../../src/run-folder/paths.js';
 import { isSignificantDrop, pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
+import { readCheckpoint, sealCheckpoint, writeCheckpoint, type CheckpointState, type SealedCheckpoint } from '../../src/training/checkpoints.js';
 import { chooseLayers } from '../../src/training/layers.js';
 import { microBatches } from '../../src/training/likelihood.js';
 import { policyShift } from '../../src/training/policy-shift.js';
@@ -133,22 +134,32 @@ describe('checkpoints', () => {
     version: 2, stage: 'iteration', iteration, logSize, layers: [1], learningRate: 1e-3, maxNorm: 1, epsilon: 1e-8, batchSize: 8, best: { adapterId: null, iteration: 0 }, sound: null, adapterId: null, adapterIteration: 0,
     stop: null, settled: false, spent: { seconds: 1, peakRssBytes: 1, promptTokens: 1, sampledTokens: 1, trainedTokens: 1 },
   });
-  const write = (at: string, iteration: number): Promise<void> => writeCheckpoint(at, { state: state(iteration, 10 * iteration), trainer: Buffer.from(`trainer ${iteration}`), best: null, sound: null });
+  const sealed = (iteration: number): SealedCheckpoint => sealCheckpoint({ state: state(iteration, 10 * iteration), trainer: Buffer.from(`trainer ${iteration}`), best: null, sound: null });
 
-  test('the newest two are kept, and one that the log does not reach or that is damaged is passed over', async () => {
-    const at = path.join(folder, 'checkpoints');
-    for (const iteration of [1, 2, 3]) await write(at, iteration);
+  test('the newest two are kept, refused ones apart; one that is damaged or that the log does not name at its place is passed over', async () => {
+    const paths = runPaths(path.join(folder, 'checkpointed'));
+    const at = paths.checkpoints;
+    for (const iteration of [1, 2, 3]) await writeCheckpoint(at, sealed(iteration));
     expect(existsSync(path.join(at, '0001-iteration'))).toBe(false);
-    expect((await readCheckpoint(at, 30))!.state.iteration).toBe(3);
-    expect((await readCheckpoint(at, 29))!.state.iteration).toBe(2);
-    expect(await readCheckpoint(at, 5)).toBeNull();
+    const names = (...iterations: number[]): Map<number, string> => new Map(iterations.map((iteration) => [10 * iteration, sealed(iteration).digest]));
+    expect((await readCheckpoint(paths, names(1, 2, 3))).checkpoint!.state.iteration).toBe(3);
+    const unnamed = { name: '0003-iteration', reason: 'it is not the one that the log names' };
+    expect(await readCheckpoint(paths, names(1, 2))).toMatchObject({ checkpoint: { state: { iteration: 2 } }, refused: [unnamed] });
+    expect(await readCheckpoint(paths, new Map([...names(2), [30, sealed(2).digest]]))).toMatchObject({ checkpoint: { state: { iteration: 2 } }, refused: [unnamed] });
+    expect(await readCheckpoint(paths, new Map())).toMatchObject({ checkpoint: null, refused: [unnamed, { name: '0002-iteration' }] });
     const file = path.join(at, '0003-iteration', 'trainer');
     const bytes = readFileSync(file);
     bytes[0]! ^= 1;
     writeFileSync(file, bytes);
-    const found = await readCheckpoint(at, 30);
-    expect(found!.state.iteration).toBe(2);
-    expect(Buffer.from(found!.trainer!).toString()).toBe('trainer 2');
+    const { checkpoint, refused } = await readCheckpoint(paths, names(2, 3));
+    expect(refused).toEqual([{ name: '0003-iteration', reason: 'its file trainer is not the one that the log names' }]);
+    expect(checkpoint!.state.iteration).toBe(2);
+    expect(Buffer.from(checkpoint!.trainer!).toString()).toBe('trainer 2');
+    rmSync(path.join(at, '0003-iteration', 'state.json'));
+    await writeCheckpoint(at, sealed(1));
+    await writeCheckpoint(at, sealed(2));
+    expect(readdirSync(at)).toEqual(['0001-iteration', '0002-iteration', '0003-iteration']);
+    expect((await readCheckpoint(paths, names(1, 2, 3))).refused).toEqual([{ name: '0003-iteration', reason: 'it is damaged' }]);
   });
 });
 

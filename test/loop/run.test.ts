@@ -66,7 +66,7 @@ describe('a run', () => {
     expect(record.evaluations).toHaveLength(3);
     expect(await hashFile(result.adapter.file)).toBe(result.adapter.sha256);
     expect(readManifest(file('whole')).result).toEqual({ adapter: result.adapter.sha256 });
-    expect(readdirSync(file('whole')).sort()).toEqual(['adapters', 'checkpoints', 'log.sqlite', 'manifest.json', 'report.html']);
+    expect(readdirSync(file('whole')).sort()).toEqual(['adapters', 'checkpoints', 'lock.sqlite', 'log.sqlite', 'manifest.json', 'report.html']);
     expect(readdirSync(path.join(file('whole'), 'checkpoints'))).toEqual(['0003-iteration', '0003-submitted']);
     expect(readFileSync(path.join(file('whole'), 'manifest.json'), 'utf8')).not.toContain(folder);
   });

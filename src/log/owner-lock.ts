@@ -1,0 +1,37 @@
+/** Who may write: a lock that the kernel takes back from a process that ends, however it does. */
+import Database from 'better-sqlite3';
+import { IsoproError } from '../errors.js';
+import { sqliteCode } from './schema.js';
+
+/** How long two that ask at the same moment may take to find out which of them has it. */
+const SETTLE_MS = 500;
+
+/**
+ * An exclusive SQLite transaction on a file that holds nothing. A process id in a file could be another process's by now; a transaction
+ * belongs to the living one, stopped or not, and leaves nothing behind when that is killed. The file stays: removing it could make two owners.
+ */
+export class OwnerLock {
+  readonly #db: Database.Database;
+
+  private constructor(db: Database.Database) {
+    this.#db = db;
+  }
+
+  /** Null where a living process has it. @throws IsoproError WRITE_FAILED */
+  static take(file: string): OwnerLock | null {
+    let db: Database.Database | undefined;
+    try {
+      db = new Database(file, { timeout: SETTLE_MS });
+      db.exec('BEGIN EXCLUSIVE');
+      return new OwnerLock(db);
+    } catch (cause) {
+      db?.close();
+      if (sqliteCode(cause)?.startsWith('SQLITE_BUSY') === true) return null;
+      throw new IsoproError('WRITE_FAILED', `the lock ${file} cannot be taken: ${(cause as Error).message}`, { cause });
+    }
+  }
+
+  release(): void {
+    this.#db.close();
+  }
+}

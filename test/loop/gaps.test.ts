@@ -1,0 +1,119 @@
+/** Run or witness end in each gap between two durable states (src/durable.ts): the same command goes on to the same adapter and figures. */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { DURABLE_STATES, type DurableState } from '../../src/durable.js';
+import { EMBEDDED_MODEL } from '../../src/engine/model-aliases.js';
+import { judgeRun } from '../../src/judge/judge.js';
+import type { RunResult } from '../../src/training/result.js';
+import { MAIN, type CliResult } from '../cli/run-cli.js';
+
+const FULL = process.env.ISOPRO_FULL === '1';
+const HOOK = pathToFileURL(fileURLToPath(new URL('./stop-at.mjs', import.meta.url))).href;
+/** Runs at a time: the embedded model takes one thread. */
+const TOGETHER = 2;
+
+interface Stop {
+  readonly state: DurableState;
+  /** Which time that this state is reached, from 1. */
+  readonly occurrence: number;
+  /** A power cut in the witness ends both. */
+  readonly ends: 'run' | 'witness' | 'both';
+}
+
+let folder: string;
+const file = (name: string): string => path.join(folder, name);
+
+/** The command in a home of its own, with durable states noted in `<name>.states`. */
+async function run(name: string, stop?: Stop): Promise<CliResult & { readonly signal: NodeJS.Signals | null }> {
+  const flags = ['--iterations', '1', '--rollouts', '8', '--samples', '2', '--max-tokens', '64', '--dev-size', '1', '--test-size', '1', '--steps-per-iteration', '1', '--batch-size', '4'];
+  const environment = {
+    ...process.env, ISOPRO_HOME: file(`${name}.home`), ISOPRO_STATES: file(`${name}.states`), NODE_OPTIONS: `--import ${HOOK}`,
+    ...(stop === undefined ? {} : { ISOPRO_STOP: JSON.stringify(stop) }),
+  };
+  const child = spawn(process.execPath, [MAIN, 'run', '--out', file(name), ...flags, '--json'], { env: environment });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr })));
+}
+
+/** Everything but what depends on the clock, the machine's load or the run's own name. */
+function figures(stdout: string): unknown {
+  const { test: accuracy, trivialPolicies, tokens, layers, adapter, stopped, iterations, accepted } = JSON.parse(stdout) as RunResult;
+  return { accuracy, trivialPolicies, tokens, layers, sha256: adapter.sha256, iteration: adapter.iteration, stopped, accepted, iterations: iterations.map(({ seconds: _, ...rest }) => rest) };
+}
+
+const statesOf = (name: string): DurableState[] => readFileSync(file(`${name}.states`), 'utf8').trim().split('\n') as DurableState[];
+
+let expected: unknown;
+let reached: DurableState[];
+
+beforeAll(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'isopro-gaps-'));
+  const { code, stdout, stderr } = await run('whole');
+  expect(code === 0 ? '' : stderr).toBe('');
+  expected = figures(stdout);
+  reached = statesOf('whole');
+}, 120_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** @returns what is wrong after the stops, one after the other, and the command once more; empty where nothing is */
+async function wrongAfter(name: string, stops: readonly Stop[]): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const stop of stops) {
+    rmSync(file(`${name}.states`), { force: true });
+    const stopped = await run(name, stop);
+    // without its witness a run goes on by itself
+    if (stop.ends === 'witness' ? stopped.code !== 0 : stopped.signal !== 'SIGKILL') wrong.push(`the command ended with ${stopped.code}: ${stopped.stderr}`);
+  }
+  const { code, stdout, stderr } = await run(name);
+  if (code !== 0) return [...wrong, `exit ${code}: ${stderr}`];
+  const { verdict, failure } = await judgeRun({ folder: file(name), model: EMBEDDED_MODEL, home: file(`${name}.home`), heldOut: FULL ? 'both' : 'none' });
+  if (verdict !== 'pass') wrong.push(`the judge says ${verdict}: ${failure?.detail}`);
+  if (existsSync(file(`${name}/log.sqlite-wal`))) wrong.push('the finished log still has a WAL');
+  try {
+    expect(figures(stdout)).toEqual(expected);
+  } catch (error) {
+    wrong.push((error as Error).message);
+  }
+  for (const suffix of ['', '.home', '.states']) rmSync(file(`${name}${suffix}`), { recursive: true, force: true });
+  return wrong.map((each) => `${JSON.stringify(stops)}: ${each}`);
+}
+
+async function wrongAfterAny(campaign: readonly (readonly Stop[])[]): Promise<string[]> {
+  const left = [...campaign.entries()];
+  const wrong: string[] = [];
+  const work = async (): Promise<void> => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) wrong.push(...(await wrongAfter(`stop-${next[0]}`, next[1])));
+  };
+  await Promise.all(Array.from({ length: TOGETHER }, work));
+  return wrong;
+}
+
+const inWitness = (state: DurableState): boolean => state.startsWith('witness.');
+
+describe('a run of one iteration and 8 rollouts', () => {
+  test('passes through every durable state that is listed, but for the one of resumption', () => {
+    expect(new Set([...reached, 'log.resumed'])).toEqual(new Set(Object.keys(DURABLE_STATES)));
+  });
+
+  test(`ended ${FULL ? 'each time that any' : 'once that each'} of them is reached, it goes on to the same adapter and figures, and its judge passes`, async () => {
+    const stops = [...new Set(reached)].flatMap((state): Stop[] => {
+      const times = reached.filter((each) => each === state).length;
+      const ends = inWitness(state) ? (FULL ? (['run', 'witness', 'both'] as const) : (['both'] as const)) : (['run'] as const);
+      const occurrences = FULL ? Array.from({ length: times }, (_, i) => i + 1) : [Math.ceil((times + 1) / 2)];
+      return occurrences.flatMap((occurrence) => ends.map((end) => ({ state, occurrence, ends: end })));
+    });
+    expect(await wrongAfterAny(stops.map((stop) => [stop]))).toEqual([]);
+  }, 3_600_000);
+
+  test('ended again while it is resumed, it goes on all the same', async () => {
+    const middle: Stop = { state: 'log.records', occurrence: 7, ends: 'run' };
+    const again = (FULL ? (['log.resumed', 'log.records', 'witness.head', 'checkpoint.partial', 'checkpoint.complete', 'log.nonce'] as const) : (['log.resumed'] as const));
+    expect(await wrongAfterAny(again.map((state) => [middle, { state, occurrence: 1, ends: inWitness(state) ? 'both' : 'run' }]))).toEqual([]);
+  }, 600_000);
+});
