@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -141,6 +142,18 @@ export default defineTask<Sum, number>({
     const misnamed = imported(join(folder, 'misnamed'));
     renameSync(join(folder, 'misnamed', 'words', 'words.ts'), join(folder, 'misnamed', 'words', 'other.ts'));
     await expect(openTask(misnamed)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringMatching(/words\/words\.js.*task\.ts/s) });
+  });
+
+  test('has a hash that covers a native addon of its packages, which is loaded from where it lies', async () => {
+    const [at, addon] = [join(folder, 'native'), join(folder, 'native', 'node_modules', 'addon')];
+    mkdirSync(addon, { recursive: true });
+    copyFileSync(createRequire(import.meta.url).resolve('better-sqlite3/build/Release/better_sqlite3.node'), join(addon, 'addon.node'));
+    writeFileSync(join(addon, 'index.js'), `exports.size = Object.keys(require('./addon.node')).length;`);
+    writeFileSync(join(at, 'task.mjs'), source({ generate: `() => ({ a: 1, b: 2, size })` }, `import { size } from 'addon';`));
+    const task = await load(join(at, 'task.mjs'));
+    expect((await task.generate('small', 1n) as unknown as { size: number }).size).toBeGreaterThan(0);
+    appendFileSync(join(addon, 'addon.node'), 'x');
+    expect(await hashOf(join(at, 'task.mjs'))).not.toBe((task.source as { sha256: string }).sha256);
   });
 
   test('does not change under a run: a file that is exchanged later is not read, even where its thread has to be started anew', async () => {
