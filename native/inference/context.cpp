@@ -108,7 +108,10 @@ void Context::setAdapter(std::shared_ptr<Adapter> adapter, float scale) {
 
 void Context::applyAdapter() {
   llama_adapter_lora* handle = adapter_ == nullptr ? nullptr : adapter_->handle();
-  llama_set_adapters_lora(context_.get(), &handle, adapter_ == nullptr ? 0 : 1, &adapterScale_);
+  const std::int32_t status = llama_set_adapters_lora(context_.get(), &handle, adapter_ == nullptr ? 0 : 1, &adapterScale_);
+  if (status == 0) return;
+  release();  // a context with another adapter than the one that is set must not answer
+  throw Error("NATIVE_FAILURE", "llama.cpp did not apply the adapter: status " + std::to_string(status));
 }
 
 bool Context::onAbortQuery(void* self) {

@@ -22,9 +22,23 @@ constexpr int kMaxSequences = 256;  // llama.cpp's LLAMA_MAX_SEQ
 
 // Which kernels llama.cpp's CPU backend runs for a row depends on how many rows share its call: attention changes its
 // kernel at 64 rows, repacked weights take four rows at a time and a remainder in another way, and one row alone is a
-// kernel of its own. A row's values are the same, bit for bit, in every call of 4, 8, … 60 rows.
+// kernel of its own. A row's values are the same, bit for bit, in every call of 4, 8, … 60 rows, with each of ggml's back
+// ends for x86 (scripts/test-processors.mjs); `doctor --selftest` measures it on the processor at hand.
 constexpr int kRowGroup = 4;
 constexpr int kAlikeRows = 60;
+
+// How the rows of a request are cut into calls.
+struct CallPlan {
+  bool alike = false;              // sampled rows are kept to calls that compute them alike
+  int promptRows = kBatchTokens;   // most tokens of a prompt in one call
+
+  // A GPU has none of these kernels; what it is fed in small pieces it computes slowly. One sample alone has no rows to be like.
+  static CallPlan of(bool gpu, std::int64_t samples) { return {!gpu && samples > 1, gpu ? kBatchTokens : kAlikeRows}; }
+
+  // Of `live` sequences, a token each: how many share the next call. What exceeds one call is cut in pieces of 36: two calls
+  // of 36 and 28 rows take 3 % longer than one of 64, two of 32 take 20 % (docs/log.md).
+  int sampledRows(int live) const { return live <= kAlikeRows || !alike ? live : 36; }
+};
 
 // Rows of one decode call.
 class Batch {

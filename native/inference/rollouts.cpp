@@ -13,7 +13,6 @@ namespace isopro {
 namespace {
 
 constexpr int kMaxLive = kMaxSequences - 3;  // a prompt whose samples wait, the finished and the padding have ids too
-constexpr int kCutRows = 36;
 constexpr int kDeadCells = 2048;  // every row of attention walks them: 10 % of the time of a model of 1 M parameters
 
 // One live sample.
@@ -89,7 +88,7 @@ class Scheduler {
   int deadCells_ = 0;
   llama_seq_id deadId_ = 0;
   llama_seq_id paddingId_ = 0;
-  bool alike_ = false;  // rows are kept to calls that compute them alike
+  CallPlan plan_;
   int freePermits_ = 0;                // samples that may still be live
   std::vector<llama_seq_id> freeIds_;  // one more than permits: a prompt whose samples wait holds one
   std::vector<int> unfinished_;        // per prompt: samples not yet finished
@@ -135,14 +134,14 @@ void Scheduler::run() {
   if (samples == 0) return;
   progress_.total = static_cast<int>(samples);
   freePermits_ = static_cast<int>(std::min<std::int64_t>(std::clamp(request_.maxSequences, 1, kMaxLive), samples));
-  alike_ = samples > 1 && !model_.usesGpu();
+  plan_ = CallPlan::of(model_.usesGpu(), samples);
   freeCells_ = request_.cellBudget;
   for (int id = freePermits_; id >= 0; --id) freeIds_.push_back(id);
   deadId_ = freePermits_ + 1;
   paddingId_ = freePermits_ + 2;
   cells_ = static_cast<int>(std::min<std::int64_t>(cells, request_.cellBudget)) + kRowGroup;
   const int groups = (freePermits_ + kRowGroup - 1) / kRowGroup;
-  context_.prepare({cells_, freePermits_ + 3, alike_ ? std::min(kAlikeRows, groups * kRowGroup) : freePermits_});
+  context_.prepare({cells_, freePermits_ + 3, plan_.alike ? std::min(kAlikeRows, groups * kRowGroup) : freePermits_});
 
   try {
     while (progress_.finished < progress_.total) {
@@ -204,7 +203,7 @@ void Scheduler::evaluatePrompts() {
     while (!group.evaluatedWhole()) {
       batch_.clear();
       capture_.beginStep();
-      while (!group.evaluatedWhole() && batch_.size() < kAlikeRows) {
+      while (!group.evaluatedWhole() && batch_.size() < plan_.promptRows) {
         const bool last = group.evaluated + 1 == group.length;
         batch_.add(promptOf(group).tokens[static_cast<size_t>(group.evaluated)], group.evaluated, group.id, last);
         capture_.expectRow(&group.boundary);
@@ -220,15 +219,14 @@ void Scheduler::evaluatePrompts() {
   }
 }
 
-// One token of every live sequence, in calls of kAlikeRows at most. What exceeds one call is cut in pieces of kCutRows:
-// two calls of 36 and 28 rows take 3 % longer than one of 64, two of 32 take 20 % (docs/log.md).
+// One token of every live sequence.
 void Scheduler::extendLive() {
   std::vector<Sequence*> sequences;
   for (Sequence& sequence : live_) sequences.push_back(&sequence);
   while (!sequences.empty()) {
-    const size_t rows = sequences.size() <= kAlikeRows || !alike_ ? sequences.size() : kCutRows;
-    const std::vector<Sequence*> piece(sequences.begin(), sequences.begin() + static_cast<std::ptrdiff_t>(rows));
-    sequences.erase(sequences.begin(), sequences.begin() + static_cast<std::ptrdiff_t>(rows));
+    const auto end = sequences.begin() + plan_.sampledRows(static_cast<int>(sequences.size()));
+    const std::vector<Sequence*> piece(sequences.begin(), end);
+    sequences.erase(sequences.begin(), end);
     extend(piece);
   }
 }
@@ -241,7 +239,7 @@ void Scheduler::extend(const std::vector<Sequence*>& sequences) {
     batch_.add(tokens.back(), sequence->promptLength + static_cast<int>(tokens.size()) - 1, sequence->id, true);
     capture_.expectRow(&sequence->sampledBoundary);
   }
-  if (alike_) batch_.pad(paddingId_);
+  if (plan_.alike) batch_.pad(paddingId_);
   for (int i = 0; i < batch_.padding(); ++i) capture_.expectRow(nullptr);
   decode();
   std::vector<const float*> rows;

@@ -22,8 +22,8 @@ class Scorer {
   Scorer(Context& context, WorkerTeam& team, const std::atomic<bool>& cancelled)
       : context_(context), team_(team), cancelled_(cancelled) {}
 
-  void add(Token token, int position, llama_seq_id sequence, const std::vector<ScoredRow>& targets) {
-    if (batch_.size() == kAlikeRows) flush();
+  void add(Token token, int position, llama_seq_id sequence, const std::vector<ScoredRow>& targets, int most = kAlikeRows) {
+    if (batch_.size() == most) flush();
     const int row = batch_.size();
     batch_.add(token, position, sequence, !targets.empty());
     for (ScoredRow target : targets) {
@@ -89,8 +89,10 @@ std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam&
   for (size_t i = 0; i < continuations.size(); ++i) {
     if (!continuations[i].empty()) first.push_back({0, continuations[i].front(), &results[i].front()});
   }
+  // The prefix in the calls in which generate evaluates a prompt.
+  const int most = CallPlan::of(model.usesGpu(), 1).promptRows;
   for (size_t i = 0; i < prefix.size(); ++i) {
-    scorer.add(prefix[i], static_cast<int>(i), 0, i + 1 == prefix.size() ? first : std::vector<ScoredRow>{});
+    scorer.add(prefix[i], static_cast<int>(i), 0, i + 1 == prefix.size() ? first : std::vector<ScoredRow>{}, most);
   }
   scorer.flush();
 
