@@ -5,6 +5,8 @@
 
 #include "bindings/pool_job.h"
 #include "inference/inspection.h"
+#include "support/error.h"
+#include "training/model.h"
 
 namespace isopro::bindings {
 namespace {
@@ -16,6 +18,14 @@ Napi::Array arrayOf(Napi::Env env, const Items& items, Make make) {
   Napi::Array array = Napi::Array::New(env, items.size());
   for (std::size_t i = 0; i < items.size(); ++i) array.Set(static_cast<std::uint32_t>(i), make(items[i]));
   return array;
+}
+
+Napi::Value problemOf(Napi::Env env, const std::string& code, const std::string& message) {
+  if (code.empty()) return env.Null();
+  Napi::Object problem = Napi::Object::New(env);
+  problem.Set("code", code);
+  problem.Set("message", message);
+  return problem;
 }
 
 Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
@@ -50,21 +60,31 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
                entry.Set("bytes", number(env, tensor.bytes));
                return entry;
              }));
-  if (inspection.problemCode.empty()) {
-    object.Set("problem", env.Null());
-  } else {
-    Napi::Object problem = Napi::Object::New(env);
-    problem.Set("code", inspection.problemCode);
-    problem.Set("message", inspection.problem);
-    object.Set("problem", problem);
-  }
+  object.Set("problem", problemOf(env, inspection.problemCode, inspection.problem));
   return object;
+}
+
+// Why the trainer would refuse what inference loads; code and message, both empty where it would not.
+std::pair<std::string, std::string> trainingProblem(const std::string& path) {
+  try {
+    training::loadModel(path);
+    return {};
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  }
 }
 
 // inspectModel(path): Promise<object>
 Napi::Value inspectModel(const Napi::CallbackInfo& info) {
   return PoolJob::run(info.Env(), [path = info[0].As<Napi::String>().Utf8Value()]() -> PoolJob::MakeValue {
-    return [inspection = inspect(path)](Napi::Env env) -> Napi::Value { return toObject(env, inspection); };
+    Inspection inspection = inspect(path);
+    const bool loads = inspection.kind != "adapter" && inspection.problemCode.empty();
+    auto training = loads ? trainingProblem(path) : std::pair(inspection.problemCode, inspection.problem);
+    return [inspection = std::move(inspection), training = std::move(training)](Napi::Env env) -> Napi::Value {
+      Napi::Object object = toObject(env, inspection);
+      object.Set("trainingProblem", problemOf(env, training.first, training.second));
+      return object;
+    };
   });
 }
 

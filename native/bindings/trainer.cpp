@@ -11,6 +11,7 @@
 #include "bindings/conversion.h"
 #include "bindings/errors.h"
 #include "bindings/model_file.h"
+#include "inference/validate_model.h"
 #include "support/cpu.h"
 #include "support/error.h"
 #include "training/trainer.h"
@@ -231,6 +232,7 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
   // open(path): Promise<{architecture, layers, heads, keyHeads}>; create() then makes the trainer on the opened model.
   Napi::Value open(const Napi::CallbackInfo& info) {
     return start(info, never(), [path = textOf(info[0])](State& state, const auto&) {
+      validateModel(GgufFile::open(path));  // what inference refuses is not trained either
       state.opened = training::loadModel(path);
       return Call::MakeValue([hyper = state.opened->hyper](Napi::Env env) {
         Napi::Object object = Napi::Object::New(env);

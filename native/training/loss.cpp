@@ -39,7 +39,7 @@ RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::
   const double weight = sequence.weight;
   if (!objective.policy) return {-weight * logprob, -weight, false};
   const auto t = static_cast<std::size_t>(token);
-  const double advantage = sequence.advantages[t];
+  const double advantage = sequence.advantages.empty() ? 0.0 : static_cast<double>(sequence.advantages[t]);
   const double ratio = sequence.oldLogprobs.empty() ? 1.0 : std::exp(logprob - static_cast<double>(sequence.oldLogprobs[t]));
   const double bounded = std::clamp(ratio, 1.0 - objective.clipLow, 1.0 + objective.clipHigh);
   // The minimum takes the clipped term, whose gradient is zero, where the ratio has already moved too far.

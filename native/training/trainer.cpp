@@ -178,7 +178,7 @@ TrainerInformation Trainer::information() {
   return {h.layers, h.width, h.vocabulary, h.contextLength, network_->lowestTrained(), count, network_->keptLayers(options_.microBatchTokens), model_->frozenBytes, h.architecture.name};
 }
 
-void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective& objective) const {
+void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const {
   if (sequences.empty()) invalid("the batch is empty");
   if (labels(sequences) == 0) invalid("no token of the batch is labelled");
   const Hyperparameters& h = model_->hyper;
@@ -204,7 +204,7 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
       if (row.size() != count) invalid(which + " needs " + std::string(name) + " for each token");
       if (!finite(row)) invalid(which + " has " + name + " that are not finite");
     };
-    checkRow(sequence.advantages, "advantages", objective.policy);
+    checkRow(sequence.advantages, "advantages", objective.policy && step);
     checkRow(sequence.oldLogprobs, "old log-probabilities", false);
     checkRow(sequence.referenceLogprobs, "reference log-probabilities", objective.policy && objective.klCoefficient != 0);
     if (sequence.boundary.empty()) continue;
@@ -246,7 +246,7 @@ std::vector<Batch> Trainer::microBatches(const std::vector<TrainSequence>& seque
 
 StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective,
                                       const std::atomic<bool>& abort, const std::vector<std::int64_t>& counts) {
-  check(sequences, objective);
+  check(sequences, objective, true);
   const std::vector<Batch> batches = microBatches(sequences, counts);
   StepStatistics s;
   s.step = step_ + 1;
@@ -358,7 +358,7 @@ void Trainer::releaseWeights() const {
 
 Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
                              const std::atomic<bool>& abort) {
-  check(sequences, objective);
+  check(sequences, objective, false);
   Evaluation evaluation;
   evaluation.tokens = labels(sequences);
   for (const Batch& batch : microBatches(sequences, {})) {
@@ -371,7 +371,7 @@ Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const 
 }
 
 std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort) {
-  check(sequences, Objective{});
+  check(sequences, Objective{}, false);
   std::vector<std::vector<std::uint16_t>> boundaries;
   for (const Batch& batch : microBatches(sequences, {})) {
     const Buffer rows = network_->hiddenBefore(batch, network_->lowestTrained(), abort);

@@ -102,7 +102,8 @@ class Trainer {
   void attach(const Target& target);
   void trainAllWeights();
   void drawDirection(Lora& lora, std::int64_t direction);
-  void check(const std::vector<TrainSequence>& sequences, const Objective& objective) const;
+  // A step needs what its objective is made of; a measurement does without advantages.
+  void check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const;
   std::vector<Batch> microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const;
   void shareMemory();
   void update(StepStatistics& statistics);

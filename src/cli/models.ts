@@ -74,7 +74,7 @@ const inspect = defineCommand({
     const memory = await estimateMemory(path, inspection, context);
     if (inspection.problem !== null) process.exitCode = 1;
     if (json) return printJson({ path, ...inspection, memory, availableBytes: availableMemory() });
-    const { kind, architecture, name, parameters, vocabularySize, bytes, types, metadata, problem } = inspection;
+    const { kind, architecture, name, parameters, vocabularySize, bytes, types, metadata, problem, trainingProblem } = inspection;
     const lines = [
       ['file', `${path} (${formatBytes(bytes)}, GGUF version ${inspection.version})`],
       [kind, [name, architecture, `${formatNumber(parameters / 1e6)}M parameters`].filter((part) => part !== '').join(', ')],
@@ -90,6 +90,7 @@ const inspect = defineCommand({
         ? []
         : [['memory', `${formatBytes(memory.totalBytes)}: weights ${formatBytes(memory.weightsBytes)}, KV cache ${formatBytes(memory.kvBytes)} for ${context} tokens (${formatBytes(availableMemory())} available)`]]),
       ['loads', problem === null ? 'nothing is known against it' : `no: ${problem.message} (${problem.code})`],
+      ...(problem !== null || trainingProblem === null ? [] : [['trains', `no: ${trainingProblem.message} (${trainingProblem.code})`]]),
     ];
     for (const [key, value] of lines) process.stdout.write(`${key!.padEnd(12)} ${value}\n`);
     if (tensors) for (const { name: tensor, type, dimensions, bytes: size } of inspection.tensors) process.stdout.write(`${tensor}  ${type}  [${dimensions.join(', ')}]  ${formatBytes(size)}\n`);

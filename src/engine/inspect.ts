@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import { loadAddon, settled } from './addon.js';
 import { dictionary, type Dictionary } from '../dictionary.js';
-import { requireFile } from '../files.js';
 import { checked } from './generate-request.js';
+import { resolveModel } from './model-files.js';
 import type { ErrorCode } from '../errors.js';
 
 export interface TensorSummary {
@@ -34,14 +34,16 @@ export interface ModelInspection {
   readonly tensors: readonly TensorSummary[];
   /** Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are held against a base only when they are loaded. */
   readonly problem: { readonly code: ErrorCode; readonly message: string } | null;
+  /** Why `createTrainer` would refuse it: for `problem`, or since the trainer has no backward for what inference runs. */
+  readonly trainingProblem: { readonly code: ErrorCode; readonly message: string } | null;
 }
 
 /**
- * Reads header, metadata and tensor table of a model or an adapter.
+ * Reads header, metadata and tensor table of a model or an adapter: a GGUF file, or an alias or URI that is in the cache.
  * @throws IsoproError MODEL_NOT_FOUND; MODEL_CORRUPT where the structure itself cannot be read
  */
-export async function inspectModel(path: string): Promise<ModelInspection> {
-  requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND');
+export async function inspectModel(pathOrAlias: string): Promise<ModelInspection> {
+  const { path } = await resolveModel(checked(z.string().min(1), pathOrAlias, 'pathOrAlias'), { download: false });
   const { metadata, ...inspection } = await settled(loadAddon().addon.inspectModel(path));
   return { ...inspection, metadata: dictionary(metadata) };
 }

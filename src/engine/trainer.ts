@@ -12,6 +12,7 @@ import { cancellable, loadAddon, settled, type Addon, type ModelShape, type Nati
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './generate-request.js';
 import type { Model } from './model.js';
+import { resolveModel } from './model-files.js';
 import { exportModelOptions, writeModel, type ExportModelOptions, type WrittenModel } from './model-export.js';
 import {
   objective as objectiveSchema, planTargets, stepRequest, target, trainerOptions, trainSequences, type Boundary, type LoraTarget, type Objective, type StepRequest, type TrainerOptions,
@@ -81,19 +82,20 @@ const MAGIC = Buffer.from('ISOPROCK');
 const DIGEST_BYTES = 32;
 
 /**
- * A trainer on the file of a model. Its weights are mapped, not copied: the trainer shares the pages with llama.cpp.
+ * A trainer on the file of a model, which is one that `loadModel` takes; `inspectModel` says what is against it. Its weights are mapped, not copied: the trainer shares the pages with llama.cpp.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, NUMERIC_FAILURE, INVALID_ARGUMENT
  */
 export async function createTrainer(model: Model | { readonly path: string }, options: TrainerOptions = {}): Promise<Trainer> {
   const valid = checked(trainerOptions, options, 'options');
-  requireFile(model.path, 'MODEL_NOT_FOUND');
+  // the names that loadModel takes, where nothing is to be downloaded
+  const { path: modelPath } = await resolveModel(checked(z.string().min(1), model.path, 'model.path'), { download: false });
   const { addon } = loadAddon();
   const native = new addon.NativeTrainer();
-  const shape = await settled(native.open(model.path));
+  const shape = await settled(native.open(modelPath));
   const targets = valid.allWeights ? [] : planTargets(valid.lora, shape.layers);
   await settled(native.create({ ...valid, targets }));
-  const hash = 'hash' in model ? () => model.hash() : () => hashFile(model.path);
-  return new Trainer(addon, native, model.path, shape, hash, await settled(native.information()));
+  const hash = 'hash' in model ? () => model.hash() : () => hashFile(modelPath);
+  return new Trainer(addon, native, modelPath, shape, hash, await settled(native.information()));
 }
 
 export class Trainer {
@@ -165,7 +167,8 @@ export class Trainer {
   }
 
   /**
-   * Loss, token log-probabilities and entropy. `adapter: false` is the base model.
+   * Loss, token log-probabilities and entropy. `adapter: false` is the base model. A policy's loss counts sequences without advantages as
+   * having 0 everywhere: what is left is their divergence from the reference.
    * @throws as `step`
    */
   async evaluate(batch: readonly TrainSequence[], options: { objective?: Objective; adapter?: boolean; signal?: AbortSignal } = {}): Promise<Evaluation> {

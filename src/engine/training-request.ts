@@ -24,23 +24,30 @@ export interface LoraSettings {
 }
 
 export interface OptimiserSettings {
-  /** Default 2e-4. */
+  /** Of Adam, after the warm-up and before `schedule`. Default 2e-4. */
   readonly learningRate?: number;
   /** LoRA+ (Hayou et al. 2024): learning rate of B over that of A. Default 1. */
   readonly factorB?: number;
+  /** Decay of the first moment, in [0, 1). Default 0.9. */
   readonly beta1?: number;
+  /** Decay of the second moment, in [0, 1). Default 0.999. */
   readonly beta2?: number;
+  /** Added to the root of the corrected second moment. Default 1e-8. */
   readonly epsilon?: number;
-  /** Decoupled. Default 0. */
+  /** Decoupled: each step multiplies a matrix by 1 - its own learning rate x this; norms and biases are left alone. Default 0. */
   readonly weightDecay?: number;
-  /** Gradients of a larger global norm are scaled down to it; 0: never. Default 1. */
+  /**
+   * Gradients of a larger norm over all parameters are multiplied by maxNorm / norm, exactly: without the 1e-6 that PyTorch's clip_grad_norm_
+   * adds to the norm. 0: never. Default 1.
+   */
   readonly maxNorm?: number;
-  /** After the warm-up. Default 'constant'. */
+  /** Course of the learning rate after the warm-up: it stays, falls in a line, or falls along half a cosine. Default 'constant'. */
   readonly schedule?: 'constant' | 'linear' | 'cosine';
+  /** Step n of the first so many takes n / warmupSteps of the learning rate; the last of them takes all of it. Default 0. */
   readonly warmupSteps?: number;
-  /** Where 'linear' and 'cosine' end. */
+  /** The step, warm-up included, at which 'linear' and 'cosine' arrive at `finalFactor`; steps beyond keep it. They need one above `warmupSteps`. Default 0. */
   readonly totalSteps?: number;
-  /** Of the learning rate at the end. Default 0. */
+  /** Part of the learning rate that is left at `totalSteps`, in [0, 1]. Default 0. */
   readonly finalFactor?: number;
 }
 
@@ -51,7 +58,7 @@ export interface TrainerOptions {
   readonly optimiser?: OptimiserSettings;
   /** Of A's first values and of dropout. Default 0. */
   readonly seed?: bigint;
-  /** Default: the physical cores. The result does not depend on it. */
+  /** 0: the physical cores. The result does not depend on it. Default 0. */
   readonly threads?: number;
   /** Bytes for activations, gradients and moments; what does not fit is recomputed. Default 6e8. */
   readonly memoryBytes?: number;
@@ -72,13 +79,16 @@ export interface TrainSequence {
   readonly tokenIds: Int32Array;
   /** 1 where the token is a target, [tokens]; the first token never is. */
   readonly labelMask: Uint8Array;
-  /** Of the sequence's loss. Default 1. */
+  /**
+   * Factor on the loss of each of its labelled tokens, and so on their gradient; any finite number. The divisor stays the number of labelled
+   * tokens: twice the weight is twice the pull, in a batch of one sequence too. Default 1.
+   */
   readonly weight?: number;
-  /** [tokens]; policy gradient only. */
+  /** [tokens]; a step of the policy objective needs them, the likelihood ignores them. */
   readonly advantages?: Float32Array;
-  /** [tokens], at the objective's temperature; absent: the ratio is 1. */
+  /** Of the policy that sampled, [tokens], at the objective's temperature; absent: the ratio is 1, and nothing is clipped. */
   readonly oldLogprobs?: Float32Array;
-  /** [tokens], of the base model; needed with a KL coefficient. */
+  /** [tokens], of the base model at the objective's temperature; needed with a KL coefficient. */
   readonly referenceLogprobs?: Float32Array;
   readonly boundary?: Boundary;
 }
@@ -88,18 +98,20 @@ export type Objective =
   | { readonly kind: 'likelihood' }
   | {
       readonly kind: 'policy';
-      /** Of the rollouts. Default 1. */
+      /** Of the rollouts: logits are divided by it before the softmax. Default 1. */
       readonly temperature?: number;
-      /** The ratio is clipped to [1 - clipLow, 1 + clipHigh]. Default 0.2 both. */
+      /** The ratio is clipped to at least 1 - this, in [0, 1). Default 0.2. */
       readonly clipLow?: number;
+      /** And to at most 1 + this. Default 0.2. */
       readonly clipHigh?: number;
-      /** Default 0. */
+      /** Weight of the k3 estimate of the divergence from the reference. Default 0. */
       readonly klCoefficient?: number;
     };
 
 export interface StepRequest {
+  /** Default {kind: 'likelihood'}. */
   readonly objective?: Objective;
-  /** Number of sequences of each micro-batch, instead of packing by tokens. */
+  /** Number of sequences of each micro-batch, instead of packing by tokens; they add up to the batch. Default: packed. */
   readonly microBatches?: readonly number[];
   readonly signal?: AbortSignal;
 }

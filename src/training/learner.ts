@@ -81,8 +81,6 @@ export async function temperedLogprobs(
   { temperature, ...options }: { readonly temperature: number; readonly adapter?: boolean; readonly signal?: AbortSignal },
 ): Promise<Float32Array[]> {
   if (sequences.length === 0) return [];
-  // the objective brings the temperature; advantages do not enter log-probabilities
-  const measured = sequences.map((sequence) => ({ ...sequence, advantages: new Float32Array(sequence.tokenIds.length) }));
-  const { sequences: evaluated } = await trainer.evaluate(measured, { objective: { kind: 'policy', temperature }, ...options });
+  const { sequences: evaluated } = await trainer.evaluate(sequences, { objective: { kind: 'policy', temperature }, ...options });
   return evaluated.map(({ logprobs }) => logprobs);
 }

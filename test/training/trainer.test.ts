@@ -172,11 +172,13 @@ describe('learning', () => {
     await using trainer = await createTrainer({ path: at }, { optimiser: { learningRate: 0.002 } });
     const objective = { kind: 'policy', temperature: 0.8, klCoefficient: 0.05 } as const;
     const batch = sequences(4, 16, shape.vocabularySize, 6n);
-    const reference = await trainer.evaluate(batch, { objective: { kind: 'policy', temperature: 0.8 }, adapter: false }).catch((error: { code: string }) => error.code);
-    // Advantages are needed even to evaluate the objective; log-probabilities come from the likelihood form.
-    expect(reference).toBe('INVALID_ARGUMENT');
+    await expect(trainer.step(batch, { objective })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('advantages') });
+    // a measurement needs none
+    const reference = await trainer.evaluate(batch, { objective: { kind: 'policy', temperature: 0.8 }, adapter: false });
+    expect(reference.loss).toBeCloseTo(0, 12);
     const withAdvantages = batch.map((sequence, i) => ({ ...sequence, advantages: new Float32Array(16).fill(i < 2 ? 1 : -1) }));
     const base = await trainer.evaluate(withAdvantages, { objective: { kind: 'policy', temperature: 0.8 } });
+    expect(base.sequences.map(({ logprobs }) => logprobs)).toEqual(reference.sequences.map(({ logprobs }) => logprobs));
     const data = withAdvantages.map((sequence, i) => ({ ...sequence, oldLogprobs: base.sequences[i]!.logprobs, referenceLogprobs: base.sequences[i]!.logprobs }));
     const first = await trainer.step(data, { objective });
     expect(first.oldPolicyGap).toBe(0);
