@@ -94,6 +94,10 @@ function notExecuted({ iteration, decision }: LoggedDecision, record: ProcessRec
       if (step !== undefined && !close(step.learningRate, claimed * (record.scheduleFactor?.(step.step) ?? 1))) return `the next step ran at ${step.learningRate}, not at ${claimed}`;
     }
     if (operation.op === 'set_batch' && !close(effect.measured.sequencesPerStep, operation.to)) return `set_batch claims ${operation.to} sequences and measured ${effect.measured.sequencesPerStep ?? 'none'}`;
+    if (operation.op === 'stop' || operation.op === 'rollback') {
+      const named = operation.op === 'stop' ? operation.restore : operation.to;
+      if (effect.measured.restored !== named) return `${operation.op} names the state ${named} and measured ${effect.measured.restored ?? 'none'}`;
+    }
     if (operation.op === 'stop' && next !== undefined) return 'the run went on after it was stopped';
   }
   return null;

@@ -56,8 +56,8 @@ export const runSettings = z.strictObject({
   devSize: count(1, 20).default(5).describe('problems of each tier in the evaluation after each iteration'),
   testSize: count(1, 100).default(25).describe('problems of each tier in the evaluation before and after the run'),
   gate: z.boolean().default(true).describe('go back to the best adapter after a significant drop on the dev problems'),
-  gateLevel: z.number().gt(0).lt(1).default(0.05).describe('level of that test (exact McNemar)'),
-  patience: count(1, 1000).default(PROFILE_PATIENCE.downloaded).describe('evaluations without gain after which the run stops (rule R3)'),
+  gateLevel: z.number().gt(0).lt(1).default(0.05).describe('level of that test (exact, paired, of the mean over tiers)'),
+  patience: count(1, 1000).default(PROFILE_PATIENCE.downloaded).describe('evaluations that speak against a gain after which the run stops (rule R3)'),
   policy: z.enum(['scripted', 'observe']).default('scripted').describe('carry out the playbook\'s remedies, or log only'),
   maxMinutes: z.number().gt(0).max(100_000).optional().describe('begin no further iteration after so many minutes'),
 

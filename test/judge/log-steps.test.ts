@@ -39,7 +39,7 @@ async function run(cheat: (records: NewRecord[], iteration: number) => NewRecord
       if (operation.op === 'set_clip') clip = operation.maxNorm;
       if (operation.op === 'recycle') dormant = 0;
       if (operation.op === 'stop') stopped = true;
-      return { learningRate, clip };
+      return { learningRate, clip, ...(operation.op === 'stop' ? { restored: operation.restore } : {}) };
     },
   };
   const history: Iteration[] = [];

@@ -36,7 +36,7 @@ const act = (iteration: number, rule: RuleId, change: Partial<Decision> = {}): L
 const defer = (iteration: number, rule: RuleId, until = iteration + 5): LoggedDecision => ({
   iteration, decision: { event_type: 'rule_triggered_no_action', cites: [rule], justification: 'j', remedy_direction: 'none', edit: [], deferral: { until, reason: 'r' } },
 });
-const measured = (operation: RemedyOperation): Effect['measured'] => (operation.op === 'set_lr' ? { learningRate: operation.to } : operation.op === 'set_batch' ? { sequencesPerStep: operation.to } : {});
+const measured = (operation: RemedyOperation): Effect['measured'] => (operation.op === 'set_lr' ? { learningRate: operation.to } : operation.op === 'set_batch' ? { sequencesPerStep: operation.to } : operation.op === 'stop' ? { restored: operation.restore } : {});
 const done = (decisions: readonly LoggedDecision[]): Effect[] =>
   decisions.flatMap(({ iteration, decision }) => decision.edit.map((operation): Effect => ({ kind: 'effect', iteration, rule: decision.cites[0], operation, executed: true, measured: measured(operation) })));
 const audit = (fired: readonly (readonly RuleId[])[], decisions: readonly LoggedDecision[], effects = done(decisions), sides = {}): ProcessAudit =>
@@ -117,6 +117,8 @@ describe('defensibility (cases 97 to 101, X12, X15)', () => {
     const two = [act(0, 'R7', { edit: [{ op: 'set_lr', from: 3e-4, to: 3e-5 }, { op: 'set_clip', maxNorm: 1 }] })];
     expect(kinds(audit([['R7'], []], two, done(two).slice(0, 1)))).toEqual(['not_executed R7']);
     expect(kinds(audit([['R7'], []], two))).toEqual([]);
+    const stopped = [act(0, 'R3')];
+    expect(kinds(audit([['R3'], []], stopped, done(stopped).map((effect) => ({ ...effect, measured: { restored: '00'.repeat(32) } }))))).toEqual(['not_executed R3']);
   });
   test('a second action on the same firing, or during the cool-down, is a duplicate', () => {
     expect(kinds(audit([['R1'], ['R1'], []], [act(0, 'R1'), act(1, 'R1')]))).toEqual(['duplicate R1']);

@@ -143,8 +143,9 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   let batchSize = 8;
   const digest = (iteration: number): string => iteration.toString(16).padStart(64, '0');
   const kept = new Map<string, Uint8Array>();
+  let restored = '';
   const inForce = { learningRate, maxNorm: 1, epsilon: 1e-8 };
-  const loop = { setBatch: (n: number) => (batchSize = n), kept: (name: string) => kept.get(name), digest: async () => digest(0), stop: () => undefined };
+  const loop = { setBatch: (n: number) => (batchSize = n), kept: (name: string) => kept.get((restored = name)), digest: async () => restored, stop: () => undefined };
   const executor = new TrainerExecutor(trainer, { inForce, loop });
   const state = async (iteration: number): Promise<NewRecord> => {
     kept.set(digest(iteration), await trainer.snapshot());

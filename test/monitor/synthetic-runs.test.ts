@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { judgeLog } from '../../src/judge/log-steps.js';
@@ -6,7 +8,10 @@ import { SingleProcessSigner } from '../../src/log/signer.js';
 import { monitorDigests } from '../../src/monitor/playbook.js';
 import { observe, scripted } from '../../src/monitor/policy.js';
 import { DEFAULT_RULES, type RuleId } from '../../src/monitor/rules.js';
+import type { Iteration } from '../../src/monitor/measurements.js';
+import type { Effect } from '../../src/monitor/remedies.js';
 import type { MonitorReport } from '../../src/monitor/session.js';
+import { outcomeOf, treatmentRates, type Treated } from '../models/calibration.js';
 import { monitoredRun, type MonitoredRun } from '../models/monitored-run.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { sickRuns, writeMonitoredModel } from '../models/sick-runs.js';
@@ -15,91 +20,90 @@ const folder = temporaryFolder();
 afterAll(folder.remove);
 const { model, deadAdapter } = writeMonitoredModel(folder.path);
 
-const firing = (reports: readonly MonitorReport[], rule: RuleId): MonitorReport[] => reports.filter(({ evaluation }) => evaluation.rules[rule].fired);
-const effectsOf = (run: MonitoredRun, rule: RuleId): MonitorReport['effects'] => run.reports.flatMap(({ effects }) => effects).filter((effect) => effect.rule === rule);
-const last = <T>(values: readonly T[]): T => values.at(-1) as T;
-const lastModules = (run: MonitoredRun): { dormantFraction: number }[] => Object.values(last(last(run.session.history).steps).modules);
+/** The calibration's, as they come: none is chosen for what its remedies do. */
+const SEEDS = Array.from({ length: process.env.ISOPRO_FULL === '1' ? 8 : 2 }, (_, i) => BigInt(20_001 + i));
+const CALIBRATION = JSON.parse(readFileSync(new URL('../../docs/monitor-calibration.json', import.meta.url), 'utf8')) as { remedies: ReturnType<typeof treatmentRates> };
 
-/** What the remedy has to have changed, measured on the run itself. */
-const CONSEQUENCES: Record<string, (run: MonitoredRun) => void> = {
-  'R1 high': (run) => {
-    expect(last(run.reports).evaluation.rules.R1.value).toBeLessThan(DEFAULT_RULES.r1.updateRatioHigh);
-    expect(last(last(run.session.history).steps).learningRate).toBeCloseTo(last(effectsOf(run, 'R1')).measured.learningRate as number, 8);
-  },
-  'R1 low': (run) => {
-    expect(last(run.reports).evaluation.rules.R1.value).toBeGreaterThan(DEFAULT_RULES.r1.updateRatioLow);
-    expect(last(last(run.session.history).steps).learningRate).toBeCloseTo(4e-6, 10);
-  },
-  'R1 plateau': (run) => {
-    const [first] = firing(run.reports, 'R1');
-    expect(effectsOf(run, 'R1')[0]).toMatchObject({ operation: { op: 'set_lr' }, measured: { learningRate: expect.closeTo(2e-3 / 3, 8) } });
-    expect(last(run.heldOutLoss)).toBeLessThan(0.85 * run.heldOutLoss[first!.iteration]!);
-  },
-  'R2 high': (run) => expect(last(run.batchSizes)).toBe(effectsOf(run, 'R2').at(-1)!.measured.sequencesPerStep),
-  'R2 low': (run) => expect([run.batchSizes[0], last(run.batchSizes)]).toEqual([192, 96]),
-  'R3 plateau': (run) => {
-    const [effect] = effectsOf(run, 'R3');
+const firing = (reports: readonly MonitorReport[], rule: RuleId): MonitorReport[] => reports.filter(({ evaluation }) => evaluation.rules[rule].fired);
+const last = <T>(values: readonly T[]): T => values.at(-1) as T;
+const nextSteps = (run: MonitoredRun, { iteration }: Effect): Iteration['steps'] => run.session.history.find((each) => each.iteration === iteration + 1)?.steps ?? [];
+
+/** Each operation did what its effect says, measured on the run itself, whether that settles the rule or not. */
+const MEASURED: Record<string, (run: MonitoredRun, effects: readonly Effect[]) => void> = {
+  'R1 high': rateFollows,
+  'R1 low': rateFollows,
+  'R1 plateau': rateFollows,
+  'R2 high': batchFollows,
+  'R2 low': batchFollows,
+  'R3 plateau': (run, [effect]) => {
     expect([run.stopped, effect!.measured.restored]).toEqual([true, (effect!.operation as { restore: string }).restore]);
     expect(run.finalHeldOutLoss).toBe(Math.min(...run.heldOutLoss)); // the best state is back, bit by bit
-    expect(run.finalHeldOutLoss).toBeLessThan(last(run.heldOutLoss) - 0.01);
   },
-  'R4 plateau': (run) => {
-    for (const { measured } of effectsOf(run, 'R4')) expect(measured).toMatchObject({ probeChange: expect.closeTo(0, 5), rank: 2 });
-    const grown = firing(run.reports, 'R4')[0]!.iteration;
-    expect(last(run.heldOutLoss)).toBeLessThan(0.75 * run.heldOutLoss[grown]!);
+  'R4 plateau': (_, effects) => {
+    for (const { measured, operation } of effects) expect(measured).toMatchObject({ probeChange: expect.closeTo(0, 5), rank: (operation as { to: number }).to });
   },
-  'R5 high': (run) => {
-    expect(effectsOf(run, 'R5')).toMatchObject([{ operation: { op: 'recycle', module: 'blk.1.attn_q', directions: [0, 1, 2] }, measured: { probeChange: 0 } }]);
-    expect(Math.max(...lastModules(run).map(({ dormantFraction }) => dormantFraction))).toBe(0);
+  'R5 high': (run, effects) => {
+    expect(effects[0]).toMatchObject({ operation: { op: 'recycle', module: 'blk.1.attn_q', directions: [0, 1, 2] }, measured: { probeChange: 0 } });
+    expect(last(nextSteps(run, effects[0]!)).modules['blk.1.attn_q']!.dormantFraction).toBeLessThan(DEFAULT_RULES.r5.dormantFraction);
   },
-  'R6 low': (run) => {
-    expect(effectsOf(run, 'R6')).toMatchObject([{ operation: { op: 'rescale', module: 'blk.0.attn_v' }, measured: { probeChange: expect.closeTo(0, 5), scale: 4 } }]);
+  'R6 low': (run, [effect]) => {
+    expect(effect).toMatchObject({ operation: { op: 'rescale', module: 'blk.0.attn_v' }, measured: { probeChange: expect.closeTo(0, 5), scale: expect.closeTo(4, 5) } });
     expect(last(run.reports).evaluation.rules.R6.value).toBeGreaterThan(0.1);
   },
-  'R7 high': (run) => {
-    expect(effectsOf(run, 'R7')).toMatchObject([{ operation: { op: 'set_lr' }, measured: { learningRate: 0.01 } }, { operation: { op: 'set_clip' }, measured: { maxNorm: 1 } }]);
-    expect(last(run.reports).evaluation.rules.R7.value).toBeLessThan(DEFAULT_RULES.r7.ratioHigh);
+  'R7 high': (run, effects) => {
+    const [rate, clip] = effects;
+    expect([rate!.operation.op, clip!.operation.op, clip!.measured.maxNorm]).toEqual(['set_lr', 'set_clip', 1]);
+    rateFollows(run, [rate!]);
   },
-  'R7 nonfinite': (run) => {
-    const [broken] = run.session.history.filter(({ steps }) => steps.some(({ nonFinite }) => nonFinite.length > 0));
-    expect(broken!.steps.every(({ applied }) => !applied)).toBe(true);
-    expect(effectsOf(run, 'R7')).toMatchObject([{ operation: { op: 'rollback' }, measured: { learningRate: expect.closeTo(1e-4, 8) } }]);
-    for (const { steps } of run.session.history.filter(({ iteration }) => iteration > broken!.iteration)) expect(steps.every(({ applied, nonFinite }) => applied && nonFinite.length === 0)).toBe(true);
+  'R7 nonfinite': (run, effects) => {
+    for (const { steps } of run.session.history) for (const { applied, nonFinite } of steps) expect(applied).toBe(nonFinite.length === 0);
+    const back = effects.filter(({ operation }) => operation.op === 'rollback');
+    expect(back.length).toBeGreaterThan(0);
+    for (const { operation, measured } of back) expect(measured.restored).toBe((operation as { to: string }).to);
+    rateFollows(run, back);
   },
 };
+function rateFollows(run: MonitoredRun, effects: readonly Effect[]): void {
+  for (const effect of effects) for (const step of nextSteps(run, effect).slice(0, 1)) expect(step.learningRate).toBeCloseTo(effect.measured.learningRate as number, 8);
+}
+function batchFollows(run: MonitoredRun, effects: readonly Effect[]): void {
+  for (const { iteration, measured } of effects) expect(run.batchSizes[iteration + 1] ?? measured.sequencesPerStep).toBe(measured.sequencesPerStep);
+}
 
 describe('a real training run', () => {
-  test.each(sickRuns(deadAdapter).map((sick) => [`${sick.rule} ${sick.side}`, sick] as const))('%s: trips its rule, and what was executed clears it', async (name, { rule, side, seed, options, name: cause }) => {
-    const path = join(folder.path, `${name.replace(' ', '-')}.sqlite`);
-    const signer = new SingleProcessSigner(folder.path);
-    const runConfig = JSON.parse(JSON.stringify({ rules: DEFAULT_RULES, cause })) as { rules: never };
-    const log = await EventLog.create({ path, runId: name.charCodeAt(1).toString(16).padEnd(30, '0') + side.charCodeAt(0).toString(16), signer, runConfig, digests: monitorDigests(DEFAULT_RULES) });
-    const run = await monitoredRun({ model, seed, rules: DEFAULT_RULES, policy: scripted, log, ...options });
-    await log.finish();
-    await signer.close();
-
-    const [first] = firing(run.reports, rule);
-    expect(first?.evaluation.rules[rule].side).toBe(side);
-    const effects = effectsOf(run, rule);
-    expect(effects.length).toBeGreaterThan(0);
-    for (const effect of effects) expect(effect).toMatchObject({ executed: true });
-    const acted = run.reports.findLastIndex(({ effects: own }) => own.some((effect) => effect.rule === rule));
-    if (rule === 'R3') expect(acted).toBe(run.reports.length - 1); // stopped
-    else {
-      expect(run.reports.length - acted).toBeGreaterThan(2);
-      expect(firing(run.reports.slice(acted + 1), rule)).toEqual([]);
+  test.each(sickRuns(deadAdapter).map((sick) => [`${sick.rule} ${sick.side}`, sick] as const))('%s: trips its rule; what is executed is measured, and as the judge recomputes it', async (name, { rule, side, options, name: cause }) => {
+    const treated: Treated[] = [];
+    for (const seed of SEEDS) {
+      const path = join(folder.path, `${name.replace(' ', '-')}-${seed}.sqlite`);
+      const signer = new SingleProcessSigner(folder.path);
+      const runConfig = JSON.parse(JSON.stringify({ rules: DEFAULT_RULES, cause })) as { rules: never };
+      const log = await EventLog.create({ path, runId: createHash('sha256').update(path).digest('hex').slice(0, 32), signer, runConfig, digests: monitorDigests(DEFAULT_RULES) });
+      const run = await monitoredRun({ model, seed, rules: DEFAULT_RULES, policy: scripted, log, ...options });
+      await log.finish();
+      await signer.close();
+      const outcome = outcomeOf(run.reports, rule, side, run.stopped);
+      treated.push({ name: cause, rule, seed, ...outcome });
+      const { audit } = await judgeLog(path, { home: folder.path });
+      expect(audit.violations.filter((violation) => violation.rule === rule && violation.kind === 'not_executed')).toEqual([]);
+      if (!outcome.fired) continue;
+      expect(outcome.executed).toBe(true);
+      expect(audit.obligations.filter((obligation) => obligation.rule === rule).length).toBeGreaterThan(0);
+      const sided = run.reports.filter(({ evaluation }) => evaluation.rules[rule].side === side).flatMap(({ effects }) => effects).filter((effect) => effect.rule === rule);
+      if (sided.length > 0) MEASURED[name]!(run, sided);
     }
-    CONSEQUENCES[name]!(run);
-
-    // the judge recomputes all of it from the log, and finds this rule's obligations kept
-    const { audit } = await judgeLog(path, { home: folder.path });
-    expect(audit.violations.filter((violation) => violation.rule === rule)).toEqual([]);
-    expect(audit.obligations.filter((obligation) => obligation.rule === rule).length).toBeGreaterThan(0);
-  });
+    const counted = treatmentRates(treated)[`${rule}: ${cause}`]!;
+    expect(counted.fired).toBeGreaterThan(0);
+    if (process.env.ISOPRO_FULL !== '1') return;
+    // the documented counts are of these seeds; another processor rounds some of them to another end
+    const documented = CALIBRATION.remedies[`${rule}: ${cause}`]!;
+    for (const count of ['fired', 'executed', 'settled'] as const) expect(Math.abs(counted[count] - documented[count])).toBeLessThanOrEqual(2);
+  }, 300_000);
 
   // a broken batch passes, an early stop has nothing to wait for, and weights that exploded saturate, which leaves no gradient;
   // an objective that is shaken passes its bar now and then
-  test.each(sickRuns(deadAdapter).filter(({ rule, side }) => side !== 'plateau' || rule === 'R4').filter(({ rule }) => rule !== 'R7').map((sick) => [`${sick.rule} ${sick.side}`, sick] as const))('%s: left alone it does not clear by itself', async (_, { rule, seed, options }) => {
+  const lasting = sickRuns(deadAdapter).filter(({ rule, side }) => (side !== 'plateau' || rule === 'R4') && rule !== 'R7');
+  test.each(lasting.map((sick) => [`${sick.rule} ${sick.side}`, sick] as const))('%s: left alone it does not clear by itself', async (_, { rule, options }) => {
+    const [seed] = SEEDS as [bigint];
     const run = await monitoredRun({ model, seed, rules: DEFAULT_RULES, policy: observe, ...options });
     const [first] = firing(run.reports, rule);
     expect(first).toBeDefined();
