@@ -254,10 +254,8 @@ export class Model {
    */
   async loadAdapter(path: string): Promise<Adapter> {
     requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND');
-    const hash = hashFile(path); // meanwhile
-    hash.catch(() => undefined); // what is wrong with the file is for the loader to say
     const native = await settled(this.#native.loadAdapter(path));
-    return new Adapter(native, path, await hash);
+    return new Adapter(native, path, await hashFile(path)); // only now: gigabytes that are no adapter are not read to their end
   }
 
   /**

@@ -71,6 +71,7 @@ describe('a broken path', () => {
       const short = [kinds[at % kinds.length]!];
       for (const kind of FULL ? kinds : short) {
         if (kind === 'homeless' && /^(run|ablate) --out/.test(each.name)) continue; // they make their folder
+        if (kind === 'device' && each.name === 'eval --out') continue; // written line by line, it replaces nothing
         jobs.push({ each, kind });
       }
     }
