@@ -2,6 +2,7 @@
 #include <napi.h>
 
 #include "bindings/adapter_file.h"
+#include "bindings/environment.h"
 #include "bindings/inspection.h"
 #include "bindings/kernel_bench.h"
 #include "bindings/model.h"
@@ -12,6 +13,7 @@
 namespace {
 
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
+  isopro::bindings::Environment::create(env);
   isopro::bindings::exportRuntime(env, exports);
   isopro::bindings::exportModel(env, exports);
   isopro::bindings::exportInspection(env, exports);

@@ -1,12 +1,13 @@
 // test-native.mjs [--sanitize | --arm64 | --blas] [parts of tests' names]: builds test/native with CMake, in a folder of
 // its own, and runs it.
-//   --sanitize  with the address and undefined-behaviour sanitisers
+//   --sanitize  with the address and undefined-behaviour sanitisers; on Linux then the addon too, with worker threads ended in
+//               the middle of its calls
 //   --arm64     the trainer's tests alone, cross-compiled for NEON and run under qemu (g++-aarch64-linux-gnu, qemu-user)
 //   --blas      the trainer's tests alone, with the products through OpenBLAS: the code that macOS runs on Accelerate
 //               (libopenblas-dev)
 // The last two are skipped, with a message, where their Debian packages are absent.
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -14,8 +15,8 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const has = (option) => process.argv.includes(option);
 const names = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
 
-function run(command, args, env = {}) {
-  const { status, error } = spawnSync(command, args, { stdio: 'inherit', cwd: root, env: { ...process.env, ...env } });
+function run(command, args, env = {}, cwd = root) {
+  const { status, error } = spawnSync(command, args, { stdio: 'inherit', cwd, env: { ...process.env, ...env } });
   if (error !== undefined) throw new Error(`${command} could not be run: ${error.message}`);
   if (status !== 0) process.exit(status ?? 1);
 }
@@ -32,6 +33,27 @@ function skipUnless(found, packages) {
   if (found) return;
   console.warn(`skipped: needs the Debian packages ${packages}`);
   process.exit(0);
+}
+
+/** A copy of this package whose addon is built with the sanitisers; Node itself is not, so their libraries are loaded first. */
+function endWorkersUnderSanitisers(environment) {
+  const out = path.join(root, 'build-addon-asan');
+  const copy = path.join(out, 'package');
+  run('npx', ['--no-install', 'cmake-js', 'compile', '--out', out, '--CDISOPRO_SANITIZE=ON']);
+  rmSync(copy, { recursive: true, force: true });
+  mkdirSync(path.join(copy, 'build'), { recursive: true });
+  const files = ['package.json', 'dist', 'test/engine/terminated-workers.mjs'];
+  for (const file of files) cpSync(path.join(root, file), path.join(copy, file), { recursive: true });
+  symlinkSync(path.join(out, 'Release'), path.join(copy, 'build', 'Release'));
+  const model = path.join(copy, 'model.gguf');
+  const write = `import { writeSyntheticModel } from './dist/test/models/synthetic.js'; writeSyntheticModel(${JSON.stringify(model)}, { architecture: 'llama', type: 'Q8_0', seed: 21n });`;
+  run(process.execPath, ['--input-type=module', '-e', write], {}, copy);
+  const library = (name) => spawnSync('cc', [`-print-file-name=${name}`], { encoding: 'utf8' }).stdout.trim();
+  const LD_PRELOAD = `${library('libasan.so')} ${library('libstdc++.so')}`;
+  for (const call of ['step', 'stepWithBoundary', 'load', 'loadScoreDispose', 'applyTo', 'generate', 'hidden', 'export', 'inspect']) {
+    console.log(`worker.terminate() in the middle of ${call}, 200 times`);
+    run(process.execPath, ['test/engine/terminated-workers.mjs', call, '200', model], { ...environment, LD_PRELOAD }, copy);
+  }
 }
 
 const runs = (command) => spawnSync(command, ['--version']).status === 0;
@@ -52,5 +74,7 @@ if (has('--arm64')) {
   const sanitize = has('--sanitize');
   const executable = build(sanitize ? 'build-native-asan' : 'build-native', 'isopro_native_tests', [`-DISOPRO_SANITIZE=${sanitize ? 'ON' : 'OFF'}`]);
   // libllama is not built with the sanitisers and keeps what it allocates once a process.
-  run(executable, names, { ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1', UBSAN_OPTIONS: 'print_stacktrace=1' });
+  const environment = { ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1', UBSAN_OPTIONS: 'print_stacktrace=1' };
+  run(executable, names, environment);
+  if (sanitize && process.platform === 'linux' && names.length === 0) endWorkersUnderSanitisers(environment);
 }

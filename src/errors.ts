@@ -38,6 +38,7 @@ export const ERRORS = {
   RUN_MANIFEST_INVALID: 'The manifest is of another version or was changed; start the run again in a new folder.',
   RUN_NOT_FOUND: 'Give the folder of a run, one that holds manifest.json and log.sqlite.',
   SOLVER_FAILED: 'Try again with a longer time limit; `isopro-native doctor` shows whether the solver loads.',
+  SYSTEM_LIMIT: 'Raise the limit named above (`ulimit -u` for threads, `ulimit -n` for open files) or end other programs; --threads 1 needs the fewest threads.',
   TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
   TASK_TIMEOUT: 'Make the task code faster: each call may take 5 seconds.',
   TASK_UNKNOWN: 'Use a task from `isopro-native tasks list`, or the path of a .js or .ts file that exports one.',

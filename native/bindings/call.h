@@ -1,20 +1,17 @@
-// Plumbing of asynchronous calls: a thread that owns an engine and runs its jobs one after the other, and the promise
-// and events that a job sends back to JavaScript.
+// One asynchronous call: the promise that JavaScript holds, and the events and the value that a job sends back to it.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
+#include <exception>
 #include <functional>
-#include <memory>
-#include <mutex>
-#include <thread>
+#include <list>
+#include <utility>
 
 #include <napi.h>
 
-namespace isopro::bindings {
+#include "bindings/job_thread.h"
+#include "support/error.h"
 
-using CancelFlag = std::shared_ptr<std::atomic<bool>>;
+namespace isopro::bindings {
 
 // JavaScript's handle on a CancelFlag: `new Cancellation()`, `cancel()`.
 class Cancellation : public Napi::ObjectWrap<Cancellation> {
@@ -29,81 +26,55 @@ class Cancellation : public Napi::ObjectWrap<Cancellation> {
   CancelFlag flag_;
 };
 
-// Runs jobs in order on its own thread, so that a long generation holds no thread of libuv's pool. Stopping cancels
-// the job that runs and drops those that wait.
-class JobThread {
- public:
-  JobThread();
-  ~JobThread();
-  JobThread(const JobThread&) = delete;
-  JobThread& operator=(const JobThread&) = delete;
-
-  // `dropped` runs instead of `job` when the thread stops first.
-  void post(CancelFlag cancelled, std::function<void()> job, std::function<void()> dropped);
-  // Sets the flag of the running job and of all that wait.
-  void cancelAll();
-  void stop();
-  // Stops every job thread that was made on the calling thread, which is the JavaScript thread of one environment.
-  static void stopAllOfThisThread();
-
- private:
-  struct Job {
-    CancelFlag cancelled;
-    std::function<void()> run;
-    std::function<void()> dropped;
-  };
-
-  void loop();
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Job> jobs_;
-  CancelFlag running_;
-  bool stopping_ = false;
-  std::thread thread_;
-};
-
-// One asynchronous call: created on the JavaScript thread, used by a job, settled exactly once. Keeps `self` (the
-// object whose method was called) alive until then.
+// Created on the JavaScript thread, used by a job, settled exactly once and gone then; keeps `alive` from being collected
+// until then.
 class Call {
  public:
   using MakeValue = std::function<Napi::Value(Napi::Env)>;
 
   // onEvent may be undefined.
-  static std::shared_ptr<Call> create(Napi::Env env, Napi::Value self, Napi::Value onEvent);
+  static Call& create(Napi::Env env, Napi::Value alive, Napi::Value onEvent);
 
-  Napi::Promise promise() const { return promise_; }
+  // In the scope of create().
+  Napi::Promise promise() const { return deferred_.Promise(); }
 
-  // From the job's thread. An event calls onEvent(value); after the environment has begun to close both do nothing.
+  // From the job's thread. An event calls onEvent(value); once the environment has begun to close they do nothing. A call
+  // can be settled without any memory left.
   void emit(MakeValue value);
-  void resolve(MakeValue value);
-  void reject(std::exception_ptr failure);
+  void resolve(MakeValue value) noexcept;
+  void reject(std::exception_ptr failure) noexcept;
 
  private:
-  struct State;  // lives and dies on the JavaScript thread
+  Call(Napi::Env env, Napi::Value alive, Napi::Value onEvent);
+  void settle(Napi::Env env);
 
-  explicit Call(Napi::Promise promise) : promise_(promise) {}
-  void settle(std::function<void(Napi::Env, State&)> action);
-
-  Napi::Promise promise_;
-  Napi::ThreadSafeFunction channel_;
-  State* state_ = nullptr;  // owned by the channel's finaliser
+  Environment& environment_;
+  Napi::Promise::Deferred deferred_;
+  Napi::Reference<Napi::Value> alive_;
+  Napi::FunctionReference onEvent_;
+  MakeValue value_;             // or
+  std::exception_ptr failure_;  // why there is none
+  std::list<Environment::Message> settlement_;
 };
 
 // Posts a job whose return value settles the call's promise. work(cancelled) returns a MakeValue.
 template <typename Work>
-Napi::Promise runAsync(JobThread& thread, const std::shared_ptr<Call>& call, CancelFlag cancelled, Work work) {
-  Napi::Promise promise = call->promise();
-  thread.post(
-      cancelled,
-      [call, cancelled, work = std::move(work)]() mutable {
-        try {
-          call->resolve(work(*cancelled));
-        } catch (...) {
-          call->reject(std::current_exception());
-        }
-      },
-      [call] { call->reject(nullptr); });
+Napi::Promise runAsync(JobThread& thread, Call& call, CancelFlag cancelled, Work work) {
+  Napi::Promise promise = call.promise();
+  try {
+    thread.post(
+        cancelled,
+        [&call, cancelled, work = std::move(work)]() mutable {
+          try {
+            call.resolve(work(*cancelled));
+          } catch (...) {
+            call.reject(std::current_exception());
+          }
+        },
+        [&call] { call.reject(std::make_exception_ptr(Error("OBJECT_DISPOSED", "the object was disposed before the call ran"))); });
+  } catch (...) {
+    call.reject(std::current_exception());
+  }
   return promise;
 }
 

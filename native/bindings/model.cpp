@@ -7,7 +7,7 @@
 
 #include "bindings/call.h"
 #include "bindings/conversion.h"
-#include "bindings/errors.h"
+#include "bindings/wrapped.h"
 #include "inference/adapter.h"
 #include "inference/bare_loop.h"
 #include "inference/boundary.h"
@@ -25,6 +25,8 @@ constexpr std::int64_t kProgressInterval = 100'000'000;  // ns between progress 
 
 // What a loaded model consists of. Everything but `model` is touched by the job thread alone.
 struct Engine {
+  explicit Engine(Environment& environment) : thread(environment) {}
+
   std::shared_ptr<Model> model;
   std::unique_ptr<Context> context;
   std::unique_ptr<WorkerTeam> team;
@@ -36,11 +38,6 @@ struct Engine {
     if (context == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
     return *context;
   }
-};
-
-// Per environment (main thread or worker): the classes whose objects C++ makes.
-struct Constructors {
-  Napi::FunctionReference adapter;
 };
 
 // Sets the adapter of one call and puts the model's own back.
@@ -96,31 +93,29 @@ class NativeAdapter : public Napi::ObjectWrap<NativeAdapter> {
   std::shared_ptr<Adapter> adapter_;
 };
 
-class NativeModel : public Napi::ObjectWrap<NativeModel> {
+class NativeModel : public Wrapped<NativeModel> {
  public:
   static Napi::Function define(Napi::Env env) {
     return DefineClass(env, "NativeModel",
                        {
-                           InstanceMethod<&NativeModel::load>("load"),
-                           InstanceMethod<&NativeModel::info>("info"),
-                           InstanceMethod<&NativeModel::tokenize>("tokenize"),
-                           InstanceMethod<&NativeModel::detokenize>("detokenize"),
-                           InstanceMethod<&NativeModel::controlTokens>("controlTokens"),
-                           InstanceMethod<&NativeModel::generate>("generate"),
-                           InstanceMethod<&NativeModel::score>("score"),
-                           InstanceMethod<&NativeModel::hiddenRows>("hiddenRows"),
-                           InstanceMethod<&NativeModel::hiddenNorms>("hiddenNorms"),
-                           InstanceMethod<&NativeModel::loadAdapter>("loadAdapter"),
-                           InstanceMethod<&NativeModel::setAdapter>("setAdapter"),
-                           InstanceMethod<&NativeModel::bareLoop>("bareLoop"),
-                           InstanceMethod<&NativeModel::releaseContext>("releaseContext"),
-                           InstanceMethod<&NativeModel::dispose>("dispose"),
+                           method<&NativeModel::load>("load"),
+                           method<&NativeModel::info>("info"),
+                           method<&NativeModel::tokenize>("tokenize"),
+                           method<&NativeModel::detokenize>("detokenize"),
+                           method<&NativeModel::controlTokens>("controlTokens"),
+                           method<&NativeModel::generate>("generate"),
+                           method<&NativeModel::score>("score"),
+                           method<&NativeModel::hiddenRows>("hiddenRows"),
+                           method<&NativeModel::hiddenNorms>("hiddenNorms"),
+                           method<&NativeModel::loadAdapter>("loadAdapter"),
+                           method<&NativeModel::setAdapter>("setAdapter"),
+                           method<&NativeModel::bareLoop>("bareLoop"),
+                           method<&NativeModel::releaseContext>("releaseContext"),
+                           method<&NativeModel::dispose>("dispose"),
                        });
   }
 
-  explicit NativeModel(const Napi::CallbackInfo& info)
-      : Napi::ObjectWrap<NativeModel>(info), engine_(std::make_shared<Engine>()) {}
-  ~NativeModel() override { engine_->thread.cancelAll(); }
+  explicit NativeModel(const Napi::CallbackInfo& info) : Wrapped(info), engine_(std::make_shared<Engine>(Environment::of(info.Env()))) {}
 
  private:
   // load({path, gpuLayers, kvType, threads, fixedThreads}, cancellation, onProgress): Promise<void>
@@ -129,8 +124,8 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
     ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers")), textOf(options.Get("kvType"))};
     const int threads = intOf(options.Get("threads"));
     const bool fixedThreads = options.Get("fixedThreads").As<Napi::Boolean>().Value();
-    auto call = Call::create(info.Env(), info.This(), info[2]);
-    return start(call, flagOf(info[1]), [call, modelOptions, threads, fixedThreads](Engine& engine, const auto& cancelled) {
+    Call& call = Call::create(info.Env(), info.This(), info[2]);
+    return start(call, flagOf(info[1]), [&call, modelOptions, threads, fixedThreads](Engine& engine, const auto& cancelled) {
       int shown = -1;
       LoadControl control;
       control.cancelled = &cancelled;
@@ -138,7 +133,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
         const int percent = static_cast<int>(progress * 100);
         if (percent == shown) return;
         shown = percent;
-        call->emit([percent](Napi::Env env) { return Napi::Number::New(env, percent / 100.0); });
+        call.emit([percent](Napi::Env env) { return Napi::Number::New(env, percent / 100.0); });
       };
       engine.model = Model::load(modelOptions, control);
       const int count = threads > 0 ? threads : physicalCores();
@@ -151,101 +146,91 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
   // info(): facts that do not change after loading.
   Napi::Value info(const Napi::CallbackInfo& info) {
     Napi::Env env = info.Env();
-    return guarded(env, [&] {
-      const Model& model = loaded();
-      const llama_vocab* vocab = model.vocab();
-      Napi::Object object = Napi::Object::New(env);
-      object.Set("architecture", model.metadata("general.architecture"));
-      object.Set("name", model.metadata("general.name"));
-      object.Set("chatTemplate", model.chatTemplate());
-      object.Set("vocabularySize", model.vocabularySize());
-      object.Set("layers", model.layers());
-      object.Set("embeddingSize", model.embeddingSize());
-      object.Set("trainedContext", model.trainedContext());
-      object.Set("kvType", ggml_type_name(model.kvType()));
-      object.Set("kvBytesPerToken", static_cast<double>(model.kvBytesPerToken()));
-      object.Set("parameters", static_cast<double>(llama_model_n_params(model.handle())));
-      object.Set("bytes", static_cast<double>(llama_model_size(model.handle())));
-      object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
-      object.Set("threads", engine_->context->governor().maxThreads());
-      object.Set("bos", llama_vocab_bos(vocab));
-      object.Set("eos", llama_vocab_eos(vocab));
-      object.Set("eot", llama_vocab_eot(vocab));
-      object.Set("addBos", llama_vocab_get_add_bos(vocab));
-      return object;
-    });
+    const Model& model = loaded();
+    const llama_vocab* vocab = model.vocab();
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("architecture", model.metadata("general.architecture"));
+    object.Set("name", model.metadata("general.name"));
+    object.Set("chatTemplate", model.chatTemplate());
+    object.Set("vocabularySize", model.vocabularySize());
+    object.Set("layers", model.layers());
+    object.Set("embeddingSize", model.embeddingSize());
+    object.Set("trainedContext", model.trainedContext());
+    object.Set("kvType", ggml_type_name(model.kvType()));
+    object.Set("kvBytesPerToken", static_cast<double>(model.kvBytesPerToken()));
+    object.Set("parameters", static_cast<double>(llama_model_n_params(model.handle())));
+    object.Set("bytes", static_cast<double>(llama_model_size(model.handle())));
+    object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
+    object.Set("threads", engine_->context->governor().maxThreads());
+    object.Set("bos", llama_vocab_bos(vocab));
+    object.Set("eos", llama_vocab_eos(vocab));
+    object.Set("eot", llama_vocab_eot(vocab));
+    object.Set("addBos", llama_vocab_get_add_bos(vocab));
+    return object;
   }
 
   // tokenize(text, parseControl): Int32Array
   Napi::Value tokenize(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&] {
-      return fromTokens(info.Env(), loaded().tokenize(textOf(info[0]), info[1].As<Napi::Boolean>().Value()));
-    });
+    return fromTokens(info.Env(), loaded().tokenize(textOf(info[0]), info[1].As<Napi::Boolean>().Value()));
   }
 
   // detokenize(tokens, withControl): string
   Napi::Value detokenize(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&]() -> Napi::Value {
-      const std::vector<Token> tokens = tokensOf(info[0]);
-      loaded().checkTokens(tokens, "tokens");
-      return Napi::String::New(info.Env(), loaded().detokenize(tokens, info[1].As<Napi::Boolean>().Value()));
-    });
+    const std::vector<Token> tokens = tokensOf(info[0]);
+    loaded().checkTokens(tokens, "tokens");
+    return Napi::String::New(info.Env(), loaded().detokenize(tokens, info[1].As<Napi::Boolean>().Value()));
   }
 
   // controlTokens(): [{id, text}]
   Napi::Value controlTokens(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&] {
-      const Model& model = loaded();
-      Napi::Array result = Napi::Array::New(info.Env());
-      for (Token token = 0; token < model.vocabularySize(); ++token) {
-        const int attributes = llama_vocab_get_attr(model.vocab(), token);
-        if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) continue;
-        Napi::Object entry = Napi::Object::New(info.Env());
-        entry.Set("id", token);
-        entry.Set("text", llama_vocab_get_text(model.vocab(), token));
-        result.Set(result.Length(), entry);
-      }
-      return result;
-    });
+    const Model& model = loaded();
+    Napi::Array result = Napi::Array::New(info.Env());
+    for (Token token = 0; token < model.vocabularySize(); ++token) {
+      const int attributes = llama_vocab_get_attr(model.vocab(), token);
+      if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) continue;
+      Napi::Object entry = Napi::Object::New(info.Env());
+      entry.Set("id", token);
+      entry.Set("text", llama_vocab_get_text(model.vocab(), token));
+      result.Set(result.Length(), entry);
+    }
+    return result;
   }
 
   // generate(request, cancellation, onEvent): Promise<progress>; events are {rollout} or {progress}.
   Napi::Value generate(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&]() -> Napi::Value {
-      const auto object = info[0].As<Napi::Object>();
-      auto request = std::make_shared<RolloutRequest>(requestOf(object));
-      const Napi::Value adapterValue = object.Get("adapter");
-      const bool override = !adapterValue.IsUndefined();
-      std::shared_ptr<Adapter> adapter = adapterOf(adapterValue);
-      const float scale = floatOf(object.Get("adapterScale"));
-      auto call = Call::create(info.Env(), info.This(), info[2]);
-      return start(call, flagOf(info[1]), [=](Engine& engine, const auto& cancelled) {
-        AdapterOverride guard(engine, override, adapter, scale);
-        RolloutProgress last;
-        std::int64_t shown = 0;
-        RolloutEvents events;
-        events.finished = [&](Rollout&& rollout) {
-          auto shared = std::make_shared<Rollout>(std::move(rollout));
-          call->emit([shared](Napi::Env env) {
-            Napi::Object event = Napi::Object::New(env);
-            event.Set("rollout", fromRollout(env, *shared));
-            return event;
-          });
-        };
-        events.progress = [&](const RolloutProgress& progress) {
-          last = progress;
-          const std::int64_t now = wallNanoseconds();
-          if (now - shown < kProgressInterval && progress.finished < progress.total) return;
-          shown = now;
-          call->emit([progress](Napi::Env env) {
-            Napi::Object event = Napi::Object::New(env);
-            event.Set("progress", fromProgress(env, progress));
-            return event;
-          });
-        };
-        generateRollouts(engine.readyContext(), *engine.team, *request, events, cancelled);
-        return Call::MakeValue([last](Napi::Env env) { return fromProgress(env, last); });
-      });
+    const auto object = info[0].As<Napi::Object>();
+    auto request = std::make_shared<RolloutRequest>(requestOf(object));
+    const Napi::Value adapterValue = object.Get("adapter");
+    const bool override = !adapterValue.IsUndefined();
+    std::shared_ptr<Adapter> adapter = adapterOf(adapterValue);
+    const float scale = floatOf(object.Get("adapterScale"));
+    Call& call = Call::create(info.Env(), info.This(), info[2]);
+    return start(call, flagOf(info[1]), [=, &call](Engine& engine, const auto& cancelled) {
+      AdapterOverride guard(engine, override, adapter, scale);
+      RolloutProgress last;
+      std::int64_t shown = 0;
+      RolloutEvents events;
+      events.finished = [&](Rollout&& rollout) {
+        auto shared = std::make_shared<Rollout>(std::move(rollout));
+        call.emit([shared](Napi::Env env) {
+          Napi::Object event = Napi::Object::New(env);
+          event.Set("rollout", fromRollout(env, *shared));
+          return event;
+        });
+      };
+      events.progress = [&](const RolloutProgress& progress) {
+        last = progress;
+        const std::int64_t now = wallNanoseconds();
+        if (now - shown < kProgressInterval && progress.finished < progress.total) return;
+        shown = now;
+        call.emit([progress](Napi::Env env) {
+          Napi::Object event = Napi::Object::New(env);
+          event.Set("progress", fromProgress(env, progress));
+          return event;
+        });
+      };
+      generateRollouts(engine.readyContext(), *engine.team, *request, events, cancelled);
+      return Call::MakeValue([last](Napi::Env env) { return fromProgress(env, last); });
     });
   }
 
@@ -255,7 +240,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
     const std::vector<std::vector<Token>> continuations = arrayOf(info[1], tokensOf);
     const int cellBudget = intOf(info[2]);
     const bool stepwise = info[3].As<Napi::Boolean>().Value();
-    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
     return start(call, flagOf(info[4]), [=](Engine& engine, const auto& cancelled) {
       auto scores = std::make_shared<std::vector<std::vector<float>>>(
           scoreContinuations(engine.readyContext(), *engine.team, prefix, continuations, cellBudget, stepwise, cancelled));
@@ -271,7 +256,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
   Napi::Value hiddenRows(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     const std::vector<Token> boundaries = tokensOf(info[1]);
-    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
     return start(call, flagOf(info[2]), [=](Engine& engine, const auto& cancelled) {
       auto rows = std::make_shared<std::map<int, std::vector<std::uint16_t>>>(
           isopro::hiddenRows(engine.readyContext(), tokens, boundaries, cancelled));
@@ -289,7 +274,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
   Napi::Value hiddenNorms(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     const std::vector<Token> blocks = tokensOf(info[1]);
-    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
     return start(call, flagOf(info[2]), [=](Engine& engine, const auto& cancelled) {
       const auto norms = isopro::hiddenNorms(engine.readyContext(), tokens, blocks, cancelled);
       return Call::MakeValue([norms, blocks](Napi::Env env) {
@@ -310,13 +295,13 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
   // loadAdapter(path): Promise<NativeAdapter>
   Napi::Value loadAdapter(const Napi::CallbackInfo& info) {
     const std::string path = textOf(info[0]);
-    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
     return start(call, std::make_shared<std::atomic<bool>>(false), [path, self = this](Engine& engine, const auto&) {
       engine.readyContext();
       auto adapter = Adapter::load(engine.model, path);
       // The call keeps `self` alive until this has run, on the JavaScript thread.
       return Call::MakeValue([adapter, self](Napi::Env env) -> Napi::Value {
-        Napi::Object object = env.GetInstanceData<Constructors>()->adapter.New({});
+        Napi::Object object = Environment::of(env).adapter.New({});
         NativeAdapter::Unwrap(object)->fill(self->engine_, adapter);
         return object;
       });
@@ -325,16 +310,14 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
 
   // setAdapter(adapter | null, scale): Promise<void>
   Napi::Value setAdapter(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&]() -> Napi::Value {
-      std::shared_ptr<Adapter> adapter = adapterOf(info[0]);
-      const float scale = floatOf(info[1]);
-      auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-      return start(call, std::make_shared<std::atomic<bool>>(false), [=](Engine& engine, const auto&) {
-        engine.readyContext().setAdapter(adapter, scale);
-        engine.adapter = adapter;
-        engine.adapterScale = scale;
-        return undefined();
-      });
+    std::shared_ptr<Adapter> adapter = adapterOf(info[0]);
+    const float scale = floatOf(info[1]);
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return start(call, std::make_shared<std::atomic<bool>>(false), [=](Engine& engine, const auto&) {
+      engine.readyContext().setAdapter(adapter, scale);
+      engine.adapter = adapter;
+      engine.adapterScale = scale;
+      return undefined();
     });
   }
 
@@ -343,7 +326,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
     const std::vector<std::vector<Token>> prompts = arrayOf(info[0], tokensOf);
     const int samples = intOf(info[1]);
     const int tokens = intOf(info[2]);
-    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
     return start(call, flagOf(info[3]), [=](Engine& engine, const auto& cancelled) {
       engine.readyContext();
       const double seconds =
@@ -354,7 +337,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
 
   // releaseContext(): Promise<void>; frees KV cache and compute buffers until the next call needs them.
   Napi::Value releaseContext(const Napi::CallbackInfo& info) {
-    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
     return start(call, std::make_shared<std::atomic<bool>>(false), [](Engine& engine, const auto&) {
       engine.readyContext().release();
       return undefined();
@@ -365,7 +348,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
   Napi::Value dispose(const Napi::CallbackInfo& info) {
     disposed_ = true;
     engine_->thread.cancelAll();
-    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
     return start(call, std::make_shared<std::atomic<bool>>(false), [](Engine& engine, const auto&) {
       engine.adapter.reset();
       engine.team.reset();
@@ -380,7 +363,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
   }
 
   template <typename Work>
-  Napi::Promise start(const std::shared_ptr<Call>& call, CancelFlag cancelled, Work work) {
+  Napi::Promise start(Call& call, CancelFlag cancelled, Work work) {
     // The call keeps this object alive, and with it the engine.
     return runAsync(engine_->thread, call, std::move(cancelled),
                     [engine = engine_.get(), work = std::move(work)](const std::atomic<bool>& flag) mutable {
@@ -405,7 +388,7 @@ class NativeModel : public Napi::ObjectWrap<NativeModel> {
 // stopAll(): cancels and ends the job threads of this environment. process.exit() runs C++'s static destructors without
 // tearing the environment down; a thread inside llama.cpp would outlive what it uses.
 Napi::Value stopAll(const Napi::CallbackInfo& info) {
-  JobThread::stopAllOfThisThread();
+  Environment::of(info.Env()).stopThreads();
   return info.Env().Undefined();
 }
 
@@ -413,9 +396,7 @@ Napi::Value stopAll(const Napi::CallbackInfo& info) {
 
 void exportModel(Napi::Env env, Napi::Object exports) {
   installLlamaLog();
-  auto constructors = std::make_unique<Constructors>();
-  constructors->adapter = Napi::Persistent(NativeAdapter::define(env));
-  env.SetInstanceData(constructors.release());
+  Environment::of(env).adapter = Napi::Persistent(NativeAdapter::define(env));
   exports.Set("Cancellation", Cancellation::define(env));
   exports.Set("NativeModel", NativeModel::define(env));
   exports.Set("stopAll", Napi::Function::New(env, stopAll, "stopAll"));

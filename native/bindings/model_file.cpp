@@ -5,12 +5,15 @@
 #include "bindings/adapter_file.h"
 #include "bindings/call.h"
 #include "bindings/conversion.h"
+#include "bindings/wrapped.h"
 #include "support/error.h"
 
 namespace isopro::bindings {
 namespace {
 
 struct State {
+  explicit State(Environment& environment) : thread(environment) {}
+
   ModelFileSlot file = std::make_shared<std::unique_ptr<training::ModelFile>>();
   JobThread thread;  // last: stops before the file is destroyed
 
@@ -20,29 +23,28 @@ struct State {
   }
 };
 
-class NativeModelFile : public Napi::ObjectWrap<NativeModelFile> {
+class NativeModelFile : public Wrapped<NativeModelFile> {
  public:
   static Napi::Function define(Napi::Env env) {
     return DefineClass(env, "NativeModelFile",
                        {
-                           InstanceMethod<&NativeModelFile::merge>("merge"),
-                           InstanceMethod<&NativeModelFile::describe>("describe"),
-                           InstanceMethod<&NativeModelFile::next>("next"),
-                           InstanceMethod<&NativeModelFile::dispose>("dispose"),
+                           method<&NativeModelFile::merge>("merge"),
+                           method<&NativeModelFile::describe>("describe"),
+                           method<&NativeModelFile::next>("next"),
+                           method<&NativeModelFile::dispose>("dispose"),
                        });
   }
 
-  explicit NativeModelFile(const Napi::CallbackInfo& info) : Napi::ObjectWrap<NativeModelFile>(info), state_(std::make_shared<State>()) {}
-  ~NativeModelFile() override { state_->thread.cancelAll(); }
+  explicit NativeModelFile(const Napi::CallbackInfo& info) : Wrapped(info), state_(Environment::of(info.Env())) {}
 
-  const ModelFileSlot& slot() const { return state_->file; }
+  const ModelFileSlot& slot() const { return state_.file; }
 
  private:
   template <typename Work>
   Napi::Value start(const Napi::CallbackInfo& info, Work work) {
-    auto call = Call::create(info.Env(), info.This(), info.Env().Undefined());
     auto never = std::make_shared<std::atomic<bool>>(false);
-    return runAsync(state_->thread, call, never, [state = state_, work = std::move(work)](const std::atomic<bool>&) mutable -> Call::MakeValue { return work(*state); });
+    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
+    return runAsync(state_.thread, call, never, [&state = state_, work = std::move(work)](const std::atomic<bool>&) mutable -> Call::MakeValue { return work(state); });
   }
 
   static Call::MakeValue undefined() {
@@ -87,7 +89,7 @@ class NativeModelFile : public Napi::ObjectWrap<NativeModelFile> {
     });
   }
 
-  std::shared_ptr<State> state_;
+  State state_;
 };
 
 }  // namespace

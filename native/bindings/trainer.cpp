@@ -9,8 +9,8 @@
 #include "bindings/adapter_file.h"
 #include "bindings/call.h"
 #include "bindings/conversion.h"
-#include "bindings/errors.h"
 #include "bindings/model_file.h"
+#include "bindings/wrapped.h"
 #include "inference/validate_model.h"
 #include "support/cpu.h"
 #include "support/error.h"
@@ -25,6 +25,8 @@ using training::Trainer;
 using training::TrainerOptions;
 
 struct State {
+  explicit State(Environment& environment) : thread(environment) {}
+
   std::unique_ptr<training::Model> opened;  // between open() and create()
   std::unique_ptr<Trainer> trainer;         // touched by the job thread alone
   JobThread thread;                         // last: stops before the trainer is destroyed
@@ -177,30 +179,29 @@ struct TargetFact {
   std::size_t parameters;
 };
 
-class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
+class NativeTrainer : public Wrapped<NativeTrainer> {
  public:
   static Napi::Function define(Napi::Env env) {
     return DefineClass(env, "NativeTrainer",
                        {
-                           InstanceMethod<&NativeTrainer::open>("open"),
-                           InstanceMethod<&NativeTrainer::create>("create"),
-                           InstanceMethod<&NativeTrainer::information>("information"),
-                           InstanceMethod<&NativeTrainer::step>("step"),
-                           InstanceMethod<&NativeTrainer::evaluate>("evaluate"),
-                           InstanceMethod<&NativeTrainer::captureBoundary>("captureBoundary"),
-                           InstanceMethod<&NativeTrainer::edit>("edit"),
-                           InstanceMethod<&NativeTrainer::state>("state"),
-                           InstanceMethod<&NativeTrainer::loadState>("loadState"),
-                           InstanceMethod<&NativeTrainer::encodeAdapter>("encodeAdapter"),
-                           InstanceMethod<&NativeTrainer::setAdapter>("setAdapter"),
-                           InstanceMethod<&NativeTrainer::factors>("factors"),
-                           InstanceMethod<&NativeTrainer::encodeModel>("encodeModel"),
-                           InstanceMethod<&NativeTrainer::dispose>("dispose"),
+                           method<&NativeTrainer::open>("open"),
+                           method<&NativeTrainer::create>("create"),
+                           method<&NativeTrainer::information>("information"),
+                           method<&NativeTrainer::step>("step"),
+                           method<&NativeTrainer::evaluate>("evaluate"),
+                           method<&NativeTrainer::captureBoundary>("captureBoundary"),
+                           method<&NativeTrainer::edit>("edit"),
+                           method<&NativeTrainer::state>("state"),
+                           method<&NativeTrainer::loadState>("loadState"),
+                           method<&NativeTrainer::encodeAdapter>("encodeAdapter"),
+                           method<&NativeTrainer::setAdapter>("setAdapter"),
+                           method<&NativeTrainer::factors>("factors"),
+                           method<&NativeTrainer::encodeModel>("encodeModel"),
+                           method<&NativeTrainer::dispose>("dispose"),
                        });
   }
 
-  explicit NativeTrainer(const Napi::CallbackInfo& info) : Napi::ObjectWrap<NativeTrainer>(info), state_(std::make_shared<State>()) {}
-  ~NativeTrainer() override { state_->thread.cancelAll(); }
+  explicit NativeTrainer(const Napi::CallbackInfo& info) : Wrapped(info), state_(Environment::of(info.Env())) {}
 
  private:
   static CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
@@ -222,10 +223,10 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
     Napi::Array alive = Napi::Array::New(info.Env());
     alive.Set(0u, info.This());
     for (std::size_t i = 0; i < info.Length(); ++i) alive.Set(static_cast<std::uint32_t>(i + 1), info[i]);
-    auto call = Call::create(info.Env(), alive, info.Env().Undefined());
-    return runAsync(state_->thread, call, cancelled, [state = state_, work = std::move(work)](const std::atomic<bool>& flag) mutable -> Call::MakeValue {
-      const ReleaseWeights release{*state};
-      return work(*state, flag);
+    Call& call = Call::create(info.Env(), alive, info.Env().Undefined());
+    return runAsync(state_.thread, call, cancelled, [&state = state_, work = std::move(work)](const std::atomic<bool>& flag) mutable -> Call::MakeValue {
+      const ReleaseWeights release{state};
+      return work(state, flag);
     });
   }
 
@@ -247,11 +248,9 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
 
   // create(options): Promise<void>
   Napi::Value create(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&] {
-      return start(info, never(), [options = optionsOf(info[0].As<Napi::Object>())](State& state, const auto&) {
-        state.trainer = std::make_unique<Trainer>(std::move(state.opened), options);
-        return undefined();
-      });
+    return start(info, never(), [options = optionsOf(info[0].As<Napi::Object>())](State& state, const auto&) {
+      state.trainer = std::make_unique<Trainer>(std::move(state.opened), options);
+      return undefined();
     });
   }
 
@@ -294,78 +293,70 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
 
   // step(batch, objective, microBatches: Int32Array, apply, cancellation): Promise<statistics>
   Napi::Value step(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&] {
-      const auto counts = elementsOf<Napi::Int32Array, std::int64_t>(info[2]);
-      return start(info, flagOf(info[4]),
-                   [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), counts, apply = truthOf(info[3])](State& state, const auto& cancelled) {
-                     Trainer& trainer = state.ready();
-                     const auto s = apply ? trainer.step(sequences, objective, cancelled, counts) : trainer.differentiate(sequences, objective, cancelled, counts);
-                     return Call::MakeValue([s](Napi::Env env) { return fromStatistics(env, s); });
-                   });
-    });
+    const auto counts = elementsOf<Napi::Int32Array, std::int64_t>(info[2]);
+    return start(info, flagOf(info[4]),
+                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), counts, apply = truthOf(info[3])](State& state, const auto& cancelled) {
+                   Trainer& trainer = state.ready();
+                   const auto s = apply ? trainer.step(sequences, objective, cancelled, counts) : trainer.differentiate(sequences, objective, cancelled, counts);
+                   return Call::MakeValue([s](Napi::Env env) { return fromStatistics(env, s); });
+                 });
   }
 
   // evaluate(batch, objective, adapter, cancellation): Promise<{loss, tokens, sequences}>
   Napi::Value evaluate(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&] {
-      return start(info, flagOf(info[3]),
-                   [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), adapter = truthOf(info[2])](State& state, const auto& cancelled) {
-                     auto e = std::make_shared<training::Evaluation>(state.ready().evaluate(sequences, objective, adapter, cancelled));
-                     return Call::MakeValue([e](Napi::Env env) { return fromEvaluation(env, *e); });
-                   });
-    });
+    return start(info, flagOf(info[3]),
+                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), adapter = truthOf(info[2])](State& state, const auto& cancelled) {
+                   auto e = std::make_shared<training::Evaluation>(state.ready().evaluate(sequences, objective, adapter, cancelled));
+                   return Call::MakeValue([e](Napi::Env env) { return fromEvaluation(env, *e); });
+                 });
   }
 
   // captureBoundary(batch, cancellation): Promise<Uint16Array[]>
   Napi::Value captureBoundary(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&] {
-      return start(info, flagOf(info[1]), [sequences = sequencesOf(info[0])](State& state, const auto& cancelled) {
-        auto rows = std::make_shared<std::vector<std::vector<std::uint16_t>>>(state.ready().captureBoundary(sequences, cancelled));
-        return Call::MakeValue([rows](Napi::Env env) {
-          Napi::Array result = Napi::Array::New(env, rows->size());
-          for (std::size_t i = 0; i < rows->size(); ++i) {
-            Napi::Uint16Array array = Napi::Uint16Array::New(env, (*rows)[i].size());
-            std::copy((*rows)[i].begin(), (*rows)[i].end(), array.Data());
-            result.Set(static_cast<std::uint32_t>(i), array);
-          }
-          return result;
-        });
+    return start(info, flagOf(info[1]), [sequences = sequencesOf(info[0])](State& state, const auto& cancelled) {
+      auto rows = std::make_shared<std::vector<std::vector<std::uint16_t>>>(state.ready().captureBoundary(sequences, cancelled));
+      return Call::MakeValue([rows](Napi::Env env) {
+        Napi::Array result = Napi::Array::New(env, rows->size());
+        for (std::size_t i = 0; i < rows->size(); ++i) {
+          Napi::Uint16Array array = Napi::Uint16Array::New(env, (*rows)[i].size());
+          std::copy((*rows)[i].begin(), (*rows)[i].end(), array.Data());
+          result.Set(static_cast<std::uint32_t>(i), array);
+        }
+        return result;
       });
     });
   }
 
   // edit({kind, ...}): Promise<void>
   Napi::Value edit(const Napi::CallbackInfo& info) {
-    return guarded(info.Env(), [&] {
-      const auto object = info[0].As<Napi::Object>();
-      const std::string kind = textOf(object.Get("kind"));
-      std::function<void(Trainer&)> apply;
-      if (kind == "setOptimiser") {
-        const float rate = floatOf(object.Get("learningRate")), norm = floatOf(object.Get("maxNorm"));
-        const Napi::Value epsilon = object.Get("epsilon");
-        apply = [rate, norm, eps = epsilon.IsUndefined() ? 0.0f : floatOf(epsilon)](Trainer& t) {
-          t.optimiser().learningRate = rate, t.optimiser().maxNorm = norm;
-          if (eps > 0) t.optimiser().epsilon = eps;
-        };
-      } else if (kind == "addTarget") {
-        apply = [target = targetOf(object)](Trainer& t) { t.addTarget(target); };
+    const auto object = info[0].As<Napi::Object>();
+    const std::string kind = textOf(object.Get("kind"));
+    std::function<void(Trainer&)> apply;
+    if (kind == "setOptimiser") {
+      const float rate = floatOf(object.Get("learningRate")), norm = floatOf(object.Get("maxNorm"));
+      const Napi::Value epsilon = object.Get("epsilon");
+      apply = [rate, norm, eps = epsilon.IsUndefined() ? 0.0f : floatOf(epsilon)](Trainer& t) {
+        t.optimiser().learningRate = rate, t.optimiser().maxNorm = norm;
+        if (eps > 0) t.optimiser().epsilon = eps;
+      };
+    } else if (kind == "addTarget") {
+      apply = [target = targetOf(object)](Trainer& t) { t.addTarget(target); };
+    } else {
+      const std::string module = textOf(object.Get("module"));
+      if (kind == "raiseRank") {
+        apply = [module, rank = integerOf(object.Get("rank"))](Trainer& t) { t.raiseRank(module, rank); };
+      } else if (kind == "recycleDirections") {
+        apply = [module, directions = elementsOf<Napi::Int32Array, std::int64_t>(object.Get("directions"))](Trainer& t) { t.recycleDirections(module, directions); };
       } else {
-        const std::string module = textOf(object.Get("module"));
-        if (kind == "raiseRank") {
-          apply = [module, rank = integerOf(object.Get("rank"))](Trainer& t) { t.raiseRank(module, rank); };
-        } else if (kind == "recycleDirections") {
-          apply = [module, directions = elementsOf<Napi::Int32Array, std::int64_t>(object.Get("directions"))](Trainer& t) { t.recycleDirections(module, directions); };
-        } else {
-          const double factor = object.Get("factor").As<Napi::Number>().DoubleValue();
-          if (kind == "rebalance") apply = [=](Trainer& t) { t.rebalance(module, factor); };
-          if (kind == "rescale") apply = [=](Trainer& t) { t.rescale(module, factor); };
-          if (kind == "setRateFactor") apply = [=](Trainer& t) { t.setLearningRate(module, static_cast<float>(factor)); };
-        }
+        const double factor = object.Get("factor").As<Napi::Number>().DoubleValue();
+        if (kind == "rebalance") apply = [=](Trainer& t) { t.rebalance(module, factor); };
+        if (kind == "rescale") apply = [=](Trainer& t) { t.rescale(module, factor); };
+        if (kind == "setRateFactor") apply = [=](Trainer& t) { t.setLearningRate(module, static_cast<float>(factor)); };
       }
-      return start(info, never(), [apply](State& state, const auto&) {
-        apply(state.ready());
-        return undefined();
-      });
+    }
+    return start(info, never(), [apply](State& state, const auto&) {
+      apply(state.ready());
+      return undefined();
     });
   }
 
@@ -420,14 +411,14 @@ class NativeTrainer : public Napi::ObjectWrap<NativeTrainer> {
 
   // dispose(): Promise<void>; cancels what runs
   Napi::Value dispose(const Napi::CallbackInfo& info) {
-    state_->thread.cancelAll();
+    state_.thread.cancelAll();
     return start(info, never(), [](State& state, const auto&) {
       state.trainer.reset();
       return undefined();
     });
   }
 
-  std::shared_ptr<State> state_;
+  State state_;
 };
 
 }  // namespace

@@ -1,0 +1,52 @@
+// A thread that runs the jobs of one engine or trainer, one after the other.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "bindings/environment.h"
+
+namespace isopro::bindings {
+
+using CancelFlag = std::shared_ptr<std::atomic<bool>>;
+
+// A long generation holds no thread of libuv's pool this way. Made, stopped and destroyed on the JavaScript thread; whoever
+// has one as its last member may be used by its jobs without being owned by them.
+class JobThread {
+ public:
+  explicit JobThread(Environment& environment);
+  ~JobThread();
+  JobThread(const JobThread&) = delete;
+  JobThread& operator=(const JobThread&) = delete;
+
+  // `dropped` runs instead of `job` when the thread stops first. The first job starts the thread; throws SYSTEM_LIMIT.
+  void post(CancelFlag cancelled, std::function<void()> job, std::function<void()> dropped);
+  // Sets the flag of the running job and of all that wait.
+  void cancelAll();
+  // Cancels the job that runs, drops those that wait and those that come.
+  void stop();
+
+ private:
+  struct Job {
+    CancelFlag cancelled;
+    std::function<void()> run;
+    std::function<void()> dropped;
+  };
+
+  void loop();
+
+  Environment* environment_;  // null once stopped
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Job> jobs_;
+  CancelFlag running_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace isopro::bindings
