@@ -5,6 +5,7 @@
 
 #include "bindings/conversion.h"
 #include "bindings/pool_job.h"
+#include "bindings/wrapped.h"
 
 namespace isopro::bindings {
 namespace {
@@ -78,8 +79,8 @@ Napi::Value fromModules(Napi::Env env, const std::vector<training::AdapterModule
 }
 
 void exportAdapterFile(Napi::Env env, Napi::Object exports) {
-  exports.Set("readAdapter", Napi::Function::New(env, readAdapter, "readAdapter"));
-  exports.Set("encodeAdapter", Napi::Function::New(env, encodeAdapter, "encodeAdapter"));
+  exports.Set("readAdapter", Napi::Function::New(env, asynchronous<readAdapter>, "readAdapter"));
+  exports.Set("encodeAdapter", Napi::Function::New(env, asynchronous<encodeAdapter>, "encodeAdapter"));
 }
 
 }  // namespace isopro::bindings

@@ -57,10 +57,12 @@ Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values) {
 }
 
 Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes) {
-  auto* held = new std::shared_ptr<std::vector<std::uint8_t>>(bytes);
-  return Napi::Buffer<std::uint8_t>::NewOrCopy(
+  auto held = std::make_unique<std::shared_ptr<std::vector<std::uint8_t>>>(bytes);
+  const auto buffer = Napi::Buffer<std::uint8_t>::NewOrCopy(
       env, bytes->data(), bytes->size(),
-      [](Napi::Env, std::uint8_t*, std::shared_ptr<std::vector<std::uint8_t>>* owner) { delete owner; }, held);
+      [](Napi::Env, std::uint8_t*, std::shared_ptr<std::vector<std::uint8_t>>* owner) { delete owner; }, held.get());
+  held.release();
+  return buffer;
 }
 
 Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values) {

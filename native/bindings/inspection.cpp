@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bindings/pool_job.h"
+#include "bindings/wrapped.h"
 #include "inference/inspection.h"
 #include "support/error.h"
 #include "training/model.h"
@@ -90,6 +91,6 @@ Napi::Value inspectModel(const Napi::CallbackInfo& info) {
 
 }  // namespace
 
-void exportInspection(Napi::Env env, Napi::Object exports) { exports.Set("inspectModel", Napi::Function::New(env, inspectModel, "inspectModel")); }
+void exportInspection(Napi::Env env, Napi::Object exports) { exports.Set("inspectModel", Napi::Function::New(env, asynchronous<inspectModel>, "inspectModel")); }
 
 }  // namespace isopro::bindings

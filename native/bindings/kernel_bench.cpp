@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #endif
 
+#include "bindings/wrapped.h"
 #include "kernels/gemm.h"
 #include "support/cpu.h"
 #include "support/error.h"
@@ -200,7 +201,7 @@ Napi::Value benchProduct(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void exportKernelBench(Napi::Env env, Napi::Object exports) {
-  exports.Set("benchProduct", Napi::Function::New(env, benchProduct, "benchProduct"));
+  exports.Set("benchProduct", Napi::Function::New(env, asynchronous<benchProduct>, "benchProduct"));
 }
 
 }  // namespace isopro::bindings

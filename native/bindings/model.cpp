@@ -12,6 +12,7 @@
 #include "inference/bare_loop.h"
 #include "inference/boundary.h"
 #include "inference/context.h"
+#include "inference/llama_call.h"
 #include "inference/rollouts.h"
 #include "inference/scoring.h"
 #include "inference/worker_team.h"
@@ -98,24 +99,25 @@ class NativeModel : public Wrapped<NativeModel> {
   static Napi::Function define(Napi::Env env) {
     return DefineClass(env, "NativeModel",
                        {
-                           method<&NativeModel::load>("load"),
+                           asynchronous<&NativeModel::load>("load"),
                            method<&NativeModel::info>("info"),
                            method<&NativeModel::tokenize>("tokenize"),
                            method<&NativeModel::detokenize>("detokenize"),
                            method<&NativeModel::controlTokens>("controlTokens"),
-                           method<&NativeModel::generate>("generate"),
-                           method<&NativeModel::score>("score"),
-                           method<&NativeModel::hiddenRows>("hiddenRows"),
-                           method<&NativeModel::hiddenNorms>("hiddenNorms"),
-                           method<&NativeModel::loadAdapter>("loadAdapter"),
-                           method<&NativeModel::setAdapter>("setAdapter"),
-                           method<&NativeModel::bareLoop>("bareLoop"),
-                           method<&NativeModel::releaseContext>("releaseContext"),
-                           method<&NativeModel::dispose>("dispose"),
+                           asynchronous<&NativeModel::generate>("generate"),
+                           asynchronous<&NativeModel::score>("score"),
+                           asynchronous<&NativeModel::hiddenRows>("hiddenRows"),
+                           asynchronous<&NativeModel::hiddenNorms>("hiddenNorms"),
+                           asynchronous<&NativeModel::loadAdapter>("loadAdapter"),
+                           asynchronous<&NativeModel::setAdapter>("setAdapter"),
+                           asynchronous<&NativeModel::bareLoop>("bareLoop"),
+                           asynchronous<&NativeModel::releaseContext>("releaseContext"),
+                           asynchronous<&NativeModel::dispose>("dispose"),
                        });
   }
 
-  explicit NativeModel(const Napi::CallbackInfo& info) : Wrapped(info), engine_(std::make_shared<Engine>(Environment::of(info.Env()))) {}
+  explicit NativeModel(const Napi::CallbackInfo& info)
+      : Wrapped(info), engine_(guarded(info.Env(), [&] { return std::make_shared<Engine>(Environment::of(info.Env())); })) {}
 
  private:
   // load({path, gpuLayers, kvType, threads, fixedThreads}, cancellation, onProgress): Promise<void>
@@ -395,7 +397,7 @@ Napi::Value stopAll(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void exportModel(Napi::Env env, Napi::Object exports) {
-  installLlamaLog();
+  installLlamaHandlers();
   Environment::of(env).adapter = Napi::Persistent(NativeAdapter::define(env));
   exports.Set("Cancellation", Cancellation::define(env));
   exports.Set("NativeModel", NativeModel::define(env));

@@ -28,23 +28,24 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
   static Napi::Function define(Napi::Env env) {
     return DefineClass(env, "NativeModelFile",
                        {
-                           method<&NativeModelFile::merge>("merge"),
-                           method<&NativeModelFile::describe>("describe"),
-                           method<&NativeModelFile::next>("next"),
-                           method<&NativeModelFile::dispose>("dispose"),
+                           asynchronous<&NativeModelFile::merge>("merge"),
+                           asynchronous<&NativeModelFile::describe>("describe"),
+                           asynchronous<&NativeModelFile::next>("next"),
+                           asynchronous<&NativeModelFile::dispose>("dispose"),
                        });
   }
 
-  explicit NativeModelFile(const Napi::CallbackInfo& info) : Wrapped(info), state_(Environment::of(info.Env())) {}
+  explicit NativeModelFile(const Napi::CallbackInfo& info)
+      : Wrapped(info), state_(guarded(info.Env(), [&] { return std::make_unique<State>(Environment::of(info.Env())); })) {}
 
-  const ModelFileSlot& slot() const { return state_.file; }
+  const ModelFileSlot& slot() const { return state_->file; }
 
  private:
   template <typename Work>
   Napi::Value start(const Napi::CallbackInfo& info, Work work) {
     auto never = std::make_shared<std::atomic<bool>>(false);
     Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return runAsync(state_.thread, call, never, [&state = state_, work = std::move(work)](const std::atomic<bool>&) mutable -> Call::MakeValue { return work(state); });
+    return runAsync(state_->thread, call, never, [&state = *state_, work = std::move(work)](const std::atomic<bool>&) mutable -> Call::MakeValue { return work(state); });
   }
 
   static Call::MakeValue undefined() {
@@ -89,7 +90,7 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
     });
   }
 
-  State state_;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace

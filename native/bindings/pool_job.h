@@ -34,10 +34,11 @@ class PoolJob : public Napi::AsyncWorker {
   }
 
   void OnOK() override {
-    if (failure_ != nullptr) {
-      deferred_.Reject(toJsError(Env(), failure_).Value());
-    } else {
+    try {
+      if (failure_ != nullptr) std::rethrow_exception(failure_);
       deferred_.Resolve(value_(Env()));
+    } catch (...) {
+      deferred_.Reject(toJsError(Env(), std::current_exception()).Value());
     }
   }
 

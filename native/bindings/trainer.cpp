@@ -184,24 +184,25 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
   static Napi::Function define(Napi::Env env) {
     return DefineClass(env, "NativeTrainer",
                        {
-                           method<&NativeTrainer::open>("open"),
-                           method<&NativeTrainer::create>("create"),
-                           method<&NativeTrainer::information>("information"),
-                           method<&NativeTrainer::step>("step"),
-                           method<&NativeTrainer::evaluate>("evaluate"),
-                           method<&NativeTrainer::captureBoundary>("captureBoundary"),
-                           method<&NativeTrainer::edit>("edit"),
-                           method<&NativeTrainer::state>("state"),
-                           method<&NativeTrainer::loadState>("loadState"),
-                           method<&NativeTrainer::encodeAdapter>("encodeAdapter"),
-                           method<&NativeTrainer::setAdapter>("setAdapter"),
-                           method<&NativeTrainer::factors>("factors"),
-                           method<&NativeTrainer::encodeModel>("encodeModel"),
-                           method<&NativeTrainer::dispose>("dispose"),
+                           asynchronous<&NativeTrainer::open>("open"),
+                           asynchronous<&NativeTrainer::create>("create"),
+                           asynchronous<&NativeTrainer::information>("information"),
+                           asynchronous<&NativeTrainer::step>("step"),
+                           asynchronous<&NativeTrainer::evaluate>("evaluate"),
+                           asynchronous<&NativeTrainer::captureBoundary>("captureBoundary"),
+                           asynchronous<&NativeTrainer::edit>("edit"),
+                           asynchronous<&NativeTrainer::state>("state"),
+                           asynchronous<&NativeTrainer::loadState>("loadState"),
+                           asynchronous<&NativeTrainer::encodeAdapter>("encodeAdapter"),
+                           asynchronous<&NativeTrainer::setAdapter>("setAdapter"),
+                           asynchronous<&NativeTrainer::factors>("factors"),
+                           asynchronous<&NativeTrainer::encodeModel>("encodeModel"),
+                           asynchronous<&NativeTrainer::dispose>("dispose"),
                        });
   }
 
-  explicit NativeTrainer(const Napi::CallbackInfo& info) : Wrapped(info), state_(Environment::of(info.Env())) {}
+  explicit NativeTrainer(const Napi::CallbackInfo& info)
+      : Wrapped(info), state_(guarded(info.Env(), [&] { return std::make_unique<State>(Environment::of(info.Env())); })) {}
 
  private:
   static CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
@@ -224,7 +225,7 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     alive.Set(0u, info.This());
     for (std::size_t i = 0; i < info.Length(); ++i) alive.Set(static_cast<std::uint32_t>(i + 1), info[i]);
     Call& call = Call::create(info.Env(), alive, info.Env().Undefined());
-    return runAsync(state_.thread, call, cancelled, [&state = state_, work = std::move(work)](const std::atomic<bool>& flag) mutable -> Call::MakeValue {
+    return runAsync(state_->thread, call, cancelled, [&state = *state_, work = std::move(work)](const std::atomic<bool>& flag) mutable -> Call::MakeValue {
       const ReleaseWeights release{state};
       return work(state, flag);
     });
@@ -297,8 +298,11 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     return start(info, flagOf(info[4]),
                  [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), counts, apply = truthOf(info[3])](State& state, const auto& cancelled) {
                    Trainer& trainer = state.ready();
-                   const auto s = apply ? trainer.step(sequences, objective, cancelled, counts) : trainer.differentiate(sequences, objective, cancelled, counts);
-                   return Call::MakeValue([s](Napi::Env env) { return fromStatistics(env, s); });
+                   // Before the update, so that nothing after it can fail for want of memory.
+                   auto s = std::make_shared<training::StepStatistics>();
+                   Call::MakeValue value = [s](Napi::Env env) { return fromStatistics(env, *s); };
+                   *s = apply ? trainer.step(sequences, objective, cancelled, counts) : trainer.differentiate(sequences, objective, cancelled, counts);
+                   return value;
                  });
   }
 
@@ -411,14 +415,14 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
 
   // dispose(): Promise<void>; cancels what runs
   Napi::Value dispose(const Napi::CallbackInfo& info) {
-    state_.thread.cancelAll();
+    state_->thread.cancelAll();
     return start(info, never(), [](State& state, const auto&) {
       state.trainer.reset();
       return undefined();
     });
   }
 
-  State state_;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace

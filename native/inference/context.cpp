@@ -8,6 +8,7 @@
 
 #include <ggml-backend.h>
 
+#include "inference/llama_call.h"
 #include "support/error.h"
 
 namespace isopro {
@@ -77,11 +78,10 @@ void Context::prepare(const Capacity& wanted) {
   params.abort_callback = onAbortQuery;
   params.abort_callback_data = this;
 
-  takeLlamaError();
-  context_.reset(llama_init_from_model(model_->handle(), params));
+  context_.reset(callLlama([&] { return llama_init_from_model(model_->handle(), params); }));
   if (context_ == nullptr) {
     const std::string reason = takeLlamaError();
-    throw Error("OUT_OF_MEMORY", "no context of " + std::to_string(grown.cells) + " tokens could be made (" +
+    throw Error(refusalIn(reason, "OUT_OF_MEMORY"), "no context of " + std::to_string(grown.cells) + " tokens could be made (" +
                                      std::to_string(grown.cells * model_->kvBytesPerToken() / 1'000'000) +
                                      " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
   }
@@ -149,9 +149,14 @@ void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
   do {
     starved_ = false;
     llama_set_n_threads(context_.get(), governor_.threads(), governor_.threads());
-    takeLlamaError();
     governor_.beginStep();
-    status = llama_decode(context_.get(), batch.view());
+    try {
+      status = callLlama([&] { return llama_decode(context_.get(), batch.view()); });
+    } catch (...) {
+      cancelled_ = nullptr;
+      release();
+      throw;
+    }
     if (status == 2 && starved_) {
       governor_.abandonStep();
     } else {
@@ -171,8 +176,7 @@ void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
       throw Error("ABORTED", "the evaluation was cancelled");
     default: {
       const std::string reason = takeLlamaError();
-      throw Error(reason.find("alloc") != std::string::npos ? "OUT_OF_MEMORY" : "NATIVE_FAILURE",
-                  "llama_decode failed with status " + std::to_string(status) + (reason.empty() ? "" : ": " + reason));
+      throw Error(refusalIn(reason, "NATIVE_FAILURE"), "llama_decode failed with status " + std::to_string(status) + (reason.empty() ? "" : ": " + reason));
     }
   }
 }

@@ -1,47 +1,27 @@
 #include "inference/model.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <thread>
 #include <utility>
 
+#include "inference/llama_call.h"
 #include "support/error.h"
+#include "support/thread_pool.h"
 
 namespace isopro {
 namespace {
 
-thread_local std::string lastLlamaError;
-
-void onLlamaLog(ggml_log_level level, const char* text, void*) {
-  static const bool verbose = [] {
-    const char* flag = std::getenv("ISOPRO_LLAMA_LOG");
-    return flag != nullptr && *flag == '1';
-  }();
-  if (level == GGML_LOG_LEVEL_ERROR) {
-    lastLlamaError = text;
-    while (!lastLlamaError.empty() && lastLlamaError.back() == '\n') lastLlamaError.pop_back();
-  }
-  if (verbose) std::fputs(text, stderr);
-}
-
 // `fault`: the code of the error where the name is none.
 ggml_type kvTypeOf(const std::string& name, const char* fault) {
-  for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
+  for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
     if (name == ggml_type_name(type)) return type;
   }
-  throw Error(fault, "a KV cache of type " + name + "; known are f16, bf16 and q8_0");
+  throw Error(fault, "a KV cache of type " + name + "; known are f32, f16, bf16 and q8_0");
 }
 
 }  // namespace
-
-void installLlamaLog() { llama_log_set(onLlamaLog, nullptr); }
-
-std::string takeLlamaError() {
-  std::string text;
-  text.swap(lastLlamaError);
-  return text;
-}
 
 std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadControl& control) {
   ModelInventory inventory = validateModel(GgufFile::open(options.path));
@@ -55,16 +35,16 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
     return loadControl.cancelled == nullptr || !loadControl.cancelled->load();
   };
 
-  takeLlamaError();
+  // llama.cpp repacks matrices for AMX on as many threads, and ends the process where one is refused.
+  ThreadPool(1 + static_cast<int>(std::thread::hardware_concurrency()));
   auto model = std::make_shared<Model>();
   model->path_ = options.path;
   model->inventory_ = std::move(inventory);
-  model->model_.reset(llama_model_load_from_file(options.path.c_str(), params));
+  model->model_.reset(callLlama([&] { return llama_model_load_from_file(options.path.c_str(), params); }));
   if (model->model_ == nullptr) {
     if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");
     const std::string reason = takeLlamaError();
-    const bool memory = reason.find("alloc") != std::string::npos;
-    throw Error(memory ? "OUT_OF_MEMORY" : "MODEL_CORRUPT",
+    throw Error(refusalIn(reason, "MODEL_CORRUPT"),
                 "llama.cpp could not load " + options.path + (reason.empty() ? "" : ": " + reason));
   }
   llama_model* handle = model->handle();

@@ -23,7 +23,7 @@ using Token = llama_token;
 struct ModelOptions {
   std::string path;
   int gpuLayers = 0;   // -1: all
-  std::string kvType;  // f16, bf16 or q8_0; empty: the file's isopro.kv_cache_type, else f16
+  std::string kvType;  // f32, f16, bf16 or q8_0; empty: the file's isopro.kv_cache_type, else f16
 };
 
 // progress in [0, 1]; cancelled is polled between tensors.
@@ -35,7 +35,8 @@ struct LoadControl {
 class Model {
  public:
   // Validates the file, then loads it.
-  // Throws INVALID_ARGUMENT, MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, OUT_OF_MEMORY, ABORTED.
+  // Throws INVALID_ARGUMENT, MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, OUT_OF_MEMORY, SYSTEM_LIMIT,
+  // ABORTED.
   static std::shared_ptr<Model> load(const ModelOptions& options, const LoadControl& control);
 
   llama_model* handle() const { return model_.get(); }
@@ -83,10 +84,5 @@ class Model {
   std::int64_t kvBytesPerToken_ = 0;
   bool usesGpu_ = false;
 };
-
-// llama.cpp reports reasons only through its log. Keeps the last error line of the calling thread, silences the rest
-// (ISOPRO_LLAMA_LOG=1 prints everything to stderr).
-void installLlamaLog();
-std::string takeLlamaError();
 
 }  // namespace isopro

@@ -2,13 +2,22 @@
 
 #include <algorithm>
 
+#include "support/start_thread.h"
+
 namespace isopro {
 
 WorkerTeam::WorkerTeam(int threads) {
-  for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 1; i < threads; ++i) threads_.push_back(startThread([this] { work(); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-WorkerTeam::~WorkerTeam() {
+WorkerTeam::~WorkerTeam() { stop(); }
+
+void WorkerTeam::stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;

@@ -14,6 +14,7 @@ namespace isopro {
 
 class WorkerTeam {
  public:
+  // Throws SYSTEM_LIMIT where the system refuses a thread.
   explicit WorkerTeam(int threads);
   ~WorkerTeam();
   WorkerTeam(const WorkerTeam&) = delete;
@@ -25,6 +26,7 @@ class WorkerTeam {
 
  private:
   void work();
+  void stop();
   void drain();
 
   std::vector<std::thread> threads_;

@@ -20,11 +20,11 @@ namespace isopro {
 namespace {
 
 [[noreturn]] void unreadable(const std::string& path, int systemError) {
-  throw Error("MODEL_NOT_FOUND", path + " cannot be read: " + std::system_category().message(systemError));
+  throw Error(refusal(systemError, "MODEL_NOT_FOUND"), path + " cannot be read: " + std::system_category().message(systemError));
 }
 
 [[noreturn]] void unmappable(const std::string& path, const std::string& code, int systemError) {
-  throw Error(code, path + " cannot be mapped into memory: " + std::system_category().message(systemError));
+  throw Error(refusal(systemError, code), path + " cannot be mapped into memory: " + std::system_category().message(systemError));
 }
 
 #ifdef _WIN32

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "support/start_thread.h"
+
 namespace isopro {
 
 Range split(std::int64_t count, std::int64_t parts, std::int64_t index, std::int64_t unit) {
@@ -11,10 +13,17 @@ Range split(std::int64_t count, std::int64_t parts, std::int64_t index, std::int
 }
 
 ThreadPool::ThreadPool(int threads) : failures_(static_cast<std::size_t>(std::max(1, threads))) {
-  for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < threads; ++thread) workers_.push_back(startThread([this, thread] { work(thread); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;

@@ -22,6 +22,7 @@ Range split(std::int64_t count, std::int64_t parts, std::int64_t index, std::int
 
 class ThreadPool {
  public:
+  // Throws SYSTEM_LIMIT where the system refuses a thread.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -38,6 +39,7 @@ class ThreadPool {
 
  private:
   void work(int thread);
+  void stop();
 
   std::mutex mutex_;
   std::condition_variable start_;

@@ -1,6 +1,8 @@
 // Edits of the adapter between steps. Each keeps the function that the adapter computes, except recycleDirections,
 // which drops the contribution of the recycled directions.
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "support/error.h"
 #include "training/adapter_file.h"
@@ -32,38 +34,40 @@ void Trainer::raiseRank(const std::string& module, std::int64_t rank) {
   if (rank <= before || rank > std::min(target.a.columns, target.b.columns)) {
     throw Error("INVALID_ARGUMENT", "rank " + std::to_string(rank) + " of " + module + " is not above " + std::to_string(before) + " and within its width");
   }
-  target.a.resizeRows(rank);
-  target.b.resizeRows(rank);
+  // What may fail for want of memory comes before anything is changed, here and below.
+  Parameter a = target.a, b = target.b;
+  a.resizeRows(rank);
+  b.resizeRows(rank);
   target.activity.resize(static_cast<std::size_t>(rank));
+  std::swap(target.a, a);
+  std::swap(target.b, b);
   for (std::int64_t direction = before; direction < rank; ++direction) drawDirection(target, direction);
-  shareMemory();
 }
 
 void Trainer::addTarget(const Target& target) {
   if (options_.allWeights) throw Error("INVALID_ARGUMENT", "all weights are trained already");
   attach(target);
-  shareMemory();
 }
 
 void Trainer::setAdapter(std::vector<AdapterModule> modules) {
   if (options_.allWeights) throw Error("INVALID_ARGUMENT", "all weights are trained: there is no adapter to replace");
   const std::vector<Target> targets = fit(modules, *model_);
-  const std::vector<std::uint8_t> before = state();
-  try {
-    for (Layer& layer : model_->layers) {
-      for (Linear& linear : layer.linear) linear.lora.reset();
-    }
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      attach(targets[i]);
-      Lora& target = *model_->layers[static_cast<std::size_t>(targets[i].layer)].linear[targets[i].module].lora;
-      target.a.value = std::move(modules[i].a);
-      target.b.value = std::move(modules[i].b);
-    }
-  } catch (...) {
-    loadState(before);
-    throw;
+  std::vector<std::unique_ptr<Lora>> made;
+  std::set<std::string> names;
+  for (const Target& target : targets) {
+    made.push_back(loraFor(target));
+    if (!names.insert(made.back()->module).second) throw Error("INVALID_ARGUMENT", made.back()->module + " is a target already");
   }
-  shareMemory();
+  for (Layer& layer : model_->layers) {
+    for (Linear& linear : layer.linear) linear.lora.reset();
+  }
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    // The draws are replaced at once, but the generator goes on as if the modules had been attached.
+    for (std::int64_t direction = 0; direction < targets[i].rank; ++direction) drawDirection(*made[i], direction);
+    made[i]->a.value = std::move(modules[i].a);
+    made[i]->b.value = std::move(modules[i].b);
+    model_->layers[static_cast<std::size_t>(targets[i].layer)].linear[targets[i].module].lora = std::move(made[i]);
+  }
 }
 
 void Trainer::recycleDirections(const std::string& module, const std::vector<std::int64_t>& directions) {

@@ -23,7 +23,7 @@ struct TrainSequence {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint8_t> labelled;    // [tokens]
   float weight = 1;
-  std::vector<float> advantages;         // [tokens], policy gradient only
+  std::vector<float> advantages;         // [tokens], policy gradient only; empty: 0
   std::vector<float> oldLogprobs;        // [tokens], empty: those of this very pass (the ratio is exactly 1)
   std::vector<float> referenceLogprobs;  // [tokens], of the base model; needed where klCoefficient is not 0
   // What enters `boundaryLayer`, [tokens, width] or [tokens - 1, width] in f16; empty where it has to be computed.

@@ -53,7 +53,7 @@ const std::uint8_t* start(std::string_view text) { return reinterpret_cast<const
 }  // namespace
 
 ModelFile::ModelFile(std::shared_ptr<const GgufFile> source, const std::string& type)
-    : source_(std::move(source)), type_(fileType(type).type), fileType_(fileType(type).id) {
+    : source_(std::move(source)), type_(fileType(type).type) {
   for (const GgufTensor& tensor : source_->tensors()) {
     ggml_type stored = tensor.type;
     const bool matrix = tensor.rank == 2 && tensor.dimensions[1] > 1;
@@ -91,11 +91,24 @@ void ModelFile::adapt(const std::string& name, float scale, std::vector<float> a
 
 std::uint64_t ModelFile::padded(std::uint64_t size) const { return (size + source_->alignment() - 1) / source_->alignment() * source_->alignment(); }
 
+// llama.cpp's name for the type that most values of the matrices have.
+std::uint32_t ModelFile::fileTypeId() const {
+  std::map<ggml_type, std::int64_t> values;
+  for (const Tensor& tensor : tensors_) {
+    if (tensor.source->rank == 2 && tensor.rows > 1) values[tensor.type] += tensor.source->elements();
+  }
+  const auto most = std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (const FileType& row : kFileTypes) {
+    if (most != values.end() && row.type == most->first) return row.id;
+  }
+  return fileType(ggml_type_name(type_)).id;
+}
+
 // Metadata entries are copied as they lie in the file, but for the one that names the type of the matrices.
 std::vector<std::uint8_t> ModelFile::header() const {
   const std::vector<GgufEntry>& entries = source_->metadata();
   const bool named = source_->find("general.file_type") != nullptr;
-  const bool versioned = !ggml_is_quantized(type_) || source_->find("general.quantization_version") != nullptr;
+  const bool versioned = std::none_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) { return ggml_is_quantized(tensor.type); }) || source_->find("general.quantization_version") != nullptr;
   ByteWriter w;
   w.raw("GGUF", 4);
   w.put(std::uint32_t{3});
@@ -103,14 +116,14 @@ std::vector<std::uint8_t> ModelFile::header() const {
   w.put(static_cast<std::uint64_t>(entries.size() + (named ? 0 : 1) + (versioned ? 0 : 1)));
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].key == "general.file_type") {
-      putNumber(w, entries[i].key, fileType_);
+      putNumber(w, entries[i].key, fileTypeId());
       continue;
     }
     const std::uint8_t* begin = start(entries[i].key);
     const std::uint8_t* end = start(i + 1 < entries.size() ? entries[i + 1].key : tensors_.front().source->name);
     w.raw(begin, static_cast<std::size_t>(end - begin));
   }
-  if (!named) putNumber(w, "general.file_type", fileType_);
+  if (!named) putNumber(w, "general.file_type", fileTypeId());
   if (!versioned) putNumber(w, "general.quantization_version", kQuantisationVersion);
   std::uint64_t offset = 0;
   for (const Tensor& tensor : tensors_) {

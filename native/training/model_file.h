@@ -52,13 +52,13 @@ class ModelFile {
   };
 
   Tensor& find(const std::string& name);
+  std::uint32_t fileTypeId() const;
   std::vector<std::uint8_t> header() const;
   std::uint64_t padded(std::uint64_t size) const;
   void encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_t count, std::uint8_t* to) const;
 
   std::shared_ptr<const GgufFile> source_;
   ggml_type type_;
-  std::uint32_t fileType_;
   std::vector<Tensor> tensors_;
   bool started_ = false;
   std::size_t tensor_ = 0;   // of the next piece

@@ -56,15 +56,16 @@ const Rotation& Network::rotation(std::int64_t positions) {
   return rotation_;
 }
 
-std::int64_t Network::keptLayers(std::int64_t tokens) const {
+std::size_t Network::activationBytes(std::int64_t tokens, std::int64_t kept) const {
   const std::int64_t count = model_.hyper.layers - lowestTrained();
   const std::size_t each = BlockActivations::bytes(model_.hyper, tokens);
   const std::size_t input = static_cast<std::size_t>(tokens * model_.hyper.width) * sizeof(float);
-  const auto bytes = [&](std::int64_t kept) {
-    return static_cast<std::size_t>(kept + (kept < count ? 1 : 0)) * each + static_cast<std::size_t>(count - kept) * input;
-  };
-  std::int64_t kept = count;
-  while (kept > 0 && bytes(kept) > activationBytes_) --kept;
+  return static_cast<std::size_t>(kept + (kept < count ? 1 : 0)) * each + static_cast<std::size_t>(count - kept) * input;
+}
+
+std::int64_t Network::keptLayers(std::int64_t tokens) const {
+  std::int64_t kept = model_.hyper.layers - lowestTrained();
+  while (kept > 0 && activationBytes(tokens, kept) > activationBytes_) --kept;
   return kept;
 }
 

@@ -29,6 +29,9 @@ class Network {
   Buffer hiddenBefore(const Batch& batch, std::int64_t layer, const std::atomic<bool>& abort);
 
   void setActivationBytes(std::size_t bytes) { activationBytes_ = bytes; }
+  std::size_t activationBytes() const { return activationBytes_; }
+  // Of a micro-batch, where those of `kept` layers are kept.
+  std::size_t activationBytes(std::int64_t tokens, std::int64_t kept) const;
   std::int64_t keptLayers(std::int64_t tokens) const;
 
  private:

@@ -183,7 +183,6 @@ void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
   }
   step_ = step;
   random_.setState(random);
-  shareMemory();
 }
 
 }  // namespace isopro::training

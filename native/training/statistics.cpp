@@ -121,13 +121,13 @@ double frobeniusNorm(Engine& engine, const Matrix& w) {
 
 // delta(BA) = dB A1 + B0 dA, so ||delta||^2 = <dB dB, A1 A1> + <B0 B0, dA dA> + 2 <B0 dB, dA A1>, each a product of two
 // r x r Gram matrices over the columns.
-double updateRatio(const Lora& lora, const std::vector<float>& previousA, const std::vector<float>& previousB) {
+double updateRatio(const Lora& lora, const std::vector<float>& nextA, const std::vector<float>& nextB) {
   const std::int64_t r = lora.rank(), in = lora.a.columns, out = lora.b.columns;
-  std::vector<float> dA(previousA.size()), dB(previousB.size());
-  for (std::size_t i = 0; i < dA.size(); ++i) dA[i] = lora.a.value[i] - previousA[i];
-  for (std::size_t i = 0; i < dB.size(); ++i) dB[i] = lora.b.value[i] - previousB[i];
-  const float* a1 = lora.a.value.data();
-  const float* b0 = previousB.data();
+  std::vector<float> dA(nextA.size()), dB(nextB.size());
+  for (std::size_t i = 0; i < dA.size(); ++i) dA[i] = nextA[i] - lora.a.value[i];
+  for (std::size_t i = 0; i < dB.size(); ++i) dB[i] = nextB[i] - lora.b.value[i];
+  const float* a1 = nextA.data();
+  const float* b0 = lora.b.value.data();
   const double squared = trace(gram(dB.data(), dB.data(), r, out), gram(a1, a1, r, in)) +
                          trace(gram(b0, b0, r, out), gram(dA.data(), dA.data(), r, in)) +
                          2 * trace(gram(b0, dB.data(), r, out), gram(dA.data(), a1, r, in));
@@ -135,15 +135,15 @@ double updateRatio(const Lora& lora, const std::vector<float>& previousA, const 
 }
 
 // Singular values of BA: square roots of the eigenvalues of LT (BT B) L with A AT = L LT.
-double rankUse(const Lora& lora) {
-  const std::int64_t r = lora.rank();
-  const Square l = cholesky(gram(lora.a.value.data(), lora.a.value.data(), r, lora.a.columns), r);
-  const Square b = gram(lora.b.value.data(), lora.b.value.data(), r, lora.b.columns);
+double rankUse(const Parameter& a, const Parameter& b) {
+  const std::int64_t r = a.rows;
+  const Square l = cholesky(gram(a.value.data(), a.value.data(), r, a.columns), r);
+  const Square bb = gram(b.value.data(), b.value.data(), r, b.columns);
   const auto at = [r](std::int64_t i, std::int64_t j) { return static_cast<std::size_t>(i * r + j); };
-  Square bl(b.size()), m(b.size());
+  Square bl(bb.size()), m(bb.size());
   for (std::int64_t i = 0; i < r; ++i) {
     for (std::int64_t j = 0; j < r; ++j) {
-      for (std::int64_t k = 0; k < r; ++k) bl[at(i, j)] += b[at(i, k)] * l[at(k, j)];
+      for (std::int64_t k = 0; k < r; ++k) bl[at(i, j)] += bb[at(i, k)] * l[at(k, j)];
     }
   }
   for (std::int64_t i = 0; i < r; ++i) {

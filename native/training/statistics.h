@@ -38,9 +38,9 @@ struct StepStatistics {
 double squaredNorm(const std::vector<float>& values);
 // ||W||_F of a stored matrix; not finite where an element is not.
 double frobeniusNorm(Engine& engine, const Matrix& w);
-// s ||delta(BA)|| / ||W||: from A, B now and before, by r x r Gram matrices in f64 (no cancellation, no out x in matrix).
-double updateRatio(const Lora& lora, const std::vector<float>& previousA, const std::vector<float>& previousB);
-double rankUse(const Lora& lora);
+// s ||delta(BA)|| / ||W||: from A, B now and next, by r x r Gram matrices in f64 (no cancellation, no out x in matrix).
+double updateRatio(const Lora& lora, const std::vector<float>& nextA, const std::vector<float>& nextB);
+double rankUse(const Parameter& a, const Parameter& b);
 // Ascending; none while BA = 0.
 std::vector<std::int64_t> dormantDirections(const Lora& lora);
 

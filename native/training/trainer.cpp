@@ -36,12 +36,16 @@ Trainer::Trainer(std::unique_ptr<Model> model, const TrainerOptions& options)
     for (const Target& target : options_.targets) attach(target);
   }
   if (parameters().empty()) invalid("nothing to train: no target was given");
-  shareMemory();
+}
+
+std::size_t Trainer::optimiserBytes() {
+  std::size_t bytes = 0;
+  for (const Parameter* p : parameters()) bytes += 3 * p->value.size() * sizeof(float);
+  return bytes;
 }
 
 void Trainer::shareMemory() {
-  std::size_t optimiser = 0;
-  for (const Parameter* p : parameters()) optimiser += 3 * p->value.size() * sizeof(float);
+  const std::size_t optimiser = optimiserBytes();
   const std::size_t rest = options_.memoryBytes > optimiser ? options_.memoryBytes - optimiser : 0;
   network_->setActivationBytes(std::max(rest, kLeastActivationBytes));
 }
@@ -63,11 +67,11 @@ void Trainer::drawDirection(Lora& lora, std::int64_t direction) {
   lora.b.steps[static_cast<std::size_t>(direction)] = 0;
 }
 
-void Trainer::attach(const Target& target) {
+// Without directions drawn.
+std::unique_ptr<Lora> Trainer::loraFor(const Target& target) {
   if (target.layer < 0 || target.layer >= model_->hyper.layers) invalid("the model has no layer " + std::to_string(target.layer));
-  Linear& linear = model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
+  const Linear& linear = model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
   const std::string module = moduleName(target.layer, target.module);
-  if (linear.lora) invalid(module + " is a target already");
   if (target.rank < 1 || target.rank > std::min(linear.inputs(), linear.outputs())) invalid("rank of " + module + " is not between 1 and its width");
   if (!(target.dropout >= 0 && target.dropout < 1)) invalid("dropout is not in [0, 1)");
   auto lora = std::make_unique<Lora>();
@@ -81,6 +85,13 @@ void Trainer::attach(const Target& target) {
   lora->activity.resize(static_cast<std::size_t>(target.rank));
   lora->baseNorm = frobeniusNorm(engine_, linear.weight);
   if (!std::isfinite(lora->baseNorm)) throw Error("NUMERIC_FAILURE", "tensor " + module + ".weight holds a value that is not finite");
+  return lora;
+}
+
+void Trainer::attach(const Target& target) {
+  std::unique_ptr<Lora> lora = loraFor(target);
+  Linear& linear = model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
+  if (linear.lora) invalid(lora->module + " is a target already");
   for (std::int64_t direction = 0; direction < target.rank; ++direction) drawDirection(*lora, direction);
   linear.lora = std::move(lora);
 }
@@ -175,6 +186,7 @@ TrainerInformation Trainer::information() {
   const Hyperparameters& h = model_->hyper;
   std::int64_t count = 0;
   for (const Parameter* p : parameters()) count += p->rows * p->columns;
+  shareMemory();
   return {h.layers, h.width, h.vocabulary, h.contextLength, network_->lowestTrained(), count, network_->keptLayers(options_.microBatchTokens), model_->frozenBytes, h.architecture.name};
 }
 
@@ -244,10 +256,23 @@ std::vector<Batch> Trainer::microBatches(const std::vector<TrainSequence>& seque
   return batches;
 }
 
+void Trainer::checkMemory(const Batch& batch) {
+  std::int64_t tokens = 0;
+  for (const TrainSequence* sequence : batch) tokens += static_cast<std::int64_t>(sequence->tokens.size());
+  const std::size_t needed = network_->activationBytes(tokens, 0);
+  if (needed <= network_->activationBytes()) return;
+  const std::string what = batch.size() == 1 ? "a sequence" : std::to_string(batch.size()) + " sequences in one micro-batch";
+  invalid("memoryBytes of " + std::to_string(options_.memoryBytes) + " does not hold the activations of " + what + " of " + std::to_string(tokens) +
+          " tokens: it takes " + std::to_string(needed + optimiserBytes()) + ", or a " + (batch.size() == 1 ? "sequence" : "micro-batch") + " of at most " +
+          std::to_string(static_cast<std::size_t>(tokens) * network_->activationBytes() / needed) + " tokens, or fewer trained layers");
+}
+
 StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective,
                                       const std::atomic<bool>& abort, const std::vector<std::int64_t>& counts) {
   check(sequences, objective, true);
   const std::vector<Batch> batches = microBatches(sequences, counts);
+  shareMemory();
+  for (const Batch& batch : batches) checkMemory(batch);
   StepStatistics s;
   s.step = step_ + 1;
   s.tokens = labels(sequences);
@@ -335,18 +360,18 @@ void Trainer::update(StepStatistics& s) {
   const float gradientScale = s.clipped ? static_cast<float>(static_cast<double>(o.maxNorm) / s.gradNorm) : 1.0f;
   const auto rate = static_cast<float>(s.learningRate);
   const std::vector<Lora*> adapted = loras();
+  const std::vector<Parameter*> all = parameters();
+  // What may fail for want of memory, on copies; after it nothing can.
   engine_.pool().parallelFor(static_cast<std::int64_t>(adapted.size()), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      Lora& lora = *adapted[static_cast<std::size_t>(i)];
-      const std::vector<float> previousA = lora.a.value, previousB = lora.b.value;
-      adamwStep(o, rate, gradientScale, lora.a);
-      adamwStep(o, rate, gradientScale, lora.b);
-      s.modules[static_cast<std::size_t>(i)].updateRatio = updateRatio(lora, previousA, previousB);
-      s.modules[static_cast<std::size_t>(i)].rankUse = rankUse(lora);
+      const Lora& lora = *adapted[static_cast<std::size_t>(i)];
+      Parameter a = lora.a, b = lora.b;
+      adamwStep(o, rate, gradientScale, a);
+      adamwStep(o, rate, gradientScale, b);
+      s.modules[static_cast<std::size_t>(i)].updateRatio = updateRatio(lora, a.value, b.value);
+      s.modules[static_cast<std::size_t>(i)].rankUse = rankUse(a, b);
     }
   });
-  if (!adapted.empty()) return;
-  const std::vector<Parameter*> all = parameters();
   engine_.pool().parallelFor(static_cast<std::int64_t>(all.size()), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) adamwStep(o, rate, gradientScale, *all[static_cast<std::size_t>(i)]);
   });

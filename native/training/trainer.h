@@ -31,7 +31,8 @@ struct TrainerOptions {
   OptimiserOptions optimiser;
   std::uint64_t seed = 0;
   int threads = 1;
-  // Activations, gradients and moments together; at least kLeastActivationBytes go to activations.
+  // Activations, gradients and moments together; at least kLeastActivationBytes go to activations. A micro-batch that does
+  // not fit with nothing kept but the inputs of its blocks is INVALID_ARGUMENT.
   std::size_t memoryBytes = 600'000'000;
   std::int64_t microBatchTokens = 512;
 };
@@ -61,6 +62,7 @@ class Trainer {
   // not empty, says how many sequences each micro-batch takes instead.
   StepStatistics step(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
                       const std::vector<std::int64_t>& microBatches = {});
+  // Advantages that are not given count as 0.
   Evaluation evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
                       const std::atomic<bool>& abort);
   // Gradient without update, left in the parameters (the judge's live diagnostic, tests).
@@ -99,13 +101,16 @@ class Trainer {
 
  private:
   void initialise();
+  std::unique_ptr<Lora> loraFor(const Target& target);
   void attach(const Target& target);
   void trainAllWeights();
   void drawDirection(Lora& lora, std::int64_t direction);
   // A step needs what its objective is made of; a measurement does without advantages.
   void check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const;
   std::vector<Batch> microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const;
+  std::size_t optimiserBytes();
   void shareMemory();
+  void checkMemory(const Batch& batch);
   void update(StepStatistics& statistics);
 
   TrainerOptions options_;

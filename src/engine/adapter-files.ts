@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
 import { hashFile } from './adapter.js';
-import { loadAddon, settled, type AdapterModule, type ModelShape } from './addon.js';
+import { loadAddon, settled, typed, type AdapterModule, type ModelShape } from './addon.js';
 import { sha256, writeFileAtomically, writeFilesAtomically } from './atomic-file.js';
 import { checked } from './generate-request.js';
 import { isPeft, PEFT_CONFIG, peftConfig, peftTensors, PEFT_WEIGHTS, readPeft } from './peft.js';
@@ -78,7 +78,7 @@ export async function readAdapterFile(adapter: string, shape: ModelShape | null)
  */
 export async function modelShape(model: string): Promise<ModelShape> {
   requireFile(model, 'MODEL_NOT_FOUND');
-  const native = new (loadAddon().addon.NativeTrainer)();
+  const native = typed(() => new (loadAddon().addon.NativeTrainer)());
   try {
     return await settled(native.open(model));
   } finally {

@@ -22,7 +22,7 @@ export interface NativeModelInfo {
   layers: number;
   embeddingSize: number;
   trainedContext: number;
-  /** Type of the cached keys and values: f16, bf16 or q8_0. */
+  /** Type of the cached keys and values: f32, f16, bf16 or q8_0. */
   kvType: string;
   kvBytesPerToken: number;
   parameters: number;
@@ -346,7 +346,18 @@ export function loadAddon(): { addon: Addon; file: string } {
 /** An error of the addon as an IsoproError; anything else unchanged. */
 export function fromNative(error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message?: unknown };
+  // Where Node-API's own glue could not make the object that would have carried a code.
+  if (message === 'std::bad_alloc') return new IsoproError('OUT_OF_MEMORY', 'the system gave no more memory', { cause: error });
   return typeof code === 'string' && Object.hasOwn(ERRORS, code) ? new IsoproError(code as ErrorCode, String(message), { cause: error }) : error;
+}
+
+/** Makes a call of the addon that gives no promise; its errors arrive as IsoproErrors. */
+export function typed<T>(call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    throw fromNative(error);
+  }
 }
 
 /** Awaits a call of the addon; its errors arrive as IsoproErrors. */
@@ -368,7 +379,7 @@ export async function cancellable<T>(
   call: (cancellation: NativeCancellation) => Promise<T>,
 ): Promise<T> {
   if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the operation was cancelled before it began');
-  const cancellation = new addon.Cancellation();
+  const cancellation = typed(() => new addon.Cancellation());
   const abort = (): void => cancellation.cancel();
   signal?.addEventListener('abort', abort);
   try {

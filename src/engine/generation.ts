@@ -1,6 +1,6 @@
 /** One running generation: turns the addon's events into an AsyncGenerator of finished rollouts. */
 import type { Adapter } from './adapter.js';
-import { fromNative, type Addon, type GenerationProgress, type NativeModel, type NativeRollout } from './addon.js';
+import { fromNative, typed, type Addon, type GenerationProgress, type NativeModel, type NativeRollout } from './addon.js';
 import type { CheckedRequest } from './generate-request.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 
@@ -62,7 +62,7 @@ export async function* runGeneration(
   let callbackFailure: Outcome | undefined;
   let outcome: Outcome | undefined;
   let wake = (): void => {};
-  const cancellation = new addon.Cancellation();
+  const cancellation = typed(() => new addon.Cancellation());
   const abort = (): void => cancellation.cancel();
   if (signal?.aborted === true) abort();
   signal?.addEventListener('abort', abort);

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { loadAddon, settled, type Addon, type NativeModelFile } from './addon.js';
+import { loadAddon, settled, typed, type Addon, type NativeModelFile } from './addon.js';
 import { modelShape, readAdapterFile } from './adapter-files.js';
 import { sha256, writeFileAtomically } from './atomic-file.js';
 import { abortSignal, checked } from './generate-request.js';
@@ -61,7 +61,7 @@ export async function writeModel(
   { signal, onProgress }: Pick<z.output<typeof exportModelOptions>, 'signal' | 'onProgress'>,
   fill: (native: NativeModelFile) => Promise<void>,
 ): Promise<WrittenModel> {
-  const native = new addon.NativeModelFile();
+  const native = typed(() => new addon.NativeModelFile());
   try {
     await settled(fill(native));
     const { bytes, types } = await settled(native.describe());

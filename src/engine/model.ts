@@ -4,13 +4,13 @@ import { IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
 import { deriveSeed } from '../random.js';
 import { Adapter, hashFile } from './adapter.js';
-import { cancellable, fromNative, loadAddon, settled, type Addon, type GenerationProgress, type NativeModel, type NativeModelInfo } from './addon.js';
+import { cancellable, loadAddon, settled, typed, type Addon, type GenerationProgress, type NativeModel, type NativeModelInfo } from './addon.js';
 import { abortSignal, callback, chatMessages, checked, checkRequest, tokenIds, type GenerateRequest, type TokenIds } from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
 
-const KV_TYPES = ['f16', 'bf16', 'q8_0'] as const;
+const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
 
 export interface LoadModelOptions {
@@ -30,7 +30,8 @@ export interface LoadModelOptions {
   readonly contextTokens?: number;
   /**
    * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0 takes half the memory, and with heads
-   * of less than 64 values, for which ggml's f16 attention has no vector code, half the time (docs/log.md).
+   * of less than 64 values, for which ggml's f16 attention has no vector code, half the time (docs/log.md). f32 is for comparing with the trainer
+   * (docs/training.md): twice the memory, and slower.
    */
   readonly kvType?: KvType;
   readonly signal?: AbortSignal;
@@ -95,7 +96,7 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
   const { addon } = loadAddon();
   const { path } = await resolveModel(pathOrAlias, { ...(signal && { signal }), ...(onDownload && { onProgress: onDownload }) });
   const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
-  const native = new addon.NativeModel();
+  const native = typed(() => new addon.NativeModel());
   // A callback that throws ends the loading, and what it threw arrives at the caller.
   let thrown: { readonly error: unknown } | undefined;
   await cancellable(addon, signal, (cancellation) =>
@@ -111,10 +112,10 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
     thrown ??= { error };
   });
   if (thrown !== undefined) {
-    await native.dispose();
+    await native.dispose().catch(() => undefined); // which needs a thread too
     throw thrown.error;
   }
-  const info = native.info();
+  const info = typed(() => native.info());
   const cells = contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
   return new Model(addon, native, path, info, cells);
 }
@@ -140,7 +141,7 @@ export class Model {
     this.contextTokens = contextTokens;
     this.#renderer = new PromptRenderer({
       chatTemplate: info.chatTemplate,
-      controlTokens: native.controlTokens(),
+      controlTokens: typed(() => native.controlTokens()),
       bos: info.bos,
       eos: info.eos,
       addBos: info.addBos,
@@ -290,10 +291,6 @@ export class Model {
 
   #run<T>(call: () => T): T {
     if (this.#disposal !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
-    try {
-      return call();
-    } catch (error) {
-      throw fromNative(error);
-    }
+    return typed(call);
   }
 }

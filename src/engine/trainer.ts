@@ -8,7 +8,7 @@ import { IsoproError } from '../errors.js';
 import { hasEnded, requireFile } from '../files.js';
 import { hashFile, type Adapter } from './adapter.js';
 import { readAdapterFile, writePeft } from './adapter-files.js';
-import { cancellable, loadAddon, settled, type Addon, type ModelShape, type NativeTrainer, type NativeTrainerInfo } from './addon.js';
+import { cancellable, loadAddon, settled, typed, type Addon, type ModelShape, type NativeTrainer, type NativeTrainerInfo } from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './generate-request.js';
 import type { Model } from './model.js';
@@ -90,7 +90,7 @@ export async function createTrainer(model: Model | { readonly path: string }, op
   // the names that loadModel takes, where nothing is to be downloaded
   const { path: modelPath } = await resolveModel(checked(z.string().min(1), model.path, 'model.path'), { download: false });
   const { addon } = loadAddon();
-  const native = new addon.NativeTrainer();
+  const native = typed(() => new addon.NativeTrainer());
   const shape = await settled(native.open(modelPath));
   const targets = valid.allWeights ? [] : planTargets(valid.lora, shape.layers);
   await settled(native.create({ ...valid, targets }));
@@ -144,7 +144,7 @@ export class Trainer {
   async step(batch: readonly TrainSequence[], request: StepRequest = {}): Promise<StepStatistics> {
     const stats = await this.#run(batch, request, true);
     this.#stats = stats;
-    this.#info = await settled(this.#native.information());
+    this.#info = { ...this.#info, steps: stats.applied ? stats.step : stats.step - 1 };
     return stats;
   }
 
@@ -235,7 +235,7 @@ export class Trainer {
   /** Goes back to a snapshot: factors, moments, counters, ranks, generator. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH */
   async rollbackTo(snapshot: Uint8Array): Promise<void> {
     await settled(this.#native.loadState(snapshot));
-    this.#info = await settled(this.#native.information());
+    await this.#refresh();
   }
 
   /**
@@ -306,7 +306,7 @@ export class Trainer {
   async importAdapter(adapter: string): Promise<void> {
     const { modules } = await readAdapterFile(adapter, this.#shape);
     await settled(this.#native.setAdapter(modules));
-    this.#info = await settled(this.#native.information());
+    await this.#refresh();
   }
 
   /** Makes the current factors the adapter with which `model` generates. @throws IsoproError WRITE_FAILED (no room for a temporary file) */
@@ -342,7 +342,15 @@ export class Trainer {
 
   async #edit(edit: Parameters<NativeTrainer['edit']>[0]): Promise<void> {
     await settled(this.#native.edit(edit));
-    this.#info = await settled(this.#native.information());
+    await this.#refresh();
+  }
+
+  /** After a change that is made: where the memory to describe it is refused, the next change describes both. */
+  async #refresh(): Promise<void> {
+    this.#info = await settled(this.#native.information()).catch((error: IsoproError) => {
+      if (error.code === 'OUT_OF_MEMORY') return this.#info;
+      throw error;
+    });
   }
 
   async #sequences(batch: readonly TrainSequence[]): Promise<z.output<typeof trainSequences>> {

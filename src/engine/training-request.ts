@@ -60,9 +60,12 @@ export interface TrainerOptions {
   readonly seed?: bigint;
   /** 0: the physical cores. The result does not depend on it. Default 0. */
   readonly threads?: number;
-  /** Bytes for activations, gradients and moments; what does not fit is recomputed. Default 6e8. */
+  /**
+   * Bytes for activations, gradients and moments, of which activations have 150 MB at least; what does not fit is recomputed. A
+   * micro-batch whose recomputation does not fit either is INVALID_ARGUMENT, and the message says what would. Default 6e8.
+   */
   readonly memoryBytes?: number;
-  /** Sequences are packed into micro-batches of at most so many tokens. Default 512. */
+  /** Sequences are packed, in order, into micro-batches of at most so many tokens; a longer one is one by itself. Default 512. */
   readonly microBatchTokens?: number;
 }
 

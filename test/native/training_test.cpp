@@ -360,12 +360,12 @@ TEST(statistics_against_explicit_matrices) {
   }
   std::fill(edited.a.value.begin(), edited.a.value.end(), 0.0f);
   std::fill(edited.b.value.begin(), edited.b.value.end(), 0.0f);
-  CHECK(rankUse(edited) == 0);
+  CHECK(rankUse(edited.a, edited.b) == 0);
   for (std::int64_t j = 0; j < edited.rank(); ++j) {
     edited.a.value[static_cast<std::size_t>(j * edited.a.columns + j)] = 2;
     edited.b.value[static_cast<std::size_t>(j * edited.b.columns + 3 * j)] = 3;
   }
-  CHECK_NEAR(rankUse(edited), 1, 1e-9);
+  CHECK_NEAR(rankUse(edited.a, edited.b), 1, 1e-9);
 }
 
 TEST(adamw_by_hand_and_clipping) {

@@ -1,0 +1,62 @@
+/** What a trainer and an export promise at their edges: memory that is too little, evaluation without advantages, the cache's type, the file's. */
+import path from 'node:path';
+import { expect, test } from '@jest/globals';
+import { createTrainer, inspectModel, loadModel, type TrainSequence } from '../../src/index.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+import { folder } from '../engine/fixtures.js';
+
+const file = path.join(folder, 'limits.gguf');
+writeSyntheticModel(file, { architecture: 'llama', type: 'F32', seed: 3n });
+const sequence = (length: number): TrainSequence => ({ tokenIds: Int32Array.from({ length }, (_, i) => 3 + (i % 50)), labelMask: new Uint8Array(length).fill(1, 1) });
+
+test('memoryBytes that a micro-batch cannot meet: the error says what would, and that does', async () => {
+  const batch = Array.from({ length: 200 }, () => sequence(500));
+  const request = { microBatches: [200] };
+  await using small = await createTrainer({ path: file }, { memoryBytes: 0 });
+  const failure = (await small.step(batch, request).catch((error: unknown) => error)) as { code: string; message: string };
+  expect(failure.code).toBe('INVALID_ARGUMENT');
+  const [, bytes, tokens] = /it takes (\d+), or a micro-batch of at most (\d+) tokens/.exec(failure.message)!;
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(), 10);
+  await using enough = await createTrainer({ path: file }, { memoryBytes: Number(bytes) });
+  await expect(enough.step(batch, { ...request, signal: controller.signal })).rejects.toMatchObject({ code: 'ABORTED' });
+  await using less = await createTrainer({ path: file }, { memoryBytes: Number(bytes) - 1 });
+  await expect(less.step(batch, request)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  expect(Number(tokens)).toBeGreaterThan(50_000);
+  expect(Number(tokens)).toBeLessThan(100_000);
+});
+
+test('evaluate takes a policy objective without advantages; a step needs them', async () => {
+  await using trainer = await createTrainer({ path: file });
+  const objective = { kind: 'policy', temperature: 2 } as const;
+  const { sequences } = await trainer.evaluate([sequence(20)], { objective });
+  const zero = await trainer.evaluate([{ ...sequence(20), advantages: new Float32Array(20) }], { objective });
+  expect(sequences[0]!.logprobs).toEqual(zero.sequences[0]!.logprobs);
+  await expect(trainer.step([sequence(20)], { objective })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+});
+
+test('a KV cache of f32 brings llama.cpp nearer to the trainer than one of f16', async () => {
+  await using trainer = await createTrainer({ path: file });
+  const one = sequence(60);
+  const { logprobs } = (await trainer.evaluate([one])).sequences[0]!;
+  const gaps: number[] = [];
+  for (const kvType of ['f32', 'f16'] as const) {
+    await using model = await loadModel(file, { kvType });
+    expect(model.info.kvType).toBe(kvType);
+    const [scores] = await model.score(one.tokenIds.slice(0, 1), [one.tokenIds.slice(1)]);
+    gaps.push(Math.max(...Array.from(scores!, (value, i) => Math.abs(value - logprobs[i + 1]!))));
+  }
+  expect(gaps[0]).toBeLessThan(gaps[1]!);
+  console.log(gaps);
+});
+
+test('general.file_type of an export is the type that it mostly has', async () => {
+  await using trainer = await createTrainer({ path: file });
+  const id = async (type: 'f16' | 'q8_0' | 'q4_k'): Promise<string | undefined> => {
+    const { path: written } = { path: path.join(folder, `${type}.gguf`) };
+    await trainer.exportModel(written, { type });
+    return (await inspectModel(written)).metadata['general.file_type'];
+  };
+  // Rows of 64 and 128 values are no whole blocks of q4_K (256): those matrices are f16.
+  expect([await id('f16'), await id('q8_0'), await id('q4_k')]).toEqual(['1', '7', '1']);
+});
