@@ -30,8 +30,8 @@ export interface LoadModelOptions {
   readonly contextTokens?: number;
   /**
    * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0 takes half the memory, and with heads
-   * of less than 64 values, for which ggml's f16 attention has no vector code, half the time (docs/log.md). f32 is for comparing with the trainer
-   * (docs/training.md): twice the memory, and slower.
+   * of less than 64 values, for which ggml's f16 attention has no vector code, half the time (docs/log.md). f32 takes twice the memory
+   * and is slower; llama.cpp's flash attention rounds it to f16 all the same.
    */
   readonly kvType?: KvType;
   readonly signal?: AbortSignal;
