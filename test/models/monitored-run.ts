@@ -84,11 +84,12 @@ function walk(random: Random, f: readonly number[], count: number, noise: number
   });
 }
 
-/** Loss, the share of answers that sampling would get right, and which of them are more probable than all others. */
+/** Loss, the share of answers that sampling would get right, and the verdicts where each answer is sampled once, with the same draw each time. */
 async function measure(trainer: Trainer, sequences: readonly TrainSequence[]): Promise<{ loss: number; rate: number; n: number; verdicts: TierVerdicts[] }> {
   const { loss, sequences: each } = await trainer.evaluate(sequences);
   const hits = each.flatMap(({ logprobs }) => [...logprobs].slice(1)).map(Math.exp);
-  const verdicts = [{ weight: 1, verdicts: hits.map((hit) => (hit > 0.5 ? 'p' : 'f')).join('') }];
+  const draws = new Random(1n);
+  const verdicts = [{ weight: 1, verdicts: hits.map((hit) => (draws.nextDouble() < hit ? 'p' : 'f')).join('') }];
   return { loss, rate: hits.reduce((a, b) => a + b, 0) / hits.length, n: hits.length, verdicts };
 }
 
