@@ -75,7 +75,9 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       return { result: readResult(folder) };
     };
     // a run that has ended is only read: its folder may be one that cannot be written, and then there is no lock
-    if (begunAs(start, folder) !== null && isSettled(folder)) return await ended();
+    const begun = begunAs(start, folder) !== null;
+    if (begun && isSettled(folder)) return await ended();
+    if (!begun) await refuseNondeterminism(task, settings.style); // before there is a folder
     const { lock: lockFile } = makeRunFolder(folder);
     const lock = OwnerLock.take(lockFile);
     if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
@@ -85,7 +87,6 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       settleLogFile(logFile(folder));
       return await ended();
     }
-    if (manifest === null) await refuseNondeterminism(task, settings.style);
     const runId = manifest?.runId ?? (out === undefined ? path.basename(folder) : newRunId());
     if (manifest === null) await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: null });
     const notice = (text: string): void => hooks.onNotice?.(text);

@@ -44,6 +44,23 @@ async function code(promise: Promise<unknown>): Promise<string> {
 }
 
 describe('against llama.cpp', () => {
+  // the bounds are the table of docs/training.md with a margin of a half for other processors
+  test.each([['F32', 0.003, 0.017], ['F16', 0.003, 0.017], ['Q8_0', 0.06, 0.25], ['Q4_0', 0.08, 0.41], ['Q4_K', 0.1, 0.36], ['Q6_K', 0.1, 0.36]] as const)(
+    '%s: log-probabilities as users get them, with f16 keys and values and flash attention', async (type, mean, largest) => {
+      const sequence = { tokenIds: Int32Array.from({ length: 64 }, (_, i) => 3 + ((i * 37) % 200)), labelMask: Uint8Array.from({ length: 64 }, (_, i) => (i > 0 ? 1 : 0)) };
+      for (const architecture of process.env.ISOPRO_FULL === '1' ? ARCHITECTURES : ARCHITECTURES.slice(0, 1)) {
+        const at = file(`${architecture}-${type}.gguf`);
+        writeSyntheticModel(at, { architecture, type });
+        await using model = await loadModel(at);
+        await using trainer = await createTrainer(model, { lora: { rank: 2 } });
+        const [ours, theirs] = [(await trainer.evaluate([sequence])).sequences[0]!.logprobs, await llamaLogprobs(model, sequence)];
+        const gaps = Array.from(ours, (value, i) => Math.abs(value - theirs[i]!)).slice(1);
+        expect(Math.max(...gaps)).toBeLessThan(1.5 * largest);
+        expect(gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length).toBeLessThan(1.5 * mean);
+      }
+    },
+  );
+
   test.each(ARCHITECTURES)('%s: log-probabilities with and without adapter, right after a step', async (architecture) => {
     const at = file(`${architecture}.gguf`);
     const shape = writeSyntheticModel(at, { architecture });
