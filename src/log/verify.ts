@@ -218,7 +218,9 @@ class Scan {
     if (payload === null) throw tampered('log', gseq, `its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
     const position = { stream, gseq, sseq, timeUs };
     const exact = !payload.includes('\ufffd');
-    const digest = exact ? this.#hasher.ofText(position, prev, payload) : this.#hasher.ofBytes(position, prev, this.#payloadBytes.get(gseq) as Buffer);
+    const bytes = exact ? null : this.#payloadBytes.get(gseq);
+    if (bytes !== null && !Buffer.isBuffer(bytes)) throw tampered('log', gseq, 'its payload is not found again by its number');
+    const digest = bytes === null ? this.#hasher.ofText(position, prev, payload) : this.#hasher.ofBytes(position, prev, bytes);
     if (link !== `${prev}.${digest}`) {
       throw tampered('log', gseq, link.startsWith(`${prev}.`) ? 'its hash does not match its content' : 'its link to the record before it is wrong');
     }

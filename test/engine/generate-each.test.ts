@@ -100,7 +100,7 @@ describe('isopro-native generate --prompts -', () => {
   const total = FULL ? 100_000 : 3_000;
   const name = FULL ? 'tiny' : 'letters.gguf';
 
-  test(`${total} prompts: answers come in order while prompts are still being written; memory and time a prompt do not grow`, async () => {
+  test(`${total} prompts: answers come in order while prompts are still being written; ${FULL ? 'memory and ' : ''}time a prompt ${FULL ? 'do' : 'does'} not grow`, async () => {
     const child = spawn(process.execPath, [MAIN, 'generate', '--model', FULL ? name : file(name), '--prompts', '-', '--max-tokens', '1', '--threads', '1', '--json'], { stdio: ['pipe', 'pipe', 'inherit'] });
     const closed = once(child, 'close');
     let written = 0;
@@ -123,8 +123,8 @@ describe('isopro-native generate --prompts -', () => {
     expect(done).toBe(total);
     expect(writtenAtFirst).toBeLessThan(total);
     const at = (part: number): (typeof marks)[number] => marks.find((mark) => mark.done >= (part * total) / 6)!;
-    // a third of the prompts is warm-up of allocators and of the compiler
-    if (at(2).bytes !== null && at(5).bytes !== null) expect(at(5).bytes! - at(2).bytes!).toBeLessThan(60e6);
+    // memory still warms up during the first window or two, so that only the full form can tell growth from that: 60 MB in 50,000 prompts, 1.2 kB each
+    if (FULL && at(2).bytes !== null && at(5).bytes !== null) expect(at(5).bytes! - at(2).bytes!).toBeLessThan(60e6);
     // a busy machine makes times uncertain, not by the factor that a quadratic course would have
     const rate = (from: number, until: number): number => (at(until).done - at(from).done) / (at(until).seconds - at(from).seconds);
     expect(rate(4, 5)).toBeGreaterThan(0.3 * rate(1, 2));
