@@ -1,6 +1,6 @@
 /**
- * Every error that isopro-native throws: its code, what happened and what to do. Nothing else in the project words an
- * error's remedy. `docs/errors.md` is generated from this table and a test throws every code.
+ * Every error that isopro-native throws: its code, what happened and what to do. A place that knows better may
+ * word the remedy of its own error. `docs/errors.md` is generated from this table and a test throws every code.
  */
 export const ERRORS = {
   ABORTED: 'The caller cancelled the operation; nothing needs to be done.',

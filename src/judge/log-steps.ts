@@ -39,7 +39,7 @@ const loggedEffect = z.object({
 
 function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
   const parsed = schema.safeParse(payload);
-  if (!parsed.success) throw new HardFail('rule_coverage_audit', `record ${gseq} has not the form of its kind`);
+  if (!parsed.success) throw new HardFail('rule_recomputation', `record ${gseq} has not the form of its kind`);
   return parsed.data;
 }
 
@@ -88,7 +88,7 @@ export function checkDecisionPlaces(records: readonly LogRecord[]): void {
   for (const { gseq, stream, payload } of records) {
     if (stream === 'rule_evals') now = Number((payload as LogPayload).iteration);
     if ((stream === 'decisions' && payload.kind === 'decision') || (stream === 'effects' && payload.kind === 'effect')) {
-      if (payload.iteration !== now) throw new HardFail('rule_coverage_audit', `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`);
+      if (payload.iteration !== now) throw new HardFail('rule_recomputation', `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`);
     }
   }
 }
