@@ -206,7 +206,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       }
       const { rollouts, undecided } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => verifyRollouts({ reader, start, task, model, figures, ...cancelling }));
       const detail = `${plural(rollouts, 'verdict')} as logged, no problem of an evaluation set among them`;
-      return undecided === 0 ? { value: null, detail } : { value: null, detail: `${detail}; ${undecided} were found by one side only`, status: 'findings' as const };
+      return undecided === 0 ? { value: null, detail } : { value: null, detail: `${detail}; ${plural(undecided, 'verdict')} found by one side only`, status: 'findings' as const };
     });
 
     await trace.run('architecture_replay', () => {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { dictionaryOf } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
@@ -17,7 +18,7 @@ import { HardFail } from './hard-fail.js';
 
 /** Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem. */
 
-const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), problem: z.record(z.string(), z.unknown()), promptIds: z.array(z.number().int()) });
+const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), problem: dictionaryOf(z.unknown()), promptIds: z.array(z.number().int()) });
 const verdict = z.object({ kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()) });
 const rolloutRecord = z.object({
   kind: z.literal('rollout'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), tokenIds: z.array(z.number().int()), text: z.string(),
@@ -47,11 +48,11 @@ export interface VerifyRequest {
 
 export interface VerifiedRollouts {
   readonly rollouts: number;
-  /** Verdicts that either side could not find, and the other could. */
+  /** Verdicts, on the trivial policies too, that either side could not find, and the other could. */
   readonly undecided: number;
 }
 
-/** Counts verdicts that only one side could find: a verifier may run out of time, but not on more than a hundredth of the replies. */
+/** Counts verdicts that only one side could find: a verifier may run out of time once, and on no more than a hundredth of the replies. */
 class Undecided {
   #all = 0;
   #undecided = 0;
@@ -66,7 +67,7 @@ class Undecided {
 
   /** @throws HardFail */
   settle(what: string): number {
-    if (this.#undecided > MAX_NONE_FRACTION * this.#all) fail(`${this.#undecided} of ${this.#all} ${what} were found by one side only`);
+    if (this.#undecided > Math.max(1, MAX_NONE_FRACTION * this.#all)) fail(`${this.#undecided} of ${this.#all} ${what} were found by one side only`);
     return this.#undecided;
   }
 }
@@ -116,19 +117,20 @@ export async function verifyRollouts({ reader, start, task, model, figures, sign
       rollouts++;
     }
   }
-  const undecided = verdicts.settle('verdicts on rollouts');
+  let undecided = verdicts.settle('verdicts on rollouts');
   if (figures.policies !== null) {
     const { problems } = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'test', start.sets.test.perTier));
-    await checkPolicies(figures.policies, task, problems);
+    undecided += await checkPolicies(figures.policies, task, problems);
   }
   return { rollouts, undecided };
 }
 
-async function checkPolicies({ tiers, outcomes }: NonNullable<CheckedFigures['policies']>, task: OpenTask, problems: readonly Problem[]): Promise<void> {
+/** @returns verdicts that only one side could find. @throws HardFail */
+async function checkPolicies({ tiers, outcomes }: NonNullable<CheckedFigures['policies']>, task: OpenTask, problems: readonly Problem[]): Promise<number> {
   if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json)) fail("the tiers that the log names are not the task's");
   const own = await judgePolicies(task, problems);
   if (Object.keys(outcomes).sort().join() !== Object.keys(own).sort().join()) fail("the trivial policies in the log are not the task's");
   const verdicts = new Undecided();
   for (const [policy, kinds] of Object.entries(own)) kinds.forEach((kind, i) => verdicts.compare(`the trivial policy ${policy} on test problem ${i}`, outcomes[policy]![i] ?? 'nothing', kind));
-  verdicts.settle('verdicts on trivial policies');
+  return verdicts.settle('verdicts on trivial policies');
 }

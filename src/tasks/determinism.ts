@@ -68,14 +68,28 @@ export interface JudgedText {
   readonly judgement: Judgement;
 }
 
+/** What a judge holds a logged verdict against, beside its kind: how the answer stood, and the violations. */
+const detailOf = ({ form, verdict: { violations } }: Judgement): string => JSON.stringify([form, violations.map(({ category }) => category)]);
+
 /**
- * Judges replies of a task file once more, the last first.
- * @throws IsoproError TASK_INVALID where one has another verdict now
+ * Judges replies of a task file once more, the last first, and reads the reasoning of those that pass.
+ * @throws IsoproError TASK_INVALID where one has another verdict now, TASK_TIMEOUT
  */
 export async function refuseUnsteadyVerdicts(task: OpenTask, replies: readonly JudgedText[]): Promise<void> {
   if (task.source.kind !== 'file') return;
   const again = await each(replies, ({ problem, text, finish }) => task.judge(problem, text, finish), true);
-  for (const [i, { problem, judgement: { verdict } }] of replies.entries()) {
-    if (differ(verdict, again[i]!.verdict)) refuse(task, 'verify', `one reply to problem ${problem.id} had the verdicts ${verdict.kind} and ${again[i]!.verdict.kind}`);
+  for (const [i, { problem, judgement }] of replies.entries()) {
+    const [{ verdict: one }, { verdict: other }] = [judgement, again[i]!];
+    if (one.kind === 'none' || other.kind === 'none') continue;
+    if (one.kind !== other.kind) refuse(task, 'verify', `one reply to problem ${problem.id} had the verdicts ${one.kind} and ${other.kind}`);
+    const [detail, otherDetail] = [detailOf(judgement), detailOf(again[i]!)];
+    if (detail !== otherDetail) refuse(task, 'verify', `one reply to problem ${problem.id} had the form and violations ${detail} and ${otherDetail}`);
+  }
+  const passing = replies.filter(({ judgement }) => judgement.verdict.kind === 'pass');
+  const contradicts = async ({ problem, text }: JudgedText): Promise<boolean> => (await task.checkTrace(problem, text)).length > 0;
+  const contradicting = await each(passing, contradicts);
+  const contradictingAgain = await each(passing, contradicts, true);
+  for (const [i, { problem }] of passing.entries()) {
+    if (contradicting[i] !== contradictingAgain[i]) refuse(task, 'checkTrace', `the reasoning of one reply to problem ${problem.id} contradicts it once and once not`);
   }
 }

@@ -331,6 +331,15 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     await failsAt(13, verified(await cheating({ records: reevaluated(consistent) })), /found by one side only/);
   });
 
+  test('one verdict that the run\'s verifier was too slow for is something to read, however few there are', async () => {
+    const slow = onRecord('policies', (record) => {
+      const [[policy, [, ...others]], ...rest] = Object.entries(record.payload.outcomes as Record<string, string[]>) as [[string, string[]], ...[string, string[]][]];
+      return [withPayload(record, { outcomes: Object.fromEntries([[policy, ['none', ...others]], ...rest]) })];
+    });
+    const { steps } = await verified(await cheating({ records: slow }));
+    expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({ status: 'findings', detail: expect.stringMatching(/; 1 verdict found by one side only/) });
+  });
+
   test('a text that the sampled tokens do not say', async () => {
     await failsAt(13, verified(await cheating({ records: onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'pass' ? withPayload(record, { tokenIds: [1, 2, 3] }) : record]) })), /tokens/);
   });

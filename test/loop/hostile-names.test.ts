@@ -6,6 +6,7 @@ import path from 'node:path';
 import { inspectModel } from '../../src/engine/inspect.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { evaluatePolicies } from '../../src/evaluation/policies.js';
+import { judgeRun } from '../../src/judge/judge.js';
 import { LogReader } from '../../src/log/read.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { readResult, type RunResult } from '../../src/training/result.js';
@@ -60,6 +61,9 @@ describe('tiers, policies, metrics and fields called __proto__, constructor and 
     reader.close();
     expect(problems.length).toBeGreaterThan(0);
     for (const problem of problems) expect(Object.keys(problem).sort()).toEqual(['__proto__', 'constructor', 'id', 'tier']);
+    const { steps } = await judgeRun({ folder: file('run'), model: file('letters.gguf'), task: file('names.mjs') });
+    expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
+    expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({ status: 'pass' });
   }, 120_000);
 
   test.each([

@@ -67,6 +67,17 @@ describe('a task file that gives two results for the same arguments is refused, 
     const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
     await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('pass and fail') });
   });
+
+  test.each([
+    ['the violations of a reply', 'verify', { verify: `() => ({ kind: 'fail', violations: [{ category: calls++ % 2 === 0 ? 'low' : 'high', detail: 'other' }] })` }],
+    ['the forms of a reply', 'verify', { parse: `(text) => ({ ok: true, answer: 1, form: calls++ % 2 === 0 ? 'number' : 'word' })`, verify: `() => ({ kind: 'fail' })` }],
+    ['the findings in a reply that passes', 'checkTrace', { verify: `() => ({ kind: 'pass' })`, checkTrace: `() => (calls++ % 2 === 0 ? [] : [{ category: 'claim', claimed: '1', actual: '2', excerpt: 'one' }])` }],
+  ])('%s, where they are others the second time: a judge holds the log against them too', async (_, member, changes) => {
+    const task = await load(write(source(changes, 'let calls = 0;')));
+    const problem = await task.generate('small', 1n);
+    const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
+    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining(`"${member}" is not deterministic`) });
+  });
 });
 
 describe('a user\'s task file', () => {
