@@ -103,7 +103,8 @@ export async function verifyRollouts({ reader, start, task, model, figures, sign
       const parsed = rolloutRecord.safeParse(payload);
       const { problemId: id, tier, text, finish, tokenIds, form, verdict: logged, admission } = parsed.success ? parsed.data : fail(`record ${gseq} is no rollout`);
       if (problem === null || problem.id !== id || problem.tier !== tier) return fail(`record ${gseq}: the rollout does not follow its problem`);
-      if (model.detokenize(tokenIds) !== text) fail(`record ${gseq}: the text is not what the sampled tokens say`);
+      // the token that ended the turn is no text, whatever its kind
+      if (model.detokenize(finish === 'stop' ? tokenIds.slice(0, -1) : tokenIds) !== text) fail(`record ${gseq}: the text is not what the sampled tokens say`);
       const own = await task.judge(problem, text, finish);
       verdicts.compare(`record ${gseq}`, logged.kind, own.verdict.kind);
       if (logged.kind !== 'none' && own.verdict.kind !== 'none' && (form !== own.form || canonicalJson(logged.violations as Json) !== canonicalJson(own.verdict.violations.map(({ category }) => category)))) {

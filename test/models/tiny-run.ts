@@ -95,11 +95,12 @@ function rolloutRecords(model: Model, iteration: number, problems: readonly Trai
     { stream: 'rollouts', payload: { kind: 'problem', iteration, problemId: problem.id, tier: problem.tier, problem: problem as never, promptIds } },
     ...Array.from({ length: SAMPLES }, (_, sample): NewRecord => {
       const pass = sample * problems.length + at < passing;
-      const tokenIds = [...model.tokenize(pass ? 'ok' : 'no')];
+      const text = pass ? 'ok' : 'no';
+      const tokenIds = [...model.tokenize(text), model.info.eot >= 0 ? model.info.eot : model.info.eos];
       return {
         stream: 'rollouts',
         payload: {
-          kind: 'rollout', iteration, problemId: problem.id, tier: problem.tier, sample, seed: `${sample}`, tokenIds, text: model.detokenize(tokenIds), finish: 'stop', adapterId: null, meanLogprob: -1,
+          kind: 'rollout', iteration, problemId: problem.id, tier: problem.tier, sample, seed: `${sample}`, tokenIds, text, finish: 'stop', adapterId: null, meanLogprob: -1,
           form: 'text', verdict: { kind: pass ? 'pass' : 'fail', violations: [] }, admission: pass ? 'admitted' : 'failed', weight: 0.5,
         },
       };

@@ -1,0 +1,50 @@
+/** Models differ in what ends a turn; a run and its judge read the same text from the same tokens whatever it is. */
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { judgeRun } from '../../src/judge/judge.js';
+import { LogReader } from '../../src/log/read.js';
+import { run } from '../../src/training/run.js';
+import { writeLetterModel } from '../models/letters.js';
+import { synthesizeModel } from '../models/synthetic.js';
+
+const TASK = `export default {
+  id: 'letters', version: '1', tiers: [{ id: 'only' }],
+  generate: (tier, seed) => ({ number: Number(seed % 100000n) }),
+  prompt: ({ number }) => [{ role: 'user', content: \`\${number}: say a letter\` }],
+  parse: (text) => (/^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: 'form', detail: 'one letter from a to h' }),
+  verify: (problem, answer) => ({ kind: 'abcd'.includes(answer) ? 'pass' : 'fail' }),
+};
+`;
+
+let folder: string;
+const file = (name: string): string => path.join(folder, name);
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'isopro-end-'));
+  writeFileSync(file('letters.mjs'), TASK);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** The letter model whose end token has another name and is no control token, as in files that say no more of it than its id. */
+function writeOrdinaryEnd(to: string): void {
+  writeLetterModel(to);
+  const end = synthesizeModel({ architecture: 'qwen2', seed: 1n, contextLength: 1024, layers: 3 }).vocabulary.tokens.indexOf('<|im_end|>');
+  const bytes = Buffer.from(readFileSync(to).toString('latin1').replaceAll('<|im_end|>', '[__STOP__]'), 'latin1');
+  const key = 'tokenizer.ggml.token_type';
+  const values = bytes.indexOf(key) + key.length + 4 + 4 + 8; // kind, kind of the elements, their number
+  bytes.writeInt32LE(1, values + 4 * end);
+  writeFileSync(to, bytes);
+}
+
+test('an honest run of a model whose end token is an ordinary one passes the judge', async () => {
+  writeOrdinaryEnd(file('letters.gguf'));
+  const settings = { maxTokens: 4, stepsPerIteration: 1, batchSize: 4, rank: 2, topLayers: 1, devSize: 2, testSize: 2, threads: 1 };
+  await run({ model: file('letters.gguf'), task: file('letters.mjs'), iterations: 1, rollouts: 8, samples: 4, signer: 'single-process', ...settings }, { out: file('run') });
+  const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
+  const rollouts = [...reader.records({ stream: 'rollouts' })].filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload);
+  reader.close();
+  expect(rollouts).toContainEqual(expect.objectContaining({ finish: 'stop', text: expect.stringMatching(/^[a-h]$/) }));
+  const { steps } = await judgeRun({ folder: file('run'), model: file('letters.gguf'), task: file('letters.mjs') });
+  expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
+}, 60_000);
