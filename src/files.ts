@@ -9,6 +9,21 @@ export const LARGEST_TEXT = 2 ** 26;
 
 const code = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;
 
+/** The code of what the system answered to a call on a file: what it ran out of, else `as`. */
+export function refusal(cause: unknown, as: ErrorCode): ErrorCode {
+  if (code(cause) === 'EMFILE' || code(cause) === 'ENFILE') return 'SYSTEM_LIMIT';
+  return code(cause) === 'ENOMEM' ? 'OUT_OF_MEMORY' : as;
+}
+
+const failure = (as: ErrorCode, file: string, what: string, cause: unknown): IsoproError =>
+  cause instanceof IsoproError ? cause : new IsoproError(refusal(cause, as), `${file} ${what}: ${(cause as Error).message}`, { cause });
+
+/** Why a file was not read, in a form to be thrown; an IsoproError is its own. */
+export const unreadable = (file: string, cause: unknown, as: ErrorCode = 'FILE_UNREADABLE'): IsoproError => failure(as, file, 'cannot be read', cause);
+
+/** Why a file was not written, in a form to be thrown; an IsoproError is its own. */
+export const unwritable = (file: string, cause: unknown): IsoproError => failure('WRITE_FAILED', file, 'could not be written', cause);
+
 /** What a path stands for where that is no file; null for a file, and for a pipe where one is as good. */
 function otherThanFile(status: Stats, pipes: boolean): string | null {
   if (status.isFile() || (pipes && (status.isFIFO() || status.isSocket()))) return null;
@@ -39,14 +54,14 @@ export function requireFile(file: string, as: ErrorCode = 'FILE_UNREADABLE', pip
 
 const decoder = (): TextDecoder => new TextDecoder(); // it leaves a byte order mark out
 
-/** The text of a small file, without byte order mark. @throws IsoproError FILE_UNREADABLE, or `as` */
+/** The text of a small file, without byte order mark. @throws IsoproError FILE_UNREADABLE, or `as`; SYSTEM_LIMIT, OUT_OF_MEMORY */
 export function readText(file: string, as: ErrorCode = 'FILE_UNREADABLE'): string {
   requireFile(file, as, true);
   try {
     if (statSync(file).size > LARGEST_TEXT) throw new Error(`it has more than ${LARGEST_TEXT} bytes`);
     return decoder().decode(readFileSync(file));
   } catch (cause) {
-    throw new IsoproError(as, `${file} cannot be read: ${(cause as Error).message}`, { cause });
+    throw unreadable(file, cause, as);
   }
 }
 
@@ -90,7 +105,7 @@ async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenera
     yield* parts(text.decode());
   } catch (cause) {
     if (cause instanceof IsoproError || code(cause) === undefined) throw cause;
-    throw new IsoproError('FILE_UNREADABLE', `${name} cannot be read: ${(cause as Error).message}`, { cause });
+    throw unreadable(name, cause);
   }
   if (line !== '') yield line;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -21,6 +22,26 @@ ggml_type kvTypeOf(const std::string& name, const char* fault) {
   throw Error(fault, "a KV cache of type " + name + "; known are f32, f16, bf16 and q8_0");
 }
 
+struct Loading {
+  const LoadControl& control;
+  bool threadsTried;
+  std::exception_ptr refused;
+
+  // Asked before each tensor, once there is memory for all of them.
+  bool goesOn(float progress) {
+    try {
+      // ggml repacks matrices for AMX on as many threads of its own, and ends the process where one is refused by then.
+      if (!threadsTried) ThreadPool(1 + static_cast<int>(std::thread::hardware_concurrency()));
+      threadsTried = true;
+    } catch (...) {
+      refused = std::current_exception();
+      return false;
+    }
+    if (control.progress) control.progress(progress);
+    return control.cancelled == nullptr || !control.cancelled->load();
+  }
+};
+
 }  // namespace
 
 std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadControl& control) {
@@ -28,19 +49,15 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
 
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpuLayers;
-  params.progress_callback_user_data = const_cast<LoadControl*>(&control);
-  params.progress_callback = [](float progress, void* user) {
-    const auto& loadControl = *static_cast<const LoadControl*>(user);
-    if (loadControl.progress) loadControl.progress(progress);
-    return loadControl.cancelled == nullptr || !loadControl.cancelled->load();
-  };
+  Loading loading{control, false, nullptr};
+  params.progress_callback_user_data = &loading;
+  params.progress_callback = [](float progress, void* user) { return static_cast<Loading*>(user)->goesOn(progress); };
 
-  // llama.cpp repacks matrices for AMX on as many threads, and ends the process where one is refused.
-  ThreadPool(1 + static_cast<int>(std::thread::hardware_concurrency()));
   auto model = std::make_shared<Model>();
   model->path_ = options.path;
   model->inventory_ = std::move(inventory);
   model->model_.reset(callLlama([&] { return llama_model_load_from_file(options.path.c_str(), params); }));
+  if (loading.refused != nullptr) std::rethrow_exception(loading.refused);
   if (model->model_ == nullptr) {
     if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");
     const std::string reason = takeLlamaError();

@@ -1,41 +1,20 @@
 #!/usr/bin/env node
-import yargs from 'yargs';
-import { hideBin } from 'yargs/helpers';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import { IsoproError } from '../errors.js';
-import { COMMANDS } from './commands.js';
-import { reportFailure, UsageError } from './output.js';
+import { reportFailure } from './output.js';
 
-/**
- * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its remedy),
- * 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its --help.
- */
-const json = process.argv.includes('--json');
+/** Node says that a package is not there where the system opened none of its files. */
+function asImportError(error: unknown): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const named = code === 'ERR_MODULE_NOT_FOUND' ? /^Cannot find \w+ '([^']+)'/.exec(message)?.[1] : undefined;
+  if (named === undefined || !path.isAbsolute(named) || !existsSync(path.dirname(named))) return error;
+  return new IsoproError('SYSTEM_LIMIT', `${path.dirname(named)} cannot be read: too many open files`, { cause: error });
+}
 
-// `| head` has read enough: that ends the program and is no failure.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0);
-  process.exit(reportFailure(new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, { cause: error }), json));
-});
-
+/** The program is many files: where the system opens no more of them, that is said as any other failure is. */
 try {
-  await yargs(hideBin(process.argv))
-    .scriptName('isopro-native')
-    .usage('$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.')
-    .command(COMMANDS)
-    .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
-    .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
-    .strict()
-    .recommendCommands()
-    .wrap(Math.min(110, process.stdout.columns ?? 110))
-    .parserConfiguration({ 'strip-dashed': true })
-    .fail((message, error) => {
-      // yargs reports some misuse, a flag without its value for instance, as an error of its own.
-      throw error === undefined || error === null || error.name === 'YError' ? new UsageError(message ?? error?.message) : error;
-    })
-    .help()
-    .version()
-    .parseAsync();
+  await import('./command-line.js');
 } catch (error) {
-  const named = COMMANDS.map(({ command }) => String(command).split(' ')[0]).find((name) => name === process.argv[2]);
-  process.exitCode = reportFailure(error, json, named);
+  process.exitCode = reportFailure(asImportError(error), process.argv.includes('--json'));
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { IsoproError } from '../errors.js';
+import { unreadable, unwritable } from '../files.js';
 import { visible } from '../report/hostile-text.js';
 
 /** Wrong flags or arguments: exit code 2, no stack. */
@@ -41,10 +42,10 @@ export function interrupted(error: unknown, what: string, remedy: string): unkno
 
 /** What the operating system says of a path, as an error of ours. */
 function asFileError(error: unknown): unknown {
-  const { code, path, syscall, message } = (error ?? {}) as NodeJS.ErrnoException;
+  const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (error instanceof IsoproError || code === undefined || path === undefined) return error;
   const reading = ['open', 'read', 'stat', 'lstat', 'access', 'scandir', 'readlink', 'realpath'].includes(syscall ?? '');
-  return reading ? new IsoproError('FILE_UNREADABLE', `${path} cannot be read: ${message}`, { cause: error }) : new IsoproError('WRITE_FAILED', `${path} could not be written: ${message}`, { cause: error });
+  return reading ? unreadable(path, error) : unwritable(path, error);
 }
 
 /** Prints what went wrong and what to do on stderr; returns the exit code. `command`: whose --help says more. */

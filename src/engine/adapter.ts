@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { unreadable } from '../files.js';
 import type { NativeAdapter } from './addon.js';
 
 /** A LoRA adapter loaded onto a model; freed by dispose() or when it is garbage collected. */
@@ -27,9 +28,13 @@ export class Adapter {
   }
 }
 
-/** SHA-256 of a file's content, in hexadecimal. */
+/** SHA-256 of a file's content, in hexadecimal. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
 export async function hashFile(path: string): Promise<string> {
   const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  try {
+    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
   return hash.digest('hex');
 }

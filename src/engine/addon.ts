@@ -1,9 +1,10 @@
 /** Finds and loads the C++ addon and registers llama.cpp's back ends; the typed face of what native/addon.cpp exports. */
-import { existsSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ERRORS, IsoproError, type ErrorCode } from '../errors.js';
+import { readJson, unreadable } from '../files.js';
 import type { ModelInspection } from './inspect.js';
 
 export interface NativeCancellation {
@@ -293,7 +294,7 @@ export function packageRoot(): string {
   let folder = path.dirname(fileURLToPath(import.meta.url));
   for (;;) {
     const manifest = path.join(folder, 'package.json');
-    if (existsSync(manifest) && (JSON.parse(readFileSync(manifest, 'utf8')) as { name?: string }).name === 'isopro-native') return folder;
+    if (existsSync(manifest) && (readJson(manifest) as { name?: string }).name === 'isopro-native') return folder;
     const parent = path.dirname(folder);
     if (parent === folder) throw new IsoproError('NATIVE_ADDON_MISSING', 'the package folder of isopro-native was not found');
     folder = parent;
@@ -308,11 +309,30 @@ export function addonCandidates(root = packageRoot()): string[] {
   ];
 }
 
+/** What the system refused where a library was not loaded, by the words of its loader; undefined where it is the library. */
+function refusedLibrary(failure: Error | undefined): ErrorCode | undefined {
+  const words = failure?.message ?? '';
+  if (/failed to map segment|cannot map zero-fill|cannot allocate memory/i.test(words)) return 'OUT_OF_MEMORY';
+  return /too many open files/i.test(words) ? 'SYSTEM_LIMIT' : undefined;
+}
+
+/** ggml leaves a back end out where the system opens its file no more, and does not say so. It has the folder and one file open at a time. */
+function requireRoomForFiles(file: string): void {
+  const opened: number[] = [];
+  try {
+    for (const name of [path.dirname(file), file]) opened.push(openSync(name, 'r'));
+  } catch (cause) {
+    throw unreadable(file, cause, 'BACKEND_UNAVAILABLE');
+  } finally {
+    opened.forEach((descriptor) => closeSync(descriptor));
+  }
+}
+
 let loaded: { addon: Addon; file: string } | undefined;
 
 /**
  * The addon, loaded once a process.
- * @throws IsoproError NATIVE_ADDON_MISSING, BACKEND_UNAVAILABLE
+ * @throws IsoproError NATIVE_ADDON_MISSING, BACKEND_UNAVAILABLE, SYSTEM_LIMIT, OUT_OF_MEMORY
  */
 export function loadAddon(): { addon: Addon; file: string } {
   if (loaded !== undefined) return loaded;
@@ -332,9 +352,10 @@ export function loadAddon(): { addon: Addon; file: string } {
     }
   }
   if (addon === undefined) {
-    throw new IsoproError('NATIVE_ADDON_MISSING', failure?.message ?? `there is no addon at ${candidates.join(' or ')}`, { cause: failure });
+    throw new IsoproError(refusedLibrary(failure) ?? 'NATIVE_ADDON_MISSING', failure?.message ?? `there is no addon at ${candidates.join(' or ')}`, { cause: failure });
   }
   process.once('exit', () => addon.stopAll());
+  requireRoomForFiles(file);
   addon.loadBackends(path.dirname(file));
   if (!addon.backends().some((backend) => backend.type === 'cpu')) {
     throw new IsoproError('BACKEND_UNAVAILABLE', `no CPU back end of llama.cpp could be loaded from ${path.dirname(file)}`);

@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto';
 import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { durable } from '../durable.js';
-import { IsoproError } from '../errors.js';
-import { hasEnded, makeFolder, realTarget, requireTarget } from '../files.js';
+import { hasEnded, makeFolder, realTarget, requireTarget, unwritable } from '../files.js';
 
 type Parts = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
@@ -14,7 +13,7 @@ let files = 0;
 /**
  * Writes a file so that a crash or a full disk at any moment leaves the old file or the new one: a temporary file beside
  * it, fsync, rename, fsync of the folder. A link is followed; a folder or a device is never replaced. What `parts` throws is thrown on.
- * @throws IsoproError WRITE_FAILED; the old file is untouched
+ * @throws IsoproError WRITE_FAILED, SYSTEM_LIMIT; the old file is untouched
  */
 export async function writeFileAtomically(file: string, parts: Parts): Promise<void> {
   requireTarget(file);
@@ -25,7 +24,7 @@ export async function writeFileAtomically(file: string, parts: Parts): Promise<v
 /**
  * Writes files that belong together into one folder, which is made where it is missing: all of them are complete on the disk before the first
  * replaces an older one.
- * @throws IsoproError WRITE_FAILED; the old files are untouched
+ * @throws IsoproError WRITE_FAILED, SYSTEM_LIMIT; the old files are untouched
  */
 export async function writeFilesAtomically(together: readonly { readonly file: string; readonly parts: Parts }[]): Promise<void> {
   const written: { file: string; temporary: string }[] = [];
@@ -57,7 +56,7 @@ export function sha256(): { through: (parts: Parts) => AsyncGenerator<Uint8Array
 
 function attempt<T>(file: string, operation: Promise<T>): Promise<T> {
   return operation.catch((cause: unknown) => {
-    throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${(cause as Error).message}`, { cause });
+    throw unwritable(file, cause);
   });
 }
 

@@ -149,10 +149,12 @@ export class Model {
     });
   }
 
-  /** SHA-256 of the model file, in hexadecimal; computed once, on first use. */
+  /** SHA-256 of the model file, in hexadecimal; computed once, on first use. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
   hash(): Promise<string> {
-    this.#hash ??= hashFile(this.path);
-    return this.#hash;
+    return (this.#hash ??= hashFile(this.path).catch((error: unknown) => {
+      this.#hash = undefined;
+      throw error;
+    }));
   }
 
   /** Identifies the prompt template and its renderer. */

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { dictionary, dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import { requireFile } from '../files.js';
+import { requireFile, unreadable } from '../files.js';
 import type { AdapterModule, ModelShape } from './addon.js';
 import { readSafetensors, type Float32Tensor } from './safetensors.js';
 
@@ -175,9 +175,12 @@ async function readConfig(file: string): Promise<z.output<typeof config>> {
   requireFile(file, 'MODEL_NOT_FOUND');
   const status = await stat(file);
   if (status.size > LARGEST_CONFIG) throw new IsoproError('ADAPTER_CORRUPT', `${file} is no configuration of an adapter`);
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw unreadable(file, cause);
+  });
   let value: unknown;
   try {
-    value = JSON.parse(await readFile(file, 'utf8'));
+    value = JSON.parse(text);
   } catch (cause) {
     throw new IsoproError('ADAPTER_CORRUPT', `${file} is not JSON`, { cause });
   }

@@ -5,7 +5,7 @@
 import { open } from 'node:fs/promises';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { requireFile } from '../files.js';
+import { requireFile, unreadable } from '../files.js';
 
 export interface Float32Tensor {
   readonly name: string;
@@ -36,13 +36,15 @@ export function* encodeSafetensors(tensors: readonly Float32Tensor[]): Generator
 
 /**
  * Every tensor as f32.
- * @throws IsoproError MODEL_NOT_FOUND; ADAPTER_CORRUPT where the file is malformed or holds another type than F32, F16 and
+ * @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, SYSTEM_LIMIT; ADAPTER_CORRUPT where the file is malformed or holds another type than F32, F16 and
  *   BF16; NUMERIC_FAILURE where a value is not finite
  */
 export async function readSafetensors(path: string): Promise<Float32Tensor[]> {
   const corrupt = (what: string): IsoproError => new IsoproError('ADAPTER_CORRUPT', `${path}: ${what}`);
   requireFile(path, 'MODEL_NOT_FOUND');
-  await using file = await open(path);
+  await using file = await open(path).catch((cause: unknown) => {
+    throw unreadable(path, cause);
+  });
   const status = await file.stat();
   const read = async (at: number, length: number): Promise<Buffer> => {
     if (length > status.size - at) throw corrupt('the file ends too early');

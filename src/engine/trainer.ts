@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { hasEnded, requireFile } from '../files.js';
+import { hasEnded, requireFile, unreadable, unwritable } from '../files.js';
 import { hashFile, type Adapter } from './adapter.js';
 import { readAdapterFile, writePeft } from './adapter-files.js';
 import { cancellable, loadAddon, settled, typed, type Addon, type ModelShape, type NativeTrainer, type NativeTrainerInfo } from './addon.js';
@@ -130,10 +130,12 @@ export class Trainer {
     return this.#info;
   }
 
-  /** SHA-256 of the model file. */
+  /** SHA-256 of the model file. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
   modelHash(): Promise<string> {
-    this.#hash ??= this.#computeHash();
-    return this.#hash;
+    return (this.#hash ??= this.#computeHash().catch((error: unknown) => {
+      this.#hash = undefined;
+      throw error;
+    }));
   }
 
   /**
@@ -251,10 +253,12 @@ export class Trainer {
     return hash.toString('hex');
   }
 
-  /** @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH; the state is untouched */
+  /** @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, SYSTEM_LIMIT, ADAPTER_CORRUPT, ADAPTER_MISMATCH; the state is untouched */
   async load(file: string): Promise<void> {
     requireFile(file, 'MODEL_NOT_FOUND');
-    const content = await readFile(file);
+    const content = await readFile(file).catch((cause: unknown) => {
+      throw unreadable(file, cause);
+    });
     const at = MAGIC.length;
     if (!content.subarray(0, at).equals(MAGIC)) throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer's state`);
     const state = content.subarray(at + 2 * DIGEST_BYTES);
@@ -309,16 +313,19 @@ export class Trainer {
     await this.#refresh();
   }
 
-  /** Makes the current factors the adapter with which `model` generates. @throws IsoproError WRITE_FAILED (no room for a temporary file) */
+  /** Makes the current factors the adapter with which `model` generates. @throws IsoproError WRITE_FAILED (no room for a temporary file), SYSTEM_LIMIT, OUT_OF_MEMORY */
   async applyTo(model: Model): Promise<Adapter> {
     await sweepAdapters();
-    const folder = await mkdtemp(path.join(tmpdir(), `${ADAPTER_FOLDER}${process.pid}-`));
+    const name = path.join(tmpdir(), `${ADAPTER_FOLDER}${process.pid}-`);
+    const folder = await mkdtemp(name).catch((cause: unknown) => {
+      throw unwritable(name, cause);
+    });
     try {
       // The bytes of exportAdapter; but nobody needs this file after a crash, and waiting for the disk is most of a swap.
       const file = path.join(folder, 'adapter.gguf');
       const bytes = await settled(this.#native.encodeAdapter(await this.modelHash()));
       await writeFile(file, bytes).catch((cause: unknown) => {
-        throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${(cause as Error).message}`, { cause });
+        throw unwritable(file, cause);
       });
       const adapter = await model.loadAdapter(file);
       await model.setAdapter(adapter);
@@ -326,7 +333,7 @@ export class Trainer {
       this.#applied = { model, adapter };
       return adapter;
     } finally {
-      await rm(folder, { recursive: true, force: true });
+      await rm(folder, { recursive: true, force: true }).catch(() => undefined); // swept later, as after a crash
     }
   }
 

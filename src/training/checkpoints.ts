@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { canonicalJson } from '../canonical-json.js';
 import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
-import { makeFolder } from '../files.js';
+import { makeFolder, refusal, unreadable } from '../files.js';
 import { hashFile } from '../engine/adapter.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import type { RunPaths } from '../run-folder/paths.js';
@@ -131,6 +131,7 @@ export async function hasCheckpoints(folder: string): Promise<boolean> {
 
 /**
  * The newest checkpoint that is whole and the one that the log names at its place; null where there is none.
+ * @throws IsoproError SYSTEM_LIMIT, OUT_OF_MEMORY
  * @param named digests of the checkpoints that the log names under a signed head, by the number of records up to and with the one that does
  */
 export async function readCheckpoint(
@@ -142,6 +143,8 @@ export async function readCheckpoint(
     try {
       return { checkpoint: await readOne(path.join(checkpoints, name), named, adapter), refused };
     } catch (error) {
+      const code = error instanceof IsoproError ? error.code : refusal(error, 'FILE_UNREADABLE');
+      if (code === 'SYSTEM_LIMIT' || code === 'OUT_OF_MEMORY') throw unreadable(path.join(checkpoints, name), error); // it may be sound
       refused.push({ name, reason: error instanceof Refusal ? error.message : 'it is damaged' });
     }
   }
@@ -151,6 +154,12 @@ export async function readCheckpoint(
 type Refused = Omit<RefusedCheckpoint, 'kind'>;
 
 class Refusal extends Error {}
+
+/** Of a file that cannot be read, unless it is the system that opens no more. */
+function absent(error: unknown): null {
+  if (error instanceof IsoproError && error.code === 'FILE_UNREADABLE') return null;
+  throw error;
+}
 
 async function readOne(folder: string, named: ReadonlyMap<number, string>, adapterFile: RunPaths['adapter']): Promise<Checkpoint> {
   const content = manifest.parse(JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')));
@@ -162,7 +171,7 @@ async function readOne(folder: string, named: ReadonlyMap<number, string>, adapt
     if (sha256(bytes) !== files[file]) throw new Refusal(`its file ${file} is not the one that the log names`);
     return bytes;
   };
-  const isExported = async (id: string): Promise<boolean> => (await hashFile(adapterFile(id)).catch(() => null)) === id;
+  const isExported = async (id: string): Promise<boolean> => (await hashFile(adapterFile(id)).catch(absent)) === id;
   if (state.stage === 'submitted' && (state.adapterId === null || !(await isExported(state.adapterId)))) {
     throw new Refusal('the adapter that it submitted is not there as it was');
   }

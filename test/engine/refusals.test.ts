@@ -4,8 +4,10 @@ import path from 'node:path';
 import { expect, test } from '@jest/globals';
 import { folder, full, syntheticModel } from './fixtures.js';
 
-// F32: where llama.cpp repacks quantised matrices for AMX, it ends the process or waits for ever once an allocation is refused.
-const file = syntheticModel({ architecture: 'llama', type: 'F32', seed: 21n });
+const file = syntheticModel({ architecture: 'llama', type: 'Q8_0', seed: 21n });
+// Where ggml repacks quantised matrices for AMX, the refusal of the few bytes with which std::thread starts ends the process: the vector of
+// threads is destroyed while some of them run. F32 is not repacked.
+const notRepacked = syntheticModel({ architecture: 'llama', type: 'F32', seed: 21n });
 const library = path.join(folder, 'refusals.so');
 
 /** What is wrong with a campaign of refusals.mjs; a process that ended is one line, and the campaign goes on behind it. */
@@ -13,7 +15,7 @@ async function campaign(call: string, kinds: string, mode: 1 | 2, stride: number
   const wrong: string[] = [];
   let from = 1;
   for (;;) {
-    const args = [path.resolve('test/engine/refusals.mjs'), call, kinds, String(mode), String(from), '100000', String(stride), file];
+    const args = [path.resolve('test/engine/refusals.mjs'), call, kinds, String(mode), String(from), '100000', String(stride), kinds.includes('a') ? notRepacked : file];
     const child = spawn(process.execPath, args, { env: { ...process.env, LD_PRELOAD: library } });
     let text = '';
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (part: string) => (text += part));

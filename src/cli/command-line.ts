@@ -1,0 +1,40 @@
+import yargs from 'yargs';
+import { hideBin } from 'yargs/helpers';
+import { IsoproError } from '../errors.js';
+import { COMMANDS } from './commands.js';
+import { reportFailure, UsageError } from './output.js';
+
+/**
+ * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its remedy),
+ * 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its --help.
+ */
+const json = process.argv.includes('--json');
+
+// `| head` has read enough: that ends the program and is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0);
+  process.exit(reportFailure(new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, { cause: error }), json));
+});
+
+try {
+  await yargs(hideBin(process.argv))
+    .scriptName('isopro-native')
+    .usage('$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.')
+    .command(COMMANDS)
+    .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
+    .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
+    .strict()
+    .recommendCommands()
+    .wrap(Math.min(110, process.stdout.columns ?? 110))
+    .parserConfiguration({ 'strip-dashed': true })
+    .fail((message, error) => {
+      // yargs reports some misuse, a flag without its value for instance, as an error of its own.
+      throw error === undefined || error === null || error.name === 'YError' ? new UsageError(message ?? error?.message) : error;
+    })
+    .help()
+    .version()
+    .parseAsync();
+} catch (error) {
+  const named = COMMANDS.map(({ command }) => String(command).split(' ')[0]).find((name) => name === process.argv[2]);
+  process.exitCode = reportFailure(error, json, named);
+}

@@ -1,0 +1,84 @@
+/** Real limits of the system on the command line: it works, or says which limit it met and what to do; never a signal, never a hang. */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { MAIN } from './run-cli.js';
+
+const full = process.env.ISOPRO_FULL === '1';
+const has = (program: string): boolean => spawnSync(program, ['--version']).status === 0;
+const limits = process.platform === 'linux' && has('prlimit');
+const otherUser = limits && has('setpriv') && process.getuid?.() === 0;
+if (!limits) console.warn('skipping the real limits: they need Linux and prlimit');
+else if (!otherUser) console.warn('skipping the limit of threads: it needs root and setpriv');
+
+let folder = '';
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'isopro-limits-'));
+  chmodSync(folder, 0o777);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const NOBODY = ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'];
+const GENERATE = [MAIN, 'generate', '--model', 'tiny', '--prompt', 'hello', '--max-tokens', '8', '--threads', '2'];
+const DRY_RUN = [MAIN, 'run', '--model', 'tiny', '--dry-run', '--threads', '1'];
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stderr: string;
+}
+
+function under(limit: readonly string[], args: readonly string[], seconds = 60): Ended {
+  const [program, ...rest] = [...limit, process.execPath, ...args];
+  const env = { ...process.env, ISOPRO_HOME: path.join(folder, 'home'), HOME: folder, NODE_OPTIONS: '' };
+  const { status, signal, stderr } = spawnSync(program!, rest, { encoding: 'utf8', env, cwd: folder, timeout: seconds * 1000, killSignal: 'SIGKILL' });
+  return { code: status, signal, stderr };
+}
+
+/** Null where it worked, the code where it failed as it should; anything else as it was. */
+function outcome({ code, signal, stderr }: Ended): unknown {
+  if (code === 0) return null;
+  const said = /^error (\w+): .+\n {2}what to do: .+/m.exec(stderr);
+  return code === 1 && said !== null && !/download|report it/i.test(stderr) ? said[1] : { code, signal, stderr: stderr.slice(-400) };
+}
+const ALLOWED = [null, 'SYSTEM_LIMIT', 'OUT_OF_MEMORY'];
+
+(limits ? test : test.skip)('open files', () => {
+  // Below 24, Node itself fails before it has read the first few files of any program.
+  const counts = full ? Array.from({ length: 60 }, (_, i) => 24 + 2 * i) : [24, 60, 100, 112];
+  const outcomes = counts.map((count) => outcome(under(['prlimit', `--nofile=${count}`], GENERATE)));
+  expect(outcomes.filter((one) => !ALLOWED.includes(one as string | null))).toEqual([]);
+  expect(outcomes[0]).toBe('SYSTEM_LIMIT');
+  expect(outcome(under(['prlimit', '--nofile=256'], GENERATE))).toBeNull();
+}, 300_000);
+
+(otherUser ? test : test.skip)('threads, of a user that is not root', () => {
+  // The user has to reach the package, which may lie in root's home.
+  const reached = under(NOBODY, [MAIN, '--version']).code === 0;
+  if (!reached) return console.warn('skipping the limit of threads: another user cannot read this package');
+  // Node starts some threads, and more with the first file that it reads; without those it aborts or stands by itself.
+  const bare = ['-e', `require('fs').promises.readFile(process.execPath).then(() => process.exit())`];
+  let needed = 20;
+  while (under([...NOBODY, 'prlimit', `--nproc=${needed - 1}`], bare, 5).code === 0) needed--;
+  for (const command of full ? [GENERATE, DRY_RUN] : [GENERATE]) {
+    const outcomes = Array.from({ length: full ? 12 : 5 }, (_, i) => outcome(under([...NOBODY, 'prlimit', `--nproc=${needed + i}`], command)));
+    expect(outcomes.filter((one) => !ALLOWED.includes(one as string | null))).toEqual([]);
+    expect(outcomes[0]).toBe('SYSTEM_LIMIT');
+  }
+  expect(outcome(under([...NOBODY, 'prlimit', `--nproc=${needed + 60}`], GENERATE))).toBeNull();
+}, 600_000);
+
+(limits ? test : test.skip)('address space', () => {
+  const report = `process.on('exit', () => console.error(require('fs').readFileSync('/proc/self/status', 'utf8')))`;
+  const module = path.join(folder, 'report.cjs');
+  writeFileSync(module, report);
+  const peak = Number(/^VmPeak:\s+(\d+) kB$/m.exec(under([], ['--require', module, ...GENERATE]).stderr)![1]) * 1024;
+  const missing = full ? Array.from({ length: 40 }, (_, i) => 8 * (i + 1)) : [96, 144, 160, 176];
+  const ended = missing.map((megabytes) => under(['prlimit', `--as=${peak - megabytes * 2 ** 20}`], GENERATE));
+  // V8 may find no room for its own heap first, and ends the process in its own words (docs/own-model.md).
+  const ofV8 = /FATAL ERROR|Fatal process|Fatal error in|Native stack trace|std::bad_alloc/;
+  expect(ended.filter((one) => !ALLOWED.includes(outcome(one) as string | null) && !ofV8.test(one.stderr))).toEqual([]);
+  expect(outcome(under(['prlimit', `--as=${peak + 2 ** 26}`], GENERATE))).toBeNull();
+}, 300_000);
