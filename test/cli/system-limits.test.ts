@@ -54,6 +54,32 @@ const ALLOWED = [null, 'SYSTEM_LIMIT', 'OUT_OF_MEMORY'];
   expect(outcome(under(['prlimit', '--nofile=256'], GENERATE))).toBeNull();
 }, 300_000);
 
+(limits ? test : test.skip)('no file can be opened any more, in the middle of a program', () => {
+  const engine = (name: string): string => JSON.stringify(path.resolve('dist/src/engine', name));
+  const program = `
+    import { closeSync, openSync } from 'node:fs';
+    import { createTrainer } from ${engine('trainer.js')};
+    import { loadModel } from ${engine('model.js')};
+    import { EMBEDDED_MODEL_FILE } from ${engine('model-aliases.js')};
+    const trainer = await createTrainer({ path: EMBEDDED_MODEL_FILE.pathname }, { threads: 1 });
+    const model = await loadModel('tiny', { threads: 1 });
+    const calls = [() => model.hash(), () => trainer.save('state'), () => trainer.load('state'), () => trainer.applyTo(model), () => trainer.exportAdapter('a.gguf'), () => loadModel('tiny')];
+    const outcomes = async () => {
+      const codes = [];
+      for (const call of calls) codes.push(await call().then(() => 'done', (error) => error.name + ' ' + error.code));
+      return codes;
+    };
+    await trainer.save('state');
+    const held = [];
+    try { for (;;) held.push(openSync('/dev/null')); } catch {}
+    const refused = await outcomes();
+    held.forEach((file) => closeSync(file));
+    console.error(JSON.stringify([refused, await outcomes()]));
+    process.exit();`;
+  const { stderr } = under(['prlimit', '--nofile=256'], ['--input-type=module', '-e', program]);
+  expect(JSON.parse(stderr.trim().split('\n').at(-1)!)).toEqual([Array(6).fill('IsoproError SYSTEM_LIMIT'), Array(6).fill('done')]);
+}, 60_000);
+
 (otherUser ? test : test.skip)('threads, of a user that is not root', () => {
   // The user has to reach the package, which may lie in root's home.
   const reached = under(NOBODY, [MAIN, '--version']).code === 0;
