@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { HeldOut, Policies } from '../run-folder/records.js';
-import { heldOut, iterationReport, policies } from '../run-folder/records.js';
+import { gate, heldOut, iterationReport, policies } from '../run-folder/records.js';
 import { compareDev, heldOutReading, hitRate, loggedEvaluation, policySummaries, RolloutTally, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
 import { HardFail } from './hard-fail.js';
 
@@ -35,6 +35,8 @@ export function checkFigures(reader: LogReader, settings: { readonly gate: boole
   const tally = new RolloutTally();
   const heldOuts: Read<HeldOut>[] = [];
   const iterations: { readonly gseq: number; readonly value: z.infer<typeof measured> }[] = [];
+  /** Records that say the gate put the best adapter back, by iteration. One that follows its iteration's measurements is of the submission, which names the adapter it takes. */
+  const rollbacks = new Map<number, number>();
   let named: Read<Policies> | null = null;
   let rollouts = 0;
   const parse = <T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T => {
@@ -47,7 +49,10 @@ export function checkFigures(reader: LogReader, settings: { readonly gate: boole
       tally.take(parse(rollout, record));
       rollouts++;
     } else if (stream === 'metrics' && payload.kind === 'iteration') iterations.push({ gseq, value: parse(measured, record) });
-    else if (stream !== 'evaluations') continue;
+    else if (stream === 'effects' && payload.kind === 'gate') {
+      const { iteration } = parse(gate, record);
+      if (!iterations.some(({ value }) => value.iteration === iteration)) rollbacks.set(iteration, gseq);
+    } else if (stream !== 'evaluations') continue;
     else if (payload.kind === 'held_out') heldOuts.push({ gseq, value: parse(heldOut, record), claimed: payload.summary });
     else if (payload.kind === 'policies') {
       if (named !== null) fail(`record ${gseq} judges the trivial policies once more`);
@@ -81,6 +86,7 @@ export function checkFigures(reader: LogReader, settings: { readonly gate: boole
     const times = evaluations.filter(({ set, iteration: at }) => set === 'dev' && at === iteration).length;
     if (times > 1) fail(`the dev problems were evaluated ${times} times in iteration ${iteration}`);
     const compared = comparisons.get(iteration);
+    same(`"the gate rolled back" of iteration ${iteration}`, rollbacks.get(iteration) ?? gseq, rollbacks.has(iteration), compared?.rolledBack ?? false);
     same(`the train objective of iteration ${iteration}`, gseq, value.objective, hitRate(tally.of(iteration)));
     same(`the informative part of the groups of iteration ${iteration}`, gseq, value.informativeGroupFraction, tally.informative(iteration) ?? 0);
     same(`the dev accuracy of iteration ${iteration}`, gseq, value.heldOut, compared === undefined ? null : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best));

@@ -19,7 +19,7 @@ import { SingleProcessSigner } from '../../src/log/signer.js';
 import { publicKeyFile } from '../../src/log/witness-key.js';
 import { readManifest, startDigests, writeManifest, type RunManifest } from '../../src/run-folder/manifest.js';
 import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
-import { adapterTargets } from '../../src/run-folder/records.js';
+import { adapterTargets, gateRecord } from '../../src/run-folder/records.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { problemId } from '../../src/tasks/problem-id.js';
 import type { Problem } from '../../src/tasks/task.js';
@@ -279,6 +279,7 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
     ['the standard error of it', () => ({ records: onRecord('iteration', (record) => [withPayload(record, { objective: { ...(record.payload.objective as object), standardError: 0.4 } })]) })],
     ['the part of groups that carry a gradient', () => ({ records: measuring({ informativeGroupFraction: 0.125 }) })],
     ['an evaluation on dev problems that were never asked', () => ({ records: measuring({ heldOut: { passRate: 0.9, n: 8, verdicts: [{ weight: 1, verdicts: 'pppppppf' }], best: [{ weight: 1, verdicts: 'ffffffff' }] } }) })],
+    ['a rollback by the gate that the dev verdicts do not ask for', () => ({ records: onRecord('iteration', (record) => [...(record.payload.iteration === 6 ? [gateRecord({ iteration: 6, cause: 'dev accuracy fell', restored: 'a'.repeat(64) })] : []), record]) })],
     ['rollouts left out', () => ({ records: (batch, i) => (i === 6 ? batch.filter(({ payload }) => payload.kind !== 'rollout' || (payload.verdict as { kind: string }).kind === 'pass') : batch) })],
   ])('made up (%s): hard fail', async (_, cheat) => {
     const { records, ...rest } = cheat();
