@@ -3,12 +3,26 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { HeldOut, Policies } from '../run-folder/records.js';
 import { gate, heldOut, iterationReport, policies } from '../run-folder/records.js';
+import { ADMISSIONS, fates } from '../run-folder/admission.js';
 import { compareDev, heldOutReading, hitRate, loggedEvaluation, policySummaries, RolloutTally, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
 import { HardFail } from './hard-fail.js';
 
-/** Step 12: what the rules read of rollouts and evaluations, and every sum that the log holds, is what its single verdicts give. */
+/**
+ * Step 12: what the rules read of rollouts and evaluations, every sum that the log holds, and what became of each rollout in training, is what
+ * the log's single verdicts give.
+ */
 
-const rollout = z.object({ kind: z.literal('rollout'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), verdict: z.object({ kind: z.string() }), admission: z.string() });
+const settings = z.object({
+  gate: z.boolean(), gateLevel: z.number(), seed: z.string().regex(/^\d{1,20}$/), samples: z.int().min(1),
+  algorithm: z.enum(['rft', 'grpo']), accept: z.enum(['passing', 'shuffled', 'failing']), buffer: z.enum(['balanced', 'classic']),
+});
+type Settings = z.infer<typeof settings>;
+
+const rollout = z.object({
+  kind: z.literal('rollout'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), sample: z.int(), tokenIds: z.array(z.int()), finish: z.string(),
+  verdict: z.object({ kind: z.string() }), admission: z.enum(ADMISSIONS), advantage: z.number().optional(), weight: z.number(),
+});
+type LoggedRollout = z.infer<typeof rollout> & { readonly gseq: number };
 const measured = z.object({ iteration: z.number().int(), objective: z.unknown(), informativeGroupFraction: z.unknown(), heldOut: z.unknown() });
 
 const fail = (detail: string): never => {
@@ -30,9 +44,37 @@ export interface CheckedFigures {
   readonly policies: Policies | null;
 }
 
-/** @throws HardFail, IsoproError LOG_UNREADABLE */
-export function checkFigures(reader: LogReader, settings: { readonly gate: boolean; readonly gateLevel: number }): CheckedFigures {
+/** @throws HardFail where a record says otherwise than the verdicts of its iteration. Whether reasoning contradicts its problem only the task can say. */
+function checkFates(iteration: number, rollouts: readonly LoggedRollout[], { seed, samples, ...rules }: Settings): void {
+  const groups = new Map<string, { readonly tier: string; readonly rollouts: LoggedRollout[] }>();
+  for (const each of rollouts) {
+    const group = groups.get(each.problemId) ?? { tier: each.tier, rollouts: [] };
+    groups.set(each.problemId, group);
+    if (each.sample !== group.rollouts.length) fail(`record ${each.gseq} is sample ${each.sample} of its problem, where sample ${group.rollouts.length} has to follow`);
+    group.rollouts.push(each);
+  }
+  for (const [problemId, { rollouts: { length } }] of groups) if (length !== samples) fail(`problem ${problemId} has ${length} samples in iteration ${iteration}, not ${samples}`);
+  const options = { rules, iteration, runSeed: BigInt(seed), contradicts: ({ admission }: LoggedRollout) => admission === 'contradictory' };
+  for (const [{ gseq, admission, advantage, weight }, own] of fates([...groups.values()], options)) {
+    const said = { admission, ...(advantage === undefined ? {} : { advantage }), weight };
+    if (canonicalJson(said) !== canonicalJson({ ...own })) fail(`record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`);
+  }
+}
+
+/**
+ * @param configured the settings that the run started with
+ * @throws HardFail, IsoproError LOG_UNREADABLE
+ */
+export function checkFigures(reader: LogReader, configured: unknown): CheckedFigures {
   const tally = new RolloutTally();
+  const parsedSettings = settings.safeParse(configured);
+  const rules = parsedSettings.success ? parsedSettings.data : fail(`the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`);
+  /** Of the iteration that is being read. */
+  let sampled: LoggedRollout[] = [];
+  const settle = (): void => {
+    if (sampled.length > 0) checkFates(sampled[0]!.iteration, sampled, rules);
+    sampled = [];
+  };
   const heldOuts: Read<HeldOut>[] = [];
   const iterations: { readonly gseq: number; readonly value: z.infer<typeof measured> }[] = [];
   /** Records that say the gate put the best adapter back, by iteration. One that follows its iteration's measurements is of the submission, which names the adapter it takes. */
@@ -46,7 +88,12 @@ export function checkFigures(reader: LogReader, settings: { readonly gate: boole
   for (const record of reader.records()) {
     const { gseq, stream, payload } = record;
     if (stream === 'rollouts' && payload.kind === 'rollout') {
-      tally.take(parse(rollout, record));
+      const taken = parse(rollout, record);
+      const { iteration = taken.iteration } = sampled[0] ?? {};
+      if (taken.iteration < iteration) fail(`record ${gseq} is a rollout of iteration ${taken.iteration}, which is over`);
+      if (taken.iteration > iteration) settle();
+      sampled.push({ ...taken, gseq });
+      tally.take(taken);
       rollouts++;
     } else if (stream === 'metrics' && payload.kind === 'iteration') iterations.push({ gseq, value: parse(measured, record) });
     else if (stream === 'effects' && payload.kind === 'gate') {
@@ -63,6 +110,7 @@ export function checkFigures(reader: LogReader, settings: { readonly gate: boole
       if (sums.length > 0) fail(`record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived, not logged`);
     }
   }
+  settle();
   const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
     if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json)) fail(`record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`);
   };
@@ -76,7 +124,7 @@ export function checkFigures(reader: LogReader, settings: { readonly gate: boole
   }
   let comparisons: ReturnType<typeof compareDev>;
   try {
-    comparisons = compareDev(evaluations, tiers, settings);
+    comparisons = compareDev(evaluations, tiers, rules);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return fail(`the dev evaluations are not of the same problems: ${error.message}`);

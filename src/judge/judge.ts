@@ -167,8 +167,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     });
 
     const figures = await trace.run('figure_recomputation', () => onFiles('figure_recomputation', ['LOG_UNREADABLE'], () => {
-      const { gate, gateLevel } = (records[0]!.payload.runConfig as { settings?: { gate?: unknown; gateLevel?: unknown } } | undefined)?.settings ?? {};
-      const value = checkFigures(reader, { gate: gate === true, gateLevel: Number(gateLevel) });
+      const value = checkFigures(reader, (records[0]!.payload.runConfig as { settings?: unknown } | undefined)?.settings);
       return { value, detail: `${plural(value.rollouts, 'rollout')} and ${plural(value.evaluations.length, 'evaluation')} give what the rules read` };
     }));
 

@@ -6,7 +6,7 @@
 import type { Objective, StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { deriveSeed, Random } from '../random.js';
 import type { RolloutGroup } from '../rollouts/sample.js';
-import { contrasts } from './advantages.js';
+import { contrasts } from '../run-folder/admission.js';
 import { temperedLogprobs } from './learner.js';
 import { chunks, microBatches, type LearningContext } from './likelihood.js';
 import { keyedRollouts } from './policy-shift.js';

@@ -18,6 +18,7 @@ import type { NewRecord } from '../../src/log/event-log.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { publicKeyFile } from '../../src/log/witness-key.js';
 import { readManifest, startDigests, writeManifest, type RunManifest } from '../../src/run-folder/manifest.js';
+import type { AdmissionRules } from '../../src/run-folder/admission.js';
 import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
 import { adapterTargets, gateRecord } from '../../src/run-folder/records.js';
 import { openTask } from '../../src/tasks/open-task.js';
@@ -25,7 +26,7 @@ import { problemId } from '../../src/tasks/problem-id.js';
 import type { Problem } from '../../src/tasks/task.js';
 import { runCli } from '../cli/run-cli.js';
 import { temporaryFolder } from '../models/signed-log.js';
-import { localWitness, signTinyRun, trainTinyRun, type Cheat, type SignedRun, type TrainedRun } from '../models/tiny-run.js';
+import { localWitness, signTinyRun, trainTinyRun, withFates, type Cheat, type SignedRun, type TrainedRun } from '../models/tiny-run.js';
 
 const folder = temporaryFolder();
 let trained: TrainedRun;
@@ -84,6 +85,15 @@ function reevaluated(change: Records): Records {
   const evaluations = new Map(evaluateHistory(readHistory(records), trained.start.rules).map((evaluation) => [evaluation.iteration, evaluation]));
   return (_, i) => batches[i]!.map((record) => (record.payload.kind === 'rule_eval' ? evaluationRecord(evaluations.get(Number(record.payload.iteration))!) : record));
 }
+
+/** Changes verdicts, and with them everything that the log derives from verdicts. */
+const consistently = (change: Records, rules?: AdmissionRules): Records =>
+  reevaluated((batch, i) => {
+    const changed = withFates(i, change([...batch], i), rules);
+    const tally = new RolloutTally();
+    for (const { payload } of changed) if (payload.kind === 'rollout') tally.take(payload as never);
+    return changed.map((record) => (record.payload.kind === 'iteration' ? withPayload(record, { objective: hitRate(tally.of(i)), informativeGroupFraction: tally.informative(i) }) : record));
+  });
 
 const withPayload = (record: NewRecord, change: object): NewRecord => ({ ...record, payload: { ...record.payload, ...change } as never });
 
@@ -288,6 +298,50 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
   });
 });
 
+describe('what training takes: decided again from verdicts, ends and tokens', () => {
+  type Payload = NewRecord['payload'];
+  /** The honest run under other rules, and with the first rollout changed that is what is looked for. */
+  const under = (rules: Partial<AdmissionRules>, which?: (payload: Payload) => boolean, change: object = {}): Promise<SignedRun> => {
+    const all: AdmissionRules = { algorithm: 'rft', accept: 'passing', buffer: 'classic', ...rules };
+    const honestly = consistently((batch) => batch, all);
+    let wanted = which;
+    return cheating({
+      start: (start) => ({ ...start, settings: { ...start.settings, ...rules } }),
+      records: (batch, i) =>
+        honestly(batch, i).map((record) => {
+          if (record.payload.kind !== 'rollout' || wanted?.(record.payload) !== true) return record;
+          wanted = undefined;
+          return withPayload(record, change);
+        }),
+    });
+  };
+  const is = (admission: string) => (payload: Payload): boolean => payload.admission === admission;
+  const kind = (payload: Payload): string => (payload.verdict as { kind: string }).kind;
+
+  test.each<[string, Partial<AdmissionRules>]>([
+    ['grpo', { algorithm: 'grpo' }], ['what failed', { accept: 'failing' }], ['verdicts that were shuffled', { accept: 'shuffled' }], ['no duplicates', { buffer: 'balanced' }],
+  ])('an honest run with %s passes', async (_, rules) => {
+    expect(await judged(await under(rules))).toMatchObject({ verdict: 'pass', failure: null });
+  });
+
+  test.each<[string, Partial<AdmissionRules>, (payload: Payload) => boolean, object]>([
+    ['grpo: an advantage that is another', { algorithm: 'grpo' }, is('contrasted'), { advantage: 3 }],
+    ['grpo: the sign of one turned round', { algorithm: 'grpo' }, (payload) => Number(payload.advantage) < 0, { advantage: 0.5773495 }],
+    ['grpo: one that says it was contrasted, and had nothing to be contrasted with', { algorithm: 'grpo' }, is('uninformative'), { admission: 'contrasted', advantage: 1 }],
+    ['grpo: one that says that it was not trained on', { algorithm: 'grpo' }, is('contrasted'), { admission: 'uninformative' }],
+    ['a failure that is trained on', {}, is('failed'), { admission: 'admitted' }],
+    ['a pass that is not', {}, is('admitted'), { admission: 'failed' }],
+    ['the control of failures, trained on a pass', { accept: 'failing' }, (payload) => kind(payload) === 'pass', { admission: 'admitted' }],
+    ['the shuffled control, one that was not drawn', { accept: 'shuffled' }, (payload) => payload.admission === 'failed' && kind(payload) === 'pass', { admission: 'admitted' }],
+    ['the shuffled control, one that was', { accept: 'shuffled' }, (payload) => payload.admission === 'admitted' && kind(payload) === 'fail', { admission: 'failed' }],
+    ['the same answer twice', { buffer: 'balanced' }, is('duplicate'), { admission: 'admitted' }],
+    ['how often one is drawn', {}, is('admitted'), { weight: 1 }],
+    ['one that is counted twice', {}, (payload) => payload.sample === 1, { sample: 0 }],
+  ])('said otherwise (%s): hard fail', async (_, rules, which, change) => {
+    await failsAt(12, judged(await under(rules, which, change)), /record \d+/);
+  });
+});
+
 describe('rollouts: every verdict is given again, and no problem of an evaluation set is among them', () => {
   const verified = (run: SignedRun): Promise<JudgeReport> => judged(run, { task: trained.task });
   /** The first problem of iteration 2 and its samples. */
@@ -311,25 +365,13 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
 
   test('a failure logged as a pass, with every figure that follows from it', async () => {
     const failing = trained.batches[5]!.findIndex(({ payload }) => payload.kind === 'rollout' && (payload.verdict as { kind: string }).kind === 'fail');
-    const flipped: Records = (batch, i) => {
-      if (i !== 5) return batch;
-      const changed = batch.map((record, index) => (index === failing ? withPayload(record, { verdict: { kind: 'pass', violations: [] }, admission: 'admitted' }) : record));
-      const tally = new RolloutTally();
-      for (const { payload } of changed) if (payload.kind === 'rollout') tally.take(payload as never);
-      return changed.map((record) => (record.payload.kind === 'iteration' ? withPayload(record, { objective: hitRate(tally.of(5)), informativeGroupFraction: tally.informative(5) }) : record));
-    };
-    await failsAt(13, verified(await cheating({ records: reevaluated(flipped) })), /the run logged pass, and the verifier says fail/);
+    const flipped: Records = (batch, i) => (i === 5 ? batch.map((record, index) => (index === failing ? withPayload(record, { verdict: { kind: 'pass', violations: [] } }) : record)) : batch);
+    await failsAt(13, verified(await cheating({ records: consistently(flipped) })), /the run logged pass, and the verifier says fail/);
   });
 
   test('verdicts that nobody could find, where the verifier can', async () => {
     const none: Records = onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'fail' ? withPayload(record, { verdict: { kind: 'none', violations: [], reason: 'it took longer' } }) : record]);
-    const consistent: Records = (batch, i) => {
-      const changed = none([...batch], i);
-      const tally = new RolloutTally();
-      for (const { payload } of changed) if (payload.kind === 'rollout') tally.take(payload as never);
-      return changed.map((record) => (record.payload.kind === 'iteration' ? withPayload(record, { objective: hitRate(tally.of(i)), informativeGroupFraction: tally.informative(i) }) : record));
-    };
-    await failsAt(13, verified(await cheating({ records: reevaluated(consistent) })), /found by one side only/);
+    await failsAt(13, verified(await cheating({ records: consistently(none) })), /found by one side only/);
   });
 
   test('one verdict that the run\'s verifier was too slow for is something to read, however few there are', async () => {

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
-import { advantages } from '../../src/training/advantages.js';
+import { advantages } from '../../src/run-folder/admission.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { isSignificantDrop, pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import { readCheckpoint, sealCheckpoint, writeCheckpoint, type CheckpointState, type SealedCheckpoint } from '../../src/training/checkpoints.js';

@@ -7,6 +7,7 @@ import { createTrainer, resolveSettings, run, type StepStatistics, type Trainer,
 import { hashFile } from '../../src/engine/adapter.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { LogReader } from '../../src/log/read.js';
+import { judgeRun } from '../../src/judge/judge.js';
 import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { temperedLogprobs } from '../../src/training/learner.js';
@@ -176,6 +177,11 @@ describe('a run with grpo', () => {
   test('learns from what passed and what did not', () => {
     expect(result.test.after.byTier.L0!.mean).toBeGreaterThan(result.test.before.byTier.L0!.mean! + 0.5);
     expect(result.test.pairedP).toBeLessThan(0.001);
+  });
+
+  test('is found again by the judge: verdicts, advantages, what was trained on', async () => {
+    const { verdict, steps } = await judgeRun({ folder: file('run'), model: file('letters.gguf'), task: file('letters.mjs'), heldOut: 'none' });
+    expect([verdict, steps.filter(({ step, status }) => [12, 13].includes(step) && status === 'pass').length]).toEqual(['pass', 2]);
   });
 
   test('logs of each rollout how it was used: advantages of those that were trained on, failures among them', () => {

@@ -21,6 +21,7 @@ import { TrainerExecutor } from '../../src/monitor/trainer-executor.js';
 import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
 import { startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
+import { fates, type AdmissionRules, type Sample } from '../../src/run-folder/admission.js';
 import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
 import { adapterStateRecord, adapterTargets, heldOutRecord, policiesRecord, probeRecord, submissionRecord, type AdapterTargets } from '../../src/run-folder/records.js';
 import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
@@ -59,6 +60,9 @@ const STEPS = 4;
 const PROBLEMS = 25;
 const SAMPLES = 4;
 
+/** Every pass is the same word: nothing else is to be trained on. */
+const RULES = { algorithm: 'rft', accept: 'passing', buffer: 'classic' } as const;
+
 /** Synthetic models all but never end an answer; this one can learn to. */
 function writeModel(path: string): void {
   const model = synthesizeModel({ architecture: 'qwen2', embedding: 32 });
@@ -91,7 +95,7 @@ async function trainingData(model: Model, task: OpenTask, evaluated: ReadonlySet
 function rolloutRecords(model: Model, iteration: number, problems: readonly Trained[], chance: number): NewRecord[] {
   const total = problems.length * SAMPLES;
   const passing = Math.min(total - 1, Math.max(1, Math.round(chance * total)));
-  return problems.flatMap(({ problem, promptIds }, at): NewRecord[] => [
+  return withFates(iteration, problems.flatMap(({ problem, promptIds }, at): NewRecord[] => [
     { stream: 'rollouts', payload: { kind: 'problem', iteration, problemId: problem.id, tier: problem.tier, problem: problem as never, promptIds } },
     ...Array.from({ length: SAMPLES }, (_, sample): NewRecord => {
       const pass = sample * problems.length + at < passing;
@@ -101,11 +105,31 @@ function rolloutRecords(model: Model, iteration: number, problems: readonly Trai
         stream: 'rollouts',
         payload: {
           kind: 'rollout', iteration, problemId: problem.id, tier: problem.tier, sample, seed: `${sample}`, tokenIds, text, finish: 'stop', adapterId: null, meanLogprob: -1,
-          form: 'text', verdict: { kind: pass ? 'pass' : 'fail', violations: [] }, admission: pass ? 'admitted' : 'failed', weight: 0.5,
+          form: 'text', verdict: { kind: pass ? 'pass' : 'fail', violations: [] },
         },
       };
     }),
-  ]);
+  ]));
+}
+
+type Sampled = Sample & { readonly problemId: string; readonly tier: string };
+
+/** An iteration's records with what their verdicts make of each rollout, whatever they said of it before. */
+export function withFates(iteration: number, records: readonly NewRecord[], rules: AdmissionRules = RULES): NewRecord[] {
+  const groups = new Map<string, { tier: string; rollouts: Sampled[] }>();
+  for (const { payload } of records) {
+    if (payload.kind !== 'rollout') continue;
+    const rollout = payload as unknown as Sampled;
+    const group = groups.get(rollout.problemId) ?? { tier: rollout.tier, rollouts: [] };
+    groups.set(rollout.problemId, group);
+    group.rollouts.push(rollout);
+  }
+  const of = fates([...groups.values()], { rules, iteration, runSeed: 42n, contradicts: () => false });
+  return records.map((record) => {
+    if (record.payload.kind !== 'rollout') return record;
+    const { admission: _, advantage: __, weight: ___, ...payload } = record.payload;
+    return { ...record, payload: { ...payload, ...of.get(record.payload as unknown as Sampled)! } };
+  });
 }
 
 /** Trains with the monitor and the scripted policy, a hundredfold learning rate in between, and keeps everything that a run writes. */
@@ -131,7 +155,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     schedule: { schedule: 'constant', warmupSteps: 0, totalSteps: 0, finalFactor: 0 },
     rules,
     policy: scripted.name,
-    settings: { seed: '42', iterations: ITERATIONS, learningRate },
+    settings: { seed: '42', iterations: ITERATIONS, learningRate, samples: SAMPLES, gate: false, gateLevel: 0.05, ...RULES },
   };
   const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> => evaluateGreedy(model, task, test.problems, { ...EVALUATION, adapter });
   const claim = (when: 'before' | 'after', adapter: string | null, { outcomes }: Awaited<ReturnType<typeof evaluateGreedy>>): NewRecord =>
