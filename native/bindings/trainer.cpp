@@ -93,7 +93,7 @@ Objective objectiveOf(const Napi::Object& object) {
   return objective;
 }
 
-// Boundaries stay in JavaScript's memory; the call keeps the batch alive.
+// Boundaries stay in JavaScript's memory, which the call keeps alive and nobody else can reach (src/engine/typed-array.ts).
 std::vector<TrainSequence> sequencesOf(const Napi::Value& value) {
   const auto array = value.As<Napi::Array>();
   std::vector<TrainSequence> sequences;
@@ -374,9 +374,8 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
 
   // loadState(bytes): Promise<void>
   Napi::Value loadState(const Napi::CallbackInfo& info) {
-    const auto array = info[0].As<Napi::Uint8Array>();
-    return start(info, never(), [from = array.Data(), size = array.ElementLength()](State& state, const auto&) {
-      state.ready().loadState(std::vector<std::uint8_t>(from, from + size));
+    return start(info, never(), [bytes = elementsOf<Napi::Uint8Array, std::uint8_t>(info[0])](State& state, const auto&) {
+      state.ready().loadState(bytes);
       return undefined();
     });
   }

@@ -5,6 +5,7 @@ import { IsoproError } from '../errors.js';
 import type { Adapter } from './adapter.js';
 import type { GenerationProgress } from './addon.js';
 import type { ChatMessage } from './prompt-renderer.js';
+import { copied } from './typed-array.js';
 
 export type TokenIds = Int32Array | readonly number[];
 
@@ -75,14 +76,15 @@ const uint64 = z
   .min(0n)
   .max((1n << 64n) - 1n);
 
-/** An Int32Array or an array of whole numbers that fit one; arrives as an Int32Array. */
+/** An Int32Array or an array of whole numbers that fit one; arrives as an Int32Array of its own. */
 export const tokenIds = z
   .custom<TokenIds>(
     (value) =>
       types.isInt32Array(value) || (Array.isArray(value) && value.every((id) => Number.isInteger(id) && Math.abs(id as number) <= INT32_MAX)),
     'expected an Int32Array or an array of whole numbers',
   )
-  .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)));
+  .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
+  .pipe(copied(types.isInt32Array, Int32Array));
 
 export const chatMessages = z
   .array(z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() }))

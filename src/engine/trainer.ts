@@ -3,6 +3,7 @@ import { webcrypto } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { hasEnded, requireFile, unreadable, unwritable } from '../files.js';
@@ -78,6 +79,7 @@ export interface Evaluation {
   readonly sequences: readonly SequenceEvaluation[];
 }
 
+const bytes = z.custom<Uint8Array>(types.isUint8Array, 'must be a Uint8Array');
 const MAGIC = Buffer.from('ISOPROCK');
 const DIGEST_BYTES = 32;
 
@@ -234,9 +236,9 @@ export class Trainer {
     return settled(this.#native.state());
   }
 
-  /** Goes back to a snapshot: factors, moments, counters, ranks, generator. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH */
+  /** Goes back to a snapshot: factors, moments, counters, ranks, generator. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, INVALID_ARGUMENT */
   async rollbackTo(snapshot: Uint8Array): Promise<void> {
-    await settled(this.#native.loadState(snapshot));
+    await settled(this.#native.loadState(checked(bytes, snapshot, 'snapshot')));
     await this.#refresh();
   }
 

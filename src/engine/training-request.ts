@@ -3,6 +3,7 @@ import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { abortSignal } from './generate-request.js';
+import { copied } from './typed-array.js';
 
 /** The linear maps of a block that LoRA can adapt. */
 export const LORA_TARGETS = ['q', 'k', 'v', 'o', 'gate', 'up', 'down'] as const;
@@ -78,6 +79,7 @@ export interface Boundary {
   readonly rows: Uint16Array;
 }
 
+/** Its arrays are copied when a call begins: what becomes of them afterwards does not touch it. */
 export interface TrainSequence {
   readonly tokenIds: Int32Array;
   /** 1 where the token is a target, [tokens]; the first token never is. */
@@ -163,18 +165,17 @@ export const trainerOptions = z
     message: 'a linear or cosine schedule ends at totalSteps, after the warm-up',
   });
 
-const typedArray = <T>(check: (value: unknown) => value is T, name: string): z.ZodType<T> => z.custom<T>(check, `must be a ${name}`);
-const floats = typedArray(types.isFloat32Array, 'Float32Array');
+const floats = copied(types.isFloat32Array, Float32Array);
 
 export const trainSequences = z.array(
   z.object({
-    tokenIds: typedArray(types.isInt32Array, 'Int32Array'),
-    labelMask: typedArray(types.isUint8Array, 'Uint8Array'),
+    tokenIds: copied(types.isInt32Array, Int32Array),
+    labelMask: copied(types.isUint8Array, Uint8Array),
     weight: z.number().default(1),
     advantages: floats.optional(),
     oldLogprobs: floats.optional(),
     referenceLogprobs: floats.optional(),
-    boundary: z.object({ layer: z.int().min(0), modelHash: z.string(), rows: typedArray(types.isUint16Array, 'Uint16Array') }).optional(),
+    boundary: z.object({ layer: z.int().min(0), modelHash: z.string(), rows: copied(types.isUint16Array, Uint16Array) }).optional(),
   }),
 );
 
