@@ -4,7 +4,7 @@ import type { LogReader, LogRecord } from '../log/read.js';
 import type { HeldOut, Policies } from '../run-folder/records.js';
 import { gate, heldOut, iterationReport, policies } from '../run-folder/records.js';
 import { ADMISSIONS, fates } from '../run-folder/admission.js';
-import { compareDev, heldOutReading, hitRate, loggedEvaluation, policySummaries, RolloutTally, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
+import { compareDev, heldOutReading, hitRate, loggedEvaluation, policySummaries, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
 import { HardFail } from './hard-fail.js';
 
 /**
@@ -114,6 +114,8 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
   const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
     if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json)) fail(`record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`);
   };
+  const stray = strayEvaluation(heldOuts.map(({ value }) => value));
+  if (stray !== null) fail(stray);
   const tiers = tiersOf(named?.value.tiers, heldOuts.flatMap(({ value }) => value.outcomes.map(([, tier]) => tier)));
   const evaluations = heldOuts.map(({ value }) => loggedEvaluation(value, tiers));
   for (const [i, { gseq, claimed }] of heldOuts.entries()) if (claimed !== undefined) same('the summary of its evaluation', gseq, claimed, evaluations[i]!.summary);
@@ -122,13 +124,7 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
     const summaries = policySummaries(named.value, before?.outcomes ?? []) ?? fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
     if (named.claimed !== undefined) same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }
-  let comparisons: ReturnType<typeof compareDev>;
-  try {
-    comparisons = compareDev(evaluations, tiers, rules);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    return fail(`the dev evaluations are not of the same problems: ${error.message}`);
-  }
+  const comparisons = compareDev(evaluations, tiers, rules);
   for (const { gseq, value } of iterations) {
     const { iteration } = value;
     const times = evaluations.filter(({ set, iteration: at }) => set === 'dev' && at === iteration).length;

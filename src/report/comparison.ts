@@ -1,6 +1,7 @@
 /** Two evaluations of the same problems, compared problem by problem. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
+import { ofSameProblems } from '../run-folder/derived.js';
 import { mcnemarExact, stratifiedBootstrap, type Interval, type Stratum } from '../statistics/index.js';
 import { testEvaluation, type LoggedEvaluation, type RunRecord, type TierInfo } from './read-run.js';
 
@@ -67,6 +68,6 @@ export function compareEvaluations(before: Pick<LoggedEvaluation, 'outcomes' | '
 /** Before and after on the test problems; null until both are there, or where they are not of the same problems. */
 export function testComparison(run: RunRecord): Comparison | null {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
-  if (before === null || after === null || before.setSha256 !== after.setSha256) return null;
+  if (before === null || after === null || before.setSha256 !== after.setSha256 || !ofSameProblems(before, after)) return null;
   return compareEvaluations(before, after, run.tiers);
 }

@@ -11,7 +11,7 @@ import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { loggedEvaluation, meanLoss, policySummaries, RolloutTally, tiersOf, type LoggedEvaluation, type TierCounts } from '../run-folder/derived.js';
+import { loggedEvaluation, meanLoss, policySummaries, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation, type TierCounts } from '../run-folder/derived.js';
 import { adapterState, gate, heldOut, iterationReport, policies, submission, type Policies } from '../run-folder/records.js';
 import type { Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
@@ -217,6 +217,8 @@ class Taken {
     for (const [kind, n] of this.#malformed) this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
     const named = this.#of('policies').at(-1);
     const heldOuts = this.#of('held_out');
+    const stray = strayEvaluation(heldOuts);
+    if (stray !== null) this.defects.add(stray);
     const tiers = tiersOf(named?.tiers, [...heldOuts.flatMap(({ outcomes }) => outcomes.map(([, id]) => id)), ...this.places.map((place) => place.tier)]);
     const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers));
     const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');

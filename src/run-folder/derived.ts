@@ -143,6 +143,20 @@ export function loggedEvaluation({ kind: _, ...evaluation }: HeldOut, tiers: rea
   };
 }
 
+/** Whether verdicts can be paired: the same problems and tiers, in the same order. */
+export const ofSameProblems = (a: Pick<HeldOut, 'outcomes'>, b: Pick<HeldOut, 'outcomes'>): boolean =>
+  a.outcomes.length === b.outcomes.length && a.outcomes.every(([id, tier], i) => id === b.outcomes[i]![0] && tier === b.outcomes[i]![1]);
+
+/** What keeps the evaluations of a log from being compared, in words; null where each set's are of the same problems. */
+export function strayEvaluation(evaluations: readonly Pick<HeldOut, 'set' | 'when' | 'iteration' | 'outcomes'>[]): string | null {
+  for (const evaluation of evaluations) {
+    const { set, when, iteration } = evaluation;
+    const first = evaluations.find((other) => other.set === set)!;
+    if (!ofSameProblems(first, evaluation)) return `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} is not of the problems of the first one`;
+  }
+  return null;
+}
+
 /** The dev problems after an iteration, against the best evaluation of them before it. */
 export interface DevComparison {
   readonly evaluation: LoggedEvaluation;
@@ -152,7 +166,7 @@ export interface DevComparison {
   readonly rolledBack: boolean;
 }
 
-/** By iteration. @throws RangeError where evaluations are not of the same problems */
+/** By iteration. @param evaluations none of them stray */
 export function compareDev(evaluations: readonly LoggedEvaluation[], tiers: readonly TierOf[], { gate, gateLevel }: { readonly gate: boolean; readonly gateLevel: number }): Map<number, DevComparison> {
   const comparisons = new Map<number, DevComparison>();
   let best: TierVerdicts[] | null = null;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
-import { compareDev, loggedEvaluation, meanLoss, policySummaries, pooledHitRate, RolloutTally, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
+import { compareDev, loggedEvaluation, meanLoss, policySummaries, pooledHitRate, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
 import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { heldOut, iterationReport, policies, submission, type HeldOut, type IterationRecord, type Policies, type Submission } from '../run-folder/records.js';
@@ -93,6 +93,8 @@ export function readEvaluations(folder: string): LoggedEvaluations {
       if (kind === 'iteration_report') found.iterations.push(read(iterationReport, gseq, payload));
       if (kind === 'session_end') found.end = read(sessionEnd, gseq, payload);
     }
+    const stray = strayEvaluation(heldOuts);
+    if (stray !== null) unreadable(stray);
     const tiers = tiersOf(named?.tiers, heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier)));
     const test = heldOuts.find(({ set }) => set === 'test');
     const summaries = named === null ? dictionary<Summary>() : (policySummaries(named, test?.outcomes ?? []) ?? unreadable('the trivial policies were not judged on the test problems'));

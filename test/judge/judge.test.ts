@@ -15,6 +15,7 @@ import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { evaluationRecord, readHistory } from '../../src/monitor/records.js';
 import type { NewRecord } from '../../src/log/event-log.js';
+import type { LogValue } from '../../src/log/payload.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { publicKeyFile } from '../../src/log/witness-key.js';
 import { readManifest, startDigests, writeManifest, type RunManifest } from '../../src/run-folder/manifest.js';
@@ -290,6 +291,8 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
     ['the part of groups that carry a gradient', () => ({ records: measuring({ informativeGroupFraction: 0.125 }) })],
     ['an evaluation on dev problems that were never asked', () => ({ records: measuring({ heldOut: { passRate: 0.9, n: 8, verdicts: [{ weight: 1, verdicts: 'pppppppf' }], best: [{ weight: 1, verdicts: 'ffffffff' }] } }) })],
     ['a rollback by the gate that the dev verdicts do not ask for', () => ({ records: onRecord('iteration', (record) => [...(record.payload.iteration === 6 ? [gateRecord({ iteration: 6, cause: 'dev accuracy fell', restored: 'a'.repeat(64) })] : []), record]) })],
+    ['an evaluation that leaves out a problem', () => ({ after: (record) => withPayload(record, { outcomes: (record.payload.outcomes as LogValue[]).slice(1) }) })],
+    ['138: an evaluation without outcomes', () => ({ after: (record) => withPayload(record, { outcomes: [] }) })],
     ['rollouts left out', () => ({ records: (batch, i) => (i === 6 ? batch.filter(({ payload }) => payload.kind !== 'rollout' || (payload.verdict as { kind: string }).kind === 'pass') : batch) })],
   ])('made up (%s): hard fail', async (_, cheat) => {
     const { records, ...rest } = cheat();
@@ -587,9 +590,12 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
     expect(report.heldOut!.after.p).toBeLessThan(1e-3);
   });
 
+  const onTest = (change: (record: NewRecord) => NewRecord): Records =>
+    onRecord('held_out', (record) => [record.payload.set === 'test' ? change(record) : record]);
+  const onOthers = (record: NewRecord): NewRecord =>
+    withPayload(record, { outcomes: (record.payload.outcomes as [string, string, string][]).map(([, tier, kind]) => ['ab'.repeat(32), tier, kind]) });
   test.each<[string, Cheat]>([
-    ['138: no outcomes', { after: (record) => withPayload(record, { outcomes: [] }) }],
-    ['other problems', { after: (record) => withPayload(record, { outcomes: (record.payload.outcomes as [string, string, string][]).map(([, tier, kind]) => ['ab'.repeat(32), tier, kind]) }) }],
+    ['other problems', { records: onTest(onOthers), after: onOthers }],
     ['for another adapter', { after: (record) => withPayload(record, { adapter: 'ab'.repeat(32) }) }],
     ['none before', { records: (batch) => batch.filter(({ payload }) => payload.kind !== 'held_out' && payload.kind !== 'policies') }],
     ['read in between', { records: (batch, i) => (i === 2 ? [...batch, withPayload(trained.batches[0]![0]!, { when: 'iteration' })] : batch) }],

@@ -34,6 +34,8 @@ export interface RunFolderOptions {
   readonly settings?: RunStart['settings'];
   /** Sums that the run writes beside its verdicts: what a reader must not believe. */
   readonly claimed?: object;
+  /** An evaluation that lacks its set's last problem. */
+  readonly cutShort?: { readonly set: 'dev' | 'test'; readonly when: string };
 }
 
 export const EXAMPLE_TIERS: NonNullable<RunFolderOptions['tiers']> = [
@@ -46,7 +48,7 @@ const sha = (text: string): string => hash('sha256', text);
 const plain = (value: unknown): LogPayload => JSON.parse(JSON.stringify(value)) as LogPayload;
 
 export async function writeRunFolder(options: RunFolderOptions): Promise<{ readonly folder: string; readonly rollouts: number }> {
-  const { folder, home, runId = 'ab'.repeat(16), iterations = 6, rollouts = 24, problems = 20, setName = 'set', names = {}, until = 'end', skill = 0.6, seed = 42n, claimed } = options;
+  const { folder, home, runId = 'ab'.repeat(16), iterations = 6, rollouts = 24, problems = 20, setName = 'set', names = {}, until = 'end', skill = 0.6, seed = 42n, claimed, cutShort } = options;
   const claims = (...members: string[]): object => (claimed === undefined ? {} : Object.fromEntries(members.map((member) => [member, claimed])));
   const tiers = (options.tiers ?? EXAMPLE_TIERS).map(({ trains = true, ...rest }) => ({ trains, ...rest }));
   const random = new Random(seed);
@@ -76,6 +78,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
     const chance = (tier: string, progress: number): number => Math.max(0, Math.min(1, skill * (1.6 * progress + 0.2 - 0.09 * tiers.findIndex(({ id }) => id === tier))));
     const evaluation = (set: 'dev' | 'test', when: string, iteration: number): NewRecord => {
       const outcomes = sets[set].map(([id, tier]): [string, string, 'pass' | 'fail'] => [id, tier, random.nextDouble() < chance(tier, when === 'after' ? 1 : iteration / iterations) ? 'pass' : 'fail']);
+      if (cutShort?.set === set && cutShort.when === when) outcomes.pop();
       return { stream: 'evaluations', payload: plain({ kind: 'held_out', set, when, iteration, adapter: when === 'before' ? null : sha('adapter'), setSha256: setSha[set], outcomes, ...claims('summary') }) };
     };
     if (until === 'start') return { folder, rollouts: 0 };

@@ -9,6 +9,8 @@ import { testComparison } from '../../src/report/comparison.js';
 import { readRun, testEvaluation } from '../../src/report/read-run.js';
 import { compareRuns, findRun } from '../../src/report/run-list.js';
 import { comparisonTable, resultTable, terminalStyle } from '../../src/report/terminal.js';
+import { strayEvaluation } from '../../src/run-folder/derived.js';
+import { readResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { HOSTILE } from '../models/hostile.js';
 import { writeRunFolder } from '../models/run-folder.js';
@@ -114,6 +116,39 @@ describe('runs compare', () => {
     expect(code).toBe(1);
     expect(stderr).toMatch(/RUNS_NOT_COMPARABLE.*different problems/s);
     expect(() => compareRuns(at('runs/weak'), at('runs/killed'))).toThrow(expect.objectContaining({ code: 'RUNS_NOT_COMPARABLE' }));
+  });
+});
+
+test('evaluations are compared where the same problems of the same tiers stand in the same order', () => {
+  type Problem = [string, string, 'pass' | 'fail'];
+  const evaluation = (iteration: number, ...outcomes: Problem[]) => ({ set: 'dev' as const, when: 'iteration' as const, iteration, outcomes });
+  const first = evaluation(1, ['a', 'T0', 'pass'], ['b', 'T1', 'fail']);
+  const stray = 'the dev evaluation of iteration 2 is not of the problems of the first one';
+  expect(strayEvaluation([first, evaluation(2, ['a', 'T0', 'fail'], ['b', 'T1', 'pass'])])).toBeNull();
+  expect(strayEvaluation([first, evaluation(2, ['b', 'T1', 'fail'], ['a', 'T0', 'pass'])])).toBe(stray);
+  expect(strayEvaluation([first, evaluation(2, ['a', 'T0', 'pass'], ['c', 'T1', 'fail'])])).toBe(stray);
+  expect(strayEvaluation([first, evaluation(2, ['a', 'T1', 'pass'], ['b', 'T1', 'fail'])])).toBe(stray);
+});
+
+describe.each(['dev', 'test'] as const)('an evaluation of fewer %s problems than the one before it', (set) => {
+  const what = set === 'dev' ? 'of iteration 1' : 'after training';
+  const defect = `the ${set} evaluation ${what} is not of the problems of the first one`;
+  const folder = (): string => at(`stray/${set}`);
+  beforeAll(() => writeRunFolder({ folder: folder(), home: at('home'), runId: (set === 'dev' ? 'd0' : 'e0').repeat(16), rollouts: 4, cutShort: { set, when: set === 'dev' ? 'iteration' : 'after' } }));
+
+  test('makes a log that gives no result', () => {
+    expect(() => readResult(folder())).toThrow(expect.objectContaining({ code: 'LOG_UNREADABLE', message: expect.stringContaining(defect) }));
+  });
+
+  test('is named by every command that shows the run, beside the other runs', async () => {
+    const listed = await cli('runs', 'list', at('stray'), '--json');
+    expect(listed.code).toBe(0);
+    const runs = listed.stdout.trim().split('\n').map((line) => JSON.parse(line) as { folder: string; state: string; reason: string });
+    expect(runs.find((run) => run.folder === folder())).toMatchObject({ state: 'damaged', reason: defect });
+    const shown = await cli('runs', 'show', folder());
+    expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining(defect)]);
+    expect((await cli('report', folder(), '--out', at(`${set}.html`))).code).toBe(0);
+    expect(readFileSync(at(`${set}.html`), 'utf8')).toContain(defect);
   });
 });
 
