@@ -6,11 +6,11 @@ import { IsoproError } from '../errors.js';
 import type { MonitorSession } from '../monitor/session.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
-import { informativeGroups } from '../run-folder/admission.js';
 import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
 import { adapterStateRecord, adapterTargets, gateRecord, iterationReportRecord } from '../run-folder/records.js';
 import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
+import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { evaluateSet } from './evaluations.js';
 import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
@@ -66,9 +66,10 @@ export async function runIteration(context: RunContext, state: RunState, session
     state.best = { adapterId: saved.adapterId, iteration, verdicts: dev.verdicts, snapshot: saved.snapshot };
   }
 
-  const counts = state.buffer.counts(iteration);
+  const { tally } = state.buffer;
+  const counts = tally.of(iteration);
   const probe = probeSequences(state.buffer, groups, iteration);
-  const informative = informativeGroups(groups).length / groups.length;
+  const informative = tally.informative(iteration)!;
   const monitored = await monitorIteration(context, state, session, { iteration, steps, shift, counts, dev, before: best.verdicts, informative, learner, probe });
   refuseUnapplied({ iteration, steps }, monitored);
   if (monitored.effects.some(({ executed }) => executed)) {
@@ -116,7 +117,11 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
     floor: settings.allocation === 'uniform' ? 1 : settings.allocationFloor,
   });
   const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples: settings.samples, excluded });
-  if (plan.length === 0) throw new IsoproError('TASK_INVALID', `${task.id} generated no problem that is not in an evaluation set`);
+  if (plan.length === 0) {
+    const { dev, test } = SET_SIZE;
+    const needed = `${dev} problems of each tier are the dev set's and ${test} others the test set's; one that is trained on needs more than these ${dev + test}`;
+    throw new IsoproError('TASK_INVALID', `${task.id} generated no problem that is not in an evaluation set: ${needed}, and with other prompts`);
+  }
   const hits = new Map<string, { passed: number; decided: number }>();
   const shownHits = () => dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
   const progress = { stage: 'rollouts' as const, iteration, total: plan.length * settings.samples };

@@ -1,8 +1,8 @@
 /** The replay buffer: a view of the log's rollouts stream, built by the same calls while a run goes on and when it resumes. */
-import { dictionary } from '../dictionary.js';
+import { IsoproError } from '../errors.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
-import { isTrainedOn, type TierCounts } from '../run-folder/derived.js';
+import { RolloutTally } from '../run-folder/derived.js';
 import type { ProblemRecord, RolloutRecord } from './rollout-records.js';
 
 /** An accepted rollout, ready to be trained on. */
@@ -22,8 +22,7 @@ const MAX_USES = 4;
 export class ReplayBuffer {
   readonly #tierCap: number;
   readonly #traces: Trace[] = [];
-  readonly #kept = new Map<string, number>();
-  readonly #counts = new Map<number, Map<string, TierCounts>>();
+  readonly #tally = new RolloutTally();
   #prompt: { readonly problemId: string; readonly ids: Int32Array } | undefined;
 
   /** @param tierCap newest traces of each tier that are kept; Infinity for all */
@@ -31,25 +30,20 @@ export class ReplayBuffer {
     this.#tierCap = tierCap;
   }
 
-  /** Takes the next record of the stream. A rollout follows its problem. */
+  /** Takes the next record of the stream. @throws IsoproError LOG_UNREADABLE where a rollout to train on does not follow its problem */
   take(record: ProblemRecord | RolloutRecord): void {
     if (record.kind === 'problem') {
       this.#prompt = { problemId: record.problemId, ids: Int32Array.from(record.promptIds) };
       return;
     }
-    const { iteration, tier, problemId, sample, tokenIds, weight, verdict, admission } = record;
-    const ofIteration = this.#counts.get(iteration) ?? new Map<string, TierCounts>();
-    this.#counts.set(iteration, ofIteration);
-    const counts = ofIteration.get(tier) ?? { sampled: 0, passed: 0, failed: 0, undecided: 0, admitted: 0 };
-    ofIteration.set(tier, counts);
-    counts.sampled++;
-    counts[verdict.kind === 'pass' ? 'passed' : verdict.kind === 'fail' ? 'failed' : 'undecided']++;
-    if (isTrainedOn(admission)) counts.admitted++;
-    if (admission !== 'admitted' || this.#prompt?.problemId !== problemId) return;
-    this.#traces.push({ key: `${iteration}/${problemId}/${sample}`, iteration, tier, promptIds: this.#prompt.ids, tokenIds: Int32Array.from(tokenIds), weight });
-    const kept = (this.#kept.get(tier) ?? 0) + 1;
-    if (kept > this.#tierCap) this.#traces.splice(this.#traces.findIndex((trace) => trace.tier === tier), 1);
-    else this.#kept.set(tier, kept);
+    const { iteration, tier, problemId, sample, tokenIds, weight, admission } = record;
+    this.#tally.take(record);
+    if (admission !== 'admitted') return;
+    const key = `${iteration}/${problemId}/${sample}`;
+    if (this.#prompt?.problemId !== problemId) throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
+    this.#traces.push({ key, iteration, tier, promptIds: this.#prompt.ids, tokenIds: Int32Array.from(tokenIds), weight });
+    const admitted = this.#tally.buffer(Infinity, Infinity)[tier]!;
+    if (admitted > this.#tierCap) this.#traces.splice(this.#traces.findIndex((trace) => trace.tier === tier), 1);
   }
 
   get size(): number {
@@ -60,27 +54,20 @@ export class ReplayBuffer {
     return this.#traces;
   }
 
+  /** Counts of the whole stream, those that are not kept included. */
+  get tally(): Omit<RolloutTally, 'take'> {
+    return this.#tally;
+  }
+
   /** Traces by tier. */
   composition(): Record<string, number> {
-    return dictionary(this.#kept);
-  }
-
-  /** By tier, of one iteration. */
-  counts(iteration: number): ReadonlyMap<string, Readonly<TierCounts>> {
-    return this.#counts.get(iteration) ?? new Map();
-  }
-
-  /** First iteration in which each tier had an accepted rollout. */
-  transitions(): Record<string, number> {
-    const first = dictionary<number>();
-    for (const [iteration, tiers] of [...this.#counts].sort(([a], [b]) => a - b)) for (const [tier, { admitted }] of tiers) if (admitted > 0) first[tier] ??= iteration;
-    return first;
+    return this.#tally.buffer(Infinity, this.#tierCap);
   }
 
   /** Verdicts by tier before an iteration, older ones counting less. */
   records(before: number): Map<string, TierRecord> {
     const records = new Map<string, TierRecord>();
-    for (const [iteration, tiers] of this.#counts) {
+    for (const [iteration, tiers] of this.#tally.counts) {
       if (iteration >= before) continue;
       const part = DECAY ** (before - 1 - iteration);
       for (const [tier, { passed, failed }] of tiers) {

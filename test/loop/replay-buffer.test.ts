@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { RolloutTally } from '../../src/run-folder/derived.js';
 import { ReplayBuffer } from '../../src/training/replay-buffer.js';
 import type { ProblemRecord, RolloutRecord } from '../../src/training/rollout-records.js';
 import { allocate } from '../../src/rollouts/allocation.js';
@@ -30,11 +31,11 @@ const countBy = <T>(items: readonly T[], key: (item: T) => string): Record<strin
 };
 
 describe('the buffer as a view of the rollouts stream', () => {
-  test('holds admitted rollouts with their prompt, counts the rest, and knows when a tier first had one', () => {
+  test('holds admitted rollouts with their prompt, and counts the rest', () => {
     const buffer = bufferOf(10, records(1, 'A', 1, ['pass', 'fail', 'none']), records(2, 'B', 2, ['fail', 'pass']));
     expect(buffer.traces.map(({ key, promptIds, tokenIds }) => [key, [...promptIds], [...tokenIds]])).toEqual([['1/A-1/0', [1], [0]], ['2/B-2/1', [2], [1]]]);
-    expect(buffer.counts(1).get('A')).toEqual({ sampled: 3, passed: 1, failed: 1, undecided: 1, admitted: 1 });
-    expect(buffer.transitions()).toEqual({ A: 1, B: 2 });
+    expect(buffer.tally.of(1).get('A')).toEqual({ sampled: 3, passed: 1, failed: 1, undecided: 1, admitted: 1 });
+    expect(buffer.tally.informative(1)).toBe(1);
     expect(buffer.composition()).toEqual({ A: 1, B: 1 });
   });
 
@@ -42,6 +43,16 @@ describe('the buffer as a view of the rollouts stream', () => {
     const buffer = bufferOf(3, ...many(1, 'A', 5), ...many(1, 'B', 2), ...many(2, 'A', 1));
     expect(buffer.composition()).toEqual({ A: 3, B: 2 });
     expect(buffer.traces.filter(({ tier }) => tier === 'A').map(({ key }) => key)).toEqual(['1/A-103/0', '1/A-104/0', '2/A-200/0']);
+  });
+
+  test('counts what it keeps as readers of the log do, and refuses a rollout that does not follow its problem', () => {
+    const stream = [...many(1, 'A', 5), ...many(1, '__proto__', 2), ...many(2, 'A', 1), ...many(3, 'B', 4)];
+    const [buffer, tally] = [bufferOf(3, ...stream), new RolloutTally()];
+    for (const record of stream.flat()) if (record.kind === 'rollout') tally.take(record);
+    expect(buffer.composition()).toEqual(tally.buffer(3, 3));
+    for (const [tier, kept] of Object.entries(buffer.composition())) expect([tier, kept]).toEqual([tier, buffer.traces.filter((trace) => trace.tier === tier).length]);
+    expect(buffer.tally.counts).toEqual(tally.counts);
+    expect(() => bufferOf(3, records(1, 'A', 1, ['pass']).slice(1))).toThrow(expect.objectContaining({ code: 'LOG_UNREADABLE' }));
   });
 
   test('older verdicts count half as much with each iteration', () => {
