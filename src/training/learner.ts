@@ -69,8 +69,11 @@ export class Learner {
   }
 
   async dispose(): Promise<void> {
-    await this.trainer.dispose();
-    this.#adapter?.dispose();
+    try {
+      await this.trainer.dispose();
+    } finally {
+      this.#adapter?.dispose();
+    }
   }
 }
 

@@ -44,6 +44,7 @@ export interface OpenRun {
   readonly stage: 'begun' | 'prepared' | 'iteration' | 'submitted';
   /** The last complete iteration. */
   readonly iteration: number;
+  /** Closes everything, whatever fails in it. @throws the first failure */
   dispose(): Promise<void>;
 }
 
@@ -58,7 +59,15 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
   const rules = ruleConfigOf(settings, given);
   const closers: (() => Promise<void>)[] = [];
   const dispose = async (): Promise<void> => {
-    for (const close of closers.splice(0).reverse()) await close();
+    const failures: unknown[] = [];
+    for (const close of closers.splice(0).reverse()) {
+      try {
+        await close();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
   };
   try {
     report({ settings, hooks }, { stage: 'load' });
@@ -105,11 +114,12 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       excluded: new HeldOutProblems(await wholeSets(task), { model, task, style: resolved.style }),
       ...(signal === undefined ? {} : { signal }),
     };
-    const { state, session } = await restore(context, policy, checkpoint);
+    const state = freshState(resolved);
     closers.push(async () => state.learner?.dispose());
+    const session = await restore(context, state, policy, checkpoint);
     return { context, state, session, stage: checkpoint?.state.stage ?? 'begun', iteration: checkpoint?.state.iteration ?? 0, dispose };
   } catch (error) {
-    await dispose();
+    await dispose().catch(() => undefined); // what went wrong first is what the caller has to know
     throw error;
   }
 }
@@ -227,24 +237,26 @@ function namedCheckpoints(file: string, heads: readonly string[]): Map<number, s
   }
 }
 
-async function restore(context: RunContext, policy: Policy, checkpoint: Checkpoint | null): Promise<{ state: RunState; session: MonitorSession }> {
+const freshState = (settings: RunSettings): RunState => ({
+  buffer: new ReplayBuffer(settings.buffer === 'classic' ? Infinity : settings.tierCap),
+  learner: null, layers: null, adapterId: null, adapterIteration: 0,
+  best: { adapterId: null, iteration: 0, verdicts: [], snapshot: null },
+  batchSize: settings.batchSize, learningRate: settings.learningRate, maxNorm: settings.maxNorm, epsilon: DEFAULT_EPSILON,
+  sound: null, executor: null, stop: null, settled: false,
+  spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
+});
+
+/** Takes the state of a checkpoint and of the log below it. @param state what is opened for it is its own at once, also where this fails later */
+async function restore(context: RunContext, state: RunState, policy: Policy, checkpoint: Checkpoint | null): Promise<MonitorSession> {
   const { settings, model, folder } = context;
-  const buffer = new ReplayBuffer(settings.buffer === 'classic' ? Infinity : settings.tierCap);
-  const state: RunState = {
-    buffer, learner: null, layers: null, adapterId: null, adapterIteration: 0,
-    best: { adapterId: null, iteration: 0, verdicts: [], snapshot: null },
-    batchSize: settings.batchSize, learningRate: settings.learningRate, maxNorm: settings.maxNorm, epsilon: DEFAULT_EPSILON,
-    sound: null, executor: null, stop: null, settled: false,
-    spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
-  };
   const monitor = { rules: context.start.rules, policy, log: context.log };
-  if (checkpoint === null) return { state, session: new MonitorSession(monitor) };
+  if (checkpoint === null) return new MonitorSession(monitor);
 
   const { state: saved, trainer, best, sound } = checkpoint;
   const reader = new LogReader(logFile(folder));
   let session: MonitorSession;
   try {
-    for (const { payload } of reader.records({ stream: 'rollouts' })) buffer.take(readRolloutRecord(payload));
+    for (const { payload } of reader.records({ stream: 'rollouts' })) state.buffer.take(readRolloutRecord(payload));
     // rollouts are the bulk of a log, and no rule reads them
     session = new MonitorSession({ ...monitor, records: (['metrics', 'decisions', 'effects'] as const).flatMap((stream) => [...reader.records({ stream })]).sort((a, b) => a.gseq - b.gseq) });
   } finally {
@@ -262,5 +274,5 @@ async function restore(context: RunContext, policy: Policy, checkpoint: Checkpoi
     state.sound = saved.sound === null ? null : { ...saved.sound, snapshot: sound ?? trainer };
     state.executor = createExecutor(state.learner, state);
   }
-  return { state, session };
+  return session;
 }

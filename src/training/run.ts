@@ -42,9 +42,11 @@ export async function run(input: RunSettingsInput = {}, options: RunOptions = {}
   }
   try {
     await complete(opened);
-  } finally {
-    await opened.dispose();
+  } catch (error) {
+    await opened.dispose().catch(() => undefined); // what went wrong first is what the caller has to know
+    throw error;
   }
+  await opened.dispose();
   await reportOnce(opened.context.folder);
   return readResult(opened.context.folder);
 }

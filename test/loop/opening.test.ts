@@ -1,0 +1,78 @@
+/** What a run opens is closed again, whatever fails meanwhile; and what it cannot begin with. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
+import { Model } from '../../src/engine/model.js';
+import { Trainer } from '../../src/engine/trainer.js';
+import { VerdictPool } from '../../src/rollouts/verdict-pool.js';
+import type { RunProgress } from '../../src/training/hooks.js';
+import { openRun, type OpenRun } from '../../src/training/open-run.js';
+import { run } from '../../src/training/run.js';
+import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
+import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-opening-'));
+const file = (name: string): string => path.join(folder, name);
+const input: RunSettingsInput = {
+  model: file('letters.gguf'), task: file('letters.mjs'), seed: '3', iterations: 2, rollouts: 32, samples: 4, maxTokens: 4,
+  stepsPerIteration: 2, batchSize: 8, rank: 4, topLayers: 1, devSize: 4, testSize: 4, threads: 1, signer: 'single-process',
+};
+const opened = async (): Promise<OpenRun> => {
+  const found = await openRun(resolveSettings(input), { out: file('run') });
+  if ('result' in found) throw new Error('the run has ended');
+  return found;
+};
+
+beforeAll(() => {
+  process.env.ISOPRO_HOME = file('home');
+  writeLetterModel(file('letters.gguf'));
+  writeLetterTask(file('letters.mjs'));
+});
+afterEach(() => void jest.restoreAllMocks());
+afterAll(() => {
+  delete process.env.ISOPRO_HOME;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('what cannot be closed keeps nothing else open, and the first failure is told', async () => {
+  const begun = await opened();
+  const models = jest.spyOn(Model.prototype, 'dispose');
+  jest.spyOn(VerdictPool.prototype, 'dispose').mockRejectedValueOnce(new Error('the pool'));
+  jest.spyOn(begun.context.log, 'close').mockImplementationOnce(() => {
+    throw new Error('the log');
+  });
+  await expect(begun.dispose()).rejects.toThrow('the pool');
+  expect(models).toHaveBeenCalledTimes(1);
+  await (await opened()).dispose(); // nobody is at work on the folder any more
+});
+
+test('a run that fails says so, whatever closing says', async () => {
+  jest.spyOn(VerdictPool.prototype, 'dispose').mockRejectedValueOnce(new Error('the pool'));
+  const onProgress = ({ stage }: RunProgress): void => {
+    if (stage === 'before') throw new Error('the run');
+  };
+  await expect(run(input, { out: file('run'), onProgress })).rejects.toThrow('the run');
+});
+
+test('a trainer that cannot be taken back to its checkpoint is not left behind', async () => {
+  const stopped = new AbortController();
+  const running = run(input, { out: file('run'), signal: stopped.signal, onIteration: () => stopped.abort() });
+  await expect(running).rejects.toMatchObject({ code: 'ABORTED' });
+  const disposals = jest.spyOn(Trainer.prototype, 'dispose');
+  jest.spyOn(Trainer.prototype, 'setOptimiser').mockRejectedValueOnce(new Error('no memory'));
+  await expect(opened()).rejects.toThrow('no memory');
+  expect(disposals).toHaveBeenCalledTimes(1);
+  const again = await opened();
+  expect([again.stage, again.iteration]).toEqual(['iteration', 1]);
+  await again.dispose();
+}, 120_000);
+
+test('a task whose problems are all kept for evaluation: the error says how many it needs', async () => {
+  writeLetterTask(file('few.mjs'), { numbers: 100 });
+  const running = run({ ...input, task: file('few.mjs') }, { out: file('few') });
+  const message = expect.stringMatching(/20 problems .* 100 others .* more than these 120/);
+  await expect(running).rejects.toMatchObject({ code: 'TASK_INVALID', message });
+  writeLetterTask(file('enough.mjs'), { numbers: 150 });
+  await run({ ...input, task: file('enough.mjs'), iterations: 1, learningRate: 0.005 }, { out: file('enough') });
+}, 120_000);
