@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { HeldOut, Policies } from '../run-folder/records.js';
-import { gate, heldOut, iterationReport, policies } from '../run-folder/records.js';
-import { ADMISSIONS, fates } from '../run-folder/admission.js';
+import { gate, heldOut, iterationReport, policies, rollout } from '../run-folder/records.js';
+import { fates } from '../run-folder/admission.js';
 import { compareDev, heldOutReading, hitRate, loggedEvaluation, policySummaries, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
 import { HardFail } from './hard-fail.js';
 
@@ -18,11 +18,10 @@ const settings = z.object({
 });
 type Settings = z.infer<typeof settings>;
 
-const rollout = z.object({
-  kind: z.literal('rollout'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), sample: z.int(), tokenIds: z.array(z.int()), finish: z.string(),
-  verdict: z.object({ kind: z.string() }), admission: z.enum(ADMISSIONS), advantage: z.number().optional(), weight: z.number(),
+const takenRollout = rollout.pick({
+  iteration: true, problemId: true, tier: true, sample: true, tokenIds: true, finish: true, verdict: true, admission: true, advantage: true, weight: true,
 });
-type LoggedRollout = z.infer<typeof rollout> & { readonly gseq: number };
+type LoggedRollout = z.infer<typeof takenRollout> & { readonly gseq: number };
 const measured = z.object({ iteration: z.number().int(), objective: z.unknown(), informativeGroupFraction: z.unknown(), heldOut: z.unknown() });
 
 const fail = (detail: string): never => {
@@ -88,7 +87,7 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
   for (const record of reader.records()) {
     const { gseq, stream, payload } = record;
     if (stream === 'rollouts' && payload.kind === 'rollout') {
-      const taken = parse(rollout, record);
+      const taken = parse(takenRollout, record);
       const { iteration = taken.iteration } = sampled[0] ?? {};
       if (taken.iteration < iteration) fail(`record ${gseq} is a rollout of iteration ${taken.iteration}, which is over`);
       if (taken.iteration > iteration) settle();

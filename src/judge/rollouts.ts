@@ -1,6 +1,5 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
-import { dictionaryOf } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
@@ -8,6 +7,7 @@ import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { judgePolicies } from '../evaluation/policies.js';
 import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
+import { problem as problemRecord, rollout as rolloutRecord } from '../run-folder/records.js';
 import { MAX_NONE_FRACTION } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/open-task.js';
 import { problemId } from '../tasks/problem-id.js';
@@ -18,11 +18,9 @@ import { HardFail } from './hard-fail.js';
 
 /** Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem. */
 
-const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), problem: dictionaryOf(z.unknown()), promptIds: z.array(z.number().int()) });
-const verdict = z.object({ kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()) });
-const rolloutRecord = z.object({
-  kind: z.literal('rollout'), iteration: z.number().int(), problemId: z.string(), tier: z.string(), tokenIds: z.array(z.number().int()), text: z.string(),
-  finish: z.enum(['stop', 'length', 'aborted']), form: z.string().nullable(), verdict, admission: z.string(),
+const problemForm = problemRecord.omit({ prompt: true });
+const rolloutForm = rolloutRecord.pick({
+  problemId: true, tier: true, tokenIds: true, text: true, finish: true, form: true, verdict: true, admission: true,
 });
 
 const fail = (detail: string): never => {
@@ -80,7 +78,7 @@ export async function verifyRollouts({ reader, start, task, model, figures, sign
   const trained = new Map(task.tiers.map(({ id, trains }) => [id, trains]));
 
   /** The problem as the task reads it. */
-  const problemOf = async (gseq: number, record: z.infer<typeof problemRecord>): Promise<Problem> => {
+  const problemOf = async (gseq: number, record: z.infer<typeof problemForm>): Promise<Problem> => {
     const problem = await onFiles('rollout_verification', ['PROBLEM_INVALID'], () => task.readProblem(record.problem));
     if (problem.id !== record.problemId || problem.tier !== record.tier || problemId(problem) !== problem.id) fail(`record ${gseq}: the problem is not the one that its id names`);
     if (trained.get(problem.tier) !== true) fail(`record ${gseq}: ${problem.tier} is no tier that is trained on`);
@@ -97,10 +95,10 @@ export async function verifyRollouts({ reader, start, task, model, figures, sign
   for (const { gseq, payload } of reader.records({ stream: 'rollouts' })) {
     if (signal?.aborted === true) throw new IsoproError('ABORTED', 'judging was cancelled');
     if (payload.kind === 'problem') {
-      const parsed = problemRecord.safeParse(payload);
+      const parsed = problemForm.safeParse(payload);
       problem = await problemOf(gseq, parsed.success ? parsed.data : fail(`record ${gseq} is no problem`));
     } else if (payload.kind === 'rollout') {
-      const parsed = rolloutRecord.safeParse(payload);
+      const parsed = rolloutForm.safeParse(payload);
       const { problemId: id, tier, text, finish, tokenIds, form, verdict: logged, admission } = parsed.success ? parsed.data : fail(`record ${gseq} is no rollout`);
       if (problem === null || problem.id !== id || problem.tier !== tier) return fail(`record ${gseq}: the rollout does not follow its problem`);
       // the token that ended the turn is no text, whatever its kind

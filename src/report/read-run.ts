@@ -12,7 +12,7 @@ import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { loggedEvaluation, meanLoss, policySummaries, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation, type TierCounts } from '../run-folder/derived.js';
-import { adapterState, gate, heldOut, iterationReport, policies, submission, type Policies } from '../run-folder/records.js';
+import { adapterState, gate, heldOut, iterationReport, policies, problem, rollout, submission, type Policies } from '../run-folder/records.js';
 import type { Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
 
@@ -50,18 +50,9 @@ const comparisonForm = z.object({
   skipped: z.array(z.object({ method: z.string(), reason: z.string() })).max(1000),
 });
 
-const problemForm = z.object({ problemId: z.string(), prompt: z.string().optional(), problem: z.unknown() });
-const rolloutForm = z.object({
-  iteration: count,
-  problemId: z.string(),
-  tier: z.string(),
-  text: z.string(),
-  finish: z.string(),
-  meanLogprob: number.nullable().optional(),
-  verdict: z.object({ kind: z.string(), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional() }),
-  admission: z.string(),
-  advantage: number.optional(),
-  tokenIds: z.array(z.unknown()),
+const problemForm = problem.pick({ problemId: true, prompt: true, problem: true });
+const rolloutForm = rollout.pick({
+  iteration: true, problemId: true, tier: true, text: true, finish: true, meanLogprob: true, verdict: true, admission: true, advantage: true, tokenIds: true,
 });
 
 export type TierInfo = Policies['tiers'][number];

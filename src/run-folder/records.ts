@@ -3,6 +3,7 @@ import { dictionary, dictionaryOf } from '../dictionary.js';
 import type { ProbeMeasurement } from '../evaluation/probe.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogValue } from '../log/payload.js';
+import { ADMISSIONS } from './admission.js';
 
 /**
  * Records that a run writes for its judge, beside the monitor's (src/monitor/records.ts). Their order in the log is the order in which
@@ -21,6 +22,39 @@ export type AdapterTargets = z.infer<typeof targets>;
 /** `Trainer.info.targets` in the form of the log. */
 export const adapterTargets = (list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[]): AdapterTargets =>
   dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
+
+export const problem = z.object({
+  kind: z.literal('problem'), iteration, problemId: z.string(), tier: z.string(), problem: dictionaryOf(z.unknown()),
+  prompt: z.string().optional(), promptIds: z.array(z.int()),
+});
+/** Rollouts: what the rollouts that follow it answer. */
+export type ProblemRecord = z.infer<typeof problem>;
+
+export const rollout = z.object({
+  kind: z.literal('rollout'),
+  iteration,
+  problemId: z.string(),
+  tier: z.string(),
+  sample: z.int(),
+  seed: z.string(),
+  tokenIds: z.array(z.int()),
+  text: z.string(),
+  finish: z.enum(['stop', 'length', 'aborted']),
+  adapterId: z.string().nullable(),
+  /** Mean over the sampled tokens, nats, at temperature 1. */
+  meanLogprob: number.nullable(),
+  form: z.string().nullable(),
+  verdict: z.object({
+    kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional(),
+  }),
+  admission: z.enum(ADMISSIONS),
+  /** Of a contrasted one. */
+  advantage: z.number().optional(),
+  /** 1 - smoothed solve rate of its problem; what the replay draws by. */
+  weight: z.number(),
+});
+/** Rollouts: one sample with its verdict, and what became of it in training. Readers take the members that they need. */
+export type RolloutRecord = z.infer<typeof rollout>;
 
 export const adapterState = z.object({ kind: z.literal('adapter_state'), iteration, digest: sha256, targets });
 /** Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate name. The first one precedes the first step. */

@@ -7,7 +7,7 @@ import type { MonitorSession } from '../monitor/session.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
-import { adapterStateRecord, adapterTargets, gateRecord, iterationReportRecord } from '../run-folder/records.js';
+import { adapterStateRecord, adapterTargets, gateRecord, iterationReportRecord, type RolloutRecord } from '../run-folder/records.js';
 import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
@@ -20,7 +20,7 @@ import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.
 import { learnByPolicyGradient } from './policy-gradient.js';
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
 import type { ReplayBuffer } from './replay-buffer.js';
-import { asLogRecord, rolloutRecords, type RolloutRecord } from './rollout-records.js';
+import { asLogRecord, rolloutRecords } from './rollout-records.js';
 import { cancellation, peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
 import { trainSequence } from './sequences.js';
 

@@ -3,7 +3,7 @@ import { IsoproError } from '../errors.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import { RolloutTally } from '../run-folder/derived.js';
-import type { ProblemRecord, RolloutRecord } from './rollout-records.js';
+import type { ProblemRecord, RolloutRecord } from '../run-folder/records.js';
 
 /** An accepted rollout, ready to be trained on. */
 export interface Trace {

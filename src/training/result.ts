@@ -6,7 +6,7 @@ import { LogReader } from '../log/read.js';
 import { compareDev, loggedEvaluation, meanLoss, policySummaries, pooledHitRate, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
 import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { heldOut, iterationReport, policies, submission, type HeldOut, type IterationRecord, type Policies, type Submission } from '../run-folder/records.js';
+import { heldOut, iterationReport, policies, rollout, submission, type HeldOut, type IterationRecord, type Policies, type Submission } from '../run-folder/records.js';
 import type { Summary } from '../statistics/index.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
@@ -39,7 +39,7 @@ export interface RunResult {
 
 const step = z.object({ kind: z.literal('step'), iteration: z.int(), loss: z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity)), tokens: z.number() });
 const ruleEvaluation = z.object({ kind: z.literal('rule_eval'), iteration: z.int(), fired: z.array(z.string()) });
-const rollout = z.object({ kind: z.literal('rollout'), iteration: z.int(), problemId: z.string(), tier: z.string(), verdict: z.object({ kind: z.string() }), admission: z.string() });
+const countedRollout = rollout.pick({ iteration: true, problemId: true, tier: true, verdict: true, admission: true });
 const sessionEnd = z.object({
   kind: z.literal('session_end'),
   stopped: z.string(),
@@ -84,7 +84,7 @@ export function readEvaluations(folder: string): LoggedEvaluations {
     const runId = reader.runId ?? '';
     for (const { gseq, payload } of reader.records()) {
       const { kind } = payload;
-      if (kind === 'rollout') found.rollouts.take(read(rollout, gseq, payload));
+      if (kind === 'rollout') found.rollouts.take(read(countedRollout, gseq, payload));
       if (kind === 'step') found.steps.push(read(step, gseq, payload));
       if (kind === 'rule_eval') found.rules.push(read(ruleEvaluation, gseq, payload));
       if (kind === 'held_out') heldOuts.push(read(heldOut, gseq, payload));

@@ -1,44 +1,17 @@
 /** The rollouts stream of the log: how judged rollouts stand in it, and how they are read back. */
 import { z } from 'zod';
-import { dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
-import { ADMISSIONS, fates, readsReasoning } from '../run-folder/admission.js';
+import { fates, readsReasoning } from '../run-folder/admission.js';
+import { problem as problemForm, rollout as rolloutForm, type ProblemRecord, type RolloutRecord } from '../run-folder/records.js';
 import type { OpenTask } from '../tasks/open-task.js';
 import type { RunSettings } from './settings.js';
 
-const verdictRecord = z.object({ kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional() });
-
-const problemRecord = z.object({ kind: z.literal('problem'), iteration: z.int(), problemId: z.string(), tier: z.string(), problem: dictionaryOf(z.unknown()), prompt: z.string().optional(), promptIds: z.array(z.int()) });
-const rolloutRecord = z.object({
-  kind: z.literal('rollout'),
-  iteration: z.int(),
-  problemId: z.string(),
-  tier: z.string(),
-  sample: z.int(),
-  seed: z.string(),
-  tokenIds: z.array(z.int()),
-  text: z.string(),
-  finish: z.enum(['stop', 'length', 'aborted']),
-  adapterId: z.string().nullable(),
-  /** Mean over the sampled tokens, nats, at temperature 1. */
-  meanLogprob: z.number().nullable(),
-  form: z.string().nullable(),
-  verdict: verdictRecord,
-  admission: z.enum(ADMISSIONS),
-  /** Of a contrasted one. */
-  advantage: z.number().optional(),
-  /** 1 - smoothed solve rate of its problem; what the replay draws by. */
-  weight: z.number(),
-});
-export type ProblemRecord = z.infer<typeof problemRecord>;
-export type RolloutRecord = z.infer<typeof rolloutRecord>;
-
 /** @throws IsoproError LOG_UNREADABLE */
 export function readRolloutRecord(payload: LogPayload): ProblemRecord | RolloutRecord {
-  const parsed = (payload.kind === 'problem' ? problemRecord : rolloutRecord).safeParse(payload);
+  const parsed = (payload.kind === 'problem' ? problemForm : rolloutForm).safeParse(payload);
   if (!parsed.success) throw new IsoproError('LOG_UNREADABLE', `a ${payload.kind} record of the rollouts stream does not have its form: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }

@@ -71,7 +71,6 @@ describe('a broken path', () => {
       const short = [kinds[at % kinds.length]!];
       for (const kind of FULL ? kinds : short) {
         if (kind === 'homeless' && /^(run|ablate) --out/.test(each.name)) continue; // they make their folder
-        if (kind === 'device' && each.name === 'eval --out') continue; // written line by line, it replaces nothing
         jobs.push({ each, kind });
       }
     }
@@ -81,7 +80,10 @@ describe('a broken path', () => {
         const { each, kind } = job;
         const ending = each.name.endsWith('--task') ? '.mjs' : /model|adapter/.test(each.name) ? '.gguf' : '';
         const broken = brokenPath(file('broken'), kind, each.side, ending);
-        for (const what of complaints(await command(each.args(broken)), each)) wrong.push(`${each.name} (${kind}): ${what}`);
+        const answer = await command(each.args(broken));
+        // written line by line to what is there, it replaces nothing: a device takes it as the file that it is, and nobody keeps the replies
+        if (kind === 'device' && each.name === 'eval --out' && answer.code === 0) continue;
+        for (const what of complaints(answer, each)) wrong.push(`${each.name} (${kind}): ${what}`);
       }
     }));
     expect(wrong).toEqual([]);

@@ -14,7 +14,7 @@ import { temperedLogprobs } from '../../src/training/learner.js';
 import { learnByPolicyGradient } from '../../src/training/policy-gradient.js';
 import { policyShift, samplerGap, shiftProbes } from '../../src/training/policy-shift.js';
 import type { RunResult } from '../../src/training/result.js';
-import type { RolloutRecord } from '../../src/training/rollout-records.js';
+import type { RolloutRecord } from '../../src/run-folder/records.js';
 import { BoundaryCache, trainSequence } from '../../src/training/sequences.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { RolloutTally } from '../../src/run-folder/derived.js';
 import { ReplayBuffer } from '../../src/training/replay-buffer.js';
-import type { ProblemRecord, RolloutRecord } from '../../src/training/rollout-records.js';
+import type { ProblemRecord, RolloutRecord } from '../../src/run-folder/records.js';
 import { allocate } from '../../src/rollouts/allocation.js';
 
 function records(iteration: number, tier: string, problem: number, verdicts: readonly ('pass' | 'fail' | 'none')[]): (ProblemRecord | RolloutRecord)[] {
