@@ -167,6 +167,11 @@ class NativeModel : public Wrapped<NativeModel> {
     object.Set("bos", llama_vocab_bos(vocab));
     object.Set("eos", llama_vocab_eos(vocab));
     object.Set("eot", llama_vocab_eot(vocab));
+    std::vector<Token> ends;
+    for (Token token = 0; token < model.vocabularySize(); ++token) {
+      if (llama_vocab_is_eog(vocab, token)) ends.push_back(token);
+    }
+    object.Set("ends", fromTokens(env, ends));
     object.Set("addBos", llama_vocab_get_add_bos(vocab));
     return object;
   }

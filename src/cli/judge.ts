@@ -9,7 +9,7 @@ import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 
-const EXIT = { pass: 0, not_ended: 3, hard_fail: 4 } as const;
+const EXIT = { pass: 0, not_ended: 3, hard_fail: 4, not_verified: 5 } as const;
 const MARK: Readonly<Record<TraceStep['status'], string>> = { pass: 'pass', findings: 'note', hard_fail: 'FAIL', skipped: 'skip' };
 const LISTED = 12;
 
@@ -42,7 +42,7 @@ function processLines({ scores, violations }: JudgeReport): string[] {
 }
 
 function print(report: JudgeReport, target: number): void {
-  const { verdict, failure, trust, steps, scores, heldOut, runId } = report;
+  const { verdict, failure, trust, steps, scores, heldOut, runId, unverified } = report;
   const lines = [`run ${runId ?? 'unknown'}`];
   if (trust !== null) {
     lines.push(`key ${trust.key}`);
@@ -54,9 +54,10 @@ function print(report: JudgeReport, target: number): void {
   for (const { step, name, status, durationMs, detail } of steps) lines.push(`${String(step).padStart(4)} ${name.padEnd(26)} ${MARK[status]} ${status === 'skipped' ? '-'.padStart(8) : String(durationMs).padStart(8)}   ${detail}`);
   if (heldOut !== null) lines.push(...heldOutLines(heldOut));
   lines.push('');
-  if (verdict === 'pass') {
+  if (verdict === 'pass' || verdict === 'not_verified') {
     lines.push(scores.accuracy_score === null ? 'accuracy score  none    held-out accuracy was not measured' : `accuracy score  ${scores.accuracy_score.toFixed(3)}   measured accuracy over a target of ${target}`);
-    lines.push(...processLines(report), '', 'PASS: nothing fails, relative to the key above');
+    const end = verdict === 'pass' ? 'PASS: nothing fails, relative to the key above' : `NOT VERIFIED: nothing fails, but of ${unverified} verdict${unverified === 1 ? '' : 's'} that the run logged none was found here in time; judge again on a faster machine, or one with less to do`;
+    lines.push(...processLines(report), '', end);
   } else if (verdict === 'not_ended') lines.push('NOT SCORED: the run has not ended');
   else lines.push('accuracy score  0', 'process score   0', '', `HARD FAIL at step ${failure!.step} (${failure!.name}): ${failure!.detail}`);
   process.stdout.write(`${lines.join('\n')}\n`);
@@ -75,7 +76,7 @@ export const judgeCommand = defineCommand({
       .option('target', { type: 'number', default: DEFAULT_TARGET, describe: 'accuracy that scores 1' })
       .option('held-out', { choices: ['both', 'after', 'none'] as const, default: 'both' as const, describe: 'which test accuracies are measured again' })
       .option('trace', { type: 'string', requiresArg: true, describe: 'where the trace is written; default: judge-trace.json in the folder' })
-      .epilogue(`Nothing that the run supplied is executed. Exit codes: 0 passed, ${EXIT.not_ended} the run has not ended, ${EXIT.hard_fail} hard fail, 1 the check could not be made.`)
+      .epilogue(`Nothing that the run supplied is executed. Exit codes: 0 passed, ${EXIT.not_ended} the run has not ended, ${EXIT.hard_fail} hard fail, ${EXIT.not_verified} nothing fails and not every verdict could be found again, 1 the check could not be made.`)
       .example('$0 judge runs/3f2a --key witness.pub', 'a run of somebody else, with the key that they publish')
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
   handler: async ({ run, model, key, head, task, target, heldOut, trace, json }) => {

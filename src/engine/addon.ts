@@ -34,6 +34,8 @@ export interface NativeModelInfo {
   bos: number;
   eos: number;
   eot: number;
+  /** Every token that ends a turn. */
+  ends: Int32Array;
   addBos: boolean;
 }
 

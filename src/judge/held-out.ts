@@ -67,9 +67,11 @@ export async function openRunTask(start: RunStart, file: string | undefined): Pr
 export interface Comparison {
   readonly claimed: Summary;
   readonly measured: Summary;
-  /** Problems on which the verdicts are not the same. */
+  /** Problems on which both sides have a verdict, or the claim has none, and they are not the same. */
   readonly differing: number;
-  /** Exact McNemar over claimed against measured passes. */
+  /** Problems on which the claim has a verdict and the judge found none. */
+  readonly unverified: number;
+  /** Exact McNemar over claimed against measured passes, without the unverified ones: a slow verifier refutes nothing. */
   readonly p: number;
 }
 
@@ -86,11 +88,13 @@ async function compare(model: Model, task: OpenTask, set: EvaluationSet, claim: 
     ...(progress.signal === undefined ? {} : { signal: progress.signal }),
     ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
   });
-  const changed = outcomes.filter(({ kind }, i) => kind !== claim.outcomes[i]![2]);
-  const passes = (kind: string): boolean => kind === 'pass';
-  const pairs = outcomes.map(({ kind }, i): [boolean, boolean] => [passes(claim.outcomes[i]![2]), passes(kind)]);
-  const count = (claimed: boolean, own: boolean): number => pairs.filter(([a, b]) => a === claimed && b === own).length;
-  return { claimed: summary(claim.outcomes, task.tiers), measured, differing: changed.length, p: mcnemarExact(count(false, true), count(true, false)) };
+  const pairs = outcomes.map(({ kind }, i) => ({ claimed: claim.outcomes[i]![2], own: kind }));
+  const found = pairs.filter(({ claimed, own }) => own !== 'none' || claimed === 'none');
+  const count = (claimed: boolean, own: boolean): number => found.filter((pair) => (pair.claimed === 'pass') === claimed && (pair.own === 'pass') === own).length;
+  return {
+    claimed: summary(claim.outcomes, task.tiers), measured,
+    differing: found.filter((pair) => pair.claimed !== pair.own).length, unverified: pairs.length - found.length, p: mcnemarExact(count(false, true), count(true, false)),
+  };
 }
 
 export interface HeldOutRequest {

@@ -16,6 +16,7 @@ import { checkFigures } from './figures.js';
 import { checkLiveDiagnostic, OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from './live-diagnostic.js';
 import { readProcess, readProcessRecords, requireIntact } from './log-steps.js';
 import { auditProcess, type ProcessAudit, type Violation, type ViolationKind } from './obligations.js';
+import { ReplyReader } from './replies.js';
 import { replayStructure, structureDifference } from './replay.js';
 import { checkIds, verifyRollouts } from './rollouts.js';
 import { scheduleFactor } from './schedule.js';
@@ -49,8 +50,8 @@ export interface JudgeReport {
   readonly format: 'isopro.judge.v1';
   readonly folder: string;
   readonly runId: string | null;
-  /** `not_ended`: nothing disagrees, and nothing is scored. */
-  readonly verdict: 'pass' | 'hard_fail' | 'not_ended';
+  /** `not_ended`: nothing disagrees, and nothing is scored. `not_verified`: nothing disagrees, and some verdicts could not be found again here. */
+  readonly verdict: 'pass' | 'not_verified' | 'hard_fail' | 'not_ended';
   readonly failure: { readonly step: number; readonly name: string; readonly detail: string } | null;
   readonly scores: Scores;
   /** What the result is relative to. */
@@ -63,6 +64,8 @@ export interface JudgeReport {
     /** Null where it was not reached. */
     readonly sameMachineClass: boolean | null;
   } | null;
+  /** Verdicts of the run that the judge's verifier could not find: it ran out of time. */
+  readonly unverified: number;
   /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
   readonly heldOut: HeldOutResult | null;
   readonly violations: readonly Violation[];
@@ -94,6 +97,7 @@ interface Findings {
   ruleSettings: readonly string[];
   audit: ProcessAudit | null;
   heldOut: HeldOutResult | null;
+  unverified: number;
   scores: Scores | null;
 }
 
@@ -104,7 +108,7 @@ interface Findings {
  */
 export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
   const trace = new JudgeTrace(options.onStep);
-  const findings: Findings = { verification: null, ticket: null, sameMachine: null, ruleSettings: [], audit: null, heldOut: null, scores: null };
+  const findings: Findings = { verification: null, ticket: null, sameMachine: null, ruleSettings: [], audit: null, heldOut: null, unverified: 0, scores: null };
   let failure: HardFail | null = null;
   try {
     await judgeSteps(options, trace, findings);
@@ -112,17 +116,18 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     if (!(error instanceof HardFail)) throw error;
     failure = error;
   }
-  const { verification, ticket, sameMachine, audit, heldOut } = findings;
+  const { verification, ticket, sameMachine, audit, heldOut, unverified } = findings;
   const notEnded = failure instanceof NotEnded;
   const scores = findings.scores ?? (audit === null || failure === null || notEnded ? emitWithoutProcess(notEnded ? null : (failure?.step ?? null)) : emitScores(scoreProcess(audit), null, 1, failure.step));
   return {
     format: 'isopro.judge.v1',
     folder: options.folder,
     runId: verification?.runId ?? null,
-    verdict: failure === null ? 'pass' : notEnded ? 'not_ended' : 'hard_fail',
+    verdict: failure === null ? (unverified === 0 ? 'pass' : 'not_verified') : notEnded ? 'not_ended' : 'hard_fail',
     failure: failure === null ? null : { step: failure.step, name: failure.stepName, detail: failure.message },
     scores,
     trust: verification === null ? null : { key: verification.key.text, ownedByThisUser: verification.key.ownedByThisUser, signer: verification.signer, ticket, sameMachineClass: sameMachine },
+    unverified,
     heldOut,
     violations: audit?.violations ?? [],
     ruleSettings: findings.ruleSettings,
@@ -198,14 +203,20 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     const opened = await openRunTask(start, options.task);
     await using task = opened.task;
+    const replies = new ReplyReader(model, start.evaluation.maxTokens);
     await trace.run('rollout_verification', async () => {
       if (task === null) {
-        await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures));
-        return { value: null, detail: `no problem of an evaluation was sampled, by its id; no more than that: ${opened.reason}`, status: 'skipped' as const };
+        await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures, replies));
+        return { value: null, detail: `no problem of an evaluation was sampled, by its id, and texts are what their tokens say; no more than that: ${opened.reason}`, status: 'skipped' as const };
       }
-      const { rollouts, undecided } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => verifyRollouts({ reader, start, task, model, figures, ...cancelling }));
-      const detail = `${plural(rollouts, 'verdict')} as logged, no problem of an evaluation set among them`;
-      return undecided === 0 ? { value: null, detail } : { value: null, detail: `${detail}; ${plural(undecided, 'verdict')} found by one side only`, status: 'findings' as const };
+      const { rollouts, undecided, unverified } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => verifyRollouts({ reader, start, task, model, replies, figures, ...cancelling }));
+      findings.unverified += unverified;
+      const notes = [
+        ...(undecided === 0 ? [] : [`${plural(undecided, 'verdict')} that the run did not find`]),
+        ...(unverified === 0 ? [] : [`${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`]),
+      ];
+      const detail = [`${plural(rollouts, 'rollout')} judged again, no problem of an evaluation set among them`, ...notes].join('; ');
+      return { value: null, detail, status: notes.length === 0 ? ('pass' as const) : ('findings' as const) };
     });
 
     await trace.run('architecture_replay', () => {
@@ -249,8 +260,11 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
       const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, { which, ...cancelling, ...(onProgress === undefined ? {} : { onProgress }) });
       const differing = value.after.differing + (value.before?.differing ?? 0);
-      const detail = differing === 0 ? 'every verdict is as claimed' : `${plural(differing, 'verdict')} differ from the claim`;
-      return { value, detail, status: differing === 0 ? ('pass' as const) : ('findings' as const) };
+      const unverified = value.after.unverified + (value.before?.unverified ?? 0);
+      findings.unverified += unverified;
+      const missing = unverified === 0 ? '' : `; ${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`;
+      const detail = `${differing === 0 ? (unverified === 0 ? 'every verdict is as claimed' : 'no verdict is other than claimed') : `${plural(differing, 'verdict')} differ from the claim`}${missing}`;
+      return { value, detail, status: differing + unverified === 0 ? ('pass' as const) : ('findings' as const) };
     });
 
     findings.scores = await trace.run('emit_two_scores', () => {

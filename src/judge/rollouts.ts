@@ -4,10 +4,10 @@ import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
-import { judgePolicies } from '../evaluation/policies.js';
-import type { LogReader } from '../log/read.js';
+import type { LogReader, LogRecord } from '../log/read.js';
+import { readsReasoning, type AdmissionRules } from '../run-folder/admission.js';
 import type { RunStart } from '../run-folder/manifest.js';
-import { problem as problemRecord, rollout as rolloutRecord } from '../run-folder/records.js';
+import { problem as problemRecord, rollout as rolloutRecord, type HeldOut } from '../run-folder/records.js';
 import { MAX_NONE_FRACTION } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/open-task.js';
 import { problemId } from '../tasks/problem-id.js';
@@ -15,8 +15,12 @@ import type { Problem } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
 import { HardFail } from './hard-fail.js';
+import { reply, type LoggedReply, type ReplyReader } from './replies.js';
 
-/** Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem. */
+/**
+ * Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem; the dev
+ * evaluations' replies have the verdicts that the rules and the gate read.
+ */
 
 const problemForm = problemRecord.omit({ prompt: true });
 const rolloutForm = rolloutRecord.pick({
@@ -27,11 +31,21 @@ const fail = (detail: string): never => {
   throw new HardFail('rollout_verification', detail);
 };
 
-/** Without the task only ids can be compared. @throws HardFail where a problem of an evaluation was sampled for training */
-export function checkIds(reader: LogReader, { evaluations }: CheckedFigures): void {
+/** A rollout whose text is what its tokens say. */
+function readRollout(replies: ReplyReader, { gseq, payload }: Pick<LogRecord, 'gseq' | 'payload'>): z.infer<typeof rolloutForm> {
+  const parsed = rolloutForm.safeParse(payload);
+  const rollout = parsed.success ? parsed.data : fail(`record ${gseq} is no rollout`);
+  if (replies.read(gseq, rollout) !== rollout.text) fail(`record ${gseq}: the text is not what the sampled tokens say`);
+  return rollout;
+}
+
+/** Without the task only ids can be compared, and texts with their tokens. @throws HardFail where a problem of an evaluation was sampled for training */
+export function checkIds(reader: LogReader, { evaluations }: CheckedFigures, replies: ReplyReader): void {
   const heldOut = new Set(evaluations.flatMap(({ outcomes }) => outcomes.map(([id]) => id)));
-  for (const { gseq, payload } of reader.records({ stream: 'rollouts' })) {
+  for (const record of reader.records({ stream: 'rollouts' })) {
+    const { gseq, payload } = record;
     if (typeof payload.problemId === 'string' && heldOut.has(payload.problemId)) fail(`record ${gseq}: a problem of an evaluation set was sampled for training`);
+    if (payload.kind === 'rollout') readRollout(replies, record);
   }
 }
 
@@ -40,40 +54,56 @@ export interface VerifyRequest {
   readonly start: RunStart;
   readonly task: OpenTask;
   readonly model: Model;
+  readonly replies: ReplyReader;
   readonly figures: CheckedFigures;
   readonly signal?: AbortSignal;
 }
 
 export interface VerifiedRollouts {
   readonly rollouts: number;
-  /** Verdicts, on the trivial policies too, that either side could not find, and the other could. */
+  /** Verdicts, on dev problems and of trivial policies too, that the run could not find and the judge could. */
   readonly undecided: number;
+  /** Those that the run logged and the judge could not find: its verifier ran out of time. */
+  readonly unverified: number;
 }
 
-/** Counts verdicts that only one side could find: a verifier may run out of time once, and on no more than a hundredth of the replies. */
-class Undecided {
+/**
+ * Counts verdicts that only one side could find. A run's verifier may have run out of time once, and on no more than a hundredth of the replies:
+ * more hides failures. That the judge's own does says nothing of the run, and leaves so many of its verdicts unverified.
+ */
+class Verdicts {
   #all = 0;
-  #undecided = 0;
+  undecided = 0;
+  unverified = 0;
 
-  /** @throws HardFail where both sides decided, and not alike */
-  compare(what: string, logged: string, own: string): void {
+  /**
+   * @param find gives the judge's own verdict; asked again where it finds none, since what ran out of time once may not do so twice
+   * @throws HardFail where both sides decided, and not alike
+   */
+  async compare<T>(what: string, logged: string, find: () => Promise<T>, kindOf: (found: T) => string): Promise<T> {
     this.#all++;
-    if (logged === own) return;
-    if (logged !== 'none' && own !== 'none') fail(`${what}: the run logged ${logged}, and the verifier says ${own}`);
-    this.#undecided++;
+    let own = await find();
+    if (kindOf(own) === 'none' && logged !== 'none') own = await find();
+    const kind = kindOf(own);
+    if (logged !== kind) {
+      if (kind === 'none') this.unverified++;
+      else if (logged === 'none') this.undecided++;
+      else fail(`${what}: the run logged ${logged}, and the verifier says ${kind}`);
+    }
+    return own;
   }
 
   /** @throws HardFail */
-  settle(what: string): number {
-    if (this.#undecided > Math.max(1, MAX_NONE_FRACTION * this.#all)) fail(`${this.#undecided} of ${this.#all} ${what} were found by one side only`);
-    return this.#undecided;
+  settle(what: string): this {
+    if (this.undecided > Math.max(1, MAX_NONE_FRACTION * this.#all)) fail(`${this.undecided} of ${this.#all} ${what} are ones that the run did not find, and the verifier finds them`);
+    return this;
   }
 }
 
 /** @throws HardFail, and what the judge's own copy of the task throws */
-export async function verifyRollouts({ reader, start, task, model, figures, signal }: VerifyRequest): Promise<VerifiedRollouts> {
+export async function verifyRollouts({ reader, start, task, model, replies, figures, signal }: VerifyRequest): Promise<VerifiedRollouts> {
   const { style } = start.evaluation;
-  const { algorithm, accept } = start.settings;
+  const rules = start.settings as unknown as AdmissionRules; // which step 12 has checked
   const heldOut = new HeldOutProblems(await wholeSets(task), { model, task, style });
   const trained = new Map(task.tiers.map(({ id, trains }) => [id, trains]));
 
@@ -91,45 +121,72 @@ export async function verifyRollouts({ reader, start, task, model, figures, sign
 
   let problem: Problem | null = null;
   let rollouts = 0;
-  const verdicts = new Undecided();
-  for (const { gseq, payload } of reader.records({ stream: 'rollouts' })) {
+  const verdicts = new Verdicts();
+  for (const record of reader.records({ stream: 'rollouts' })) {
+    const { gseq, payload } = record;
     if (signal?.aborted === true) throw new IsoproError('ABORTED', 'judging was cancelled');
     if (payload.kind === 'problem') {
       const parsed = problemForm.safeParse(payload);
       problem = await problemOf(gseq, parsed.success ? parsed.data : fail(`record ${gseq} is no problem`));
     } else if (payload.kind === 'rollout') {
-      const parsed = rolloutForm.safeParse(payload);
-      const { problemId: id, tier, text, finish, tokenIds, form, verdict: logged, admission } = parsed.success ? parsed.data : fail(`record ${gseq} is no rollout`);
-      if (problem === null || problem.id !== id || problem.tier !== tier) return fail(`record ${gseq}: the rollout does not follow its problem`);
-      // the token that ended the turn is no text, whatever its kind
-      if (model.detokenize(finish === 'stop' ? tokenIds.slice(0, -1) : tokenIds) !== text) fail(`record ${gseq}: the text is not what the sampled tokens say`);
-      const own = await task.judge(problem, text, finish);
-      verdicts.compare(`record ${gseq}`, logged.kind, own.verdict.kind);
+      const { problemId: id, tier, text, finish, form, verdict: logged, admission, ...rest } = readRollout(replies, record);
+      const asked = problem;
+      if (asked === null || asked.id !== id || asked.tier !== tier) return fail(`record ${gseq}: the rollout does not follow its problem`);
+      const own = await verdicts.compare(`record ${gseq}`, logged.kind, () => task.judge(asked, text, finish), ({ verdict: { kind } }) => kind);
       if (logged.kind !== 'none' && own.verdict.kind !== 'none' && (form !== own.form || canonicalJson(logged.violations as Json) !== canonicalJson(own.verdict.violations.map(({ category }) => category)))) {
         fail(`record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`);
       }
-      if (admission === 'admitted' && algorithm === 'rft' && accept === 'passing') {
-        if (logged.kind !== 'pass' || finish !== 'stop') fail(`record ${gseq}: trained on, and ${finish === 'stop' ? `its verdict is ${logged.kind}` : 'not complete'}`);
-        const [finding] = await task.checkTrace(problem, text);
-        if (finding !== undefined) fail(`record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`);
+      if (readsReasoning(rules, { ...rest, finish, verdict: logged })) {
+        const [finding] = await task.checkTrace(asked, text);
+        if (admission === 'contradictory' && finding === undefined) fail(`record ${gseq}: left out because its reasoning contradicts the problem, and it does not`);
+        if (admission !== 'contradictory' && finding !== undefined) fail(`record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`);
       }
       rollouts++;
     }
   }
-  let undecided = verdicts.settle('verdicts on rollouts');
+  const parts = [verdicts.settle('verdicts on rollouts'), await checkDev({ reader, start, task, replies })];
   if (figures.policies !== null) {
     const { problems } = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'test', start.sets.test.perTier));
-    undecided += await checkPolicies(figures.policies, task, problems);
+    parts.push(await checkPolicies(figures.policies, task, problems));
   }
-  return { rollouts, undecided };
+  const sum = (of: 'undecided' | 'unverified'): number => parts.reduce((total, part) => total + part[of], 0);
+  return { rollouts, undecided: sum('undecided'), unverified: sum('unverified') };
 }
 
-/** @returns verdicts that only one side could find. @throws HardFail */
-async function checkPolicies({ tiers, outcomes }: NonNullable<CheckedFigures['policies']>, task: OpenTask, problems: readonly Problem[]): Promise<number> {
+/** Of the adapters in between only their replies are left: each dev problem has one, and the verdict that it deserves. @throws HardFail */
+async function checkDev({ reader, start, task, replies }: Pick<VerifyRequest, 'reader' | 'start' | 'task' | 'replies'>): Promise<Verdicts> {
+  const verdicts = new Verdicts();
+  const set = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'dev', start.sets.dev.perTier));
+  if (set.sha256 !== start.sets.dev.sha256) fail("the dev set that the run committed to is not the task's");
+  let given: (LoggedReply & { readonly gseq: number })[] = [];
+  for (const { gseq, payload } of reader.records({ stream: 'evaluations' })) {
+    if (payload.kind === 'dev_reply') {
+      const parsed = reply.safeParse(payload);
+      given.push({ ...(parsed.success ? parsed.data : fail(`record ${gseq} is no reply`)), gseq });
+    } else if (payload.kind === 'held_out' && payload.set === 'dev') {
+      const { outcomes } = payload as unknown as HeldOut; // whose form step 12 has checked
+      const same = (list: readonly string[]): boolean => list.length === set.problems.length && set.problems.every(({ id }, i) => id === list[i]);
+      if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1])) fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
+      if (!same(given.map(({ problemId: id }) => id))) fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
+      for (const [i, problem] of set.problems.entries()) {
+        const text = replies.read(given[i]!.gseq, given[i]!);
+        await verdicts.compare(`record ${gseq}, dev problem ${i}`, outcomes[i]![2], () => task.judge(problem, text, given[i]!.finish), ({ verdict: { kind } }) => kind);
+      }
+      given = [];
+    }
+  }
+  return verdicts.settle('verdicts on dev problems');
+}
+
+/** @throws HardFail */
+async function checkPolicies({ tiers, outcomes }: NonNullable<CheckedFigures['policies']>, task: OpenTask, problems: readonly Problem[]): Promise<Verdicts> {
   if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json)) fail("the tiers that the log names are not the task's");
-  const own = await judgePolicies(task, problems);
-  if (Object.keys(outcomes).sort().join() !== Object.keys(own).sort().join()) fail("the trivial policies in the log are not the task's");
-  const verdicts = new Undecided();
-  for (const [policy, kinds] of Object.entries(own)) kinds.forEach((kind, i) => verdicts.compare(`the trivial policy ${policy} on test problem ${i}`, outcomes[policy]![i] ?? 'nothing', kind));
+  if (Object.keys(outcomes).sort().join() !== [...task.policies].sort().join()) fail("the trivial policies in the log are not the task's");
+  const verdicts = new Verdicts();
+  for (const policy of task.policies) {
+    for (const [i, problem] of problems.entries()) {
+      await verdicts.compare(`the trivial policy ${policy} on test problem ${i}`, outcomes[policy]![i] ?? 'nothing', () => task.applyPolicy(policy, problem), ({ kind }) => kind);
+    }
+  }
   return verdicts.settle('verdicts on trivial policies');
 }

@@ -134,7 +134,7 @@ describe('an honest run', () => {
   });
 
   test('of the bare base: nothing trained, nothing to replay, its own accuracy', async () => {
-    const run = await cheating({ adapter: null, records: (batch) => batch.filter(({ payload }) => payload.kind === 'held_out'), after: (record) => withPayload(record, { outcomes: trained.batches[0]![0]!.payload.outcomes }) });
+    const run = await cheating({ adapter: null, records: (batch) => batch.filter(({ payload }) => ['held_out', 'dev_reply'].includes(String(payload.kind))), after: (record) => withPayload(record, { outcomes: trained.batches[0]![0]!.payload.outcomes }) });
     const report = await judged(run, { heldOut: 'both', task: trained.task });
     expect(report).toMatchObject({ verdict: 'pass', scores: { accuracy_score: 0, process_score: null, process_axis_exercised: false } });
   });
@@ -374,7 +374,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
 
   test('verdicts that nobody could find, where the verifier can', async () => {
     const none: Records = onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'fail' ? withPayload(record, { verdict: { kind: 'none', violations: [], reason: 'it took longer' } }) : record]);
-    await failsAt(13, verified(await cheating({ records: consistently(none) })), /found by one side only/);
+    await failsAt(13, verified(await cheating({ records: consistently(none) })), /are ones that the run did not find/);
   });
 
   test('one verdict that the run\'s verifier was too slow for is something to read, however few there are', async () => {
@@ -383,11 +383,64 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
       return [withPayload(record, { outcomes: Object.fromEntries([[policy, ['none', ...others]], ...rest]) })];
     });
     const { steps } = await verified(await cheating({ records: slow }));
-    expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({ status: 'findings', detail: expect.stringMatching(/; 1 verdict found by one side only/) });
+    expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({ status: 'findings', detail: expect.stringMatching(/; 1 verdict that the run did not find$/) });
   });
 
   test('a text that the sampled tokens do not say', async () => {
-    await failsAt(13, verified(await cheating({ records: onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'pass' ? withPayload(record, { tokenIds: [1, 2, 3] }) : record]) })), /tokens/);
+    await failsAt(13, verified(await cheating({ records: onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'pass' ? withPayload(record, { tokenIds: [1, 2, 3, ...(record.payload.tokenIds as number[]).slice(-1)] }) : record]) })), /tokens/);
+  });
+
+  const MAX_TOKENS = 6;
+  const repeated = (ids: readonly number[], length: number): number[] => Array.from({ length }, (_, i) => ids[i % ids.length]!);
+  test.each<[string, (ids: readonly number[]) => { tokenIds: number[]; finish: string }, RegExp]>([
+    ['stopped, and no token ends it', (ids) => ({ tokenIds: [...ids.slice(0, -1), ids[0]!], finish: 'stop' }), /no end token/],
+    ['stopped twice', (ids) => ({ tokenIds: [...ids, ids.at(-1)!], finish: 'stop' }), /goes on after its end token/],
+    ['cut off after it had ended', (ids) => ({ tokenIds: [...ids], finish: 'length' }), /cut off holds an end token/],
+    ['cut off before there was a reason to', (ids) => ({ tokenIds: ids.slice(0, -1), finish: 'length' }), /not 6/],
+    ['longer than any reply', (ids) => ({ tokenIds: [...repeated(ids.slice(0, -1), MAX_TOKENS), ids.at(-1)!], finish: 'stop' }), /7 tokens/],
+    ['aborted', (ids) => ({ tokenIds: ids.slice(0, -1), finish: 'aborted' }), /aborted/],
+    ['of tokens that the model does not have', (ids) => ({ tokenIds: [10_000_000, ids.at(-1)!], finish: 'stop' }), /vocabulary/],
+  ])('a reply that is %s: for a judge without the task too', async (_, reply, detail) => {
+    // the last failure of an iteration, with the verdict that such a reply would have
+    let left = 1;
+    const changed: Records = (batch, i) => batch.map((record) => {
+      if (i !== 4 || record.payload.kind !== 'rollout' || (record.payload.verdict as { kind: string }).kind !== 'fail' || left-- <= 0) return record;
+      const { tokenIds, finish } = reply(record.payload.tokenIds as number[]);
+      return withPayload(record, { tokenIds, finish, ...(finish === 'stop' ? {} : { form: null, verdict: { kind: 'fail', violations: ['truncated'] } }) });
+    });
+    const run = await cheating({ records: consistently(changed) });
+    await failsAt(13, judged(run), detail);
+    await failsAt(13, verified(run), detail);
+  });
+
+  test.each<[string, Records, RegExp]>([
+    ['a verdict that its reply does not have', onRecord('held_out', (record) => [record.payload.set === 'dev' ? withPayload(record, { outcomes: (record.payload.outcomes as string[][]).map(([id, tier]) => [id, tier, 'pass']) as never }) : record]), /dev problem 0: the run logged pass, and the verifier says fail/],
+    ['no replies', onRecord('dev_reply', () => []), /one reply to each dev problem/],
+    ['a reply less', (batch) => batch.filter(({ payload }, at) => payload.kind !== 'dev_reply' || batch[at - 1]?.payload.kind === 'dev_reply'), /one reply to each dev problem/],
+    ['a problem less', (batch) => batch.flatMap((record, at) =>
+      record.payload.kind === 'held_out' && record.payload.set === 'dev' ? [withPayload(record, { outcomes: (record.payload.outcomes as string[][]).slice(1) as never })]
+      : record.payload.kind === 'dev_reply' && batch[at - 1]?.payload.kind !== 'dev_reply' ? [] : [record]), /is not an evaluation of the dev problems/],
+    ['a reply that ended where it did not', onRecord('dev_reply', (record) => [withPayload(record, { finish: 'stop' })]), /no end token/],
+  ])('an evaluation of the dev problems with %s', async (_, records, detail) => {
+    await failsAt(13, verified(await cheating({ records })), detail);
+  });
+
+  test('on a machine that is too slow for the verifier nobody is a forger, and nobody passes', async () => {
+    const slow = async (run: SignedRun, answer: string, ...flags: string[]): Promise<{ code: number | null; report: JudgeReport; said: string }> => {
+      const trace = join(folder.path, 'slow.json');
+      const { code, stdout } = await runCli(['judge', run.folder, '--model', trained.model, '--task', trained.task, '--trace', trace, ...flags], { ISOPRO_HOME: run.home, NO_COLOR: '1', SAY_OK_SLOW: answer });
+      return { code, report: JSON.parse(readFileSync(trace, 'utf8')) as JudgeReport, said: stdout };
+    };
+    const passes = trained.batches.flat().filter(({ payload }) => payload.kind === 'rollout' && (payload.verdict as { kind: string }).kind === 'pass').length;
+    const { code, report, said } = await slow(honest, 'ok');
+    expect([code, report.verdict, report.failure, report.unverified]).toEqual([5, 'not_verified', null, passes + 20]); // with the test problems after
+    expect(report.heldOut).toMatchObject({ before: { differing: 0, unverified: 0, p: 1 }, after: { differing: 0, unverified: 20, p: 1, measured: { valid: false } } });
+    expect(report.scores.accuracy_score).toBeNull();
+    expect(said).toMatch(new RegExp(`NOT VERIFIED: .*${passes + 20} verdicts`));
+    // what the verifier does find is held against the run all the same
+    const forged = await cheating({ records: consistently(onRecord('rollout', (record) => [withPayload(record, { verdict: { kind: 'pass', violations: [] } })])) });
+    expect(await slow(forged, 'ok', '--held-out=none')).toMatchObject({ code: 4, report: { failure: { step: 13 } } });
+    expect(await slow(forged, 'no', '--held-out=none')).toMatchObject({ code: 5, report: { verdict: 'not_verified' } });
   });
 
   test('a prompt that is not the problem\'s, a problem that is not its id\'s', async () => {
@@ -597,7 +650,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
   test.each<[string, Cheat]>([
     ['other problems', { records: onTest(onOthers), after: onOthers }],
     ['for another adapter', { after: (record) => withPayload(record, { adapter: 'ab'.repeat(32) }) }],
-    ['none before', { records: (batch) => batch.filter(({ payload }) => payload.kind !== 'held_out' && payload.kind !== 'policies') }],
+    ['none before', { records: (batch) => batch.filter(({ payload }) => (payload.kind !== 'held_out' || payload.set === 'dev') && payload.kind !== 'policies') }],
     ['read in between', { records: (batch, i) => (i === 2 ? [...batch, withPayload(trained.batches[0]![0]!, { when: 'iteration' })] : batch) }],
     ['a test set of the run\'s own', { start: (start) => ({ ...start, sets: { ...start.sets, test: { ...start.sets.test, sha256: 'ab'.repeat(32) } } }), records: onRecord('held_out', (record) => [withPayload(record, { setSha256: 'ab'.repeat(32) })]), after: (record) => withPayload(record, { setSha256: 'ab'.repeat(32) }) }],
   ])('a claim that is none (%s): hard fail', async (_, cheat) => {

@@ -29,13 +29,13 @@ import type { Problem } from '../../src/tasks/task.js';
 import { deriveSeed } from '../../src/random.js';
 import { encodeModel, synthesizeModel } from './synthetic.js';
 
-/** Whatever is asked, the answer is "ok"; a model with random weights never gives it. */
+/** Whatever is asked, the answer is "ok"; a model with random weights never gives it. The verifier can be made to find nothing, as on a machine that is too slow for it. */
 const TASK = `export default {
   id: 'say-ok', version: '1', tiers: [{ id: 'short' }, { id: 'long' }],
   generate: (tier, seed) => ({ words: Array.from({ length: tier === 'short' ? 1 : 3 }, (_, i) => ((seed >> BigInt(8 * i)) & 255n).toString(36)) }),
   prompt: ({ words }) => [{ role: 'user', content: words.join(' ') }],
   parse: (text) => ({ ok: true, answer: text.trim(), form: 'text' }),
-  verify: (problem, answer) => ({ kind: answer === 'ok' ? 'pass' : 'fail' }),
+  verify: (problem, answer) => (process.env.SAY_OK_SLOW === answer ? { kind: 'none', reason: 'it took longer' } : { kind: answer === 'ok' ? 'pass' : 'fail' }),
   trivialPolicies: { silent: () => '' },
 };
 `;
@@ -162,6 +162,14 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     heldOutRecord({ set: 'test', when, iteration: when === 'before' ? 0 : ITERATIONS, adapter, setSha256: test.sha256, outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]) });
 
   const before = await evaluate(null);
+  const devReplies: NewRecord[] = [];
+  const { outcomes: devOutcomes } = await evaluateGreedy(model, task, dev.problems, {
+    ...EVALUATION, adapter: null,
+    onReply: ({ problem, rollout: { finish, tokenIds } }) => {
+      devReplies[dev.problems.indexOf(problem)] = { stream: 'evaluations', payload: { kind: 'dev_reply', iteration: 0, problemId: problem.id, finish, tokenIds: [...tokenIds] } };
+    },
+  });
+  const devBefore = heldOutRecord({ set: 'dev', when: 'before', iteration: 0, adapter: null, setSha256: dev.sha256, outcomes: devOutcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]) });
   await using trainer = await createTrainer(model, { threads: 1, seed: 42n, lora: { rank: 4, targets: ['q', 'v', 'down'] }, optimiser: { learningRate } });
   const trainedOn = await trainingData(model, task, new Set([...dev.problems, ...test.problems].map(({ id }) => id)), 128);
   const data = trainedOn.map(({ sequence }) => sequence);
@@ -176,7 +184,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     kept.set(digest(iteration), await trainer.snapshot());
     return adapterStateRecord({ iteration, digest: digest(iteration), targets: adapterTargets(trainer.info.targets) });
   };
-  const batches: NewRecord[][] = [[claim('before', null, before), policiesRecord({ tiers: [...task.tiers], outcomes: await judgePolicies(task, test.problems) }), await state(0)]];
+  const batches: NewRecord[][] = [[claim('before', null, before), ...devReplies, devBefore, policiesRecord({ tiers: [...task.tiers], outcomes: await judgePolicies(task, test.problems) }), await state(0)]];
   const history: Iteration[] = [];
   let firstLoss: number | undefined;
   for (let n = 1; n <= ITERATIONS; n++) {

@@ -1,0 +1,42 @@
+import { z } from 'zod';
+import type { Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { HardFail } from './hard-fail.js';
+
+/** A reply as it stands in the log: what its tokens say is its text, and how they end is its finish. */
+
+export const reply = z.object({ problemId: z.string(), finish: z.enum(['stop', 'length', 'aborted']), tokenIds: z.array(z.int()) });
+export type LoggedReply = z.infer<typeof reply>;
+
+/** Reads replies of at most so many tokens; one that its tokens contradict is a hard fail. */
+export class ReplyReader {
+  readonly #model: Pick<Model, 'info' | 'detokenize'>;
+  readonly #ends: ReadonlySet<number>;
+  readonly #maxTokens: number;
+
+  constructor(model: Pick<Model, 'info' | 'detokenize'>, maxTokens: number) {
+    this.#model = model;
+    this.#ends = new Set(model.info.ends);
+    this.#maxTokens = maxTokens;
+  }
+
+  /** The text. @throws HardFail */
+  read(gseq: number, { tokenIds, finish }: Pick<LoggedReply, 'tokenIds' | 'finish'>): string {
+    const fail = (what: string): never => {
+      throw new HardFail('rollout_verification', `record ${gseq}: ${what}`);
+    };
+    const end = tokenIds.findIndex((id) => this.#ends.has(id));
+    const last = tokenIds.length - 1;
+    if (finish === 'stop' && end !== last) fail(`a reply that ended by itself ${end === -1 ? 'has no end token' : 'goes on after its end token'}`);
+    if (finish === 'length' && end !== -1) fail('a reply that was cut off holds an end token');
+    if (finish === 'length' && tokenIds.length !== this.#maxTokens) fail(`a reply was cut off after ${tokenIds.length} tokens, not ${this.#maxTokens}`);
+    if (tokenIds.length === 0 || tokenIds.length > this.#maxTokens || finish === 'aborted') fail(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
+    try {
+      // the token that ended the turn is no text, whatever its kind
+      return this.#model.detokenize(finish === 'stop' ? tokenIds.slice(0, -1) : tokenIds);
+    } catch (error) {
+      if (error instanceof IsoproError && error.code === 'INVALID_ARGUMENT') return fail(error.message);
+      throw error;
+    }
+  }
+}
