@@ -4,6 +4,7 @@ import { STREAMS, type Stream } from '../log/leaf.js';
 import { encodePayload } from '../log/payload.js';
 import { checkExtensionProof, checkRecordProof, logFileOf, LogReader, type LogRecord } from '../log/read.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
+import { namedRun } from '../run-folder/manifest.js';
 import { printJson, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
 
@@ -51,6 +52,7 @@ const verify: CommandModule<object, { run: string; key: string | undefined; head
     const result = await verifyRun(target, {
       ...(keyFile === undefined ? {} : { keyFile }),
       ...(head === undefined ? {} : { headFiles: head }),
+      ...namedRun(target),
       onProgress: ({ done, total }) => progress.update(done, { total }),
     });
     progress.clear();

@@ -84,7 +84,7 @@ export function resultText(result: RunResult, settings: ResultSettings): string 
     '',
     resultTable({ before: test.before, after: test.after, comparison: testComparison(readRun(folder))!, policies: trivialPolicies }, terminalStyle(process.stdout)),
     '',
-    `change ${points(test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean)} points; ${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)}`,
+    `change ${points(test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean)} points; ${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)} (each problem counting once)`,
     ...(invalid ? ['The verifier could not decide more than 1 % of the replies: these figures are no result.'] : []),
     ...(accepted === 0 ? [NOTHING_TO_TRAIN_ON] : []),
     `${accepted} rollouts to train on; layers ${layers.join(', ')}; ${stopped}`,

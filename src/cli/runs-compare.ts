@@ -1,7 +1,7 @@
 import { points, pValue } from '../report/figures.js';
 import { label } from '../report/hostile-text.js';
 import { compareRuns, findRun } from '../report/run-list.js';
-import { comparisonTable, terminalStyle } from '../report/terminal.js';
+import { comparisonTable, FIGURES_NOTE, terminalStyle } from '../report/terminal.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
 
@@ -24,7 +24,7 @@ export const runsCompareCommand = defineCommand({
         `b  ${label(rest.b.folder, 80)}: ${label(String(rest.b.model))}, seed ${label(String(rest.b.seed), 20)}`,
         `they differ in: ${rest.differences.length === 0 ? 'nothing' : label(rest.differences.join(', '), 400)}`,
         '',
-        'per cent of test problems solved after training, 95 % intervals, exact McNemar p (tiers: not adjusted)',
+        `per cent of test problems solved after training, ${FIGURES_NOTE}`,
         '',
         comparisonTable(before.summary, after.summary, comparison, ['a', 'b'], terminalStyle(process.stdout)),
         '',

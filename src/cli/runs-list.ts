@@ -8,7 +8,7 @@ import { printJsonLine } from './output.js';
 
 export const runsListCommand = defineCommand({
   command: 'list [folder]',
-  describe: 'Runs in a folder, newest first',
+  describe: 'Runs in a folder, newest first; p: exact McNemar of before and after, each test problem counting once',
   builder: (yargs) => yargs.positional('folder', { type: 'string', default: RUNS, describe: 'folder that holds run folders' }).example('$0 runs list', 'what was run here'),
   handler: ({ folder, json }) => {
     const runs = listRuns(folder);

@@ -2,9 +2,8 @@ import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import { verifyRun, type RunVerification, type RunVerifyOptions } from '../log/local-trust.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
-import { LogReader, type LogRecord } from '../log/read.js';
+import type { LogReader, LogRecord } from '../log/read.js';
 import type { Verification } from '../log/verify.js';
 import { decisionSchema, remedyOperation } from '../monitor/decision.js';
 import { evaluateHistory } from '../monitor/evaluate-rules.js';
@@ -13,12 +12,9 @@ import { evaluationRecord, readHistory } from '../monitor/records.js';
 import type { Effect } from '../monitor/remedies.js';
 import { RULES, ruleConfig } from '../monitor/rules.js';
 import { HardFail, NotEnded } from './hard-fail.js';
-import { auditProcess, type LoggedDecision, type ProcessAudit, type ProcessRecord } from './obligations.js';
+import type { LoggedDecision, ProcessRecord } from './obligations.js';
 
-/**
- * The judge's steps that need the log only: 5 (integrity), 8a (every rule recomputed), 8 and 9 (coverage and
- * defensibility). Nothing of the run is executed, and integrity comes first.
- */
+/** The judge's steps that need the log only: 5 (integrity) and 8a (every rule recomputed). Nothing of the run is executed, and integrity comes first. */
 
 /** Step 5. @throws HardFail unless the log is complete and untouched */
 export function requireIntact({ outcome, disagreement }: Verification): void {
@@ -105,17 +101,4 @@ export function readProcess(records: readonly LogRecord[]): ProcessRecord {
   const record = recomputeRules(records, (records[0]?.payload.runConfig as { rules?: unknown } | undefined)?.rules);
   checkDecisionPlaces(records);
   return record;
-}
-
-/** Steps 5, 8a, 8 and 9 of a log file alone. @throws HardFail, IsoproError */
-export async function judgeLog(target: string, options: RunVerifyOptions): Promise<{ verification: RunVerification; record: ProcessRecord; audit: ProcessAudit }> {
-  const verification = await verifyRun(target, options);
-  requireIntact(verification);
-  const reader = new LogReader(verification.path);
-  try {
-    const record = readProcess(readProcessRecords(reader));
-    return { verification, record, audit: auditProcess(record) };
-  } finally {
-    reader.close();
-  }
 }

@@ -7,11 +7,6 @@ import { hash } from 'node:crypto';
 const EMPTY_ROOT = hash('sha256', Buffer.alloc(0), 'hex');
 const scratch = Buffer.alloc(65, 1);
 
-/** SHA-256(0x00 ‖ data). */
-export function leafDigest(data: Buffer): string {
-  return hash('sha256', Buffer.concat([Buffer.of(0), data]), 'hex');
-}
-
 /** SHA-256(0x01 ‖ left ‖ right). */
 export function nodeDigest(left: string, right: string): string {
   scratch.write(left, 1, 'hex');

@@ -38,7 +38,7 @@ ${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}
 ${before !== null && card(`${percent(before.summary.mean)} %`, 'of the test problems solved before, mean over tiers')}
 ${after !== null && card(`${percent(after.summary.mean)} %`, 'solved after, mean over tiers')}
 ${comparison?.difference != null && card(points(comparison.difference.mean), html`points of change; 95 % interval ${points(comparison.difference.low)} to ${points(comparison.difference.high)}`)}
-${comparison !== null && card(pValue(comparison.p), html`exact McNemar p; ${comparison.gained} gained, ${comparison.lost} lost of ${comparison.n}`)}
+${comparison !== null && card(pValue(comparison.p), html`exact McNemar p, each problem counting once; ${comparison.gained} gained, ${comparison.lost} lost of ${comparison.n}`)}
 ${end !== null && card(duration(end.seconds), html`${whole(end.tokens.sampled)} tokens sampled, ${whole(end.tokens.trained)} trained on; at most ${whole(end.peakRssBytes / 1e6)} MB resident`)}
 </div>
 </header>
@@ -73,7 +73,7 @@ export function resultSection(run: RunRecord): Html {
 ${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td><td>${comparison !== null && html`+${comparison.gained} −${comparison.lost}`}</td><td>${comparison === null ? '–' : pValue(comparison.p)}</td>${best !== undefined && html`<td>${percent(best[1].mean)}</td>`}</tr>
 </tbody></table></div>
 ${more(ROWS, keys.length, 'tiers')}
-<p class="note muted">p: exact two-sided McNemar test over the same problems; p values of tiers are not adjusted for their number.${best !== undefined && html` Best program: ${name(best[0], 60)}, see below.`}</p>
+<p class="note muted">p: exact two-sided McNemar test over the same problems, each counting once, in the line of the mean too; p values of tiers are not adjusted for their number.${best !== undefined && html` Best program: ${name(best[0], 60)}, see below.`}</p>
 ${titled.length > 0 && html`<p class="note muted">${titled.map(({ id, title }, i) => html`${i > 0 && '; '}<b>${name(id, 24)}</b> ${label(title, 60)}`)}.</p>`}
 ${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
 ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys)}${more(ROWS, policies.length, 'programs')}`,

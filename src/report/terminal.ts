@@ -83,12 +83,15 @@ function emphasised(lines: readonly string[], { color }: TerminalStyle): string[
   return lines.map((line, i) => (color && (i === 0 || i === lines.length - 1) ? `\u001b[1m${line}\u001b[22m` : line));
 }
 
+/** What the columns of a comparison are. Means weigh tiers alike; the test is over single problems. */
+export const FIGURES_NOTE = '95 % intervals; p: exact McNemar, each problem counting once (tiers: not adjusted)';
+
 /** What stands at the end of a run: before and after, then the trivial policies. */
 export function resultTable(result: { readonly before: Summary; readonly after: Summary; readonly comparison: Comparison; readonly policies: Readonly<Record<string, Summary>> }, style: TerminalStyle): string {
   const { before, after, comparison, policies } = result;
   const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
   return [
-    'per cent of test problems solved, 95 % intervals, exact McNemar p (tiers: not adjusted)',
+    `per cent of test problems solved, ${FIGURES_NOTE}`,
     '',
     comparisonTable(before, after, comparison, ['before', 'after'], style),
     ...(policyLines === '' ? [] : ['', 'trivial policies, which use no model', policyLines]),

@@ -10,7 +10,7 @@ import type { RunDigests } from '../log/leaf.js';
 import { monitorDigests } from '../monitor/playbook.js';
 import { ruleConfig } from '../monitor/rules.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
-import { runPaths } from './paths.js';
+import { isRunFolder, runPaths } from './paths.js';
 
 /**
  * manifest.json: `start` is everything that determines the run and is written before the first record, `result` what it submits, written at
@@ -146,3 +146,9 @@ export function readManifest(folder: string): RunManifest {
   if (!parsed.success) throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }
+
+/**
+ * The run that a log has to be of (VerifyOptions.runId): the one that its folder's manifest names; any where there is none.
+ * @throws IsoproError RUN_MANIFEST_INVALID
+ */
+export const namedRun = (target: string): { readonly runId?: string } => (isRunFolder(target) ? { runId: readManifest(target).runId } : {});

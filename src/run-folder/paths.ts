@@ -50,4 +50,5 @@ export function makeRunFolder(folder: string): RunPaths {
   return paths;
 }
 
-export const isRunFolder = (folder: string): boolean => statSync(runPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;
+export const isRunFolder = (folder: string): boolean =>
+  statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true && statSync(runPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;

@@ -17,7 +17,7 @@ export interface RunResult {
   readonly test: {
     readonly before: Summary;
     readonly after: Summary;
-    /** Exact McNemar test over the same problems. */
+    /** Exact McNemar test over the same problems, each counting once: the means weigh tiers alike, this does not. */
     readonly pairedP: number;
     readonly gained: number;
     readonly lost: number;

@@ -223,6 +223,10 @@ describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
     expect((await judged({ folder: a.folder, home })).verdict).toBe('pass');
     cpSync(join(b.folder, 'log.sqlite'), join(a.folder, 'log.sqlite'));
     await failsAt(4, judged({ folder: a.folder, home }), /another run|of run/);
+    const verify = async (target: string): Promise<{ outcome: string; disagreement: object | null }> => JSON.parse((await runCli(['log', 'verify', target, '--json'], { ISOPRO_HOME: home })).stdout) as never;
+    expect(await verify(a.folder)).toMatchObject({ outcome: 'tampered', disagreement: { table: 'log', at: 0, reason: expect.stringMatching(/of another run, bbbb/) } });
+    expect(await verify(b.folder)).toMatchObject({ outcome: 'ok' });
+    expect(await verify(join(a.folder, 'log.sqlite'))).toMatchObject({ outcome: 'ok' }); // nothing names the run that it has to be of
     // rows of it inside this one
     const run = edited((db) => {
       db.exec(`ATTACH '${join(b.folder, 'log.sqlite')}' AS other; DELETE FROM log WHERE gseq = 9; INSERT INTO log SELECT * FROM other.log WHERE gseq = 9`);

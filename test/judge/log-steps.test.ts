@@ -1,7 +1,6 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { judgeLog } from '../../src/judge/log-steps.js';
 import { scoreProcess } from '../../src/judge/scores.js';
 import { EventLog, type NewRecord } from '../../src/log/event-log.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
@@ -12,6 +11,7 @@ import { decide, scripted, type TrainerSettings } from '../../src/monitor/policy
 import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../../src/monitor/records.js';
 import { executeDecision, executedRules, type RemedyExecutor } from '../../src/monitor/remedies.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
+import { judgeLog } from '../models/judge-log.js';
 import { eachModule, eachStep, healthyIteration } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { Random } from '../../src/random.js';

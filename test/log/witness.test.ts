@@ -8,13 +8,13 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { witnessInProcess } from '../../bench/log.js';
 import { parseCheckpoint } from '../../src/log/checkpoint.js';
 import { EventLog } from '../../src/log/event-log.js';
-import { consistencyProof, leafDigest, rootOf } from '../../src/log/merkle.js';
+import { consistencyProof, rootOf } from '../../src/log/merkle.js';
 import { commitToNonce, parseTicket } from '../../src/log/ticket.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
 import { publicKeyFile, readTrustedKey } from '../../src/log/witness-key.js';
 import { witnessAddress, witnessProcess } from '../../src/log/witness-protocol.js';
 import { verifyRun } from '../../src/log/local-trust.js';
-import { temporaryFolder } from '../models/signed-log.js';
+import { leafDigest, temporaryFolder } from '../models/signed-log.js';
 
 const RUN = 'ab12'.repeat(8);
 const OTHER = 'cd34'.repeat(8);

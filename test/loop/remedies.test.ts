@@ -6,13 +6,13 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { run } from '../../src/index.js';
-import { judgeLog } from '../../src/judge/log-steps.js';
 import { replayStructure } from '../../src/judge/replay.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { OPERATIONS } from '../../src/monitor/decision.js';
 import type { StepStatistics } from '../../src/monitor/measurements.js';
 import type { Effect } from '../../src/monitor/remedies.js';
 import type { RunResult } from '../../src/training/result.js';
+import { judgeLog } from '../models/judge-log.js';
 import { REMEDY_RUNS, remedyRun, SETTINGS, writeRemedyInputs, type RemedyRun } from '../models/remedy-runs.js';
 
 const PROGRAM = fileURLToPath(new URL('../../dist/test/models/remedy-runs.js', import.meta.url));

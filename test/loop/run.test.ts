@@ -4,7 +4,6 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { judgeLog } from '../../src/judge/log-steps.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { hashFile } from '../../src/engine/adapter.js';
@@ -12,6 +11,7 @@ import { readManifest } from '../../src/run-folder/manifest.js';
 import { float32, text } from '../../src/pretraining/gguf.js';
 import type { RunResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
+import { judgeLog } from '../models/judge-log.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +17,9 @@ export interface SignedLog {
   readonly heads: readonly string[];
   readonly records: number;
 }
+
+/** RFC 6962's leaf of any data, SHA-256(0x00 ‖ data); the log's own are `LeafHasher`'s. */
+export const leafDigest = (data: Buffer): string => hash('sha256', Buffer.concat([Buffer.of(0), data]), 'hex');
 
 export function temporaryFolder(): { readonly path: string; readonly remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'isopro-log-'));

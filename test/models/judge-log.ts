@@ -1,0 +1,17 @@
+import { readProcess, readProcessRecords, requireIntact } from '../../src/judge/log-steps.js';
+import { auditProcess, type ProcessAudit, type ProcessRecord } from '../../src/judge/obligations.js';
+import { verifyRun, type RunVerification, type RunVerifyOptions } from '../../src/log/local-trust.js';
+import { LogReader } from '../../src/log/read.js';
+
+/** The judge's steps 5, 8a, 8 and 9 on a log that has no run beside it, in the judge's order. @throws HardFail */
+export async function judgeLog(target: string, options: RunVerifyOptions): Promise<{ verification: RunVerification; record: ProcessRecord; audit: ProcessAudit }> {
+  const verification = await verifyRun(target, options);
+  requireIntact(verification);
+  const reader = new LogReader(verification.path);
+  try {
+    const record = readProcess(readProcessRecords(reader));
+    return { verification, record, audit: auditProcess(record) };
+  } finally {
+    reader.close();
+  }
+}
