@@ -29,7 +29,13 @@ Call& Call::create(Napi::Env env, Napi::Value alive, Napi::Value onEvent) {
 
 void Call::emit(MakeValue value) {
   if (onEvent_.IsEmpty()) return;
-  environment_.send({[this, make = std::move(value)](Napi::Env env) { onEvent_.Call({make(env)}); }});
+  environment_.send({[this, make = std::move(value)](Napi::Env env) {
+    try {
+      onEvent_.Call({make(env)});
+    } catch (...) {
+      if (lostEvent_ == nullptr) lostEvent_ = std::current_exception();
+    }
+  }});
 }
 
 void Call::resolve(MakeValue value) noexcept {
@@ -48,7 +54,9 @@ void Call::settle(Napi::Env env) {
     ~Removal() { call->environment_.remove(call); }
   } removal{this};
   try {
-    if (failure_ != nullptr) std::rethrow_exception(failure_);
+    for (const std::exception_ptr& failure : {failure_, lostEvent_}) {
+      if (failure != nullptr) std::rethrow_exception(failure);
+    }
     deferred_.Resolve(value_(env));
   } catch (...) {
     deferred_.Reject(toJsError(env, std::current_exception()).Value());

@@ -38,8 +38,8 @@ class Call {
   // In the scope of create().
   Napi::Promise promise() const { return deferred_.Promise(); }
 
-  // From the job's thread. An event calls onEvent(value); once the environment has begun to close they do nothing. A call
-  // can be settled without any memory left.
+  // From the job's thread. An event calls onEvent(value), and where that fails, so does the call, when it is settled; once the
+  // environment has begun to close they do nothing. A call can be settled without any memory left.
   void emit(MakeValue value);
   void resolve(MakeValue value) noexcept;
   void reject(std::exception_ptr failure) noexcept;
@@ -52,21 +52,24 @@ class Call {
   Napi::Promise::Deferred deferred_;
   Napi::Reference<Napi::Value> alive_;
   Napi::FunctionReference onEvent_;
-  MakeValue value_;             // or
-  std::exception_ptr failure_;  // why there is none
+  MakeValue value_;               // or
+  std::exception_ptr failure_;    // why there is none
+  std::exception_ptr lostEvent_;  // of the first event that did not arrive
   std::list<Environment::Message> settlement_;
 };
 
-// Posts a job whose return value settles the call's promise. work(cancelled) returns a MakeValue.
+// Posts a job whose return value settles the promise. work(call, cancelled) returns a MakeValue. `alive` and `onEvent` are those
+// of Call::create; the call is made last, when nothing can keep it from being settled any more.
 template <typename Work>
-Napi::Promise runAsync(JobThread& thread, Call& call, CancelFlag cancelled, Work work) {
+Napi::Promise runAsync(JobThread& thread, Napi::Value alive, Napi::Value onEvent, CancelFlag cancelled, Work work) {
+  Call& call = Call::create(alive.Env(), alive, onEvent);
   Napi::Promise promise = call.promise();
   try {
     thread.post(
         cancelled,
         [&call, cancelled, work = std::move(work)]() mutable {
           try {
-            call.resolve(work(*cancelled));
+            call.resolve(work(call, *cancelled));
           } catch (...) {
             call.reject(std::current_exception());
           }

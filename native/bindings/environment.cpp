@@ -47,6 +47,7 @@ void Environment::receive() {
   try {
     message.front()(env_);
   } catch (const Napi::Error& error) {
+    // Of an environment that is being ended, where every call of Node-API fails.
     error.ThrowAsJavaScriptException();
   }
 }

@@ -23,7 +23,7 @@ class JobThread;
 // Everything but send() belongs to the JavaScript thread.
 class Environment {
  public:
-  using Message = std::function<void(Napi::Env)>;
+  using Message = std::function<void(Napi::Env)>;  // throws nothing of C++'s
 
   static void create(Napi::Env env);
   static Environment& of(Napi::Env env) { return *env.GetInstanceData<Environment>(); }

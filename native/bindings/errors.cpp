@@ -1,14 +1,14 @@
 #include "bindings/errors.h"
 
 #include <new>
-#include <string>
 
 #include "support/error.h"
 
 namespace isopro::bindings {
 namespace {
 
-Napi::Error withCode(Napi::Env env, const std::string& code, const std::string& message) {
+// Takes no memory of its own: what it reports may be that there is none.
+Napi::Error withCode(Napi::Env env, const char* code, const char* message) {
   Napi::Error error = Napi::Error::New(env, message);
   error.Set("code", Napi::String::New(env, code));
   return error;
@@ -20,7 +20,7 @@ Napi::Error toJsError(Napi::Env env, std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
-    return withCode(env, error.code(), error.what());
+    return withCode(env, error.code().c_str(), error.what());
   } catch (const Napi::Error& error) {
     return error;
   } catch (const std::bad_alloc&) {

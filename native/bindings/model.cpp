@@ -1,6 +1,8 @@
 #include "bindings/model.h"
 
+#include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +35,29 @@ struct Engine {
   std::unique_ptr<WorkerTeam> team;
   std::shared_ptr<Adapter> adapter;
   float adapterScale = 1.0f;
+  // Adapters that JavaScript has let go of. llama.cpp keeps a list of a model's adapters, which only the job thread may change.
+  std::mutex retiredMutex;
+  std::list<std::shared_ptr<Adapter>> retired;
   JobThread thread;  // last: stops before the rest is destroyed
+
+  // From the JavaScript thread.
+  void retire(std::list<std::shared_ptr<Adapter>> adapters) noexcept {
+    {
+      std::lock_guard<std::mutex> lock(retiredMutex);
+      retired.splice(retired.end(), adapters);
+    }
+    try {
+      const auto drop = [this] { dropRetired(); };
+      thread.post(std::make_shared<std::atomic<bool>>(false), drop, drop);
+    } catch (...) {
+      // The next job drops them.
+    }
+  }
+  void dropRetired() {
+    std::list<std::shared_ptr<Adapter>> adapters;
+    std::lock_guard<std::mutex> lock(retiredMutex);
+    adapters.swap(retired);
+  }
 
   Context& readyContext() const {
     if (context == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
@@ -49,7 +73,12 @@ class AdapterOverride {
     if (active_) engine_.readyContext().setAdapter(std::move(adapter), scale);
   }
   ~AdapterOverride() {
-    if (active_) engine_.context->setAdapter(engine_.adapter, engine_.adapterScale);
+    if (!active_) return;
+    try {
+      engine_.context->setAdapter(engine_.adapter, engine_.adapterScale);
+    } catch (...) {
+      // The context is given up then, and the next one is made with this adapter.
+    }
   }
   AdapterOverride(const AdapterOverride&) = delete;
   AdapterOverride& operator=(const AdapterOverride&) = delete;
@@ -69,29 +98,23 @@ class NativeAdapter : public Napi::ObjectWrap<NativeAdapter> {
   ~NativeAdapter() override { release(); }
 
   void fill(std::shared_ptr<Engine> engine, std::shared_ptr<Adapter> adapter) {
+    adapter_.push_back(std::move(adapter));
     engine_ = std::move(engine);
-    adapter_ = std::move(adapter);
   }
   const std::shared_ptr<Adapter>& adapter() const {
-    if (adapter_ == nullptr) throw Error("OBJECT_DISPOSED", "the adapter has been disposed");
-    return adapter_;
+    if (adapter_.empty()) throw Error("OBJECT_DISPOSED", "the adapter has been disposed");
+    return adapter_.front();
   }
 
  private:
   void dispose(const Napi::CallbackInfo&) { release(); }
 
-  // llama.cpp keeps a list of a model's adapters, which only the job thread may change.
   void release() {
-    if (adapter_ == nullptr) return;
-    auto held = std::make_shared<std::shared_ptr<Adapter>>(std::move(adapter_));
-    adapter_ = nullptr;
-    const auto drop = [held] { held->reset(); };
-    engine_->thread.post(std::make_shared<std::atomic<bool>>(false), drop, drop);
-    engine_.reset();
+    if (!adapter_.empty()) std::exchange(engine_, nullptr)->retire(std::move(adapter_));
   }
 
   std::shared_ptr<Engine> engine_;
-  std::shared_ptr<Adapter> adapter_;
+  std::list<std::shared_ptr<Adapter>> adapter_;  // one, or none; a list, because letting go of it takes no memory
 };
 
 class NativeModel : public Wrapped<NativeModel> {
@@ -126,8 +149,7 @@ class NativeModel : public Wrapped<NativeModel> {
     ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers")), textOf(options.Get("kvType"))};
     const int threads = intOf(options.Get("threads"));
     const bool fixedThreads = options.Get("fixedThreads").As<Napi::Boolean>().Value();
-    Call& call = Call::create(info.Env(), info.This(), info[2]);
-    return start(call, flagOf(info[1]), [&call, modelOptions, threads, fixedThreads](Engine& engine, const auto& cancelled) {
+    return startWithEvents(info, info[2], flagOf(info[1]), [modelOptions, threads, fixedThreads](Call& call, Engine& engine, const auto& cancelled) {
       int shown = -1;
       LoadControl control;
       control.cancelled = &cancelled;
@@ -211,8 +233,7 @@ class NativeModel : public Wrapped<NativeModel> {
     const bool override = !adapterValue.IsUndefined();
     std::shared_ptr<Adapter> adapter = adapterOf(adapterValue);
     const float scale = floatOf(object.Get("adapterScale"));
-    Call& call = Call::create(info.Env(), info.This(), info[2]);
-    return start(call, flagOf(info[1]), [=, &call](Engine& engine, const auto& cancelled) {
+    return startWithEvents(info, info[2], flagOf(info[1]), [=](Call& call, Engine& engine, const auto& cancelled) {
       AdapterOverride guard(engine, override, adapter, scale);
       RolloutProgress last;
       std::int64_t shown = 0;
@@ -247,8 +268,7 @@ class NativeModel : public Wrapped<NativeModel> {
     const std::vector<std::vector<Token>> continuations = arrayOf(info[1], tokensOf);
     const int cellBudget = intOf(info[2]);
     const bool stepwise = info[3].As<Napi::Boolean>().Value();
-    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, flagOf(info[4]), [=](Engine& engine, const auto& cancelled) {
+    return start(info, flagOf(info[4]), [=](Call&, Engine& engine, const auto& cancelled) {
       auto scores = std::make_shared<std::vector<std::vector<float>>>(
           scoreContinuations(engine.readyContext(), *engine.team, prefix, continuations, cellBudget, stepwise, cancelled));
       return Call::MakeValue([scores](Napi::Env env) {
@@ -263,8 +283,7 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value hiddenRows(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     const std::vector<Token> boundaries = tokensOf(info[1]);
-    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, flagOf(info[2]), [=](Engine& engine, const auto& cancelled) {
+    return start(info, flagOf(info[2]), [=](Call&, Engine& engine, const auto& cancelled) {
       auto rows = std::make_shared<std::map<int, std::vector<std::uint16_t>>>(
           isopro::hiddenRows(engine.readyContext(), tokens, boundaries, cancelled));
       return Call::MakeValue([rows, boundaries](Napi::Env env) {
@@ -281,8 +300,7 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value hiddenNorms(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     const std::vector<Token> blocks = tokensOf(info[1]);
-    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, flagOf(info[2]), [=](Engine& engine, const auto& cancelled) {
+    return start(info, flagOf(info[2]), [=](Call&, Engine& engine, const auto& cancelled) {
       const auto norms = isopro::hiddenNorms(engine.readyContext(), tokens, blocks, cancelled);
       return Call::MakeValue([norms, blocks](Napi::Env env) {
         Napi::Array result = Napi::Array::New(env, blocks.size());
@@ -302,8 +320,7 @@ class NativeModel : public Wrapped<NativeModel> {
   // loadAdapter(path): Promise<NativeAdapter>
   Napi::Value loadAdapter(const Napi::CallbackInfo& info) {
     const std::string path = textOf(info[0]);
-    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, std::make_shared<std::atomic<bool>>(false), [path, self = this](Engine& engine, const auto&) {
+    return start(info, never(), [path, self = this](Call&, Engine& engine, const auto&) {
       engine.readyContext();
       auto adapter = Adapter::load(engine.model, path);
       // The call keeps `self` alive until this has run, on the JavaScript thread.
@@ -319,8 +336,7 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value setAdapter(const Napi::CallbackInfo& info) {
     std::shared_ptr<Adapter> adapter = adapterOf(info[0]);
     const float scale = floatOf(info[1]);
-    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, std::make_shared<std::atomic<bool>>(false), [=](Engine& engine, const auto&) {
+    return start(info, never(), [=](Call&, Engine& engine, const auto&) {
       engine.readyContext().setAdapter(adapter, scale);
       engine.adapter = adapter;
       engine.adapterScale = scale;
@@ -333,8 +349,7 @@ class NativeModel : public Wrapped<NativeModel> {
     const std::vector<std::vector<Token>> prompts = arrayOf(info[0], tokensOf);
     const int samples = intOf(info[1]);
     const int tokens = intOf(info[2]);
-    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, flagOf(info[3]), [=](Engine& engine, const auto& cancelled) {
+    return start(info, flagOf(info[3]), [=](Call&, Engine& engine, const auto& cancelled) {
       engine.readyContext();
       const double seconds =
           bareDecodeLoop(*engine.model, prompts, samples, tokens, engine.context->governor().maxThreads(), cancelled);
@@ -344,8 +359,7 @@ class NativeModel : public Wrapped<NativeModel> {
 
   // releaseContext(): Promise<void>; frees KV cache and compute buffers until the next call needs them.
   Napi::Value releaseContext(const Napi::CallbackInfo& info) {
-    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, std::make_shared<std::atomic<bool>>(false), [](Engine& engine, const auto&) {
+    return start(info, never(), [](Call&, Engine& engine, const auto&) {
       engine.readyContext().release();
       return undefined();
     });
@@ -355,8 +369,7 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value dispose(const Napi::CallbackInfo& info) {
     disposed_ = true;
     engine_->thread.cancelAll();
-    Call& call = Call::create(info.Env(), info.This(), info.Env().Undefined());
-    return start(call, std::make_shared<std::atomic<bool>>(false), [](Engine& engine, const auto&) {
+    return start(info, never(), [](Call&, Engine& engine, const auto&) {
       engine.adapter.reset();
       engine.team.reset();
       engine.context.reset();
@@ -369,12 +382,19 @@ class NativeModel : public Wrapped<NativeModel> {
     return [](Napi::Env env) { return env.Undefined(); };
   }
 
+  static CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
+
+  // Runs work(call, engine, cancelled) on the job thread. The call keeps this object alive, and with it the engine.
   template <typename Work>
-  Napi::Promise start(Call& call, CancelFlag cancelled, Work work) {
-    // The call keeps this object alive, and with it the engine.
-    return runAsync(engine_->thread, call, std::move(cancelled),
-                    [engine = engine_.get(), work = std::move(work)](const std::atomic<bool>& flag) mutable {
-                      return work(*engine, flag);
+  Napi::Promise start(const Napi::CallbackInfo& info, CancelFlag cancelled, Work work) {
+    return startWithEvents(info, info.Env().Undefined(), std::move(cancelled), std::move(work));
+  }
+  template <typename Work>
+  Napi::Promise startWithEvents(const Napi::CallbackInfo& info, Napi::Value onEvent, CancelFlag cancelled, Work work) {
+    return runAsync(engine_->thread, info.This(), onEvent, std::move(cancelled),
+                    [engine = engine_.get(), work = std::move(work)](Call& call, const std::atomic<bool>& flag) mutable {
+                      engine->dropRetired();
+                      return work(call, *engine, flag);
                     });
   }
 
@@ -402,7 +422,6 @@ Napi::Value stopAll(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void exportModel(Napi::Env env, Napi::Object exports) {
-  installLlamaHandlers();
   Environment::of(env).adapter = Napi::Persistent(NativeAdapter::define(env));
   exports.Set("Cancellation", Cancellation::define(env));
   exports.Set("NativeModel", NativeModel::define(env));

@@ -3,6 +3,8 @@
 #include <ggml-backend.h>
 #include <llama.h>
 
+#include "bindings/errors.h"
+#include "inference/llama_call.h"
 #include "support/cpu.h"
 
 namespace isopro::bindings {
@@ -12,8 +14,12 @@ namespace {
 // calling it again, or loading node-llama-cpp in the same process, adds nothing.
 Napi::Value loadBackends(const Napi::CallbackInfo& info) {
   const std::string folder = info[0].As<Napi::String>();
-  ggml_backend_load_all_from_path(folder.c_str());
-  llama_backend_init();
+  guarded(info.Env(), [&] {
+    callLlama([&] {
+      ggml_backend_load_all_from_path(folder.c_str());
+      llama_backend_init();
+    });
+  });
   return info.Env().Undefined();
 }
 

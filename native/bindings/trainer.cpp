@@ -224,11 +224,11 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     Napi::Array alive = Napi::Array::New(info.Env());
     alive.Set(0u, info.This());
     for (std::size_t i = 0; i < info.Length(); ++i) alive.Set(static_cast<std::uint32_t>(i + 1), info[i]);
-    Call& call = Call::create(info.Env(), alive, info.Env().Undefined());
-    return runAsync(state_->thread, call, cancelled, [&state = *state_, work = std::move(work)](const std::atomic<bool>& flag) mutable -> Call::MakeValue {
-      const ReleaseWeights release{state};
-      return work(state, flag);
-    });
+    return runAsync(state_->thread, alive, info.Env().Undefined(), cancelled,
+                    [&state = *state_, work = std::move(work)](Call&, const std::atomic<bool>& flag) mutable -> Call::MakeValue {
+                      const ReleaseWeights release{state};
+                      return work(state, flag);
+                    });
   }
 
   // open(path): Promise<{architecture, layers, heads, keyHeads}>; create() then makes the trainer on the opened model.

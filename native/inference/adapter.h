@@ -18,7 +18,9 @@ class Adapter {
 
  private:
   struct AdapterDeleter {
-    void operator()(llama_adapter_lora* adapter) const { llama_adapter_lora_free(adapter); }
+    void operator()(llama_adapter_lora* adapter) const {
+      freeLlama([&] { llama_adapter_lora_free(adapter); });
+    }
   };
 
   std::shared_ptr<Model> model_;  // outlives the adapter

@@ -8,7 +8,6 @@
 
 #include <ggml-backend.h>
 
-#include "inference/llama_call.h"
 #include "support/error.h"
 
 namespace isopro {
@@ -63,6 +62,7 @@ void Context::prepare(const Capacity& wanted) {
   // llama.cpp wants room for a row of every sequence.
   grown.outputs = std::max({wanted.outputs, capacity_.outputs, grown.sequences});
   release();
+  if (!threads_) threads_.emplace(governor_.maxThreads());
 
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(grown.cells);
@@ -78,15 +78,24 @@ void Context::prepare(const Capacity& wanted) {
   params.abort_callback = onAbortQuery;
   params.abort_callback_data = this;
 
-  context_.reset(callLlama([&] { return llama_init_from_model(model_->handle(), params); }));
+  context_.reset(callLlama([&] { return llama_init_from_model(model_->handle(), params); }, schedulerBytes()));
   if (context_ == nullptr) {
     const std::string reason = takeLlamaError();
     throw Error(refusalIn(reason, "OUT_OF_MEMORY"), "no context of " + std::to_string(grown.cells) + " tokens could be made (" +
                                      std::to_string(grown.cells * model_->kvBytesPerToken() / 1'000'000) +
                                      " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
   }
+  threads_->attach(context_.get());
+  newGraph_ = true;
   capacity_ = grown;
   applyAdapter();
+}
+
+std::size_t Context::schedulerBytes() const {
+  // 60 tensors and indices, 24 kB, for each node that a graph may have, at least 1,024 and 8 for each tensor of the model, of
+  // which about half are matrices.
+  const std::size_t nodes = std::max<std::size_t>(1024, 20 * model_->inventory().matrices.size());
+  return nodes * 24 * 1024;
 }
 
 void Context::release() {
@@ -94,6 +103,14 @@ void Context::release() {
   capacity_ = {};
   releaseWeights();
   releaseFreeBlocks();
+}
+
+// llama.cpp was left in the middle of a call: where `new` threw in ggml, freeing its context frees a buffer twice.
+void Context::abandon() {
+  static_cast<void>(context_.release());
+  threads_->abandon();
+  threads_.reset();
+  release();
 }
 
 void Context::setAdapter(std::shared_ptr<Adapter> adapter, float scale) {
@@ -108,9 +125,16 @@ void Context::setAdapter(std::shared_ptr<Adapter> adapter, float scale) {
 
 void Context::applyAdapter() {
   llama_adapter_lora* handle = adapter_ == nullptr ? nullptr : adapter_->handle();
-  const std::int32_t status = llama_set_adapters_lora(context_.get(), &handle, adapter_ == nullptr ? 0 : 1, &adapterScale_);
+  std::int32_t status = -1;
+  try {
+    status = callLlama([&] { return llama_set_adapters_lora(context_.get(), &handle, adapter_ == nullptr ? 0 : 1, &adapterScale_); });
+  } catch (...) {
+    release();  // a context with another adapter than the one that is set must not answer
+    throw;
+  }
+  newGraph_ = true;
   if (status == 0) return;
-  release();  // a context with another adapter than the one that is set must not answer
+  release();
   throw Error("NATIVE_FAILURE", "llama.cpp did not apply the adapter: status " + std::to_string(status));
 }
 
@@ -148,13 +172,17 @@ void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
   std::int32_t status = 0;
   do {
     starved_ = false;
-    llama_set_n_threads(context_.get(), governor_.threads(), governor_.threads());
     governor_.beginStep();
     try {
-      status = callLlama([&] { return llama_decode(context_.get(), batch.view()); });
+      const std::size_t unchecked = kUncheckedBytes + (std::exchange(newGraph_, false) ? schedulerBytes() : 0);
+      const auto compute = [&] {
+        llama_set_n_threads(context_.get(), governor_.threads(), governor_.threads());
+        return llama_decode(context_.get(), batch.view());
+      };
+      status = callLlama(compute, unchecked);
     } catch (...) {
       cancelled_ = nullptr;
-      release();
+      abandon();
       throw;
     }
     if (status == 2 && starved_) {

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "inference/adapter.h"
+#include "inference/compute_threads.h"
+#include "inference/llama_call.h"
 #include "inference/model.h"
 #include "inference/thread_governor.h"
 #include "support/resident_memory.h"
@@ -106,18 +109,24 @@ class Context {
 
  private:
   struct ContextDeleter {
-    void operator()(llama_context* context) const { llama_free(context); }
+    void operator()(llama_context* context) const {
+      freeLlama([&] { llama_free(context); });
+    }
   };
 
   static bool onEvaluated(ggml_tensor* node, bool ask, void* self);
   static bool onAbortQuery(void* self);
   void applyAdapter();
+  // What llama.cpp's scheduler takes for its graphs without looking whether it got it.
+  std::size_t schedulerBytes() const;
+  void abandon();
   void findMappedWeights(const ggml_tensor* node);
   void releaseWeights() const { releasePages(mappedWeights_, mappedBytes_); }
 
   std::shared_ptr<Model> model_;
   ThreadGovernor governor_;
   Capacity capacity_;
+  std::optional<ComputeThreads> threads_;
   std::unique_ptr<llama_context, ContextDeleter> context_;
   std::shared_ptr<Adapter> adapter_;
   float adapterScale_ = 1.0f;
@@ -126,6 +135,7 @@ class Context {
   const void* mappedWeights_ = nullptr;
   std::size_t mappedBytes_ = 0;
   bool decoded_ = false;
+  bool newGraph_ = false;  // the next decode makes llama.cpp's scheduler anew
   const std::atomic<bool>* cancelled_ = nullptr;
   bool starved_ = false;
 };

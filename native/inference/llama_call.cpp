@@ -1,11 +1,14 @@
 #include "inference/llama_call.h"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <system_error>
 
 #include <llama.h>
@@ -18,9 +21,18 @@ namespace {
 // An array, because nothing here may allocate: it runs where an allocation has just failed.
 thread_local std::array<char, 1024> errorLines{};
 thread_local int calls = 0;
-ggml_abort_callback_t abortOfOthers = nullptr;
+
+// What another product of llama.cpp in this process (node-llama-cpp shares the library) had set, and sees to outside our calls.
+std::mutex handlersMutex;
+std::atomic<ggml_abort_callback_t> abortOfOthers{nullptr};
+std::atomic<ggml_log_callback> logOfOthers{nullptr};
+std::atomic<void*> logDataOfOthers{nullptr};
 
 void onLlamaLog(ggml_log_level level, const char* text, void*) {
+  if (calls == 0) {
+    if (const ggml_log_callback log = logOfOthers) log(level, text, logDataOfOthers);
+    return;
+  }
   static const bool verbose = [] {
     const char* flag = std::getenv("ISOPRO_LLAMA_LOG");
     return flag != nullptr && *flag == '1';
@@ -34,23 +46,48 @@ void onLlamaLog(ggml_log_level level, const char* text, void*) {
 }
 
 void onAbort(const char* message) {
-  if (calls > 0) throw Error(refusalIn(message, "NATIVE_FAILURE"), std::string("llama.cpp gave up at ") + message);
-  if (abortOfOthers != nullptr) {
-    abortOfOthers(message);
+  if (calls > 0) {
+    // ggml logs what it was refused, and then gives up without saying why.
+    std::string words = takeLlamaError();
+    words += (words.empty() ? "" : "; ") + std::string(message);
+    throw Error(refusalIn(words, "NATIVE_FAILURE"), "llama.cpp gave up: " + words);
+  }
+  if (const ggml_abort_callback_t abort = abortOfOthers) {
+    abort(message);
   } else {
     std::fprintf(stderr, "%s\n", message);
   }
 }
 
-}  // namespace
-
-void installLlamaHandlers() {
-  static std::once_flag once;
-  std::call_once(once, [] {
+// Whoever set a handler last has it; each of our calls takes them back.
+void takeHandlers() {
+  std::lock_guard<std::mutex> lock(handlersMutex);
+  const auto currentLog = [](void** data) {
+    ggml_log_callback callback = nullptr;
+    llama_log_get(&callback, data);
+    return callback;
+  };
+  static const ggml_log_callback standard = [&] {
+    void* data = nullptr;
+    const ggml_log_callback found = currentLog(&data);
+    llama_log_set(nullptr, nullptr);
+    void* none = nullptr;
+    const ggml_log_callback printing = currentLog(&none);
+    llama_log_set(found, data);
+    return printing;
+  }();
+  void* data = nullptr;
+  const ggml_log_callback log = currentLog(&data);
+  if (log != onLlamaLog) {
+    logOfOthers = log == standard ? nullptr : log;
+    logDataOfOthers = data;
     llama_log_set(onLlamaLog, nullptr);
-    abortOfOthers = ggml_set_abort_callback(onAbort);
-  });
+  }
+  const ggml_abort_callback_t abort = ggml_set_abort_callback(onAbort);
+  if (abort != onAbort) abortOfOthers = abort;
 }
+
+}  // namespace
 
 std::string takeLlamaError() {
   std::string text = errorLines.data();
@@ -63,11 +100,18 @@ std::string refusalIn(const std::string& words, const std::string& code) {
   const auto reason = [](int number) { return std::generic_category().message(number); };
   // ggml's own words where pthread_create and malloc failed.
   if (says(reason(EMFILE)) || says(reason(ENFILE)) || says(reason(EAGAIN)) || says("GGML_ASSERT(rc == 0)")) return "SYSTEM_LIMIT";
-  if (says("alloc") || says(reason(ENOMEM)) || says("mem_buffer") || says("out of memory")) return "OUT_OF_MEMORY";
+  if (says("alloc") || says("!= NULL) failed") || says(reason(ENOMEM)) || says("mem_buffer") || says("out of memory")) return "OUT_OF_MEMORY";
   return code;
 }
 
-LlamaCall::LlamaCall() {
+LlamaCall::LlamaCall(std::size_t unchecked) {
+  if (unchecked > 0) {
+    // What this thread gives back it gets again.
+    const std::unique_ptr<void, decltype(&std::free)> block(std::malloc(unchecked), std::free);
+    if (block == nullptr) throw std::bad_alloc();
+    *static_cast<volatile char*>(block.get()) = 0;
+  }
+  if (calls == 0) takeHandlers();
   ++calls;
   errorLines[0] = '\0';
 }

@@ -13,6 +13,7 @@
 
 #include <llama.h>
 
+#include "inference/llama_call.h"
 #include "inference/validate_model.h"
 #include "inference/vocabulary.h"
 
@@ -70,7 +71,9 @@ class Model {
 
  private:
   struct ModelDeleter {
-    void operator()(llama_model* model) const { llama_model_free(model); }
+    void operator()(llama_model* model) const {
+      freeLlama([&] { llama_model_free(model); });
+    }
   };
 
   std::unique_ptr<llama_model, ModelDeleter> model_;

@@ -14,6 +14,7 @@ Range split(std::int64_t count, std::int64_t parts, std::int64_t index, std::int
 
 ThreadPool::ThreadPool(int threads) : failures_(static_cast<std::size_t>(std::max(1, threads))) {
   try {
+    workers_.reserve(failures_.size());  // a running thread that finds no place in the vector ends the process
     for (int thread = 1; thread < threads; ++thread) workers_.push_back(startThread([this, thread] { work(thread); }));
   } catch (...) {
     stop();

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -69,6 +70,25 @@ bool refuses(char kind, const void* caller) {
   return true;
 }
 
+// A block of this size and more that the package's own code gives back is there for what this thread asks for next: ggml's
+// requests by malloc, whose failure it does not look at, are served from it first. A new block of ours begins anew.
+constexpr std::size_t kSpare = 64 * 1024;
+thread_local std::size_t spare = 0;
+thread_local const void* spareBlock = nullptr;
+
+bool isOurs(const void* caller, const char* name) {
+  Dl_info from;
+  return ours(caller) && dladdr(caller, &from) != 0 && from.dli_fname != nullptr && std::strstr(from.dli_fname, name) != nullptr;
+}
+
+bool refusesBlock(std::size_t size, const void* caller) {
+  if (mode != 0 && size <= spare && isOurs(caller, "libggml")) {
+    spare -= size;
+    return false;
+  }
+  return refuses('a', caller);
+}
+
 struct Start {
   void* (*body)(void*);
   void* argument;
@@ -111,19 +131,34 @@ int setenv(const char* name, const char* value, int overwrite) {
 
 void* malloc(std::size_t size) {
   static const auto real = next<void* (*)(std::size_t)>("malloc");
-  if (refuses('a', __builtin_return_address(0))) return errno = ENOMEM, nullptr;
-  return real(size);
+  const void* caller = __builtin_return_address(0);
+  if (refusesBlock(size, caller)) return errno = ENOMEM, nullptr;
+  void* block = real(size);
+  if (mode != 0 && size >= kSpare && isOurs(caller, "isopro_native")) spareBlock = block, spare = 0;
+  return block;
+}
+
+void* __libc_calloc(std::size_t, std::size_t);
+void* calloc(std::size_t count, std::size_t size) {
+  if (refusesBlock(count * size, __builtin_return_address(0))) return errno = ENOMEM, nullptr;
+  return __libc_calloc(count, size);
+}
+
+void free(void* block) {
+  static const auto real = next<void (*)(void*)>("free");
+  if (block != nullptr && block == spareBlock) spareBlock = nullptr, spare = malloc_usable_size(block);
+  real(block);
 }
 
 void* realloc(void* old, std::size_t size) {
   static const auto real = next<void* (*)(void*, std::size_t)>("realloc");
-  if (refuses('a', __builtin_return_address(0))) return errno = ENOMEM, nullptr;
+  if (refusesBlock(size, __builtin_return_address(0))) return errno = ENOMEM, nullptr;
   return real(old, size);
 }
 
 int posix_memalign(void** to, std::size_t alignment, std::size_t size) {
   static const auto real = next<int (*)(void**, std::size_t, std::size_t)>("posix_memalign");
-  if (refuses('a', __builtin_return_address(0))) return ENOMEM;
+  if (refusesBlock(size, __builtin_return_address(0))) return ENOMEM;
   return real(to, alignment, size);
 }
 

@@ -83,7 +83,7 @@ const CALLS = {
       adapter.dispose();
     }
   }),
-  tokenize: withModel((model) => model.tokenize('some text of several words')),
+  tokenize: withModel(async (model) => model.tokenize('some text of several words')),
   step: withTrainer((trainer) => trainer.step(batch)),
   evaluate: withTrainer((trainer) => trainer.evaluate(batch)),
   captureBoundary: withTrainer((trainer) => trainer.captureBoundary(batch)),

@@ -33,8 +33,8 @@ async function campaign(call: string, kinds: string, mode: 1 | 2, stride: number
 const short = ['load', 'generate', 'step'];
 const calls = ['load', 'create', 'inspect', 'generate', 'score', 'hidden', 'tokenize', 'step', 'evaluate', 'captureBoundary', 'raiseRank', 'recycle', 'snapshot', 'adapter', 'importAdapter'];
 const cases = calls.flatMap((call) => [
-  ...(full || short.includes(call) ? [{ call, kinds: 'a', mode: 1 as const, stride: full ? 7 : 211, what: 'one allocation is refused' }] : []),
-  ...(full ? [{ call, kinds: 'am', mode: 2 as const, stride: 17, what: 'all memory from some moment on is refused' }] : []),
+  ...(full || short.includes(call) ? [{ call, kinds: 'a', mode: 1 as const, stride: full ? 1 : 211, what: 'one allocation is refused' }] : []),
+  ...(full ? [{ call, kinds: 'am', mode: 2 as const, stride: 11, what: 'all memory from some moment on is refused' }] : []),
   ...(['load', 'generate', ...(full ? ['create', 'score', 'hidden', 'adapter'] : [])].includes(call) ? [{ call, kinds: 't', mode: 2 as const, stride: 1, what: 'threads are refused' }] : []),
   ...(['load', 'inspect', 'create', ...(full ? ['adapter', 'importAdapter'] : [])].includes(call) ? [{ call, kinds: 'o', mode: 1 as const, stride: 1, what: 'a file is refused' }] : []),
 ]);

@@ -1,5 +1,6 @@
 // coexistence.mjs FIRST MODEL: loads both libraries into one process, FIRST (isopro or nodeLlamaCpp) before the other,
-// lets each continue the same prompt greedily, closes FIRST and lets the other continue once more.
+// lets each continue the same prompt greedily, cancels ours in the middle of a call, closes FIRST and lets the other continue
+// once more. What node-llama-cpp's logger gets is its own.
 const [first, file] = process.argv.slice(2);
 const prompt = 'Once upon a time';
 async function isopro() {
@@ -10,12 +11,23 @@ async function isopro() {
       return Array.from(rollout.tokenIds);
     }
   };
-  return { run, close: () => model.dispose() };
+  const cancel = async () => {
+    const cancellation = new AbortController();
+    const prompts = Array.from({ length: 8 }, () => ({ tokenIds: model.tokenize(prompt) }));
+    setTimeout(() => cancellation.abort(), 20);
+    try {
+      for await (const _ of model.generate({ prompts, samples: 4, sampling: { temperature: 0 }, maxTokens: 200, ignoreEndOfSequence: true, signal: cancellation.signal }));
+    } catch (error) {
+      return error.code;
+    }
+  };
+  return { run, cancel, close: () => model.dispose() };
 }
+const said = [];
 async function nodeLlamaCpp() {
   const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
   const { PEER_CONTEXT } = await import('../../dist/bench/peer/node-llama-cpp.js');
-  const llama = await getLlama({ build: 'never', gpu: false, logLevel: LlamaLogLevel.disabled });
+  const llama = await getLlama({ build: 'never', gpu: false, logLevel: LlamaLogLevel.debug, logger: (_, line) => said.push(line) });
   const model = await llama.loadModel({ modelPath: file });
   const context = await model.createContext({ ...PEER_CONTEXT, contextSize: 256, threads: 1 });
   const sequence = context.getSequence();
@@ -28,15 +40,25 @@ async function nodeLlamaCpp() {
     }
     return ids;
   };
-  return { run, close: () => llama.dispose() };
+  const another = async () => (await model.createContext({ ...PEER_CONTEXT, contextSize: 256, threads: 1 })).dispose();
+  return { run, another, close: () => llama.dispose() };
 }
 const load = { isopro, nodeLlamaCpp };
 const second = first === 'isopro' ? 'nodeLlamaCpp' : 'isopro';
 const sides = {};
 for (const name of [first, second]) sides[name] = await load[name]();
 const before = { isopro: await sides.isopro.run(), nodeLlamaCpp: await sides.nodeLlamaCpp.run() };
+const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
+await settled();
+said.length = 0;
+const cancelled = await sides.isopro.cancel();
+await settled();
+const heardOfOurs = [...said];
+await sides.nodeLlamaCpp.another();
+await settled();
+const heardOfItsOwn = said.length - heardOfOurs.length;
 // One leaving must not take the other with it.
 await sides[first].close();
 const after = await sides[second].run();
 await sides[second].close();
-process.stdout.write(JSON.stringify({ before, after, second }));
+process.stdout.write(JSON.stringify({ before, after, second, cancelled, heardOfOurs, heardOfItsOwn }));
