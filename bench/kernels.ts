@@ -32,7 +32,12 @@ export async function benchKernels(options: KernelBenchOptions): Promise<{ rows:
     for (const tokens of options.tokens) {
       for (const op of ['Y', 'dX'] as const) {
         const { rows: matrixRows, columns, threads, rounds } = options;
-        const row = { op, type, tokens, ...(await addon.benchProduct({ op, type, tokens, rows: matrixRows, columns, threads, rounds, peers: true })) };
+        const row = {
+          op,
+          type,
+          tokens,
+          ...(await addon.benchProduct({ op, type, tokens, rows: matrixRows, columns, threads, rounds, peers: true })),
+        };
         rows.push(row);
         options.onRow?.(row);
       }

@@ -41,11 +41,24 @@ export function witnessInProcess(folder: string, seed = Buffer.alloc(32, 7)): Lo
 
 /** A step's statistics, one module's of them. */
 function stepRecord(random: Random, step: number): NewRecord {
-  const module = (): { pairGradNorm: number; updateRatio: number; dormantFraction: number; rankUse: number } =>
-    ({ pairGradNorm: random.nextDouble(), updateRatio: random.nextDouble() / 1000, dormantFraction: 0, rankUse: random.nextDouble() });
+  const module = (): { pairGradNorm: number; updateRatio: number; dormantFraction: number; rankUse: number } => ({
+    pairGradNorm: random.nextDouble(),
+    updateRatio: random.nextDouble() / 1000,
+    dormantFraction: 0,
+    rankUse: random.nextDouble(),
+  });
   return {
     stream: 'metrics',
-    payload: { kind: 'step', step, learningRate: 2e-4, tokens: 512, loss: random.nextDouble(), gradNorm: random.nextDouble(), clipped: false, modules: { 'blk.0.attn_q': module() } },
+    payload: {
+      kind: 'step',
+      step,
+      learningRate: 2e-4,
+      tokens: 512,
+      loss: random.nextDouble(),
+      gradNorm: random.nextDouble(),
+      clipped: false,
+      modules: { 'blk.0.attn_q': module() },
+    },
   };
 }
 
@@ -102,4 +115,3 @@ export async function benchLog(records = 200_000): Promise<LogBench> {
     rmSync(folder, { recursive: true, force: true });
   }
 }
-

@@ -1,6 +1,8 @@
 /**
- * Time and memory of the loop's parts in the 3B shape: two iterations of rollouts and steps on the top layers with cached boundaries, the adapter put
- * to use in between. Weights are random, so no reply could pass a verifier: every rollout is trained on, which costs what an accepted one costs.
+ * Time and memory of the loop's parts in the 3B shape: two iterations of rollouts and steps on the top layers with cached boundaries, the
+ * adapter put
+ * to use in between. Weights are random, so no reply could pass a verifier: every rollout is trained on, which costs what an accepted one
+ * costs.
  */
 import { readFileSync } from 'node:fs';
 import { loadModel } from '../src/engine/model.js';
@@ -71,7 +73,12 @@ function resident(): Resident | null {
     const status = readFileSync('/proc/self/status', 'utf8');
     const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)![1]) * 1024;
     const rollup = /^Pss:\s+(\d+) kB/m.exec(readFileSync('/proc/self/smaps_rollup', 'utf8'));
-    return { total: kilobytes('VmRSS'), mapped: kilobytes('RssFile') + kilobytes('RssShmem'), anonymous: kilobytes('RssAnon'), proportional: Number(rollup![1]) * 1024 };
+    return {
+      total: kilobytes('VmRSS'),
+      mapped: kilobytes('RssFile') + kilobytes('RssShmem'),
+      anonymous: kilobytes('RssAnon'),
+      proportional: Number(rollup![1]) * 1024,
+    };
   } catch {
     return null;
   }
@@ -80,10 +87,18 @@ function resident(): Resident | null {
 export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchResult> {
   const { modelPath, iterations, rollouts, samples, tokens, promptTokens, topLayers, batchSize, seed, threads } = options;
   const settings = resolveSettings({ model: modelPath, seed: String(seed), layers: 'last', topLayers, threads });
-  await using model = await loadModel(modelPath, { fixedThreads: true, ...(threads === 0 ? {} : { threads }), contextTokens: (rollouts / samples) * promptTokens + rollouts * tokens + 1024 });
+  await using model = await loadModel(modelPath, {
+    fixedThreads: true,
+    ...(threads === 0 ? {} : { threads }),
+    contextTokens: (rollouts / samples) * promptTokens + rollouts * tokens + 1024,
+  });
   const { layers, vocabularySize } = model.info;
   const random = new Random(seed);
-  const learner = await Learner.create({ model, settings: { ...settings, threads: model.info.threads }, layers: Array.from({ length: Math.min(topLayers, layers) }, (_, i) => layers - Math.min(topLayers, layers) + i) });
+  const learner = await Learner.create({
+    model,
+    settings: { ...settings, threads: model.info.threads },
+    layers: Array.from({ length: Math.min(topLayers, layers) }, (_, i) => layers - Math.min(topLayers, layers) + i),
+  });
   const results: LoopBenchIteration[] = [];
   const stages: LoopBenchStage[] = [];
   let peak: Resident | null = null;
@@ -105,10 +120,18 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
   look(0, 'loaded');
   try {
     for (let iteration = 1; iteration <= iterations; iteration++) {
-      const prompts = Array.from({ length: rollouts / samples }, () => ({ tokenIds: Int32Array.from({ length: promptTokens }, () => random.nextInteger(256, vocabularySize - 1024)) }));
+      const prompts = Array.from({ length: rollouts / samples }, () => ({
+        tokenIds: Int32Array.from({ length: promptTokens }, () => random.nextInteger(256, vocabularySize - 1024)),
+      }));
       const traces: { key: string; promptIds: Int32Array; tokenIds: Int32Array }[] = [];
       const begin = performance.now();
-      for await (const { promptIds, tokenIds, promptIndex, sampleIndex } of model.generate({ prompts, samples, sampling: { temperature: 0.8, seed: seed + BigInt(iteration) }, maxTokens: tokens, ignoreEndOfSequence: true })) {
+      for await (const { promptIds, tokenIds, promptIndex, sampleIndex } of model.generate({
+        prompts,
+        samples,
+        sampling: { temperature: 0.8, seed: seed + BigInt(iteration) },
+        maxTokens: tokens,
+        ignoreEndOfSequence: true,
+      })) {
         traces.push({ key: `${iteration}/${promptIndex}/${sampleIndex}`, promptIds, tokenIds });
       }
       const sampled = performance.now();
@@ -138,7 +161,14 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
     clearInterval(watch);
     await learner.dispose();
   }
-  const kept = ({ resident, boundaryBytes }: LoopBenchIteration): number | null => (resident === null ? null : resident.anonymous - boundaryBytes);
+  const kept = ({ resident, boundaryBytes }: LoopBenchIteration): number | null =>
+    resident === null ? null : resident.anonymous - boundaryBytes;
   const [first, last] = [results[0], results.at(-1)].map((result) => (result === undefined ? null : kept(result)));
-  return { iterations: results, stages, peakRssBytes: process.resourceUsage().maxRSS * 1024, peak, growth: first == null || last == null ? null : last - first };
+  return {
+    iterations: results,
+    stages,
+    peakRssBytes: process.resourceUsage().maxRSS * 1024,
+    peak,
+    growth: first == null || last == null ? null : last - first,
+  };
 }

@@ -46,7 +46,12 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
 
   const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
   const appleSilicon = process.platform === 'darwin' && process.arch === 'arm64';
-  const llama = await getLlama({ gpu: appleSilicon ? 'metal' : false, build: 'never', logLevel: LlamaLogLevel.disabled, maxThreads: model.info.threads });
+  const llama = await getLlama({
+    gpu: appleSilicon ? 'metal' : false,
+    build: 'never',
+    logLevel: LlamaLogLevel.disabled,
+    maxThreads: model.info.threads,
+  });
   const peer = await llama.loadModel({ modelPath: options.modelPath });
 
   const ours = async (): Promise<void> => {

@@ -43,7 +43,16 @@ const PROMPT = 'Once upon a time';
 const TOKENS = 24;
 /** Largest difference, in nats, between a log-probability while sampling in a batch and the same one scored afterwards. */
 const SCORE_TOLERANCE = 1e-3;
-const BENCH_SHAPE: SyntheticModelOptions = { architecture: 'qwen2', type: 'Q4_K', layers: 8, embedding: 512, feedForward: 1536, heads: 8, keyValueHeads: 2, seed: 3n };
+const BENCH_SHAPE: SyntheticModelOptions = {
+  architecture: 'qwen2',
+  type: 'Q4_K',
+  layers: 8,
+  embedding: 512,
+  feedForward: 1536,
+  heads: 8,
+  keyValueHeads: 2,
+  seed: 3n,
+};
 
 /** How far the loss may fall from what the gradient's length foretells: second-order terms, and f32 sums. */
 const SLOPE_TOLERANCE = 0.01;
@@ -53,13 +62,22 @@ class Mismatch extends Error {}
 function expectEqual(what: string, ours: readonly number[], theirs: readonly number[]): void {
   const at = ours.findIndex((id, position) => id !== theirs[position]);
   if (ours.length !== theirs.length || at !== -1) {
-    throw new Mismatch(`${what}: the ids part at position ${at === -1 ? Math.min(ours.length, theirs.length) : at} (${ours.join(' ')} against ${theirs.join(' ')})`);
+    throw new Mismatch(
+      `${what}: the ids part at position ${at === -1 ? Math.min(ours.length, theirs.length) : at} (${ours.join(' ')} against ` +
+        `${theirs.join(' ')})`,
+    );
   }
 }
 
 async function sample(model: Model, samples: number, temperature: number, tokens = TOKENS) {
   const rollouts = [];
-  const request = { prompts: [{ tokenIds: model.tokenize(PROMPT) }], samples, sampling: { temperature, seed: 7n }, maxTokens: tokens, ignoreEndOfSequence: true };
+  const request = {
+    prompts: [{ tokenIds: model.tokenize(PROMPT) }],
+    samples,
+    sampling: { temperature, seed: 7n },
+    maxTokens: tokens,
+    ignoreEndOfSequence: true,
+  };
   for await (const rollout of model.generate(request)) rollouts.push(rollout);
   return rollouts.sort((a, b) => a.sampleIndex - b.sampleIndex);
 }
@@ -99,14 +117,20 @@ async function scoreAgreement(file: string): Promise<string> {
     for (const samples of [1, 8, 19, 61]) {
       const rollouts = await sample(model, samples, 1);
       const again = await sample(model, samples, 1);
-      for (const [index, rollout] of rollouts.entries()) expectEqual(`sample ${index} the second time`, [...rollout.tokenIds], [...again[index]!.tokenIds]);
-      const scored = await model.score(model.tokenize(PROMPT), rollouts.map(({ tokenIds }) => tokenIds), { stepwise: samples === 1 });
+      for (const [index, rollout] of rollouts.entries())
+        expectEqual(`sample ${index} the second time`, [...rollout.tokenIds], [...again[index]!.tokenIds]);
+      const scored = await model.score(
+        model.tokenize(PROMPT),
+        rollouts.map(({ tokenIds }) => tokenIds),
+        { stepwise: samples === 1 },
+      );
       for (const [index, { logprobs }] of rollouts.entries()) {
         logprobs.forEach((value, position) => (worst = Math.max(worst, Math.abs(value - scored[index]![position]!))));
       }
     }
     const difference = `log-probabilities of sampling and scoring differ by up to ${worst.toExponential(1)} nats`;
-    if (!(worst <= SCORE_TOLERANCE)) throw new Mismatch(`this processor does not compute rows alike in calls of different sizes: ${difference}`);
+    if (!(worst <= SCORE_TOLERANCE))
+      throw new Mismatch(`this processor does not compute rows alike in calls of different sizes: ${difference}`);
     return `1 to 61 samples twice the same; ${worst === 0 ? 'scored as they were sampled, bit for bit' : difference}`;
   } finally {
     await model.dispose();
@@ -120,7 +144,10 @@ async function scoreAgreement(file: string): Promise<string> {
  */
 async function gradientSlope(file: string): Promise<string> {
   const epsilon = 1000;
-  const trainer = await createTrainer({ path: file }, { seed: 1n, optimiser: { learningRate: 10, epsilon, beta1: 0, beta2: 0, maxNorm: 0 } });
+  const trainer = await createTrainer(
+    { path: file },
+    { seed: 1n, optimiser: { learningRate: 10, epsilon, beta1: 0, beta2: 0, maxNorm: 0 } },
+  );
   try {
     const tokenIds = Int32Array.from({ length: 48 }, (_, position) => (position * 37 + 11) % 250);
     const batch = [{ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, position) => (position === 0 ? 0 : 1)) }];
@@ -131,7 +158,8 @@ async function gradientSlope(file: string): Promise<string> {
     const { gradNorm } = await trainer.step(batch);
     const fall = before - (await trainer.evaluate(batch)).loss;
     const ratio = fall / ((learningRate / epsilon) * gradNorm ** 2);
-    if (!(Math.abs(ratio - 1) <= SLOPE_TOLERANCE)) throw new Mismatch(`a step along the gradient lowered the loss by ${ratio} of what its length foretells`);
+    if (!(Math.abs(ratio - 1) <= SLOPE_TOLERANCE))
+      throw new Mismatch(`a step along the gradient lowered the loss by ${ratio} of what its length foretells`);
     return `the loss falls by ${ratio.toFixed(4)} of what the gradient foretells`;
   } finally {
     await trainer.dispose();
@@ -152,7 +180,10 @@ async function decodingSpeed(file: string): Promise<string> {
       await sample(model, samples, 1, 64);
       speeds.push(`${Math.round((1000 * samples * 64) / (performance.now() - begin))} at ${samples}`);
     }
-    return `tokens/s by sequences: ${speeds.join(', ')} (${model.info.threads} threads, ${(model.info.parameters / 1e6).toFixed(0)}M parameters, ${model.info.quantisation})`;
+    return (
+      `tokens/s by sequences: ${speeds.join(', ')} (${model.info.threads} threads, ${(model.info.parameters / 1e6).toFixed(0)}M ` +
+      `parameters, ${model.info.quantisation})`
+    );
   } finally {
     await model.dispose();
   }
@@ -187,7 +218,11 @@ export async function selftest({ signal, speed = true, onStep }: SelftestOptions
       );
       results.push({ name, ...outcome, seconds: (performance.now() - begin) / 1000 });
     }
-    return { findings, steps: results, ok: results.every(({ status }) => status !== 'fail') && findings.every(({ status }) => status !== 'fail') };
+    return {
+      findings,
+      steps: results,
+      ok: results.every(({ status }) => status !== 'fail') && findings.every(({ status }) => status !== 'fail'),
+    };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

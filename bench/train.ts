@@ -120,7 +120,16 @@ function median(values: number[]): number {
 /** bench/peer/lora_step.py lies in the repository, two folders above the compiled file, and is not part of the package. */
 async function torchStep(python: string, shape: ShapeName, layers: number, threads: number, rounds: number): Promise<TrainRow['torch']> {
   const script = fileURLToPath(new URL('../../bench/peer/lora_step.py', import.meta.url));
-  const { stdout } = await promisify(execFile)(python, [script, JSON.stringify(SHAPES[shape]), '--train', String(layers), '--threads', String(threads), '--steps', String(rounds)]);
+  const { stdout } = await promisify(execFile)(python, [
+    script,
+    JSON.stringify(SHAPES[shape]),
+    '--train',
+    String(layers),
+    '--threads',
+    String(threads),
+    '--steps',
+    String(rounds),
+  ]);
   const { seconds, peakRssBytes } = JSON.parse(stdout) as { seconds: number[]; peakRssBytes: number };
   return { tokensPerSecond: TOKENS / median(seconds), peakRssBytes };
 }
@@ -129,7 +138,8 @@ async function torchStep(python: string, shape: ShapeName, layers: number, threa
 function watchMemory(): { stop(): Pick<TrainRow, 'peakRssBytes' | 'anonymousBytes'> } {
   let peaks: Pick<TrainRow, 'peakRssBytes' | 'anonymousBytes'> | undefined;
   if (process.platform !== 'linux') return { stop: () => ({ peakRssBytes: null, anonymousBytes: null }) };
-  const kilobytes = (key: string): number => Number(new RegExp(`${key}:\\s+(\\d+)`).exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1024;
+  const kilobytes = (key: string): number =>
+    Number(new RegExp(`${key}:\\s+(\\d+)`).exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1024;
   writeFileSync('/proc/self/clear_refs', '5'); // the peak so far may be another row's (proc(5))
   let anonymousBytes = kilobytes('RssAnon');
   const timer = setInterval(() => (anonymousBytes = Math.max(anonymousBytes, kilobytes('RssAnon'))), 20);

@@ -7,7 +7,9 @@ import { scheduling } from '../src/tasks/scheduling/scheduling.js';
 import { judgeReply } from '../src/tasks/verdict.js';
 
 export interface VerifyBench {
-  /** Whole replies (reasoning and answer block) of T5 parsed and judged a second, one thread, half of them failing; median of seven passes. */
+  /**
+   * Whole replies (reasoning and answer block) of T5 parsed and judged a second, one thread, half of them failing; median of seven passes.
+   */
   readonly verdictsPerSecond: number;
   /** T5 problems generated a second, one thread, without the solver; median of seven passes. */
   readonly generatedPerSecond: number;
@@ -38,7 +40,10 @@ export function benchVerify(): VerifyBench {
     return { problem, text: solvedReply(problem, schedule, 'cot') };
   });
   return {
-    verdictsPerSecond: rate((index) => void judgeReply(scheduling, cases[index % cases.length]!.problem, cases[index % cases.length]!.text, 'stop'), 300),
+    verdictsPerSecond: rate(
+      (index) => void judgeReply(scheduling, cases[index % cases.length]!.problem, cases[index % cases.length]!.text, 'stop'),
+      300,
+    ),
     generatedPerSecond: rate((index) => void scheduling.generate('T5', BigInt(index)), 300),
     replies: cases.length,
     meanCharacters: Math.round(cases.reduce((sum, { text }) => sum + text.length, 0) / cases.length),

@@ -15,7 +15,8 @@ const sum = (coins: readonly number[]): number => coins.reduce((total, coin) => 
 /** Fewest coins for every amount up to the given one; coin 1 is always there, so each amount can be paid. */
 function fewestCoins({ coins, amount }: Change): number {
   const fewest = [0];
-  for (let paid = 1; paid <= amount; paid++) fewest.push(1 + Math.min(...coins.filter((coin) => coin <= paid).map((coin) => fewest[paid - coin]!)));
+  for (let paid = 1; paid <= amount; paid++)
+    fewest.push(1 + Math.min(...coins.filter((coin) => coin <= paid).map((coin) => fewest[paid - coin]!)));
   return fewest[amount]!;
 }
 
@@ -46,22 +47,28 @@ export default defineTask<Change, number[]>({
   prompt: ({ coins, amount }) => [
     {
       role: 'user',
-      content: `Pay exactly ${amount} with coins of ${coins.join(', ')}, as many of each as you like, using as few coins as possible. End your reply with the coins, for example <answer>5 + 1 + 1</answer>.`,
+      content:
+        `Pay exactly ${amount} with coins of ${coins.join(', ')}, as many of each as you like, using as few coins as possible. ` +
+        `End your reply with the coins, for example <answer>5 + 1 + 1</answer>.`,
     },
   ],
 
   parse(text) {
     const match = /<answer>([\d\s+]{1,400})<\/answer>\s*$/.exec(text);
-    if (match === null || text.split('<answer>').length !== 2) return { ok: false, category: 'format', detail: 'Exactly one answer block must end the reply.' };
+    if (match === null || text.split('<answer>').length !== 2)
+      return { ok: false, category: 'format', detail: 'Exactly one answer block must end the reply.' };
     const parts = match[1]!.split('+').map((part) => part.trim());
-    if (!parts.every((part) => /^[1-9]\d{0,5}$/.test(part))) return { ok: false, category: 'format', detail: 'The block must be whole numbers joined by +.' };
+    if (!parts.every((part) => /^[1-9]\d{0,5}$/.test(part)))
+      return { ok: false, category: 'format', detail: 'The block must be whole numbers joined by +.' };
     return { ok: true, answer: parts.map(Number), form: 'sum' };
   },
 
   verify(problem, answer) {
     const violations: { category: string; detail: string }[] = [];
-    for (const coin of new Set(answer)) if (!problem.coins.includes(coin)) violations.push({ category: 'coin', detail: `There is no coin of ${coin}.` });
-    if (sum(answer) !== problem.amount) violations.push({ category: 'sum', detail: `The coins sum to ${sum(answer)}, not to ${problem.amount}.` });
+    for (const coin of new Set(answer))
+      if (!problem.coins.includes(coin)) violations.push({ category: 'coin', detail: `There is no coin of ${coin}.` });
+    if (sum(answer) !== problem.amount)
+      violations.push({ category: 'sum', detail: `The coins sum to ${sum(answer)}, not to ${problem.amount}.` });
     const fewest = fewestCoins(problem);
     if (answer.length > fewest) violations.push({ category: 'count', detail: `${answer.length} coins are used; fewer are enough.` });
     return { kind: violations.length === 0 ? 'pass' : 'fail', violations, metrics: { coins: answer.length } };

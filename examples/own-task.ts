@@ -12,14 +12,28 @@ type Content = Omit<SchedulingProblem, 'id' | 'tier'>;
 /** Each job at the end of its last predecessor (Kelley 1961); predecessors may be listed anywhere. */
 function earliest(jobs: Jobs): Schedule {
   const byLabel = new Map(jobs.map((job) => [job.label, job]));
-  const start = (label: string): number => Math.max(0, ...byLabel.get(label)!.after.map((before) => start(before) + byLabel.get(before)!.duration));
+  const start = (label: string): number =>
+    Math.max(0, ...byLabel.get(label)!.after.map((before) => start(before) + byLabel.get(before)!.duration));
   return Object.fromEntries(jobs.map(({ label }) => [label, start(label)]));
 }
 
 const lastEnd = (jobs: Jobs, schedule: Schedule): number => Math.max(...jobs.map(({ label, duration }) => schedule[label]! + duration));
 
 /** Who follows whom, as places in a shuffled row of the jobs. */
-const ORDERS: Readonly<Record<string, readonly (readonly [number, number])[]>> = { pairs: [[0, 1], [2, 3]], fork: [[0, 1], [0, 2]], chain: [[0, 1], [1, 2]] };
+const ORDERS: Readonly<Record<string, readonly (readonly [number, number])[]>> = {
+  pairs: [
+    [0, 1],
+    [2, 3],
+  ],
+  fork: [
+    [0, 1],
+    [0, 2],
+  ],
+  chain: [
+    [0, 1],
+    [1, 2],
+  ],
+};
 
 export default defineTask<Content, Schedule>({
   id: 'no-delay',
@@ -54,10 +68,12 @@ export default defineTask<Content, Schedule>({
     const violations: { category: string; detail: string }[] = [];
     for (const { label, duration, after } of jobs) {
       const start = schedule[label]!;
-      if (start + duration > horizon) violations.push({ category: 'horizon', detail: `Job ${label} ends at ${start + duration}, after ${horizon}.` });
+      if (start + duration > horizon)
+        violations.push({ category: 'horizon', detail: `Job ${label} ends at ${start + duration}, after ${horizon}.` });
       for (const before of after) {
         const end = schedule[before]! + jobs.find((job) => job.label === before)!.duration;
-        if (start < end) violations.push({ category: 'order', detail: `Job ${label} starts at ${start}, before Job ${before} has ended at ${end}.` });
+        if (start < end)
+          violations.push({ category: 'order', detail: `Job ${label} starts at ${start}, before Job ${before} has ended at ${end}.` });
       }
     }
     return { kind: violations.length === 0 ? 'pass' : 'fail', violations, metrics: { lastEnd: lastEnd(jobs, schedule) } };
@@ -80,6 +96,9 @@ export default defineTask<Content, Schedule>({
 
 /** B follows A; the only right answer is A at 0 and B at 1. */
 function twoJobs(): Content {
-  const [a, b] = [{ label: 'A', duration: 1, needs: [], after: [], deadline: null }, { label: 'B', duration: 2, needs: [], after: ['A'], deadline: null }];
+  const [a, b] = [
+    { label: 'A', duration: 1, needs: [], after: [], deadline: null },
+    { label: 'B', duration: 2, needs: [], after: ['A'], deadline: null },
+  ];
   return { task: 'no-delay', jobs: [a, b], resources: [], horizon: 3 };
 }

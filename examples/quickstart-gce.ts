@@ -10,7 +10,10 @@ console.log(scheduling.prompt(problem, 'cot')[0]!.content);
 
 const optimal = reference.schedule!;
 console.log(`\nCP-SAT: ${reference.status}, makespan ${reference.makespan}`);
-const block = (schedule: Schedule): string => `<answer>${Object.entries(schedule).map(([label, start]) => `${label}: ${start}`).join(', ')}</answer>`;
+const block = (schedule: Schedule): string =>
+  `<answer>${Object.entries(schedule)
+    .map(([label, start]) => `${label}: ${start}`)
+    .join(', ')}</answer>`;
 const answers = {
   'the oracle': block(optimal),
   'everything at once': block(Object.fromEntries(problem.jobs.map((job) => [job.label, 0]))),

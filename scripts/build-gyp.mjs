@@ -13,9 +13,14 @@ if (!existsSync(gyp)) {
   process.exit(1);
 }
 const python = process.env.npm_config_python ?? (process.platform === 'win32' ? 'python' : 'python3');
-const [format, ...build] = process.platform === 'win32' ? ['msvs', 'msbuild', 'build\\gyp\\bindings.sln'] : ['make', 'make', '-C', 'build/gyp'];
+const [format, ...build] =
+  process.platform === 'win32' ? ['msvs', 'msbuild', 'build\\gyp\\bindings.sln'] : ['make', 'make', '-C', 'build/gyp'];
 for (const [command, ...args] of [[python, gyp, 'bindings.gyp', '--depth=.', '-f', format, '--generator-output=build/gyp'], build]) {
   const { status, error } = spawnSync(command, args, { cwd: root, stdio: 'inherit' });
-  if (error !== undefined) console.error(`isopro-native: ${command} could not be run (${error.message}); gyp needs Python 3 and ${format === 'make' ? 'make' : 'Visual Studio'}`);
+  if (error !== undefined)
+    console.error(
+      `isopro-native: ${command} could not be run (${error.message}); gyp needs Python 3 and ` +
+        `${format === 'make' ? 'make' : 'Visual Studio'}`,
+    );
   if (status !== 0) process.exit(status ?? 1);
 }

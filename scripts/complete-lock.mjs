@@ -8,8 +8,28 @@ import { fileURLToPath } from 'node:url';
 /** npm's `os`, `cpu` and `libc` of a package that names its platform at the end of its name. */
 function platformOf(name) {
   const words = name.split('/').at(-1).split('-');
-  const os = { mac: 'darwin', darwin: 'darwin', win: 'win32', win32: 'win32', linux: 'linux', freebsd: 'freebsd', android: 'android', openharmony: 'openharmony' };
-  const cpu = { arm64: 'arm64', x64: 'x64', ia32: 'ia32', arm: 'arm', armv7l: 'arm', ppc64: 'ppc64', s390x: 's390x', riscv64: 'riscv64', loong64: 'loong64', wasm32: 'wasm32' };
+  const os = {
+    mac: 'darwin',
+    darwin: 'darwin',
+    win: 'win32',
+    win32: 'win32',
+    linux: 'linux',
+    freebsd: 'freebsd',
+    android: 'android',
+    openharmony: 'openharmony',
+  };
+  const cpu = {
+    arm64: 'arm64',
+    x64: 'x64',
+    ia32: 'ia32',
+    arm: 'arm',
+    armv7l: 'arm',
+    ppc64: 'ppc64',
+    s390x: 's390x',
+    riscv64: 'riscv64',
+    loong64: 'loong64',
+    wasm32: 'wasm32',
+  };
   const libc = { gnu: 'glibc', gnueabihf: 'glibc', musl: 'musl', musleabihf: 'musl' };
   const pick = (table) => words.filter((word) => Object.hasOwn(table, word)).map((word) => table[word]);
   const platform = { cpu: pick(cpu), libc: pick(libc), os: pick(os) };
@@ -24,7 +44,9 @@ export function missingOptionalPackages(lock) {
     for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
       // Where node would look from `place`: nested, then in each node_modules above.
       const parts = place === '' ? [] : place.split('/node_modules/');
-      const candidates = parts.map((_, depth) => `${parts.slice(0, depth + 1).join('/node_modules/')}/node_modules/${name}`).concat(`node_modules/${name}`);
+      const candidates = parts
+        .map((_, depth) => `${parts.slice(0, depth + 1).join('/node_modules/')}/node_modules/${name}`)
+        .concat(`node_modules/${name}`);
       if (!candidates.some((candidate) => candidate in lock.packages)) missing.push({ name, version, dev: entry.dev === true });
     }
   }

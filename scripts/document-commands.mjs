@@ -15,7 +15,14 @@ function declared({ builder }) {
     positional: (name, definition) => Object.assign(found.positional, { [name]: definition }),
     command: (commands) => found.command.push(...[commands].flat()),
   };
-  const recorder = new Proxy({}, { get: (_, method) => (...given) => (methods[method]?.(...given), recorder) });
+  const recorder = new Proxy(
+    {},
+    {
+      get:
+        (_, method) =>
+        (...given) => (methods[method]?.(...given), recorder),
+    },
+  );
   builder(recorder);
   return found;
 }
@@ -44,7 +51,13 @@ function tableOf(name, { positional, option }) {
   return [
     ...Object.entries(positional).map(([argument, { describe }]) => `- \`${argument}\`: ${cell(describe)}`),
     ...(Object.keys(positional).length > 0 && rows.length > 0 ? [''] : []),
-    ...(rows.length === 0 ? [] : ['| flag | default | |', '|---|---|---|', ...rows.map(([key, definition]) => `| ${flag(key, definition)} | ${fallback(definition)} | ${meaning(definition)} |`)]),
+    ...(rows.length === 0
+      ? []
+      : [
+          '| flag | default | |',
+          '|---|---|---|',
+          ...rows.map(([key, definition]) => `| ${flag(key, definition)} | ${fallback(definition)} | ${meaning(definition)} |`),
+        ]),
     ...(settings ? ['', 'All settings of [`run`](run.md#flags) are flags here too, the seed aside.'] : []),
   ];
 }
@@ -52,14 +65,32 @@ function tableOf(name, { positional, option }) {
 /** The part of a command's page that follows from its flags. */
 export function flagsOf(command) {
   const own = declared(command);
-  const sections = [tableOf(nameOf(command), own), ...own.command.map((child) => [`### \`${nameOf(command)} ${child.command}\``, '', `${child.describe}.`, '', ...tableOf(nameOf(child), declared(child))])];
+  const sections = [
+    tableOf(nameOf(command), own),
+    ...own.command.map((child) => [
+      `### \`${nameOf(command)} ${child.command}\``,
+      '',
+      `${child.describe}.`,
+      '',
+      ...tableOf(nameOf(child), declared(child)),
+    ]),
+  ];
   const lines = sections.filter((section) => section.length > 0).flatMap((section) => [...section, '']);
-  return ['<!-- flags -->', 'Written by `npm run docs:commands`, like `--help`, from the same source. `--json` (machine-readable output on stdout, progress on stderr) goes with every command.', '', ...lines, '<!-- /flags -->'].join('\n').replace(/\n{3,}/g, '\n\n');
+  return [
+    '<!-- flags -->',
+    'Written by `npm run docs:commands`, like `--help`, from the same source. `--json` (machine-readable output on stdout, progress on ' +
+      'stderr) goes with every command.',
+    '',
+    ...lines,
+    '<!-- /flags -->',
+  ]
+    .join('\n')
+    .replace(/\n{3,}/g, '\n\n');
 }
 
 /** A page with its flags as they are now. */
 export function pageOf(page, command) {
-  if (!FLAGS.test(page)) throw new Error('a command\'s page needs the markers <!-- flags --> and <!-- /flags -->');
+  if (!FLAGS.test(page)) throw new Error("a command's page needs the markers <!-- flags --> and <!-- /flags -->");
   return page.replace(FLAGS, () => flagsOf(command));
 }
 

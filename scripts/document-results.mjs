@@ -1,5 +1,7 @@
-// `npm run docs:results`: writes the tables of docs/results.md, and the first of them into README.md, between their marks, from the files in results/. A folder there holds what was measured with
-// one model: `ablation.json` as `isopro-native ablate` left it, `modes-<seed>.json` as `isopro-native run --mode all` left it in its run folder (comparison.json).
+// `npm run docs:results`: writes the tables of docs/results.md, and the first of them into README.md, between their marks, from the files
+// in results/. A folder there holds what was measured with
+// one model: `ablation.json` as `isopro-native ablate` left it, `modes-<seed>.json` as `isopro-native run --mode all` left it in its run
+// folder (comparison.json).
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,7 +14,10 @@ const row = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\
 const table = (heads, rows) => [row(heads), row(heads.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(row)].join('\n');
 const minutes = (seconds) => (seconds / 60).toFixed(1);
 
-/** The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). `brief`: what README shows of them. */
+/**
+ * The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). `brief`: what README shows of
+ * them.
+ */
 function folderTables(name, { ablation, modes }, { percent, bounds, points, pValue, whole }, brief) {
   const measured = (part) => (part === undefined ? '–' : `${percent(part.mean)} (${bounds(part)})`);
   const spread = ({ low, high }) => `${points(low)} to ${points(high)}`;
@@ -21,27 +26,49 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
   const tiers = Object.keys(full.runs[0].paired.byTier);
   const seedHeads = seeds.map((seed) => `seed ${seed}`);
   const parts = [
-    `Model \`${model}\` (SHA-256 ${modelSha256.slice(0, 12)}…) on \`${task}\`, version ${code.version} on ${machine.platform} ${machine.arch} with ${machine.threads} thread${machine.threads === 1 ? '' : 's'}. Per cent of ${full.runs[0].before.n} frozen test problems solved`
-      + ` greedily, with 95 % intervals; the mean counts each tier once and a group of tiers as one. p is the exact McNemar test over the same problems, each counting once. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
+    `Model \`${model}\` (SHA-256 ${modelSha256.slice(0, 12)}…) on \`${task}\`, version ${code.version} on ${machine.platform} ` +
+      `${machine.arch} with ${machine.threads} thread${machine.threads === 1 ? '' : 's'}. Per cent of ${full.runs[0].before.n} frozen ` +
+      `test problems solved` +
+      ` greedily, with 95 % intervals; the mean counts each tier once and a group of tiers as one. p is the exact McNemar test over the ` +
+      `same problems, each counting once. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
     table(
       ['full run', 'before', 'after', 'change', 'gained', 'lost', 'p', 'minutes', 'tokens sampled', 'trained on', 'peak memory, MB'],
       full.runs.map(({ seed, before, after, paired, seconds, tokens, peakRssBytes }) => [
-        `seed ${seed}`, measured(before), measured(after), points(paired.difference?.mean), paired.gained, paired.lost, pValue(paired.p),
-        minutes(seconds), whole(tokens.sampled), whole(tokens.trained), whole(peakRssBytes / 1e6),
+        `seed ${seed}`,
+        measured(before),
+        measured(after),
+        points(paired.difference?.mean),
+        paired.gained,
+        paired.lost,
+        pValue(paired.p),
+        minutes(seconds),
+        whole(tokens.sampled),
+        whole(tokens.trained),
+        whole(peakRssBytes / 1e6),
       ]),
     ),
     ...(brief ? [] : full.runs).flatMap(({ seed, before, after, paired }) => [
-      `Seed ${seed} by tier${untrained.length === 0 ? '' : `; never trained on: ${untrained.join(', ')}`}. The p values are not adjusted for the number of tiers.`,
-      table(['tier', 'n', 'before', 'after', 'gained', 'lost', 'p'], tiers.map((tier) => {
-        const { n, gained, lost, p } = paired.byTier[tier];
-        return [tier, n, measured(before.byTier[tier]), measured(after.byTier[tier]), gained, lost, pValue(p)];
-      })),
+      `Seed ${seed} by tier${untrained.length === 0 ? '' : `; never trained on: ${untrained.join(', ')}`}. The p values are not adjusted ` +
+        `for the number of tiers.`,
+      table(
+        ['tier', 'n', 'before', 'after', 'gained', 'lost', 'p'],
+        tiers.map((tier) => {
+          const { n, gained, lost, p } = paired.byTier[tier];
+          return [tier, n, measured(before.byTier[tier]), measured(after.byTier[tier]), gained, lost, pValue(p)];
+        }),
+      ),
     ]),
-    'Conditions: the same run with one thing changed. `shuffled-verdicts` and `failures` are controls, which train on something else than verified successes. The difference to `full` is over the same problems and seeds; its interval covers the choice of problems, not the luck of a seed, for which the seeds stand side by side.',
+    'Conditions: the same run with one thing changed. `shuffled-verdicts` and `failures` are controls, which train on something else ' +
+      'than verified successes. The difference to `full` is over the same problems and seeds; its interval covers the choice of ' +
+      'problems, not the luck of a seed, for which the seeds stand side by side.',
     table(
       ['condition', 'before', ...seedHeads.map((head) => `after, ${head}`), 'mean', 'minus full'],
       conditions.map(({ condition, runs, mean, toFull }) => [
-        `\`${condition}\``, percent(runs[0].before.mean), ...runs.map(({ after }) => measured(after)), percent(mean), toFull === null ? '' : `${points(toFull.difference)} (${spread(toFull)})`,
+        `\`${condition}\``,
+        percent(runs[0].before.mean),
+        ...runs.map(({ after }) => measured(after)),
+        percent(mean),
+        toFull === null ? '' : `${points(toFull.difference)} (${spread(toFull)})`,
       ]),
     ),
   ];
@@ -49,25 +76,47 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
     const methods = [...new Set(modes.flatMap((each) => each.methods.map(({ method }) => method)))];
     const of = (each, method) => each.methods.find((candidate) => candidate.method === method);
     const notes = methods.map((method) => `- \`${method}\`: ${modes.map((each) => of(each, method)).find(Boolean).note}`);
-    const skipped = [...new Set(modes.flatMap((each) => each.skipped.map(({ method, reason }) => `- \`${method}\` was not measured: ${reason}`)))];
+    const skipped = [
+      ...new Set(modes.flatMap((each) => each.skipped.map(({ method, reason }) => `- \`${method}\` was not measured: ${reason}`))),
+    ];
     // what each seed cost, once where it was the same
-    const cost = (method, read) => [...new Set(modes.map((each) => of(each, method)).filter(Boolean).map(read))].join(' / ');
+    const cost = (method, read) =>
+      [
+        ...new Set(
+          modes
+            .map((each) => of(each, method))
+            .filter(Boolean)
+            .map(read),
+        ),
+      ].join(' / ');
     parts.push(
-      'The loop (`isopro`) beside methods that leave the model as it is. `best-of-k` and `majority` draw as many samples of each problem, k, as cost the loop\'s tokens.',
+      'The loop (`isopro`) beside methods that leave the model as it is. `best-of-k` and `majority` draw as many samples of each ' +
+        "problem, k, as cost the loop's tokens.",
       table(
         ['method', ...modes.map(({ seed }) => `seed ${seed}`), 'k', 'tokens', 'seconds'],
-        methods.map((method) => [`\`${method}\``, ...modes.map((each) => measured(of(each, method)?.test)), cost(method, ({ k }) => k), cost(method, ({ tokens }) => whole(tokens)), cost(method, ({ seconds }) => seconds.toFixed(0))]),
+        methods.map((method) => [
+          `\`${method}\``,
+          ...modes.map((each) => measured(of(each, method)?.test)),
+          cost(method, ({ k }) => k),
+          cost(method, ({ tokens }) => whole(tokens)),
+          cost(method, ({ seconds }) => seconds.toFixed(0)),
+        ]),
       ),
       [...notes, ...skipped].join('\n'),
     );
   }
   if (brief) return parts.join('\n\n');
-  const forced = embedded == null ? [] : [[`base model, \`${embedded.forcedPrefix.heuristic}\` forced as its method`, embedded.forcedPrefix.test]];
+  const forced =
+    embedded == null ? [] : [[`base model, \`${embedded.forcedPrefix.heuristic}\` forced as its method`, embedded.forcedPrefix.test]];
   const policies = [...Object.entries(trivialPolicies).map(([policy, summary]) => [`\`${policy}\``, summary]), ...forced];
   if (policies.length > 0) {
     parts.push(
-      `Programs of a few lines that use no model${forced.length === 0 ? '' : ', and the base model with one method\'s name put into its mouth (the one that does best on the dev problems)'}, on the same problems.`,
-      table(['', 'mean', ...tiers], policies.map(([policy, summary]) => [policy, measured(summary), ...tiers.map((tier) => percent(summary.byTier[tier]?.mean))])),
+      `Programs of a few lines that use no ` +
+        `model${forced.length === 0 ? '' : ", and the base model with one method's name put into its mouth (the one that does best on the dev problems)"}, on the same problems.`,
+      table(
+        ['', 'mean', ...tiers],
+        policies.map(([policy, summary]) => [policy, measured(summary), ...tiers.map((tier) => percent(summary.byTier[tier]?.mean))]),
+      ),
     );
   }
   if (embedded != null) {
@@ -75,14 +124,23 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
     const named = Object.keys(embedded.before.shares).filter((heuristic) => reports.some(({ shares }) => shares[heuristic] > 0));
     parts.push(
       'Which method the greedy replies to the test problems name, per cent of replies: what the loop selects among.',
-      table(['', 'before', ...embedded.after.map(({ seed }) => `after, seed ${seed}`)], named.map((heuristic) => [heuristic === 'none' ? 'no known one' : `\`${heuristic}\``, ...reports.map(({ shares }) => percent(shares[heuristic]))])),
+      table(
+        ['', 'before', ...embedded.after.map(({ seed }) => `after, seed ${seed}`)],
+        named.map((heuristic) => [
+          heuristic === 'none' ? 'no known one' : `\`${heuristic}\``,
+          ...reports.map(({ shares }) => percent(shares[heuristic])),
+        ]),
+      ),
     );
   }
   return parts.join('\n\n');
 }
 
 /** What stands between the marks, for folders of results by name; `figures` is dist/src/report/figures.js. */
-export const resultsText = (folders, figures, { brief = false } = {}) => Object.entries(folders).map(([name, results]) => folderTables(name, results, figures, brief)).join('\n\n');
+export const resultsText = (folders, figures, { brief = false } = {}) =>
+  Object.entries(folders)
+    .map(([name, results]) => folderTables(name, results, figures, brief))
+    .join('\n\n');
 
 /** The files that hold results, and whether in brief. */
 export const PAGES = { 'docs/results.md': false, 'README.md': true };
@@ -104,13 +162,21 @@ export function readResults(parent = path.join(root, 'results')) {
     if (place !== null) throw new Error(`${path.join(...names)} holds a path of a machine: ${place[1]}`);
     return value;
   };
-  const folders = readdirSync(parent, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name).sort();
-  return Object.fromEntries(folders.map((name) => {
-    const files = readdirSync(path.join(parent, name));
-    const ablation = read(name, 'ablation.json');
-    const modes = files.filter((file) => /^modes-\d+\.json$/.test(file)).map((file) => read(name, file)).sort((a, b) => ablation.seeds.indexOf(a.seed) - ablation.seeds.indexOf(b.seed));
-    return [name, { ablation, modes }];
-  }));
+  const folders = readdirSync(parent, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
+    .sort();
+  return Object.fromEntries(
+    folders.map((name) => {
+      const files = readdirSync(path.join(parent, name));
+      const ablation = read(name, 'ablation.json');
+      const modes = files
+        .filter((file) => /^modes-\d+\.json$/.test(file))
+        .map((file) => read(name, file))
+        .sort((a, b) => ablation.seeds.indexOf(a.seed) - ablation.seeds.indexOf(b.seed));
+      return [name, { ablation, modes }];
+    }),
+  );
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -30,10 +30,14 @@ for (const [task, { tiers, draw }] of Object.entries(makers)) {
     const rows = [];
     for (const tier of tiers) {
       for (let index = 0, draws = 0; index < SET_SIZE[name]; draws++) {
-        const problem = draw(tier, new Random(deriveSeed({ runSeed: 0n, purpose: `frozen ${name}`, iteration: 0, problemId: `${task}/${tier.id}`, sample: draws })));
+        const problem = draw(
+          tier,
+          new Random(deriveSeed({ runSeed: 0n, purpose: `frozen ${name}`, iteration: 0, problemId: `${task}/${tier.id}`, sample: draws })),
+        );
         if (taken.has(problem.id)) continue;
         const reference = await solver.solve(problem, { timeLimitSeconds: 120 });
-        if (reference.status !== 'optimal') throw new Error(`${task} ${tier.id} draw ${draws}: the optimum was not proven (${reference.status})`);
+        if (reference.status !== 'optimal')
+          throw new Error(`${task} ${tier.id} draw ${draws}: the optimum was not proven (${reference.status})`);
         taken.add(problem.id);
         rows.push(JSON.stringify({ problem, reference }));
         index++;
@@ -48,5 +52,10 @@ await solver.dispose();
 const sums = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.json'))
   .sort()
-  .map((path) => `${createHash('sha256').update(readFileSync(new URL(path, folder))).digest('hex')}  ${path}\n`);
+  .map(
+    (path) =>
+      `${createHash('sha256')
+        .update(readFileSync(new URL(path, folder)))
+        .digest('hex')}  ${path}\n`,
+  );
 writeFileSync(new URL('SHA256SUMS', folder), sums.join(''));

@@ -51,5 +51,6 @@ const build = spawnSync(process.execPath, [cmakeJs, 'compile', '--directory', ro
   },
 });
 if (build.status !== 0) fail('the addon could not be built; the lines above say why');
-if (!loads(path.join(root, 'build', 'Release', 'isopro_native.node'))) fail('the addon was built but cannot be loaded; please report this with the lines above');
+if (!loads(path.join(root, 'build', 'Release', 'isopro_native.node')))
+  fail('the addon was built but cannot be loaded; please report this with the lines above');
 console.log(`isopro-native: built the addon in ${Math.round((Date.now() - started) / 1000)} s`);

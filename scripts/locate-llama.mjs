@@ -19,15 +19,16 @@ export function locateLlama(platform = process.platform, arch = process.arch) {
   if (nodeLlamaCpp === null) throw new Error('node-llama-cpp is not installed: run npm install');
   const llama = path.join(nodeLlamaCpp, 'llama');
   const release = JSON.parse(readFileSync(path.join(llama, 'llama.cpp.info.json'), 'utf8')).tag;
-  const candidates = {
-    'darwin-arm64': ['mac-arm64-metal'],
-    'darwin-x64': ['mac-x64'],
-    'linux-x64': ['linux-x64'],
-    'linux-arm64': ['linux-arm64'],
-    'linux-arm': ['linux-armv7l'],
-    'win32-x64': ['win-x64'],
-    'win32-arm64': ['win-arm64'],
-  }[`${platform}-${arch}`] ?? [];
+  const candidates =
+    {
+      'darwin-arm64': ['mac-arm64-metal'],
+      'darwin-x64': ['mac-x64'],
+      'linux-x64': ['linux-x64'],
+      'linux-arm64': ['linux-arm64'],
+      'linux-arm': ['linux-armv7l'],
+      'win32-x64': ['win-x64'],
+      'win32-arm64': ['win-arm64'],
+    }[`${platform}-${arch}`] ?? [];
   for (const candidate of candidates) {
     // The platform's package depends on node-llama-cpp's place, not on ours (pnpm keeps it beside node-llama-cpp only).
     const folder = packageFolder(`@node-llama-cpp/${candidate}`, path.join(nodeLlamaCpp, 'package.json'));

@@ -7,7 +7,14 @@ import { parseArgs } from 'node:util';
 import path from 'node:path';
 import { pretrain, SETTINGS } from '../dist/src/pretraining/pretrain.js';
 
-const { values } = parseArgs({ options: { folder: { type: 'string', default: 'build/tiny' }, threads: { type: 'string', default: '2' }, until: { type: 'string' }, out: { type: 'string', default: 'assets/models/tiny.gguf' } } });
+const { values } = parseArgs({
+  options: {
+    folder: { type: 'string', default: 'build/tiny' },
+    threads: { type: 'string', default: '2' },
+    until: { type: 'string' },
+    out: { type: 'string', default: 'assets/models/tiny.gguf' },
+  },
+});
 const { folder } = values;
 mkdirSync(folder, { recursive: true });
 
@@ -21,7 +28,14 @@ const trainer = await pretrain(folder, SETTINGS, {
     loss += stats.loss;
     count++;
     if (stats.step % 100 !== 0) return;
-    const line = { step: stats.step, loss: Number((loss / count).toFixed(4)), gradNorm: Number(stats.gradNorm.toFixed(3)), learningRate: stats.learningRate, seconds: Number(((performance.now() - since) / 1e3).toFixed(1)), labelled: tokens };
+    const line = {
+      step: stats.step,
+      loss: Number((loss / count).toFixed(4)),
+      gradNorm: Number(stats.gradNorm.toFixed(3)),
+      learningRate: stats.learningRate,
+      seconds: Number(((performance.now() - since) / 1e3).toFixed(1)),
+      labelled: tokens,
+    };
     appendFileSync(path.join(folder, 'steps.jsonl'), `${JSON.stringify(line)}\n`);
     console.error(`step ${line.step}  loss ${line.loss}  norm ${line.gradNorm}  ${line.seconds} s`);
     [tokens, loss, count, since] = [0, 0, 0, performance.now()];

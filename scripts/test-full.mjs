@@ -17,7 +17,12 @@ const steps = [
 const failed = [];
 for (const { name, args } of steps) {
   console.log(`\n== ${name}`);
-  const { status } = spawnSync('npm', args, { cwd: root, stdio: 'inherit', env: { ...process.env, ISOPRO_FULL: '1' }, shell: process.platform === 'win32' });
+  const { status } = spawnSync('npm', args, {
+    cwd: root,
+    stdio: 'inherit',
+    env: { ...process.env, ISOPRO_FULL: '1' },
+    shell: process.platform === 'win32',
+  });
   if (status !== 0) failed.push(name);
 }
 console.log(failed.length === 0 ? '\nall steps passed' : `\nfailed: ${failed.join(', ')}`);

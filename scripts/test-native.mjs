@@ -46,7 +46,9 @@ function endWorkersUnderSanitisers(environment) {
   for (const file of files) cpSync(path.join(root, file), path.join(copy, file), { recursive: true });
   symlinkSync(path.join(out, 'Release'), path.join(copy, 'build', 'Release'));
   const model = path.join(copy, 'model.gguf');
-  const write = `import { writeSyntheticModel } from './dist/test/models/synthetic.js'; writeSyntheticModel(${JSON.stringify(model)}, { architecture: 'llama', type: 'Q8_0', seed: 21n });`;
+  const write =
+    `import { writeSyntheticModel } from './dist/test/models/synthetic.js'; writeSyntheticModel(${JSON.stringify(model)}, { ` +
+    `architecture: 'llama', type: 'Q8_0', seed: 21n });`;
   run(process.execPath, ['--input-type=module', '-e', write], {}, copy);
   const library = (name) => spawnSync('cc', [`-print-file-name=${name}`], { encoding: 'utf8' }).stdout.trim();
   const LD_PRELOAD = `${library('libasan.so')} ${library('libstdc++.so')}`;
@@ -61,18 +63,51 @@ const runs = (command) => spawnSync(command, ['--version']).status === 0;
 if (has('--arm64')) {
   skipUnless(runs('aarch64-linux-gnu-g++') && runs('qemu-aarch64'), 'g++-aarch64-linux-gnu and qemu-user');
   // libggml-base for arm64 comes out of llama.cpp's source; the rest of it is not built.
-  const executable = build('build-native-arm64', 'isopro_trainer_tests', [
-    '-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=aarch64', '-DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc', '-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++',
-  ], { ISOPRO_LLAMA_FROM_SOURCE: '1' });
+  const executable = build(
+    'build-native-arm64',
+    'isopro_trainer_tests',
+    [
+      '-DCMAKE_SYSTEM_NAME=Linux',
+      '-DCMAKE_SYSTEM_PROCESSOR=aarch64',
+      '-DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc',
+      '-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++',
+    ],
+    { ISOPRO_LLAMA_FROM_SOURCE: '1' },
+  );
   // Under emulation the references in double take minutes a test: every kernel, and what only the whole trainer shows.
-  const chosen = ['dequantis', 'f16', 'exponentials', 'products', 'norm_forward', 'gated', 'soft_cap', 'softmax_forward', 'thread_pool', 'lora_target_likelihood', 'any_number_of_threads', 'kept_and_recomputed'];
-  run('qemu-aarch64', ['-L', '/usr/aarch64-linux-gnu', '-E', `LD_LIBRARY_PATH=${path.join(path.dirname(executable), 'bin')}`, executable, ...(names.length > 0 ? names : chosen)]);
+  const chosen = [
+    'dequantis',
+    'f16',
+    'exponentials',
+    'products',
+    'norm_forward',
+    'gated',
+    'soft_cap',
+    'softmax_forward',
+    'thread_pool',
+    'lora_target_likelihood',
+    'any_number_of_threads',
+    'kept_and_recomputed',
+  ];
+  run('qemu-aarch64', [
+    '-L',
+    '/usr/aarch64-linux-gnu',
+    '-E',
+    `LD_LIBRARY_PATH=${path.join(path.dirname(executable), 'bin')}`,
+    executable,
+    ...(names.length > 0 ? names : chosen),
+  ]);
 } else if (has('--blas')) {
-  skipUnless(['', '/x86_64-linux-gnu', '/aarch64-linux-gnu'].some((folder) => existsSync(`/usr/include${folder}/cblas.h`)), 'libopenblas-dev');
+  skipUnless(
+    ['', '/x86_64-linux-gnu', '/aarch64-linux-gnu'].some((folder) => existsSync(`/usr/include${folder}/cblas.h`)),
+    'libopenblas-dev',
+  );
   run(build('build-native-blas', 'isopro_trainer_tests', ['-DISOPRO_TEST_BLAS=ON']), names, { OPENBLAS_NUM_THREADS: '1' });
 } else {
   const sanitize = has('--sanitize');
-  const executable = build(sanitize ? 'build-native-asan' : 'build-native', 'isopro_native_tests', [`-DISOPRO_SANITIZE=${sanitize ? 'ON' : 'OFF'}`]);
+  const executable = build(sanitize ? 'build-native-asan' : 'build-native', 'isopro_native_tests', [
+    `-DISOPRO_SANITIZE=${sanitize ? 'ON' : 'OFF'}`,
+  ]);
   // libllama is not built with the sanitisers and keeps what it allocates once a process.
   const environment = { ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1', UBSAN_OPTIONS: 'print_stacktrace=1' };
   run(executable, names, environment);

@@ -15,7 +15,13 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const folder = path.join(root, 'build-processors');
 const project = path.join(folder, 'project');
 const addonFolder = path.join('build', 'Release');
-const peerFolder = path.join('node_modules', '@node-llama-cpp', `${process.platform}-${process.arch}`, 'bins', `${process.platform}-${process.arch}`);
+const peerFolder = path.join(
+  'node_modules',
+  '@node-llama-cpp',
+  `${process.platform}-${process.arch}`,
+  'bins',
+  `${process.platform}-${process.arch}`,
+);
 const backend = /^libggml-cpu-(.+)\.so$/;
 const jest = ['--experimental-vm-modules', path.join('node_modules', 'jest', 'bin', 'jest.js')];
 
@@ -89,7 +95,9 @@ function selftest(emulator) {
 }
 
 const available = existsSync(path.join(root, peerFolder))
-  ? readdirSync(path.join(root, addonFolder)).flatMap((file) => backend.exec(file)?.[1] ?? []).filter((name) => existsSync(path.join(root, peerFolder, `libggml-cpu-${name}.so`)))
+  ? readdirSync(path.join(root, addonFolder))
+      .flatMap((file) => backend.exec(file)?.[1] ?? [])
+      .filter((name) => existsSync(path.join(root, peerFolder, `libggml-cpu-${name}.so`)))
   : [];
 const unknown = named.filter((name) => !available.includes(name));
 if (unknown.length > 0) {
@@ -118,7 +126,8 @@ for (const name of named.length > 0 || emulated.length > 0 ? named : available) 
     continue;
   }
   console.log(`\n== ${name}`);
-  const passed = tests.length === 0 ? selftest() : spawnSync(process.execPath, [...jest, ...tests], { cwd: project, stdio: 'inherit' }).status === 0;
+  const passed =
+    tests.length === 0 ? selftest() : spawnSync(process.execPath, [...jest, ...tests], { cwd: project, stdio: 'inherit' }).status === 0;
   if (!passed) failed.push(name);
 }
 rmSync(folder, { recursive: true, force: true });

@@ -14,7 +14,9 @@ function packageManager() {
     return {
       git: 'winget install Git.Git',
       cmake: 'winget install Kitware.CMake',
-      compiler: 'winget install Microsoft.VisualStudio.2022.BuildTools --override "--quiet --wait --add Microsoft.VisualStudio.Workload.VCTools --includeRecommended"',
+      compiler:
+        'winget install Microsoft.VisualStudio.2022.BuildTools --override "--quiet --wait --add Microsoft.VisualStudio.Workload.VCTools ' +
+        '--includeRecommended"',
     };
   }
   let family = '';
@@ -31,7 +33,12 @@ function packageManager() {
     [/arch/, 'sudo pacman -S', 'gcc make'],
     [/alpine/, 'sudo apk add', 'g++ make'],
   ].find(([pattern]) => pattern.test(family));
-  if (known === undefined) return { git: 'install git with your package manager', cmake: 'install cmake with your package manager', compiler: 'install g++ (or clang++) and make with your package manager' };
+  if (known === undefined)
+    return {
+      git: 'install git with your package manager',
+      cmake: 'install cmake with your package manager',
+      compiler: 'install g++ (or clang++) and make with your package manager',
+    };
   const [, install, compiler] = known;
   return { git: `${install} git`, cmake: `${install} cmake`, compiler: `${install} ${compiler}` };
 }
@@ -52,7 +59,14 @@ function findCompiler() {
   if (process.platform === 'win32') {
     // cmake-js asks Visual Studio's own locator; a compiler on PATH is the exception there.
     const locator = `${process.env['ProgramFiles(x86)'] ?? 'C:\\Program Files (x86)'}\\Microsoft Visual Studio\\Installer\\vswhere.exe`;
-    const found = versionLine(locator, ['-products', '*', '-requires', 'Microsoft.VisualStudio.Component.VC.Tools.x86.x64', '-property', 'displayName']);
+    const found = versionLine(locator, [
+      '-products',
+      '*',
+      '-requires',
+      'Microsoft.VisualStudio.Component.VC.Tools.x86.x64',
+      '-property',
+      'displayName',
+    ]);
     return found === null || found === '' ? null : found;
   }
   if (appleToolsMissing()) return null;

@@ -19,7 +19,10 @@ export const valueOf = <T>(values: Dictionary<T>, name: string): T | undefined =
 /** As `z.record(z.string(), value)`, which leaves a member called `__proto__` out. */
 export const dictionaryOf = <S extends z.ZodType>(value: S): z.ZodType<Record<string, z.output<S>>, Record<string, z.input<S>>> =>
   z
-    .custom<Record<string, z.input<S>>>((given) => typeof given === 'object' && given !== null && !Array.isArray(given), 'expected an object')
+    .custom<Record<string, z.input<S>>>(
+      (given) => typeof given === 'object' && given !== null && !Array.isArray(given),
+      'expected an object',
+    )
     .transform((given, context) => {
       const read = dictionary<z.output<S>>();
       for (const [name, member] of Object.entries(given)) {

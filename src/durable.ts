@@ -7,9 +7,9 @@ import { channel } from 'node:diagnostics_channel';
  */
 export const DURABLE_STATES = {
   'witness.key': 'a key file of the witness | it is read; the public one is written again from the secret one',
-  'witness.ticket': 'the ticket in the witness\'s list | the same ticket is given for the run id in the manifest',
-  'witness.head': 'a head in the witness\'s list, which the log has not | resuming takes all heads of the witness into the log',
-  'witness.final_head': 'the final head in the witness\'s list, which the log has not | the log is finished with that head',
+  'witness.ticket': "the ticket in the witness's list | the same ticket is given for the run id in the manifest",
+  'witness.head': "a head in the witness's list, which the log has not | resuming takes all heads of the witness into the log",
+  'witness.final_head': "the final head in the witness's list, which the log has not | the log is finished with that head",
   'witness.nonce': 'the nonce counts as told, the log has it not | the same one is told again; the submission is logged already',
   'run.folder': 'the run folder, empty, and its lock | the run begins in it',
   'run.manifest': 'manifest.json without a result | the run begins under the id in it',

@@ -5,13 +5,16 @@
 export const ERRORS = {
   ABORTED: 'The caller cancelled the operation; nothing needs to be done.',
   ADAPTER_CORRUPT: 'Export or download the adapter again; `isopro-native models inspect FILE` shows what can be read of it.',
-  ADAPTER_MISMATCH: 'Use an adapter that was trained on this base model; `isopro-native adapters inspect FILE` shows its shapes and its base.',
+  ADAPTER_MISMATCH:
+    'Use an adapter that was trained on this base model; `isopro-native adapters inspect FILE` shows its shapes and its base.',
   ARCH_UNSUPPORTED: 'Use a model of a supported architecture: llama, qwen2, qwen3 or gemma2.',
   BACKEND_UNAVAILABLE: 'Run `isopro-native doctor`; reinstall with `npm install` or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
   CHECKPOINT_INVALID: 'The text is no checkpoint or ticket of this program; take it again from where it was published.',
-  CONDITIONS_EQUAL: 'Choose settings under which the two conditions differ (fewer trained layers, more rollouts), or leave one of them out.',
+  CONDITIONS_EQUAL:
+    'Choose settings under which the two conditions differ (fewer trained layers, more rollouts), or leave one of them out.',
   CONTEXT_OVERFLOW: 'Shorten the prompt, lower maxTokens, or load the model with a larger contextTokens.',
-  DECISION_INVALID: 'The policy has to answer within the playbook: one fired rule, the direction for its side, operations within their bounds.',
+  DECISION_INVALID:
+    'The policy has to answer within the playbook: one fired rule, the direction for its side, operations within their bounds.',
   EVALUATION_SET_CORRUPT: 'Install the package again; a frozen evaluation set must have the committed checksum.',
   FILE_UNREADABLE: 'Give the path of a file that is there and that you may read.',
   GRAMMAR_INVALID: 'Correct the grammar or JSON Schema at the place named above.',
@@ -20,7 +23,8 @@ export const ERRORS = {
   LOG_EXISTS: 'Choose another folder, or resume the run that is there.',
   LOG_FINISHED: 'The run has ended; start a new one to record more.',
   LOG_NOT_FOUND: 'Give a run folder that holds log.sqlite, or the path of such a file.',
-  LOG_TAMPERED: 'Do not trust this run: `isopro-native log verify FOLDER` shows where it disagrees; restore an untouched copy or start again.',
+  LOG_TAMPERED:
+    'Do not trust this run: `isopro-native log verify FOLDER` shows where it disagrees; restore an untouched copy or start again.',
   LOG_UNREADABLE: 'The file is no log of this program or is damaged; `isopro-native log verify FOLDER` shows where.',
   LOG_WRITE_FAILED: 'Free disk space or make the folder writable, then run the same command again: it resumes.',
   MODEL_CORRUPT: 'Download the file again; `isopro-native models inspect FILE` shows what can be read of it.',
@@ -38,13 +42,16 @@ export const ERRORS = {
   RUN_MANIFEST_INVALID: 'The manifest is of another version or was changed; start the run again in a new folder.',
   RUN_NOT_FOUND: 'Give the folder of a run, one that holds manifest.json and log.sqlite.',
   SOLVER_FAILED: 'Try again with a longer time limit; `isopro-native doctor` shows whether the solver loads.',
-  SYSTEM_LIMIT: 'Raise the limit named above (`ulimit -u` for threads, `ulimit -n` for open files) or end other programs; --threads 1 needs the fewest threads.',
+  SYSTEM_LIMIT:
+    'Raise the limit named above (`ulimit -u` for threads, `ulimit -n` for open files) or end other programs; --threads 1 needs the ' +
+    'fewest threads.',
   TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
   TASK_TIMEOUT: 'Make the task code faster: each call may take 5 seconds.',
   TASK_UNKNOWN: 'Use a task from `isopro-native tasks list`, or the path of a .js or .ts file that exports one.',
   TEMPLATE_INVALID: 'The chat template in the model file cannot be rendered; pass token ids instead of messages.',
   TIER_UNKNOWN: 'Use one of the tiers listed above.',
-  VERIFIER_UNDECIDED: 'Correct the task\'s parse or verify so that it decides on ordinary replies; `isopro-native tasks verify` tries them one by one.',
+  VERIFIER_UNDECIDED:
+    "Correct the task's parse or verify so that it decides on ordinary replies; `isopro-native tasks verify` tries them one by one.",
   WITNESS_KEY_INVALID: 'Give the file that `isopro-native witness --show-key` printed.',
   WITNESS_KEY_MISSING: 'Give the public key of the witness that signed the run with --key FILE.',
   WITNESS_REFUSED: 'The witness has signed another history of this run; `isopro-native log verify FOLDER` shows where they part.',

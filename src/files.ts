@@ -1,4 +1,6 @@
-/** Files and folders that a user names: what is wrong with a path is said in the same words by every command, before anything is computed. */
+/**
+ * Files and folders that a user names: what is wrong with a path is said in the same words by every command, before anything is computed.
+ */
 import { accessSync, constants, createReadStream, mkdirSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
 import path from 'node:path';
 import { TextDecoder } from 'node:util';
@@ -19,7 +21,8 @@ const failure = (as: ErrorCode, file: string, what: string, cause: unknown): Iso
   cause instanceof IsoproError ? cause : new IsoproError(refusal(cause, as), `${file} ${what}: ${(cause as Error).message}`, { cause });
 
 /** Why a file was not read, in a form to be thrown; an IsoproError is its own. */
-export const unreadable = (file: string, cause: unknown, as: ErrorCode = 'FILE_UNREADABLE'): IsoproError => failure(as, file, 'cannot be read', cause);
+export const unreadable = (file: string, cause: unknown, as: ErrorCode = 'FILE_UNREADABLE'): IsoproError =>
+  failure(as, file, 'cannot be read', cause);
 
 /** Why a file was not written, in a form to be thrown; an IsoproError is its own. */
 export const unwritable = (file: string, cause: unknown): IsoproError => failure('WRITE_FAILED', file, 'could not be written', cause);
@@ -38,7 +41,9 @@ function whyUnreadable(file: string, pipes: boolean): string | null {
     return null;
   } catch (error) {
     if (code(error) === 'ENOENT' || code(error) === 'ENOTDIR') return `there is no file ${file}`;
-    return code(error) === 'EACCES' || code(error) === 'EPERM' ? `${file} may not be read` : `${file} cannot be read: ${(error as Error).message}`;
+    return code(error) === 'EACCES' || code(error) === 'EPERM'
+      ? `${file} may not be read`
+      : `${file} cannot be read: ${(error as Error).message}`;
   }
 }
 
@@ -92,7 +97,8 @@ async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenera
   const parts = function* (added: string): Generator<string> {
     const pieces = added.split('\n');
     for (const [at, piece] of pieces.entries()) {
-      if (line.length + piece.length > LARGEST_TEXT) throw new IsoproError('INVALID_ARGUMENT', `line ${number} of ${name} has more than ${LARGEST_TEXT} characters`);
+      if (line.length + piece.length > LARGEST_TEXT)
+        throw new IsoproError('INVALID_ARGUMENT', `line ${number} of ${name} has more than ${LARGEST_TEXT} characters`);
       line += piece;
       if (at === pieces.length - 1) return;
       yield line.endsWith('\r') ? line.slice(0, -1) : line;
@@ -129,7 +135,8 @@ export function realTarget(file: string): string {
 }
 
 /**
- * Refuses a path at which no file can be written or replaced: a folder, a device or a pipe, or a name in a folder that is missing or may not be
+ * Refuses a path at which no file can be written or replaced: a folder, a device or a pipe, or a name in a folder that is missing or may
+ * not be
  * written. @throws IsoproError WRITE_FAILED
  */
 export function requireTarget(file: string): void {
@@ -147,12 +154,18 @@ export function requireTarget(file: string): void {
     accessSync(folder, constants.W_OK);
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
-    refuse(code(cause) === 'EACCES' || code(cause) === 'EPERM' || code(cause) === 'EROFS' ? `the folder ${folder} may not be written` : (cause as Error).message, cause);
+    refuse(
+      code(cause) === 'EACCES' || code(cause) === 'EPERM' || code(cause) === 'EROFS'
+        ? `the folder ${folder} may not be written`
+        : (cause as Error).message,
+      cause,
+    );
   }
 }
 
 /**
- * Makes a folder and those above it; harmless where it is there. Node's own `recursive` asks again for ever, and hears no signal, where a file
+ * Makes a folder and those above it; harmless where it is there. Node's own `recursive` asks again for ever, and hears no signal, where a
+ * file
  * system answers that the path does not exist although the folder above it does (as /proc does).
  */
 export function makeFolder(folder: string, mode = 0o777): void {

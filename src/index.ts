@@ -1,7 +1,15 @@
 /** The public API of isopro-native. Anything that is not exported here may change without notice. */
 export { ERRORS, IsoproError, type ErrorCode } from './errors.js';
 export { deriveSeed, Random, splitmix64, type DrawKey } from './random.js';
-export { loadModel, type HiddenNorms, type HiddenRequest, type HiddenRows, type KvType, type LoadModelOptions, type Model } from './engine/model.js';
+export {
+  loadModel,
+  type HiddenNorms,
+  type HiddenRequest,
+  type HiddenRows,
+  type KvType,
+  type LoadModelOptions,
+  type Model,
+} from './engine/model.js';
 export { resolveModel, type DownloadProgress, type ResolvedModel, type ResolveModelOptions } from './engine/model-files.js';
 export { generateEach, type GenerateEachRequest, type NamedRollout } from './engine/generate-each.js';
 export { inspectModel, type ModelInspection, type TensorSummary } from './engine/inspect.js';
@@ -19,13 +27,51 @@ export { scheduling } from './tasks/scheduling/scheduling.js';
 export type { GroundTruth } from './tasks/scheduling/grade.js';
 export type { Schedule, SchedulingProblem } from './tasks/scheduling/problem.js';
 export { schedulingClassic } from './tasks/scheduling-classic/scheduling-classic.js';
-export type { ExploitCase, FinishReason, Grades, Parsed, Problem, PromptStyle, Task, Tier, TraceFinding, Verdict, Violation } from './tasks/task.js';
+export type {
+  ExploitCase,
+  FinishReason,
+  Grades,
+  Parsed,
+  Problem,
+  PromptStyle,
+  Task,
+  Tier,
+  TraceFinding,
+  Verdict,
+  Violation,
+} from './tasks/task.js';
 export * as statistics from './statistics/index.js';
-export { ADAPTER_FORMATS, convertAdapter, inspectAdapter, type AdapterConversion, type AdapterFormat, type AdapterInspection } from './engine/adapter-files.js';
-export { mergeAdapter, MODEL_TYPES, type ExportModelOptions, type MergeRequest, type ModelType, type WrittenModel } from './engine/model-export.js';
 export {
-  createTrainer, type Boundary, type Evaluation, type LoraSettings, type LoraTarget, type ModuleStatistics, type Objective, type OptimiserSettings, type SequenceEvaluation, type StepRequest,
-  type StepStatistics, type Trainer, type TrainerOptions, type TrainSequence,
+  ADAPTER_FORMATS,
+  convertAdapter,
+  inspectAdapter,
+  type AdapterConversion,
+  type AdapterFormat,
+  type AdapterInspection,
+} from './engine/adapter-files.js';
+export {
+  mergeAdapter,
+  MODEL_TYPES,
+  type ExportModelOptions,
+  type MergeRequest,
+  type ModelType,
+  type WrittenModel,
+} from './engine/model-export.js';
+export {
+  createTrainer,
+  type Boundary,
+  type Evaluation,
+  type LoraSettings,
+  type LoraTarget,
+  type ModuleStatistics,
+  type Objective,
+  type OptimiserSettings,
+  type SequenceEvaluation,
+  type StepRequest,
+  type StepStatistics,
+  type Trainer,
+  type TrainerOptions,
+  type TrainSequence,
 } from './engine/trainer.js';
 export { DEFAULT_RULES, ruleConfig, type BreachSide, type RuleConfig, type RuleConfigInput, type RuleId } from './monitor/rules.js';
 export type { Evaluation as RuleEvaluations, RuleEvaluation } from './monitor/evaluate-rules.js';

@@ -43,19 +43,20 @@ export class Random {
 
   #step(): void {
     const s = this.#s as unknown as [number, number, number, number, number, number, number, number];
-    const h1 = s[2], l1 = s[3];
+    const h1 = s[2],
+      l1 = s[3];
     // rotl(s1 * 5, 7) * 9, with x * 5 = (x << 2) + x and x * 9 = (x << 3) + x
-    let low = (l1 << 2 >>> 0) + (l1 >>> 0);
-    let high = (h1 << 2 | l1 >>> 30) + h1 + (low > 0xffffffff ? 1 : 0) | 0;
+    let low = ((l1 << 2) >>> 0) + (l1 >>> 0);
+    let high = (((h1 << 2) | (l1 >>> 30)) + h1 + (low > 0xffffffff ? 1 : 0)) | 0;
     low |= 0;
-    const rotatedHigh = high << 7 | low >>> 25;
-    const rotatedLow = low << 7 | high >>> 25;
-    low = (rotatedLow << 3 >>> 0) + (rotatedLow >>> 0);
-    high = (rotatedHigh << 3 | rotatedLow >>> 29) + rotatedHigh + (low > 0xffffffff ? 1 : 0) | 0;
+    const rotatedHigh = (high << 7) | (low >>> 25);
+    const rotatedLow = (low << 7) | (high >>> 25);
+    low = ((rotatedLow << 3) >>> 0) + (rotatedLow >>> 0);
+    high = (((rotatedHigh << 3) | (rotatedLow >>> 29)) + rotatedHigh + (low > 0xffffffff ? 1 : 0)) | 0;
     this.#high = high >>> 0;
     this.#low = low >>> 0;
 
-    const shiftedHigh = h1 << 17 | l1 >>> 15;
+    const shiftedHigh = (h1 << 17) | (l1 >>> 15);
     const shiftedLow = l1 << 17;
     s[4] ^= s[0];
     s[5] ^= s[1];
@@ -67,9 +68,10 @@ export class Random {
     s[1] ^= s[7];
     s[4] ^= shiftedHigh;
     s[5] ^= shiftedLow;
-    const h3 = s[6], l3 = s[7]; // rotl by 45 = swap halves, then rotl by 13
-    s[6] = l3 << 13 | h3 >>> 19;
-    s[7] = h3 << 13 | l3 >>> 19;
+    const h3 = s[6],
+      l3 = s[7]; // rotl by 45 = swap halves, then rotl by 13
+    s[6] = (l3 << 13) | (h3 >>> 19);
+    s[7] = (h3 << 13) | (l3 >>> 19);
   }
 
   /** Uniform over the 64-bit unsigned integers. */

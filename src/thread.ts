@@ -1,7 +1,10 @@
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { IsoproError } from './errors.js';
 
-/** A thread of this package's own script. Node's own flags, --input-type for one, are the caller's and not that file's, so none is inherited. @throws IsoproError SYSTEM_LIMIT */
+/**
+ * A thread of this package's own script. Node's own flags, --input-type for one, are the caller's and not that file's, so none is
+ * inherited. @throws IsoproError SYSTEM_LIMIT
+ */
 export function startThread(script: URL, options: WorkerOptions = {}): Worker {
   try {
     return new Worker(script, { ...options, execArgv: [] });

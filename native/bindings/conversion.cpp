@@ -59,8 +59,8 @@ Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values) {
 Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes) {
   auto held = std::make_unique<std::shared_ptr<std::vector<std::uint8_t>>>(bytes);
   const auto buffer = Napi::Buffer<std::uint8_t>::NewOrCopy(
-      env, bytes->data(), bytes->size(),
-      [](Napi::Env, std::uint8_t*, std::shared_ptr<std::vector<std::uint8_t>>* owner) { delete owner; }, held.get());
+      env, bytes->data(), bytes->size(), [](Napi::Env, std::uint8_t*, std::shared_ptr<std::vector<std::uint8_t>>* owner) { delete owner; },
+      held.get());
   held.release();
   return buffer;
 }
@@ -80,9 +80,7 @@ Napi::Value fromRollout(Napi::Env env, const Rollout& rollout) {
   object.Set("logProbabilities", fromFloats(env, rollout.logProbabilities));
   object.Set("sampledLogProbabilities", fromFloats(env, rollout.sampledLogProbabilities));
   object.Set("text", rollout.text);
-  object.Set("finish", rollout.finish == Finish::kStop     ? "stop"
-                       : rollout.finish == Finish::kLength ? "length"
-                                                           : "aborted");
+  object.Set("finish", rollout.finish == Finish::kStop ? "stop" : rollout.finish == Finish::kLength ? "length" : "aborted");
   object.Set("boundary", rollout.boundary.empty() ? env.Null() : fromHalves(env, rollout.boundary));
   return object;
 }

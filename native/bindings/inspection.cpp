@@ -57,7 +57,9 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
                Napi::Object entry = Napi::Object::New(env);
                entry.Set("name", tensor.name);
                entry.Set("type", tensor.type);
-               entry.Set("dimensions", arrayOf(env, tensor.dimensions, [env](std::int64_t dimension) { return Napi::Number::New(env, static_cast<double>(dimension)); }));
+               entry.Set("dimensions", arrayOf(env, tensor.dimensions, [env](std::int64_t dimension) {
+                           return Napi::Number::New(env, static_cast<double>(dimension));
+                         }));
                entry.Set("bytes", number(env, tensor.bytes));
                return entry;
              }));
@@ -91,6 +93,8 @@ Napi::Value inspectModel(const Napi::CallbackInfo& info) {
 
 }  // namespace
 
-void exportInspection(Napi::Env env, Napi::Object exports) { exports.Set("inspectModel", Napi::Function::New(env, asynchronous<inspectModel>, "inspectModel")); }
+void exportInspection(Napi::Env env, Napi::Object exports) {
+  exports.Set("inspectModel", Napi::Function::New(env, asynchronous<inspectModel>, "inspectModel"));
+}
 
 }  // namespace isopro::bindings

@@ -24,8 +24,8 @@ namespace {
 using kernels::Engine;
 using kernels::Matrix;
 
-using Sgemm = void (*)(int order, int transA, int transB, int m, int n, int k, float alpha, const float* a, int lda,
-                       const float* b, int ldb, float beta, float* c, int ldc);
+using Sgemm = void (*)(int order, int transA, int transB, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
+                       int ldb, float beta, float* c, int ldc);
 
 struct OpenBlas {
   Sgemm sgemm = nullptr;
@@ -108,7 +108,8 @@ Rates measure(const Request& r) {
     const char* name = ggml_type_name(static_cast<ggml_type>(t));
     if (name != nullptr && r.type == name && kernels::readable(static_cast<ggml_type>(t))) type = static_cast<ggml_type>(t);
   }
-  if (type == GGML_TYPE_COUNT || r.columns % ggml_blck_size(type) != 0) throw Error("INVALID_ARGUMENT", "no such type, or rows that it does not divide: " + r.type);
+  if (type == GGML_TYPE_COUNT || r.columns % ggml_blck_size(type) != 0)
+    throw Error("INVALID_ARGUMENT", "no such type, or rows that it does not divide: " + r.type);
   Random random(1);
   const auto draw = [&](std::int64_t count) {
     std::vector<float> values(static_cast<std::size_t>(count));
@@ -120,7 +121,8 @@ Rates measure(const Request& r) {
   std::vector<std::uint8_t> blocks(rowBytes * static_cast<std::size_t>(r.rows));
   ggml_quantize_chunk(type, dense.data(), blocks.data(), 0, r.rows, r.columns, nullptr);
   const Matrix w{blocks.data(), type, r.rows, r.columns, rowBytes};
-  for (std::int64_t row = 0; row < r.rows; ++row) kernels::readRow(kernels::kernels(), w, row, 0, r.columns, dense.data() + row * r.columns);
+  for (std::int64_t row = 0; row < r.rows; ++row)
+    kernels::readRow(kernels::kernels(), w, row, 0, r.columns, dense.data() + row * r.columns);
 
   const std::int64_t in = r.backward ? r.rows : r.columns, out = r.backward ? r.columns : r.rows;
   const std::vector<float> x = draw(r.tokens * in);
@@ -133,12 +135,14 @@ Rates measure(const Request& r) {
 
   std::vector<double> ours, theirs, ggml;
   for (int round = 0; round <= r.rounds; ++round) {  // the first warms up
-    ours.push_back(seconds([&] { r.backward ? engine.backward(w, x.data(), y.data(), r.tokens) : engine.forward(w, x.data(), y.data(), r.tokens); }));
+    ours.push_back(
+        seconds([&] { r.backward ? engine.backward(w, x.data(), y.data(), r.tokens) : engine.forward(w, x.data(), y.data(), r.tokens); }));
     if (blas.sgemm != nullptr) {
       constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
       theirs.push_back(seconds([&] {
-        blas.sgemm(kRowMajor, kPlain, r.backward ? kPlain : kTransposed, static_cast<int>(r.tokens), static_cast<int>(out), static_cast<int>(in), 1,
-                   x.data(), static_cast<int>(in), dense.data(), static_cast<int>(r.columns), 0, y.data(), static_cast<int>(out));
+        blas.sgemm(kRowMajor, kPlain, r.backward ? kPlain : kTransposed, static_cast<int>(r.tokens), static_cast<int>(out),
+                   static_cast<int>(in), 1, x.data(), static_cast<int>(in), dense.data(), static_cast<int>(r.columns), 0, y.data(),
+                   static_cast<int>(out));
       }));
     }
     // Ten times slower: once is enough.
@@ -155,7 +159,8 @@ Rates measure(const Request& r) {
 
 class Worker : public Napi::AsyncWorker {
  public:
-  Worker(Napi::Env env, Request request) : Napi::AsyncWorker(env), request_(std::move(request)), deferred_(Napi::Promise::Deferred::New(env)) {}
+  Worker(Napi::Env env, Request request)
+      : Napi::AsyncWorker(env), request_(std::move(request)), deferred_(Napi::Promise::Deferred::New(env)) {}
   Napi::Promise promise() const { return deferred_.Promise(); }
 
   void Execute() override {

@@ -68,8 +68,7 @@ struct Engine {
 // Sets the adapter of one call and puts the model's own back.
 class AdapterOverride {
  public:
-  AdapterOverride(Engine& engine, bool active, std::shared_ptr<Adapter> adapter, float scale)
-      : engine_(engine), active_(active) {
+  AdapterOverride(Engine& engine, bool active, std::shared_ptr<Adapter> adapter, float scale) : engine_(engine), active_(active) {
     if (active_) engine_.readyContext().setAdapter(std::move(adapter), scale);
   }
   ~AdapterOverride() {
@@ -149,22 +148,23 @@ class NativeModel : public Wrapped<NativeModel> {
     ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers")), textOf(options.Get("kvType"))};
     const int threads = intOf(options.Get("threads"));
     const bool fixedThreads = options.Get("fixedThreads").As<Napi::Boolean>().Value();
-    return startWithEvents(info, info[2], flagOf(info[1]), [modelOptions, threads, fixedThreads](Call& call, Engine& engine, const auto& cancelled) {
-      int shown = -1;
-      LoadControl control;
-      control.cancelled = &cancelled;
-      control.progress = [&](float progress) {
-        const int percent = static_cast<int>(progress * 100);
-        if (percent == shown) return;
-        shown = percent;
-        call.emit([percent](Napi::Env env) { return Napi::Number::New(env, percent / 100.0); });
-      };
-      engine.model = Model::load(modelOptions, control);
-      const int count = threads > 0 ? threads : physicalCores();
-      engine.context = std::make_unique<Context>(engine.model, count, fixedThreads);
-      engine.team = std::make_unique<WorkerTeam>(count);
-      return undefined();
-    });
+    return startWithEvents(info, info[2], flagOf(info[1]),
+                           [modelOptions, threads, fixedThreads](Call& call, Engine& engine, const auto& cancelled) {
+                             int shown = -1;
+                             LoadControl control;
+                             control.cancelled = &cancelled;
+                             control.progress = [&](float progress) {
+                               const int percent = static_cast<int>(progress * 100);
+                               if (percent == shown) return;
+                               shown = percent;
+                               call.emit([percent](Napi::Env env) { return Napi::Number::New(env, percent / 100.0); });
+                             };
+                             engine.model = Model::load(modelOptions, control);
+                             const int count = threads > 0 ? threads : physicalCores();
+                             engine.context = std::make_unique<Context>(engine.model, count, fixedThreads);
+                             engine.team = std::make_unique<WorkerTeam>(count);
+                             return undefined();
+                           });
   }
 
   // info(): facts that do not change after loading.
@@ -351,8 +351,7 @@ class NativeModel : public Wrapped<NativeModel> {
     const int tokens = intOf(info[2]);
     return start(info, flagOf(info[3]), [=](Call&, Engine& engine, const auto& cancelled) {
       engine.readyContext();
-      const double seconds =
-          bareDecodeLoop(*engine.model, prompts, samples, tokens, engine.context->governor().maxThreads(), cancelled);
+      const double seconds = bareDecodeLoop(*engine.model, prompts, samples, tokens, engine.context->governor().maxThreads(), cancelled);
       return Call::MakeValue([seconds](Napi::Env env) { return Napi::Number::New(env, seconds); });
     });
   }

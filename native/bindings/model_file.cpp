@@ -44,8 +44,9 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
   template <typename Work>
   Napi::Value start(const Napi::CallbackInfo& info, Work work) {
     auto never = std::make_shared<std::atomic<bool>>(false);
-    return runAsync(state_->thread, info.This(), info.Env().Undefined(), never,
-                    [&state = *state_, work = std::move(work)](Call&, const std::atomic<bool>&) mutable -> Call::MakeValue { return work(state); });
+    return runAsync(
+        state_->thread, info.This(), info.Env().Undefined(), never,
+        [&state = *state_, work = std::move(work)](Call&, const std::atomic<bool>&) mutable -> Call::MakeValue { return work(state); });
   }
 
   static Call::MakeValue undefined() {

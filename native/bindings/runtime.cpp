@@ -33,9 +33,7 @@ Napi::Value backends(const Napi::CallbackInfo& info) {
     entry.Set("name", ggml_backend_dev_name(device));
     entry.Set("description", ggml_backend_dev_description(device));
     const auto type = ggml_backend_dev_type(device);
-    entry.Set("type", type == GGML_BACKEND_DEVICE_TYPE_CPU   ? "cpu"
-                      : type == GGML_BACKEND_DEVICE_TYPE_GPU ? "gpu"
-                                                             : "other");
+    entry.Set("type", type == GGML_BACKEND_DEVICE_TYPE_CPU ? "cpu" : type == GGML_BACKEND_DEVICE_TYPE_GPU ? "gpu" : "other");
     result.Set(static_cast<uint32_t>(i), entry);
   }
   return result;
@@ -47,8 +45,7 @@ Napi::Value processorFeatures(const Napi::CallbackInfo& info) {
   ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   if (device == nullptr) return result;
   ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
-  auto features = reinterpret_cast<ggml_backend_get_features_t>(
-      ggml_backend_reg_get_proc_address(registry, "ggml_backend_get_features"));
+  auto features = reinterpret_cast<ggml_backend_get_features_t>(ggml_backend_reg_get_proc_address(registry, "ggml_backend_get_features"));
   if (features == nullptr) return result;
   for (const ggml_backend_feature* feature = features(registry); feature->name != nullptr; ++feature) {
     result.Set(feature->name, feature->value);

@@ -20,9 +20,9 @@ namespace isopro::bindings {
 namespace {
 
 using training::Objective;
-using training::TrainSequence;
 using training::Trainer;
 using training::TrainerOptions;
+using training::TrainSequence;
 
 struct State {
   explicit State(Environment& environment) : thread(environment) {}
@@ -70,7 +70,9 @@ TrainerOptions optionsOf(const Napi::Object& object) {
   options.optimiser.weightDecay = floatOf(o.Get("weightDecay"));
   options.optimiser.maxNorm = floatOf(o.Get("maxNorm"));
   const std::string schedule = textOf(o.Get("schedule"));
-  options.optimiser.schedule = schedule == "cosine" ? training::Schedule::cosine : schedule == "linear" ? training::Schedule::linear : training::Schedule::constant;
+  options.optimiser.schedule = schedule == "cosine"   ? training::Schedule::cosine
+                               : schedule == "linear" ? training::Schedule::linear
+                                                      : training::Schedule::constant;
   options.optimiser.warmupSteps = integerOf(o.Get("warmupSteps"));
   options.optimiser.totalSteps = integerOf(o.Get("totalSteps"));
   options.optimiser.finalFactor = floatOf(o.Get("finalFactor"));
@@ -121,7 +123,8 @@ std::vector<TrainSequence> sequencesOf(const Napi::Value& value) {
 template <typename T>
 Napi::Array fromNumbers(Napi::Env env, const std::vector<T>& values) {
   Napi::Array array = Napi::Array::New(env, values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) array.Set(static_cast<std::uint32_t>(i), Napi::Number::New(env, static_cast<double>(values[i])));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    array.Set(static_cast<std::uint32_t>(i), Napi::Number::New(env, static_cast<double>(values[i])));
   return array;
 }
 
@@ -263,7 +266,8 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
       const auto steps = trainer.steps();
       const int threads = trainer.engine().pool().threads();
       std::vector<TargetFact> targets;
-      for (const training::Lora* lora : trainer.loras()) targets.push_back({lora->module, lora->rank(), lora->scale, lora->a.value.size() + lora->b.value.size()});
+      for (const training::Lora* lora : trainer.loras())
+        targets.push_back({lora->module, lora->rank(), lora->scale, lora->a.value.size() + lora->b.value.size()});
       return Call::MakeValue([facts, steps, threads, targets](Napi::Env env) {
         Napi::Object object = Napi::Object::New(env);
         object.Set("architecture", facts.architecture);
@@ -296,12 +300,14 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
   Napi::Value step(const Napi::CallbackInfo& info) {
     const auto counts = elementsOf<Napi::Int32Array, std::int64_t>(info[2]);
     return start(info, flagOf(info[4]),
-                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), counts, apply = truthOf(info[3])](State& state, const auto& cancelled) {
+                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), counts, apply = truthOf(info[3])](
+                     State& state, const auto& cancelled) {
                    Trainer& trainer = state.ready();
                    // Before the update, so that nothing after it can fail for want of memory.
                    auto s = std::make_shared<training::StepStatistics>();
                    Call::MakeValue value = [s](Napi::Env env) { return fromStatistics(env, *s); };
-                   *s = apply ? trainer.step(sequences, objective, cancelled, counts) : trainer.differentiate(sequences, objective, cancelled, counts);
+                   *s = apply ? trainer.step(sequences, objective, cancelled, counts)
+                              : trainer.differentiate(sequences, objective, cancelled, counts);
                    return value;
                  });
   }
@@ -309,7 +315,8 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
   // evaluate(batch, objective, adapter, cancellation): Promise<{loss, tokens, sequences}>
   Napi::Value evaluate(const Napi::CallbackInfo& info) {
     return start(info, flagOf(info[3]),
-                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), adapter = truthOf(info[2])](State& state, const auto& cancelled) {
+                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), adapter = truthOf(info[2])](
+                     State& state, const auto& cancelled) {
                    auto e = std::make_shared<training::Evaluation>(state.ready().evaluate(sequences, objective, adapter, cancelled));
                    return Call::MakeValue([e](Napi::Env env) { return fromEvaluation(env, *e); });
                  });
@@ -350,7 +357,9 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
       if (kind == "raiseRank") {
         apply = [module, rank = integerOf(object.Get("rank"))](Trainer& t) { t.raiseRank(module, rank); };
       } else if (kind == "recycleDirections") {
-        apply = [module, directions = elementsOf<Napi::Int32Array, std::int64_t>(object.Get("directions"))](Trainer& t) { t.recycleDirections(module, directions); };
+        apply = [module, directions = elementsOf<Napi::Int32Array, std::int64_t>(object.Get("directions"))](Trainer& t) {
+          t.recycleDirections(module, directions);
+        };
       } else {
         const double factor = object.Get("factor").As<Napi::Number>().DoubleValue();
         if (kind == "rebalance") apply = [=](Trainer& t) { t.rebalance(module, factor); };

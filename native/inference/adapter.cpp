@@ -13,7 +13,8 @@ std::shared_ptr<Adapter> Adapter::load(std::shared_ptr<Model> model, const std::
   adapter->adapter_.reset(callLlama([&] { return llama_adapter_lora_init(adapter->model_->handle(), path.c_str()); }));
   if (adapter->adapter_ == nullptr) {
     const std::string reason = takeLlamaError();
-    throw Error(refusalIn(reason, "ADAPTER_CORRUPT"), "llama.cpp could not load the adapter " + path + (reason.empty() ? "" : ": " + reason));
+    throw Error(refusalIn(reason, "ADAPTER_CORRUPT"),
+                "llama.cpp could not load the adapter " + path + (reason.empty() ? "" : ": " + reason));
   }
   return adapter;
 }

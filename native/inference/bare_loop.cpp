@@ -21,8 +21,8 @@ Token argmax(const float* logits, int count) { return static_cast<Token>(std::ma
 
 }  // namespace
 
-double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>& prompts, int samples, int tokens,
-                      int threads, const std::atomic<bool>& cancelled) {
+double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>& prompts, int samples, int tokens, int threads,
+                      const std::atomic<bool>& cancelled) {
   constexpr int kBatch = 512;
   int cells = 0;
   for (const auto& prompt : prompts) cells += static_cast<int>(prompt.size()) + samples * tokens;
@@ -53,7 +53,8 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
   };
   const auto decode = [&] {
     if (cancelled.load()) throw Error("ABORTED", "the bare loop was cancelled");
-    if (callLlama([&] { return llama_decode(context.get(), *batch); }) != 0) throw Error("NATIVE_FAILURE", "llama_decode failed in the bare loop");
+    if (callLlama([&] { return llama_decode(context.get(), *batch); }) != 0)
+      throw Error("NATIVE_FAILURE", "llama_decode failed in the bare loop");
   };
 
   std::vector<Token> last(static_cast<size_t>(sequences));

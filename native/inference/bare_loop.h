@@ -10,7 +10,7 @@ namespace isopro {
 
 // Evaluates each prompt once, shares its cache among `samples` sequences and extends all of them in lockstep by
 // `tokens` tokens, taking the argmax. Returns the seconds from the first to the last llama_decode.
-double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>& prompts, int samples, int tokens,
-                      int threads, const std::atomic<bool>& cancelled);
+double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>& prompts, int samples, int tokens, int threads,
+                      const std::atomic<bool>& cancelled);
 
 }  // namespace isopro

@@ -37,19 +37,19 @@ void readRows(ggml_tensor* node, std::vector<float>& values) {
 using BoundaryValues = std::map<int, std::vector<float>>;
 
 // Decodes the tokens in small batches and hands the boundaries of each to `receive(values, rows)`.
-void forward(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries,
-             const std::atomic<bool>& cancelled, const std::function<void(const BoundaryValues&, size_t)>& receive) {
+void forward(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries, const std::atomic<bool>& cancelled,
+             const std::function<void(const BoundaryValues&, size_t)>& receive) {
   const Model& model = context.model();
   if (tokens.empty()) throw Error("INVALID_ARGUMENT", "no tokens were given");
   model.checkTokens(tokens, "tokens");
   if (static_cast<int>(tokens.size()) > model.trainedContext()) {
-    throw Error("CONTEXT_OVERFLOW", std::to_string(tokens.size()) + " tokens exceed the model's context of " +
-                                        std::to_string(model.trainedContext()));
+    throw Error("CONTEXT_OVERFLOW",
+                std::to_string(tokens.size()) + " tokens exceed the model's context of " + std::to_string(model.trainedContext()));
   }
   for (const int boundary : boundaries) {
     if (boundary < 0 || boundary > model.layers()) {
-      throw Error("INVALID_ARGUMENT", "layer boundary " + std::to_string(boundary) + " is not in [0, " +
-                                          std::to_string(model.layers()) + "]");
+      throw Error("INVALID_ARGUMENT",
+                  "layer boundary " + std::to_string(boundary) + " is not in [0, " + std::to_string(model.layers()) + "]");
     }
   }
   context.prepare({static_cast<int>(tokens.size()), 1, kHiddenBatch});
@@ -75,8 +75,7 @@ void forward(Context& context, const std::vector<Token>& tokens, const std::vect
     for (const int boundary : boundaries) {
       const auto found = values.find(boundary);
       if (found == values.end() || found->second.size() != (end - begin) * static_cast<size_t>(model.embeddingSize())) {
-        throw Error("MODEL_UNSUPPORTED", "llama.cpp's graph of this model shows no values at layer boundary " +
-                                             std::to_string(boundary));
+        throw Error("MODEL_UNSUPPORTED", "llama.cpp's graph of this model shows no values at layer boundary " + std::to_string(boundary));
       }
     }
     receive(values, end - begin);
@@ -115,8 +114,8 @@ void BoundaryCapture::endStep() {
   }
 }
 
-std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std::vector<Token>& tokens,
-                                                     const std::vector<int>& boundaries, const std::atomic<bool>& cancelled) {
+std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries,
+                                                     const std::atomic<bool>& cancelled) {
   std::map<int, std::vector<std::uint16_t>> rows;
   forward(context, tokens, boundaries, cancelled, [&](const BoundaryValues& values, size_t) {
     for (const auto& [boundary, floats] : values) {
@@ -134,8 +133,8 @@ std::map<int, HiddenNorms> hiddenNorms(Context& context, const std::vector<Token
   std::vector<int> boundaries;
   for (const int block : blocks) {
     if (block < 0 || block >= context.model().layers()) {
-      throw Error("INVALID_ARGUMENT", "layer " + std::to_string(block) + " is not in [0, " +
-                                          std::to_string(context.model().layers() - 1) + "]");
+      throw Error("INVALID_ARGUMENT",
+                  "layer " + std::to_string(block) + " is not in [0, " + std::to_string(context.model().layers() - 1) + "]");
     }
     boundaries.push_back(block);
     boundaries.push_back(block + 1);

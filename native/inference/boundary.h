@@ -46,8 +46,8 @@ struct HiddenNorms {
 };
 
 // Rows f16 [tokens, d_model] of each requested boundary. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED.
-std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std::vector<Token>& tokens,
-                                                     const std::vector<int>& boundaries, const std::atomic<bool>& cancelled);
+std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries,
+                                                     const std::atomic<bool>& cancelled);
 
 // Norms of each requested block.
 std::map<int, HiddenNorms> hiddenNorms(Context& context, const std::vector<Token>& tokens, const std::vector<int>& blocks,

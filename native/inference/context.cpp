@@ -82,8 +82,8 @@ void Context::prepare(const Capacity& wanted) {
   if (context_ == nullptr) {
     const std::string reason = takeLlamaError();
     throw Error(refusalIn(reason, "OUT_OF_MEMORY"), "no context of " + std::to_string(grown.cells) + " tokens could be made (" +
-                                     std::to_string(grown.cells * model_->kvBytesPerToken() / 1'000'000) +
-                                     " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
+                                                        std::to_string(grown.cells * model_->kvBytesPerToken() / 1'000'000) +
+                                                        " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
   }
   threads_->attach(context_.get());
   newGraph_ = true;
@@ -204,7 +204,8 @@ void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
       throw Error("ABORTED", "the evaluation was cancelled");
     default: {
       const std::string reason = takeLlamaError();
-      throw Error(refusalIn(reason, "NATIVE_FAILURE"), "llama_decode failed with status " + std::to_string(status) + (reason.empty() ? "" : ": " + reason));
+      throw Error(refusalIn(reason, "NATIVE_FAILURE"),
+                  "llama_decode failed with status " + std::to_string(status) + (reason.empty() ? "" : ": " + reason));
     }
   }
 }
@@ -215,12 +216,8 @@ const float* Context::logits(int row) {
   return values;
 }
 
-void Context::copySequence(llama_seq_id from, llama_seq_id to) {
-  llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
-}
+void Context::copySequence(llama_seq_id from, llama_seq_id to) { llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1); }
 
-void Context::removeSequence(llama_seq_id sequence) {
-  llama_memory_seq_rm(llama_get_memory(context_.get()), sequence, -1, -1);
-}
+void Context::removeSequence(llama_seq_id sequence) { llama_memory_seq_rm(llama_get_memory(context_.get()), sequence, -1, -1); }
 
 }  // namespace isopro

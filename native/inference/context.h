@@ -32,8 +32,8 @@ constexpr int kAlikeRows = 60;
 
 // How the rows of a request are cut into calls.
 struct CallPlan {
-  bool alike = false;              // sampled rows are kept to calls that compute them alike
-  int promptRows = kBatchTokens;   // most tokens of a prompt in one call
+  bool alike = false;             // sampled rows are kept to calls that compute them alike
+  int promptRows = kBatchTokens;  // most tokens of a prompt in one call
 
   // A GPU has none of these kernels; what it is fed in small pieces it computes slowly. One sample alone has no rows to be like.
   static CallPlan of(bool gpu, std::int64_t samples) { return {!gpu && samples > 1, gpu ? kBatchTokens : kAlikeRows}; }

@@ -9,13 +9,13 @@
 namespace isopro {
 namespace {
 
-constexpr std::size_t mostWays = 4096;                  // nodes of one state
-constexpr std::size_t mostExpansions = 200'000;         // places looked at on the way to it
+constexpr std::size_t mostWays = 4096;                    // nodes of one state
+constexpr std::size_t mostExpansions = 200'000;           // places looked at on the way to it
 constexpr std::size_t mostExpansionsAtOnce = 20'000'000;  // within one call: seconds
-constexpr std::size_t mostNodes = 4'000'000;             // of about 60 bytes
-constexpr std::size_t mostRemembered = 200'000;         // nodes, or steps, before old ones are forgotten
-constexpr std::size_t mostStates = 20'000;              // of 0.5 KB
-constexpr std::size_t mostKinds = 128;                  // of which a state remembers its steps itself: all of ASCII's
+constexpr std::size_t mostNodes = 4'000'000;              // of about 60 bytes
+constexpr std::size_t mostRemembered = 200'000;           // nodes, or steps, before old ones are forgotten
+constexpr std::size_t mostStates = 20'000;                // of 0.5 KB
+constexpr std::size_t mostKinds = 128;                    // of which a state remembers its steps itself: all of ASCII's
 constexpr std::int32_t nowhere = -1;
 constexpr std::int32_t unknown = -2;
 

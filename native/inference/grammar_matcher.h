@@ -70,10 +70,10 @@ class GrammarMatcher {
   std::vector<Node> nodes_;
   std::unordered_map<std::uint64_t, std::int32_t> nodeIds_;
   std::vector<State> states_;
-  std::unordered_map<std::string, std::int32_t> stateIds_;   // by the bytes of `nodes` and `complete`
-  std::unordered_map<std::uint64_t, std::int32_t> steps_;    // by state and kind of code point, where that is not in State::next
-  std::size_t needed_ = 0;  // nodes that remained when old ones were last forgotten
-  std::size_t expansions_ = 0;  // places looked at since the last call began
+  std::unordered_map<std::string, std::int32_t> stateIds_;  // by the bytes of `nodes` and `complete`
+  std::unordered_map<std::uint64_t, std::int32_t> steps_;   // by state and kind of code point, where that is not in State::next
+  std::size_t needed_ = 0;                                  // nodes that remained when old ones were last forgotten
+  std::size_t expansions_ = 0;                              // places looked at since the last call began
   Place now_{0};
 };
 

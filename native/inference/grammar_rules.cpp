@@ -217,14 +217,26 @@ class Parser {
     const std::size_t at = position_ - 1;
     const char c = text_[position_++];
     switch (c) {
-      case 'x': return hexadecimal(2);
-      case 'u': return hexadecimal(4);
-      case 'U': return hexadecimal(8);
-      case 't': return '\t';
-      case 'r': return '\r';
-      case 'n': return '\n';
-      case '\\': case '"': case '[': case ']': case '-': return static_cast<std::uint32_t>(c);
-      default: failAt(at, "unknown escape");
+      case 'x':
+        return hexadecimal(2);
+      case 'u':
+        return hexadecimal(4);
+      case 'U':
+        return hexadecimal(8);
+      case 't':
+        return '\t';
+      case 'r':
+        return '\r';
+      case 'n':
+        return '\n';
+      case '\\':
+      case '"':
+      case '[':
+      case ']':
+      case '-':
+        return static_cast<std::uint32_t>(c);
+      default:
+        failAt(at, "unknown escape");
     }
   }
 
@@ -243,7 +255,11 @@ class Parser {
 
   std::uint32_t utf8() {
     const auto first = static_cast<unsigned char>(text_[position_]);
-    const int length = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+    const int length = first < 0x80                    ? 1
+                       : first >= 0xc2 && first < 0xe0 ? 2
+                       : first >= 0xe0 && first < 0xf0 ? 3
+                       : first >= 0xf0 && first < 0xf5 ? 4
+                                                       : 0;
     if (first == 0 || length == 0 || text_.size() - position_ < static_cast<std::size_t>(length)) fail("this is not UTF-8 text");
     std::uint32_t value = length == 1 ? first : first & (0x7fu >> length);
     for (int i = 1; i < length; ++i) {
@@ -273,9 +289,15 @@ class Parser {
     std::uint64_t most = 1;
     bool endless = false;
     switch (text_[position_++]) {
-      case '*': endless = true; break;
-      case '+': least = 1; endless = true; break;
-      case '?': break;
+      case '*':
+        endless = true;
+        break;
+      case '+':
+        least = 1;
+        endless = true;
+        break;
+      case '?':
+        break;
       default:  // {
         skipSpace(depth > 0);
         least = most = number();
@@ -374,7 +396,8 @@ class Parser {
       if (endless.empty()) position = named.position;
       endless += (endless.empty() ? "" : ", ") + name;
     }
-    if (!endless.empty()) failAt(position, "no text completes the rule " + endless + ": each alternative leads back to a rule that none completes");
+    if (!endless.empty())
+      failAt(position, "no text completes the rule " + endless + ": each alternative leads back to a rule that none completes");
   }
 
   // A rule that reaches itself before any character, with something still to come after it, would be entered without
@@ -464,7 +487,8 @@ class Parser {
 }  // namespace
 
 bool CharacterSet::meets(std::uint32_t low, std::uint32_t high) const {
-  const auto at = std::lower_bound(ranges.begin(), ranges.end(), low, [](const auto& range, std::uint32_t value) { return range.second < value; });
+  const auto at =
+      std::lower_bound(ranges.begin(), ranges.end(), low, [](const auto& range, std::uint32_t value) { return range.second < value; });
   return at != ranges.end() && at->first <= high;
 }
 

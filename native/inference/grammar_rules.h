@@ -38,7 +38,8 @@ struct GrammarRules {
 };
 
 // Throws GRAMMAR_INVALID with line and column: syntax, undefined or repeated rules, no `root`, rules that no text
-// completes, left recursion, sizes beyond any use. What passes has a way to go on, or an end, after every text that it allows. Token terminals (`<name>`, `<[id]>`) are not supported.
+// completes, left recursion, sizes beyond any use. What passes has a way to go on, or an end, after every text that it allows. Token
+// terminals (`<name>`, `<[id]>`) are not supported.
 GrammarRules parseGrammar(const std::string& gbnf);
 
 }  // namespace isopro

@@ -15,10 +15,19 @@ std::string shown(const GgufFile& file, const GgufEntry& entry) {
   if (value.isArray) return std::string("array of ") + name(value.type) + ", " + std::to_string(value.count);
   std::ostringstream text;
   switch (value.type) {
-    case GgufType::Text: text << *file.text(key); break;
-    case GgufType::Bool: text << (*file.boolean(key) ? "true" : "false"); break;
-    case GgufType::Float32: case GgufType::Float64: text << *file.real(key); break;
-    default: text << GgufFile::integerText(value); break;
+    case GgufType::Text:
+      text << *file.text(key);
+      break;
+    case GgufType::Bool:
+      text << (*file.boolean(key) ? "true" : "false");
+      break;
+    case GgufType::Float32:
+    case GgufType::Float64:
+      text << *file.real(key);
+      break;
+    default:
+      text << GgufFile::integerText(value);
+      break;
   }
   return text.str();
 }
@@ -38,7 +47,8 @@ Inspection inspect(const std::string& path) {
   result.kind = textOr(file, "general.type", "model");
   result.architecture = textOr(file, "general.architecture", "");
   result.modelName = textOr(file, "general.name", "");
-  if (const GgufValue* tokens = file.find("tokenizer.ggml.tokens"); tokens != nullptr && tokens->isArray) result.vocabularySize = tokens->count;
+  if (const GgufValue* tokens = file.find("tokenizer.ggml.tokens"); tokens != nullptr && tokens->isArray)
+    result.vocabularySize = tokens->count;
   for (const GgufEntry& entry : file.metadata()) result.metadata.emplace_back(entry.key, shown(file, entry));
 
   std::map<std::string, TensorTypeCount> types;
@@ -51,7 +61,8 @@ Inspection inspect(const std::string& path) {
     count.parameters += elements;
     count.bytes += tensor.bytes;
     result.parameters += elements;
-    result.tensors.push_back({std::string(tensor.name), type, {tensor.dimensions.begin(), tensor.dimensions.begin() + tensor.rank}, tensor.bytes});
+    result.tensors.push_back(
+        {std::string(tensor.name), type, {tensor.dimensions.begin(), tensor.dimensions.begin() + tensor.rank}, tensor.bytes});
   }
   for (auto& [ignored, count] : types) result.types.push_back(std::move(count));
   std::stable_sort(result.types.begin(), result.types.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });

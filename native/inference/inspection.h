@@ -33,7 +33,7 @@ struct Inspection {
   std::string modelName;
   std::uint64_t parameters = 0;
   std::uint64_t vocabularySize = 0;
-  std::vector<TensorTypeCount> types;  // most bytes first
+  std::vector<TensorTypeCount> types;                         // most bytes first
   std::vector<std::pair<std::string, std::string>> metadata;  // scalars as text; arrays as "array of TYPE, N"; in file order
   std::vector<TensorSummary> tensors;
   // Why the engine would refuse the file; both empty where it would load it, and for adapters.

@@ -100,7 +100,8 @@ std::string refusalIn(const std::string& words, const std::string& code) {
   const auto reason = [](int number) { return std::generic_category().message(number); };
   // ggml's own words where pthread_create and malloc failed.
   if (says(reason(EMFILE)) || says(reason(ENFILE)) || says(reason(EAGAIN)) || says("GGML_ASSERT(rc == 0)")) return "SYSTEM_LIMIT";
-  if (says("alloc") || says("!= NULL) failed") || says(reason(ENOMEM)) || says("mem_buffer") || says("out of memory")) return "OUT_OF_MEMORY";
+  if (says("alloc") || says("!= NULL) failed") || says(reason(ENOMEM)) || says("mem_buffer") || says("out of memory"))
+    return "OUT_OF_MEMORY";
   return code;
 }
 

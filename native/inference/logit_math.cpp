@@ -81,14 +81,13 @@ ISOPRO_CLONES double sumOfExponentials(const float* logits, int count, float max
   double total = 0;  // f32 within a block, f64 across blocks
   for (int begin = 0; begin < count; begin += kWeightBlock) {
     const float* block = logits + begin;
-    total += laneSum(std::min(kWeightBlock, count - begin),
-                     [=](int i) { return exponential((block[i] - maximum) * inverseTemperature); });
+    total += laneSum(std::min(kWeightBlock, count - begin), [=](int i) { return exponential((block[i] - maximum) * inverseTemperature); });
   }
   return total;
 }
 
-ISOPRO_CLONES void exponentials(const float* logits, int count, float maximum, float inverseTemperature,
-                                float* __restrict weights, double* __restrict blockSums) {
+ISOPRO_CLONES void exponentials(const float* logits, int count, float maximum, float inverseTemperature, float* __restrict weights,
+                                double* __restrict blockSums) {
   for (int begin = 0; begin < count; begin += kWeightBlock) {
     const float* block = logits + begin;
     float* __restrict out = weights + begin;

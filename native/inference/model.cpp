@@ -61,8 +61,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   if (model->model_ == nullptr) {
     if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");
     const std::string reason = takeLlamaError();
-    throw Error(refusalIn(reason, "MODEL_CORRUPT"),
-                "llama.cpp could not load " + options.path + (reason.empty() ? "" : ": " + reason));
+    throw Error(refusalIn(reason, "MODEL_CORRUPT"), "llama.cpp could not load " + options.path + (reason.empty() ? "" : ": " + reason));
   }
   llama_model* handle = model->handle();
   if (llama_model_has_encoder(handle) || !llama_model_has_decoder(handle) || llama_model_is_recurrent(handle) ||
@@ -150,9 +149,8 @@ std::shared_ptr<const Vocabulary> Model::vocabulary() const {
 void Model::checkTokens(const std::vector<Token>& tokens, const char* what) const {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] < 0 || tokens[i] >= vocabularySize_) {
-      throw Error("INVALID_ARGUMENT", std::string(what) + ": token id " + std::to_string(tokens[i]) + " at index " +
-                                          std::to_string(i) + " is outside the vocabulary of " +
-                                          std::to_string(vocabularySize_));
+      throw Error("INVALID_ARGUMENT", std::string(what) + ": token id " + std::to_string(tokens[i]) + " at index " + std::to_string(i) +
+                                          " is outside the vocabulary of " + std::to_string(vocabularySize_));
     }
   }
 }

@@ -13,7 +13,7 @@ namespace isopro {
 namespace {
 
 constexpr int kMaxLive = kMaxSequences - 3;  // a prompt whose samples wait, the finished and the padding have ids too
-constexpr int kDeadCells = 2048;  // every row of attention walks them: 10 % of the time of a model of 1 M parameters
+constexpr int kDeadCells = 2048;             // every row of attention walks them: 10 % of the time of a model of 1 M parameters
 
 // One live sample.
 struct Sequence {
@@ -46,8 +46,13 @@ class Scheduler {
  public:
   Scheduler(Context& context, WorkerTeam& team, const RolloutRequest& request, const RolloutEvents& events,
             const std::atomic<bool>& cancelled)
-      : context_(context), team_(team), request_(request), events_(events), cancelled_(cancelled),
-        model_(context.model()), capture_(context, request.boundary) {}
+      : context_(context),
+        team_(team),
+        request_(request),
+        events_(events),
+        cancelled_(cancelled),
+        model_(context.model()),
+        capture_(context, request.boundary) {}
 
   void run();
 
@@ -320,8 +325,7 @@ void Scheduler::accept(Sequence& sequence, Sampled sampled) {
   ++progress_.sampledTokens;
 
   const bool endOfTurn = !request_.ignoreEndOfSequence && llama_vocab_is_eog(model_.vocab(), sampled.token);
-  const bool stopToken =
-      std::find(request_.stopTokens.begin(), request_.stopTokens.end(), sampled.token) != request_.stopTokens.end();
+  const bool stopToken = std::find(request_.stopTokens.begin(), request_.stopTokens.end(), sampled.token) != request_.stopTokens.end();
   if (!endOfTurn && !stopToken) {
     rollout.text += model_.piece(sampled.token, false);
     if (!endsWithStopString(sequence)) {

@@ -37,9 +37,12 @@ void mask(std::vector<float>& row, const TokenSet& allowed) {
 
 Sampler::Sampler(int vocabularySize, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar,
                  const std::vector<std::int32_t>& prompt)
-    : vocabularySize_(vocabularySize), settings_(settings),
+    : vocabularySize_(vocabularySize),
+      settings_(settings),
       // Finite, so that the most likely token keeps weight 1 at the least temperature.
-      inverse_(std::min(1.0f / settings.temperature, std::numeric_limits<float>::max())), random_(seed), grammar_(grammar) {
+      inverse_(std::min(1.0f / settings.temperature, std::numeric_limits<float>::max())),
+      random_(seed),
+      grammar_(grammar) {
   if (grammar != nullptr) matcher_.emplace(grammar->start());
   if (settings_.repeatPenalty != 1.0f && settings_.repeatWindow > 0) {
     const size_t window = static_cast<size_t>(settings_.repeatWindow);
@@ -160,9 +163,11 @@ std::vector<Sampler::Candidate> Sampler::truncate(const float* logits, float top
       if (logits[i] >= threshold && logits[i] != kExcluded) kept.push_back({logits[i], i});
     }
     if (threshold == lowest) break;
-    if (limited ? kept.size() >= topK : nucleus && std::accumulate(kept.begin(), kept.end(), 0.0, [&](double sum, const Candidate& candidate) {
-                                                     return sum + weight(candidate);
-                                                   }) >= settings_.topP * whole) break;
+    if (limited ? kept.size() >= topK
+                : nucleus && std::accumulate(kept.begin(), kept.end(), 0.0, [&](double sum, const Candidate& candidate) {
+                               return sum + weight(candidate);
+                             }) >= settings_.topP * whole)
+      break;
   }
   if (kept.size() > topK) {
     std::nth_element(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(topK) - 1, kept.end(), moreLikely);

@@ -31,7 +31,8 @@ struct Sampled {
 class Sampler {
  public:
   // `grammar`, if any, must outlive it.
-  Sampler(int vocabularySize, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar, const std::vector<std::int32_t>& prompt);
+  Sampler(int vocabularySize, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar,
+          const std::vector<std::int32_t>& prompt);
 
   // Draws from logits [vocabulary] and advances. Throws NUMERIC_FAILURE where the row is not finite.
   Sampled next(const float* logits);

@@ -19,8 +19,7 @@ struct ScoredRow {
 
 class Scorer {
  public:
-  Scorer(Context& context, WorkerTeam& team, const std::atomic<bool>& cancelled)
-      : context_(context), team_(team), cancelled_(cancelled) {}
+  Scorer(Context& context, WorkerTeam& team, const std::atomic<bool>& cancelled) : context_(context), team_(team), cancelled_(cancelled) {}
 
   void add(Token token, int position, llama_seq_id sequence, const std::vector<ScoredRow>& targets, int most = kAlikeRows) {
     if (batch_.size() == most) flush();
@@ -61,8 +60,8 @@ class Scorer {
 }  // namespace
 
 std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam& team, const std::vector<Token>& prefix,
-                                                   const std::vector<std::vector<Token>>& continuations, int cellBudget,
-                                                   bool stepwise, const std::atomic<bool>& cancelled) {
+                                                   const std::vector<std::vector<Token>>& continuations, int cellBudget, bool stepwise,
+                                                   const std::atomic<bool>& cancelled) {
   const Model& model = context.model();
   if (prefix.empty()) throw Error("INVALID_ARGUMENT", "the prefix has no tokens; begin with the BOS token");
   model.checkTokens(prefix, "prefix");

@@ -14,7 +14,7 @@ namespace isopro {
 // request for several. Throws INVALID_ARGUMENT (empty prefix, ids out of range), CONTEXT_OVERFLOW, NUMERIC_FAILURE,
 // ABORTED.
 std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam& team, const std::vector<Token>& prefix,
-                                                   const std::vector<std::vector<Token>>& continuations, int cellBudget,
-                                                   bool stepwise, const std::atomic<bool>& cancelled);
+                                                   const std::vector<std::vector<Token>>& continuations, int cellBudget, bool stepwise,
+                                                   const std::atomic<bool>& cancelled);
 
 }  // namespace isopro

@@ -32,12 +32,12 @@ class ThreadGovernor {
   const int maxThreads_;
   const bool fixed_;
   int threads_;
-  std::int64_t stepWall_ = 0;    // ns at the start of the step
-  std::int64_t stepCpu_ = 0;     // ns of process time at the start of the step
-  std::int64_t lastCheck_ = 0;   // ns of the last look inside the step
-  std::int64_t calmSince_ = 0;   // ns since when this thread count has had its cores to itself
-  std::int64_t pause_ = 0;       // ns of calm required before the next attempt to step up
-  std::int64_t lastRise_ = 0;    // ns of the last step up
+  std::int64_t stepWall_ = 0;   // ns at the start of the step
+  std::int64_t stepCpu_ = 0;    // ns of process time at the start of the step
+  std::int64_t lastCheck_ = 0;  // ns of the last look inside the step
+  std::int64_t calmSince_ = 0;  // ns since when this thread count has had its cores to itself
+  std::int64_t pause_ = 0;      // ns of calm required before the next attempt to step up
+  std::int64_t lastRise_ = 0;   // ns of the last step up
 };
 
 }  // namespace isopro

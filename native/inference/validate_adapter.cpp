@@ -18,7 +18,8 @@ bool endsWith(std::string_view text, std::string_view end) {
 void expectText(const GgufFile& adapter, const char* key, std::string_view expected) {
   const auto value = adapter.text(key);
   if (!value || *value != expected) {
-    adapter.fail(std::string("metadata \"") + key + "\" is " + (value ? quoted(*value) : "missing") + ", not \"" + std::string(expected) + "\"");
+    adapter.fail(std::string("metadata \"") + key + "\" is " + (value ? quoted(*value) : "missing") + ", not \"" + std::string(expected) +
+                 "\"");
   }
 }
 
@@ -34,12 +35,14 @@ void checkPair(const GgufFile& adapter, const std::string& target, const GgufTen
   const auto [input, output] = found->second;
   const bool embedding = target == "token_embd.weight";
   const std::int64_t rank = embedding ? a.dimensions[0] : a.dimensions[1];
-  if (b.dimensions[0] != rank) adapter.fail("the pair of " + quoted(target) + " has ranks " + std::to_string(rank) + " and " + std::to_string(b.dimensions[0]));
+  if (b.dimensions[0] != rank)
+    adapter.fail("the pair of " + quoted(target) + " has ranks " + std::to_string(rank) + " and " + std::to_string(b.dimensions[0]));
   const std::int64_t inputs = embedding ? b.dimensions[1] : a.dimensions[0];
   const std::int64_t outputs = embedding ? a.dimensions[1] : b.dimensions[1];
   if (inputs != input || outputs != output) {
-    adapter.fail("ADAPTER_MISMATCH", "the pair of " + quoted(target) + " is for a matrix of " + std::to_string(inputs) + " by " + std::to_string(outputs) +
-                                         ", the base model's is " + std::to_string(input) + " by " + std::to_string(output));
+    adapter.fail("ADAPTER_MISMATCH", "the pair of " + quoted(target) + " is for a matrix of " + std::to_string(inputs) + " by " +
+                                         std::to_string(outputs) + ", the base model's is " + std::to_string(input) + " by " +
+                                         std::to_string(output));
   }
 }
 
@@ -59,7 +62,8 @@ void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
   if (alpha == nullptr || alpha->isArray || alpha->type != GgufType::Float32 || !std::isfinite(*adapter.real("adapter.lora.alpha"))) {
     adapter.fail("metadata \"adapter.lora.alpha\" is not a finite f32");
   }
-  if (adapter.find("adapter.alora.invocation_tokens") != nullptr) adapter.fail("adapters that are switched on by tokens (aLoRA) are not supported");
+  if (adapter.find("adapter.alora.invocation_tokens") != nullptr)
+    adapter.fail("adapters that are switched on by tokens (aLoRA) are not supported");
 
   std::size_t pairs = 0;
   for (const GgufTensor& a : adapter.tensors()) {

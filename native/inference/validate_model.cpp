@@ -9,7 +9,7 @@
 namespace isopro {
 namespace {
 
-constexpr std::size_t mostEntries = 4096;  // libllama compares each key with every other
+constexpr std::size_t mostEntries = 4096;      // libllama compares each key with every other
 constexpr std::uint64_t tensorAlignment = 32;  // ggml's CPU back end asserts it on mapped tensors
 
 struct Expected {
@@ -75,8 +75,8 @@ void checkTensor(const GgufFile& file, const Expected& expected, const GgufTenso
   const auto& d = tensor.dimensions;
   const std::int64_t rows = expected.rows == 0 ? 1 : expected.rows;
   if (d[0] != expected.columns || d[1] != rows || d[2] != 1 || d[3] != 1) {
-    file.fail("tensor " + expected.name + " has the shape [" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " + std::to_string(d[2]) + ", " +
-              std::to_string(d[3]) + "] instead of " + shapeOf(expected.columns, expected.rows));
+    file.fail("tensor " + expected.name + " has the shape [" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " +
+              std::to_string(d[2]) + ", " + std::to_string(d[3]) + "] instead of " + shapeOf(expected.columns, expected.rows));
   }
   if (expected.rows == 0 ? tensor.type != GGML_TYPE_F32 : !isWeightType(tensor.type)) {
     file.fail("MODEL_UNSUPPORTED", "tensor " + expected.name + " has the type " + ggml_type_name(tensor.type));
@@ -98,12 +98,31 @@ void checkRopeFactors(const GgufFile& file) {
 
 bool isWeightType(ggml_type type) {
   switch (type) {
-    case GGML_TYPE_F32: case GGML_TYPE_F16: case GGML_TYPE_BF16:
-    case GGML_TYPE_Q4_0: case GGML_TYPE_Q4_1: case GGML_TYPE_Q5_0: case GGML_TYPE_Q5_1: case GGML_TYPE_Q8_0:
-    case GGML_TYPE_Q2_K: case GGML_TYPE_Q3_K: case GGML_TYPE_Q4_K: case GGML_TYPE_Q5_K: case GGML_TYPE_Q6_K:
-    case GGML_TYPE_IQ2_XXS: case GGML_TYPE_IQ2_XS: case GGML_TYPE_IQ2_S: case GGML_TYPE_IQ3_XXS: case GGML_TYPE_IQ3_S:
-    case GGML_TYPE_IQ1_S: case GGML_TYPE_IQ1_M: case GGML_TYPE_IQ4_NL: case GGML_TYPE_IQ4_XS:
-    case GGML_TYPE_TQ1_0: case GGML_TYPE_TQ2_0: case GGML_TYPE_MXFP4:
+    case GGML_TYPE_F32:
+    case GGML_TYPE_F16:
+    case GGML_TYPE_BF16:
+    case GGML_TYPE_Q4_0:
+    case GGML_TYPE_Q4_1:
+    case GGML_TYPE_Q5_0:
+    case GGML_TYPE_Q5_1:
+    case GGML_TYPE_Q8_0:
+    case GGML_TYPE_Q2_K:
+    case GGML_TYPE_Q3_K:
+    case GGML_TYPE_Q4_K:
+    case GGML_TYPE_Q5_K:
+    case GGML_TYPE_Q6_K:
+    case GGML_TYPE_IQ2_XXS:
+    case GGML_TYPE_IQ2_XS:
+    case GGML_TYPE_IQ2_S:
+    case GGML_TYPE_IQ3_XXS:
+    case GGML_TYPE_IQ3_S:
+    case GGML_TYPE_IQ1_S:
+    case GGML_TYPE_IQ1_M:
+    case GGML_TYPE_IQ4_NL:
+    case GGML_TYPE_IQ4_XS:
+    case GGML_TYPE_TQ1_0:
+    case GGML_TYPE_TQ2_0:
+    case GGML_TYPE_MXFP4:
       return true;
     default:
       return false;
@@ -136,7 +155,9 @@ ModelInventory validateModel(const GgufFile& file) {
     const auto expected = expectedTensors(h, vocabulary);
     for (const auto& one : expected) known.emplace(one.name, true);
     for (const GgufTensor& tensor : file.tensors()) {
-      if (known.count(tensor.name) == 0) file.fail("MODEL_UNSUPPORTED", "tensor " + quoted(tensor.name) + " does not belong to a " + std::string(h.architecture.name) + " model");
+      if (known.count(tensor.name) == 0)
+        file.fail("MODEL_UNSUPPORTED",
+                  "tensor " + quoted(tensor.name) + " does not belong to a " + std::string(h.architecture.name) + " model");
     }
   }
   checkRopeFactors(file);

@@ -31,7 +31,8 @@ void checkDistinct(const GgufFile& file, const std::vector<std::string_view>& to
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     std::string token(tokens[i].substr(0, tokens[i].find('\0')));
     if (token.empty()) token = "[EMPTY_" + std::to_string(i) + "]";
-    if (!seen.insert(std::move(token)).second) file.fail("token " + std::to_string(i) + ", " + quoted(tokens[i]) + ", occurs twice in the vocabulary");
+    if (!seen.insert(std::move(token)).second)
+      file.fail("token " + std::to_string(i) + ", " + quoted(tokens[i]) + ", occurs twice in the vocabulary");
   }
 }
 
@@ -42,8 +43,10 @@ void checkTypes(const GgufFile& file, const std::vector<std::string_view>& token
     file.fail(std::to_string(types->size()) + " token types for " + std::to_string(tokens.size()) + " tokens");
   }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if ((*types)[i] < 0 || (*types)[i] > byteToken) file.fail("token " + std::to_string(i) + " has unknown type " + std::to_string((*types)[i]));
-    if ((*types)[i] == byteToken && !namesByte(tokens[i])) file.fail("byte token " + std::to_string(i) + " is " + quoted(tokens[i]) + ", not <0xNN>");
+    if ((*types)[i] < 0 || (*types)[i] > byteToken)
+      file.fail("token " + std::to_string(i) + " has unknown type " + std::to_string((*types)[i]));
+    if ((*types)[i] == byteToken && !namesByte(tokens[i]))
+      file.fail("byte token " + std::to_string(i) + " is " + quoted(tokens[i]) + ", not <0xNN>");
   }
 }
 
@@ -77,7 +80,8 @@ void checkByteFallback(const GgufFile& file, const std::vector<std::string_view>
     const char token[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
     const char plain = static_cast<char>(byte);
     if (known.count({token, sizeof token}) == 0 && known.count({&plain, 1}) == 0) {
-      file.fail("MODEL_UNSUPPORTED", "the vocabulary has no token for the byte " + std::string(token, sizeof token) + ", so that not every text has tokens");
+      file.fail("MODEL_UNSUPPORTED",
+                "the vocabulary has no token for the byte " + std::string(token, sizeof token) + ", so that not every text has tokens");
     }
   }
 }
@@ -93,7 +97,8 @@ void checkSpecialTokens(const GgufFile& file, std::size_t count) {
   if (file.boolean("tokenizer.ggml.add_bos_token").value_or(false) && !hasBos) {
     file.fail("\"tokenizer.ggml.add_bos_token\" is set, but there is no \"tokenizer.ggml.bos_token_id\"");
   }
-  for (const char* flag : {"add_eos_token", "add_sep_token", "add_space_prefix", "remove_extra_whitespaces"}) file.boolean(std::string("tokenizer.ggml.") + flag);
+  for (const char* flag : {"add_eos_token", "add_sep_token", "add_space_prefix", "remove_extra_whitespaces"})
+    file.boolean(std::string("tokenizer.ggml.") + flag);
 }
 
 }  // namespace
@@ -102,11 +107,13 @@ std::size_t validateVocabulary(const GgufFile& file) {
   const auto model = file.text("tokenizer.ggml.model");
   if (!model) file.fail("metadata \"tokenizer.ggml.model\" is missing");
   const bool bytePair = *model == "gpt2";
-  if (!bytePair && *model != "llama") file.fail("MODEL_UNSUPPORTED", "tokenizer " + quoted(*model) + " is not supported, only gpt2 and llama");
+  if (!bytePair && *model != "llama")
+    file.fail("MODEL_UNSUPPORTED", "tokenizer " + quoted(*model) + " is not supported, only gpt2 and llama");
 
   const auto tokens = file.texts("tokenizer.ggml.tokens");
   if (!tokens) file.fail("metadata \"tokenizer.ggml.tokens\" is missing");
-  if (tokens->empty() || tokens->size() > (std::size_t{1} << 24)) file.fail("a vocabulary of " + std::to_string(tokens->size()) + " tokens");
+  if (tokens->empty() || tokens->size() > (std::size_t{1} << 24))
+    file.fail("a vocabulary of " + std::to_string(tokens->size()) + " tokens");
   checkDistinct(file, *tokens);
   checkTypes(file, *tokens);
   checkScores(file, tokens->size());

@@ -4,7 +4,8 @@
 
 namespace isopro {
 
-Vocabulary::Vocabulary(std::vector<std::string> pieces, std::vector<std::int32_t> ends) : pieces_(std::move(pieces)), ends_(std::move(ends)) {
+Vocabulary::Vocabulary(std::vector<std::string> pieces, std::vector<std::int32_t> ends)
+    : pieces_(std::move(pieces)), ends_(std::move(ends)) {
   std::sort(ends_.begin(), ends_.end());
   for (std::int32_t token = 0; token < size(); ++token) {
     if (!piece(token).empty() && !isEnd(token)) sorted_.push_back(token);
@@ -21,7 +22,8 @@ Vocabulary::Vocabulary(std::vector<std::string> pieces, std::vector<std::int32_t
   std::string before;
   for (std::uint32_t at = 0; at < sorted_.size(); ++at) {
     const std::string& bytes = piece(sorted_[at]);
-    const auto shared = static_cast<std::size_t>(std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end()).first - before.begin());
+    const auto shared =
+        static_cast<std::size_t>(std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end()).first - before.begin());
     closeTo(shared);
     for (std::size_t depth = shared; depth < bytes.size(); ++depth) {
       open.push_back(static_cast<std::uint32_t>(nodes_.size()));

@@ -8,7 +8,8 @@ namespace isopro {
 
 WorkerTeam::WorkerTeam(int threads) {
   try {
-    threads_.reserve(static_cast<std::size_t>(std::max(0, threads)));  // a running thread that finds no place in the vector ends the process
+    threads_.reserve(
+        static_cast<std::size_t>(std::max(0, threads)));  // a running thread that finds no place in the vector ends the process
     for (int i = 1; i < threads; ++i) threads_.push_back(startThread([this] { work(); }));
   } catch (...) {
     stop();

@@ -45,8 +45,8 @@ struct BlockQ6K {
   std::int8_t scales[16];
   std::uint16_t scale;
 };
-static_assert(sizeof(BlockQ80) == 34 && sizeof(BlockQ40) == 18 && sizeof(BlockQ50) == 22 && sizeof(BlockQ4K) == 144 && sizeof(BlockQ5K) == 176 &&
-              sizeof(BlockQ6K) == 210);
+static_assert(sizeof(BlockQ80) == 34 && sizeof(BlockQ40) == 18 && sizeof(BlockQ50) == 22 && sizeof(BlockQ4K) == 144 &&
+              sizeof(BlockQ5K) == 176 && sizeof(BlockQ6K) == 210);
 
 typedef std::uint8_t Bytes __attribute__((vector_size(kLanes)));
 typedef std::int8_t SignedBytes __attribute__((vector_size(kLanes)));
@@ -97,7 +97,8 @@ void dequantiseQ50(const BlockQ50* block, float* y, std::int64_t count) {
     for (int i = 0; i < kLanes; ++i) lane[i] = i;
     for (int i = 0; i < 16; i += kLanes) {
       const IntVector q = widen(loadBytes(block->nibbles + i));
-      const IntVector bits = IntVector{} + static_cast<std::int32_t>(high >> i), bits2 = IntVector{} + static_cast<std::int32_t>(high >> (i + 16));
+      const IntVector bits = IntVector{} + static_cast<std::int32_t>(high >> i),
+                      bits2 = IntVector{} + static_cast<std::int32_t>(high >> (i + 16));
       store(y + i, __builtin_convertvector(((q & 15) | (((bits >> lane) & 1) << 4)) - 16, Vector) * scale);
       store(y + i + 16, __builtin_convertvector(((q >> 4) | (((bits2 >> lane) & 1) << 4)) - 16, Vector) * scale);
     }
@@ -180,13 +181,28 @@ void dequantiseF16(const std::uint16_t* x, float* y, std::int64_t count) {
 
 bool dequantise(ggml_type type, const void* blocks, float* values, std::int64_t count) {
   switch (type) {
-    case GGML_TYPE_F16: dequantiseF16(static_cast<const std::uint16_t*>(blocks), values, count); return true;
-    case GGML_TYPE_Q8_0: dequantiseQ80(static_cast<const BlockQ80*>(blocks), values, count); return true;
-    case GGML_TYPE_Q4_0: dequantiseQ40(static_cast<const BlockQ40*>(blocks), values, count); return true;
-    case GGML_TYPE_Q5_0: dequantiseQ50(static_cast<const BlockQ50*>(blocks), values, count); return true;
-    case GGML_TYPE_Q4_K: dequantiseQ4K(static_cast<const BlockQ4K*>(blocks), values, count); return true;
-    case GGML_TYPE_Q5_K: dequantiseQ5K(static_cast<const BlockQ5K*>(blocks), values, count); return true;
-    case GGML_TYPE_Q6_K: dequantiseQ6K(static_cast<const BlockQ6K*>(blocks), values, count); return true;
-    default: return false;
+    case GGML_TYPE_F16:
+      dequantiseF16(static_cast<const std::uint16_t*>(blocks), values, count);
+      return true;
+    case GGML_TYPE_Q8_0:
+      dequantiseQ80(static_cast<const BlockQ80*>(blocks), values, count);
+      return true;
+    case GGML_TYPE_Q4_0:
+      dequantiseQ40(static_cast<const BlockQ40*>(blocks), values, count);
+      return true;
+    case GGML_TYPE_Q5_0:
+      dequantiseQ50(static_cast<const BlockQ50*>(blocks), values, count);
+      return true;
+    case GGML_TYPE_Q4_K:
+      dequantiseQ4K(static_cast<const BlockQ4K*>(blocks), values, count);
+      return true;
+    case GGML_TYPE_Q5_K:
+      dequantiseQ5K(static_cast<const BlockQ5K*>(blocks), values, count);
+      return true;
+    case GGML_TYPE_Q6_K:
+      dequantiseQ6K(static_cast<const BlockQ6K*>(blocks), values, count);
+      return true;
+    default:
+      return false;
   }
 }

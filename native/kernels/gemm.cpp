@@ -27,8 +27,8 @@ void prefetch(const Matrix& w, std::int64_t row, Range columns) {
 // Rows [m.begin, m.end) of C = op(W) B for the columns [n.begin, n.end) of the packed panels; `c` points at column 0
 // of the panels. Forward walks W in tiles of rows x kTileColumns, backward in tiles of kTileRows x kTileColumns whose
 // columns are the rows of C.
-void multiplyPart(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, Range m, Range n,
-                  const float* panels, std::int64_t depth, float* c, std::int64_t cM, std::int64_t cN, bool accumulate) {
+void multiplyPart(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, Range m, Range n, const float* panels,
+                  std::int64_t depth, float* c, std::int64_t cM, std::int64_t cN, bool accumulate) {
   if (m.begin >= m.end || n.begin >= n.end) return;
   const std::int64_t stepM = transposed ? kTileColumns : kTileRows;
   const std::int64_t stepK = transposed ? kTileRows : kTileColumns;
@@ -50,19 +50,18 @@ void multiplyPart(const Variant& variant, Scratch& scratch, const Matrix& w, boo
         if (row + kRowsAhead < rows.end) prefetch(w, row + kRowsAhead, columns);
         readRow(variant, w, row, columns.begin, columns.end, scratch.tile.data() + (row - rows.begin) * kTileStride);
       }
-      variant.multiply(transposed, m1 - m0, width, k1 - k0, scratch.tile.data(), firstPanel + k0 * variant.panelWidth,
-                       panelStride, scratch.product.data(), productStride, k0 > 0);
+      variant.multiply(transposed, m1 - m0, width, k1 - k0, scratch.tile.data(), firstPanel + k0 * variant.panelWidth, panelStride,
+                       scratch.product.data(), productStride, k0 > 0);
     }
     variant.unpack(scratch.product.data(), productStride, m1 - m0, width, c + m0 * cM + n.begin * cN, cM, cN, accumulate);
   }
 }
 
-void packPanels(const Variant& variant, const float* b, std::int64_t bK, std::int64_t bN, std::int64_t depth,
-                std::int64_t columns, Range panelRange, float* panels) {
+void packPanels(const Variant& variant, const float* b, std::int64_t bK, std::int64_t bN, std::int64_t depth, std::int64_t columns,
+                Range panelRange, float* panels) {
   for (std::int64_t panel = panelRange.begin; panel < panelRange.end; ++panel) {
     const std::int64_t n = panel * variant.panelWidth;
-    variant.pack(b + n * bN, bK, bN, depth, std::min(variant.panelWidth, columns - n),
-                 panels + panel * depth * variant.panelWidth);
+    variant.pack(b + n * bN, bK, bN, depth, std::min(variant.panelWidth, columns - n), panels + panel * depth * variant.panelWidth);
   }
 }
 
@@ -77,7 +76,9 @@ constexpr std::int64_t kThinRows = 64;
 // as much as kDequantise more columns; threads below each other wait for the one with the most rows.
 std::int64_t partsOfColumns(std::int64_t rows, std::int64_t unit, std::int64_t columns, std::int64_t width, std::int64_t threads) {
   constexpr std::int64_t kDequantise = 32;
-  const auto largestShare = [](std::int64_t count, std::int64_t of, std::int64_t parts) { return ((count + of - 1) / of + parts - 1) / parts * of; };
+  const auto largestShare = [](std::int64_t count, std::int64_t of, std::int64_t parts) {
+    return ((count + of - 1) / of + parts - 1) / parts * of;
+  };
   std::int64_t best = 1, least = 0;
   for (std::int64_t parts = 1; parts <= threads; ++parts) {
     const std::int64_t cost = largestShare(rows, unit, threads / parts) * (kDequantise + largestShare(columns, width, parts));
@@ -105,8 +106,7 @@ bool readable(ggml_type type) {
 }
 
 void readRow(const Variant& variant, const Matrix& w, std::int64_t row, std::int64_t begin, std::int64_t end, float* values) {
-  const auto* start = static_cast<const std::byte*>(w.data) + static_cast<std::size_t>(row) * w.rowBytes +
-                      ggml_row_size(w.type, begin);
+  const auto* start = static_cast<const std::byte*>(w.data) + static_cast<std::size_t>(row) * w.rowBytes + ggml_row_size(w.type, begin);
   if (w.type == GGML_TYPE_F32) {
     std::memcpy(values, start, static_cast<std::size_t>(end - begin) * sizeof(float));
   } else if (!variant.dequantise(w.type, start, values, end - begin)) {
@@ -146,8 +146,7 @@ void Engine::backward(const Matrix& w, const float* dy, float* dx, std::int64_t 
   }
 }
 
-void Engine::gradient(const float* dy, const float* x, float* dw, std::int64_t tokens, std::int64_t outputs,
-                      std::int64_t inputs) {
+void Engine::gradient(const float* dy, const float* x, float* dw, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs) {
   if (thin(GGML_TYPE_F32, outputs)) {
     product(denseMatrix(x, tokens, inputs), true, dy, outputs, 1, dw, 1, inputs, outputs, true);
   } else {
@@ -155,8 +154,8 @@ void Engine::gradient(const float* dy, const float* x, float* dw, std::int64_t t
   }
 }
 
-void Engine::product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
-                     std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate) {
+void Engine::product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c, std::int64_t cM,
+                     std::int64_t cN, std::int64_t columns, bool accumulate) {
   const std::int64_t rows = transposed ? w.columns : w.rows;
   const std::int64_t depth = transposed ? w.rows : w.columns;
   const std::int64_t width = variant_.panelWidth;
@@ -169,9 +168,7 @@ void Engine::product(const Matrix& w, bool transposed, const float* b, std::int6
     const std::int64_t columnParts = partsOfColumns(rows, unit, some, width, threads);
     const std::int64_t rowParts = threads / columnParts;
     grow(panels_, panels * depth * width);
-    pool_.run([&](int thread) {
-      packPanels(variant_, b + n0 * bN, bK, bN, depth, some, split(panels, threads, thread), panels_.data());
-    });
+    pool_.run([&](int thread) { packPanels(variant_, b + n0 * bN, bK, bN, depth, some, split(panels, threads, thread), panels_.data()); });
     pool_.run([&](int thread) {
       if (thread >= rowParts * columnParts) return;
       const Range m = split(rows, rowParts, thread / columnParts, unit);
@@ -183,9 +180,8 @@ void Engine::product(const Matrix& w, bool transposed, const float* b, std::int6
 
 #endif
 
-void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, const float* b,
-                   std::int64_t bK, std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns,
-                   bool accumulate) {
+void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, const float* b, std::int64_t bK,
+                   std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate) {
   const std::int64_t rows = transposed ? w.columns : w.rows;
   const std::int64_t depth = transposed ? w.rows : w.columns;
   for (std::int64_t n0 = 0; n0 < columns; n0 += kColumns) {
@@ -193,8 +189,7 @@ void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bo
     const std::int64_t panels = (some + variant.panelWidth - 1) / variant.panelWidth;
     grow(scratch.panels, panels * depth * variant.panelWidth);
     packPanels(variant, b + n0 * bN, bK, bN, depth, some, {0, panels}, scratch.panels.data());
-    multiplyPart(variant, scratch, w, transposed, {0, rows}, {0, some}, scratch.panels.data(), depth, c + n0 * cN, cM,
-                 cN, accumulate);
+    multiplyPart(variant, scratch, w, transposed, {0, rows}, {0, some}, scratch.panels.data(), depth, c + n0 * cN, cM, cN, accumulate);
   }
 }
 

@@ -69,14 +69,13 @@ class Engine {
 
   template <typename Body>
   void forPanels(const Matrix& w, Body body);  // blas.cpp
-  void product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
-               std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
+  void product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c, std::int64_t cM,
+               std::int64_t cN, std::int64_t columns, bool accumulate);
 };
 
 // The same product by one thread, for small dense matrices inside a parallel region (attention):
 // c[m * cM + n * cN] = or += sum_k op(w)[m, k] b[k * bK + n * bN].
-void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, const float* b,
-                   std::int64_t bK, std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns,
-                   bool accumulate);
+void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, const float* b, std::int64_t bK,
+                   std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
 
 }  // namespace isopro::kernels

@@ -63,7 +63,8 @@ inline void rotate(double* head, std::size_t rotated, bool halves, double positi
 }
 
 // One head of one sequence: q, k, v [tokens, width]; a token sees itself and the `window` - 1 before it (0: all before).
-inline Values attention(const Values& q, const Values& k, const Values& v, std::size_t width, double scale, double cap, std::size_t window) {
+inline Values attention(const Values& q, const Values& k, const Values& v, std::size_t width, double scale, double cap,
+                        std::size_t window) {
   const std::size_t tokens = q.size() / width;
   Values out(q.size());
   for (std::size_t t = 0; t < tokens; ++t) {

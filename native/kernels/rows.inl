@@ -9,19 +9,14 @@ float dot(const float* x, const float* y, std::int64_t count) {
 // RMSNorm (Zhang and Sennrich 2019): y_i = x_i w_i / rms.
 float normForward(const float* x, const float* weight, float* y, std::int64_t width, float epsilon) {
   const float inverseRms = 1.0f / __builtin_sqrtf(dot(x, x, width) / static_cast<float>(width) + epsilon);
-  forVectors(width, [&](std::int64_t i, std::int64_t some) {
-    put(y + i, get(x + i, some) * inverseRms * get(weight + i, some), some);
-  });
+  forVectors(width, [&](std::int64_t i, std::int64_t some) { put(y + i, get(x + i, some) * inverseRms * get(weight + i, some), some); });
   return inverseRms;
 }
 
 // dx_i = (dy_i w_i - xhat_i mean_j(dy_j w_j xhat_j)) / rms, xhat = x / rms.
-void normBackward(const float* x, const float* weight, float inverseRms, const float* dy, float* dx, float* dWeight,
-                  std::int64_t width) {
+void normBackward(const float* x, const float* weight, float inverseRms, const float* dy, float* dx, float* dWeight, std::int64_t width) {
   Vector total{};
-  forVectors(width, [&](std::int64_t i, std::int64_t some) {
-    total += get(dy + i, some) * get(weight + i, some) * get(x + i, some);
-  });
+  forVectors(width, [&](std::int64_t i, std::int64_t some) { total += get(dy + i, some) * get(weight + i, some) * get(x + i, some); });
   const float mean = sum(total) * inverseRms * inverseRms / static_cast<float>(width);
   forVectors(width, [&](std::int64_t i, std::int64_t some) {
     const Vector dxHat = get(dy + i, some) * get(weight + i, some);
@@ -72,9 +67,7 @@ void gegluBackward(const float* gate, const float* up, const float* dh, float* d
 }
 
 void softCapForward(float* x, float cap, std::int64_t count) {
-  forVectors(count, [&](std::int64_t i, std::int64_t width) {
-    put(x + i, cap * hyperbolicTangent(get(x + i, width) / cap), width);
-  });
+  forVectors(count, [&](std::int64_t i, std::int64_t width) { put(x + i, cap * hyperbolicTangent(get(x + i, width) / cap), width); });
 }
 
 void softCapBackward(const float* y, float cap, float* dy, std::int64_t count) {
@@ -122,7 +115,5 @@ float softmaxForward(float* x, std::int64_t count) {
 
 void softmaxBackward(const float* y, float* dy, std::int64_t count) {
   const float inner = dot(y, dy, count);
-  forVectors(count, [&](std::int64_t i, std::int64_t width) {
-    put(dy + i, get(y + i, width) * (get(dy + i, width) - inner), width);
-  });
+  forVectors(count, [&](std::int64_t i, std::int64_t width) { put(dy + i, get(y + i, width) * (get(dy + i, width) - inner), width); });
 }

@@ -40,8 +40,8 @@ void blockOf(std::int64_t rows, std::int64_t depth, const float* tile, const flo
 }
 
 template <int Vectors, bool Transposed>
-void blocksOfPanel(std::int64_t rows, std::int64_t depth, const float* tile, const float* panel, float* c,
-                   std::int64_t cStride, bool accumulate) {
+void blocksOfPanel(std::int64_t rows, std::int64_t depth, const float* tile, const float* panel, float* c, std::int64_t cStride,
+                   bool accumulate) {
   for (std::int64_t r = 0; r < rows; r += kBlockRows) {
     const std::int64_t some = rows - r < kBlockRows ? rows - r : std::int64_t{kBlockRows};
     const float* from = tile + (Transposed ? r : r * kTileStride);
@@ -49,8 +49,8 @@ void blocksOfPanel(std::int64_t rows, std::int64_t depth, const float* tile, con
   }
 }
 
-void multiply(bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* tile,
-              const float* panels, std::int64_t panelStride, float* c, std::int64_t cStride, bool accumulate) {
+void multiply(bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* tile, const float* panels,
+              std::int64_t panelStride, float* c, std::int64_t cStride, bool accumulate) {
   for (std::int64_t n = 0; n < columns; n += kPanelWidth, panels += panelStride) {
     // A last panel of few columns computes only half of the vectors.
     if (columns - n <= kPanelWidth / 2) {
@@ -75,8 +75,7 @@ typedef std::int32_t FourIndices __attribute__((vector_size(16)));
 
 // to[c * toStride + r] = or += from[r * fromStride + c], r < rows, c < columns.
 template <bool Accumulate>
-void transpose(const float* from, std::int64_t fromStride, std::int64_t rows, std::int64_t columns, float* to,
-               std::int64_t toStride) {
+void transpose(const float* from, std::int64_t fromStride, std::int64_t rows, std::int64_t columns, float* to, std::int64_t toStride) {
   const std::int64_t wholeRows = rows / 4 * 4, wholeColumns = columns / 4 * 4;
   constexpr std::int64_t kChunk = 16;  // rows: a cache line of the destination
   for (std::int64_t r0 = 0; r0 < wholeRows; r0 += kChunk) {
@@ -120,8 +119,7 @@ void copyRows(const float* from, std::int64_t fromStride, std::int64_t rows, std
 }
 
 // One of kStride and nStride is 1.
-void pack(const float* b, std::int64_t kStride, std::int64_t nStride, std::int64_t depth, std::int64_t columns,
-          float* panel) {
+void pack(const float* b, std::int64_t kStride, std::int64_t nStride, std::int64_t depth, std::int64_t columns, float* panel) {
   if (nStride == 1) {
     copyRows<false>(b, kStride, depth, columns, panel, kPanelWidth);
   } else {
@@ -137,11 +135,13 @@ void pack(const float* b, std::int64_t kStride, std::int64_t nStride, std::int64
 }
 
 // One of mStride and nStride is 1.
-void unpack(const float* scratch, std::int64_t scratchStride, std::int64_t rows, std::int64_t columns, float* c,
-            std::int64_t mStride, std::int64_t nStride, bool accumulate) {
+void unpack(const float* scratch, std::int64_t scratchStride, std::int64_t rows, std::int64_t columns, float* c, std::int64_t mStride,
+            std::int64_t nStride, bool accumulate) {
   if (nStride == 1) {
-    accumulate ? copyRows<true>(scratch, scratchStride, rows, columns, c, mStride) : copyRows<false>(scratch, scratchStride, rows, columns, c, mStride);
+    accumulate ? copyRows<true>(scratch, scratchStride, rows, columns, c, mStride)
+               : copyRows<false>(scratch, scratchStride, rows, columns, c, mStride);
   } else {
-    accumulate ? transpose<true>(scratch, scratchStride, rows, columns, c, nStride) : transpose<false>(scratch, scratchStride, rows, columns, c, nStride);
+    accumulate ? transpose<true>(scratch, scratchStride, rows, columns, c, nStride)
+               : transpose<false>(scratch, scratchStride, rows, columns, c, nStride);
   }
 }

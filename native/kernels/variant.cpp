@@ -53,9 +53,7 @@ inline Vector loadPart(const float* p, std::int64_t count) {
   __builtin_memcpy(&v, p, static_cast<std::size_t>(count) * sizeof(float));
   return v;
 }
-inline void storePart(float* p, Vector v, std::int64_t count) {
-  __builtin_memcpy(p, &v, static_cast<std::size_t>(count) * sizeof(float));
-}
+inline void storePart(float* p, Vector v, std::int64_t count) { __builtin_memcpy(p, &v, static_cast<std::size_t>(count) * sizeof(float)); }
 
 // Applies a function of vectors to whole rows: f(i, width) sees lanes i .. i + width.
 template <typename F>
@@ -68,18 +66,18 @@ inline void forVectors(std::int64_t count, F f) {
 inline Vector get(const float* p, std::int64_t width) { return width == kLanes ? load(p) : loadPart(p, width); }
 inline void put(float* p, Vector v, std::int64_t width) { width == kLanes ? store(p, v) : storePart(p, v, width); }
 
-#include "kernels/exponential.inl"
-#include "kernels/tile_product.inl"
 #include "kernels/dequantise.inl"
+#include "kernels/exponential.inl"
 #include "kernels/rows.inl"
+#include "kernels/tile_product.inl"
 
 }  // namespace
 
 extern const Variant variant;
 const Variant variant = {
-    ISOPRO_VARIANT_NAME, kPanelWidth,    multiply,      pack,          unpack,         dequantise,
-    normForward,         normBackward,   swigluForward, swigluBackward, gegluForward,  gegluBackward,
-    softCapForward,      softCapBackward, exponentials, largest, softmaxForward, softmaxBackward, dot,
+    ISOPRO_VARIANT_NAME, kPanelWidth,     multiply,     pack,          unpack,         dequantise,      normForward,  normBackward,
+    swigluForward,       swigluBackward,  gegluForward, gegluBackward, softCapForward, softCapBackward, exponentials, largest,
+    softmaxForward,      softmaxBackward, dot,
 };
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

@@ -25,15 +25,14 @@ struct Variant {
 
   // C[rows, columns] = tile B, or += where `accumulate`. `tile` is [rows, depth], or [depth, rows] where `transposed`.
   // `panelStride`: floats from a panel to the next.
-  void (*multiply)(bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* tile,
-                   const float* panels, std::int64_t panelStride, float* c, std::int64_t cStride, bool accumulate);
+  void (*multiply)(bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* tile, const float* panels,
+                   std::int64_t panelStride, float* c, std::int64_t cStride, bool accumulate);
   // One panel [depth, panelWidth] from b[k * kStride + n * nStride]; columns beyond `columns` become zero. One of the
   // strides is 1, here and below.
-  void (*pack)(const float* b, std::int64_t kStride, std::int64_t nStride, std::int64_t depth, std::int64_t columns,
-               float* panel);
+  void (*pack)(const float* b, std::int64_t kStride, std::int64_t nStride, std::int64_t depth, std::int64_t columns, float* panel);
   // c[m * mStride + n * nStride] = scratch[m * scratchStride + n], or += where `accumulate`.
-  void (*unpack)(const float* scratch, std::int64_t scratchStride, std::int64_t rows, std::int64_t columns, float* c,
-                 std::int64_t mStride, std::int64_t nStride, bool accumulate);
+  void (*unpack)(const float* scratch, std::int64_t scratchStride, std::int64_t rows, std::int64_t columns, float* c, std::int64_t mStride,
+                 std::int64_t nStride, bool accumulate);
 
   // Whole blocks of a type to f32; false where this variant has no code for the type.
   bool (*dequantise)(ggml_type type, const void* blocks, float* values, std::int64_t count);

@@ -64,7 +64,8 @@ class Reader {
  private:
   std::int64_t within(const std::string& suffix, std::uint64_t value, std::int64_t low, std::int64_t high) const {
     if (value < static_cast<std::uint64_t>(low) || value > static_cast<std::uint64_t>(high)) {
-      file_.fail("metadata \"" + key(suffix) + "\" is " + std::to_string(value) + ", outside " + std::to_string(low) + " to " + std::to_string(high));
+      file_.fail("metadata \"" + key(suffix) + "\" is " + std::to_string(value) + ", outside " + std::to_string(low) + " to " +
+                 std::to_string(high));
     }
     return static_cast<std::int64_t>(value);
   }
@@ -92,27 +93,36 @@ Architecture readArchitecture(const GgufFile& file) {
 // Features of llama.cpp that these architectures' files can switch on, but that neither the engine nor the trainer has.
 void refuseVariants(const GgufFile& file, const Reader& read) {
   for (const char* suffix : {"expert_count", "expert_used_count", "expert_group_count", "expert_group_used_count"}) {
-    if (read.integerOr(suffix, 0, std::numeric_limits<std::int64_t>::max(), 0) != 0) file.fail("MODEL_UNSUPPORTED", "mixtures of experts are not supported");
+    if (read.integerOr(suffix, 0, std::numeric_limits<std::int64_t>::max(), 0) != 0)
+      file.fail("MODEL_UNSUPPORTED", "mixtures of experts are not supported");
   }
-  if (read.integerOr("nextn_predict_layers", 0, mostLayers, 0) != 0) file.fail("MODEL_UNSUPPORTED", "layers that predict several tokens are not supported");
-  if (read.integerOr("pooling_type", 0, std::numeric_limits<std::int64_t>::max(), 0) != 0) file.fail("MODEL_UNSUPPORTED", "this is an embedding model");
+  if (read.integerOr("nextn_predict_layers", 0, mostLayers, 0) != 0)
+    file.fail("MODEL_UNSUPPORTED", "layers that predict several tokens are not supported");
+  if (read.integerOr("pooling_type", 0, std::numeric_limits<std::int64_t>::max(), 0) != 0)
+    file.fail("MODEL_UNSUPPORTED", "this is an embedding model");
   if (!file.boolean(read.key("attention.causal")).value_or(true)) file.fail("MODEL_UNSUPPORTED", "attention is not causal");
   if (read.has("classifier.output_labels")) file.fail("MODEL_UNSUPPORTED", "this is a classifier");
   if (read.has("embedding_length_out")) file.fail("MODEL_UNSUPPORTED", "this is an embedding model");
   for (const char* suffix : {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa", "rope.freq_base_swa"}) {
-    if (read.has(suffix)) file.fail("MODEL_UNSUPPORTED", "metadata \"" + read.key(suffix) + "\": sliding-window layers of another shape are not supported");
+    if (read.has(suffix))
+      file.fail("MODEL_UNSUPPORTED", "metadata \"" + read.key(suffix) + "\": sliding-window layers of another shape are not supported");
   }
-  if (file.integer("split.count").value_or(1) > 1) file.fail("MODEL_UNSUPPORTED", "this is one part of a split model: merge the parts with llama-gguf-split --merge");
+  if (file.integer("split.count").value_or(1) > 1)
+    file.fail("MODEL_UNSUPPORTED", "this is one part of a split model: merge the parts with llama-gguf-split --merge");
 }
 
 // As llama.cpp: a file that names no type of scaling scales linearly, by what factor it has.
 void readRope(const GgufFile& file, const Reader& read, Hyperparameters& h) {
   h.ropeBase = static_cast<float>(read.realOr("rope.freq_base", 1.5, 1e15, 10'000));
   const auto scaling = file.text(read.key("rope.scaling.type")).value_or("linear");
-  if (scaling == "none") h.ropeScaling = RopeScaling::none;
-  else if (scaling == "linear") h.ropeScaling = RopeScaling::linear;
-  else if (scaling == "yarn") h.ropeScaling = RopeScaling::yarn;
-  else file.fail("MODEL_UNSUPPORTED", "rope scaling " + quoted(scaling) + " is not supported");
+  if (scaling == "none")
+    h.ropeScaling = RopeScaling::none;
+  else if (scaling == "linear")
+    h.ropeScaling = RopeScaling::linear;
+  else if (scaling == "yarn")
+    h.ropeScaling = RopeScaling::yarn;
+  else
+    file.fail("MODEL_UNSUPPORTED", "rope scaling " + quoted(scaling) + " is not supported");
   // 0 stands for no scaling.
   const double older = read.realOr("rope.scale_linear", 0, 1e6, 0);
   const auto factor = static_cast<float>(read.realOr("rope.scaling.factor", 0, 1e6, older));
@@ -138,7 +148,8 @@ void readAttention(const GgufFile& file, const Reader& read, Hyperparameters& h)
   }
   if (h.headWidth < 2 || h.headWidth % 2 != 0) file.fail("heads of " + std::to_string(h.headWidth) + " dimensions cannot be rotated");
   if (h.architecture.family == Family::Qwen2 && h.queryWidth() != h.width) {
-    file.fail(std::to_string(h.heads) + " heads of " + std::to_string(h.headWidth) + " dimensions do not make an embedding of " + std::to_string(h.width));
+    file.fail(std::to_string(h.heads) + " heads of " + std::to_string(h.headWidth) + " dimensions do not make an embedding of " +
+              std::to_string(h.width));
   }
   if (read.integerOr("rope.dimension_count", 0, mostWidth, h.headWidth) != h.headWidth) {
     file.fail("MODEL_UNSUPPORTED", "only a part of each head is rotated");

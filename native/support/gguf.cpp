@@ -9,18 +9,31 @@
 namespace isopro {
 namespace {
 
-constexpr std::size_t longestKey = 65'535;              // of the specification
+constexpr std::size_t longestKey = 65'535;                    // of the specification
 constexpr std::size_t longestTensorName = GGML_MAX_NAME - 1;  // of ggml
-constexpr std::uint64_t largestAlignment = 1u << 20;    // any power of two is legal, but all known files use 32
+constexpr std::uint64_t largestAlignment = 1u << 20;          // any power of two is legal, but all known files use 32
 
 std::size_t elementBytes(GgufType type) {
   switch (type) {
-    case GgufType::Uint8: case GgufType::Int8: case GgufType::Bool: return 1;
-    case GgufType::Uint16: case GgufType::Int16: return 2;
-    case GgufType::Uint32: case GgufType::Int32: case GgufType::Float32: return 4;
-    case GgufType::Uint64: case GgufType::Int64: case GgufType::Float64: return 8;
-    case GgufType::Text: return 8;  // at least: its length
-    case GgufType::Array: break;
+    case GgufType::Uint8:
+    case GgufType::Int8:
+    case GgufType::Bool:
+      return 1;
+    case GgufType::Uint16:
+    case GgufType::Int16:
+      return 2;
+    case GgufType::Uint32:
+    case GgufType::Int32:
+    case GgufType::Float32:
+      return 4;
+    case GgufType::Uint64:
+    case GgufType::Int64:
+    case GgufType::Float64:
+      return 8;
+    case GgufType::Text:
+      return 8;  // at least: its length
+    case GgufType::Array:
+      break;
   }
   return 0;
 }
@@ -35,19 +48,27 @@ T load(const std::uint8_t* bytes) {
 // An integer of any width, if the type is one and the value fits.
 std::optional<std::int64_t> loadInteger(GgufType type, const std::uint8_t* bytes) {
   switch (type) {
-    case GgufType::Uint8: return load<std::uint8_t>(bytes);
-    case GgufType::Int8: return load<std::int8_t>(bytes);
-    case GgufType::Uint16: return load<std::uint16_t>(bytes);
-    case GgufType::Int16: return load<std::int16_t>(bytes);
-    case GgufType::Uint32: return load<std::uint32_t>(bytes);
-    case GgufType::Int32: return load<std::int32_t>(bytes);
-    case GgufType::Int64: return load<std::int64_t>(bytes);
+    case GgufType::Uint8:
+      return load<std::uint8_t>(bytes);
+    case GgufType::Int8:
+      return load<std::int8_t>(bytes);
+    case GgufType::Uint16:
+      return load<std::uint16_t>(bytes);
+    case GgufType::Int16:
+      return load<std::int16_t>(bytes);
+    case GgufType::Uint32:
+      return load<std::uint32_t>(bytes);
+    case GgufType::Int32:
+      return load<std::int32_t>(bytes);
+    case GgufType::Int64:
+      return load<std::int64_t>(bytes);
     case GgufType::Uint64: {
       const auto value = load<std::uint64_t>(bytes);
       if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
       return static_cast<std::int64_t>(value);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -139,7 +160,8 @@ void GgufFile::parse() {
   metadata_.reserve(static_cast<std::size_t>(entryCount));
   for (std::uint64_t i = 0; i < entryCount; ++i) {
     const std::string_view key = cursor.text("a metadata key");
-    if (key.empty() || key.size() > longestKey || key.find('\0') != std::string_view::npos) fail("metadata key " + quoted(key) + " is not a key");
+    if (key.empty() || key.size() > longestKey || key.find('\0') != std::string_view::npos)
+      fail("metadata key " + quoted(key) + " is not a key");
     if (!keys_.emplace(key, metadata_.size()).second) fail("metadata key " + quoted(key) + " occurs twice");
     metadata_.push_back({key, readValue(cursor, key)});
   }
@@ -165,7 +187,8 @@ void GgufFile::parse() {
   std::uint64_t position = start;
   for (GgufTensor& tensor : tensors_) {
     if (tensor.offset != position - start) {
-      fail("tensor " + quoted(tensor.name) + " has offset " + std::to_string(tensor.offset) + " instead of " + std::to_string(position - start));
+      fail("tensor " + quoted(tensor.name) + " has offset " + std::to_string(tensor.offset) + " instead of " +
+           std::to_string(position - start));
     }
     tensor.offset = position;
     if (position > size_ || tensor.bytes > size_ - position) fail("the file ends within tensor " + quoted(tensor.name));

@@ -20,16 +20,27 @@
 namespace isopro {
 
 enum class GgufType : std::uint32_t {
-  Uint8 = 0, Int8 = 1, Uint16 = 2, Int16 = 3, Uint32 = 4, Int32 = 5, Float32 = 6, Bool = 7, Text = 8, Array = 9,
-  Uint64 = 10, Int64 = 11, Float64 = 12,
+  Uint8 = 0,
+  Int8 = 1,
+  Uint16 = 2,
+  Int16 = 3,
+  Uint32 = 4,
+  Int32 = 5,
+  Float32 = 6,
+  Bool = 7,
+  Text = 8,
+  Array = 9,
+  Uint64 = 10,
+  Int64 = 11,
+  Float64 = 12,
 };
 
 const char* name(GgufType type);
 
 struct GgufValue {
-  GgufType type;           // of the value, or of the elements of an array
+  GgufType type;  // of the value, or of the elements of an array
   bool isArray = false;
-  std::uint64_t count = 1;  // elements
+  std::uint64_t count = 1;              // elements
   const std::uint8_t* bytes = nullptr;  // of the first element; a text is a u64 length and its bytes
 };
 
@@ -43,7 +54,7 @@ struct GgufTensor {
   ggml_type type = GGML_TYPE_F32;
   int rank = 0;
   std::array<std::int64_t, GGML_MAX_DIMS> dimensions{1, 1, 1, 1};  // dimensions[0] is the length of a row
-  std::uint64_t offset = 0;  // from the start of the file
+  std::uint64_t offset = 0;                                        // from the start of the file
   std::uint64_t bytes = 0;
 
   // Elements; cannot overflow.
@@ -68,8 +79,8 @@ class GgufFile {
   const std::vector<GgufEntry>& metadata() const { return metadata_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
-  const GgufValue* find(std::string_view key) const;            // nullptr where there is none
-  const GgufTensor* findTensor(std::string_view name) const;    // nullptr where there is none
+  const GgufValue* find(std::string_view key) const;          // nullptr where there is none
+  const GgufTensor* findTensor(std::string_view name) const;  // nullptr where there is none
   const std::uint8_t* data(const GgufTensor& tensor) const { return data_ + tensor.offset; }
 
   // Typed access: nothing where the key is absent, the file's error code where it has another type. Integers of every
@@ -79,7 +90,7 @@ class GgufFile {
   std::optional<double> real(std::string_view key) const;  // f32 or f64
   std::optional<bool> boolean(std::string_view key) const;
   std::optional<std::vector<std::string_view>> texts(std::string_view key) const;
-  std::optional<std::vector<float>> floats(std::string_view key) const;        // f32 elements
+  std::optional<std::vector<float>> floats(std::string_view key) const;           // f32 elements
   std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;  // elements below 2^63
 
   // Decimal digits of a value of any integer type.

@@ -9,11 +9,11 @@
 #define NOMINMAX
 #include <windows.h>
 #else
-#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
 #endif
 
 namespace isopro {
@@ -64,7 +64,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, cons
 #else
   const Descriptor opened{::open(file.c_str(), O_RDONLY | O_CLOEXEC)};
   if (opened.value < 0) unreadable(path, errno);
-  struct stat status{};
+  struct stat status {};
   if (::fstat(opened.value, &status) != 0) unreadable(path, errno);
   if (status.st_size == 0) throw Error(code, path + " is empty");
   const auto size = static_cast<std::size_t>(status.st_size);

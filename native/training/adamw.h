@@ -11,12 +11,12 @@ enum class Schedule { constant, linear, cosine };
 
 struct OptimiserOptions {
   float learningRate = 1e-4f;
-  float factorB = 1;          // LoRA+ (Hayou et al. 2024): learning rate of B over that of A
+  float factorB = 1;  // LoRA+ (Hayou et al. 2024): learning rate of B over that of A
   float beta1 = 0.9f;
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
   float weightDecay = 0;
-  float maxNorm = 1;          // of the gradient over all parameters; 0: not clipped
+  float maxNorm = 1;  // of the gradient over all parameters; 0: not clipped
   Schedule schedule = Schedule::constant;
   std::int64_t warmupSteps = 0;
   std::int64_t totalSteps = 0;  // where the schedule ends; constant ignores it

@@ -32,7 +32,8 @@ float commonAlpha(const std::vector<AdapterModule>& modules) {
 std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows, std::int64_t columns) {
   std::vector<float> result(values.size());
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) result[static_cast<std::size_t>(c * rows + r)] = values[static_cast<std::size_t>(r * columns + c)];
+    for (std::int64_t c = 0; c < columns; ++c)
+      result[static_cast<std::size_t>(c * rows + r)] = values[static_cast<std::size_t>(r * columns + c)];
   }
   return result;
 }
@@ -42,7 +43,8 @@ std::vector<float> valuesOf(const GgufFile& file, const GgufTensor& tensor) {
   if (tensor.rank > 2 || !kernels::readable(tensor.type)) file.fail("factor " + quoted(tensor.name) + " is no matrix of numbers");
   const Matrix matrix{file.data(tensor), tensor.type, rows, columns, ggml_row_size(tensor.type, columns)};
   std::vector<float> values(static_cast<std::size_t>(rows * columns));
-  for (std::int64_t row = 0; row < rows; ++row) kernels::readRow(kernels::kernels(), matrix, row, 0, columns, values.data() + row * columns);
+  for (std::int64_t row = 0; row < rows; ++row)
+    kernels::readRow(kernels::kernels(), matrix, row, 0, columns, values.data() + row * columns);
   for (const float value : values) {
     if (!std::isfinite(value)) file.fail("NUMERIC_FAILURE", "factor " + quoted(tensor.name) + " holds a value that is not finite");
   }
@@ -73,14 +75,18 @@ std::vector<Target> fit(const std::vector<AdapterModule>& modules, const Model& 
         targets.push_back({layer, m, module.rank, module.scale, 0});
       }
     }
-    if (linear == nullptr) throw Error("ADAPTER_MISMATCH", "the adapter changes " + quoted(module.name) + ", which this model does not have or which cannot be trained");
+    if (linear == nullptr)
+      throw Error("ADAPTER_MISMATCH",
+                  "the adapter changes " + quoted(module.name) + ", which this model does not have or which cannot be trained");
     if (!seen.insert(module.name).second) throw Error("ADAPTER_CORRUPT", "the adapter changes " + module.name + " twice");
     if (module.in != linear->inputs() || module.out != linear->outputs()) {
-      throw Error("ADAPTER_MISMATCH", "the adapter's " + module.name + " is " + std::to_string(module.out) + " x " + std::to_string(module.in) + ", the model's " +
-                                          std::to_string(linear->outputs()) + " x " + std::to_string(linear->inputs()));
+      throw Error("ADAPTER_MISMATCH", "the adapter's " + module.name + " is " + std::to_string(module.out) + " x " +
+                                          std::to_string(module.in) + ", the model's " + std::to_string(linear->outputs()) + " x " +
+                                          std::to_string(linear->inputs()));
     }
     const auto size = [&](std::int64_t width) { return static_cast<std::size_t>(module.rank * width); };
-    if (module.rank < 1 || module.rank > std::min(module.in, module.out) || module.a.size() != size(module.in) || module.b.size() != size(module.out)) {
+    if (module.rank < 1 || module.rank > std::min(module.in, module.out) || module.a.size() != size(module.in) ||
+        module.b.size() != size(module.out)) {
       throw Error("ADAPTER_CORRUPT", "the adapter's factors of " + module.name + " have an impossible rank");
     }
   }
@@ -95,7 +101,8 @@ std::vector<std::uint8_t> encodeAdapter(const AdapterFile& adapter) {
   const std::vector<AdapterModule>& modules = adapter.modules;
   const float alpha = commonAlpha(modules);
   std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), gguf_free);
-  std::unique_ptr<ggml_context, decltype(&ggml_free)> shapes(ggml_init({modules.size() * 2 * ggml_tensor_overhead() + 1024, nullptr, true}), ggml_free);
+  std::unique_ptr<ggml_context, decltype(&ggml_free)> shapes(ggml_init({modules.size() * 2 * ggml_tensor_overhead() + 1024, nullptr, true}),
+                                                             ggml_free);
   gguf_set_val_str(gguf.get(), "general.type", "adapter");
   gguf_set_val_str(gguf.get(), "general.architecture", adapter.architecture.c_str());
   gguf_set_val_str(gguf.get(), "adapter.type", "lora");
@@ -118,7 +125,9 @@ std::vector<std::uint8_t> encodeAdapter(const AdapterFile& adapter) {
   gguf_get_meta_data(gguf.get(), bytes.data());
   for (std::size_t i = 0; i < modules.size(); ++i) {
     const AdapterModule& module = modules[i];
-    const auto at = [&](std::size_t tensor) { return bytes.data() + header + gguf_get_tensor_offset(gguf.get(), static_cast<std::int64_t>(tensor)); };
+    const auto at = [&](std::size_t tensor) {
+      return bytes.data() + header + gguf_get_tensor_offset(gguf.get(), static_cast<std::int64_t>(tensor));
+    };
     std::memcpy(at(2 * i), module.a.data(), module.a.size() * sizeof(float));
     std::vector<float> b = transposed(module.b, module.rank, module.out);
     if (alpha == 0) {

@@ -29,8 +29,7 @@ struct Head {
   std::int64_t firstKey(std::int64_t query) const { return window == 0 ? 0 : std::max<std::int64_t>(0, query - window + 1); }
 
   // Capped scores and probabilities [q1 - q0, k1 - k0] of the queries [q0, q1); zero where a query does not look.
-  void probabilities(std::int64_t q0, std::int64_t q1, std::int64_t k0, std::vector<float>& capped,
-                     std::vector<float>& p) const {
+  void probabilities(std::int64_t q0, std::int64_t q1, std::int64_t k0, std::vector<float>& capped, std::vector<float>& p) const {
     const std::int64_t keys = q1 - k0;
     p.resize(static_cast<std::size_t>((q1 - q0) * keys));
     serialProduct(engine.variant(), scratch, denseMatrix(q + q0 * queryStride, q1 - q0, hyper.headWidth, queryStride), false,
@@ -66,8 +65,16 @@ Head headOf(Engine& engine, const Hyperparameters& hyper, Range sequence, std::i
             const float* q, const float* k, const float* v) {
   const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth();
   const std::int64_t atKey = sequence.begin * keyStride + head / (hyper.heads / hyper.keyHeads) * hyper.headWidth;
-  return {hyper,       engine,    engine.scratch(thread), sequence.end - sequence.begin, window,
-          queryStride, keyStride, q + sequence.begin * queryStride + head * hyper.headWidth, k + atKey, v + atKey};
+  return {hyper,
+          engine,
+          engine.scratch(thread),
+          sequence.end - sequence.begin,
+          window,
+          queryStride,
+          keyStride,
+          q + sequence.begin * queryStride + head * hyper.headWidth,
+          k + atKey,
+          v + atKey};
 }
 
 }  // namespace
@@ -114,8 +121,8 @@ void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotati
   }
 }
 
-void attentionForward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window,
-                      const float* q, const float* k, const float* v, float* out) {
+void attentionForward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window, const float* q,
+                      const float* k, const float* v, float* out) {
   const std::int64_t queryStride = hyper.queryWidth();
   forHeads(engine, hyper, sequences, [&](Range sequence, std::int64_t index, int thread) {
     const Head head = headOf(engine, hyper, sequence, index, window, thread, q, k, v);
@@ -131,8 +138,8 @@ void attentionForward(Engine& engine, const Hyperparameters& hyper, const Sequen
   });
 }
 
-void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window,
-                       const float* q, const float* k, const float* v, const float* dOut, float* dq, float* dk, float* dv) {
+void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window, const float* q,
+                       const float* k, const float* v, const float* dOut, float* dq, float* dk, float* dv) {
   const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth();
   const std::int64_t tokens = sequences.back().end;
   // Each head of q has its own share of dk and dv; the heads that use one k and v are added below in a fixed order.
@@ -157,8 +164,8 @@ void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Seque
       }
       for (float& value : ds) value *= hyper.attentionScale;
       // dq = ds k; dk += dsT q; dv += pT dO
-      serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), false, head.k + k0 * head.keyStride,
-                    head.keyStride, 1, dq + at + q0 * queryStride, queryStride, 1, width, false);
+      serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), false, head.k + k0 * head.keyStride, head.keyStride, 1,
+                    dq + at + q0 * queryStride, queryStride, 1, width, false);
       serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), true, head.q + q0 * queryStride, queryStride, 1,
                     dkShare.data() + at + k0 * queryStride, queryStride, 1, width, true);
       serialProduct(variant, head.scratch, denseMatrix(p.data(), rows, keys), true, dO, queryStride, 1,

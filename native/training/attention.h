@@ -22,10 +22,10 @@ void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotati
 
 // q [tokens, heads, headWidth], k and v [tokens, keyHeads, headWidth], out [tokens, heads, headWidth].
 // window 0: a token sees all earlier ones of its sequence and itself; otherwise the last `window`.
-void attentionForward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window,
-                      const float* q, const float* k, const float* v, float* out);
+void attentionForward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window, const float* q,
+                      const float* k, const float* v, float* out);
 // dq, dk and dv are overwritten. Probabilities are recomputed from q and k.
-void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window,
-                       const float* q, const float* k, const float* v, const float* dOut, float* dq, float* dk, float* dv);
+void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window, const float* q,
+                       const float* k, const float* v, const float* dOut, float* dq, float* dk, float* dv);
 
 }  // namespace isopro::training

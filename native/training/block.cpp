@@ -9,8 +9,7 @@ float* sized(Buffer& buffer, std::int64_t size) {
 }
 
 // Each of `rows` rows of `width`; inverseRms [rows].
-void normForward(BlockContext& c, const Norm& norm, const float* x, float* y, Buffer& inverseRms, std::int64_t rows,
-                 std::int64_t width) {
+void normForward(BlockContext& c, const Norm& norm, const float* x, float* y, Buffer& inverseRms, std::int64_t rows, std::int64_t width) {
   float* inverse = sized(inverseRms, rows);
   const auto& variant = c.pass.engine.variant();
   c.pass.engine.pool().parallelFor(rows, [&](std::int64_t begin, std::int64_t end) {
@@ -26,8 +25,8 @@ void normBackward(BlockContext& c, const Norm& norm, const float* x, const Buffe
   const auto& variant = c.pass.engine.variant();
   const auto body = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
-      variant.normBackward(x + t * width, norm.values(), inverseRms[static_cast<std::size_t>(t)], dy + t * width,
-                           dx + t * width, norm.gradient(), width);
+      variant.normBackward(x + t * width, norm.values(), inverseRms[static_cast<std::size_t>(t)], dy + t * width, dx + t * width,
+                           norm.gradient(), width);
     }
   };
   norm.trained ? body(0, rows) : c.pass.engine.pool().parallelFor(rows, body);
@@ -84,8 +83,7 @@ void blockForward(BlockContext& c, Layer& layer, std::int64_t index, BlockActiva
   rotate(engine, h, c.rotation, c.sequences, act.k.data(), h.keyHeads, 1);
 
   // middle = input + attention
-  attentionForward(engine, h, c.sequences, windowOf(h, index), act.q.data(), act.k.data(), act.v.data(),
-                   sized(act.attended, T * queries));
+  attentionForward(engine, h, c.sequences, windowOf(h, index), act.q.data(), act.k.data(), act.v.data(), sized(act.attended, T * queries));
   const bool postNorms = h.architecture.postNorms;
   float* projected = sized(postNorms ? act.projected : s.normed, T * d);
   linearForward(c.pass, layer.linear[kOutput], act.attended.data(), projected);
@@ -103,8 +101,7 @@ void blockForward(BlockContext& c, Layer& layer, std::int64_t index, BlockActiva
   add(c, act.middle.data(), s.normed.data(), output, T * d);
 }
 
-void blockBackward(BlockContext& c, Layer& layer, std::int64_t index, const BlockActivations& act, float* gradient,
-                   bool needInput) {
+void blockBackward(BlockContext& c, Layer& layer, std::int64_t index, const BlockActivations& act, float* gradient, bool needInput) {
   const Hyperparameters& h = c.hyper;
   Engine& engine = c.pass.engine;
   const std::int64_t T = c.pass.tokens, d = h.width;
@@ -126,8 +123,7 @@ void blockBackward(BlockContext& c, Layer& layer, std::int64_t index, const Bloc
   const auto& variant = engine.variant();
   const auto gateBackward = h.architecture.gate == Gate::swiglu ? variant.swigluBackward : variant.gegluBackward;
   engine.pool().parallelFor(T * h.feedForward, [&](std::int64_t begin, std::int64_t end) {
-    gateBackward(act.gate.data() + begin, act.up.data() + begin, s.dh.data() + begin, s.h.data() + begin,
-                 s.dh.data() + begin, end - begin);
+    gateBackward(act.gate.data() + begin, act.up.data() + begin, s.dh.data() + begin, s.h.data() + begin, s.dh.data() + begin, end - begin);
   });
   float* normed = sized(s.normed, T * d);
   float* dNormed = sized(s.dNormed, T * d);
@@ -144,8 +140,8 @@ void blockBackward(BlockContext& c, Layer& layer, std::int64_t index, const Bloc
     dProjected = s.dAdded.data();
   }
   linearBackward(c.pass, layer.linear[kOutput], act.attended.data(), dProjected, sized(s.dAttended, T * queries), false);
-  attentionBackward(engine, h, c.sequences, windowOf(h, index), act.q.data(), act.k.data(), act.v.data(),
-                    s.dAttended.data(), sized(s.dq, T * queries), sized(s.dk, T * keys), sized(s.dv, T * keys));
+  attentionBackward(engine, h, c.sequences, windowOf(h, index), act.q.data(), act.k.data(), act.v.data(), s.dAttended.data(),
+                    sized(s.dq, T * queries), sized(s.dk, T * keys), sized(s.dv, T * keys));
   rotate(engine, h, c.rotation, c.sequences, s.dq.data(), h.heads, -1);
   rotate(engine, h, c.rotation, c.sequences, s.dk.data(), h.keyHeads, -1);
   if (h.architecture.headNorms) {

@@ -11,22 +11,22 @@ using Buffer = std::vector<float>;
 
 // What the backward of a block needs; T tokens, d = width, f = feedForward.
 struct BlockActivations {
-  Buffer input;                                    // [T, d]
-  Buffer inputRms, middleRms;                      // [T] 1 / rms
-  Buffer q, k, v;                                  // [T, heads, headWidth], [T, keyHeads, headWidth], after norm and rope
-  Buffer rawQ, rawK, queryRms, keyRms;             // before the head norms, where there are any
-  Buffer attended;                                 // [T, heads, headWidth]
-  Buffer projected, projectedRms;                  // [T, d] before the post norm, where there is one
-  Buffer middle;                                   // [T, d] residual after attention
-  Buffer gate, up;                                 // [T, f]
-  Buffer fed, fedRms;                              // [T, d] before the post norm, where there is one
+  Buffer input;                         // [T, d]
+  Buffer inputRms, middleRms;           // [T] 1 / rms
+  Buffer q, k, v;                       // [T, heads, headWidth], [T, keyHeads, headWidth], after norm and rope
+  Buffer rawQ, rawK, queryRms, keyRms;  // before the head norms, where there are any
+  Buffer attended;                      // [T, heads, headWidth]
+  Buffer projected, projectedRms;       // [T, d] before the post norm, where there is one
+  Buffer middle;                        // [T, d] residual after attention
+  Buffer gate, up;                      // [T, f]
+  Buffer fed, fedRms;                   // [T, d] before the post norm, where there is one
 
   static std::size_t bytes(const Hyperparameters& hyper, std::int64_t tokens);
 };
 
 struct BlockScratch {
-  Buffer normed;             // [T, d]
-  Buffer h, dh;              // [T, f]
+  Buffer normed;                    // [T, d]
+  Buffer h, dh;                     // [T, f]
   Buffer dMiddle, dNormed, dAdded;  // [T, d]
   Buffer dq, dk, dv, dAttended;
 };
@@ -43,7 +43,6 @@ struct BlockContext {
 void blockForward(BlockContext& context, Layer& layer, std::int64_t index, BlockActivations& act, float* output);
 // gradient [T, d]: that of the output on entry, of the input on return. `needInput` false: the gradient of the input is
 // not wanted (lowest trained layer), and `gradient` is undefined on return.
-void blockBackward(BlockContext& context, Layer& layer, std::int64_t index, const BlockActivations& act, float* gradient,
-                   bool needInput);
+void blockBackward(BlockContext& context, Layer& layer, std::int64_t index, const BlockActivations& act, float* gradient, bool needInput);
 
 }  // namespace isopro::training

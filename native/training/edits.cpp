@@ -32,7 +32,8 @@ void Trainer::raiseRank(const std::string& module, std::int64_t rank) {
   Lora& target = lora(module);
   const std::int64_t before = target.rank();
   if (rank <= before || rank > std::min(target.a.columns, target.b.columns)) {
-    throw Error("INVALID_ARGUMENT", "rank " + std::to_string(rank) + " of " + module + " is not above " + std::to_string(before) + " and within its width");
+    throw Error("INVALID_ARGUMENT",
+                "rank " + std::to_string(rank) + " of " + module + " is not above " + std::to_string(before) + " and within its width");
   }
   // What may fail for want of memory comes before anything is changed, here and below.
   Parameter a = target.a, b = target.b;
@@ -73,7 +74,8 @@ void Trainer::setAdapter(std::vector<AdapterModule> modules) {
 void Trainer::recycleDirections(const std::string& module, const std::vector<std::int64_t>& directions) {
   Lora& target = lora(module);
   for (const std::int64_t direction : directions) {
-    if (direction < 0 || direction >= target.rank()) throw Error("INVALID_ARGUMENT", module + " has no direction " + std::to_string(direction));
+    if (direction < 0 || direction >= target.rank())
+      throw Error("INVALID_ARGUMENT", module + " has no direction " + std::to_string(direction));
   }
   for (const std::int64_t direction : directions) drawDirection(target, direction);
 }

@@ -74,7 +74,8 @@ void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy,
   }
   if (linear.trainedBias) {
     for (std::int64_t t = 0; t < tokens; ++t) {
-      for (std::int64_t i = 0; i < linear.outputs(); ++i) linear.trainedBias->gradient[static_cast<std::size_t>(i)] += dy[t * linear.outputs() + i];
+      for (std::int64_t i = 0; i < linear.outputs(); ++i)
+        linear.trainedBias->gradient[static_cast<std::size_t>(i)] += dy[t * linear.outputs() + i];
     }
   }
   if (!linear.lora || !pass.adapter) return;

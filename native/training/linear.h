@@ -35,8 +35,8 @@ inline std::uint64_t dropoutKey(std::int64_t layer, int module) {
 }
 
 struct Linear {
-  Matrix weight;                // [out, in]
-  std::vector<float> bias;      // [out] or empty
+  Matrix weight;            // [out, in]
+  std::vector<float> bias;  // [out] or empty
   std::unique_ptr<Lora> lora;
   // Training of all weights: `weight` then points into trainedWeight->value.
   std::unique_ptr<Parameter> trainedWeight;
@@ -50,9 +50,9 @@ struct Linear {
 struct Pass {
   Engine& engine;
   std::int64_t tokens;
-  bool adapter = true;            // false: the base model alone
-  bool training = false;          // dropout and activity statistics
-  std::uint64_t dropoutSeed = 0;  // differs by step and micro-batch, equal in forward and recomputation
+  bool adapter = true;              // false: the base model alone
+  bool training = false;            // dropout and activity statistics
+  std::uint64_t dropoutSeed = 0;    // differs by step and micro-batch, equal in forward and recomputation
   std::vector<float> low, dropped;  // scratch: [tokens, rank], [tokens, in]
 };
 

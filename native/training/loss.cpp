@@ -13,9 +13,9 @@ namespace {
 constexpr std::int64_t kBytes = 39'960'000;
 
 struct Target {
-  std::int64_t row;       // in the batch
+  std::int64_t row;  // in the batch
   std::size_t sequence;
-  std::int64_t token;     // position of the target within its sequence
+  std::int64_t token;  // position of the target within its sequence
 };
 
 std::vector<Target> targetsOf(const std::vector<const TrainSequence*>& batch) {
@@ -54,8 +54,8 @@ RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::
   return {weight * loss, weight * slope, clipped};
 }
 
-void headLoss(BlockContext& c, Model& model, const std::vector<const TrainSequence*>& batch, const Objective& objective,
-              double scale, const float* hidden, std::vector<SequenceResult>& results, float* dHidden) {
+void headLoss(BlockContext& c, Model& model, const std::vector<const TrainSequence*>& batch, const Objective& objective, double scale,
+              const float* hidden, std::vector<SequenceResult>& results, float* dHidden) {
   Engine& engine = c.pass.engine;
   const auto& variant = engine.variant();
   const std::int64_t d = c.hyper.width, V = c.hyper.vocabulary;

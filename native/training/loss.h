@@ -21,7 +21,7 @@ struct HalfRows {
 // One sequence of a batch. Token t is a target where labelled[t] is 1 (never t = 0); it is predicted at t - 1.
 struct TrainSequence {
   std::vector<std::int32_t> tokens;
-  std::vector<std::uint8_t> labelled;    // [tokens]
+  std::vector<std::uint8_t> labelled;  // [tokens]
   float weight = 1;
   std::vector<float> advantages;         // [tokens], policy gradient only; empty: 0
   std::vector<float> oldLogprobs;        // [tokens], empty: those of this very pass (the ratio is exactly 1)
@@ -46,10 +46,10 @@ struct Objective {
 };
 
 struct SequenceResult {
-  double loss = 0;               // sum over its labelled tokens, before division by the number of tokens
-  double entropy = 0;            // mean over its labelled tokens, nats
+  double loss = 0;     // sum over its labelled tokens, before division by the number of tokens
+  double entropy = 0;  // mean over its labelled tokens, nats
   double clippedTokens = 0;
-  std::vector<float> logprobs;   // [tokens]; 0 where not labelled
+  std::vector<float> logprobs;  // [tokens]; 0 where not labelled
 };
 
 // What one row of logits contributes.
@@ -62,7 +62,7 @@ RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::
 
 // hidden [T, width]: output of the last block. `scale` multiplies the gradient (1 / tokens of the step).
 // Where dHidden is not null it receives the gradient [T, width] and trained weights of head and last norm theirs.
-void headLoss(BlockContext& context, Model& model, const std::vector<const TrainSequence*>& batch, const Objective& objective,
-              double scale, const float* hidden, std::vector<SequenceResult>& results, float* dHidden);
+void headLoss(BlockContext& context, Model& model, const std::vector<const TrainSequence*>& batch, const Objective& objective, double scale,
+              const float* hidden, std::vector<SequenceResult>& results, float* dHidden);
 
 }  // namespace isopro::training

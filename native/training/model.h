@@ -24,21 +24,21 @@ struct Norm {
 
 // The seven linear maps of a block, in the order of Module.
 enum Module { kQuery, kKey, kValue, kOutput, kGate, kUp, kDown, kModules };
-const char* moduleTensor(int module);     // "attn_q" ... as in GGUF
-int moduleNamed(const std::string& name); // "q", "k", "v", "o", "gate", "up", "down"; -1 where unknown
+const char* moduleTensor(int module);                    // "attn_q" ... as in GGUF
+int moduleNamed(const std::string& name);                // "q", "k", "v", "o", "gate", "up", "down"; -1 where unknown
 std::string moduleName(std::int64_t layer, int module);  // "blk.3.attn_k"
 
 struct Layer {
   Linear linear[kModules];
   Norm attentionNorm, feedForwardNorm;
-  Norm queryNorm, keyNorm;                  // where the architecture has headNorms
+  Norm queryNorm, keyNorm;                      // where the architecture has headNorms
   Norm attentionPostNorm, feedForwardPostNorm;  // where it has postNorms
 };
 
 struct Model {
   Hyperparameters hyper;
-  Matrix embedding;                // [vocabulary, width]
-  Linear head;                     // [vocabulary, width]; the embedding where the file has none
+  Matrix embedding;  // [vocabulary, width]
+  Linear head;       // [vocabulary, width]; the embedding where the file has none
   bool tied = false;
   std::unique_ptr<Parameter> trainedEmbedding;
   Norm outputNorm;

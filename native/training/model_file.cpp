@@ -73,7 +73,8 @@ ModelFile::Tensor& ModelFile::find(const std::string& name) {
 
 void ModelFile::replace(const std::string& name, std::vector<float> values) {
   Tensor& tensor = find(name);
-  if (static_cast<std::int64_t>(values.size()) != tensor.source->elements()) throw Error("INVALID_ARGUMENT", "tensor " + name + " has another size");
+  if (static_cast<std::int64_t>(values.size()) != tensor.source->elements())
+    throw Error("INVALID_ARGUMENT", "tensor " + name + " has another size");
   if (tensor.rows == 1) tensor.type = GGML_TYPE_F32;
   tensor.change.values = std::move(values);
 }
@@ -81,7 +82,8 @@ void ModelFile::replace(const std::string& name, std::vector<float> values) {
 void ModelFile::adapt(const std::string& name, float scale, std::vector<float> a, std::vector<float> b) {
   Tensor& tensor = find(name);
   const std::size_t rank = a.size() / static_cast<std::size_t>(tensor.columns());
-  if (rank == 0 || a.size() != rank * static_cast<std::size_t>(tensor.columns()) || b.size() != rank * static_cast<std::size_t>(tensor.rows)) {
+  if (rank == 0 || a.size() != rank * static_cast<std::size_t>(tensor.columns()) ||
+      b.size() != rank * static_cast<std::size_t>(tensor.rows)) {
     throw Error("INVALID_ARGUMENT", "the factors of " + name + " have other shapes");
   }
   tensor.change.scale = scale;
@@ -89,7 +91,9 @@ void ModelFile::adapt(const std::string& name, float scale, std::vector<float> a
   tensor.change.b = std::move(b);
 }
 
-std::uint64_t ModelFile::padded(std::uint64_t size) const { return (size + source_->alignment() - 1) / source_->alignment() * source_->alignment(); }
+std::uint64_t ModelFile::padded(std::uint64_t size) const {
+  return (size + source_->alignment() - 1) / source_->alignment() * source_->alignment();
+}
 
 // llama.cpp's name for the type that most values of the matrices have.
 std::uint32_t ModelFile::fileTypeId() const {
@@ -108,7 +112,9 @@ std::uint32_t ModelFile::fileTypeId() const {
 std::vector<std::uint8_t> ModelFile::header() const {
   const std::vector<GgufEntry>& entries = source_->metadata();
   const bool named = source_->find("general.file_type") != nullptr;
-  const bool versioned = std::none_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) { return ggml_is_quantized(tensor.type); }) || source_->find("general.quantization_version") != nullptr;
+  const bool versioned =
+      std::none_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) { return ggml_is_quantized(tensor.type); }) ||
+      source_->find("general.quantization_version") != nullptr;
   ByteWriter w;
   w.raw("GGUF", 4);
   w.put(std::uint32_t{3});
@@ -153,7 +159,8 @@ std::map<std::string, std::int64_t> ModelFile::types() const {
 void ModelFile::encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_t count, std::uint8_t* to) const {
   const std::int64_t columns = tensor.columns();
   if (tensor.copied()) {
-    std::memcpy(to, source_->data(*tensor.source) + static_cast<std::size_t>(begin) * tensor.rowBytes(), static_cast<std::size_t>(count) * tensor.rowBytes());
+    std::memcpy(to, source_->data(*tensor.source) + static_cast<std::size_t>(begin) * tensor.rowBytes(),
+                static_cast<std::size_t>(count) * tensor.rowBytes());
     return;
   }
   std::vector<float> values(static_cast<std::size_t>(count * columns));
@@ -161,8 +168,10 @@ void ModelFile::encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_
   if (!change.values.empty()) {
     std::copy_n(change.values.begin() + begin * columns, count * columns, values.begin());
   } else {
-    const Matrix matrix{source_->data(*tensor.source), tensor.source->type, tensor.rows, columns, ggml_row_size(tensor.source->type, columns)};
-    for (std::int64_t row = 0; row < count; ++row) kernels::readRow(kernels::kernels(), matrix, begin + row, 0, columns, values.data() + row * columns);
+    const Matrix matrix{source_->data(*tensor.source), tensor.source->type, tensor.rows, columns,
+                        ggml_row_size(tensor.source->type, columns)};
+    for (std::int64_t row = 0; row < count; ++row)
+      kernels::readRow(kernels::kernels(), matrix, begin + row, 0, columns, values.data() + row * columns);
   }
   const auto rank = static_cast<std::int64_t>(change.a.size()) / columns;
   for (std::int64_t row = 0; row < count && rank > 0; ++row) {
@@ -177,7 +186,8 @@ void ModelFile::encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_
   for (const float value : values) {
     // Not finite, or beyond the f16 in which scales of blocks are kept.
     if (!(std::fabs(value) <= largest)) {
-      throw Error("NUMERIC_FAILURE", "tensor " + std::string(tensor.source->name) + " holds " + std::to_string(value) + ", which " + ggml_type_name(tensor.type) + " cannot hold");
+      throw Error("NUMERIC_FAILURE", "tensor " + std::string(tensor.source->name) + " holds " + std::to_string(value) + ", which " +
+                                         ggml_type_name(tensor.type) + " cannot hold");
     }
   }
   ggml_quantize_chunk(tensor.type, values.data(), to, 0, count, columns, nullptr);

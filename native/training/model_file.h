@@ -61,7 +61,7 @@ class ModelFile {
   ggml_type type_;
   std::vector<Tensor> tensors_;
   bool started_ = false;
-  std::size_t tensor_ = 0;   // of the next piece
+  std::size_t tensor_ = 0;  // of the next piece
   std::int64_t row_ = 0;
 };
 

@@ -31,9 +31,9 @@ void throwIfAborted(const std::atomic<bool>& abort) {
 }
 
 bool trains(const Layer& layer) {
-  return layer.attentionNorm.trained != nullptr ||
-         std::any_of(std::begin(layer.linear), std::end(layer.linear),
-                     [](const Linear& linear) { return linear.lora != nullptr || linear.trainedWeight != nullptr; });
+  return layer.attentionNorm.trained != nullptr || std::any_of(std::begin(layer.linear), std::end(layer.linear), [](const Linear& linear) {
+           return linear.lora != nullptr || linear.trainedWeight != nullptr;
+         });
 }
 
 }  // namespace
@@ -113,8 +113,7 @@ Buffer Network::enter(const Batch& batch, std::int64_t layer, bool adapter, cons
     BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
     climb(context, start, layer, rows, abort);
     for (std::size_t m = 0; m < part.size(); ++m) {
-      std::copy(rows.begin() + sequences[m].begin * d, rows.begin() + sequences[m].end * d,
-                x.begin() + places[members[m]].begin * d);
+      std::copy(rows.begin() + sequences[m].begin * d, rows.begin() + sequences[m].end * d, x.begin() + places[members[m]].begin * d);
     }
   }
   return x;
@@ -137,8 +136,8 @@ std::vector<SequenceResult> Network::evaluate(const Batch& batch, const Objectiv
   return results;
 }
 
-std::vector<SequenceResult> Network::differentiate(const Batch& batch, const Objective& objective, double scale,
-                                                   std::uint64_t dropoutSeed, const std::atomic<bool>& abort) {
+std::vector<SequenceResult> Network::differentiate(const Batch& batch, const Objective& objective, double scale, std::uint64_t dropoutSeed,
+                                                   const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained(), layers = model_.hyper.layers;
   const Sequences sequences = packed(batch);
   const std::int64_t tokens = sequences.back().end;

@@ -23,8 +23,8 @@ class Network {
   // Loss, log-probabilities and entropy without gradient. adapter false: of the base model.
   std::vector<SequenceResult> evaluate(const Batch& batch, const Objective& objective, bool adapter, const std::atomic<bool>& abort);
   // The same, and adds the gradient, times `scale`, to every parameter's.
-  std::vector<SequenceResult> differentiate(const Batch& batch, const Objective& objective, double scale,
-                                            std::uint64_t dropoutSeed, const std::atomic<bool>& abort);
+  std::vector<SequenceResult> differentiate(const Batch& batch, const Objective& objective, double scale, std::uint64_t dropoutSeed,
+                                            const std::atomic<bool>& abort);
   // Output of the layers below `layer`, [tokens, width] over the packed batch.
   Buffer hiddenBefore(const Batch& batch, std::int64_t layer, const std::atomic<bool>& abort);
 

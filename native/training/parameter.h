@@ -23,9 +23,7 @@ struct Parameter {
   bool decays = true;
 
   Parameter() = default;
-  Parameter(std::string name_, std::int64_t rows_, std::int64_t columns_) : name(std::move(name_)), columns(columns_) {
-    resizeRows(rows_);
-  }
+  Parameter(std::string name_, std::int64_t rows_, std::int64_t columns_) : name(std::move(name_)), columns(columns_) { resizeRows(rows_); }
 
   // New rows are zero in every array.
   void resizeRows(std::int64_t count) {

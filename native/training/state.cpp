@@ -76,7 +76,8 @@ Parameter getParameter(Reader& r) {
   const auto rows = r.get<std::int64_t>(), columns = r.get<std::int64_t>();
   const auto factor = r.get<float>();
   constexpr std::int64_t kLimit = std::int64_t{1} << 31;
-  if (rows < 1 || columns < 1 || rows > kLimit || columns > kLimit) throw Error("ADAPTER_CORRUPT", "the trainer's state has an impossible shape");
+  if (rows < 1 || columns < 1 || rows > kLimit || columns > kLimit)
+    throw Error("ADAPTER_CORRUPT", "the trainer's state has an impossible shape");
   r.need(static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(columns) * 3 * sizeof(float));
   Parameter p(std::move(name), rows, columns);
   p.learningRateFactor = factor;
@@ -143,7 +144,8 @@ void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
   std::size_t expected = 0;
   const auto find = [&](const std::string& name, std::int64_t columns) -> Parameter& {
     const auto found = stored.find(name);
-    if (found == stored.end() || found->second.columns != columns) throw Error("ADAPTER_MISMATCH", "the state has no " + name + " of width " + std::to_string(columns));
+    if (found == stored.end() || found->second.columns != columns)
+      throw Error("ADAPTER_MISMATCH", "the state has no " + name + " of width " + std::to_string(columns));
     ++expected;
     return found->second;
   };

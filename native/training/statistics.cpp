@@ -170,7 +170,8 @@ std::vector<std::int64_t> dormantDirections(const Lora& lora) {
   for (std::int64_t j = 0; j < r; ++j) {
     const float* row = lora.b.value.data() + j * lora.b.columns;
     const double norm = std::sqrt(squaredNorm(std::vector<float>(row, row + lora.b.columns)));
-    contribution[static_cast<std::size_t>(j)] = lora.activity[static_cast<std::size_t>(j)] / static_cast<double>(lora.activityTokens) * norm;
+    contribution[static_cast<std::size_t>(j)] =
+        lora.activity[static_cast<std::size_t>(j)] / static_cast<double>(lora.activityTokens) * norm;
     mean += contribution[static_cast<std::size_t>(j)] / static_cast<double>(r);
   }
   std::vector<std::int64_t> dormant;

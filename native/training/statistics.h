@@ -11,24 +11,24 @@ namespace isopro::training {
 
 struct ModuleStatistics {
   std::string module;
-  double pairGradNorm = 0;     // sqrt(||gA||^2 + ||gB||^2)
-  double updateRatio = 0;      // s ||delta(BA)|| / ||W||
+  double pairGradNorm = 0;  // sqrt(||gA||^2 + ||gB||^2)
+  double updateRatio = 0;   // s ||delta(BA)|| / ||W||
   double dormantFraction = 0;
-  double rankUse = 0;          // exp(entropy of the normalised singular values of BA) / rank; 0 while BA = 0
+  double rankUse = 0;                           // exp(entropy of the normalised singular values of BA) / rank; 0 while BA = 0
   std::vector<std::int64_t> dormantDirections;  // whose mean contribution is at most 2.5 % of the module's mean
 };
 
 struct StepStatistics {
   std::int64_t step = 0;
   double learningRate = 0;
-  std::int64_t tokens = 0;        // labelled
-  double loss = 0;                // per labelled token
-  double gradNorm = 0;            // over all parameters, before clipping
+  std::int64_t tokens = 0;  // labelled
+  double loss = 0;          // per labelled token
+  double gradNorm = 0;      // over all parameters, before clipping
   bool clipped = false;
-  bool applied = false;           // false where something was not finite
-  double clipFraction = 0;        // labelled tokens whose ratio was clipped (policy gradient)
-  double klToReference = 0;       // mean k3 over the labelled tokens, where reference log-probabilities were given
-  double oldPolicyGap = 0;          // mean |log p - oldLogprob| over the tokens that came with one
+  bool applied = false;      // false where something was not finite
+  double clipFraction = 0;   // labelled tokens whose ratio was clipped (policy gradient)
+  double klToReference = 0;  // mean k3 over the labelled tokens, where reference log-probabilities were given
+  double oldPolicyGap = 0;   // mean |log p - oldLogprob| over the tokens that came with one
   std::vector<std::string> nonFinite;
   std::vector<double> microBatchNorms;  // of each micro-batch's mean gradient
   std::vector<std::int64_t> microBatchTokens;

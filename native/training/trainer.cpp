@@ -72,7 +72,8 @@ std::unique_ptr<Lora> Trainer::loraFor(const Target& target) {
   if (target.layer < 0 || target.layer >= model_->hyper.layers) invalid("the model has no layer " + std::to_string(target.layer));
   const Linear& linear = model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
   const std::string module = moduleName(target.layer, target.module);
-  if (target.rank < 1 || target.rank > std::min(linear.inputs(), linear.outputs())) invalid("rank of " + module + " is not between 1 and its width");
+  if (target.rank < 1 || target.rank > std::min(linear.inputs(), linear.outputs()))
+    invalid("rank of " + module + " is not between 1 and its width");
   if (!(target.dropout >= 0 && target.dropout < 1)) invalid("dropout is not in [0, 1)");
   auto lora = std::make_unique<Lora>();
   lora->module = module;
@@ -98,7 +99,8 @@ void Trainer::attach(const Target& target) {
 
 void Trainer::trainAllWeights() {
   const auto take = [](Linear& linear, const std::string& name) {
-    if (linear.weight.type != GGML_TYPE_F32) throw Error("MODEL_UNSUPPORTED", "all weights can be trained in F32 only; " + name + " is " + ggml_type_name(linear.weight.type));
+    if (linear.weight.type != GGML_TYPE_F32)
+      throw Error("MODEL_UNSUPPORTED", "all weights can be trained in F32 only; " + name + " is " + ggml_type_name(linear.weight.type));
     auto p = std::make_unique<Parameter>(name + ".weight", linear.outputs(), linear.inputs());
     for (std::int64_t row = 0; row < p->rows; ++row) {
       kernels::readRow(kernels::kernels(), linear.weight, row, 0, p->columns, p->value.data() + row * p->columns);
@@ -177,7 +179,9 @@ std::vector<Parameter*> Trainer::parameters() {
   add(model_->outputNorm.trained);
   for (Layer& layer : model_->layers) {
     for (Linear& linear : layer.linear) addLinear(linear);
-    for (Norm* norm : {&layer.attentionNorm, &layer.feedForwardNorm, &layer.queryNorm, &layer.keyNorm, &layer.attentionPostNorm, &layer.feedForwardPostNorm}) add(norm->trained);
+    for (Norm* norm : {&layer.attentionNorm, &layer.feedForwardNorm, &layer.queryNorm, &layer.keyNorm, &layer.attentionPostNorm,
+                       &layer.feedForwardPostNorm})
+      add(norm->trained);
   }
   return all;
 }
@@ -187,7 +191,15 @@ TrainerInformation Trainer::information() {
   std::int64_t count = 0;
   for (const Parameter* p : parameters()) count += p->rows * p->columns;
   shareMemory();
-  return {h.layers, h.width, h.vocabulary, h.contextLength, network_->lowestTrained(), count, network_->keptLayers(options_.microBatchTokens), model_->frozenBytes, h.architecture.name};
+  return {h.layers,
+          h.width,
+          h.vocabulary,
+          h.contextLength,
+          network_->lowestTrained(),
+          count,
+          network_->keptLayers(options_.microBatchTokens),
+          model_->frozenBytes,
+          h.architecture.name};
 }
 
 void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const {
@@ -200,7 +212,8 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
     const std::size_t count = sequence.tokens.size();
     if (count < 2) invalid(which + " has fewer than two tokens");
     if (static_cast<std::int64_t>(count) > h.contextLength) {
-      throw Error("CONTEXT_OVERFLOW", which + " has " + std::to_string(count) + " tokens, the model's context " + std::to_string(h.contextLength));
+      throw Error("CONTEXT_OVERFLOW",
+                  which + " has " + std::to_string(count) + " tokens, the model's context " + std::to_string(h.contextLength));
     }
     for (const std::int32_t token : sequence.tokens) {
       if (token < 0 || token >= h.vocabulary) invalid(which + " has token " + std::to_string(token) + " outside the vocabulary");
@@ -226,7 +239,8 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
       invalid(which + " has a boundary of another size than tokens x width");
     }
     if (sequence.boundaryLayer < 0 || sequence.boundaryLayer > network_->lowestTrained()) {
-      throw Error("ADAPTER_MISMATCH", which + " has a boundary at layer " + std::to_string(sequence.boundaryLayer) + ", above the lowest trained layer " + std::to_string(network_->lowestTrained()));
+      throw Error("ADAPTER_MISMATCH", which + " has a boundary at layer " + std::to_string(sequence.boundaryLayer) +
+                                          ", above the lowest trained layer " + std::to_string(network_->lowestTrained()));
     }
   }
 }
@@ -262,8 +276,9 @@ void Trainer::checkMemory(const Batch& batch) {
   const std::size_t needed = network_->activationBytes(tokens, 0);
   if (needed <= network_->activationBytes()) return;
   const std::string what = batch.size() == 1 ? "a sequence" : std::to_string(batch.size()) + " sequences in one micro-batch";
-  invalid("memoryBytes of " + std::to_string(options_.memoryBytes) + " does not hold the activations of " + what + " of " + std::to_string(tokens) +
-          " tokens: it takes " + std::to_string(needed + optimiserBytes()) + ", or a " + (batch.size() == 1 ? "sequence" : "micro-batch") + " of at most " +
+  invalid("memoryBytes of " + std::to_string(options_.memoryBytes) + " does not hold the activations of " + what + " of " +
+          std::to_string(tokens) + " tokens: it takes " + std::to_string(needed + optimiserBytes()) + ", or a " +
+          (batch.size() == 1 ? "sequence" : "micro-batch") + " of at most " +
           std::to_string(static_cast<std::size_t>(tokens) * network_->activationBytes() / needed) + " tokens, or fewer trained layers");
 }
 
@@ -395,7 +410,8 @@ Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const 
   return evaluation;
 }
 
-std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort) {
+std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vector<TrainSequence>& sequences,
+                                                                 const std::atomic<bool>& abort) {
   check(sequences, Objective{}, false);
   std::vector<std::vector<std::uint16_t>> boundaries;
   for (const Batch& batch : microBatches(sequences, {})) {

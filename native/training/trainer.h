@@ -26,8 +26,8 @@ struct Target {
 };
 
 struct TrainerOptions {
-  std::vector<Target> targets;    // empty with allWeights
-  bool allWeights = false;        // every weight of an F32 model instead of LoRA factors
+  std::vector<Target> targets;  // empty with allWeights
+  bool allWeights = false;      // every weight of an F32 model instead of LoRA factors
   OptimiserOptions optimiser;
   std::uint64_t seed = 0;
   int threads = 1;
@@ -38,8 +38,8 @@ struct TrainerOptions {
 };
 
 struct Evaluation {
-  double loss = 0;             // per labelled token
-  std::int64_t tokens = 0;     // labelled
+  double loss = 0;          // per labelled token
+  std::int64_t tokens = 0;  // labelled
   std::vector<SequenceResult> sequences;
 };
 
@@ -66,8 +66,8 @@ class Trainer {
   Evaluation evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
                       const std::atomic<bool>& abort);
   // Gradient without update, left in the parameters (the judge's live diagnostic, tests).
-  StepStatistics differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective,
-                               const std::atomic<bool>& abort, const std::vector<std::int64_t>& microBatches = {});
+  StepStatistics differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
+                               const std::vector<std::int64_t>& microBatches = {});
   // Output of the layers below the lowest trained one, f16, [tokens, width] for each sequence.
   std::vector<std::vector<std::uint16_t>> captureBoundary(const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort);
 
@@ -75,8 +75,8 @@ class Trainer {
   void raiseRank(const std::string& module, std::int64_t rank);
   void addTarget(const Target& target);
   void recycleDirections(const std::string& module, const std::vector<std::int64_t>& directions);
-  void rebalance(const std::string& module, double factor);  // A *= factor, B /= factor
-  void rescale(const std::string& module, double factor);    // s *= factor, B /= factor
+  void rebalance(const std::string& module, double factor);       // A *= factor, B /= factor
+  void rescale(const std::string& module, double factor);         // s *= factor, B /= factor
   void setLearningRate(const std::string& module, float factor);  // multiplies the module's rate
   OptimiserOptions& optimiser() { return options_.optimiser; }
 

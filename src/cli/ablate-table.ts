@@ -5,14 +5,20 @@ import type { EmbeddedAblation } from '../training/embedded-ablation.js';
 
 export function ablationText({ task, model, seeds, conditions }: Ablation, embedded: EmbeddedAblation | null): string {
   const width = Math.max(...conditions.map(({ condition }) => condition.length)) + 2;
-  const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(14)).join('')}`.trimEnd();
+  const line = (head: string, cells: readonly string[]): string =>
+    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(14)).join('')}`.trimEnd();
   return [
     '',
     `${model} on ${task}: per cent of test problems solved after the run`,
     '',
     line('', ['before', ...seeds.map((seed) => `seed ${seed}`), 'mean', 'to full', '95 %']),
     ...conditions.map(({ condition, runs, mean, toFull }) =>
-      line(condition, [percent(runs[0]!.before.mean), ...runs.map(({ after }) => percent(after.mean)), percent(mean), ...(toFull === null ? [] : [points(toFull.difference), `${points(toFull.low)} to ${points(toFull.high)}`])]),
+      line(condition, [
+        percent(runs[0]!.before.mean),
+        ...runs.map(({ after }) => percent(after.mean)),
+        percent(mean),
+        ...(toFull === null ? [] : [points(toFull.difference), `${points(toFull.low)} to ${points(toFull.high)}`]),
+      ]),
     ),
     ...(embedded === null ? [] : embeddedLines(embedded)),
     '',
@@ -22,13 +28,20 @@ export function ablationText({ task, model, seeds, conditions }: Ablation, embed
 function embeddedLines({ forcedPrefix, before, after }: EmbeddedAblation): string[] {
   const names = Object.keys(before.shares).filter((name) => [before, ...after].some(({ shares }) => shares[name]! > 0));
   const width = Math.max(...names.map((name) => name.length), 10) + 2;
-  const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(12)).join('')}`;
+  const line = (head: string, cells: readonly string[]): string =>
+    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(12)).join('')}`;
   return [
     '',
-    `base model with "${forcedPrefix.heuristic}" forced on every problem (the best one on dev): ${percent(forcedPrefix.test.mean)} % (${bounds(forcedPrefix.test)})`,
+    `base model with "${forcedPrefix.heuristic}" forced on every problem (the best one on dev): ${percent(forcedPrefix.test.mean)} % ` +
+      `(${bounds(forcedPrefix.test)})`,
     '',
     'heuristic named by the greedy test replies, per cent',
     line('', ['before', ...after.map(({ seed }) => `seed ${seed}`)]),
-    ...names.map((name) => line(name, [before, ...after].map(({ shares }) => percent(shares[name]!)))),
+    ...names.map((name) =>
+      line(
+        name,
+        [before, ...after].map(({ shares }) => percent(shares[name]!)),
+      ),
+    ),
   ];
 }

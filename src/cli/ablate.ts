@@ -15,7 +15,12 @@ export const ablateCommand = defineCommand({
     yargs
       .option('out', { type: 'string', requiresArg: true, default: 'ablation', describe: 'folder of the runs and of ablation.json' })
       .option('config', { type: 'string', requiresArg: true, describe: 'JSON file of settings; flags come first' })
-      .option('conditions', { choices: CONDITION_NAMES, array: true, default: CONDITION_NAMES, describe: 'what to compare with the full loop' })
+      .option('conditions', {
+        choices: CONDITION_NAMES,
+        array: true,
+        default: CONDITION_NAMES,
+        describe: 'what to compare with the full loop',
+      })
       .option('seeds', { type: 'string', array: true, default: [...ABLATION_SEEDS], describe: 'one run of each condition for each' })
       .options(settingFlags(['seed']) as Record<never, never>)
       .epilogue('Goes on where it was interrupted: runs that have ended are not repeated.')
@@ -30,8 +35,13 @@ export const ablateCommand = defineCommand({
       throw interrupted(error, 'the ablation', 'Runs that have ended are kept: the same command goes on.');
     };
     const runs = await ablate(given, {
-      out: argv.out, conditions: argv.conditions, seeds: argv.seeds, signal,
-      onProgress: screen.onProgress, onIteration: screen.onIteration, onRule: screen.onRule,
+      out: argv.out,
+      conditions: argv.conditions,
+      seeds: argv.seeds,
+      signal,
+      onProgress: screen.onProgress,
+      onIteration: screen.onIteration,
+      onRule: screen.onRule,
       onRun: (condition, seed, done, total) => screen.say(`run ${done + 1} of ${total}: ${condition}, seed ${seed}`),
     }).catch(left);
     const embedded = await ablateEmbedded(given, argv.out, runs, signal).catch(left);

@@ -8,13 +8,31 @@ export const adaptersExportCommand = defineCommand({
   describe: 'Convert an adapter: GGUF for llama.cpp, PEFT for Python',
   builder: (yargs) =>
     yargs
-      .positional('adapter', { type: 'string', demandOption: true, describe: 'a GGUF, or a folder in PEFT\'s format' })
-      .option('model', { type: 'string', demandOption: true, describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache' })
-      .option('format', { choices: ADAPTER_FORMATS, default: 'peft' as const, describe: 'gguf: a file; peft: a folder with adapter_model.safetensors and adapter_config.json' })
-      .option('out', { type: 'string', demandOption: true, describe: 'the file or folder to write; an older one is replaced when the new one is complete' })
+      .positional('adapter', { type: 'string', demandOption: true, describe: "a GGUF, or a folder in PEFT's format" })
+      .option('model', {
+        type: 'string',
+        demandOption: true,
+        describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache',
+      })
+      .option('format', {
+        choices: ADAPTER_FORMATS,
+        default: 'peft' as const,
+        describe: 'gguf: a file; peft: a folder with adapter_model.safetensors and adapter_config.json',
+      })
+      .option('out', {
+        type: 'string',
+        demandOption: true,
+        describe: 'the file or folder to write; an older one is replaced when the new one is complete',
+      })
       .option('base-model', { type: 'string', describe: 'base_model_name_or_path for PEFT, e.g. Qwen/Qwen2.5-3B-Instruct' })
-      .epilogue('The base model is needed because shapes are checked against it and because PEFT orders the rows of q and k of llama models differently.')
-      .example('$0 adapters export adapter.gguf --model qwen2.5-3b --out mine --base-model Qwen/Qwen2.5-3B-Instruct', 'for PeftModel.from_pretrained')
+      .epilogue(
+        'The base model is needed because shapes are checked against it and because PEFT orders the rows of q and k of llama models ' +
+          'differently.',
+      )
+      .example(
+        '$0 adapters export adapter.gguf --model qwen2.5-3b --out mine --base-model Qwen/Qwen2.5-3B-Instruct',
+        'for PeftModel.from_pretrained',
+      )
       .example('$0 adapters export mine --model qwen2.5-3b --format gguf --out mine.gguf', 'a PEFT adapter for llama.cpp'),
   handler: async ({ adapter, model, format, out, baseModel, json }) => {
     const { path } = await resolveModel(model, { download: false });

@@ -5,7 +5,11 @@ import { formatNumber } from './quantities.js';
 
 type Module = AdapterInspection['modules'][number];
 
-const list = (values: readonly number[]): string => [...new Set(values)].sort((a, b) => a - b).map(formatNumber).join(', ');
+const list = (values: readonly number[]): string =>
+  [...new Set(values)]
+    .sort((a, b) => a - b)
+    .map(formatNumber)
+    .join(', ');
 
 /** attn_k of blk.3.attn_k; the whole name where the matrix belongs to no layer. */
 const kindOf = ({ name }: Module): string => name.replace(/^blk\.\d+\./, '');
@@ -24,7 +28,13 @@ function ranges(layers: readonly number[]): string {
 
 function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
   const widths = head.map((cell, column) => Math.max(cell.length, ...rows.map((row) => row[column]!.length)));
-  for (const row of [head, ...rows]) process.stdout.write(`${row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ').trimEnd()}\n`);
+  for (const row of [head, ...rows])
+    process.stdout.write(
+      `${row
+        .map((cell, column) => cell.padEnd(widths[column]!))
+        .join('  ')
+        .trimEnd()}\n`,
+    );
 }
 
 export const adaptersInspectCommand = defineCommand({
@@ -32,9 +42,11 @@ export const adaptersInspectCommand = defineCommand({
   describe: 'Modules, ranks, alpha, norms, hash and base of an adapter',
   builder: (yargs) =>
     yargs
-      .positional('adapter', { type: 'string', demandOption: true, describe: 'a GGUF, or a folder in PEFT\'s format' })
+      .positional('adapter', { type: 'string', demandOption: true, describe: "a GGUF, or a folder in PEFT's format" })
       .option('modules', { type: 'boolean', default: false, describe: 'a line for every module instead of one for each kind' })
-      .epilogue('|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.')
+      .epilogue(
+        '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
+      )
       .example('$0 adapters inspect adapter.gguf', 'a table of its modules')
       .example('$0 adapters inspect peft-folder --modules', 'every module of a PEFT adapter'),
   handler: async ({ adapter, modules: every, json }) => {
@@ -52,14 +64,23 @@ export const adaptersInspectCommand = defineCommand({
     for (const [key, value] of lines) process.stdout.write(`${key!.padEnd(8)} ${value}\n`);
     process.stdout.write('\n');
     const cells = (group: readonly Module[]): string[] => [
-      list(group.map(({ rank }) => rank)), list(group.map(({ alpha }) => alpha)), `${group[0]!.outputs} x ${group[0]!.inputs}`, formatNumber(Math.max(...group.map(({ norm }) => norm))),
+      list(group.map(({ rank }) => rank)),
+      list(group.map(({ alpha }) => alpha)),
+      `${group[0]!.outputs} x ${group[0]!.inputs}`,
+      formatNumber(Math.max(...group.map(({ norm }) => norm))),
     ];
     if (every) {
-      printTable(['module', 'rank', 'alpha', 'matrix', '|sBA|', '|A|', '|B|'], modules.map((module) => [module.name, ...cells([module]), formatNumber(module.normA), formatNumber(module.normB)]));
+      printTable(
+        ['module', 'rank', 'alpha', 'matrix', '|sBA|', '|A|', '|B|'],
+        modules.map((module) => [module.name, ...cells([module]), formatNumber(module.normA), formatNumber(module.normB)]),
+      );
     } else {
       const kinds = new Map<string, Module[]>();
       for (const module of modules) kinds.set(kindOf(module), [...(kinds.get(kindOf(module)) ?? []), module]);
-      printTable(['module', 'layers', 'rank', 'alpha', 'matrix', 'largest |sBA|'], [...kinds].map(([kind, group]) => [kind, ranges(layersOf(group)), ...cells(group)]));
+      printTable(
+        ['module', 'layers', 'rank', 'alpha', 'matrix', 'largest |sBA|'],
+        [...kinds].map(([kind, group]) => [kind, ranges(layersOf(group)), ...cells(group)]),
+      );
     }
     if (modules.every(({ norm }) => norm === 0)) process.stdout.write('\nThe adapter changes nothing: every B A is 0.\n');
   },

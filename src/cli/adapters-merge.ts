@@ -11,20 +11,47 @@ export const adaptersMergeCommand = defineCommand({
   describe: 'Write a model with an adapter merged into its weights',
   builder: (yargs) =>
     yargs
-      .option('model', { type: 'string', demandOption: true, describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache' })
-      .option('adapter', { type: 'string', demandOption: true, describe: 'a GGUF, or a folder in PEFT\'s format' })
-      .option('out', { type: 'string', demandOption: true, describe: 'the GGUF to write; an older file is replaced when the new one is complete' })
-      .option('type', { choices: MODEL_TYPES, default: 'f16' as const, describe: 'of the matrices; rows that are not whole blocks of it become f16' })
-      .epilogue('W + s B A is computed in f32 and then stored as --type. Memory holds the adapter and a few megabytes, whatever the size of the model.')
-      .example('$0 adapters merge --model qwen2.5-3b --adapter adapter.gguf --out merged.gguf --type q8_0', 'one file that needs no adapter'),
+      .option('model', {
+        type: 'string',
+        demandOption: true,
+        describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache',
+      })
+      .option('adapter', { type: 'string', demandOption: true, describe: "a GGUF, or a folder in PEFT's format" })
+      .option('out', {
+        type: 'string',
+        demandOption: true,
+        describe: 'the GGUF to write; an older file is replaced when the new one is complete',
+      })
+      .option('type', {
+        choices: MODEL_TYPES,
+        default: 'f16' as const,
+        describe: 'of the matrices; rows that are not whole blocks of it become f16',
+      })
+      .epilogue(
+        'W + s B A is computed in f32 and then stored as --type. Memory holds the adapter and a few megabytes, whatever the size of the ' +
+          'model.',
+      )
+      .example(
+        '$0 adapters merge --model qwen2.5-3b --adapter adapter.gguf --out merged.gguf --type q8_0',
+        'one file that needs no adapter',
+      ),
   handler: async ({ model, adapter, out, type, json }) => {
     requireTarget(out);
     const { path } = await resolveModel(model, { download: false });
     using progress = new Progress({ label: 'merging', unit: 'bytes' });
-    const written = await mergeAdapter({ model: path, adapter, out, type, signal: interruption(), onProgress: (done, total) => progress.update(done, { total }) });
+    const written = await mergeAdapter({
+      model: path,
+      adapter,
+      out,
+      type,
+      signal: interruption(),
+      onProgress: (done, total) => progress.update(done, { total }),
+    });
     progress.clear();
     if (json) return printJson({ out, ...written });
-    const types = Object.entries(written.types).map(([name, count]) => `${count} ${name}`).join(', ');
+    const types = Object.entries(written.types)
+      .map(([name, count]) => `${count} ${name}`)
+      .join(', ');
     process.stdout.write(`${out}  ${formatBytes(written.bytes)}, tensors: ${types}\nsha256 ${written.sha256}\n`);
   },
 });

@@ -7,7 +7,9 @@ export const benchLogCommand: CommandModule<object, { records: number; json: boo
   command: 'log',
   describe: 'Records appended (durably, in batches of 100) and verified a second',
   builder: (yargs) =>
-    yargs.option('records', { type: 'number', default: 200_000, describe: 'length of the log' }).example('$0 bench log --json', 'figures for a program') as never,
+    yargs
+      .option('records', { type: 'number', default: 200_000, describe: 'length of the log' })
+      .example('$0 bench log --json', 'figures for a program') as never,
   handler: async ({ records, json }) => {
     if (!Number.isSafeInteger(records) || records < 100) throw new UsageError('--records takes a whole number from 100');
     const result = await benchLog(records);
@@ -15,7 +17,8 @@ export const benchLogCommand: CommandModule<object, { records: number; json: boo
     process.stdout.write(
       `appended  ${result.appendedPerSecond} records/s (single process, with MAC: ${result.singleProcess.appendedPerSecond})\n` +
         `verified  ${result.verifiedPerSecond} records/s (single process, with MAC: ${result.singleProcess.verifiedPerSecond})\n` +
-        `          ${result.records} records of ${result.bytesPerRecord} bytes in the file; memory grew by ${formatBytes(Math.max(0, result.appendGrowthBytes))} over the second half\n` +
+        `          ${result.records} records of ${result.bytesPerRecord} bytes in the file; memory grew by ` +
+        `${formatBytes(Math.max(0, result.appendGrowthBytes))} over the second half\n` +
         `          of the appends and by ${formatBytes(Math.max(0, result.verifyGrowthBytes))} over three verifications\n`,
     );
   },

@@ -9,6 +9,9 @@ export const benchVerifyCommand = defineCommand({
   handler: ({ json }) => {
     const result = benchVerify();
     if (json) return printJson(result);
-    process.stdout.write(`judged     ${result.verdictsPerSecond} replies/s (${result.meanCharacters} characters each)\ngenerated  ${result.generatedPerSecond} problems/s, without the solver\n`);
+    process.stdout.write(
+      `judged     ${result.verdictsPerSecond} replies/s (${result.meanCharacters} characters each)\ngenerated  ` +
+        `${result.generatedPerSecond} problems/s, without the solver\n`,
+    );
   },
 });

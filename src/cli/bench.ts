@@ -8,7 +8,14 @@ import { benchVerifyCommand } from './bench-verify.js';
 import { defineCommand } from './command.js';
 
 /** Every benchmark, in the order of --help. Each is a file of its own beside this one. */
-const BENCHES: CommandModule[] = [benchRolloutCommand, benchLoopCommand, benchKernelsCommand, benchTrainCommand, benchLogCommand as CommandModule, benchVerifyCommand];
+const BENCHES: CommandModule[] = [
+  benchRolloutCommand,
+  benchLoopCommand,
+  benchKernelsCommand,
+  benchTrainCommand,
+  benchLogCommand as CommandModule,
+  benchVerifyCommand,
+];
 
 export const benchCommand = defineCommand({
   command: 'bench',

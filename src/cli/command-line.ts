@@ -13,7 +13,9 @@ const json = process.argv.includes('--json');
 // `| head` has read enough: that ends the program and is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0);
-  process.exit(reportFailure(new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, { cause: error }), json));
+  process.exit(
+    reportFailure(new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, { cause: error }), json),
+  );
 });
 
 try {

@@ -8,7 +8,11 @@ export const doctorCommand = defineCommand({
   describe: 'Examine this machine and this installation',
   builder: (yargs) =>
     yargs
-      .option('selftest', { type: 'boolean', default: false, describe: 'also compute: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)' })
+      .option('selftest', {
+        type: 'boolean',
+        default: false,
+        describe: 'also compute: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)',
+      })
       .epilogue('Exit codes: 0 nothing failed (warnings allowed), 1 something failed.')
       .example('$0 doctor', 'what was found, and what to do about it')
       .example('$0 doctor --selftest', 'one block of text that a maintainer can read'),
@@ -28,14 +32,22 @@ async function examine(json: boolean): Promise<boolean> {
 async function runSelftest(json: boolean): Promise<boolean> {
   const { selftest } = await import('../../bench/selftest.js');
   using progress = new Progress({ label: 'selftest', unit: 'steps' });
-  const report = await selftest({ signal: interruption(), onStep: (name, index, count) => progress.update(index, { total: count, note: name }) });
+  const report = await selftest({
+    signal: interruption(),
+    onStep: (name, index, count) => progress.update(index, { total: count, note: name }),
+  });
   progress.clear();
   if (json) {
     printJson(report);
     return report.ok;
   }
-  const steps = report.steps.map(({ name, status, detail, seconds }) => `${status.padEnd(5)} ${name}: ${detail} (${seconds.toFixed(1)} s)\n`);
-  process.stdout.write(`----- isopro-native selftest -----\n${report.findings.map(describe).join('')}${steps.join('')}result: ${report.ok ? 'ok' : 'FAILED'}\n----- end -----\n`);
+  const steps = report.steps.map(
+    ({ name, status, detail, seconds }) => `${status.padEnd(5)} ${name}: ${detail} (${seconds.toFixed(1)} s)\n`,
+  );
+  process.stdout.write(
+    `----- isopro-native selftest -----\n${report.findings.map(describe).join('')}${steps.join('')}result: ` +
+      `${report.ok ? 'ok' : 'FAILED'}\n----- end -----\n`,
+  );
   return report.ok;
 }
 

@@ -32,11 +32,18 @@ const bounds = ({ low, high, mean }: Estimate): string => (mean === null ? '-' :
 function table(rows: readonly (readonly [string, Row])[]): string {
   const columns = Object.keys(rows[0]![1].byTier);
   const width = Math.max(...rows.map(([name]) => name.length)) + 2;
-  const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(8)).join('')}`.trimEnd();
-  const cells = (show: (estimate: Estimate) => string, row: Row): string[] => [...columns.map((tier) => (row.byTier[tier] === undefined ? '-' : show(row.byTier[tier]))), show(row)];
+  const line = (head: string, cells: readonly string[]): string =>
+    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(8)).join('')}`.trimEnd();
+  const cells = (show: (estimate: Estimate) => string, row: Row): string[] => [
+    ...columns.map((tier) => (row.byTier[tier] === undefined ? '-' : show(row.byTier[tier]))),
+    show(row),
+  ];
   return [
     line('', [...columns, 'mean']),
-    line('n', cells(({ n }) => String(n), rows[0]![1])),
+    line(
+      'n',
+      cells(({ n }) => String(n), rows[0]![1]),
+    ),
     ...rows.flatMap(([name, row]) => [line(name, cells(percent, row)), line('', cells(bounds, row))]),
   ].join('\n');
 }
@@ -45,12 +52,15 @@ function table(rows: readonly (readonly [string, Row])[]): string {
 function readKs(text: string | undefined, samples: number): number[] {
   if (text === undefined) return [...new Set([1, samples])];
   const ks = text.split(',').map(Number);
-  if (!ks.every((k, i) => Number.isInteger(k) && k >= 1 && k <= samples && (i === 0 || k > ks[i - 1]!))) throw new UsageError(`--k takes ascending whole numbers from 1 to ${samples}, such as 1,4`);
+  if (!ks.every((k, i) => Number.isInteger(k) && k >= 1 && k <= samples && (i === 0 || k > ks[i - 1]!)))
+    throw new UsageError(`--k takes ascending whole numbers from 1 to ${samples}, such as 1,4`);
   return ks;
 }
 
 /** How the answers are batched where nobody says otherwise: as `run` evaluates this model. */
-export function evaluationDefaults(model: string): Pick<Partial<RunSettings>, 'threads' | 'contextTokens'> & Pick<RunSettings, 'maxSequences'> {
+export function evaluationDefaults(
+  model: string,
+): Pick<Partial<RunSettings>, 'threads' | 'contextTokens'> & Pick<RunSettings, 'maxSequences'> {
   const { threads, contextTokens, maxSequences } = resolveSettings({ model });
   return { maxSequences, ...(threads === 0 ? {} : { threads }), ...(contextTokens === undefined ? {} : { contextTokens }) };
 }
@@ -60,12 +70,21 @@ export const evalCommand = defineCommand({
   describe: "Accuracy of a model, with or without an adapter, on a task's held-out problems",
   builder: (yargs) =>
     yargs
-      .option('model', { type: 'string', default: EMBEDDED_MODEL, requiresArg: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
+      .option('model', {
+        type: 'string',
+        default: EMBEDDED_MODEL,
+        requiresArg: true,
+        describe: 'path of a GGUF file, an alias, or an hf: URI',
+      })
       .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF' })
       .option('task', taskOption)
       .option('set', { choices: SET_NAMES, default: 'test' as SetName, describe: 'which held-out problems' })
       .option('per-tier', { type: 'number', describe: 'the first so many problems of each tier; default: all' })
-      .option('style', { choices: PROMPT_STYLES, default: 'cot' as PromptStyle, describe: 'ask for reasoning before the answer, or for the answer alone' })
+      .option('style', {
+        choices: PROMPT_STYLES,
+        default: 'cot' as PromptStyle,
+        describe: 'ask for reasoning before the answer, or for the answer alone',
+      })
       .option('max-tokens', { type: 'number', default: 1024, describe: 'tokens an answer; one that is cut off fails' })
       .option('samples', { type: 'number', default: 1, describe: '1: greedy; more: pass@k from so many samples' })
       .option('temperature', { type: 'number', default: 0.8, describe: 'of the samples' })
@@ -109,18 +128,31 @@ export const evalCommand = defineCommand({
       const started = performance.now();
       using progress = new Progress({ label: 'evaluating', unit: 'answers' });
       const options: EvaluationOptions = {
-        style, adapter, signal,
+        style,
+        adapter,
+        signal,
         maxTokens: readCount('max-tokens', argv.maxTokens, 1),
         maxSequences: readCount('batch', argv.batch ?? defaults.maxSequences, 1),
         onProgress: ({ done, total }) => progress.update(done, { total }),
         onReply: ({ problem, rollout, judgement }) => {
           if (failure !== undefined) throw failure; // not only after hours
-          const row = { problemId: problem.id, tier: problem.tier, sample: rollout.sampleIndex, text: rollout.text, finish: rollout.finish, tokens: rollout.tokenIds.length, ...judgement.verdict };
+          const row = {
+            problemId: problem.id,
+            tier: problem.tier,
+            sample: rollout.sampleIndex,
+            text: rollout.text,
+            finish: rollout.finish,
+            tokens: rollout.tokenIds.length,
+            ...judgement.verdict,
+          };
           written = written.then(() => out?.appendFile(`${JSON.stringify(row)}\n`)).catch(fail);
         },
       };
       const greedy = samples === 1 ? await evaluateGreedy(model, task, problems.problems, options) : null;
-      const sampled = samples === 1 ? null : await evaluatePassAtK(model, task, problems.problems, { ...options, samples, temperature: argv.temperature, seed, ks });
+      const sampled =
+        samples === 1
+          ? null
+          : await evaluatePassAtK(model, task, problems.problems, { ...options, samples, temperature: argv.temperature, seed, ks });
       await written;
       if (failure !== undefined) throw failure;
       progress.clear();
@@ -128,10 +160,20 @@ export const evalCommand = defineCommand({
       const policies = await evaluatePolicies(task, problems.problems);
       const { promptTokens, sampledTokens } = (greedy ?? sampled)!;
       const report = {
-        model: { path: argv.model, sha256: await model.hash() }, adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id },
-        task: { id: task.id, version: task.version }, set: { name: set, origin: problems.origin, perTier, problems: problems.problems.length, sha256: problems.sha256 },
-        style, samples, ...(greedy === null ? { temperature: argv.temperature, seed: argv.seed, passAtK: sampled!.passAtK, none: sampled!.none } : { accuracy: greedy.summary }),
-        trivialPolicies: policies, policyNotes: task.policyNotes, promptTokens, sampledTokens, seconds,
+        model: { path: argv.model, sha256: await model.hash() },
+        adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id },
+        task: { id: task.id, version: task.version },
+        set: { name: set, origin: problems.origin, perTier, problems: problems.problems.length, sha256: problems.sha256 },
+        style,
+        samples,
+        ...(greedy === null
+          ? { temperature: argv.temperature, seed: argv.seed, passAtK: sampled!.passAtK, none: sampled!.none }
+          : { accuracy: greedy.summary }),
+        trivialPolicies: policies,
+        policyNotes: task.policyNotes,
+        promptTokens,
+        sampledTokens,
+        seconds,
       };
       if (json) return printJson(report);
       const rows: (readonly [string, Row])[] = [
@@ -141,9 +183,17 @@ export const evalCommand = defineCommand({
       const none = greedy?.summary.none ?? sampled!.none;
       const notes = Object.entries(task.policyNotes);
       process.stdout.write(
-        `${task.id} ${task.version}, ${set} set, ${problems.problems.length} problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}; per cent solved, 95 % interval below\n\n${table(rows)}\n\n` +
-          (samples > 1 ? `${samples} samples a problem at temperature ${argv.temperature}; pass@k is a ceiling: choosing the right one needs the verifier\n` : '') +
-          (none > 0 ? `${none} verdicts could not be found; they are in no denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}\n` : '') +
+        `${task.id} ${task.version}, ${set} set, ${problems.problems.length} ` +
+          `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}; per cent solved, 95 % interval ` +
+          `below\n\n${table(rows)}\n\n` +
+          (samples > 1
+            ? `${samples} samples a problem at temperature ${argv.temperature}; pass@k is a ceiling: choosing the right one needs the ` +
+              `verifier\n`
+            : '') +
+          (none > 0
+            ? `${none} verdicts could not be found; they are in no ` +
+              `denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}\n`
+            : '') +
           `${sampledTokens} tokens sampled in ${formatDuration(seconds)}\n` +
           (notes.length > 0 ? `\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n` : ''),
       );

@@ -13,7 +13,11 @@ export const generateCommand = defineCommand({
     yargs
       .option('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
       .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message; may be repeated' })
-      .option('prompts', { type: 'string', nargs: 1, describe: 'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"tokenIds", "id"?}' })
+      .option('prompts', {
+        type: 'string',
+        nargs: 1,
+        describe: 'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"tokenIds", "id"?}',
+      })
       .option('system', { type: 'string', describe: 'system message before every prompt' })
       .option('samples', { type: 'number', default: 1, describe: 'answers a prompt' })
       .option('max-tokens', { type: 'number', default: 256, describe: 'tokens an answer' })
@@ -53,8 +57,7 @@ export const generateCommand = defineCommand({
     using progress = new Progress({ label: 'generating', unit: 'tokens' });
     const model = await loadModel(argv.model, {
       signal,
-      onDownload: ({ downloadedBytes, totalBytes }) =>
-        download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
       fixedThreads: argv.fixedThreads,
       ...(argv.threads === undefined ? {} : { threads: argv.threads }),
       ...(argv.context === undefined ? {} : { contextTokens: argv.context }),

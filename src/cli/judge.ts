@@ -14,16 +14,21 @@ const MARK: Readonly<Record<TraceStep['status'], string>> = { pass: 'pass', find
 const LISTED = 12;
 
 const percent = (value: number | null): string => (value === null ? 'none' : `${(100 * value).toFixed(1)} %`);
-const interval = ({ mean, low, high, n }: Pick<Summary, 'mean' | 'low' | 'high' | 'n'>): string => `${percent(mean)} (${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}, n ${n})`;
+const interval = ({ mean, low, high, n }: Pick<Summary, 'mean' | 'low' | 'high' | 'n'>): string =>
+  `${percent(mean)} (${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}, n ${n})`;
 
 function heldOutLines({ before, after, policies }: HeldOutResult): string[] {
   const lines = ['', 'held-out accuracy           measured here                     claimed by the run'];
-  for (const [name, comparison] of [['before', before], ['after', after]] as const) {
+  for (const [name, comparison] of [
+    ['before', before],
+    ['after', after],
+  ] as const) {
     if (comparison === null) continue;
     const differs = comparison.differing === 0 ? '' : `   ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`;
     lines.push(`  ${name.padEnd(24)}  ${interval(comparison.measured).padEnd(32)}  ${interval(comparison.claimed)}${differs}`);
   }
-  for (const [tier, { mean, low, high, n }] of Object.entries(after.measured.byTier)) lines.push(`    ${tier.padEnd(22)}  ${interval({ mean, low, high, n })}`);
+  for (const [tier, { mean, low, high, n }] of Object.entries(after.measured.byTier))
+    lines.push(`    ${tier.padEnd(22)}  ${interval({ mean, low, high, n })}`);
   for (const [policy, summary] of Object.entries(policies)) lines.push(`  policy ${policy.padEnd(17)}  ${interval(summary)}`);
   if (!after.measured.valid) lines.push(`  not a result: ${after.measured.none} verdicts could not be found`);
   return lines;
@@ -31,10 +36,14 @@ function heldOutLines({ before, after, policies }: HeldOutResult): string[] {
 
 function processLines({ scores, violations }: JudgeReport): string[] {
   const { process_score, process_axis_exercised, obligations, distinct_rules_fired, process_lower_bound } = scores;
-  const counts = `${violations.length} violation${violations.length === 1 ? '' : 's'} of ${obligations} obligation${obligations === 1 ? '' : 's'}, ${distinct_rules_fired} rule${distinct_rules_fired === 1 ? '' : 's'} fired`;
+  const counts =
+    `${violations.length} violation${violations.length === 1 ? '' : 's'} of ${obligations} ` +
+    `obligation${obligations === 1 ? '' : 's'}, ${distinct_rules_fired} rule${distinct_rules_fired === 1 ? '' : 's'} fired`;
   const bound = process_lower_bound === null ? '' : `; at least ${process_lower_bound.toFixed(2)} of them kept (95 %)`;
   const lines = [
-    process_axis_exercised ? `process score   ${process_score!.toFixed(3)}   ${counts}${bound}` : `process score   none    ${counts}: too few to score (3 obligations of 2 rules are needed), which is an ordinary result`,
+    process_axis_exercised
+      ? `process score   ${process_score!.toFixed(3)}   ${counts}${bound}`
+      : `process score   none    ${counts}: too few to score (3 obligations of 2 rules are needed), which is an ordinary result`,
     ...violations.slice(0, LISTED).map(({ kind, rule, iteration, detail }) => `  ${kind} ${rule} at iteration ${iteration}: ${detail}`),
   ];
   if (violations.length > LISTED) lines.push(`  and ${violations.length - LISTED} more in the trace`);
@@ -51,15 +60,28 @@ function print(report: JudgeReport, target: number): void {
     else lines.push("    not this user's witness");
   }
   lines.push('', 'step                            status       ms');
-  for (const { step, name, status, durationMs, detail } of steps) lines.push(`${String(step).padStart(4)} ${name.padEnd(26)} ${MARK[status]} ${status === 'skipped' ? '-'.padStart(8) : String(durationMs).padStart(8)}   ${detail}`);
+  for (const { step, name, status, durationMs, detail } of steps)
+    lines.push(
+      `${String(step).padStart(4)} ${name.padEnd(26)} ${MARK[status]} ` +
+        `${status === 'skipped' ? '-'.padStart(8) : String(durationMs).padStart(8)}   ${detail}`,
+    );
   if (heldOut !== null) lines.push(...heldOutLines(heldOut));
   lines.push('');
   if (verdict === 'pass' || verdict === 'not_verified') {
-    lines.push(scores.accuracy_score === null ? 'accuracy score  none    held-out accuracy was not measured' : `accuracy score  ${scores.accuracy_score.toFixed(3)}   measured accuracy over a target of ${target}`);
-    const end = verdict === 'pass' ? 'PASS: nothing fails, relative to the key above' : `NOT VERIFIED: nothing fails, but of ${unverified} verdict${unverified === 1 ? '' : 's'} that the run logged none was found here in time; judge again on a faster machine, or one with less to do`;
+    lines.push(
+      scores.accuracy_score === null
+        ? 'accuracy score  none    held-out accuracy was not measured'
+        : `accuracy score  ${scores.accuracy_score.toFixed(3)}   measured accuracy over a target of ${target}`,
+    );
+    const end =
+      verdict === 'pass'
+        ? 'PASS: nothing fails, relative to the key above'
+        : `NOT VERIFIED: nothing fails, but of ${unverified} verdict${unverified === 1 ? '' : 's'} that the run logged none was found ` +
+          `here in time; judge again on a faster machine, or one with less to do`;
     lines.push(...processLines(report), '', end);
   } else if (verdict === 'not_ended') lines.push('NOT SCORED: the run has not ended');
-  else lines.push('accuracy score  0', 'process score   0', '', `HARD FAIL at step ${failure!.step} (${failure!.name}): ${failure!.detail}`);
+  else
+    lines.push('accuracy score  0', 'process score   0', '', `HARD FAIL at step ${failure!.step} (${failure!.name}): ${failure!.detail}`);
   process.stdout.write(`${lines.join('\n')}\n`);
 }
 
@@ -69,14 +91,34 @@ export const judgeCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .positional('run', { type: 'string', demandOption: true, describe: 'run folder' })
-      .option('model', { type: 'string', default: EMBEDDED_MODEL, requiresArg: true, describe: "the run's base model: a GGUF file, an alias, or an hf: URI" })
+      .option('model', {
+        type: 'string',
+        default: EMBEDDED_MODEL,
+        requiresArg: true,
+        describe: "the run's base model: a GGUF file, an alias, or an hf: URI",
+      })
       .option('key', { type: 'string', requiresArg: true, describe: "public key of the run's witness; default: this machine's own" })
       .option('head', { type: 'string', array: true, requiresArg: true, describe: 'file with a signed head that was kept elsewhere' })
-      .option('task', { type: 'string', requiresArg: true, describe: "your copy of the run's task, where that is a file; without it neither rollouts nor accuracy are judged" })
+      .option('task', {
+        type: 'string',
+        requiresArg: true,
+        describe: "your copy of the run's task, where that is a file; without it neither rollouts nor accuracy are judged",
+      })
       .option('target', { type: 'number', default: DEFAULT_TARGET, describe: 'accuracy that scores 1' })
-      .option('held-out', { choices: ['both', 'after', 'none'] as const, default: 'both' as const, describe: 'which test accuracies are measured again' })
-      .option('trace', { type: 'string', requiresArg: true, describe: 'where the trace is written; default: judge-trace.json in the folder' })
-      .epilogue(`Nothing that the run supplied is executed. Exit codes: 0 passed, ${EXIT.not_ended} the run has not ended, ${EXIT.hard_fail} hard fail, ${EXIT.not_verified} nothing fails and not every verdict could be found again, 1 the check could not be made.`)
+      .option('held-out', {
+        choices: ['both', 'after', 'none'] as const,
+        default: 'both' as const,
+        describe: 'which test accuracies are measured again',
+      })
+      .option('trace', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'where the trace is written; default: judge-trace.json in the folder',
+      })
+      .epilogue(
+        `Nothing that the run supplied is executed. Exit codes: 0 passed, ${EXIT.not_ended} the run has not ended, ${EXIT.hard_fail} ` +
+          `hard fail, ${EXIT.not_verified} nothing fails and not every verdict could be found again, 1 the check could not be made.`,
+      )
       .example('$0 judge runs/3f2a --key witness.pub', 'a run of somebody else, with the key that they publish')
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
   handler: async ({ run, model, key, head, task, target, heldOut, trace, json }) => {
@@ -85,7 +127,10 @@ export const judgeCommand = defineCommand({
     {
       using progress = new Progress({ label: 'test set', unit: 'problems' });
       report = await judgeRun({
-        folder: run, model, target, heldOut,
+        folder: run,
+        model,
+        target,
+        heldOut,
         ...(key === undefined ? {} : { keyFile: key }),
         ...(head === undefined ? {} : { headFiles: head }),
         ...(task === undefined ? {} : { task }),

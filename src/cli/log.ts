@@ -10,7 +10,13 @@ import { Progress } from './progress.js';
 
 const EXIT_UNTERMINATED = 3;
 const EXIT_DISAGREES = 4;
-const EXIT: Record<RunVerification['outcome'], number> = { ok: 0, unterminated: EXIT_UNTERMINATED, tampered: EXIT_DISAGREES, truncated: EXIT_DISAGREES, equivocation: EXIT_DISAGREES };
+const EXIT: Record<RunVerification['outcome'], number> = {
+  ok: 0,
+  unterminated: EXIT_UNTERMINATED,
+  tampered: EXIT_DISAGREES,
+  truncated: EXIT_DISAGREES,
+  equivocation: EXIT_DISAGREES,
+};
 
 const MEANING: Record<RunVerification['outcome'], string> = {
   ok: 'complete, and all of it is under a final head of this key',
@@ -20,14 +26,17 @@ const MEANING: Record<RunVerification['outcome'], string> = {
   equivocation: 'two different histories of one size were signed',
 };
 
-const run = (yargs: Argv): Argv<{ run: string }> => yargs.positional('run', { type: 'string', demandOption: true, describe: 'run folder, or a log.sqlite' });
-const key = <T>(yargs: Argv<T>): Argv<T & { key: string | undefined }> => yargs.option('key', { type: 'string', requiresArg: true, describe: "key file; default: this machine's own witness" });
+const run = (yargs: Argv): Argv<{ run: string }> =>
+  yargs.positional('run', { type: 'string', demandOption: true, describe: 'run folder, or a log.sqlite' });
+const key = <T>(yargs: Argv<T>): Argv<T & { key: string | undefined }> =>
+  yargs.option('key', { type: 'string', requiresArg: true, describe: "key file; default: this machine's own witness" });
 
 function printVerification(result: RunVerification): void {
   const lines = [
     `${result.outcome}: ${MEANING[result.outcome]}`,
     `  run      ${result.runId ?? 'unknown'}`,
-    `  records  ${result.records}, of which ${result.signedRecords} under ${result.heads} signed head${result.heads === 1 ? '' : 's'}; resumed ${result.resumes} time${result.resumes === 1 ? '' : 's'}`,
+    `  records  ${result.records}, of which ${result.signedRecords} under ${result.heads} signed head${result.heads === 1 ? '' : 's'}; ` +
+      `resumed ${result.resumes} time${result.resumes === 1 ? '' : 's'}`,
     `  key      ${result.key.text}${result.key.ownedByThisUser ? ' (of this user, who could have signed any history)' : ''}`,
   ];
   if (result.signer === 'single-process') lines.push('  signer   single process: no witness kept its heads');
@@ -45,7 +54,10 @@ const verify: CommandModule<object, { run: string; key: string | undefined; head
   builder: (yargs) =>
     key(run(yargs))
       .option('head', { type: 'string', array: true, requiresArg: true, describe: 'file with a signed head that was kept elsewhere' })
-      .epilogue(`Exit codes: 0 ok, ${EXIT_UNTERMINATED} unterminated, ${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could not be made.`)
+      .epilogue(
+        `Exit codes: 0 ok, ${EXIT_UNTERMINATED} unterminated, ${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could ` +
+          `not be made.`,
+      )
       .example('$0 log verify runs/3f2a --key witness.pub', 'with the public key that the runner published') as never,
   handler: async ({ run: target, key: keyFile, head, json }) => {
     using progress = new Progress({ label: 'verify', unit: 'records' });
@@ -76,7 +88,11 @@ const select = (yargs: Argv): Argv<SelectArguments> =>
     .option('stream', { type: 'string', choices: Object.keys(STREAMS), describe: 'one stream only' })
     .option('from', { type: 'number', default: 0, describe: 'first record' })
     .option('limit', { type: 'number', describe: 'at most so many records' })
-    .option('abandoned', { type: 'boolean', default: false, describe: 'also records of iterations that were interrupted and begun again' }) as never;
+    .option('abandoned', {
+      type: 'boolean',
+      default: false,
+      describe: 'also records of iterations that were interrupted and begun again',
+    }) as never;
 
 function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void): void {
   const whole = (name: string, value: number): number => {
@@ -88,7 +104,11 @@ function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void
     let left = args.limit === undefined ? Infinity : whole('limit', args.limit);
     const stream = args.stream as Stream | undefined;
     if (left === 0) return;
-    for (const record of reader.records({ from: whole('from', args.from), abandoned: args.abandoned, ...(stream === undefined ? {} : { stream }) })) {
+    for (const record of reader.records({
+      from: whole('from', args.from),
+      abandoned: args.abandoned,
+      ...(stream === undefined ? {} : { stream }),
+    })) {
       visit(record);
       if (--left === 0) break;
     }
@@ -110,7 +130,10 @@ const show: CommandModule<object, SelectArguments> = {
       const time = new Date(record.timeUs / 1000).toISOString();
       const text = encodePayload(record.payload);
       const width = process.stdout.isTTY === true ? Math.max(20, (process.stdout.columns ?? 110) - 50) : Infinity;
-      process.stdout.write(`${String(record.gseq).padStart(7)} ${time} ${record.stream.padEnd(11)} ${text.length > width ? `${text.slice(0, width - 1)}…` : text}\n`);
+      process.stdout.write(
+        `${String(record.gseq).padStart(7)} ${time} ${record.stream.padEnd(11)} ` +
+          `${text.length > width ? `${text.slice(0, width - 1)}…` : text}\n`,
+      );
     }),
 };
 
@@ -160,6 +183,7 @@ const prove: CommandModule<object, ProveArguments> = {
 export const logCommand: CommandModule = {
   command: 'log',
   describe: "Verify, read and prove a run's signed log",
-  builder: (yargs) => yargs.command([verify, show, exporting, prove] as CommandModule[]).demandCommand(1, 'Name an action: verify, show, export or prove.'),
+  builder: (yargs) =>
+    yargs.command([verify, show, exporting, prove] as CommandModule[]).demandCommand(1, 'Name an action: verify, show, export or prove.'),
   handler: () => undefined,
 };

@@ -37,8 +37,15 @@ const pull = defineCommand({
   describe: 'Fetch a model into the cache',
   builder: (yargs) =>
     yargs
-      .positional('model', { type: 'string', demandOption: true, describe: 'an alias, hf:<owner>/<repository>/<file>.gguf, hf:<owner>/<repository>:<quantisation>, or a URL' })
-      .epilogue('A broken-off download goes on where it stopped if the server names a checksum, as the hub does. HF_ENDPOINT names a mirror, HF_TOKEN opens gated models, ISOPRO_HOME moves the cache.')
+      .positional('model', {
+        type: 'string',
+        demandOption: true,
+        describe: 'an alias, hf:<owner>/<repository>/<file>.gguf, hf:<owner>/<repository>:<quantisation>, or a URL',
+      })
+      .epilogue(
+        'A broken-off download goes on where it stopped if the server names a checksum, as the hub does. HF_ENDPOINT names a mirror, ' +
+          'HF_TOKEN opens gated models, ISOPRO_HOME moves the cache.',
+      )
       .example('$0 models pull qwen2.5-3b', 'by alias')
       .example('$0 models pull hf:bartowski/Llama-3.2-1B-Instruct-GGUF/Llama-3.2-1B-Instruct-Q8_0.gguf', 'any file of the hub'),
   handler: async ({ model, json }) => {
@@ -85,21 +92,36 @@ const inspect = defineCommand({
             ['vocabulary', String(vocabularySize)],
             ['trained for', `${metadata[`${architecture}.context_length`] ?? 'an unknown number of'} tokens of context`],
           ]),
-      ...types.map(({ type, tensors: count, parameters: held, bytes: size }) => ['tensors', `${type}: ${count} with ${formatNumber(held / 1e6)}M parameters, ${formatBytes(size)}`]),
+      ...types.map(({ type, tensors: count, parameters: held, bytes: size }) => [
+        'tensors',
+        `${type}: ${count} with ${formatNumber(held / 1e6)}M parameters, ${formatBytes(size)}`,
+      ]),
       ...(memory === null
         ? []
-        : [['memory', `${formatBytes(memory.totalBytes)}: weights ${formatBytes(memory.weightsBytes)}, KV cache ${formatBytes(memory.kvBytes)} for ${context} tokens (${formatBytes(availableMemory())} available)`]]),
+        : [
+            [
+              'memory',
+              `${formatBytes(memory.totalBytes)}: weights ${formatBytes(memory.weightsBytes)}, KV cache ${formatBytes(memory.kvBytes)} ` +
+                `for ${context} tokens (${formatBytes(availableMemory())} available)`,
+            ],
+          ]),
       ['loads', problem === null ? 'nothing is known against it' : `no: ${problem.message} (${problem.code})`],
       ...(problem !== null || trainingProblem === null ? [] : [['trains', `no: ${trainingProblem.message} (${trainingProblem.code})`]]),
     ];
     for (const [key, value] of lines) process.stdout.write(`${key!.padEnd(12)} ${value}\n`);
-    if (tensors) for (const { name: tensor, type, dimensions, bytes: size } of inspection.tensors) process.stdout.write(`${tensor}  ${type}  [${dimensions.join(', ')}]  ${formatBytes(size)}\n`);
+    if (tensors)
+      for (const { name: tensor, type, dimensions, bytes: size } of inspection.tensors)
+        process.stdout.write(`${tensor}  ${type}  [${dimensions.join(', ')}]  ${formatBytes(size)}\n`);
   },
 });
 
 export const modelsCommand = defineCommand({
   command: 'models',
   describe: 'List, fetch and examine model files',
-  builder: (yargs) => yargs.command([list, pull, inspect]).demandCommand(1, 'Name an action; `isopro-native models --help` lists them.').example('$0 models pull qwen2.5-0.5b', 'fetch a model'),
+  builder: (yargs) =>
+    yargs
+      .command([list, pull, inspect])
+      .demandCommand(1, 'Name an action; `isopro-native models --help` lists them.')
+      .example('$0 models pull qwen2.5-0.5b', 'fetch a model'),
   handler: () => {},
 });

@@ -37,7 +37,9 @@ export function interruption(): AbortSignal {
 
 /** An interruption in a command's own words: what is kept, and how to go on. Any other error is left as it is. */
 export function interrupted(error: unknown, what: string, remedy: string): unknown {
-  return error instanceof IsoproError && error.code === 'ABORTED' ? new IsoproError('ABORTED', `${what} was interrupted`, { cause: error, remedy }) : error;
+  return error instanceof IsoproError && error.code === 'ABORTED'
+    ? new IsoproError('ABORTED', `${what} was interrupted`, { cause: error, remedy })
+    : error;
 }
 
 /** What the operating system says of a path, as an error of ours. */

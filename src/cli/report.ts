@@ -19,6 +19,9 @@ export const reportCommand = defineCommand({
     const { writeReport } = await import('../report/write-report.js'); // the chart library takes a third of a second
     const written = await writeReport(findRun(target), { ...(out === undefined ? {} : { file: out }), signal: interruption() });
     if (json) return printJson(written);
-    process.stdout.write(`${path.relative('.', written.file)}  ${formatBytes(written.bytes)}, ${written.rollouts} rollouts; ${integrityLine(written.integrity).text}\n`);
+    process.stdout.write(
+      `${path.relative('.', written.file)}  ${formatBytes(written.bytes)}, ${written.rollouts} rollouts; ` +
+        `${integrityLine(written.integrity).text}\n`,
+    );
   },
 });

@@ -5,30 +5,46 @@ import { formatBytes, formatNumber } from './quantities.js';
 import { flagOf } from './setting-flags.js';
 
 export function dryRunText({ settings, evaluations, layers, trainableParameters, rules, predicted, measured }: RunPlan): string {
-  const lines = Object.entries(settings).map(([field, value]) => `  ${flagOf(field).padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`);
+  const lines = Object.entries(settings).map(
+    ([field, value]) => `  ${flagOf(field).padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`,
+  );
   return [
     'settings',
     ...lines,
     '',
     `${evaluations.test} test problems before and after, ${evaluations.dev} dev problems after each iteration`,
     `${trainableParameters} trainable parameters in layers ${layers.join(', ')}`,
-    `measured for ${measured.seconds.toFixed(0)} s: ${formatNumber(measured.sampledTokensPerSecond)} tokens/s sampled, ${formatNumber(measured.trainedTokensPerSecond)} tokens/s trained, ${measured.tokensPerReply.toFixed(0)} tokens a reply`,
+    `measured for ${measured.seconds.toFixed(0)} s: ${formatNumber(measured.sampledTokensPerSecond)} tokens/s sampled, ` +
+      `${formatNumber(measured.trainedTokensPerSecond)} tokens/s trained, ${measured.tokensPerReply.toFixed(0)} tokens a reply`,
     '',
     ...rulesText(rules, settings.iterations),
     '',
-    `predicted: ${formatNumber(predicted.minutes)} minutes, ${predicted.sampledTokens} tokens sampled, ${predicted.trainedTokens} trained, ${formatBytes(predicted.memoryBytes)} of memory, ${formatBytes(predicted.diskBytes)} of disk`,
+    `predicted: ${formatNumber(predicted.minutes)} minutes, ${predicted.sampledTokens} tokens sampled, ${predicted.trainedTokens} ` +
+      `trained, ${formatBytes(predicted.memoryBytes)} of memory, ${formatBytes(predicted.diskBytes)} of disk`,
     '',
   ].join('\n');
 }
 
 /** By the iteration from which they are live, rules with several criteria named by them. */
 function rulesText(rules: readonly Liveness[], iterations: number): string[] {
-  const name = ({ rule, criterion }: Liveness): string => (rules.filter((each) => each.rule === rule).length > 1 ? `${rule} (${criterion})` : rule);
+  const name = ({ rule, criterion }: Liveness): string =>
+    rules.filter((each) => each.rule === rule).length > 1 ? `${rule} (${criterion})` : rule;
   const live = [...new Set(rules.map(({ from }) => from))].filter((from) => from !== null && from <= iterations).sort((a, b) => a! - b!);
   const late = rules.filter(({ from }) => from === null || from > iterations);
   return [
     'rules that can fire',
-    ...live.map((from) => `  from iteration ${from}: ${rules.filter((each) => each.from === from).map(name).join(', ')}`),
-    ...(late.length === 0 ? [] : [`  not in ${iterations} iterations: ${late.map((each) => `${name(each)}${each.from === null ? '' : ` needs ${each.from}`}`).join(', ')}`]),
+    ...live.map(
+      (from) =>
+        `  from iteration ${from}: ${rules
+          .filter((each) => each.from === from)
+          .map(name)
+          .join(', ')}`,
+    ),
+    ...(late.length === 0
+      ? []
+      : [
+          `  not in ${iterations} iterations: ` +
+            `${late.map((each) => `${name(each)}${each.from === null ? '' : ` needs ${each.from}`}`).join(', ')}`,
+        ]),
   ];
 }

@@ -9,9 +9,22 @@ const REDRAW_MS = 200;
 const PLAIN_MS = 30_000;
 
 const TITLES: Readonly<Record<Stage, string>> = {
-  load: 'loading', before: 'test set, before', rollouts: 'rollouts', layers: 'choosing layers', training: 'training', dev: 'dev set', after: 'test set, after', close: 'signing',
+  load: 'loading',
+  before: 'test set, before',
+  rollouts: 'rollouts',
+  layers: 'choosing layers',
+  training: 'training',
+  dev: 'dev set',
+  after: 'test set, after',
+  close: 'signing',
 };
-const UNITS: Readonly<Partial<Record<Stage, string>>> = { before: 'problems', rollouts: 'samples', training: 'steps', dev: 'problems', after: 'problems' };
+const UNITS: Readonly<Partial<Record<Stage, string>>> = {
+  before: 'problems',
+  rollouts: 'samples',
+  training: 'steps',
+  dev: 'problems',
+  after: 'problems',
+};
 
 export interface ScreenOptions {
   readonly title: string;
@@ -20,7 +33,8 @@ export interface ScreenOptions {
   readonly now?: () => number;
 }
 
-const percent = (fraction: number | null | undefined): string => (fraction === null || fraction === undefined ? '-' : `${(100 * fraction).toFixed(1)} %`);
+const percent = (fraction: number | null | undefined): string =>
+  fraction === null || fraction === undefined ? '-' : `${(100 * fraction).toFixed(1)} %`;
 
 export class RunScreen implements RunHooks {
   readonly #title: string;
@@ -77,7 +91,8 @@ export class RunScreen implements RunHooks {
     const { iteration, hitRate, steps, loss, dev, gate, rulesFired } = report;
     const admitted = Object.values(report.rollouts).reduce((sum, tier) => sum + tier.admitted, 0);
     const line =
-      `iteration ${iteration}: hit rate ${percent(hitRate)}, ${admitted} to train on, ${steps} steps${loss === null ? '' : `, loss ${loss.toFixed(3)}`}, dev ${percent(dev.mean)}` +
+      `iteration ${iteration}: hit rate ${percent(hitRate)}, ${admitted} to train on, ${steps} ` +
+      `steps${loss === null ? '' : `, loss ${loss.toFixed(3)}`}, dev ${percent(dev.mean)}` +
       `${gate?.rolledBack === true ? ', rolled back' : ''}${rulesFired.length > 0 ? `, rules ${rulesFired.join(' ')}` : ''}`;
     this.say(line);
   };
@@ -85,10 +100,16 @@ export class RunScreen implements RunHooks {
   readonly onNotice = (text: string): void => this.say(text);
 
   readonly onRule = ({ decisions, effects }: MonitorReport): void => {
-    this.#rules = decisions.map(({ cites: [rule], edit, remedy_direction: direction }) => `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${effects.some((effect) => effect.rule === rule && !effect.executed) ? ' (failed)' : ''}`}`);
+    this.#rules = decisions.map(
+      ({ cites: [rule], edit, remedy_direction: direction }) =>
+        `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${effects.some((effect) => effect.rule === rule && !effect.executed) ? ' (failed)' : ''}`}`,
+    );
   };
 
-  readonly onMethod = (method: string, { finished, total, sampledTokens }: { readonly finished: number; readonly total: number; readonly sampledTokens: number }): void => {
+  readonly onMethod = (
+    method: string,
+    { finished, total, sampledTokens }: { readonly finished: number; readonly total: number; readonly sampledTokens: number },
+  ): void => {
     const now = this.#now();
     if (method !== this.#method) {
       this.#method = method;
@@ -124,7 +145,12 @@ export class RunScreen implements RunHooks {
   }
 
   #heading({ stage, iteration, iterations, total }: RunProgress): string {
-    const of = stage === 'rollouts' || stage === 'training' || stage === 'dev' ? (iteration > 0 ? `iteration ${iteration} of ${iterations}: ` : '') : '';
+    const of =
+      stage === 'rollouts' || stage === 'training' || stage === 'dev'
+        ? iteration > 0
+          ? `iteration ${iteration} of ${iterations}: `
+          : ''
+        : '';
     return `${of}${TITLES[stage]}${total > 0 && UNITS[stage] !== undefined ? `, ${total} ${UNITS[stage]}` : ''}`;
   }
 
@@ -157,7 +183,8 @@ export class RunScreen implements RunHooks {
     const tiers = Object.entries(hits).map(([tier, { passed, decided }]) => `${tier} ${passed}/${decided}`);
     const shownLoss = loss ?? this.#latest?.loss ?? null;
     return [
-      `${this.#title}   ${this.#heading({ ...progress, total: 0 })}   ${this.#clock(now).trim()}${left === null ? '' : `, about ${formatDuration(left)} left`}`,
+      `${this.#title}   ${this.#heading({ ...progress, total: 0 })}   ` +
+        `${this.#clock(now).trim()}${left === null ? '' : `, about ${formatDuration(left)} left`}`,
       `[${'#'.repeat(full)}${'-'.repeat(width - full)}] ${this.#amount(progress)}`,
       ...(stage === 'rollouts' && tiers.length > 0 ? [`hits  ${tiers.join('   ')}`] : []),
       `loss ${shownLoss === null ? '-' : shownLoss.toFixed(3)}   dev ${percent(this.#latest?.dev.mean)}   ${this.#rates()}`,

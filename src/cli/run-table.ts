@@ -18,14 +18,21 @@ import { formatBytes, formatDuration } from './quantities.js';
 export function comparisonText({ methods, skipped, problems, model, task, run }: Comparison): string {
   const columns = Object.keys(methods[0]?.test.byTier ?? {});
   const width = Math.max(...methods.map(({ method }) => method.length), 6) + 2;
-  const line = (head: string, cells: readonly string[]): string => `${head.padEnd(width)}${cells.map((cell) => cell.padStart(12)).join('')}`.trimEnd();
-  const cells = (of: (part: { mean: number | null; low: number; high: number }) => string, test: Comparison['methods'][number]['test']): string[] => [...columns.map((tier) => of(test.byTier[tier]!)), of(test)];
+  const line = (head: string, cells: readonly string[]): string =>
+    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(12)).join('')}`.trimEnd();
+  const cells = (
+    of: (part: { mean: number | null; low: number; high: number }) => string,
+    test: Comparison['methods'][number]['test'],
+  ): string[] => [...columns.map((tier) => of(test.byTier[tier]!)), of(test)];
   return [
     '',
     `${model} on ${task}: per cent of ${problems} test problems solved, 95 % interval below`,
     '',
     line('', [...columns, 'mean', 'k', 'tokens', 'seconds']),
-    ...methods.flatMap(({ method, test, k, tokens, seconds }) => [line(method, [...cells(({ mean }) => percent(mean), test), String(k), String(tokens), seconds.toFixed(1)]), line('', cells(bounds, test))]),
+    ...methods.flatMap(({ method, test, k, tokens, seconds }) => [
+      line(method, [...cells(({ mean }) => percent(mean), test), String(k), String(tokens), seconds.toFixed(1)]),
+      line('', cells(bounds, test)),
+    ]),
     '',
     ...methods.map(({ method, note }) => `${method}: ${note}`),
     ...skipped.map(({ method, reason }) => `${method}: not measured, ${reason}`),
@@ -51,8 +58,10 @@ function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>
   const home = process.env.ISOPRO_HOME && process.platform !== 'win32' ? `ISOPRO_HOME=${shellWord(process.env.ISOPRO_HOME)} ` : '';
   return [
     `${home}npx isopro-native judge ${here(folder)}${base}${BUILT_IN_TASKS.some(({ task: { id } }) => id === task) ? '' : own}`,
-    `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`}${evaluationSizes(settings)} --adapter ${here(adapter.file)}`,
-    `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate --model ${shellWord(model)} --max-tokens ${maxTokens} --adapter ${here(adapter.file)} --prompts -`,
+    `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`}${evaluationSizes(settings)} --adapter ` +
+      `${here(adapter.file)}`,
+    `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate --model ` +
+      `${shellWord(model)} --max-tokens ${maxTokens} --adapter ${here(adapter.file)} --prompts -`,
   ];
 }
 
@@ -69,10 +78,14 @@ function evaluationSizes({ model, testSize, maxTokens, maxSequences, threads, co
   return flags.map(([flag, value, otherwise]) => (value === otherwise ? '' : ` --${flag} ${value}`)).join('');
 }
 
-type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'style' | 'testSize' | 'maxTokens' | 'maxSequences' | 'threads' | 'contextTokens'>;
+type ResultSettings = Pick<
+  RunSettings,
+  'model' | 'task' | 'style' | 'testSize' | 'maxTokens' | 'maxSequences' | 'threads' | 'contextTokens'
+>;
 
 const NOTHING_TO_TRAIN_ON =
-  'No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. An easier tier, more samples or a larger model may find ' +
+  'No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. An easier tier, more samples or a ' +
+  'larger model may find ' +
   'a first success.';
 
 /** Everything that is printed when a run has ended. */
@@ -82,13 +95,18 @@ export function resultText(result: RunResult, settings: ResultSettings): string 
   const invalid = [test.before, test.after].some(({ valid }) => !valid);
   return [
     '',
-    resultTable({ before: test.before, after: test.after, comparison: testComparison(readRun(folder))!, policies: trivialPolicies }, terminalStyle(process.stdout)),
+    resultTable(
+      { before: test.before, after: test.after, comparison: testComparison(readRun(folder))!, policies: trivialPolicies },
+      terminalStyle(process.stdout),
+    ),
     '',
-    `change ${points(test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean)} points; ${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)} (each problem counting once)`,
+    `change ${points(test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean)} points; ` +
+      `${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)} (each problem counting once)`,
     ...(invalid ? ['The verifier could not decide more than 1 % of the replies: these figures are no result.'] : []),
     ...(accepted === 0 ? [NOTHING_TO_TRAIN_ON] : []),
     `${accepted} rollouts to train on; layers ${layers.join(', ')}; ${stopped}`,
-    `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ${formatBytes(peakRssBytes)} resident`,
+    `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ` +
+      `${formatBytes(peakRssBytes)} resident`,
     '',
     `adapter  ${here(adapter.file)}  (iteration ${adapter.iteration})`,
     `log      ${here(path.join(folder, 'log.sqlite'))}`,

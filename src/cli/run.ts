@@ -19,12 +19,28 @@ export const runCommand = defineCommand({
   describe: 'Make a model better at a task by its own verified answers, and prove it',
   builder: (yargs) =>
     yargs
-      .option('out', { type: 'string', requiresArg: true, describe: 'run folder; default: runs/<run id>, or an unfinished run of the same settings there' })
+      .option('out', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'run folder; default: runs/<run id>, or an unfinished run of the same settings there',
+      })
       .option('config', { type: 'string', requiresArg: true, describe: 'JSON file of settings; flags come first' })
-      .option('mode', { choices: MODES, array: true, default: ['isopro'] as Mode[], describe: 'isopro: the loop; the others answer the test problems without training; several or all: one table' })
-      .option('dry-run', { type: 'boolean', default: false, describe: 'print the resolved settings and what they would cost, train nothing' })
+      .option('mode', {
+        choices: MODES,
+        array: true,
+        default: ['isopro'] as Mode[],
+        describe: 'isopro: the loop; the others answer the test problems without training; several or all: one table',
+      })
+      .option('dry-run', {
+        type: 'boolean',
+        default: false,
+        describe: 'print the resolved settings and what they would cost, train nothing',
+      })
       .options(settingFlags() as Record<never, never>) // read through the schema, not through yargs' types
-      .epilogue('The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a rollout to train on.')
+      .epilogue(
+        'The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a rollout ' +
+          'to train on.',
+      )
       .example('$0 run', 'the embedded model on scheduling, a few minutes')
       .example('$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model')
       .example('$0 run --mode all', 'the loop beside zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k')
@@ -42,7 +58,9 @@ export const runCommand = defineCommand({
     }
     const out = argv.out === undefined ? {} : { out: argv.out };
     if (argv.mode.some((mode) => mode !== 'isopro')) {
-      const comparison = await withScreen(settings, ({ onMethod, ...hooks }) => compareModes(argv.mode, given, { ...out, signal, onMethod, ...hooks }));
+      const comparison = await withScreen(settings, ({ onMethod, ...hooks }) =>
+        compareModes(argv.mode, given, { ...out, signal, onMethod, ...hooks }),
+      );
       if (argv.json) printJson(comparison);
       else process.stdout.write(comparisonText(comparison));
       return;
@@ -57,7 +75,10 @@ export const runCommand = defineCommand({
 });
 
 /** Runs with a screen, and words an interruption as what it is. */
-async function withScreen<T>({ model, task }: RunSettings, work: (hooks: Required<RunHooks> & { readonly onMethod: NonNullable<CompareOptions['onMethod']> }) => Promise<T>): Promise<T> {
+async function withScreen<T>(
+  { model, task }: RunSettings,
+  work: (hooks: Required<RunHooks> & { readonly onMethod: NonNullable<CompareOptions['onMethod']> }) => Promise<T>,
+): Promise<T> {
   using screen = new RunScreen({ title: `${model} on ${task}` });
   try {
     return await work(screen);

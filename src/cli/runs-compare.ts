@@ -15,7 +15,11 @@ export const runsCompareCommand = defineCommand({
       .epilogue('Both runs must have ended and been measured on the same problems; exit code 1 otherwise.')
       .example('$0 runs compare runs/rft runs/grpo', 'is the second better than the first?'),
   handler: ({ a: first, b: second, json }) => {
-    const { evaluations: [before, after], comparison, ...rest } = compareRuns(findRun(first), findRun(second));
+    const {
+      evaluations: [before, after],
+      comparison,
+      ...rest
+    } = compareRuns(findRun(first), findRun(second));
     if (json) return printJson({ ...rest, comparison, setSha256: before.setSha256, test: { a: before.summary, b: after.summary } });
     const { difference, gained, lost, n, p } = comparison;
     process.stdout.write(

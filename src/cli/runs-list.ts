@@ -9,16 +9,33 @@ import { printJsonLine } from './output.js';
 export const runsListCommand = defineCommand({
   command: 'list [folder]',
   describe: 'Runs in a folder, newest first; p: exact McNemar of before and after, each test problem counting once',
-  builder: (yargs) => yargs.positional('folder', { type: 'string', default: RUNS, describe: 'folder that holds run folders' }).example('$0 runs list', 'what was run here'),
+  builder: (yargs) =>
+    yargs
+      .positional('folder', { type: 'string', default: RUNS, describe: 'folder that holds run folders' })
+      .example('$0 runs list', 'what was run here'),
   handler: ({ folder, json }) => {
     const runs = listRuns(folder);
     if (json) return runs.forEach(printJsonLine);
     if (runs.length === 0) return void process.stdout.write(`No runs in ${folder}. Start one with: npx isopro-native run\n`);
     const rows = runs.map(({ folder: at, runId, state, model, task, seed, iterations, before, after, n, pairedP }) => {
       const own = [runId.slice(0, 8) || '–', label(path.basename(at), 18), state];
-      return state === 'unreadable' ? own : [...own, `${iterations}`, percent(before), percent(after), `${n}`, pairedP == null ? '–' : pValue(pairedP), `${seed}`, `${model}`, `${task}`];
+      return state === 'unreadable'
+        ? own
+        : [
+            ...own,
+            `${iterations}`,
+            percent(before),
+            percent(after),
+            `${n}`,
+            pairedP == null ? '–' : pValue(pairedP),
+            `${seed}`,
+            `${model}`,
+            `${task}`,
+          ];
     });
     const reasons = runs.flatMap(({ folder: at, reason }) => (reason === undefined ? [] : [`${label(at, 80)}: ${label(reason, 300)}`]));
-    process.stdout.write(`${listTable(['run', 'folder', 'state', 'iter.', 'before', 'after', 'n', 'p', 'seed', 'model', 'task'], rows, terminalStyle(process.stdout))}\n${reasons.length === 0 ? '' : `\n${reasons.join('\n')}\n`}`);
+    process.stdout.write(
+      `${listTable(['run', 'folder', 'state', 'iter.', 'before', 'after', 'n', 'p', 'seed', 'model', 'task'], rows, terminalStyle(process.stdout))}\n${reasons.length === 0 ? '' : `\n${reasons.join('\n')}\n`}`,
+    );
   },
 });

@@ -18,26 +18,54 @@ export const runsShowCommand = defineCommand({
     const folder = findRun(target);
     const run = readRun(folder);
     const integrity = await checkIntegrity(folder, { signal: interruption() });
-    const [before, after, comparison] = [testEvaluation(run, 'before')?.summary ?? null, testEvaluation(run, 'after')?.summary ?? null, testComparison(run)];
+    const [before, after, comparison] = [
+      testEvaluation(run, 'before')?.summary ?? null,
+      testEvaluation(run, 'after')?.summary ?? null,
+      testComparison(run),
+    ];
     const { manifest, iterations, end, policies, gates, ruleEvaluations, defects } = run;
     if (json) {
-      return printJson({ ...summariseRun(folder), test: { before, after, comparison }, trivialPolicies: policies, iterations, end, gates, integrity, defects, manifest });
+      return printJson({
+        ...summariseRun(folder),
+        test: { before, after, comparison },
+        trivialPolicies: policies,
+        iterations,
+        end,
+        gates,
+        integrity,
+        defects,
+        manifest,
+      });
     }
     const hits = (iteration: number): string => {
-      const [passed, decided] = [...(run.rollouts.get(iteration)?.values() ?? [])].reduce(([p, d], tier) => [p + tier.passed, d + tier.passed + tier.failed], [0, 0]);
+      const [passed, decided] = [...(run.rollouts.get(iteration)?.values() ?? [])].reduce(
+        ([p, d], tier) => [p + tier.passed, d + tier.passed + tier.failed],
+        [0, 0],
+      );
       return decided === 0 ? '–' : `${((100 * passed) / decided).toFixed(1)} %`;
     };
-    const fired = (at: number): string => ruleEvaluations.filter(({ iteration }) => iteration === at).flatMap(({ rules }) => Object.entries(rules).flatMap(([rule, { fired: is }]) => (is ? [rule] : []))).join(' ');
+    const fired = (at: number): string =>
+      ruleEvaluations
+        .filter(({ iteration }) => iteration === at)
+        .flatMap(({ rules }) => Object.entries(rules).flatMap(([rule, { fired: is }]) => (is ? [rule] : [])))
+        .join(' ');
     const { model, task, settings } = manifest.start;
     process.stdout.write(
       [
         `${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(String(settings.seed), 20)}, run ${manifest.runId}`,
-        `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ${integrityLine(integrity).text}`,
+        `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ` +
+          `${integrityLine(integrity).text}`,
         ...defects.map((defect) => label(defect, 300)),
         '',
-        ...(before === null || after === null || comparison === null ? ['The test set has not been evaluated before and after.'] : [resultTable({ before, after, comparison, policies }, terminalStyle(process.stdout))]),
+        ...(before === null || after === null || comparison === null
+          ? ['The test set has not been evaluated before and after.']
+          : [resultTable({ before, after, comparison, policies }, terminalStyle(process.stdout))]),
         '',
-        ...iterations.map(({ iteration, loss, buffer }) => `iteration ${iteration}: hit rate ${hits(iteration)}, ${Object.values(buffer).reduce((a, b) => a + b, 0)} in the buffer, loss ${loss === null ? '–' : loss.toFixed(3)}${fired(iteration) === '' ? '' : `, rules ${label(fired(iteration), 60)}`}`),
+        ...iterations.map(
+          ({ iteration, loss, buffer }) =>
+            `iteration ${iteration}: hit rate ${hits(iteration)}, ${Object.values(buffer).reduce((a, b) => a + b, 0)} in the buffer, ` +
+            `loss ${loss === null ? '–' : loss.toFixed(3)}${fired(iteration) === '' ? '' : `, rules ${label(fired(iteration), 60)}`}`,
+        ),
         '',
       ].join('\n'),
     );

@@ -36,7 +36,9 @@ export function settingFlags(omitted: readonly string[] = []): Record<string, Op
             ...(type === 'array' ? { array: true } : { requiresArg: type !== 'boolean' }),
             ...(values === undefined ? {} : { choices: values }),
             describe: description ?? '',
-            ...(fallback === undefined ? {} : { defaultDescription: `${shown(fallback)}${embedded === undefined ? '' : `; embedded: ${shown(embedded)}`}` }),
+            ...(fallback === undefined
+              ? {}
+              : { defaultDescription: `${shown(fallback)}${embedded === undefined ? '' : `; embedded: ${shown(embedded)}`}` }),
             group: 'Settings:',
           },
         ];
@@ -60,6 +62,11 @@ export function checkSettings(given: RunSettingsInput): RunSettings {
     return resolveSettings(given);
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
-    throw new UsageError(error.message.split('; ').map((line) => line.replace(/^(\w+)/, (field) => (Object.hasOwn(FIELDS, field) ? `--${flagOf(field)}` : field))).join('\n'));
+    throw new UsageError(
+      error.message
+        .split('; ')
+        .map((line) => line.replace(/^(\w+)/, (field) => (Object.hasOwn(FIELDS, field) ? `--${flagOf(field)}` : field)))
+        .join('\n'),
+    );
   }
 }

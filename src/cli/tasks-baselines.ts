@@ -14,7 +14,8 @@ function printTable(policies: Readonly<Record<string, Summary>>): void {
   const names = Object.keys(policies);
   const columns = Object.keys(policies[names[0]!]!.byTier);
   const width = Math.max(...names.map((name) => name.length)) + 1;
-  const row = (head: string, cells: readonly string[]): void => void process.stdout.write(`${head.padEnd(width)}${cells.map((cell) => cell.padStart(8)).join('')}\n`);
+  const row = (head: string, cells: readonly string[]): void =>
+    void process.stdout.write(`${head.padEnd(width)}${cells.map((cell) => cell.padStart(8)).join('')}\n`);
   row('', [...columns, 'mean']);
   for (const name of names) {
     const summary = policies[name]!;
@@ -33,7 +34,7 @@ export const tasksBaselinesCommand = defineCommand({
       .option('seed', seedOption)
       .option('set', setOption)
       .example('$0 tasks baselines', 'per cent accepted by tier, with 95 % intervals')
-      .example('$0 tasks baselines --task scheduling-classic', 'the original\'s benchmark'),
+      .example('$0 tasks baselines --task scheduling-classic', "the original's benchmark"),
   handler: async ({ task: specifier, count, seed, set, json }) => {
     readCount('count', count, 1);
     await using task = await openTask(specifier);

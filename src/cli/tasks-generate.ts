@@ -7,7 +7,11 @@ import { defineCommand } from './command.js';
 import { UsageError, write } from './output.js';
 
 /** The flags that several `tasks` commands share. */
-export const taskOption = { type: 'string', default: 'scheduling', describe: 'a task of `tasks list`, or the path of a .js or .ts file' } as const;
+export const taskOption = {
+  type: 'string',
+  default: 'scheduling',
+  describe: 'a task of `tasks list`, or the path of a .js or .ts file',
+} as const;
 export const setOption = { choices: SET_NAMES, describe: 'problems of a frozen set instead of generated ones' } as const;
 export const seedOption = { type: 'string', default: '1', describe: 'whole number that determines the problems' } as const;
 
@@ -25,8 +29,14 @@ export function readCount(name: string, value: number, least: number): number {
 
 async function* problems(task: OpenTask, tiers: readonly string[], count: number, seed: bigint, set: SetName | undefined) {
   for (const tier of tiers) {
-    if (set !== undefined) yield* frozenSet(task.id, set).problems.map(({ problem }) => problem).filter((problem) => problem.tier === tier).slice(0, count);
-    else for (let sample = 0; sample < count; sample++) yield await task.generate(tier, deriveSeed({ runSeed: seed, purpose: 'generate', iteration: 0, problemId: tier, sample }));
+    if (set !== undefined)
+      yield* frozenSet(task.id, set)
+        .problems.map(({ problem }) => problem)
+        .filter((problem) => problem.tier === tier)
+        .slice(0, count);
+    else
+      for (let sample = 0; sample < count; sample++)
+        yield await task.generate(tier, deriveSeed({ runSeed: seed, purpose: 'generate', iteration: 0, problemId: tier, sample }));
   }
 }
 
@@ -40,7 +50,11 @@ export const tasksGenerateCommand = defineCommand({
       .option('count', { type: 'number', default: 1, describe: 'problems of each tier' })
       .option('seed', seedOption)
       .option('set', setOption)
-      .option('style', { choices: PROMPT_STYLES, default: 'cot' as PromptStyle, describe: 'ask for reasoning before the answer, or for the answer alone' })
+      .option('style', {
+        choices: PROMPT_STYLES,
+        default: 'cot' as PromptStyle,
+        describe: 'ask for reasoning before the answer, or for the answer alone',
+      })
       .option('few-shot', { type: 'number', default: 0, describe: 'solved examples of the same tier before each problem' })
       .example('$0 tasks generate --tier T5 --count 3 --seed 7 --json', 'three problems for a program')
       .example('$0 tasks generate --set test --json', 'the frozen test set'),
@@ -54,7 +68,12 @@ export const tasksGenerateCommand = defineCommand({
       const examples = fewShot === 0 ? [] : await task.fewShot(problem, style, fewShot, seed);
       if (examples === null) throw new UsageError(`${task.id} has no solved examples; leave --few-shot out`);
       const messages = [...examples, ...(await task.prompt(problem, style))];
-      await write(json ? `${JSON.stringify({ problem, messages })}\n` : `${problem.tier} ${problem.id}\n\n${messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`)).join('\n\n')}\n\n`);
+      await write(
+        json
+          ? `${JSON.stringify({ problem, messages })}\n`
+          : `${problem.tier} ` +
+              `${problem.id}\n\n${messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`)).join('\n\n')}\n\n`,
+      );
     }
   },
 });

@@ -6,13 +6,20 @@ import { printJson } from './output.js';
 export const tasksListCommand = defineCommand({
   command: 'list',
   describe: 'Built-in tasks with their tiers and frozen sets',
-  builder: (yargs) => yargs.example('$0 tasks list', 'names that --task takes').epilogue('--task also takes the path of a .js or .ts file that exports a task: docs/tasks.md.'),
+  builder: (yargs) =>
+    yargs
+      .example('$0 tasks list', 'names that --task takes')
+      .epilogue('--task also takes the path of a .js or .ts file that exports a task: docs/tasks.md.'),
   handler: ({ json }) => {
     const tasks = BUILT_IN_TASKS.map(({ task }) => ({
       id: task.id,
       version: task.version,
       tiers: task.tiers,
-      sets: SET_NAMES.map((name) => ({ name, problems: frozenSet(task.id, name).problems.length, sha256: frozenSet(task.id, name).sha256 })),
+      sets: SET_NAMES.map((name) => ({
+        name,
+        problems: frozenSet(task.id, name).problems.length,
+        sha256: frozenSet(task.id, name).sha256,
+      })),
       policies: Object.keys(task.trivialPolicies),
       exploits: task.exploits.length,
       knownHoles: task.knownHoles?.length ?? 0,
@@ -20,8 +27,12 @@ export const tasksListCommand = defineCommand({
     if (json) return printJson({ tasks });
     for (const { id, version, tiers, sets, exploits, knownHoles } of tasks) {
       const holes = knownHoles === 0 ? '' : `, ${knownHoles} known holes (not for training)`;
-      process.stdout.write(`${id}, version ${version}: ${sets.map(({ name, problems }) => `${problems} ${name} problems`).join(', ')}; ${exploits} replies that must not pass${holes}\n`);
-      for (const tier of tiers) process.stdout.write(`  ${tier.id.padEnd(5)} ${tier.title}${tier.trains ? '' : ' (held out of training)'}\n`);
+      process.stdout.write(
+        `${id}, version ${version}: ${sets.map(({ name, problems }) => `${problems} ${name} problems`).join(', ')}; ${exploits} replies ` +
+          `that must not pass${holes}\n`,
+      );
+      for (const tier of tiers)
+        process.stdout.write(`  ${tier.id.padEnd(5)} ${tier.title}${tier.trains ? '' : ' (held out of training)'}\n`);
     }
   },
 });

@@ -33,7 +33,8 @@ export const tasksVerifyCommand = defineCommand({
         const grades = Object.entries(record.grades ?? {}).map(([name, kind]) => `${name} ${kind}`);
         process.stdout.write(`${[`line ${record.line}`, record.tier, record.problemId.slice(0, 12), record.kind, ...grades].join('  ')}\n`);
         for (const { category, detail } of record.violations) process.stdout.write(`    ${category}: ${detail}\n`);
-        for (const { category, excerpt, actual } of record.trace ?? []) process.stdout.write(`    reasoning, ${category}: "${excerpt}", but ${actual}\n`);
+        for (const { category, excerpt, actual } of record.trace ?? [])
+          process.stdout.write(`    reasoning, ${category}: "${excerpt}", but ${actual}\n`);
         if (record.reason !== undefined) process.stdout.write(`    ${record.reason}\n`);
         if (record.feedback !== undefined) process.stdout.write(`${record.feedback.replace(/^/gm, '    > ')}\n`);
       }
@@ -41,6 +42,9 @@ export const tasksVerifyCommand = defineCommand({
     const known = outcomes.filter(({ tier }) => task.tiers.some(({ id }) => id === tier));
     if (json || known.length === 0) return;
     const { mean, low, high, n, none } = summarise(known, task.tiers, { seed: 0n });
-    process.stdout.write(`\n${n} verdicts, ${none} without; mean over tiers ${mean === null ? '-' : `${percent(mean)} % (${percent(low)} to ${percent(high)})`}\n`);
+    process.stdout.write(
+      `\n${n} verdicts, ${none} without; mean over tiers ` +
+        `${mean === null ? '-' : `${percent(mean)} % (${percent(low)} to ${percent(high)})`}\n`,
+    );
   },
 });

@@ -15,12 +15,20 @@ export const trainCommand = defineCommand({
     yargs
       .option('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
       .option('data', { type: 'string', demandOption: true, describe: 'JSONL of {"messages"} or {"prompt", "completion"}' })
-      .option('out', { type: 'string', default: 'adapter.gguf', describe: 'the adapter; its training state is written beside it as OUT.state' })
+      .option('out', {
+        type: 'string',
+        default: 'adapter.gguf',
+        describe: 'the adapter; its training state is written beside it as OUT.state',
+      })
       .option('rank', { type: 'number', default: 8, describe: 'directions of each factor pair' })
       .option('alpha', { type: 'number', default: 16, describe: 'the adapter is scaled by alpha / rank' })
       .option('top', { type: 'number', describe: 'train the top layers only; default: all' })
       .option('lr', { type: 'number', default: 2e-4, describe: 'learning rate' })
-      .option('schedule', { choices: ['constant', 'linear', 'cosine'] as const, default: 'cosine' as const, describe: 'of the learning rate, after 3 % warm-up' })
+      .option('schedule', {
+        choices: ['constant', 'linear', 'cosine'] as const,
+        default: 'cosine' as const,
+        describe: 'of the learning rate, after 3 % warm-up',
+      })
       .option('epochs', { type: 'number', default: 1, describe: 'passes over the file' })
       .option('batch', { type: 'number', default: 8, describe: 'examples a step' })
       .option('max-tokens', { type: 'number', default: 2048, describe: 'longer examples are left out' })
@@ -33,7 +41,11 @@ export const trainCommand = defineCommand({
       .example('$0 train --model qwen2.5-0.5b --data train.jsonl --out mine.gguf --resume', 'go on after an interruption'),
   handler: async (argv) => {
     if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number, got ${argv.seed}`);
-    for (const [flag, value] of [['epochs', argv.epochs], ['batch', argv.batch], ['save-every', argv.saveEvery]] as const) {
+    for (const [flag, value] of [
+      ['epochs', argv.epochs],
+      ['batch', argv.batch],
+      ['save-every', argv.saveEvery],
+    ] as const) {
       if (!Number.isInteger(value) || value < 1) throw new UsageError(`--${flag}: expected a whole number of at least 1`);
     }
     const state = `${argv.out}.state`;
@@ -49,11 +61,24 @@ export const trainCommand = defineCommand({
       seed,
       threads: argv.threads,
       lora: { rank: argv.rank, alpha: argv.alpha, layers: argv.top === undefined ? 'all' : { top: argv.top } },
-      optimiser: { learningRate: argv.lr, schedule: argv.schedule, totalSteps: steps, warmupSteps: Math.min(steps - 1, Math.ceil(steps * 0.03)) },
+      optimiser: {
+        learningRate: argv.lr,
+        schedule: argv.schedule,
+        totalSteps: steps,
+        warmupSteps: Math.min(steps - 1, Math.ceil(steps * 0.03)),
+      },
     });
     if (argv.resume) await trainer.load(state);
     const tokens = sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
-    const plan = { examples: sequences.length, leftOut: tooLong, tokens, steps, parameters: trainer.info.parameters, layers: trainer.info.layers - trainer.info.lowestTrained, threads: trainer.info.threads };
+    const plan = {
+      examples: sequences.length,
+      leftOut: tooLong,
+      tokens,
+      steps,
+      parameters: trainer.info.parameters,
+      layers: trainer.info.layers - trainer.info.lowestTrained,
+      threads: trainer.info.threads,
+    };
 
     if (argv.dryRun) {
       const started = performance.now();
@@ -76,12 +101,25 @@ export const trainCommand = defineCommand({
       using progress = new Progress({ label: 'training', total: tokens * argv.epochs, unit: 'tokens' });
       const average = tokens / Math.ceil(sequences.length / argv.batch);
       for await (const stats of fineTune(trainer, { sequences, batchSize: argv.batch, steps, seed }, signal)) {
-        if (argv.json) printJsonLine({ step: stats.step, loss: stats.loss, learningRate: stats.learningRate, gradNorm: stats.gradNorm, tokens: stats.tokens });
-        progress.update(Math.round(stats.step * average), { note: `step ${stats.step}/${steps}, loss ${stats.loss.toFixed(3)}, ${formatBytes(process.memoryUsage().rss)}` });
+        if (argv.json)
+          printJsonLine({
+            step: stats.step,
+            loss: stats.loss,
+            learningRate: stats.learningRate,
+            gradNorm: stats.gradNorm,
+            tokens: stats.tokens,
+          });
+        progress.update(Math.round(stats.step * average), {
+          note: `step ${stats.step}/${steps}, loss ${stats.loss.toFixed(3)}, ${formatBytes(process.memoryUsage().rss)}`,
+        });
         if (stats.step % argv.saveEvery === 0) await trainer.save(state);
       }
     } catch (error) {
-      throw interrupted(error, 'the training', existsSync(state) ? `The same flags with --resume go on from ${state}.` : 'Nothing had been saved yet: start again.');
+      throw interrupted(
+        error,
+        'the training',
+        existsSync(state) ? `The same flags with --resume go on from ${state}.` : 'Nothing had been saved yet: start again.',
+      );
     }
     await trainer.save(state);
     const id = await trainer.exportAdapter(argv.out);

@@ -65,9 +65,14 @@ export interface AdapterSource {
 export async function readAdapterFile(adapter: string, shape: ModelShape | null): Promise<AdapterSource> {
   const peft = await isPeft(adapter);
   if (!peft) requireFile(adapter, 'MODEL_NOT_FOUND');
-  const source = peft ? { architecture: '', baseSha256: '', ...(await readPeft(adapter, shape)) } : await settled(loadAddon().addon.readAdapter(adapter));
+  const source = peft
+    ? { architecture: '', baseSha256: '', ...(await readPeft(adapter, shape)) }
+    : await settled(loadAddon().addon.readAdapter(adapter));
   if (shape !== null && source.architecture !== '' && source.architecture !== shape.architecture) {
-    throw new IsoproError('ADAPTER_MISMATCH', `${adapter} adapts a model of architecture ${source.architecture}, not ${shape.architecture}`);
+    throw new IsoproError(
+      'ADAPTER_MISMATCH',
+      `${adapter} adapts a model of architecture ${source.architecture}, not ${shape.architecture}`,
+    );
   }
   return source;
 }
@@ -95,10 +100,20 @@ export async function inspectAdapter(adapter: string): Promise<AdapterInspection
   const { architecture, baseName, baseSha256, modules } = await readAdapterFile(adapter, null);
   const measured = modules.map(({ name, rank, scale, inputs, outputs, a, b }) => {
     const [gramA, gramB] = [gram(a, rank, inputs), gram(b, rank, outputs)];
-    const trace = (matrix: Float64Array): number => Array.from({ length: rank }, (_, i) => matrix[i * rank + i]!).reduce((sum, value) => sum + value, 0);
+    const trace = (matrix: Float64Array): number =>
+      Array.from({ length: rank }, (_, i) => matrix[i * rank + i]!).reduce((sum, value) => sum + value, 0);
     // ||B A||^2 = <B^T B, A A^T>; rounding may leave a tiny negative number for 0.
     const product = gramA.reduce((sum, value, i) => sum + value * gramB[i]!, 0);
-    return { name, rank, alpha: scale * rank, inputs, outputs, normA: Math.sqrt(trace(gramA)), normB: Math.sqrt(trace(gramB)), norm: Math.abs(scale) * Math.sqrt(Math.max(0, product)) };
+    return {
+      name,
+      rank,
+      alpha: scale * rank,
+      inputs,
+      outputs,
+      normA: Math.sqrt(trace(gramA)),
+      normB: Math.sqrt(trace(gramB)),
+      norm: Math.abs(scale) * Math.sqrt(Math.max(0, product)),
+    };
   });
   return {
     format,
@@ -130,7 +145,12 @@ function gram(values: Float32Array, rows: number, columns: number): Float64Array
  * @returns SHA-256 of adapter_model.safetensors, in hexadecimal
  * @throws IsoproError WRITE_FAILED; older files are untouched
  */
-export async function writePeft(folder: string, modules: readonly AdapterModule[], shape: ModelShape, baseModel: string | null): Promise<string> {
+export async function writePeft(
+  folder: string,
+  modules: readonly AdapterModule[],
+  shape: ModelShape,
+  baseModel: string | null,
+): Promise<string> {
   const hash = sha256();
   await writeFilesAtomically([
     { file: path.join(folder, PEFT_WEIGHTS), parts: hash.through(encodeSafetensors(peftTensors(modules, shape))) },
@@ -146,7 +166,11 @@ export async function writePeft(folder: string, modules: readonly AdapterModule[
  */
 export async function convertAdapter(request: AdapterConversion): Promise<string> {
   const text = z.string().min(1);
-  const { adapter, model, format, out, baseModel } = checked(z.strictObject({ adapter: text, model: text, format: z.enum(ADAPTER_FORMATS), out: text, baseModel: text.optional() }), request, 'request');
+  const { adapter, model, format, out, baseModel } = checked(
+    z.strictObject({ adapter: text, model: text, format: z.enum(ADAPTER_FORMATS), out: text, baseModel: text.optional() }),
+    request,
+    'request',
+  );
   if (path.resolve(adapter) === path.resolve(out)) throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${adapter}`);
   const { addon } = loadAddon();
   const shape = await modelShape(model);

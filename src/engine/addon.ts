@@ -102,7 +102,13 @@ export interface NativeModel {
     cancellation: NativeCancellation,
     onEvent: (event: { rollout?: NativeRollout; progress?: GenerationProgress }) => void,
   ): Promise<GenerationProgress>;
-  score(prefix: Int32Array, continuations: Int32Array[], cellBudget: number, stepwise: boolean, cancellation: NativeCancellation): Promise<Float32Array[]>;
+  score(
+    prefix: Int32Array,
+    continuations: Int32Array[],
+    cellBudget: number,
+    stepwise: boolean,
+    cancellation: NativeCancellation,
+  ): Promise<Float32Array[]>;
   hiddenRows(tokens: Int32Array, boundaries: Int32Array, cancellation: NativeCancellation): Promise<Uint16Array[]>;
   hiddenNorms(
     tokens: Int32Array,
@@ -168,7 +174,10 @@ export interface NativeStepStatistics {
   clipFraction: number;
   klToReference: number;
   oldPolicyGap: number;
-  modules: Record<string, { pairGradNorm: number; updateRatio: number; dormantFraction: number; dormantDirections: readonly number[]; rankUse: number }>;
+  modules: Record<
+    string,
+    { pairGradNorm: number; updateRatio: number; dormantFraction: number; dormantDirections: readonly number[]; rankUse: number }
+  >;
 }
 
 export type NativeEdit =
@@ -203,31 +212,35 @@ export interface AdapterModule {
 
 export interface NativeTrainer {
   open(path: string): Promise<ModelShape>;
-  create(
-    options: {
-      targets: { layer: number; module: string; rank: number; scale: number; dropout: number }[];
-      allWeights: boolean;
-      optimiser: {
-        learningRate: number;
-        factorB: number;
-        beta1: number;
-        beta2: number;
-        epsilon: number;
-        weightDecay: number;
-        maxNorm: number;
-        schedule: string;
-        warmupSteps: number;
-        totalSteps: number;
-        finalFactor: number;
-      };
-      seed: bigint;
-      threads: number;
-      memoryBytes: number;
-      microBatchTokens: number;
-    },
-  ): Promise<void>;
+  create(options: {
+    targets: { layer: number; module: string; rank: number; scale: number; dropout: number }[];
+    allWeights: boolean;
+    optimiser: {
+      learningRate: number;
+      factorB: number;
+      beta1: number;
+      beta2: number;
+      epsilon: number;
+      weightDecay: number;
+      maxNorm: number;
+      schedule: string;
+      warmupSteps: number;
+      totalSteps: number;
+      finalFactor: number;
+    };
+    seed: bigint;
+    threads: number;
+    memoryBytes: number;
+    microBatchTokens: number;
+  }): Promise<void>;
   information(): Promise<NativeTrainerInfo>;
-  step(batch: NativeSequence[], objective: NativeObjective, microBatches: Int32Array, apply: boolean, cancellation: NativeCancellation): Promise<NativeStepStatistics>;
+  step(
+    batch: NativeSequence[],
+    objective: NativeObjective,
+    microBatches: Int32Array,
+    apply: boolean,
+    cancellation: NativeCancellation,
+  ): Promise<NativeStepStatistics>;
   evaluate(
     batch: NativeSequence[],
     objective: NativeObjective,
@@ -271,7 +284,9 @@ export interface Addon {
   stopAll(): void;
   readonly NativeTrainer: new () => NativeTrainer;
   /** Factors of a GGUF adapter, in the file's order. */
-  readAdapter(path: string): Promise<{ architecture: string; name: string; baseName: string; baseSha256: string; modules: AdapterModule[] }>;
+  readAdapter(
+    path: string,
+  ): Promise<{ architecture: string; name: string; baseName: string; baseSha256: string; modules: AdapterModule[] }>;
   /** A GGUF of factors that fit the model. */
   encodeAdapter(modelPath: string, modules: AdapterModule[], baseSha256: string): Promise<Uint8Array>;
   readonly NativeModelFile: new () => NativeModelFile;
@@ -318,7 +333,9 @@ function refusedLibrary(failure: Error | undefined): ErrorCode | undefined {
   return /too many open files/i.test(words) ? 'SYSTEM_LIMIT' : undefined;
 }
 
-/** ggml leaves a back end out where the system opens its file no more, and does not say so. It has the folder and one file open at a time. */
+/**
+ * ggml leaves a back end out where the system opens its file no more, and does not say so. It has the folder and one file open at a time.
+ */
 function requireRoomForFiles(file: string): void {
   const opened: number[] = [];
   try {
@@ -354,7 +371,11 @@ export function loadAddon(): { addon: Addon; file: string } {
     }
   }
   if (addon === undefined) {
-    throw new IsoproError(refusedLibrary(failure) ?? 'NATIVE_ADDON_MISSING', failure?.message ?? `there is no addon at ${candidates.join(' or ')}`, { cause: failure });
+    throw new IsoproError(
+      refusedLibrary(failure) ?? 'NATIVE_ADDON_MISSING',
+      failure?.message ?? `there is no addon at ${candidates.join(' or ')}`,
+      { cause: failure },
+    );
   }
   process.once('exit', () => addon.stopAll());
   requireRoomForFiles(file);
@@ -371,7 +392,9 @@ export function fromNative(error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message?: unknown };
   // Where Node-API's own glue could not make the object that would have carried a code.
   if (message === 'std::bad_alloc') return new IsoproError('OUT_OF_MEMORY', 'the system gave no more memory', { cause: error });
-  return typeof code === 'string' && Object.hasOwn(ERRORS, code) ? new IsoproError(code as ErrorCode, String(message), { cause: error }) : error;
+  return typeof code === 'string' && Object.hasOwn(ERRORS, code)
+    ? new IsoproError(code as ErrorCode, String(message), { cause: error })
+    : error;
 }
 
 /** Makes a call of the addon that gives no promise; its errors arrive as IsoproErrors. */

@@ -22,7 +22,8 @@ export async function writeFileAtomically(file: string, parts: Parts): Promise<v
 }
 
 /**
- * Writes files that belong together into one folder, which is made where it is missing: all of them are complete on the disk before the first
+ * Writes files that belong together into one folder, which is made where it is missing: all of them are complete on the disk before the
+ * first
  * replaces an older one.
  * @throws IsoproError WRITE_FAILED, SYSTEM_LIMIT; the old files are untouched
  */

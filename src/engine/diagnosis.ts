@@ -87,7 +87,12 @@ function nativeAddon(): Finding[] {
         status: 'ok',
         detail: `isopro-native ${version}, llama.cpp ${addon.llamaRelease}, ${path.relative(packageRoot(), file)}`,
         remedy: null,
-        facts: { version, llamaRelease: addon.llamaRelease, nodeLlamaCpp: packageVersion('node-llama-cpp'), prebuilt: file.includes(`${path.sep}prebuilds${path.sep}`) },
+        facts: {
+          version,
+          llamaRelease: addon.llamaRelease,
+          nodeLlamaCpp: packageVersion('node-llama-cpp'),
+          prebuilt: file.includes(`${path.sep}prebuilds${path.sep}`),
+        },
       },
       {
         check: 'back ends',
@@ -168,7 +173,13 @@ function sqlite(): Finding {
     const database = new Database(':memory:');
     const row = database.prepare('SELECT sqlite_version() AS version').get() as { version: string };
     database.close();
-    return { check: 'event log', status: 'ok', detail: `SQLite ${row.version} (better-sqlite3 ${version})`, remedy: null, facts: { sqlite: row.version, betterSqlite3: version } };
+    return {
+      check: 'event log',
+      status: 'ok',
+      detail: `SQLite ${row.version} (better-sqlite3 ${version})`,
+      remedy: null,
+      facts: { sqlite: row.version, betterSqlite3: version },
+    };
   } catch (error) {
     return {
       check: 'event log',
@@ -200,7 +211,10 @@ function load(): Finding {
   return {
     check: 'load',
     status: busy ? 'warn' : 'ok',
-    detail: process.platform === 'win32' ? 'not measured on Windows' : `${oneMinute.toFixed(1)} processes wanted the ${cores} cores in the last minute`,
+    detail:
+      process.platform === 'win32'
+        ? 'not measured on Windows'
+        : `${oneMinute.toFixed(1)} processes wanted the ${cores} cores in the last minute`,
     remedy: busy ? 'Other programs keep the cores busy: decoding slows down and timings mean little.' : null,
     facts: { loadAverage: oneMinute },
   };

@@ -92,7 +92,10 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
         await response.body?.cancel();
         throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address, response.status));
       }
-      const total = response.status === 206 ? /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1] : response.headers.get('content-length');
+      const total =
+        response.status === 206
+          ? /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1]
+          : response.headers.get('content-length');
       size ??= total == null ? null : Number(total);
       await requireMagic(address, response);
       return {

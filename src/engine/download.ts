@@ -52,7 +52,8 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
   const folder = path.dirname(model.path);
   const names = splitParts(path.basename(model.path));
   // Short names beside the place: the downloader cuts long ones.
-  const partialNames = names.length === 1 ? ['model.gguf'] : splitParts(`model${path.basename(model.path).slice(-'-00001-of-00001.gguf'.length)}`);
+  const partialNames =
+    names.length === 1 ? ['model.gguf'] : splitParts(`model${path.basename(model.path).slice(-'-00001-of-00001.gguf'.length)}`);
   const urls = splitParts(model.url.split('/').at(-1) ?? '').map((name) => new URL(name, model.url).href);
   const identity = createHash('sha256').update(model.path).digest('hex').slice(0, 16);
   const partials = path.join(folder, '.partial');
@@ -71,7 +72,10 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
         }),
       ),
     );
-    const version = createHash('sha256').update(files.map((file) => file.version).join('\n')).digest('hex').slice(0, 16);
+    const version = createHash('sha256')
+      .update(files.map((file) => file.version).join('\n'))
+      .digest('hex')
+      .slice(0, 16);
     const partial = path.join(partials, `${identity}-${version}`);
     // A broken-off attempt is continued only where its result can be proven: the downloader notes a piece as done before
     // the piece is on the disk, so that a killed process may leave a hole.
@@ -86,7 +90,8 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
     await fetchAll(files, partialNames, partial, model.path, options);
     await checkAll(files, partialNames, partial, model.path, options);
     // The first part last: it is the name that says the model is there.
-    for (let part = names.length - 1; part >= 0; --part) await rename(path.join(partial, partialNames[part]!), path.join(folder, names[part]!));
+    for (let part = names.length - 1; part >= 0; --part)
+      await rename(path.join(partial, partialNames[part]!), path.join(folder, names[part]!));
     await rm(partial, { recursive: true, force: true });
   } finally {
     release();
@@ -134,11 +139,20 @@ async function requireSpace(files: readonly RemoteFile[], partial: string, desti
   let have = 0;
   for (const name of await readdir(partial)) have += (await stat(path.join(partial, name))).size;
   if (total - have > bavail * bsize) {
-    throw failed(`${files[0]?.url} needs ${total - have} bytes, and the disk of ${path.dirname(destination)} has ${bavail * bsize} free`, destination);
+    throw failed(
+      `${files[0]?.url} needs ${total - have} bytes, and the disk of ${path.dirname(destination)} has ${bavail * bsize} free`,
+      destination,
+    );
   }
 }
 
-async function fetchAll(files: readonly RemoteFile[], names: readonly string[], partial: string, destination: string, options: DownloadOptions): Promise<void> {
+async function fetchAll(
+  files: readonly RemoteFile[],
+  names: readonly string[],
+  partial: string,
+  destination: string,
+  options: DownloadOptions,
+): Promise<void> {
   if (files.every((file) => file.ranges)) {
     // The downloader finds the other parts of a split model by itself.
     await fetchInWorker({ url: files[0]?.url ?? '', folder: partial, fileName: names[0] ?? '' }, files, destination, options);
@@ -152,7 +166,12 @@ async function fetchAll(files: readonly RemoteFile[], names: readonly string[], 
   }
 }
 
-function fetchInWorker(job: DownloadJob, files: readonly RemoteFile[], destination: string, { signal, onProgress, stallMs = STALL_MS }: DownloadOptions): Promise<void> {
+function fetchInWorker(
+  job: DownloadJob,
+  files: readonly RemoteFile[],
+  destination: string,
+  { signal, onProgress, stallMs = STALL_MS }: DownloadOptions,
+): Promise<void> {
   const totalBytes = totalSize(files);
   return new Promise((resolve, reject) => {
     const worker = startThread(new URL('./download-worker.js', import.meta.url), { workerData: job });
@@ -184,7 +203,14 @@ function fetchInWorker(job: DownloadJob, files: readonly RemoteFile[], destinati
   });
 }
 
-async function fetchPlainly(file: RemoteFile, target: string, before: number, totalBytes: number | null, destination: string, options: DownloadOptions): Promise<void> {
+async function fetchPlainly(
+  file: RemoteFile,
+  target: string,
+  before: number,
+  totalBytes: number | null,
+  destination: string,
+  options: DownloadOptions,
+): Promise<void> {
   const { signal, onProgress, stallMs = STALL_MS } = options;
   for (let attempt = 1; ; ++attempt) {
     const stalled = new AbortController();
@@ -202,18 +228,27 @@ async function fetchPlainly(file: RemoteFile, target: string, before: number, to
           done(null, chunk);
         },
       });
-      await pipeline(Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]), count, createWriteStream(target), { signal: either });
+      await pipeline(Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]), count, createWriteStream(target), {
+        signal: either,
+      });
       return;
     } catch (error) {
       if (signal?.aborted === true) throw cancelled();
-      if (attempt === PLAIN_ATTEMPTS || stalled.signal.aborted) throw failed(`${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`, destination, error);
+      if (attempt === PLAIN_ATTEMPTS || stalled.signal.aborted)
+        throw failed(`${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`, destination, error);
     } finally {
       clearTimeout(watchdog);
     }
   }
 }
 
-async function checkAll(files: readonly RemoteFile[], names: readonly string[], partial: string, destination: string, { signal, onProgress }: DownloadOptions): Promise<void> {
+async function checkAll(
+  files: readonly RemoteFile[],
+  names: readonly string[],
+  partial: string,
+  destination: string,
+  { signal, onProgress }: DownloadOptions,
+): Promise<void> {
   const totalBytes = totalSize(files);
   let checked = 0;
   for (const [index, file] of files.entries()) {

@@ -50,7 +50,10 @@ export async function readExamples(lines: AsyncIterable<string>, model: Model, m
 
 function parseExample(line: string, number: number): { prompt: { role: string; content: string }[]; answer: string } {
   const parsed = example.safeParse(parseLine(line, number));
-  if (!parsed.success) throw new IsoproError('INVALID_ARGUMENT', `line ${number}: expected {"messages": [...]} or {"prompt", "completion"}`, { cause: parsed.error });
+  if (!parsed.success)
+    throw new IsoproError('INVALID_ARGUMENT', `line ${number}: expected {"messages": [...]} or {"prompt", "completion"}`, {
+      cause: parsed.error,
+    });
   if ('messages' in parsed.data) {
     const last = parsed.data.messages.at(-1)!;
     if (last.role !== 'assistant') throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the last message must be the assistant's`);
@@ -76,7 +79,11 @@ export interface FineTuningPlan {
  * Steps from where the trainer stands up to `steps`. Every epoch has its own order, which depends on the seed alone:
  * a resumed run sees the same batches as an uninterrupted one. A step that is not finite throws NUMERIC_FAILURE.
  */
-export async function* fineTune(trainer: Trainer, { sequences, batchSize, steps, seed }: FineTuningPlan, signal?: AbortSignal): AsyncGenerator<StepStatistics> {
+export async function* fineTune(
+  trainer: Trainer,
+  { sequences, batchSize, steps, seed }: FineTuningPlan,
+  signal?: AbortSignal,
+): AsyncGenerator<StepStatistics> {
   const batchesPerEpoch = Math.ceil(sequences.length / batchSize);
   let epoch = -1;
   let order: readonly TrainSequence[] = [];
@@ -87,7 +94,11 @@ export async function* fineTune(trainer: Trainer, { sequences, batchSize, steps,
     }
     const from = (step % batchesPerEpoch) * batchSize;
     const stats = await trainer.step(order.slice(from, from + batchSize), signal === undefined ? {} : { signal });
-    if (!stats.applied) throw new IsoproError('NUMERIC_FAILURE', `step ${stats.step}: ${stats.nonFinite.join(', ')} not finite; the adapter is as before the step`);
+    if (!stats.applied)
+      throw new IsoproError(
+        'NUMERIC_FAILURE',
+        `step ${stats.step}: ${stats.nonFinite.join(', ')} not finite; the adapter is as before the step`,
+      );
     yield stats;
   }
 }

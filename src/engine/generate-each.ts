@@ -22,17 +22,23 @@ export interface GenerateEachRequest extends Omit<GenerateRequest, 'prompts' | '
 }
 
 /**
- * As `Model.generate`, for prompts that are too many to hold: their rollouts come in the order of prompts and samples, each as soon as those
+ * As `Model.generate`, for prompts that are too many to hold: their rollouts come in the order of prompts and samples, each as soon as
+ * those
  * before it have. Seeds are those of one request with all prompts; a window of prompts is decoded together, so that the last bits of the
  * logits are those of the window.
  * @throws IsoproError as Model.generate, and whatever reading a prompt throws, after the rollouts of the windows before
  */
-export async function* generateEach(model: Model, { prompts, onProgress, ...request }: GenerateEachRequest): AsyncGenerator<NamedRollout, void> {
+export async function* generateEach(
+  model: Model,
+  { prompts, onProgress, ...request }: GenerateEachRequest,
+): AsyncGenerator<NamedRollout, void> {
   const samples = request.samples ?? 1;
   const done = { finished: 0, sampledTokens: 0, promptTokens: 0 };
   let first = 0;
   for await (const window of windows(model, prompts, Math.max(1, Math.ceil(WINDOW / Math.max(1, samples))))) {
-    const places = window.flatMap(({ seeds }, prompt) => Array.from({ length: seeds?.length ?? samples }, (_, sample) => ({ prompt, sample })));
+    const places = window.flatMap(({ seeds }, prompt) =>
+      Array.from({ length: seeds?.length ?? samples }, (_, sample) => ({ prompt, sample })),
+    );
     const held = new Map<string, Rollout>();
     let next = 0;
     const named = (rollout: Rollout): NamedRollout => {
@@ -73,8 +79,18 @@ export async function* generateEach(model: Model, { prompts, onProgress, ...requ
   }
 }
 
-function sum(done: Pick<GenerationProgress, 'finished' | 'sampledTokens' | 'promptTokens'>, progress: GenerationProgress, total: number): GenerationProgress {
-  return { ...progress, total, finished: done.finished + progress.finished, sampledTokens: done.sampledTokens + progress.sampledTokens, promptTokens: done.promptTokens + progress.promptTokens };
+function sum(
+  done: Pick<GenerationProgress, 'finished' | 'sampledTokens' | 'promptTokens'>,
+  progress: GenerationProgress,
+  total: number,
+): GenerationProgress {
+  return {
+    ...progress,
+    total,
+    finished: done.finished + progress.finished,
+    sampledTokens: done.sampledTokens + progress.sampledTokens,
+    promptTokens: done.promptTokens + progress.promptTokens,
+  };
 }
 
 /** Rendered prompts, so many together. */

@@ -80,7 +80,8 @@ const uint64 = z
 export const tokenIds = z
   .custom<TokenIds>(
     (value) =>
-      types.isInt32Array(value) || (Array.isArray(value) && value.every((id) => Number.isInteger(id) && Math.abs(id as number) <= INT32_MAX)),
+      types.isInt32Array(value) ||
+      (Array.isArray(value) && value.every((id) => Number.isInteger(id) && Math.abs(id as number) <= INT32_MAX)),
     'expected an Int32Array or an array of whole numbers',
   )
   .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
@@ -110,7 +111,10 @@ const requestSchema = z
           id: z.string().optional(),
           seeds: z.array(uint64).optional(),
         })
-        .refine((prompt) => (prompt.messages === undefined) !== (prompt.tokenIds === undefined), 'a prompt has either messages or tokenIds'),
+        .refine(
+          (prompt) => (prompt.messages === undefined) !== (prompt.tokenIds === undefined),
+          'a prompt has either messages or tokenIds',
+        ),
     ),
     samples: z.int().min(0).max(1_000_000).default(1),
     sampling: z
@@ -130,7 +134,9 @@ const requestSchema = z
     ignoreEndOfSequence: z.boolean().default(false),
     grammar: z.string().min(1).optional(),
     jsonSchema: z.custom<object>((value) => typeof value === 'object' && value !== null, 'expected a JSON Schema').optional(),
-    adapter: z.custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null').optional(),
+    adapter: z
+      .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')
+      .optional(),
     adapterScale: z.number().default(1),
     captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
     maxSequences: z.int().min(1).max(253).default(64),

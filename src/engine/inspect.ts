@@ -32,7 +32,10 @@ export interface ModelInspection {
   /** Scalars as text, arrays as their type and length, in the file's order. */
   readonly metadata: Dictionary<string>;
   readonly tensors: readonly TensorSummary[];
-  /** Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are held against a base only when they are loaded. */
+  /**
+   * Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are held against a base only when they are
+   * loaded.
+   */
   readonly problem: { readonly code: ErrorCode; readonly message: string } | null;
   /** Why `createTrainer` would refuse it: for `problem`, or since the trainer has no backward for what inference runs. */
   readonly trainingProblem: { readonly code: ErrorCode; readonly message: string } | null;

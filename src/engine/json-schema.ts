@@ -13,8 +13,21 @@ const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'nul
 type Type = (typeof TYPES)[number];
 
 const ANNOTATIONS = new Set([
-  '$schema', '$id', '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'examples', 'deprecated', 'readOnly', 'writeOnly',
-  'contentEncoding', 'contentMediaType', 'contentSchema',
+  '$schema',
+  '$id',
+  '$comment',
+  '$defs',
+  'definitions',
+  'title',
+  'description',
+  'default',
+  'examples',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  'contentEncoding',
+  'contentMediaType',
+  'contentSchema',
 ]);
 const KEYWORDS_OF_TYPE: Partial<Record<Type, readonly string[]>> = {
   object: ['properties', 'required', 'additionalProperties', 'minProperties', 'maxProperties'],
@@ -28,11 +41,17 @@ const DEEPEST = 100;
 const LONGEST_NAME = 500;
 
 const LEAP = '("0" [48] | [2468] [048] | [13579] [26])';
-const TIME = '([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})? ("Z" | [+-] ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9])';
+const TIME =
+  '([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})? ("Z" | [+-] ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9])';
 const DATE =
-  '([0-9]{4} "-" (("0" [13578] | "1" [02]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]) | ("0" [469] | "11") "-" ("0" [1-9] | [12] [0-9] | "30") | "02-" ("0" [1-9] | "1" [0-9] | "2" [0-8]))' +
+  '([0-9]{4} "-" (("0" [13578] | "1" [02]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]) | ("0" [469] | "11") "-" ("0" [1-9] | [12] [0-9] | ' +
+  '"30") | "02-" ("0" [1-9] | "1" [0-9] | "2" [0-8]))' +
   ` | ([0-9] [0-9] ${LEAP} | (${LEAP} | "00") "00") "-02-29")`;
-const FORMATS = new Map([['date', DATE], ['time', TIME], ['date-time', `${DATE} "T" ${TIME}`]]);
+const FORMATS = new Map([
+  ['date', DATE],
+  ['time', TIME],
+  ['date-time', `${DATE} "T" ${TIME}`],
+]);
 
 /** Rules that schemas share. A string's characters count as one whatever their spelling, as `maxLength` has it. */
 const SHARED = `
@@ -82,10 +101,12 @@ export function grammarOfJsonSchema(schema: object): string {
 const isSchema = (value: Json | undefined): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value);
 const isList = (value: Json | undefined): value is readonly Json[] => Array.isArray(value);
 const entriesOf = (value: Json | undefined): (readonly [string, Json])[] => (isSchema(value) ? Object.entries(value) : []);
-const under = (pointer: string, ...keys: (string | number)[]): string => [pointer, ...keys.map((key) => String(key).replaceAll('~', '~0').replaceAll('/', '~1'))].join('/');
+const under = (pointer: string, ...keys: (string | number)[]): string =>
+  [pointer, ...keys.map((key) => String(key).replaceAll('~', '~0').replaceAll('/', '~1'))].join('/');
 
 /** A GBNF text of these characters. */
-const literal = (text: string): string => `"${[...text].map((c) => (c === '"' || c === '\\' ? `\\${c}` : c < ' ' || c === '\x7f' ? codePoint(c) : c)).join('')}"`;
+const literal = (text: string): string =>
+  `"${[...text].map((c) => (c === '"' || c === '\\' ? `\\${c}` : c < ' ' || c === '\x7f' ? codePoint(c) : c)).join('')}"`;
 const codePoint = (c: string): string => `\\U${c.codePointAt(0)!.toString(16).padStart(8, '0')}`;
 
 function typeOf(value: Json): Type {
@@ -95,7 +116,10 @@ function typeOf(value: Json): Type {
   return typeof value as 'object' | 'string' | 'boolean';
 }
 /** Equal for values that are equal, whatever the order of their keys. */
-const identity = (value: Json): string => JSON.stringify(value, (_, part: Json) => (isSchema(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part));
+const identity = (value: Json): string =>
+  JSON.stringify(value, (_, part: Json) =>
+    isSchema(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
+  );
 const overlap = (a: ReadonlySet<Type>, b: ReadonlySet<Type>): boolean =>
   [...a].some((type) => b.has(type) || (type === 'integer' && b.has('number')) || (type === 'number' && b.has('integer')));
 const intersect = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean => [...a].some((value) => b.has(value));
@@ -107,7 +131,8 @@ function disjoint(a: Shape, b: Shape): boolean {
 }
 
 /** x, between `least` and `most` times. */
-const times = (x: string, least: number, most: number): string => (most === 0 ? '' : most === Infinity ? `${x}{${least},}` : `${x}{${least},${most}}`);
+const times = (x: string, least: number, most: number): string =>
+  most === 0 ? '' : most === Infinity ? `${x}{${least},}` : `${x}{${least},${most}}`;
 const sequence = (...parts: string[]): string => parts.filter((part) => part !== '').join(' ');
 
 class Compiler {
@@ -163,13 +188,21 @@ class Compiler {
     for (const keyword of ['$ref', 'anyOf', 'oneOf'] as const) {
       if (schema[keyword] === undefined) continue;
       only(keyword);
-      const rules = keyword === '$ref' ? [this.#rule(...this.#target(pointer, schema.$ref), depth)] : this.#alternatives(pointer, keyword, schema[keyword], depth);
+      const rules =
+        keyword === '$ref'
+          ? [this.#rule(...this.#target(pointer, schema.$ref), depth)]
+          : this.#alternatives(pointer, keyword, schema[keyword], depth);
       return { gbnf: rules.join(' | '), needs: rules.map((rule) => [rule]), same: rules };
     }
     for (const keyword of ['const', 'enum'] as const) {
       if (schema[keyword] === undefined) continue;
       only(keyword, 'type');
-      return { gbnf: this.#values(pointer, schema).map((value) => literal(JSON.stringify(value))).join(' | '), needs: [[]] };
+      return {
+        gbnf: this.#values(pointer, schema)
+          .map((value) => literal(JSON.stringify(value)))
+          .join(' | '),
+        needs: [[]],
+      };
     }
     const types = this.#types(pointer, schema);
     if (types === null) return { gbnf: 'any', needs: [[]] };
@@ -201,14 +234,20 @@ class Compiler {
     const listed = schema.const === undefined ? schema.enum! : [schema.const];
     if (!isList(listed)) this.#refuse(pointer, '"enum" is not a list');
     const types = schema.type === undefined ? null : new Set(this.#types(pointer, schema)!);
-    const values = types === null ? listed : listed.filter((value) => types.has(typeOf(value)) || (typeof value === 'number' && types.has('number')));
-    if (values.length === 0) this.#refuse(pointer, listed.length === 0 ? '"enum" is empty' : `no value of "${schema.const === undefined ? 'enum' : 'const'}" is of the "type"`);
+    const values =
+      types === null ? listed : listed.filter((value) => types.has(typeOf(value)) || (typeof value === 'number' && types.has('number')));
+    if (values.length === 0)
+      this.#refuse(
+        pointer,
+        listed.length === 0 ? '"enum" is empty' : `no value of "${schema.const === undefined ? 'enum' : 'const'}" is of the "type"`,
+      );
     return values;
   }
 
   /** The schema that a reference names, and its place. */
   #target(pointer: string, reference: Json | undefined): [string, Json] {
-    if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference)) this.#refuse(pointer, `a grammar cannot keep "$ref" ${JSON.stringify(reference)}: it is not a pointer into this schema (#/…)`);
+    if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference))
+      this.#refuse(pointer, `a grammar cannot keep "$ref" ${JSON.stringify(reference)}: it is not a pointer into this schema (#/…)`);
     let at: Json | undefined = this.#document;
     let path = '#';
     for (const part of reference.split('/').slice(1)) {
@@ -233,7 +272,11 @@ class Compiler {
       const shapes = schemas.map((schema, i) => this.#shape(under(pointer, keyword, i), schema, []));
       shapes.forEach((shape, i) => {
         const same = shapes.slice(0, i).findIndex((other) => !disjoint(shape, other));
-        if (same >= 0) this.#refuse(pointer, `a grammar cannot keep "oneOf": alternatives ${same} and ${i} may have a value in common; "anyOf" allows that`);
+        if (same >= 0)
+          this.#refuse(
+            pointer,
+            `a grammar cannot keep "oneOf": alternatives ${same} and ${i} may have a value in common; "anyOf" allows that`,
+          );
       });
     }
     return rules;
@@ -269,7 +312,8 @@ class Compiler {
   #count(pointer: string, schema: Schema, keyword: string, absent: number): number {
     const value = schema[keyword];
     if (value === undefined) return absent;
-    if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) this.#refuse(pointer, `"${keyword}" is not a whole number of 0 or more`);
+    if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)
+      this.#refuse(pointer, `"${keyword}" is not a whole number of 0 or more`);
     if (value > MOST_REPETITIONS) this.#refuse(pointer, `a grammar cannot keep "${keyword}" above ${MOST_REPETITIONS}`);
     return value;
   }
@@ -286,7 +330,8 @@ class Compiler {
     if (schema.format === undefined) return sequence('"\\""', times('character', least, most), '"\\""');
     const format = FORMATS.get(String(schema.format));
     if (format === undefined) this.#refuse(pointer, `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`);
-    if (schema.minLength !== undefined || schema.maxLength !== undefined) this.#refuse(pointer, 'a grammar cannot keep "minLength" and "maxLength" beside "format"');
+    if (schema.minLength !== undefined || schema.maxLength !== undefined)
+      this.#refuse(pointer, 'a grammar cannot keep "minLength" and "maxLength" beside "format"');
     return `"\\"" ${format} "\\""`;
   }
 
@@ -301,7 +346,10 @@ class Compiler {
     const rest = Math.max(0, least - first.length);
     const room = most - first.length;
     const other = room > 0 ? this.#rule(under(pointer, 'items'), items, depth) : '';
-    const tail = first.length > 0 || room === 0 ? times(`(comma ${other})`, rest, room) : sequence(other, times(`(comma ${other})`, Math.max(0, rest - 1), room - 1));
+    const tail =
+      first.length > 0 || room === 0
+        ? times(`(comma ${other})`, rest, room)
+        : sequence(other, times(`(comma ${other})`, Math.max(0, rest - 1), room - 1));
     const optional = first.length === 0 && room > 0 && rest === 0 ? `(${tail})?` : tail;
     return { gbnf: sequence('"[" ws', first.join(' comma '), optional, 'ws "]"'), needs: [[...first, ...(rest > 0 ? [other] : [])]] };
   }
@@ -309,28 +357,42 @@ class Compiler {
   #object(pointer: string, schema: Schema, depth: number): Form {
     const { properties = {}, required, additionalProperties } = schema;
     if (!isSchema(properties)) this.#refuse(pointer, '"properties" is not an object of schemas');
-    if (required !== undefined && !(isList(required) && required.every((name) => typeof name === 'string'))) this.#refuse(pointer, '"required" is not a list of names');
+    if (required !== undefined && !(isList(required) && required.every((name) => typeof name === 'string')))
+      this.#refuse(pointer, '"required" is not a list of names');
     const names = required as readonly string[] | undefined;
     const [least, most] = this.#limits(pointer, schema, 'Properties');
     const forbidden = Object.keys(properties).filter((name) => properties[name] === false);
-    const impossible = names?.find((name) => forbidden.includes(name) || (additionalProperties === false && !Object.hasOwn(properties, name)));
+    const impossible = names?.find(
+      (name) => forbidden.includes(name) || (additionalProperties === false && !Object.hasOwn(properties, name)),
+    );
     if (impossible !== undefined) this.#refuse(pointer, `"required" names ${JSON.stringify(impossible)}, which is not allowed`);
 
-    const others = additionalProperties === undefined || additionalProperties === false ? '' : this.#rule(under(pointer, 'additionalProperties'), additionalProperties, depth);
+    const others =
+      additionalProperties === undefined || additionalProperties === false
+        ? ''
+        : this.#rule(under(pointer, 'additionalProperties'), additionalProperties, depth);
     const fields = Object.keys(properties)
       .filter((name) => !forbidden.includes(name))
-      .map((name) => ({ name, rule: this.#rule(under(pointer, 'properties', name), properties[name]!, depth), always: names === undefined || names.includes(name) }));
-    for (const name of new Set(names)) if (!Object.hasOwn(properties, name)) fields.push({ name, rule: others === '' ? 'any' : others, always: true });
+      .map((name) => ({
+        name,
+        rule: this.#rule(under(pointer, 'properties', name), properties[name]!, depth),
+        always: names === undefined || names.includes(name),
+      }));
+    for (const name of new Set(names))
+      if (!Object.hasOwn(properties, name)) fields.push({ name, rule: others === '' ? 'any' : others, always: true });
     const always = fields.filter((field) => field.always);
-    if (least > always.length) this.#refuse(pointer, 'a grammar cannot keep "minProperties" above the number of properties that are always there');
+    if (least > always.length)
+      this.#refuse(pointer, 'a grammar cannot keep "minProperties" above the number of properties that are always there');
     if (most < fields.length) this.#refuse(pointer, 'a grammar cannot keep "maxProperties" below the number of declared properties');
 
     const long = others === '' ? undefined : fields.find(({ name }) => name.length > LONGEST_NAME);
-    if (long !== undefined) this.#refuse(pointer, `a grammar cannot keep "additionalProperties" beside a name of more than ${LONGEST_NAME} characters`);
+    if (long !== undefined)
+      this.#refuse(pointer, `a grammar cannot keep "additionalProperties" beside a name of more than ${LONGEST_NAME} characters`);
 
     // From the last one to the first: what may follow where nothing has been written yet, and where something has.
     const room = most - fields.length;
-    const other = others === '' || room === 0 ? '' : `${this.#otherName([...fields.map(({ name }) => name), ...forbidden])} colon ${others}`;
+    const other =
+      others === '' || room === 0 ? '' : `${this.#otherName([...fields.map(({ name }) => name), ...forbidden])} colon ${others}`;
     let atStart = other === '' ? '' : `(${sequence(other, times(`(comma ${other})`, 0, room - 1))})?`;
     let after = other === '' ? '' : times(`(comma ${other})`, 0, room);
     for (const { name, rule, always: written } of [...fields].reverse()) {
@@ -348,7 +410,11 @@ class Compiler {
       const longer = spelt.filter((name) => name.startsWith(beginning) && name !== beginning);
       const next = [...new Set(longer.map((name) => String.fromCodePoint(name.codePointAt(beginning.length)!)))];
       const different = `[^"\\\\\\x00-\\x1F\\x7F${next.map(codePoint).join('')}] plain*`;
-      const alternatives = [...(spelt.includes(beginning) ? [] : ['""']), different, ...next.map((c) => `[${codePoint(c)}] ${beyond(beginning + c)}`)];
+      const alternatives = [
+        ...(spelt.includes(beginning) ? [] : ['""']),
+        different,
+        ...next.map((c) => `[${codePoint(c)}] ${beyond(beginning + c)}`),
+      ];
       return this.#define(alternatives.join(' | '));
     };
     const spelt = names.filter((name) => !/["\\\0-\x1f\x7f\p{Surrogate}]/u.test(name));

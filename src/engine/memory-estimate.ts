@@ -25,7 +25,10 @@ export async function estimateMemory(file: string, inspection: ModelInspection, 
   const headDimension = dimension('embedding_length') / heads;
   const orDefault = (value: number): number => (Number.isNaN(value) ? headDimension : value);
   const kvBytesPerToken =
-    F16_BYTES * dimension('block_count') * keyValueHeads * (orDefault(dimension('attention.key_length')) + orDefault(dimension('attention.value_length')));
+    F16_BYTES *
+    dimension('block_count') *
+    keyValueHeads *
+    (orDefault(dimension('attention.key_length')) + orDefault(dimension('attention.value_length')));
   if (!Number.isFinite(kvBytesPerToken)) return null;
   const weightsBytes = inspection.types.reduce((sum, { bytes }) => sum + bytes, 0) + (await furtherPartsBytes(file));
   const kvBytes = kvBytesPerToken * contextTokens;

@@ -43,7 +43,8 @@ export async function resolveModel(name: string, options: ResolveModelOptions = 
   if (name === EMBEDDED_MODEL) return { path: fileURLToPath(EMBEDDED_MODEL_FILE), url: null };
   const located = locateRemote(name);
   if (located === null) return { path: await localFile(name), url: null };
-  const remote: RemoteModel = 'url' in located ? located : taggedModelFile(located, await hubFileOfTag(located.owner, located.repository, located.tag, signal));
+  const remote: RemoteModel =
+    'url' in located ? located : taggedModelFile(located, await hubFileOfTag(located.owner, located.repository, located.tag, signal));
   if (!(await isFile(remote.path))) {
     if (!download) {
       throw new IsoproError('MODEL_NOT_FOUND', `${name} is not in the cache at ${remote.path}`, {
@@ -66,7 +67,10 @@ async function localFile(name: string): Promise<string> {
   }
   if (entry?.isDirectory() === true) {
     const inside = (await readdir(file).catch(() => [])).filter((child) => child.toLowerCase().endsWith('.gguf')).sort();
-    throw new IsoproError('MODEL_NOT_FOUND', `${name} is a folder${inside.length > 0 ? ` that holds ${inside.join(', ')}` : ' without a .gguf file'}`);
+    throw new IsoproError(
+      'MODEL_NOT_FOUND',
+      `${name} is a folder${inside.length > 0 ? ` that holds ${inside.join(', ')}` : ' without a .gguf file'}`,
+    );
   }
   if (entry !== null || /[\\/]|\.gguf$/i.test(name)) requireFile(file, 'MODEL_NOT_FOUND');
   throw new IsoproError(
@@ -100,5 +104,7 @@ export async function cachedModels(): Promise<CachedModel[]> {
     const first = path.join(entry.parentPath, entry.name.replace(/-\d{5}(-of-\d{5}\.gguf)$/, '-00001$1'));
     found.set(first, (found.get(first) ?? 0) + (await stat(file)).size);
   }
-  return [...found.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([file, bytes]) => ({ alias: aliasOfPath.get(file) ?? null, path: file, bytes }));
+  return [...found.entries()]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([file, bytes]) => ({ alias: aliasOfPath.get(file) ?? null, path: file, bytes }));
 }

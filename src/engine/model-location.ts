@@ -86,7 +86,10 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
     const [owner = '', repository = '', ...file] = address.split('/');
     const filePath = file.join('/');
     if (owner === '' || repository === '' || branch === '' || file.includes('')) {
-      throw new IsoproError('INVALID_ARGUMENT', `${name} is not of the form hf:<owner>/<repository>/<file>.gguf or hf:<owner>/<repository>:<quantisation>`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `${name} is not of the form hf:<owner>/<repository>/<file>.gguf or hf:<owner>/<repository>:<quantisation>`,
+      );
     }
     if (filePath !== '') return hubModel(name, owner, repository, filePath, branch);
     const [bare = '', tag = 'Q4_K_M'] = repository.split(':', 2);
@@ -99,8 +102,12 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
   } catch (cause) {
     throw new IsoproError('INVALID_ARGUMENT', `${name} is not a valid URL`, { cause });
   }
-  if (url.username !== '' || url.password !== '') throw new IsoproError('INVALID_ARGUMENT', 'a model URL must not hold a user name or password');
-  const segments = url.pathname.split('/').filter((segment) => segment !== '').map(fileNamePart);
+  if (url.username !== '' || url.password !== '')
+    throw new IsoproError('INVALID_ARGUMENT', 'a model URL must not hold a user name or password');
+  const segments = url.pathname
+    .split('/')
+    .filter((segment) => segment !== '')
+    .map(fileNamePart);
   const file = segments.pop() ?? 'model';
   const stem = file.toLowerCase().endsWith('.gguf') ? file.slice(0, -'.gguf'.length) : file;
   // Two queries at one path are two files.

@@ -4,8 +4,26 @@ import { IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
 import { deriveSeed } from '../random.js';
 import { Adapter, hashFile } from './adapter.js';
-import { cancellable, loadAddon, settled, typed, type Addon, type GenerationProgress, type NativeModel, type NativeModelInfo } from './addon.js';
-import { abortSignal, callback, chatMessages, checked, checkRequest, tokenIds, type GenerateRequest, type TokenIds } from './generate-request.js';
+import {
+  cancellable,
+  loadAddon,
+  settled,
+  typed,
+  type Addon,
+  type GenerationProgress,
+  type NativeModel,
+  type NativeModelInfo,
+} from './addon.js';
+import {
+  abortSignal,
+  callback,
+  chatMessages,
+  checked,
+  checkRequest,
+  tokenIds,
+  type GenerateRequest,
+  type TokenIds,
+} from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
@@ -92,7 +110,11 @@ const hiddenRequest = z.strictObject({
  */
 export async function loadModel(pathOrAlias: string, options: LoadModelOptions = {}): Promise<Model> {
   checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
-  const { threads, fixedThreads, gpuLayers, contextTokens, kvType, signal, onProgress, onDownload } = checked(loadOptions, options, 'options');
+  const { threads, fixedThreads, gpuLayers, contextTokens, kvType, signal, onProgress, onDownload } = checked(
+    loadOptions,
+    options,
+    'options',
+  );
   const { addon } = loadAddon();
   const { path } = await resolveModel(pathOrAlias, { ...(signal && { signal }), ...(onDownload && { onProgress: onDownload }) });
   const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
@@ -100,14 +122,18 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
   // A callback that throws ends the loading, and what it threw arrives at the caller.
   let thrown: { readonly error: unknown } | undefined;
   await cancellable(addon, signal, (cancellation) =>
-    native.load({ path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers, kvType: kvType ?? '' }, cancellation, (fraction) => {
-      try {
-        if (thrown === undefined) onProgress?.(fraction);
-      } catch (error) {
-        thrown = { error };
-        cancellation.cancel();
-      }
-    }),
+    native.load(
+      { path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers, kvType: kvType ?? '' },
+      cancellation,
+      (fraction) => {
+        try {
+          if (thrown === undefined) onProgress?.(fraction);
+        } catch (error) {
+          thrown = { error };
+          cancellation.cancel();
+        }
+      },
+    ),
   ).catch((error: unknown) => {
     thrown ??= { error };
   });
@@ -219,7 +245,11 @@ export class Model {
    * and fails where the two differ by more than 1e-3 nats. On a GPU nothing is promised.
    * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, OBJECT_DISPOSED, ABORTED
    */
-  async score(prefixIds: TokenIds, continuationIds: readonly TokenIds[], options: { stepwise?: boolean; signal?: AbortSignal } = {}): Promise<Float32Array[]> {
+  async score(
+    prefixIds: TokenIds,
+    continuationIds: readonly TokenIds[],
+    options: { stepwise?: boolean; signal?: AbortSignal } = {},
+  ): Promise<Float32Array[]> {
     const prefix = checked(tokenIds, prefixIds, 'prefixIds');
     const continuations = checked(z.array(tokenIds), continuationIds, 'continuationIds');
     const { stepwise = false, signal } = options;

@@ -13,8 +13,13 @@ export const PEFT_CONFIG = 'adapter_config.json';
 
 const LARGEST_CONFIG = 1 << 20;
 const PROJECTIONS: Readonly<Record<string, string>> = {
-  attn_q: 'self_attn.q_proj', attn_k: 'self_attn.k_proj', attn_v: 'self_attn.v_proj', attn_output: 'self_attn.o_proj',
-  ffn_gate: 'mlp.gate_proj', ffn_up: 'mlp.up_proj', ffn_down: 'mlp.down_proj',
+  attn_q: 'self_attn.q_proj',
+  attn_k: 'self_attn.k_proj',
+  attn_v: 'self_attn.v_proj',
+  attn_output: 'self_attn.o_proj',
+  ffn_gate: 'mlp.gate_proj',
+  ffn_up: 'mlp.up_proj',
+  ffn_down: 'mlp.down_proj',
 };
 const TENSORS = dictionary(Object.entries(PROJECTIONS).map(([tensor, projection]) => [projection, tensor]));
 
@@ -26,7 +31,8 @@ function peftName(name: string): string {
 
 /** base_model.model.model.layers.3.self_attn.k_proj.lora_A.weight to {name: 'blk.3.attn_k', factor: 'A'}; undefined for others. */
 function ggufName(tensor: string): { name: string; factor: 'A' | 'B' } | undefined {
-  const [, layer, projection, factor] = /^base_model\.model\.model\.layers\.(\d{1,5})\.((?:self_attn|mlp)\.\w+)\.lora_([AB])(?:\.default)?\.weight$/.exec(tensor) ?? [];
+  const [, layer, projection, factor] =
+    /^base_model\.model\.model\.layers\.(\d{1,5})\.((?:self_attn|mlp)\.\w+)\.lora_([AB])(?:\.default)?\.weight$/.exec(tensor) ?? [];
   const stored = projection === undefined ? undefined : TENSORS[projection];
   return stored === undefined ? undefined : { name: `blk.${Number(layer)}.${stored}`, factor: factor as 'A' | 'B' };
 }
@@ -47,11 +53,19 @@ function ggufRow(name: string, rows: number, { architecture, heads, keyHeads }: 
 }
 
 /** The value that most modules have, and the others' by name, for r and rank_pattern or lora_alpha and alpha_pattern. */
-function pattern(modules: readonly AdapterModule[], value: (module: AdapterModule) => number): { common: number; others: Record<string, number> } {
+function pattern(
+  modules: readonly AdapterModule[],
+  value: (module: AdapterModule) => number,
+): { common: number; others: Record<string, number> } {
   const counts = new Map<number, number>();
   for (const module of modules) counts.set(value(module), (counts.get(value(module)) ?? 0) + 1);
   const common = [...counts].reduce((most, next) => (next[1] > most[1] ? next : most))[0];
-  return { common, others: Object.fromEntries(modules.filter((module) => value(module) !== common).map((module) => [peftName(module.name), value(module)])) };
+  return {
+    common,
+    others: Object.fromEntries(
+      modules.filter((module) => value(module) !== common).map((module) => [peftName(module.name), value(module)]),
+    ),
+  };
 }
 
 /**
@@ -119,7 +133,9 @@ const config = z.object({
   modules_to_save: z.array(z.string()).max(0).nullish(),
 });
 
-/** PEFT takes the first key of a pattern that is the module's name or its end. Keys are regular expressions there; only names are read here. */
+/**
+ * PEFT takes the first key of a pattern that is the module's name or its end. Keys are regular expressions there; only names are read here.
+ */
 function patternValue(values: Readonly<Record<string, number>> | null | undefined, name: string, otherwise: number): number {
   const found = Object.entries(values ?? {}).find(([key]) => `.model.${peftName(name)}`.endsWith(`.${key.replace(/^\^/, '')}`));
   return found === undefined ? otherwise : found[1];
@@ -127,7 +143,10 @@ function patternValue(values: Readonly<Record<string, number>> | null | undefine
 
 /** Whether the path is that of a folder, the form in which PEFT keeps adapters. */
 export async function isPeft(adapter: string): Promise<boolean> {
-  return stat(adapter).then((status) => status.isDirectory(), () => false);
+  return stat(adapter).then(
+    (status) => status.isDirectory(),
+    () => false,
+  );
 }
 
 /**
@@ -141,7 +160,11 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
   const factors = new Map<string, { A?: Float32Tensor; B?: Float32Tensor }>();
   for (const tensor of await readSafetensors(file)) {
     const place = ggufName(tensor.name);
-    if (place === undefined) throw new IsoproError('ADAPTER_MISMATCH', `${file} holds ${JSON.stringify(tensor.name.slice(0, 120))}, which is no factor of a matrix that can be adapted`);
+    if (place === undefined)
+      throw new IsoproError(
+        'ADAPTER_MISMATCH',
+        `${file} holds ${JSON.stringify(tensor.name.slice(0, 120))}, which is no factor of a matrix that can be adapted`,
+      );
     const pair = factors.get(place.name) ?? {};
     if (pair[place.factor] !== undefined) throw corrupt(`it holds two factors ${place.factor} of ${place.name}`);
     factors.set(place.name, { ...pair, [place.factor]: tensor });
@@ -151,8 +174,10 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
     if (A === undefined || B === undefined) throw corrupt(`it has only one factor of ${shown}`);
     const [rank, inputs] = A.shape;
     const outputs = B.shape[0]!;
-    if (A.shape.length !== 2 || B.shape.length !== 2 || B.shape[1] !== rank || rank === 0 || rank! > Math.min(inputs!, outputs)) throw corrupt(`the factors of ${shown} do not fit each other`);
-    if (rank !== patternValue(settings.rank_pattern, name, settings.r)) throw corrupt(`${shown} has rank ${rank}, which ${PEFT_CONFIG} does not say`);
+    if (A.shape.length !== 2 || B.shape.length !== 2 || B.shape[1] !== rank || rank === 0 || rank! > Math.min(inputs!, outputs))
+      throw corrupt(`the factors of ${shown} do not fit each other`);
+    if (rank !== patternValue(settings.rank_pattern, name, settings.r))
+      throw corrupt(`${shown} has rank ${rank}, which ${PEFT_CONFIG} does not say`);
     const alpha = patternValue(settings.alpha_pattern, name, settings.lora_alpha);
     const scale = Math.fround(settings.use_rslora === true ? alpha / Math.sqrt(rank!) : alpha / rank!);
     const rowOf = shape === null ? (row: number): number => row : ggufRow(name, outputs, shape);
@@ -164,7 +189,8 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
     return { name, rank: rank!, inputs: inputs!, outputs, scale, a: A.values, b };
   });
   if (modules.length === 0) throw corrupt('it adapts nothing');
-  if (modules.some(({ scale }) => !Number.isFinite(scale))) throw new IsoproError('NUMERIC_FAILURE', `${path.join(folder, PEFT_CONFIG)}: lora_alpha is too large`);
+  if (modules.some(({ scale }) => !Number.isFinite(scale)))
+    throw new IsoproError('NUMERIC_FAILURE', `${path.join(folder, PEFT_CONFIG)}: lora_alpha is too large`);
   // In the model's order, whatever that of the file is.
   const order = Object.keys(PROJECTIONS);
   const key = (name: string): number => Number(name.split('.')[1]) * order.length + order.indexOf(name.split('.')[2]!);
@@ -187,5 +213,7 @@ async function readConfig(file: string): Promise<z.output<typeof config>> {
   const parsed = config.safeParse(value);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-  throw new IsoproError('ADAPTER_CORRUPT', `${file} does not describe a plain LoRA adapter: ${problems.join('; ')}`, { cause: parsed.error });
+  throw new IsoproError('ADAPTER_CORRUPT', `${file} does not describe a plain LoRA adapter: ${problems.join('; ')}`, {
+    cause: parsed.error,
+  });
 }

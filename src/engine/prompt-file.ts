@@ -1,4 +1,7 @@
-/** Prompts from JSONL: one object a line with `prompt` (a user message), `messages` or `tokenIds`, and optionally `id`. What `tasks generate --json` prints is such a file. */
+/**
+ * Prompts from JSONL: one object a line with `prompt` (a user message), `messages` or `tokenIds`, and optionally `id`. What `tasks generate
+ * --json` prints is such a file.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';

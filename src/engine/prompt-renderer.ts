@@ -50,7 +50,10 @@ const CHATML = `{% for message in messages %}<|im_start|>{{ message.role }}
  */
 const NO_CLOCK = "{% set strftime_now = undefined %}{{ '' }}";
 
-/** A template is code from a file: it may not run longer than this, by the clock. Rendering takes milliseconds; a busy machine may stop a process for seconds. */
+/**
+ * A template is code from a file: it may not run longer than this, by the clock. Rendering takes milliseconds; a busy machine may stop a
+ * process for seconds.
+ */
 const RENDER_LIMIT_MS = 10_000;
 
 /** Unicode noncharacters (U+FDD0 to U+FDEF), of which one that no message contains serves as the marker. */

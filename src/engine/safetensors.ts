@@ -36,7 +36,8 @@ export function* encodeSafetensors(tensors: readonly Float32Tensor[]): Generator
 
 /**
  * Every tensor as f32.
- * @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, SYSTEM_LIMIT; ADAPTER_CORRUPT where the file is malformed or holds another type than F32, F16 and
+ * @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, SYSTEM_LIMIT; ADAPTER_CORRUPT where the file is malformed or holds another type
+ * than F32, F16 and
  *   BF16; NUMERIC_FAILURE where a value is not finite
  */
 export async function readSafetensors(path: string): Promise<Float32Tensor[]> {
@@ -63,7 +64,8 @@ export async function readSafetensors(path: string): Promise<Float32Tensor[]> {
   let position = 0;
   for (const { name, begin, end, dtype, shape } of infos) {
     if (begin !== position) throw corrupt(`the bytes of ${JSON.stringify(name)} overlap others or leave a gap`);
-    if (shape.reduce((product, dimension) => product * dimension, ELEMENT_BYTES[dtype]) !== end - begin) throw corrupt(`${JSON.stringify(name)} has another size than its shape says`);
+    if (shape.reduce((product, dimension) => product * dimension, ELEMENT_BYTES[dtype]) !== end - begin)
+      throw corrupt(`${JSON.stringify(name)} has another size than its shape says`);
     position = end;
   }
   if (start + position !== status.size) throw corrupt('the file is shorter or longer than its tensors');
@@ -74,13 +76,17 @@ export async function readSafetensors(path: string): Promise<Float32Tensor[]> {
     // A value that is not finite makes the sum of magnitudes so; no sum of finite f32 overflows a double.
     let sum = 0;
     for (const value of values) sum += value < 0 ? -value : value;
-    if (!Number.isFinite(sum)) throw new IsoproError('NUMERIC_FAILURE', `${path}: ${JSON.stringify(name)} holds a value that is not finite`);
+    if (!Number.isFinite(sum))
+      throw new IsoproError('NUMERIC_FAILURE', `${path}: ${JSON.stringify(name)} holds a value that is not finite`);
     tensors.push({ name, shape, values });
   }
   return tensors;
 }
 
-function parseHeader(bytes: Buffer, corrupt: (what: string) => IsoproError): { name: string; dtype: keyof typeof ELEMENT_BYTES; shape: number[]; begin: number; end: number }[] {
+function parseHeader(
+  bytes: Buffer,
+  corrupt: (what: string) => IsoproError,
+): { name: string; dtype: keyof typeof ELEMENT_BYTES; shape: number[]; begin: number; end: number }[] {
   let header: unknown;
   try {
     header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
@@ -93,7 +99,11 @@ function parseHeader(bytes: Buffer, corrupt: (what: string) => IsoproError): { n
     .map(([name, value]) => {
       const parsed = entry.safeParse(value);
       if (!parsed.success) throw corrupt(`${JSON.stringify(name.slice(0, 80))} is not a tensor of type F32, F16 or BF16`);
-      const { dtype, shape, data_offsets: [begin, end] } = parsed.data;
+      const {
+        dtype,
+        shape,
+        data_offsets: [begin, end],
+      } = parsed.data;
       return { name, dtype, shape, begin, end };
     });
 }
@@ -110,7 +120,8 @@ function toFloats(dtype: keyof typeof ELEMENT_BYTES, bytes: Buffer): Float32Arra
   for (let i = 0; i < halves.length; i++) {
     const exponent = (halves[i]! >> 10) & 31;
     const mantissa = halves[i]! & 1023;
-    const magnitude = exponent === 31 ? (mantissa === 0 ? Infinity : NaN) : exponent === 0 ? mantissa * 2 ** -24 : (1024 + mantissa) * 2 ** (exponent - 25);
+    const magnitude =
+      exponent === 31 ? (mantissa === 0 ? Infinity : NaN) : exponent === 0 ? mantissa * 2 ** -24 : (1024 + mantissa) * 2 ** (exponent - 25);
     floats[i] = halves[i]! & 0x8000 ? -magnitude : magnitude;
   }
   return floats;

@@ -9,18 +9,46 @@ import { IsoproError } from '../errors.js';
 import { hasEnded, requireFile, unreadable, unwritable } from '../files.js';
 import { hashFile, type Adapter } from './adapter.js';
 import { readAdapterFile, writePeft } from './adapter-files.js';
-import { cancellable, loadAddon, settled, typed, type Addon, type ModelShape, type NativeTrainer, type NativeTrainerInfo } from './addon.js';
+import {
+  cancellable,
+  loadAddon,
+  settled,
+  typed,
+  type Addon,
+  type ModelShape,
+  type NativeTrainer,
+  type NativeTrainerInfo,
+} from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './generate-request.js';
 import type { Model } from './model.js';
 import { resolveModel } from './model-files.js';
 import { exportModelOptions, writeModel, type ExportModelOptions, type WrittenModel } from './model-export.js';
 import {
-  objective as objectiveSchema, planTargets, stepRequest, target, trainerOptions, trainSequences, type Boundary, type LoraTarget, type Objective, type StepRequest, type TrainerOptions,
+  objective as objectiveSchema,
+  planTargets,
+  stepRequest,
+  target,
+  trainerOptions,
+  trainSequences,
+  type Boundary,
+  type LoraTarget,
+  type Objective,
+  type StepRequest,
+  type TrainerOptions,
   type TrainSequence,
 } from './training-request.js';
 
-export type { Boundary, LoraSettings, LoraTarget, Objective, OptimiserSettings, StepRequest, TrainerOptions, TrainSequence } from './training-request.js';
+export type {
+  Boundary,
+  LoraSettings,
+  LoraTarget,
+  Objective,
+  OptimiserSettings,
+  StepRequest,
+  TrainerOptions,
+  TrainSequence,
+} from './training-request.js';
 
 /** Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md. */
 export interface ModuleStatistics {
@@ -84,7 +112,8 @@ const MAGIC = Buffer.from('ISOPROCK');
 const DIGEST_BYTES = 32;
 
 /**
- * A trainer on the file of a model, which is one that `loadModel` takes; `inspectModel` says what is against it. Its weights are mapped, not copied: the trainer shares the pages with llama.cpp.
+ * A trainer on the file of a model, which is one that `loadModel` takes; `inspectModel` says what is against it. Its weights are mapped,
+ * not copied: the trainer shares the pages with llama.cpp.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, NUMERIC_FAILURE, INVALID_ARGUMENT
  */
 export async function createTrainer(model: Model | { readonly path: string }, options: TrainerOptions = {}): Promise<Trainer> {
@@ -113,7 +142,14 @@ export class Trainer {
   #disposal: Promise<void> | undefined;
 
   /** @internal Use createTrainer. */
-  constructor(addon: Addon, native: NativeTrainer, modelPath: string, shape: ModelShape, hash: () => Promise<string>, info: NativeTrainerInfo) {
+  constructor(
+    addon: Addon,
+    native: NativeTrainer,
+    modelPath: string,
+    shape: ModelShape,
+    hash: () => Promise<string>,
+    info: NativeTrainerInfo,
+  ) {
     this.#addon = addon;
     this.#native = native;
     this.modelPath = modelPath;
@@ -161,7 +197,9 @@ export class Trainer {
     const { objective, microBatches, signal } = checked(stepRequest, request, 'request');
     const sequences = await this.#sequences(batch);
     const counts = Int32Array.from(microBatches);
-    const stats = await cancellable(this.#addon, signal, (cancellation) => this.#native.step(sequences, nativeObjective(objective), counts, apply, cancellation));
+    const stats = await cancellable(this.#addon, signal, (cancellation) =>
+      this.#native.step(sequences, nativeObjective(objective), counts, apply, cancellation),
+    );
     for (const module of Object.values(stats.modules)) {
       Object.freeze(module.dormantDirections);
       Object.freeze(module);
@@ -175,10 +213,15 @@ export class Trainer {
    * having 0 everywhere: what is left is their divergence from the reference.
    * @throws as `step`
    */
-  async evaluate(batch: readonly TrainSequence[], options: { objective?: Objective; adapter?: boolean; signal?: AbortSignal } = {}): Promise<Evaluation> {
+  async evaluate(
+    batch: readonly TrainSequence[],
+    options: { objective?: Objective; adapter?: boolean; signal?: AbortSignal } = {},
+  ): Promise<Evaluation> {
     const objective = checked(objectiveSchema, options.objective ?? { kind: 'likelihood' }, 'objective');
     const sequences = await this.#sequences(batch);
-    return cancellable(this.#addon, options.signal, (cancellation) => this.#native.evaluate(sequences, nativeObjective(objective), options.adapter ?? true, cancellation));
+    return cancellable(this.#addon, options.signal, (cancellation) =>
+      this.#native.evaluate(sequences, nativeObjective(objective), options.adapter ?? true, cancellation),
+    );
   }
 
   /**
@@ -201,13 +244,28 @@ export class Trainer {
 
   /** Adapts one more module with B = 0. @throws IsoproError INVALID_ARGUMENT */
   addTarget(layer: number, module: LoraTarget, options: { rank: number; scale: number; dropout?: number }): Promise<void> {
-    const { rank, scale, dropout } = checked(z.strictObject({ rank: z.int(), scale: z.number().positive(), dropout: z.number().min(0).lt(1).default(0) }), options, 'options');
-    return this.#edit({ kind: 'addTarget', layer: checked(z.int().min(0), layer, 'layer'), module: checked(target, module, 'module'), rank, scale, dropout });
+    const { rank, scale, dropout } = checked(
+      z.strictObject({ rank: z.int(), scale: z.number().positive(), dropout: z.number().min(0).lt(1).default(0) }),
+      options,
+      'options',
+    );
+    return this.#edit({
+      kind: 'addTarget',
+      layer: checked(z.int().min(0), layer, 'layer'),
+      module: checked(target, module, 'module'),
+      rank,
+      scale,
+      dropout,
+    });
   }
 
   /** Draws directions anew: their contribution is dropped, their moments and counters restart. @throws IsoproError INVALID_ARGUMENT */
   recycleDirections(module: string, directions: readonly number[]): Promise<void> {
-    return this.#edit({ kind: 'recycleDirections', module, directions: Int32Array.from(checked(z.array(z.int().min(0)), directions, 'directions')) });
+    return this.#edit({
+      kind: 'recycleDirections',
+      module,
+      directions: Int32Array.from(checked(z.array(z.int().min(0)), directions, 'directions')),
+    });
   }
 
   /** A times `factor`, B divided by it: the function stays, gradients change. @throws IsoproError INVALID_ARGUMENT */
@@ -227,7 +285,15 @@ export class Trainer {
 
   /** Base learning rate and clipping norm of the next steps, and Adam's epsilon where it is given. None of them is part of a snapshot. */
   setOptimiser(settings: { learningRate: number; maxNorm: number; epsilon?: number | undefined }): Promise<void> {
-    const valid = checked(z.strictObject({ learningRate: z.number().min(0).max(10), maxNorm: z.number().min(0), epsilon: z.number().positive().max(1).optional() }), settings, 'settings');
+    const valid = checked(
+      z.strictObject({
+        learningRate: z.number().min(0).max(10),
+        maxNorm: z.number().min(0),
+        epsilon: z.number().positive().max(1).optional(),
+      }),
+      settings,
+      'settings',
+    );
     return this.#edit({ kind: 'setOptimiser', ...valid });
   }
 
@@ -236,7 +302,10 @@ export class Trainer {
     return settled(this.#native.state());
   }
 
-  /** Goes back to a snapshot: factors, moments, counters, ranks, generator. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, INVALID_ARGUMENT */
+  /**
+   * Goes back to a snapshot: factors, moments, counters, ranks, generator. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH,
+   * INVALID_ARGUMENT
+   */
   async rollbackTo(snapshot: Uint8Array): Promise<void> {
     await settled(this.#native.loadState(checked(bytes, snapshot, 'snapshot')));
     await this.#refresh();
@@ -298,7 +367,8 @@ export class Trainer {
   /**
    * Writes the model as it has been trained so far: all weights, or the base with the adapter merged (W + s B A). Metadata
    * and vocabulary are those of the source. Steps may go on meanwhile and do not change the file.
-   * @throws IsoproError WRITE_FAILED, NUMERIC_FAILURE (a value that `type` cannot hold), INVALID_ARGUMENT, ABORTED; an older file is untouched
+   * @throws IsoproError WRITE_FAILED, NUMERIC_FAILURE (a value that `type` cannot hold), INVALID_ARGUMENT, ABORTED; an older file is
+   * untouched
    */
   async exportModel(file: string, options: ExportModelOptions = {}): Promise<WrittenModel> {
     const { type, ...control } = checked(exportModelOptions, options, 'options');
@@ -315,7 +385,10 @@ export class Trainer {
     await this.#refresh();
   }
 
-  /** Makes the current factors the adapter with which `model` generates. @throws IsoproError WRITE_FAILED (no room for a temporary file), SYSTEM_LIMIT, OUT_OF_MEMORY */
+  /**
+   * Makes the current factors the adapter with which `model` generates. @throws IsoproError WRITE_FAILED (no room for a temporary file),
+   * SYSTEM_LIMIT, OUT_OF_MEMORY
+   */
   async applyTo(model: Model): Promise<Adapter> {
     await sweepAdapters();
     const name = path.join(tmpdir(), `${ADAPTER_FOLDER}${process.pid}-`);
@@ -374,7 +447,10 @@ export class Trainer {
 }
 
 const ADAPTER_FOLDER = 'isopro-adapter-';
-/** Process ids are counted anew in a container, which may share the folder: what is that old is nobody's any more, since an adapter is loaded at once. */
+/**
+ * Process ids are counted anew in a container, which may share the folder: what is that old is nobody's any more, since an adapter is
+ * loaded at once.
+ */
 const ADAPTER_FOLDER_MS = 60_000;
 
 /** Removes adapters that a killed process was about to load. */
@@ -384,7 +460,8 @@ async function sweepAdapters(): Promise<void> {
     if (pid === undefined || !hasEnded(Number(pid))) continue;
     const folder = path.join(tmpdir(), name);
     const made = await stat(folder).catch(() => null);
-    if (made !== null && Date.now() - made.mtimeMs > ADAPTER_FOLDER_MS) await rm(folder, { recursive: true, force: true }).catch(() => undefined);
+    if (made !== null && Date.now() - made.mtimeMs > ADAPTER_FOLDER_MS)
+      await rm(folder, { recursive: true, force: true }).catch(() => undefined);
   }
 }
 
@@ -394,6 +471,12 @@ async function digest(bytes: Uint8Array): Promise<Buffer> {
 
 function nativeObjective(objective: z.output<typeof objectiveSchema>): Parameters<NativeTrainer['step']>[1] {
   return objective.kind === 'policy'
-    ? { policy: true, temperature: objective.temperature, clipLow: objective.clipLow, clipHigh: objective.clipHigh, klCoefficient: objective.klCoefficient }
+    ? {
+        policy: true,
+        temperature: objective.temperature,
+        clipLow: objective.clipLow,
+        clipHigh: objective.clipHigh,
+        klCoefficient: objective.klCoefficient,
+      }
     : { policy: false, temperature: 1, clipLow: 0, clipHigh: 0, klCoefficient: 0 };
 }

@@ -38,7 +38,8 @@ export interface OptimiserSettings {
   /** Decoupled: each step multiplies a matrix by 1 - its own learning rate x this; norms and biases are left alone. Default 0. */
   readonly weightDecay?: number;
   /**
-   * Gradients of a larger norm over all parameters are multiplied by maxNorm / norm, exactly: without the 1e-6 that PyTorch's clip_grad_norm_
+   * Gradients of a larger norm over all parameters are multiplied by maxNorm / norm, exactly: without the 1e-6 that PyTorch's
+   * clip_grad_norm_
    * adds to the norm. 0: never. Default 1.
    */
   readonly maxNorm?: number;
@@ -46,7 +47,10 @@ export interface OptimiserSettings {
   readonly schedule?: 'constant' | 'linear' | 'cosine';
   /** Step n of the first so many takes n / warmupSteps of the learning rate; the last of them takes all of it. Default 0. */
   readonly warmupSteps?: number;
-  /** The step, warm-up included, at which 'linear' and 'cosine' arrive at `finalFactor`; steps beyond keep it. They need one above `warmupSteps`. Default 0. */
+  /**
+   * The step, warm-up included, at which 'linear' and 'cosine' arrive at `finalFactor`; steps beyond keep it. They need one above
+   * `warmupSteps`. Default 0.
+   */
   readonly totalSteps?: number;
   /** Part of the learning rate that is left at `totalSteps`, in [0, 1]. Default 0. */
   readonly finalFactor?: number;
@@ -85,7 +89,8 @@ export interface TrainSequence {
   /** 1 where the token is a target, [tokens]; the first token never is. */
   readonly labelMask: Uint8Array;
   /**
-   * Factor on the loss of each of its labelled tokens, and so on their gradient; any finite number. The divisor stays the number of labelled
+   * Factor on the loss of each of its labelled tokens, and so on their gradient; any finite number. The divisor stays the number of
+   * labelled
    * tokens: twice the weight is twice the pull, in a batch of one sequence too. Default 1.
    */
   readonly weight?: number;
@@ -128,7 +133,10 @@ const alpha = z.number().positive().max(1e6);
 export const target = z.enum(LORA_TARGETS);
 
 const lora = z.strictObject({
-  targets: z.array(target).min(1).default([...LORA_TARGETS]),
+  targets: z
+    .array(target)
+    .min(1)
+    .default([...LORA_TARGETS]),
   layers: z.union([z.literal('all'), z.strictObject({ top: z.int().min(1) }), z.array(z.int().min(0)).min(1)]).default('all'),
   rank: z.union([rank, z.partialRecord(target, rank)]).default(8),
   alpha: alpha.default(16),
@@ -155,10 +163,18 @@ export const trainerOptions = z
     lora: lora.prefault({}),
     allWeights: z.boolean().default(false),
     optimiser: optimiser.prefault({}),
-    seed: z.bigint().min(0n).max((1n << 64n) - 1n).default(0n),
+    seed: z
+      .bigint()
+      .min(0n)
+      .max((1n << 64n) - 1n)
+      .default(0n),
     threads: z.int().min(0).max(1024).default(0),
     memoryBytes: z.int().min(0).default(600_000_000),
-    microBatchTokens: z.int().min(2).max(1 << 20).default(512),
+    microBatchTokens: z
+      .int()
+      .min(2)
+      .max(1 << 20)
+      .default(512),
   })
   .refine((options) => options.optimiser.schedule === 'constant' || options.optimiser.totalSteps > options.optimiser.warmupSteps, {
     path: ['optimiser', 'totalSteps'],
@@ -202,9 +218,11 @@ export function planTargets(
   layers: number,
 ): { layer: number; module: LoraTarget; rank: number; scale: number; dropout: number }[] {
   const numbers =
-    settings.layers === 'all' ? Array.from({ length: layers }, (_, layer) => layer)
-    : Array.isArray(settings.layers) ? [...new Set(settings.layers)]
-    : Array.from({ length: Math.min(settings.layers.top, layers) }, (_, i) => layers - 1 - i);
+    settings.layers === 'all'
+      ? Array.from({ length: layers }, (_, layer) => layer)
+      : Array.isArray(settings.layers)
+        ? [...new Set(settings.layers)]
+        : Array.from({ length: Math.min(settings.layers.top, layers) }, (_, i) => layers - 1 - i);
   const beyond = numbers.find((layer) => layer >= layers);
   if (beyond !== undefined) throw new IsoproError('INVALID_ARGUMENT', `lora.layers: the model has ${layers} layers, no layer ${beyond}`);
   return numbers

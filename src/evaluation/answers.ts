@@ -39,15 +39,24 @@ export interface JudgedAnswers {
 }
 
 /**
- * Samples every problem in one running batch and has the task judge each answer as it is finished. One request, so that the composition of the
+ * Samples every problem in one running batch and has the task judge each answer as it is finished. One request, so that the composition of
+ * the
  * batches, and with it the last bits of the logits, is the same each time.
  */
-export async function sampleAndJudge(model: Model, task: OpenTask, problems: readonly Problem[], options: EvaluationOptions, { samples, temperature, seed }: Sampling): Promise<JudgedAnswers> {
+export async function sampleAndJudge(
+  model: Model,
+  task: OpenTask,
+  problems: readonly Problem[],
+  options: EvaluationOptions,
+  { samples, temperature, seed }: Sampling,
+): Promise<JudgedAnswers> {
   const { style, maxTokens, maxSequences = 64, adapter, signal, onProgress, onReply } = options;
   const prompts = [];
   for (const problem of problems) {
     const { tokenIds } = model.renderChat(await task.prompt(problem, style));
-    const seeds = Array.from({ length: samples }, (_, sample) => deriveSeed({ runSeed: seed, purpose: 'evaluation', iteration: 0, problemId: problem.id, sample }));
+    const seeds = Array.from({ length: samples }, (_, sample) =>
+      deriveSeed({ runSeed: seed, purpose: 'evaluation', iteration: 0, problemId: problem.id, sample }),
+    );
     prompts.push({ tokenIds, seeds });
   }
   const judged: JudgedAnswer[][] = problems.map(() => []);
@@ -55,12 +64,23 @@ export async function sampleAndJudge(model: Model, task: OpenTask, problems: rea
   let sampledTokens = 0;
   const total = problems.length * samples;
   if (total > 0) {
-    const rollouts = model.generate({ prompts, maxTokens, maxSequences, sampling: { temperature }, ...(adapter === undefined ? {} : { adapter }), ...(signal === undefined ? {} : { signal }) });
+    const rollouts = model.generate({
+      prompts,
+      maxTokens,
+      maxSequences,
+      sampling: { temperature },
+      ...(adapter === undefined ? {} : { adapter }),
+      ...(signal === undefined ? {} : { signal }),
+    });
     for await (const rollout of rollouts) {
       if (rollout.finish === 'aborted') continue; // ABORTED follows
       const problem = problems[rollout.promptIndex]!;
       const judgement = await task.judge(problem, rollout.text, rollout.finish);
-      judged[rollout.promptIndex]![rollout.sampleIndex] = { kind: judgement.verdict.kind, finish: rollout.finish, tokens: rollout.tokenIds.length };
+      judged[rollout.promptIndex]![rollout.sampleIndex] = {
+        kind: judgement.verdict.kind,
+        finish: rollout.finish,
+        tokens: rollout.tokenIds.length,
+      };
       sampledTokens += rollout.tokenIds.length;
       onReply?.({ problem, rollout, judgement });
       onProgress?.({ done: ++done, total, sampledTokens });

@@ -29,10 +29,16 @@ const DRAWS = 8;
  * @throws IsoproError INVALID_ARGUMENT where the committed set is smaller, EVALUATION_SET_CORRUPT, TASK_INVALID
  */
 export async function evaluationSet(task: OpenTask, name: SetName, perTier: number): Promise<EvaluationSet> {
-  if (!Number.isInteger(perTier) || perTier < 1 || perTier > SET_SIZE[name]) throw new IsoproError('INVALID_ARGUMENT', `a ${name} set has 1 to ${SET_SIZE[name]} problems of each tier, not ${perTier}`);
+  if (!Number.isInteger(perTier) || perTier < 1 || perTier > SET_SIZE[name])
+    throw new IsoproError('INVALID_ARGUMENT', `a ${name} set has 1 to ${SET_SIZE[name]} problems of each tier, not ${perTier}`);
   if (task.source.kind === 'built-in') {
     const { problems: all, sha256: file } = frozenSet(task.id, name);
-    const problems = task.tiers.flatMap(({ id }) => all.filter(({ problem }) => problem.tier === id).slice(0, perTier).map(({ problem }) => problem));
+    const problems = task.tiers.flatMap(({ id }) =>
+      all
+        .filter(({ problem }) => problem.tier === id)
+        .slice(0, perTier)
+        .map(({ problem }) => problem),
+    );
     return { name, origin: 'frozen', file, perTier, sha256: identity(problems), problems };
   }
   const taken = new Set<string>();
@@ -54,7 +60,10 @@ async function draw(task: OpenTask, name: SetName, perTier: number, taken: Set<s
   for (const { id: tier } of task.tiers) {
     const before = problems.length;
     for (let sample = 0; sample < DRAWS * perTier && problems.length - before < perTier; sample++) {
-      const problem = await task.generate(tier, deriveSeed({ runSeed: SEED, purpose: `${name} set`, iteration: 0, problemId: tier, sample }));
+      const problem = await task.generate(
+        tier,
+        deriveSeed({ runSeed: SEED, purpose: `${name} set`, iteration: 0, problemId: tier, sample }),
+      );
       if (taken.has(problem.id)) continue;
       taken.add(problem.id);
       problems.push(problem);

@@ -12,7 +12,14 @@ export class HeldOutProblems {
   readonly #ids: ReadonlySet<string>;
   #prompts: Promise<ReadonlySet<string>> | undefined;
 
-  constructor(problems: readonly Problem[], { model, task, style }: { readonly model: Pick<Model, 'renderChat'>; readonly task: Pick<OpenTask, 'prompt'>; readonly style: PromptStyle }) {
+  constructor(
+    problems: readonly Problem[],
+    {
+      model,
+      task,
+      style,
+    }: { readonly model: Pick<Model, 'renderChat'>; readonly task: Pick<OpenTask, 'prompt'>; readonly style: PromptStyle },
+  ) {
     this.#problems = problems;
     this.#ids = new Set(problems.map(({ id }) => id));
     this.#promptOf = async (problem) => model.renderChat(await task.prompt(problem, style)).tokenIds.join();

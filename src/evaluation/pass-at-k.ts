@@ -46,7 +46,8 @@ function estimate(strata: readonly Stratum[]): PassAtKEstimate {
 function summariseK(k: number, problems: PassAtKEvaluation['problems'], tiers: readonly Tier[]): PassAtKSummary {
   const present = tiers.filter(({ id }) => problems.some(({ tier }) => tier === id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
-  const valuesOf = (id: string): number[] => problems.filter(({ tier, samples }) => tier === id && samples >= k).map(({ samples, passed }) => passAtK(samples, passed, k));
+  const valuesOf = (id: string): number[] =>
+    problems.filter(({ tier, samples }) => tier === id && samples >= k).map(({ samples, passed }) => passAtK(samples, passed, k));
   const byTier = dictionary<PassAtKEstimate>();
   const strata: Stratum[] = [];
   for (const { id, group } of present) {
@@ -58,11 +59,17 @@ function summariseK(k: number, problems: PassAtKEvaluation['problems'], tiers: r
 }
 
 /**
- * Several answers to each problem at a temperature, and from them the unbiased chance that one of k passes (Chen et al. 2021, §2.1). It is a
+ * Several answers to each problem at a temperature, and from them the unbiased chance that one of k passes (Chen et al. 2021, §2.1). It is
+ * a
  * ceiling: choosing the right answer among k needs the verifier.
  * @throws IsoproError as evaluateGreedy
  */
-export async function evaluatePassAtK(model: Model, task: OpenTask, problems: readonly Problem[], options: PassAtKOptions): Promise<PassAtKEvaluation> {
+export async function evaluatePassAtK(
+  model: Model,
+  task: OpenTask,
+  problems: readonly Problem[],
+  options: PassAtKOptions,
+): Promise<PassAtKEvaluation> {
   const { samples, temperature, seed, ks, ...rest } = options;
   const { judged, ...tokens } = await sampleAndJudge(model, task, problems, rest, { samples, temperature, seed });
   const counts = problems.map(({ id, tier }, i) => {

@@ -17,5 +17,17 @@ export async function judgePolicies(task: OpenTask, problems: readonly Problem[]
 /** Accuracy of the task's trivial policies on given problems: what a model must exceed there to have learned anything. */
 export async function evaluatePolicies(task: OpenTask, problems: readonly Problem[]): Promise<Dictionary<Summary>> {
   const verdicts = Object.entries(await judgePolicies(task, problems));
-  return dictionary(verdicts.map(([policy, kinds]) => [policy, summarise(kinds.map((kind, i) => ({ tier: problems[i]!.tier, kind })), task.tiers, { seed: SUMMARY_SEED })] as const));
+  return dictionary(
+    verdicts.map(
+      ([policy, kinds]) =>
+        [
+          policy,
+          summarise(
+            kinds.map((kind, i) => ({ tier: problems[i]!.tier, kind })),
+            task.tiers,
+            { seed: SUMMARY_SEED },
+          ),
+        ] as const,
+    ),
+  );
 }

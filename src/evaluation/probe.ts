@@ -24,7 +24,11 @@ const TOKENS = 32;
  * @param nonce 64 hex digits
  */
 export function probeBatch(nonce: string, vocabulary: number): { readonly sequences: readonly TrainSequence[]; readonly sha256: string } {
-  const seed = hash('sha256', Buffer.concat([Buffer.from('isopro.probe.v1', 'latin1'), Buffer.from(nonce, 'hex')]), 'buffer').readBigUInt64BE(0);
+  const seed = hash(
+    'sha256',
+    Buffer.concat([Buffer.from('isopro.probe.v1', 'latin1'), Buffer.from(nonce, 'hex')]),
+    'buffer',
+  ).readBigUInt64BE(0);
   const random = new Random(seed);
   const rows = Array.from({ length: SEQUENCES }, () => Array.from({ length: TOKENS }, () => random.nextInteger(0, vocabulary - 1)));
   const labelMask = Uint8Array.from({ length: TOKENS }, (_, t) => (t > 0 ? 1 : 0));
@@ -55,5 +59,11 @@ export async function measureProbe({ modelPath, adapter, nonce, threads = 0, sig
   const sequenceLosses = evaluated.sequences.map(({ loss }) => loss);
   if (adapter === null) return { adapter: null, batch, sequenceLosses, gradNorm: 0, modules: {} };
   const { gradNorm, modules } = await trainer.differentiate(sequences, cancelling);
-  return { adapter: adapter.sha256, batch, sequenceLosses, gradNorm, modules: Object.fromEntries(Object.entries(modules).map(([name, { pairGradNorm }]) => [name, pairGradNorm])) };
+  return {
+    adapter: adapter.sha256,
+    batch,
+    sequenceLosses,
+    gradNorm,
+    modules: Object.fromEntries(Object.entries(modules).map(([name, { pairGradNorm }]) => [name, pairGradNorm])),
+  };
 }

@@ -12,7 +12,10 @@ import { runPaths } from '../run-folder/paths.js';
 import { adapterTargets, submission, type AdapterTargets, type Submission } from '../run-folder/records.js';
 import { HardFail, type StepName } from './hard-fail.js';
 
-/** Steps 1 to 4: what was submitted is there, is what was submitted, loads, and belongs to the run in the log. Everything of the run is data. */
+/**
+ * Steps 1 to 4: what was submitted is there, is what was submitted, loads, and belongs to the run in the log. Everything of the run is
+ * data.
+ */
 
 const isFile = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
 
@@ -52,9 +55,11 @@ export async function findDeliverables(folder: string): Promise<Deliverables> {
 function readSubmission(records: readonly LogRecord[]): Submission & { readonly gseq: number } {
   const found = records.filter(({ stream, payload }) => stream === 'metrics' && payload.kind === 'submission');
   const [record] = found;
-  if (record === undefined || found.length > 1) throw new HardFail('deliverables_as_submitted', `the log holds ${found.length} submission records, not one`);
+  if (record === undefined || found.length > 1)
+    throw new HardFail('deliverables_as_submitted', `the log holds ${found.length} submission records, not one`);
   const parsed = submission.safeParse(record.payload);
-  if (!parsed.success) throw new HardFail('deliverables_as_submitted', `record ${record.gseq} is no submission: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success)
+    throw new HardFail('deliverables_as_submitted', `record ${record.gseq} is no submission: ${z.prettifyError(parsed.error)}`);
   return { ...parsed.data, gseq: record.gseq };
 }
 
@@ -63,22 +68,32 @@ function readSubmission(records: readonly LogRecord[]): Submission & { readonly 
  * @returns what was submitted, and the nonce as the final head has it
  * @throws HardFail
  */
-export async function checkSubmission(reader: LogReader, records: readonly LogRecord[], { manifest, adapter }: Deliverables): Promise<{ readonly submitted: Submission; readonly nonce: string }> {
+export async function checkSubmission(
+  reader: LogReader,
+  records: readonly LogRecord[],
+  { manifest, adapter }: Deliverables,
+): Promise<{ readonly submitted: Submission; readonly nonce: string }> {
   const fail = (what: string): never => {
     throw new HardFail('deliverables_as_submitted', what);
   };
   const submitted = readSubmission(records);
-  if (submitted.adapter !== manifest.result?.adapter) return fail(`the log submits ${submitted.adapter ?? 'the bare base'} and the manifest names ${manifest.result?.adapter ?? 'the bare base'}`);
+  if (submitted.adapter !== manifest.result?.adapter)
+    return fail(
+      `the log submits ${submitted.adapter ?? 'the bare base'} and the manifest names ${manifest.result?.adapter ?? 'the bare base'}`,
+    );
   if (adapter !== null) {
     const actual = await hashFile(adapter.path);
     if (actual !== adapter.sha256) return fail(`the adapter file has SHA-256 ${actual}, not the one that was submitted`);
   }
   const revealed = reader.checkpoints().find(({ final }) => final)?.revealed ?? null;
-  if (revealed === null) return fail('the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known');
+  if (revealed === null)
+    return fail('the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known');
   // also what a resume abandoned: who has seen the nonce may not submit anew
   let before: LogRecord | undefined;
-  for (const record of reader.records({ stream: 'metrics', abandoned: true })) if (record.gseq < revealed.size && record.payload.kind === 'submission') before = record;
-  if (before === undefined || before.payload.adapter !== submitted.adapter) return fail('the adapter was submitted after the nonce had been told');
+  for (const record of reader.records({ stream: 'metrics', abandoned: true }))
+    if (record.gseq < revealed.size && record.payload.kind === 'submission') before = record;
+  if (before === undefined || before.payload.adapter !== submitted.adapter)
+    return fail('the adapter was submitted after the nonce had been told');
   return { submitted, nonce: revealed.nonce };
 }
 
@@ -87,7 +102,11 @@ export async function checkSubmission(reader: LogReader, records: readonly LogRe
  * @returns modules and ranks as the file's tensors have them
  * @throws HardFail
  */
-export function checkAdapter(model: Model, adapter: { readonly path: string } | null, threads: number): Promise<{ readonly targets: AdapterTargets; readonly loaded: Adapter | null }> {
+export function checkAdapter(
+  model: Model,
+  adapter: { readonly path: string } | null,
+  threads: number,
+): Promise<{ readonly targets: AdapterTargets; readonly loaded: Adapter | null }> {
   return onFiles('adapter_loads', ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'], async () => {
     if (adapter === null) return { targets: {}, loaded: null };
     await using trainer = await createTrainer(model, { threads, lora: { targets: ['q'], layers: { top: 1 }, rank: 1 } });
@@ -109,7 +128,9 @@ export function checkStart(records: readonly LogRecord[], manifest: RunManifest)
   };
   const { runId, runConfig, digests } = records[0]!.payload;
   if (runId !== manifest.runId) fail(`the log is of run ${String(runId)} and the manifest of run ${manifest.runId}`);
-  if (canonicalJson(runConfig as Json) !== canonicalJson(manifest.start as Json)) fail('the configuration in the manifest is not the one with which the session started');
-  if (canonicalJson(digests as Json) !== canonicalJson(startDigests(manifest.start) as Json)) fail('the digests of the session start are not those of its configuration');
+  if (canonicalJson(runConfig as Json) !== canonicalJson(manifest.start as Json))
+    fail('the configuration in the manifest is not the one with which the session started');
+  if (canonicalJson(digests as Json) !== canonicalJson(startDigests(manifest.start) as Json))
+    fail('the digests of the session start are not those of its configuration');
   return manifest.start;
 }

@@ -4,25 +4,55 @@ import type { LogReader, LogRecord } from '../log/read.js';
 import type { HeldOut, Policies } from '../run-folder/records.js';
 import { gate, heldOut, iterationReport, policies, rollout } from '../run-folder/records.js';
 import { fates } from '../run-folder/admission.js';
-import { compareDev, heldOutReading, hitRate, loggedEvaluation, policySummaries, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
+import {
+  compareDev,
+  heldOutReading,
+  hitRate,
+  loggedEvaluation,
+  policySummaries,
+  RolloutTally,
+  strayEvaluation,
+  tiersOf,
+  type LoggedEvaluation,
+} from '../run-folder/derived.js';
 import { HardFail } from './hard-fail.js';
 
 /**
- * Step 12: what the rules read of rollouts and evaluations, every sum that the log holds, and what became of each rollout in training, is what
+ * Step 12: what the rules read of rollouts and evaluations, every sum that the log holds, and what became of each rollout in training, is
+ * what
  * the log's single verdicts give.
  */
 
 const settings = z.object({
-  gate: z.boolean(), gateLevel: z.number(), seed: z.string().regex(/^\d{1,20}$/), samples: z.int().min(1),
-  algorithm: z.enum(['rft', 'grpo']), accept: z.enum(['passing', 'shuffled', 'failing']), buffer: z.enum(['balanced', 'classic']),
+  gate: z.boolean(),
+  gateLevel: z.number(),
+  seed: z.string().regex(/^\d{1,20}$/),
+  samples: z.int().min(1),
+  algorithm: z.enum(['rft', 'grpo']),
+  accept: z.enum(['passing', 'shuffled', 'failing']),
+  buffer: z.enum(['balanced', 'classic']),
 });
 type Settings = z.infer<typeof settings>;
 
 const takenRollout = rollout.pick({
-  iteration: true, problemId: true, tier: true, sample: true, tokenIds: true, finish: true, verdict: true, admission: true, advantage: true, weight: true,
+  iteration: true,
+  problemId: true,
+  tier: true,
+  sample: true,
+  tokenIds: true,
+  finish: true,
+  verdict: true,
+  admission: true,
+  advantage: true,
+  weight: true,
 });
 type LoggedRollout = z.infer<typeof takenRollout> & { readonly gseq: number };
-const measured = z.object({ iteration: z.number().int(), objective: z.unknown(), informativeGroupFraction: z.unknown(), heldOut: z.unknown() });
+const measured = z.object({
+  iteration: z.number().int(),
+  objective: z.unknown(),
+  informativeGroupFraction: z.unknown(),
+  heldOut: z.unknown(),
+});
 
 const fail = (detail: string): never => {
   throw new HardFail('figure_recomputation', detail);
@@ -43,20 +73,31 @@ export interface CheckedFigures {
   readonly policies: Policies | null;
 }
 
-/** @throws HardFail where a record says otherwise than the verdicts of its iteration. Whether reasoning contradicts its problem only the task can say. */
+/**
+ * @throws HardFail where a record says otherwise than the verdicts of its iteration. Whether reasoning contradicts its problem only the
+ * task can say.
+ */
 function checkFates(iteration: number, rollouts: readonly LoggedRollout[], { seed, samples, ...rules }: Settings): void {
   const groups = new Map<string, { readonly tier: string; readonly rollouts: LoggedRollout[] }>();
   for (const each of rollouts) {
     const group = groups.get(each.problemId) ?? { tier: each.tier, rollouts: [] };
     groups.set(each.problemId, group);
-    if (each.sample !== group.rollouts.length) fail(`record ${each.gseq} is sample ${each.sample} of its problem, where sample ${group.rollouts.length} has to follow`);
+    if (each.sample !== group.rollouts.length)
+      fail(`record ${each.gseq} is sample ${each.sample} of its problem, where sample ${group.rollouts.length} has to follow`);
     group.rollouts.push(each);
   }
-  for (const [problemId, { rollouts: { length } }] of groups) if (length !== samples) fail(`problem ${problemId} has ${length} samples in iteration ${iteration}, not ${samples}`);
+  for (const [
+    problemId,
+    {
+      rollouts: { length },
+    },
+  ] of groups)
+    if (length !== samples) fail(`problem ${problemId} has ${length} samples in iteration ${iteration}, not ${samples}`);
   const options = { rules, iteration, runSeed: BigInt(seed), contradicts: ({ admission }: LoggedRollout) => admission === 'contradictory' };
   for (const [{ gseq, admission, advantage, weight }, own] of fates([...groups.values()], options)) {
     const said = { admission, ...(advantage === undefined ? {} : { advantage }), weight };
-    if (canonicalJson(said) !== canonicalJson({ ...own })) fail(`record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`);
+    if (canonicalJson(said) !== canonicalJson({ ...own }))
+      fail(`record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`);
   }
 }
 
@@ -67,7 +108,9 @@ function checkFates(iteration: number, rollouts: readonly LoggedRollout[], { see
 export function checkFigures(reader: LogReader, configured: unknown): CheckedFigures {
   const tally = new RolloutTally();
   const parsedSettings = settings.safeParse(configured);
-  const rules = parsedSettings.success ? parsedSettings.data : fail(`the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`);
+  const rules = parsedSettings.success
+    ? parsedSettings.data
+    : fail(`the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`);
   /** Of the iteration that is being read. */
   let sampled: LoggedRollout[] = [];
   const settle = (): void => {
@@ -76,7 +119,10 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
   };
   const heldOuts: Read<HeldOut>[] = [];
   const iterations: { readonly gseq: number; readonly value: z.infer<typeof measured> }[] = [];
-  /** Records that say the gate put the best adapter back, by iteration. One that follows its iteration's measurements is of the submission, which names the adapter it takes. */
+  /**
+   * Records that say the gate put the best adapter back, by iteration. One that follows its iteration's measurements is of the submission,
+   * which names the adapter it takes.
+   */
   const rollbacks = new Map<number, number>();
   let named: Read<Policies> | null = null;
   let rollouts = 0;
@@ -111,16 +157,23 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
   }
   settle();
   const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
-    if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json)) fail(`record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`);
+    if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json))
+      fail(`record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`);
   };
   const stray = strayEvaluation(heldOuts.map(({ value }) => value));
   if (stray !== null) fail(stray);
-  const tiers = tiersOf(named?.value.tiers, heldOuts.flatMap(({ value }) => value.outcomes.map(([, tier]) => tier)));
+  const tiers = tiersOf(
+    named?.value.tiers,
+    heldOuts.flatMap(({ value }) => value.outcomes.map(([, tier]) => tier)),
+  );
   const evaluations = heldOuts.map(({ value }) => loggedEvaluation(value, tiers));
-  for (const [i, { gseq, claimed }] of heldOuts.entries()) if (claimed !== undefined) same('the summary of its evaluation', gseq, claimed, evaluations[i]!.summary);
+  for (const [i, { gseq, claimed }] of heldOuts.entries())
+    if (claimed !== undefined) same('the summary of its evaluation', gseq, claimed, evaluations[i]!.summary);
   if (named !== null) {
     const before = evaluations.find(({ set, when }) => set === 'test' && when === 'before');
-    const summaries = policySummaries(named.value, before?.outcomes ?? []) ?? fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
+    const summaries =
+      policySummaries(named.value, before?.outcomes ?? []) ??
+      fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
     if (named.claimed !== undefined) same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }
   const comparisons = compareDev(evaluations, tiers, rules);
@@ -129,10 +182,25 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
     const times = evaluations.filter(({ set, iteration: at }) => set === 'dev' && at === iteration).length;
     if (times > 1) fail(`the dev problems were evaluated ${times} times in iteration ${iteration}`);
     const compared = comparisons.get(iteration);
-    same(`"the gate rolled back" of iteration ${iteration}`, rollbacks.get(iteration) ?? gseq, rollbacks.has(iteration), compared?.rolledBack ?? false);
+    same(
+      `"the gate rolled back" of iteration ${iteration}`,
+      rollbacks.get(iteration) ?? gseq,
+      rollbacks.has(iteration),
+      compared?.rolledBack ?? false,
+    );
     same(`the train objective of iteration ${iteration}`, gseq, value.objective, hitRate(tally.of(iteration)));
-    same(`the informative part of the groups of iteration ${iteration}`, gseq, value.informativeGroupFraction, tally.informative(iteration) ?? 0);
-    same(`the dev accuracy of iteration ${iteration}`, gseq, value.heldOut, compared === undefined ? null : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best));
+    same(
+      `the informative part of the groups of iteration ${iteration}`,
+      gseq,
+      value.informativeGroupFraction,
+      tally.informative(iteration) ?? 0,
+    );
+    same(
+      `the dev accuracy of iteration ${iteration}`,
+      gseq,
+      value.heldOut,
+      compared === undefined ? null : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best),
+    );
   }
   return { iterations: iterations.length, rollouts, evaluations, policies: named?.value ?? null };
 }

@@ -1,5 +1,6 @@
 /**
- * The judge's steps by their numbers (env_rl.md §3.1; 12 and 13 are our own), in the order in which they run (§8.3; the ticket is read from a
+ * The judge's steps by their numbers (env_rl.md §3.1; 12 and 13 are our own), in the order in which they run (§8.3; the ticket is read from
+ * a
  * log that holds).
  */
 export const STEPS = [
@@ -26,7 +27,10 @@ export type StepKind = (typeof STEPS)[number]['kind'];
 export class HardFail extends Error {
   override readonly name = 'HardFail';
   readonly step: number;
-  constructor(readonly stepName: StepName, detail: string) {
+  constructor(
+    readonly stepName: StepName,
+    detail: string,
+  ) {
     super(detail.replace(/\s*\n\s*/g, '; ').slice(0, 300)); // one line, whatever a parser has to say about a hostile file
     this.step = STEPS.find(({ name }) => name === stepName)!.step;
   }

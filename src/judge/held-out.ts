@@ -22,7 +22,11 @@ const fail = (detail: string): never => {
 };
 
 /** The run's own figures, before and after. @throws HardFail unless it made exactly one claim of each */
-export function readClaims(reader: LogReader, start: RunStart, adapter: string | null): { readonly before: HeldOut; readonly after: HeldOut } {
+export function readClaims(
+  reader: LogReader,
+  start: RunStart,
+  adapter: string | null,
+): { readonly before: HeldOut; readonly after: HeldOut } {
   const claims: HeldOut[] = [];
   for (const { gseq, payload } of reader.records({ stream: 'evaluations' })) {
     if (payload.kind !== 'held_out' || payload.set !== 'test') continue;
@@ -35,8 +39,10 @@ export function readClaims(reader: LogReader, start: RunStart, adapter: string |
   };
   const [before, after] = [one('before'), one('after')];
   if (claims.length !== 2) fail('the test set was read in between');
-  if (before.adapter !== null || after.adapter !== adapter) fail('the claims are for other adapters than the bare base before and the submission after');
-  if ([before, after].some(({ setSha256 }) => setSha256 !== start.sets.test.sha256)) fail('the claims are for another test set than the run committed to');
+  if (before.adapter !== null || after.adapter !== adapter)
+    fail('the claims are for other adapters than the bare base before and the submission after');
+  if ([before, after].some(({ setSha256 }) => setSha256 !== start.sets.test.sha256))
+    fail('the claims are for another test set than the run committed to');
   return { before, after };
 }
 
@@ -44,9 +50,13 @@ export function readClaims(reader: LogReader, start: RunStart, adapter: string |
  * The run's task, of the same version; a user's task only from the file that the judge's own user names.
  * @returns null with the reason where it is not to be had
  */
-export async function openRunTask(start: RunStart, file: string | undefined): Promise<{ readonly task: OpenTask } | { readonly task: null; readonly reason: string }> {
+export async function openRunTask(
+  start: RunStart,
+  file: string | undefined,
+): Promise<{ readonly task: OpenTask } | { readonly task: null; readonly reason: string }> {
   const none = (reason: string): { readonly task: null; readonly reason: string } => ({ task: null, reason });
-  if (start.task.file !== null && file === undefined) return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
+  if (start.task.file !== null && file === undefined)
+    return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   let task: OpenTask;
   try {
     task = await openTask(start.task.file === null ? start.task.id : file!);
@@ -56,9 +66,11 @@ export async function openRunTask(start: RunStart, file: string | undefined): Pr
   }
   const sha256 = task.source.kind === 'file' ? task.source.sha256 : null;
   const reason =
-    sha256 !== start.task.file ? `the file given with --task has SHA-256 ${sha256 ?? 'none'}, not the run's ${start.task.file ?? 'built-in task'}`
-    : task.id !== start.task.id || task.version !== start.task.version ? `the run's task is ${start.task.id} ${start.task.version}, and here it is ${task.id} ${task.version}`
-    : null;
+    sha256 !== start.task.file
+      ? `the file given with --task has SHA-256 ${sha256 ?? 'none'}, not the run's ${start.task.file ?? 'built-in task'}`
+      : task.id !== start.task.id || task.version !== start.task.version
+        ? `the run's task is ${start.task.id} ${start.task.version}, and here it is ${task.id} ${task.version}`
+        : null;
   if (reason === null) return { task };
   await task.dispose();
   return none(reason);
@@ -75,25 +87,48 @@ export interface Comparison {
   readonly p: number;
 }
 
-const summary = (outcomes: HeldOut['outcomes'], tiers: OpenTask['tiers']): Summary => summarise(outcomes.map(([, tier, kind]) => ({ tier, kind })), tiers, { seed: SUMMARY_SEED });
+const summary = (outcomes: HeldOut['outcomes'], tiers: OpenTask['tiers']): Summary =>
+  summarise(
+    outcomes.map(([, tier, kind]) => ({ tier, kind })),
+    tiers,
+    { seed: SUMMARY_SEED },
+  );
 
 /** Evaluates and compares verdict by verdict. @throws HardFail where a claim is not over the set's problems */
-async function compare(model: Model, task: OpenTask, set: EvaluationSet, claim: HeldOut, adapter: Adapter | null, start: RunStart, progress: HeldOutRequest): Promise<Comparison> {
-  if (claim.outcomes.length !== set.problems.length || set.problems.some(({ id, tier }, i) => claim.outcomes[i]![0] !== id || claim.outcomes[i]![1] !== tier)) {
+async function compare(
+  model: Model,
+  task: OpenTask,
+  set: EvaluationSet,
+  claim: HeldOut,
+  adapter: Adapter | null,
+  start: RunStart,
+  progress: HeldOutRequest,
+): Promise<Comparison> {
+  if (
+    claim.outcomes.length !== set.problems.length ||
+    set.problems.some(({ id, tier }, i) => claim.outcomes[i]![0] !== id || claim.outcomes[i]![1] !== tier)
+  ) {
     fail('a claim is not over the problems of the test set, in their order');
   }
   const { style, maxTokens, maxSequences } = start.evaluation;
   const { outcomes, summary: measured } = await evaluateGreedy(model, task, set.problems, {
-    style, maxTokens, maxSequences, adapter,
+    style,
+    maxTokens,
+    maxSequences,
+    adapter,
     ...(progress.signal === undefined ? {} : { signal: progress.signal }),
     ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
   });
   const pairs = outcomes.map(({ kind }, i) => ({ claimed: claim.outcomes[i]![2], own: kind }));
   const found = pairs.filter(({ claimed, own }) => own !== 'none' || claimed === 'none');
-  const count = (claimed: boolean, own: boolean): number => found.filter((pair) => (pair.claimed === 'pass') === claimed && (pair.own === 'pass') === own).length;
+  const count = (claimed: boolean, own: boolean): number =>
+    found.filter((pair) => (pair.claimed === 'pass') === claimed && (pair.own === 'pass') === own).length;
   return {
-    claimed: summary(claim.outcomes, task.tiers), measured,
-    differing: found.filter((pair) => pair.claimed !== pair.own).length, unverified: pairs.length - found.length, p: mcnemarExact(count(false, true), count(true, false)),
+    claimed: summary(claim.outcomes, task.tiers),
+    measured,
+    differing: found.filter((pair) => pair.claimed !== pair.own).length,
+    unverified: pairs.length - found.length,
+    p: mcnemarExact(count(false, true), count(true, false)),
   };
 }
 
@@ -114,13 +149,28 @@ export interface HeldOutResult {
  * @param sameMachine whether the judge's machine is of the run's class
  * @throws HardFail where the test set is not the task's, or, on the same class of machine, the measured verdicts refute a claim
  */
-export async function evaluateHeldOut(model: Model, task: OpenTask, start: RunStart, claims: { before: HeldOut; after: HeldOut }, adapter: Adapter | null, sameMachine: boolean, request: HeldOutRequest): Promise<HeldOutResult> {
+export async function evaluateHeldOut(
+  model: Model,
+  task: OpenTask,
+  start: RunStart,
+  claims: { before: HeldOut; after: HeldOut },
+  adapter: Adapter | null,
+  sameMachine: boolean,
+  request: HeldOutRequest,
+): Promise<HeldOutResult> {
   const set = await onFiles('test_set_evaluation', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'test', start.sets.test.perTier));
-  if (set.sha256 !== start.sets.test.sha256) fail('the test set that the run committed to is not the task\'s');
+  if (set.sha256 !== start.sets.test.sha256) fail("the test set that the run committed to is not the task's");
   const after = await compare(model, task, set, claims.after, adapter, start, request);
   const before = request.which === 'both' ? await compare(model, task, set, claims.before, null, start, request) : null;
-  for (const [when, comparison] of [['before', before], ['after', after]] as const) {
-    if (sameMachine && comparison !== null && comparison.p < CLAIM_P) fail(`accuracy ${when}: the run claims ${comparison.claimed.mean}, and ${comparison.measured.mean} was measured on a machine of its class (${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)})`);
+  for (const [when, comparison] of [
+    ['before', before],
+    ['after', after],
+  ] as const) {
+    if (sameMachine && comparison !== null && comparison.p < CLAIM_P)
+      fail(
+        `accuracy ${when}: the run claims ${comparison.claimed.mean}, and ${comparison.measured.mean} was measured on a machine of its ` +
+          `class (${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)})`,
+      );
   }
   return { before, after, policies: await evaluatePolicies(task, set.problems) };
 }

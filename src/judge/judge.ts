@@ -50,7 +50,10 @@ export interface JudgeReport {
   readonly format: 'isopro.judge.v1';
   readonly folder: string;
   readonly runId: string | null;
-  /** `not_ended`: nothing disagrees, and nothing is scored. `not_verified`: nothing disagrees, and some verdicts could not be found again here. */
+  /**
+   * `not_ended`: nothing disagrees, and nothing is scored. `not_verified`: nothing disagrees, and some verdicts could not be found again
+   * here.
+   */
   readonly verdict: 'pass' | 'not_verified' | 'hard_fail' | 'not_ended';
   readonly failure: { readonly step: number; readonly name: string; readonly detail: string } | null;
   readonly scores: Scores;
@@ -86,7 +89,8 @@ function refuseKeyInside(folder: string, keyFile: string | undefined): void {
   } catch (cause) {
     throw new IsoproError('WITNESS_KEY_MISSING', `there is no key at ${keyFile}`, { cause });
   }
-  if (`${key}${sep}`.startsWith(`${realpathSync(folder)}${sep}`)) throw new IsoproError('INVALID_ARGUMENT', 'the key lies in the run folder: take it from where its owner publishes it');
+  if (`${key}${sep}`.startsWith(`${realpathSync(folder)}${sep}`))
+    throw new IsoproError('INVALID_ARGUMENT', 'the key lies in the run folder: take it from where its owner publishes it');
 }
 
 /** What the steps find out on the way. */
@@ -102,13 +106,23 @@ interface Findings {
 }
 
 /**
- * Judges a finished run: integrity first, then what the log says against itself, then the submitted adapter. Runs nothing that the run supplied.
+ * Judges a finished run: integrity first, then what the log says against itself, then the submitted adapter. Runs nothing that the run
+ * supplied.
  * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND, WITNESS_KEY_MISSING, MODEL_NOT_FOUND, INVALID_ARGUMENT
  *   for another base model or a key from the folder, ABORTED, …); what the run itself got wrong is a verdict
  */
 export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
   const trace = new JudgeTrace(options.onStep);
-  const findings: Findings = { verification: null, ticket: null, sameMachine: null, ruleSettings: [], audit: null, heldOut: null, unverified: 0, scores: null };
+  const findings: Findings = {
+    verification: null,
+    ticket: null,
+    sameMachine: null,
+    ruleSettings: [],
+    audit: null,
+    heldOut: null,
+    unverified: 0,
+    scores: null,
+  };
   let failure: HardFail | null = null;
   try {
     await judgeSteps(options, trace, findings);
@@ -118,7 +132,11 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
   }
   const { verification, ticket, sameMachine, audit, heldOut, unverified } = findings;
   const notEnded = failure instanceof NotEnded;
-  const scores = findings.scores ?? (audit === null || failure === null || notEnded ? emitWithoutProcess(notEnded ? null : (failure?.step ?? null)) : emitScores(scoreProcess(audit), null, 1, failure.step));
+  const scores =
+    findings.scores ??
+    (audit === null || failure === null || notEnded
+      ? emitWithoutProcess(notEnded ? null : (failure?.step ?? null))
+      : emitScores(scoreProcess(audit), null, 1, failure.step));
   return {
     format: 'isopro.judge.v1',
     folder: options.folder,
@@ -126,7 +144,16 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     verdict: failure === null ? (unverified === 0 ? 'pass' : 'not_verified') : notEnded ? 'not_ended' : 'hard_fail',
     failure: failure === null ? null : { step: failure.step, name: failure.stepName, detail: failure.message },
     scores,
-    trust: verification === null ? null : { key: verification.key.text, ownedByThisUser: verification.key.ownedByThisUser, signer: verification.signer, ticket, sameMachineClass: sameMachine },
+    trust:
+      verification === null
+        ? null
+        : {
+            key: verification.key.text,
+            ownedByThisUser: verification.key.ownedByThisUser,
+            signer: verification.signer,
+            ticket,
+            sameMachineClass: sameMachine,
+          },
     unverified,
     heldOut,
     violations: audit?.violations ?? [],
@@ -151,54 +178,107 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     findings.verification = verification;
     requireIntact(verification);
     const { records, heads, resumes } = verification;
-    return { value: null, detail: `${plural(records, 'record')} under ${plural(heads, 'signed head')}, the last one final${resumes === 0 ? '' : `; resumed ${plural(resumes, 'time')}`}` };
+    return {
+      value: null,
+      detail:
+        `${plural(records, 'record')} under ${plural(heads, 'signed head')}, the last one ` +
+        `final${resumes === 0 ? '' : `; resumed ${plural(resumes, 'time')}`}`,
+    };
   });
   const reader = new LogReader(findings.verification!.path);
   try {
-    const records = await trace.run('ticket_and_key', () => onFiles('ticket_and_key', ['LOG_UNREADABLE'], () => {
-      const value = readProcessRecords(reader);
-      const { ticket: { number, unfinishedBefore }, signer } = parseSessionStart(encodePayload(value[0]!.payload));
-      findings.ticket = { number, unfinishedBefore };
-      const owner = findings.verification!.key.ownedByThisUser ? 'the witness is of the user who judges' : "the witness is not this user's";
-      return { value, detail: `ticket ${number}, ${unfinishedBefore} earlier ${unfinishedBefore === 1 ? 'one' : 'ones'} unfinished; ${signer === 'witness' ? owner : 'single process: no witness kept its heads'}` };
-    }));
+    const records = await trace.run('ticket_and_key', () =>
+      onFiles('ticket_and_key', ['LOG_UNREADABLE'], () => {
+        const value = readProcessRecords(reader);
+        const {
+          ticket: { number, unfinishedBefore },
+          signer,
+        } = parseSessionStart(encodePayload(value[0]!.payload));
+        findings.ticket = { number, unfinishedBefore };
+        const owner = findings.verification!.key.ownedByThisUser
+          ? 'the witness is of the user who judges'
+          : "the witness is not this user's";
+        return {
+          value,
+          detail:
+            `ticket ${number}, ${unfinishedBefore} earlier ${unfinishedBefore === 1 ? 'one' : 'ones'} unfinished; ` +
+            `${signer === 'witness' ? owner : 'single process: no witness kept its heads'}`,
+        };
+      }),
+    );
 
     const process = await trace.run('rule_recomputation', () => {
       const value = readProcess(records);
-      const foreign = foreignThresholds(value.config, (records[0]?.payload.runConfig as { settings?: { profile?: unknown } } | undefined)?.settings?.profile);
+      const foreign = foreignThresholds(
+        value.config,
+        (records[0]?.payload.runConfig as { settings?: { profile?: unknown } } | undefined)?.settings?.profile,
+      );
       findings.ruleSettings = foreign;
       const own = foreign.length === 0 ? '' : `; thresholds that are not the profile's: ${foreign.join(', ')}`;
-      return { value, detail: `${plural(value.evaluations.length, 'iteration')}, seven rules each: as logged${own}`, status: foreign.length === 0 ? ('pass' as const) : ('findings' as const) };
+      return {
+        value,
+        detail: `${plural(value.evaluations.length, 'iteration')}, seven rules each: as logged${own}`,
+        status: foreign.length === 0 ? ('pass' as const) : ('findings' as const),
+      };
     });
 
-    const figures = await trace.run('figure_recomputation', () => onFiles('figure_recomputation', ['LOG_UNREADABLE'], () => {
-      const value = checkFigures(reader, (records[0]!.payload.runConfig as { settings?: unknown } | undefined)?.settings);
-      return { value, detail: `${plural(value.rollouts, 'rollout')} and ${plural(value.evaluations.length, 'evaluation')} give what the rules read` };
-    }));
+    const figures = await trace.run('figure_recomputation', () =>
+      onFiles('figure_recomputation', ['LOG_UNREADABLE'], () => {
+        const value = checkFigures(reader, (records[0]!.payload.runConfig as { settings?: unknown } | undefined)?.settings);
+        return {
+          value,
+          detail: `${plural(value.rollouts, 'rollout')} and ${plural(value.evaluations.length, 'evaluation')} give what the rules read`,
+        };
+      }),
+    );
 
     const deliverables = await trace.run('deliverables_exist', async () => {
       const value = await findDeliverables(folder);
-      return { value, detail: value.adapter === null ? 'the manifest; the bare base is submitted' : `the manifest and adapter ${value.adapter.sha256.slice(0, 12)}` };
+      return {
+        value,
+        detail:
+          value.adapter === null
+            ? 'the manifest; the bare base is submitted'
+            : `the manifest and adapter ${value.adapter.sha256.slice(0, 12)}`,
+      };
     });
     const { submitted, nonce } = await trace.run('deliverables_as_submitted', async () => ({
-      value: await onFiles('deliverables_as_submitted', ['LOG_UNREADABLE'], () => checkSubmission(reader, records, deliverables)), detail: 'submitted before the nonce was told, and unchanged',
+      value: await onFiles('deliverables_as_submitted', ['LOG_UNREADABLE'], () => checkSubmission(reader, records, deliverables)),
+      detail: 'submitted before the nonce was told, and unchanged',
     }));
 
     const { evaluation } = deliverables.manifest.start;
-    await using model = await loadModel(options.model, { threads: evaluation.threads, fixedThreads: true, contextTokens: evaluation.contextTokens, ...cancelling });
+    await using model = await loadModel(options.model, {
+      threads: evaluation.threads,
+      fixedThreads: true,
+      contextTokens: evaluation.contextTokens,
+      ...cancelling,
+    });
     const committed = (records[0]!.payload.digests as { model?: string }).model;
     const actual = await model.hash();
-    if (actual !== committed) throw new IsoproError('INVALID_ARGUMENT', `${options.model} has SHA-256 ${actual}, and the run's base model has ${committed ?? 'none'}`);
+    if (actual !== committed)
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `${options.model} has SHA-256 ${actual}, and the run's base model has ${committed ?? 'none'}`,
+      );
     const { targets, loaded } = await trace.run('adapter_loads', async () => {
       const value = await checkAdapter(model, deliverables.adapter, evaluation.threads);
-      return { value, detail: deliverables.adapter === null ? 'nothing to load' : `${plural(Object.keys(value.targets).length, 'module')}, all values finite` };
+      return {
+        value,
+        detail:
+          deliverables.adapter === null ? 'nothing to load' : `${plural(Object.keys(value.targets).length, 'module')}, all values finite`,
+      };
     });
     const code = await codeVersion();
     const start = await trace.run('run_config_consistency', () => {
       const value = checkStart(records, deliverables.manifest);
-      const other = (['version', 'javascript', 'addon'] as const).filter((part) => value.code[part] !== code[part]).map((part) => `${part} ${value.code[part].slice(0, 12)} (${code[part].slice(0, 12)})`);
+      const other = (['version', 'javascript', 'addon'] as const)
+        .filter((part) => value.code[part] !== code[part])
+        .map((part) => `${part} ${value.code[part].slice(0, 12)} (${code[part].slice(0, 12)})`);
       const detail = 'manifest and session start agree';
-      return other.length === 0 ? { value, detail } : { value, detail: `${detail}; the run's code is not this judge's: ${other.join(', ')}`, status: 'findings' as const };
+      return other.length === 0
+        ? { value, detail }
+        : { value, detail: `${detail}; the run's code is not this judge's: ${other.join(', ')}`, status: 'findings' as const };
     });
 
     const opened = await openRunTask(start, options.task);
@@ -207,9 +287,17 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     await trace.run('rollout_verification', async () => {
       if (task === null) {
         await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures, replies));
-        return { value: null, detail: `no problem of an evaluation was sampled, by its id, and texts are what their tokens say; no more than that: ${opened.reason}`, status: 'skipped' as const };
+        return {
+          value: null,
+          detail:
+            `no problem of an evaluation was sampled, by its id, and texts are what their tokens say; no more than that: ` +
+            `${opened.reason}`,
+          status: 'skipped' as const,
+        };
       }
-      const { rollouts, undecided, unverified } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => verifyRollouts({ reader, start, task, model, replies, figures, ...cancelling }));
+      const { rollouts, undecided, unverified } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () =>
+        verifyRollouts({ reader, start, task, model, replies, figures, ...cancelling }),
+      );
       findings.unverified += unverified;
       const notes = [
         ...(undecided === 0 ? [] : [`${plural(undecided, 'verdict')} that the run did not find`]),
@@ -234,8 +322,17 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     findings.sameMachine = sameMachine;
     await trace.run('live_diagnostic_sanity', async () => {
       const tolerance = sameMachine ? SAME_MACHINE_TOLERANCE : OTHER_MACHINE_TOLERANCE;
-      const { name, relative } = await checkLiveDiagnostic(records, { modelPath: model.path, adapter: deliverables.adapter, nonce, threads: evaluation.threads, ...cancelling }, tolerance);
-      return { value: null, detail: `largest deviation ${relative.toPrecision(2)} (${name}), tolerance ${tolerance} on ${sameMachine ? 'a machine of the same class' : 'another class of machine'}` };
+      const { name, relative } = await checkLiveDiagnostic(
+        records,
+        { modelPath: model.path, adapter: deliverables.adapter, nonce, threads: evaluation.threads, ...cancelling },
+        tolerance,
+      );
+      return {
+        value: null,
+        detail:
+          `largest deviation ${relative.toPrecision(2)} (${name}), tolerance ${tolerance} on ` +
+          `${sameMachine ? 'a machine of the same class' : 'another class of machine'}`,
+      };
     });
 
     const audit = auditProcess({ ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) });
@@ -247,7 +344,10 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     };
     await trace.run('rule_coverage_audit', () => {
       const result = found((kind) => COVERAGE.includes(kind));
-      return { ...result, detail: `${plural(audit.obligations.length, 'obligation')} of ${plural(audit.distinctRules, 'rule')}; ${result.detail}` };
+      return {
+        ...result,
+        detail: `${plural(audit.obligations.length, 'obligation')} of ${plural(audit.distinctRules, 'rule')}; ${result.detail}`,
+      };
     });
     await trace.run('decision_defensibility', () => {
       const result = found((kind) => !COVERAGE.includes(kind));
@@ -258,7 +358,11 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter));
       if (which === 'none') return { value: null, detail: 'not asked for', status: 'skipped' as const };
       if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
-      const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, { which, ...cancelling, ...(onProgress === undefined ? {} : { onProgress }) });
+      const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, {
+        which,
+        ...cancelling,
+        ...(onProgress === undefined ? {} : { onProgress }),
+      });
       const differing = value.after.differing + (value.before?.differing ?? 0);
       const unverified = value.after.unverified + (value.before?.unverified ?? 0);
       findings.unverified += unverified;
@@ -270,7 +374,12 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     findings.scores = await trace.run('emit_two_scores', () => {
       const accuracy = findings.heldOut?.after.measured;
       const value = emitScores(scoreProcess(audit), accuracy?.valid === true ? accuracy.mean : null, target, null);
-      return { value, detail: `accuracy ${value.accuracy_score?.toFixed(3) ?? 'null'} of target ${target}, process ${value.process_score?.toFixed(3) ?? 'null'}` };
+      return {
+        value,
+        detail:
+          `accuracy ${value.accuracy_score?.toFixed(3) ?? 'null'} of target ${target}, process ` +
+          `${value.process_score?.toFixed(3) ?? 'null'}`,
+      };
     });
   } finally {
     reader.close();

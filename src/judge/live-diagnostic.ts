@@ -40,11 +40,17 @@ export function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Devia
   if (logged.adapter !== own.adapter) fail('the probe was logged for another adapter than was submitted');
   if (logged.batch !== own.batch) fail('the probe batch is not the one that the nonce determines');
   const names = (modules: object): string => Object.keys(modules).sort().join(', ');
-  if (names(logged.modules) !== names(own.modules)) fail(`the logged probe has the modules ${names(logged.modules) || 'none'} and the adapter ${names(own.modules) || 'none'}`);
+  if (names(logged.modules) !== names(own.modules))
+    fail(`the logged probe has the modules ${names(logged.modules) || 'none'} and the adapter ${names(own.modules) || 'none'}`);
   if (logged.sequenceLosses.length !== own.sequenceLosses.length) fail('the logged probe has another number of sequences');
   const floor = FLOOR * Math.max(0, ...Object.values(own.modules));
   const pairs: [string, number, number, number][] = [
-    ...own.sequenceLosses.map((value, i): [string, number, number, number] => [`loss of sequence ${i}`, logged.sequenceLosses[i]!, value, 0]),
+    ...own.sequenceLosses.map((value, i): [string, number, number, number] => [
+      `loss of sequence ${i}`,
+      logged.sequenceLosses[i]!,
+      value,
+      0,
+    ]),
     ['all gradients', logged.gradNorm, own.gradNorm, floor],
     ...Object.entries(own.modules).map(([name, value]): [string, number, number, number] => [name, logged.modules[name]!, value, floor]),
   ];
@@ -62,6 +68,10 @@ export async function checkLiveDiagnostic(records: readonly LogRecord[], request
   const logged = readProbe(records);
   const own = await onFiles('live_diagnostic_sanity', ['NUMERIC_FAILURE'], () => measureProbe(request));
   const worst = compareProbes(logged, own);
-  if (!(worst.relative <= tolerance)) fail(`${worst.name}: the run logged ${worst.logged} and the submitted adapter gives ${worst.measured} (deviation ${worst.relative.toPrecision(2)}, tolerance ${tolerance})`);
+  if (!(worst.relative <= tolerance))
+    fail(
+      `${worst.name}: the run logged ${worst.logged} and the submitted adapter gives ${worst.measured} (deviation ` +
+        `${worst.relative.toPrecision(2)}, tolerance ${tolerance})`,
+    );
   return worst;
 }

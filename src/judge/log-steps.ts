@@ -14,12 +14,19 @@ import { RULES, ruleConfig } from '../monitor/rules.js';
 import { HardFail, NotEnded } from './hard-fail.js';
 import type { LoggedDecision, ProcessRecord } from './obligations.js';
 
-/** The judge's steps that need the log only: 5 (integrity) and 8a (every rule recomputed). Nothing of the run is executed, and integrity comes first. */
+/**
+ * The judge's steps that need the log only: 5 (integrity) and 8a (every rule recomputed). Nothing of the run is executed, and integrity
+ * comes first.
+ */
 
 /** Step 5. @throws HardFail unless the log is complete and untouched */
 export function requireIntact({ outcome, disagreement }: Verification): void {
   if (outcome === 'unterminated') throw new NotEnded();
-  if (outcome !== 'ok') throw new HardFail('chain_integrity', `the log is ${outcome}: ${disagreement?.reason ?? ''}${disagreement?.table === 'log' ? ` (record ${disagreement.at})` : ''}`);
+  if (outcome !== 'ok')
+    throw new HardFail(
+      'chain_integrity',
+      `the log is ${outcome}: ${disagreement?.reason ?? ''}${disagreement?.table === 'log' ? ` (record ${disagreement.at})` : ''}`,
+    );
 }
 
 const loggedDecision = decisionSchema.extend({ kind: z.literal('decision'), iteration: z.number().int().min(0) });
@@ -40,7 +47,8 @@ function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
 }
 
 /**
- * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the genesis commits to, and compares every member with
+ * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the genesis commits to, and compares every member
+ * with
  * the rule_evals stream.
  * @param config as the run configuration holds it
  * @throws HardFail where they differ, or where one stream counts other iterations than the other
@@ -51,9 +59,12 @@ export function recomputeRules(records: readonly LogRecord[], config: unknown): 
   };
   const parsed = ruleConfig.safeParse(config);
   if (!parsed.success) return fail('the run configuration holds no rule thresholds');
-  const start = records.find(({ payload }) => payload.kind === 'session_start')?.payload.digests as { rules?: string; playbook?: string } | undefined;
+  const start = records.find(({ payload }) => payload.kind === 'session_start')?.payload.digests as
+    | { rules?: string; playbook?: string }
+    | undefined;
   const digests = monitorDigests(parsed.data);
-  if (start?.rules !== digests.rules || start.playbook !== digests.playbook) fail('thresholds or playbook are not those that the run committed to at its start');
+  if (start?.rules !== digests.rules || start.playbook !== digests.playbook)
+    fail('thresholds or playbook are not those that the run committed to at its start');
   let history;
   let evaluations;
   try {
@@ -68,13 +79,18 @@ export function recomputeRules(records: readonly LogRecord[], config: unknown): 
   for (const [i, evaluation] of evaluations.entries()) {
     const own = encodePayload(evaluationRecord(evaluation).payload);
     const theirs = encodePayload((logged[i] as LogRecord).payload);
-    if (own !== theirs) fail(`the evaluation of iteration ${evaluation.iteration} (record ${(logged[i] as LogRecord).gseq}) is not what its metrics give`);
+    if (own !== theirs)
+      fail(`the evaluation of iteration ${evaluation.iteration} (record ${(logged[i] as LogRecord).gseq}) is not what its metrics give`);
   }
-  const decisions = records.filter(({ stream, payload }) => stream === 'decisions' && payload.kind === 'decision').map((record): LoggedDecision => {
-    const { kind: _, iteration, ...decision } = parseAs(loggedDecision, record);
-    return { iteration, decision };
-  });
-  const effects = records.filter(({ stream, payload }) => stream === 'effects' && payload.kind === 'effect').map((record) => parseAs(loggedEffect, record) as Effect);
+  const decisions = records
+    .filter(({ stream, payload }) => stream === 'decisions' && payload.kind === 'decision')
+    .map((record): LoggedDecision => {
+      const { kind: _, iteration, ...decision } = parseAs(loggedDecision, record);
+      return { iteration, decision };
+    });
+  const effects = records
+    .filter(({ stream, payload }) => stream === 'effects' && payload.kind === 'effect')
+    .map((record) => parseAs(loggedEffect, record) as Effect);
   return { history, evaluations, decisions, effects, config: parsed.data };
 }
 
@@ -84,7 +100,11 @@ export function checkDecisionPlaces(records: readonly LogRecord[]): void {
   for (const { gseq, stream, payload } of records) {
     if (stream === 'rule_evals') now = Number((payload as LogPayload).iteration);
     if ((stream === 'decisions' && payload.kind === 'decision') || (stream === 'effects' && payload.kind === 'effect')) {
-      if (payload.iteration !== now) throw new HardFail('rule_recomputation', `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`);
+      if (payload.iteration !== now)
+        throw new HardFail(
+          'rule_recomputation',
+          `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`,
+        );
     }
   }
 }

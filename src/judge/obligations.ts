@@ -81,7 +81,8 @@ const close = (a: unknown, b: number): boolean => typeof a === 'number' && Math.
 function notExecuted({ iteration, decision }: LoggedDecision, record: ProcessRecord): string | null {
   const [rule] = decision.cites;
   const effects = record.effects.filter((effect) => effect.iteration === iteration && effect.rule === rule);
-  if (effects.length !== decision.edit.length) return `${decision.edit.length} operations were decided and ${effects.length} have an effect record`;
+  if (effects.length !== decision.edit.length)
+    return `${decision.edit.length} operations were decided and ${effects.length} have an effect record`;
   const next = record.history.find((each) => each.iteration > iteration);
   for (const [i, operation] of decision.edit.entries()) {
     const effect = effects[i] as Effect;
@@ -89,14 +90,18 @@ function notExecuted({ iteration, decision }: LoggedDecision, record: ProcessRec
     if (!effect.executed) return `${operation.op}: ${effect.failure ?? 'not executed'}`;
     if (operation.op === 'set_lr' || operation.op === 'rollback') {
       const claimed = operation.op === 'set_lr' ? operation.to : operation.learningRate;
-      if (!close(effect.measured.learningRate, claimed)) return `${operation.op} claims a rate of ${claimed} and measured ${effect.measured.learningRate ?? 'none'}`;
+      if (!close(effect.measured.learningRate, claimed))
+        return `${operation.op} claims a rate of ${claimed} and measured ${effect.measured.learningRate ?? 'none'}`;
       const step = next?.steps[0];
-      if (step !== undefined && !close(step.learningRate, claimed * (record.scheduleFactor?.(step.step) ?? 1))) return `the next step ran at ${step.learningRate}, not at ${claimed}`;
+      if (step !== undefined && !close(step.learningRate, claimed * (record.scheduleFactor?.(step.step) ?? 1)))
+        return `the next step ran at ${step.learningRate}, not at ${claimed}`;
     }
-    if (operation.op === 'set_batch' && !close(effect.measured.sequencesPerStep, operation.to)) return `set_batch claims ${operation.to} sequences and measured ${effect.measured.sequencesPerStep ?? 'none'}`;
+    if (operation.op === 'set_batch' && !close(effect.measured.sequencesPerStep, operation.to))
+      return `set_batch claims ${operation.to} sequences and measured ${effect.measured.sequencesPerStep ?? 'none'}`;
     if (operation.op === 'stop' || operation.op === 'rollback') {
       const named = operation.op === 'stop' ? operation.restore : operation.to;
-      if (effect.measured.restored !== named) return `${operation.op} names the state ${named} and measured ${effect.measured.restored ?? 'none'}`;
+      if (effect.measured.restored !== named)
+        return `${operation.op} names the state ${named} and measured ${effect.measured.restored ?? 'none'}`;
     }
     if (operation.op === 'stop' && next !== undefined) return 'the run went on after it was stopped';
   }
@@ -119,22 +124,29 @@ export function auditProcess(record: ProcessRecord): ProcessAudit {
   const decisions = [...record.decisions].sort((a, b) => a.iteration - b.iteration);
   const obligations = findObligations(evaluations);
   const violations: Violation[] = [];
-  const note = (kind: ViolationKind, rule: RuleId, iteration: number, detail: string): void => void violations.push({ kind, rule, iteration, detail });
-  const firedIn = (rule: RuleId, from: number, to: number): Evaluation | undefined => evaluations.filter(({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired).at(-1);
+  const note = (kind: ViolationKind, rule: RuleId, iteration: number, detail: string): void =>
+    void violations.push({ kind, rule, iteration, detail });
+  const firedIn = (rule: RuleId, from: number, to: number): Evaluation | undefined =>
+    evaluations.filter(({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired).at(-1);
   let undetermined = 0;
   let kept = 0;
 
   for (const { rule, opened } of obligations) {
     const before = violations.length;
     const nextOpened = obligations.find((each) => each.rule === rule && each.opened > opened)?.opened ?? Infinity;
-    const inTime = decisions.filter((each) => cited(each) === rule && each.iteration >= opened && each.iteration <= opened + DECISION_WINDOW);
+    const inTime = decisions.filter(
+      (each) => cited(each) === rule && each.iteration >= opened && each.iteration <= opened + DECISION_WINDOW,
+    );
     // what comes after the rule has fired anew answers that; only where nothing else answers this one it may stand for both
     const own = inTime.filter((each) => each.iteration < nextOpened);
     const window = own.length > 0 ? own : inTime.slice(0, 1);
     const [answer, ...more] = window;
     if (answer === undefined) {
-      const late = decisions.find((each) => cited(each) === rule && each.iteration > opened + DECISION_WINDOW && each.iteration < nextOpened);
-      if (late === undefined) note('missing', rule, opened, `${rule} fired at ${opened} and no decision up to ${opened + DECISION_WINDOW} cites it`);
+      const late = decisions.find(
+        (each) => cited(each) === rule && each.iteration > opened + DECISION_WINDOW && each.iteration < nextOpened,
+      );
+      if (late === undefined)
+        note('missing', rule, opened, `${rule} fired at ${opened} and no decision up to ${opened + DECISION_WINDOW} cites it`);
       else note('late', rule, late.iteration, `${rule} fired at ${opened} and the first decision on it is of ${late.iteration}`);
       continue;
     }
@@ -145,10 +157,12 @@ export function auditProcess(record: ProcessRecord): ProcessAudit {
     for (const each of extra) note('duplicate', rule, each.iteration, `a second answer to ${rule} of ${opened}`);
     const { decision, iteration } = chosen;
     const side = firedIn(rule, opened, iteration)?.rules[rule].side ?? 'none';
-    if (!ALLOWED_EVENTS[rule].includes(decision.event_type)) note('wrong_class', rule, iteration, `a ${decision.event_type} does not answer ${rule}`);
+    if (!ALLOWED_EVENTS[rule].includes(decision.event_type))
+      note('wrong_class', rule, iteration, `a ${decision.event_type} does not answer ${rule}`);
     else if (acts(chosen)) {
       const expected = expectedDirection(rule, side);
-      if (decision.remedy_direction !== expected) note('wrong_direction', rule, iteration, `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`);
+      if (decision.remedy_direction !== expected)
+        note('wrong_direction', rule, iteration, `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`);
       else {
         const failure = decision.edit.length === 0 ? 'no operation was decided' : notExecuted(chosen, record);
         if (failure !== null) note('not_executed', rule, iteration, failure);
@@ -156,7 +170,13 @@ export function auditProcess(record: ProcessRecord): ProcessAudit {
     } else {
       const holds = deferralHolds(chosen, evaluations);
       if (holds === null) undetermined++;
-      if (holds === false) note('unresolved_deferral', rule, iteration, `${rule} was deferred at ${iteration} until ${decision.deferral?.until ?? 'never'} and was not clear by then`);
+      if (holds === false)
+        note(
+          'unresolved_deferral',
+          rule,
+          iteration,
+          `${rule} was deferred at ${iteration} until ${decision.deferral?.until ?? 'never'} and was not clear by then`,
+        );
       if (holds === null) continue;
     }
     if (violations.length === before) kept++;
@@ -168,18 +188,34 @@ export function auditProcess(record: ProcessRecord): ProcessAudit {
   for (const { iteration, fired } of evaluations) {
     if (fired.length < 2) continue;
     const top = Math.max(...fired.map(stability));
-    const first = decisions.find((each) => acts(each) && each.iteration >= iteration && each.iteration <= iteration + DECISION_WINDOW && fired.includes(cited(each)));
+    const first = decisions.find(
+      (each) => acts(each) && each.iteration >= iteration && each.iteration <= iteration + DECISION_WINDOW && fired.includes(cited(each)),
+    );
     if (first === undefined || stability(cited(first)) === top || blamed.has(first)) continue;
     blamed.add(first);
-    note('precedence', cited(first), first.iteration, `${cited(first)} was acted on while ${fired.filter((rule) => stability(rule) === top).join(', ')} was open`);
+    note(
+      'precedence',
+      cited(first),
+      first.iteration,
+      `${cited(first)} was acted on while ${fired.filter((rule) => stability(rule) === top).join(', ')} was open`,
+    );
   }
 
   for (const [i, each] of decisions.entries()) {
     const rule = cited(each);
-    if (firedIn(rule, each.iteration - DECISION_WINDOW, each.iteration) === undefined) note('spurious', rule, each.iteration, `${rule} had not fired within ${DECISION_WINDOW} iterations`);
+    if (firedIn(rule, each.iteration - DECISION_WINDOW, each.iteration) === undefined)
+      note('spurious', rule, each.iteration, `${rule} had not fired within ${DECISION_WINDOW} iterations`);
     const previous = decisions.slice(0, i).findLast((other) => acts(other) && cited(other) === rule);
-    if (acts(each) && previous !== undefined && each.iteration > previous.iteration && each.iteration - previous.iteration <= config.coolDown && notExecuted(previous, record) === null) {
-      if (!violations.some((violation) => violation.kind === 'duplicate' && violation.rule === rule && violation.iteration === each.iteration)) {
+    if (
+      acts(each) &&
+      previous !== undefined &&
+      each.iteration > previous.iteration &&
+      each.iteration - previous.iteration <= config.coolDown &&
+      notExecuted(previous, record) === null
+    ) {
+      if (
+        !violations.some((violation) => violation.kind === 'duplicate' && violation.rule === rule && violation.iteration === each.iteration)
+      ) {
         note('duplicate', rule, each.iteration, `${rule} was acted on again during its cool-down`);
       }
     }

@@ -7,7 +7,8 @@ import { adapterState, gate, type AdapterTargets } from '../run-folder/records.j
 import { HardFail } from './hard-fail.js';
 
 /**
- * Step 6: the adapter's structure from its first state and every executed change. What the run says of itself (later states, the submission) and
+ * Step 6: the adapter's structure from its first state and every executed change. What the run says of itself (later states, the
+ * submission) and
  * what the file's tensors say has to be that.
  */
 
@@ -35,12 +36,20 @@ export function structureDifference(expected: AdapterTargets, found: AdapterTarg
 }
 
 /** What an executed operation makes of a structure. @throws HardFail where it could not have been executed on it */
-function apply(operation: RemedyOperation, measured: Effect['measured'], current: AdapterTargets, states: ReadonlyMap<string, AdapterTargets>, at: number): AdapterTargets {
+function apply(
+  operation: RemedyOperation,
+  measured: Effect['measured'],
+  current: AdapterTargets,
+  states: ReadonlyMap<string, AdapterTargets>,
+  at: number,
+): AdapterTargets {
   const target = 'module' in operation ? valueOf(current, operation.module) : undefined;
-  if ('module' in operation && operation.op !== 'add_target' && target === undefined) return fail(`record ${at}: ${operation.op} on ${operation.module}, which is not adapted`);
+  if ('module' in operation && operation.op !== 'add_target' && target === undefined)
+    return fail(`record ${at}: ${operation.op} on ${operation.module}, which is not adapted`);
   switch (operation.op) {
     case 'raise_rank':
-      if (target!.rank !== operation.from) return fail(`record ${at}: raise_rank from ${operation.from}, and ${operation.module} has rank ${target!.rank}`);
+      if (target!.rank !== operation.from)
+        return fail(`record ${at}: raise_rank from ${operation.from}, and ${operation.module} has rank ${target!.rank}`);
       return { ...current, [operation.module]: { ...target!, rank: operation.to } };
     case 'add_target':
       if (target !== undefined) return fail(`record ${at}: add_target on ${operation.module}, which is adapted already`);
@@ -49,7 +58,8 @@ function apply(operation: RemedyOperation, measured: Effect['measured'], current
     case 'rescale':
       return { ...current, [operation.module]: { ...target!, scale: target!.scale * operation.factor } };
     case 'recycle':
-      if (operation.directions.some((direction) => direction >= target!.rank)) return fail(`record ${at}: recycle names directions beyond the rank of ${operation.module}`);
+      if (operation.directions.some((direction) => direction >= target!.rank))
+        return fail(`record ${at}: recycle names directions beyond the rank of ${operation.module}`);
       return current;
     case 'rollback':
     case 'stop': {
@@ -90,7 +100,8 @@ export function replayStructure(records: readonly LogRecord[]): AdapterTargets |
       if (current === null) return fail(`the effect in record ${gseq} comes before the first state of an adapter`);
       const { operation, measured } = payload as unknown as Effect;
       const next = apply(operation, measured, current, states, gseq);
-      if (operation.op === 'raise_rank' && measured.rank !== operation.to) fail(`record ${gseq}: raise_rank to ${operation.to} measured rank ${measured.rank ?? 'none'}`);
+      if (operation.op === 'raise_rank' && measured.rank !== operation.to)
+        fail(`record ${gseq}: raise_rank to ${operation.to} measured rank ${measured.rank ?? 'none'}`);
       current = next;
     } else if (stream === 'effects' && payload.kind === 'gate') {
       const { restored } = parsed(gate, record);

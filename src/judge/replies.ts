@@ -27,10 +27,13 @@ export class ReplyReader {
     };
     const end = tokenIds.findIndex((id) => this.#ends.has(id));
     const last = tokenIds.length - 1;
-    if (finish === 'stop' && end !== last) fail(`a reply that ended by itself ${end === -1 ? 'has no end token' : 'goes on after its end token'}`);
+    if (finish === 'stop' && end !== last)
+      fail(`a reply that ended by itself ${end === -1 ? 'has no end token' : 'goes on after its end token'}`);
     if (finish === 'length' && end !== -1) fail('a reply that was cut off holds an end token');
-    if (finish === 'length' && tokenIds.length !== this.#maxTokens) fail(`a reply was cut off after ${tokenIds.length} tokens, not ${this.#maxTokens}`);
-    if (tokenIds.length === 0 || tokenIds.length > this.#maxTokens || finish === 'aborted') fail(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
+    if (finish === 'length' && tokenIds.length !== this.#maxTokens)
+      fail(`a reply was cut off after ${tokenIds.length} tokens, not ${this.#maxTokens}`);
+    if (tokenIds.length === 0 || tokenIds.length > this.#maxTokens || finish === 'aborted')
+      fail(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
     try {
       // the token that ended the turn is no text, whatever its kind
       return this.#model.detokenize(finish === 'stop' ? tokenIds.slice(0, -1) : tokenIds);

@@ -18,13 +18,21 @@ import { HardFail } from './hard-fail.js';
 import { reply, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
- * Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem; the dev
+ * Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem;
+ * the dev
  * evaluations' replies have the verdicts that the rules and the gate read.
  */
 
 const problemForm = problemRecord.omit({ prompt: true });
 const rolloutForm = rolloutRecord.pick({
-  problemId: true, tier: true, tokenIds: true, text: true, finish: true, form: true, verdict: true, admission: true,
+  problemId: true,
+  tier: true,
+  tokenIds: true,
+  text: true,
+  finish: true,
+  form: true,
+  verdict: true,
+  admission: true,
 });
 
 const fail = (detail: string): never => {
@@ -39,12 +47,16 @@ function readRollout(replies: ReplyReader, { gseq, payload }: Pick<LogRecord, 'g
   return rollout;
 }
 
-/** Without the task only ids can be compared, and texts with their tokens. @throws HardFail where a problem of an evaluation was sampled for training */
+/**
+ * Without the task only ids can be compared, and texts with their tokens. @throws HardFail where a problem of an evaluation was sampled for
+ * training
+ */
 export function checkIds(reader: LogReader, { evaluations }: CheckedFigures, replies: ReplyReader): void {
   const heldOut = new Set(evaluations.flatMap(({ outcomes }) => outcomes.map(([id]) => id)));
   for (const record of reader.records({ stream: 'rollouts' })) {
     const { gseq, payload } = record;
-    if (typeof payload.problemId === 'string' && heldOut.has(payload.problemId)) fail(`record ${gseq}: a problem of an evaluation set was sampled for training`);
+    if (typeof payload.problemId === 'string' && heldOut.has(payload.problemId))
+      fail(`record ${gseq}: a problem of an evaluation set was sampled for training`);
     if (payload.kind === 'rollout') readRollout(replies, record);
   }
 }
@@ -68,7 +80,8 @@ export interface VerifiedRollouts {
 }
 
 /**
- * Counts verdicts that only one side could find. A run's verifier may have run out of time once, and on no more than a hundredth of the replies:
+ * Counts verdicts that only one side could find. A run's verifier may have run out of time once, and on no more than a hundredth of the
+ * replies:
  * more hides failures. That the judge's own does says nothing of the run, and leaves so many of its verdicts unverified.
  */
 class Verdicts {
@@ -95,7 +108,8 @@ class Verdicts {
 
   /** @throws HardFail */
   settle(what: string): this {
-    if (this.undecided > Math.max(1, MAX_NONE_FRACTION * this.#all)) fail(`${this.undecided} of ${this.#all} ${what} are ones that the run did not find, and the verifier finds them`);
+    if (this.undecided > Math.max(1, MAX_NONE_FRACTION * this.#all))
+      fail(`${this.undecided} of ${this.#all} ${what} are ones that the run did not find, and the verifier finds them`);
     return this;
   }
 }
@@ -110,12 +124,18 @@ export async function verifyRollouts({ reader, start, task, model, replies, figu
   /** The problem as the task reads it. */
   const problemOf = async (gseq: number, record: z.infer<typeof problemForm>): Promise<Problem> => {
     const problem = await onFiles('rollout_verification', ['PROBLEM_INVALID'], () => task.readProblem(record.problem));
-    if (problem.id !== record.problemId || problem.tier !== record.tier || problemId(problem) !== problem.id) fail(`record ${gseq}: the problem is not the one that its id names`);
+    if (problem.id !== record.problemId || problem.tier !== record.tier || problemId(problem) !== problem.id)
+      fail(`record ${gseq}: the problem is not the one that its id names`);
     if (trained.get(problem.tier) !== true) fail(`record ${gseq}: ${problem.tier} is no tier that is trained on`);
     const found = await heldOut.find(problem);
-    if (found !== null) fail(`record ${gseq}: a problem of an evaluation set was sampled for training${found === 'prompt' ? '; its id is another, its prompt the same' : ''}`);
+    if (found !== null)
+      fail(
+        `record ${gseq}: a problem of an evaluation set was sampled for ` +
+          `training${found === 'prompt' ? '; its id is another, its prompt the same' : ''}`,
+      );
     const { tokenIds } = model.renderChat(await task.prompt(problem, style));
-    if (tokenIds.length !== record.promptIds.length || record.promptIds.some((id, i) => id !== tokenIds[i])) fail(`record ${gseq}: the prompt is not the one of its problem`);
+    if (tokenIds.length !== record.promptIds.length || record.promptIds.some((id, i) => id !== tokenIds[i]))
+      fail(`record ${gseq}: the prompt is not the one of its problem`);
     return problem;
   };
 
@@ -132,21 +152,38 @@ export async function verifyRollouts({ reader, start, task, model, replies, figu
       const { problemId: id, tier, text, finish, form, verdict: logged, admission, ...rest } = readRollout(replies, record);
       const asked = problem;
       if (asked === null || asked.id !== id || asked.tier !== tier) return fail(`record ${gseq}: the rollout does not follow its problem`);
-      const own = await verdicts.compare(`record ${gseq}`, logged.kind, () => task.judge(asked, text, finish), ({ verdict: { kind } }) => kind);
-      if (logged.kind !== 'none' && own.verdict.kind !== 'none' && (form !== own.form || canonicalJson(logged.violations as Json) !== canonicalJson(own.verdict.violations.map(({ category }) => category)))) {
-        fail(`record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`);
+      const own = await verdicts.compare(
+        `record ${gseq}`,
+        logged.kind,
+        () => task.judge(asked, text, finish),
+        ({ verdict: { kind } }) => kind,
+      );
+      if (
+        logged.kind !== 'none' &&
+        own.verdict.kind !== 'none' &&
+        (form !== own.form ||
+          canonicalJson(logged.violations as Json) !== canonicalJson(own.verdict.violations.map(({ category }) => category)))
+      ) {
+        fail(
+          `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
+            `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
+        );
       }
       if (readsReasoning(rules, { ...rest, finish, verdict: logged })) {
         const [finding] = await task.checkTrace(asked, text);
-        if (admission === 'contradictory' && finding === undefined) fail(`record ${gseq}: left out because its reasoning contradicts the problem, and it does not`);
-        if (admission !== 'contradictory' && finding !== undefined) fail(`record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`);
+        if (admission === 'contradictory' && finding === undefined)
+          fail(`record ${gseq}: left out because its reasoning contradicts the problem, and it does not`);
+        if (admission !== 'contradictory' && finding !== undefined)
+          fail(`record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`);
       }
       rollouts++;
     }
   }
   const parts = [verdicts.settle('verdicts on rollouts'), await checkDev({ reader, start, task, replies })];
   if (figures.policies !== null) {
-    const { problems } = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'test', start.sets.test.perTier));
+    const { problems } = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () =>
+      evaluationSet(task, 'test', start.sets.test.perTier),
+    );
     parts.push(await checkPolicies(figures.policies, task, problems));
   }
   const sum = (of: 'undecided' | 'unverified'): number => parts.reduce((total, part) => total + part[of], 0);
@@ -165,12 +202,19 @@ async function checkDev({ reader, start, task, replies }: Pick<VerifyRequest, 'r
       given.push({ ...(parsed.success ? parsed.data : fail(`record ${gseq} is no reply`)), gseq });
     } else if (payload.kind === 'held_out' && payload.set === 'dev') {
       const { outcomes } = payload as unknown as HeldOut; // whose form step 12 has checked
-      const same = (list: readonly string[]): boolean => list.length === set.problems.length && set.problems.every(({ id }, i) => id === list[i]);
-      if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1])) fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
+      const same = (list: readonly string[]): boolean =>
+        list.length === set.problems.length && set.problems.every(({ id }, i) => id === list[i]);
+      if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
+        fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
       if (!same(given.map(({ problemId: id }) => id))) fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
       for (const [i, problem] of set.problems.entries()) {
         const text = replies.read(given[i]!.gseq, given[i]!);
-        await verdicts.compare(`record ${gseq}, dev problem ${i}`, outcomes[i]![2], () => task.judge(problem, text, given[i]!.finish), ({ verdict: { kind } }) => kind);
+        await verdicts.compare(
+          `record ${gseq}, dev problem ${i}`,
+          outcomes[i]![2],
+          () => task.judge(problem, text, given[i]!.finish),
+          ({ verdict: { kind } }) => kind,
+        );
       }
       given = [];
     }
@@ -179,13 +223,23 @@ async function checkDev({ reader, start, task, replies }: Pick<VerifyRequest, 'r
 }
 
 /** @throws HardFail */
-async function checkPolicies({ tiers, outcomes }: NonNullable<CheckedFigures['policies']>, task: OpenTask, problems: readonly Problem[]): Promise<Verdicts> {
-  if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json)) fail("the tiers that the log names are not the task's");
+async function checkPolicies(
+  { tiers, outcomes }: NonNullable<CheckedFigures['policies']>,
+  task: OpenTask,
+  problems: readonly Problem[],
+): Promise<Verdicts> {
+  if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json))
+    fail("the tiers that the log names are not the task's");
   if (Object.keys(outcomes).sort().join() !== [...task.policies].sort().join()) fail("the trivial policies in the log are not the task's");
   const verdicts = new Verdicts();
   for (const policy of task.policies) {
     for (const [i, problem] of problems.entries()) {
-      await verdicts.compare(`the trivial policy ${policy} on test problem ${i}`, outcomes[policy]![i] ?? 'nothing', () => task.applyPolicy(policy, problem), ({ kind }) => kind);
+      await verdicts.compare(
+        `the trivial policy ${policy} on test problem ${i}`,
+        outcomes[policy]![i] ?? 'nothing',
+        () => task.applyPolicy(policy, problem),
+        ({ kind }) => kind,
+      );
     }
   }
   return verdicts.settle('verdicts on trivial policies');

@@ -42,7 +42,14 @@ export function scoreAccuracy(accuracy: number | null, target: number): number |
   return accuracy === null ? null : Math.min(1, Math.max(0, accuracy / target));
 }
 
-const UNEXERCISED: ProcessScore = { process_score: null, process_axis_exercised: false, obligations: 0, violations: 0, distinct_rules_fired: 0, process_lower_bound: null };
+const UNEXERCISED: ProcessScore = {
+  process_score: null,
+  process_axis_exercised: false,
+  obligations: 0,
+  violations: 0,
+  distinct_rules_fired: 0,
+  process_lower_bound: null,
+};
 
 /** Of a run that failed at a step before its process was audited, or that has not ended (`failedStep` null): that one has no scores. */
 export const emitWithoutProcess = (failedStep: number | null): Scores => emitScores(UNEXERCISED, null, 1, failedStep);

@@ -49,6 +49,9 @@ export class JudgeTrace {
 
   /** In the order of execution; what was not reached is there as skipped. */
   get steps(): TraceStep[] {
-    return STEPS.map(({ step, name, kind }) => this.#done.find((entry) => entry.name === name) ?? { step, name, kind, status: 'skipped', durationMs: 0, detail: 'not reached' });
+    return STEPS.map(
+      ({ step, name, kind }) =>
+        this.#done.find((entry) => entry.name === name) ?? { step, name, kind, status: 'skipped', durationMs: 0, detail: 'not reached' },
+    );
   }
 }

@@ -63,7 +63,8 @@ export function parseCheckpoint(text: string): SignedCheckpoint {
   for (const line of lines.slice(3)) {
     const match = /^revealed (\S+) ([0-9a-f]{64})$/.exec(line);
     if (line === 'final' && !final) final = true;
-    else if (match !== null && revealed === null) revealed = { size: parseSize(match[1]) ?? refuse('a revealed size is no size'), nonce: match[2] as string };
+    else if (match !== null && revealed === null)
+      revealed = { size: parseSize(match[1]) ?? refuse('a revealed size is no size'), nonce: match[2] as string };
     else refuse('it has an unknown extension line');
   }
   const checkpoint = { runId, size, root: root.toString('hex'), final, revealed };

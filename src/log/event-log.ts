@@ -35,7 +35,10 @@ export interface ResumeOptions {
 }
 
 const CONTROL_STATES: ReadonlyMap<string, DurableState> = new Map([
-  ['session_start', 'log.begun'], ['resume', 'log.resumed'], ['nonce', 'log.nonce'], ['session_end', 'log.ended'],
+  ['session_start', 'log.begun'],
+  ['resume', 'log.resumed'],
+  ['nonce', 'log.nonce'],
+  ['session_end', 'log.ended'],
 ]);
 
 /** Microseconds since 1970 that never go back, whatever is done to the system's clock. */
@@ -112,7 +115,8 @@ export class EventLog {
     const db = openLogFile(path, 'append');
     try {
       const first = db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get();
-      if (typeof first !== 'string') throw new IsoproError('LOG_UNREADABLE', `${path} holds no session start; nothing was acknowledged, so begin the run again`);
+      if (typeof first !== 'string')
+        throw new IsoproError('LOG_UNREADABLE', `${path} holds no session start; nothing was acknowledged, so begin the run again`);
       const { runId } = parseSessionStart(first);
       const heads = await signer.heads(runId);
       const key = await signer.key(runId);
@@ -127,7 +131,8 @@ export class EventLog {
       for (const head of heads) log.#storeHead(head);
       if (!state.ended) {
         const { fromIteration, abandonedFrom } = options;
-        if (!Number.isSafeInteger(fromIteration) || fromIteration < 0) throw new IsoproError('INVALID_ARGUMENT', 'fromIteration is a whole number');
+        if (!Number.isSafeInteger(fromIteration) || fromIteration < 0)
+          throw new IsoproError('INVALID_ARGUMENT', 'fromIteration is a whole number');
         if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size) {
           throw new IsoproError('INVALID_ARGUMENT', `abandonedFrom lies between 1 and the ${log.size} records of the log`);
         }
@@ -190,7 +195,8 @@ export class EventLog {
    */
   append(records: readonly NewRecord[]): { readonly first: number; readonly count: number } {
     for (const { stream } of records) {
-      if (!Object.hasOwn(STREAMS, stream) || (stream as Stream) === 'control') throw new IsoproError('INVALID_ARGUMENT', `there is no stream ${JSON.stringify(stream)} to append to`);
+      if (!Object.hasOwn(STREAMS, stream) || (stream as Stream) === 'control')
+        throw new IsoproError('INVALID_ARGUMENT', `there is no stream ${JSON.stringify(stream)} to append to`);
     }
     return this.#write(records);
   }
@@ -225,7 +231,8 @@ export class EventLog {
 
   /** Has the present head signed and stores it. @throws IsoproError WITNESS_REFUSED, WITNESS_UNAVAILABLE */
   async checkpoint(): Promise<SignedCheckpoint> {
-    if (this.#state !== 'open') throw new IsoproError(this.#state === 'closed' ? 'OBJECT_DISPOSED' : 'LOG_FINISHED', `the log ${this.path} is ${this.#state}`);
+    if (this.#state !== 'open')
+      throw new IsoproError(this.#state === 'closed' ? 'OBJECT_DISPOSED' : 'LOG_FINISHED', `the log ${this.path} is ${this.#state}`);
     return this.#sign(false);
   }
 

@@ -29,7 +29,9 @@ function claims(path: string): { runId: string; signer: string } | null {
   try {
     reader = new LogReader(path);
     for (const { payload } of reader.records()) {
-      return typeof payload.runId === 'string' && typeof payload.signer === 'string' ? { runId: payload.runId, signer: payload.signer } : null;
+      return typeof payload.runId === 'string' && typeof payload.signer === 'string'
+        ? { runId: payload.runId, signer: payload.signer }
+        : null;
     }
     return null;
   } catch (error) {
@@ -42,7 +44,8 @@ function claims(path: string): { runId: string; signer: string } | null {
 
 async function ownKey(claim: { runId: string; signer: string } | null, home: string): Promise<TrustedKey> {
   if (claim?.signer === 'single-process') {
-    if (!existsSync(singleProcessFile(home))) throw new IsoproError('WITNESS_KEY_MISSING', 'the run had no witness, and its secret key is not on this machine');
+    if (!existsSync(singleProcessFile(home)))
+      throw new IsoproError('WITNESS_KEY_MISSING', 'the run had no witness, and its secret key is not on this machine');
     const signer = new SingleProcessSigner(home);
     try {
       return await signer.key(claim.runId);
@@ -69,7 +72,10 @@ export async function verifyRun(target: string, options: RunVerifyOptions = {}):
   const own = existsSync(publicKeyFile(home)) ? formatTrustedKey(readTrustedKey(publicKeyFile(home))) : null;
   const ownedByThisUser = key.signer === 'single-process' || own === formatTrustedKey(key);
   const runId = options.runId ?? claim?.runId;
-  const kept = ownedByThisUser && runId !== undefined ? readWitnessHeads(key.signer === 'witness' ? witnessFile(home) : singleProcessFile(home), runId) : [];
+  const kept =
+    ownedByThisUser && runId !== undefined
+      ? readWitnessHeads(key.signer === 'witness' ? witnessFile(home) : singleProcessFile(home), runId)
+      : [];
   const verification = await verifyLogFile(path, { ...rest, key, heads: [...kept, ...(headFiles ?? []).map((file) => readText(file))] });
   // a single-process key is a secret, so only its id is named
   const text = formatTrustedKey(key);

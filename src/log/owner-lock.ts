@@ -8,7 +8,8 @@ const SETTLE_MS = 500;
 
 /**
  * An exclusive SQLite transaction on a file that holds nothing. A process id in a file could be another process's by now; a transaction
- * belongs to the living one, stopped or not, and leaves nothing behind when that is killed. The file stays: removing it could make two owners.
+ * belongs to the living one, stopped or not, and leaves nothing behind when that is killed. The file stays: removing it could make two
+ * owners.
  */
 export class OwnerLock {
   readonly #db: Database.Database;

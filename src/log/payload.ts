@@ -37,7 +37,10 @@ function tag(value: LogValue, depth: number): Json {
       return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, tag(item as LogValue, depth + 1)]));
     }
   }
-  throw new IsoproError('INVALID_ARGUMENT', `a log payload cannot hold a value of type ${value === undefined ? 'undefined' : Object.prototype.toString.call(value)}`);
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    `a log payload cannot hold a value of type ${value === undefined ? 'undefined' : Object.prototype.toString.call(value)}`,
+  );
 }
 
 function untag(value: Json, depth = 0): LogValue {
@@ -70,7 +73,11 @@ export function encodePayload(payload: LogPayload): string {
     text = canonicalJson(tag(payload, 0));
   } catch (error) {
     if (error instanceof IsoproError) throw error;
-    throw new IsoproError('INVALID_ARGUMENT', `the log payload of kind ${JSON.stringify(payload.kind)} has no canonical form: ${(error as Error).message}`, { cause: error });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the log payload of kind ${JSON.stringify(payload.kind)} has no canonical form: ${(error as Error).message}`,
+      { cause: error },
+    );
   }
   if (text.length * 3 > MAX_PAYLOAD_BYTES && Buffer.byteLength(text) > MAX_PAYLOAD_BYTES) {
     throw new IsoproError('INVALID_ARGUMENT', `a log payload may have at most ${MAX_PAYLOAD_BYTES} bytes`);

@@ -30,7 +30,14 @@ export interface ReadOptions {
 /** One record's proof: everything that a stranger with the witness's public key needs to check it. Digests in hex. */
 export interface RecordProof {
   readonly runId: string;
-  readonly record: { readonly gseq: number; readonly stream: Stream; readonly sseq: number; readonly timeUs: number; readonly prev: string; readonly payload: string };
+  readonly record: {
+    readonly gseq: number;
+    readonly stream: Stream;
+    readonly sseq: number;
+    readonly timeUs: number;
+    readonly prev: string;
+    readonly payload: string;
+  };
   readonly path: readonly string[];
   readonly checkpoint: string;
 }
@@ -48,7 +55,10 @@ export function logFileOf(path: string): string {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? join(path, 'log.sqlite') : path;
 }
 
-/** Whether the writer of this log was killed before its first record: no tables, or empty ones. @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
+/**
+ * Whether the writer of this log was killed before its first record: no tables, or empty ones. @throws IsoproError LOG_NOT_FOUND,
+ * LOG_UNREADABLE
+ */
 export function isUnbegun(path: string): boolean {
   const db = openLogFile(path, 'read');
   try {
@@ -107,8 +117,12 @@ export class LogReader {
     const table = options.abandoned === true ? 'log' : 'live';
     const filter = options.stream === undefined ? '' : `AND stream = ${STREAMS[options.stream]}`;
     try {
-      const rows = this.#db.prepare(`SELECT gseq, stream, sseq, ts_us, CAST(payload AS TEXT) FROM ${table} WHERE gseq >= ? ${filter} ORDER BY gseq`).raw();
-      for (const [gseq, code, sseq, timeUs, payload] of rows.iterate(options.from ?? 0) as IterableIterator<[number, number, number, number, string]>) {
+      const rows = this.#db
+        .prepare(`SELECT gseq, stream, sseq, ts_us, CAST(payload AS TEXT) FROM ${table} WHERE gseq >= ? ${filter} ORDER BY gseq`)
+        .raw();
+      for (const [gseq, code, sseq, timeUs, payload] of rows.iterate(options.from ?? 0) as IterableIterator<
+        [number, number, number, number, string]
+      >) {
         const stream = STREAM_NAMES.get(code);
         if (stream === undefined) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
         yield { gseq, stream, sseq, timeUs, payload: decodePayload(payload) };
@@ -137,9 +151,13 @@ export class LogReader {
     return this.#guard(() => {
       const notes = this.checkpointNotes();
       const note = notes.find((each) => parseCheckpoint(each).size > gseq);
-      if (!Number.isSafeInteger(gseq) || gseq < 0 || note === undefined) throw new IsoproError('INVALID_ARGUMENT', `no signed head covers record ${gseq}`);
+      if (!Number.isSafeInteger(gseq) || gseq < 0 || note === undefined)
+        throw new IsoproError('INVALID_ARGUMENT', `no signed head covers record ${gseq}`);
       const head = parseCheckpoint(note);
-      const row = this.#db.prepare('SELECT stream, sseq, ts_us, lower(hex(prev)), CAST(payload AS TEXT) FROM log WHERE gseq = ?').raw().get(gseq) as [number, number, number, string, string] | undefined;
+      const row = this.#db
+        .prepare('SELECT stream, sseq, ts_us, lower(hex(prev)), CAST(payload AS TEXT) FROM log WHERE gseq = ?')
+        .raw()
+        .get(gseq) as [number, number, number, string, string] | undefined;
       const stream = row === undefined ? undefined : STREAM_NAMES.get(row[0]);
       if (row === undefined || stream === undefined) throw new IsoproError('INVALID_ARGUMENT', `there is no record ${gseq}`);
       const [, sseq, timeUs, prev, payload] = row;
@@ -173,9 +191,13 @@ function signedHead(note: string, runId: string, key: TrustedKey): SignedCheckpo
   return key.signer === 'witness' && head.runId === runId && isSignedBy(head.note, originOf(runId), key.publicKey) ? head : null;
 }
 
-/** True where the proof shows the record to be in the log of which the key's owner signed a head. A run without a witness cannot prove single records. */
+/**
+ * True where the proof shows the record to be in the log of which the key's owner signed a head. A run without a witness cannot prove
+ * single records.
+ */
 export function checkRecordProof(proof: RecordProof, key: TrustedKey): boolean {
-  if (!isRunId(proof.runId) || !isDigest(proof.record.prev) || !proof.path.every(isDigest) || !Object.hasOwn(STREAMS, proof.record.stream)) return false;
+  if (!isRunId(proof.runId) || !isDigest(proof.record.prev) || !proof.path.every(isDigest) || !Object.hasOwn(STREAMS, proof.record.stream))
+    return false;
   const head = signedHead(proof.checkpoint, proof.runId, key);
   if (head === null) return false;
   const { gseq, sseq, timeUs, stream, prev, payload } = proof.record;

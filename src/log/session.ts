@@ -24,7 +24,10 @@ const resume = z.object({
   abandonedFrom: z.number().int().min(1),
 });
 
-export type SessionStart = Omit<z.infer<typeof sessionStart>, 'ticket'> & { readonly ticket: Ticket & { readonly note: SignedNote }; readonly genesis: string };
+export type SessionStart = Omit<z.infer<typeof sessionStart>, 'ticket'> & {
+  readonly ticket: Ticket & { readonly note: SignedNote };
+  readonly genesis: string;
+};
 export type Resume = z.infer<typeof resume>;
 
 /** @throws IsoproError LOG_UNREADABLE where a payload's text is no session start */
@@ -37,7 +40,7 @@ export function parseSessionStart(text: string): SessionStart {
   } catch (error) {
     throw new IsoproError('LOG_UNREADABLE', 'the session start carries no ticket', { cause: error });
   }
-  if (ticket.runId !== parsed.data.runId) throw new IsoproError('LOG_UNREADABLE', 'the ticket in the session start is another run\'s');
+  if (ticket.runId !== parsed.data.runId) throw new IsoproError('LOG_UNREADABLE', "the ticket in the session start is another run's");
   return { ...parsed.data, ticket, genesis: genesis(Buffer.from(parsed.data.runId, 'hex'), ticket.nonceCommitment, parsed.data.digests) };
 }
 

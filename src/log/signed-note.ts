@@ -50,7 +50,8 @@ export function parseNote(note: string): SignedNote {
   const signatures = lines.map((line): NoteSignature => {
     const match = /^— (\S+) (\S+)$/u.exec(line);
     const blob = match === null ? null : decodeBase64(match[2] as string);
-    if (match === null || blob === null || blob.length < 5 || !isKeyName(match[1] as string)) return refuse('a signature line is malformed');
+    if (match === null || blob === null || blob.length < 5 || !isKeyName(match[1] as string))
+      return refuse('a signature line is malformed');
     return { keyName: match[1] as string, keyId: blob.subarray(0, 4), signature: blob.subarray(4) };
   });
   return { text: note.slice(0, split + 1), signatures };
@@ -58,7 +59,9 @@ export function parseNote(note: string): SignedNote {
 
 /** Appends one signature line to a text, or to a note that has some. */
 export function formatNote(text: string, signatures: readonly NoteSignature[]): string {
-  const lines = signatures.map(({ keyName, keyId: id, signature }) => `${MARK}${keyName} ${Buffer.concat([id, signature]).toString('base64')}\n`);
+  const lines = signatures.map(
+    ({ keyName, keyId: id, signature }) => `${MARK}${keyName} ${Buffer.concat([id, signature]).toString('base64')}\n`,
+  );
   return `${text}\n${lines.join('')}`;
 }
 
@@ -103,7 +106,11 @@ export function ed25519KeyId(name: string, publicKey: Ed25519PublicKey): Buffer 
 export function isSignedBy(note: SignedNote, name: string, publicKey: Ed25519PublicKey): boolean {
   const id = ed25519KeyId(name, publicKey);
   return note.signatures.some(
-    (each) => each.keyName === name && each.keyId.equals(id) && each.signature.length === 64 && verify(null, Buffer.from(note.text), publicKey.key, each.signature),
+    (each) =>
+      each.keyName === name &&
+      each.keyId.equals(id) &&
+      each.signature.length === 64 &&
+      verify(null, Buffer.from(note.text), publicKey.key, each.signature),
   );
 }
 
@@ -120,6 +127,7 @@ export function parseVerifierKey(text: string): { name: string; material: Buffer
     throw new IsoproError('WITNESS_KEY_INVALID', 'a verifier key has the form name+keyid+base64');
   }
   const name = match[1] as string;
-  if (keyId(name, material).toString('hex') !== match[2]) throw new IsoproError('WITNESS_KEY_INVALID', `the id of the key ${name} does not belong to it`);
+  if (keyId(name, material).toString('hex') !== match[2])
+    throw new IsoproError('WITNESS_KEY_INVALID', `the id of the key ${name} does not belong to it`);
   return { name, material };
 }

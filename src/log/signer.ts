@@ -42,7 +42,11 @@ export class SingleProcessSigner implements LogSigner {
     try {
       makeFolder(witnessFolder(home), 0o700);
     } catch (cause) {
-      throw new IsoproError('WITNESS_UNAVAILABLE', `the witness folder ${witnessFolder(home)} cannot be used: ${(cause as Error).message}`, { cause });
+      throw new IsoproError(
+        'WITNESS_UNAVAILABLE',
+        `the witness folder ${witnessFolder(home)} cannot be used: ${(cause as Error).message}`,
+        { cause },
+      );
     }
     this.#store = new WitnessStore(singleProcessFile(home), (text, keyName, runId) => this.#sign(text, keyName, runId));
   }
@@ -78,7 +82,8 @@ export class SingleProcessSigner implements LogSigner {
   }
 
   async signHead(request: HeadRequest): Promise<string> {
-    if (this.#run?.mac.records !== request.size) throw new IsoproError('WITNESS_REFUSED', `the MAC stands at another record than ${request.size}`);
+    if (this.#run?.mac.records !== request.size)
+      throw new IsoproError('WITNESS_REFUSED', `the MAC stands at another record than ${request.size}`);
     return this.#store.signHead(request);
   }
 

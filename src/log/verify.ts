@@ -65,7 +65,10 @@ export interface LogState {
 }
 
 class Disagrees extends Error {
-  constructor(readonly outcome: Outcome, readonly disagreement: Disagreement) {
+  constructor(
+    readonly outcome: Outcome,
+    readonly disagreement: Disagreement,
+  ) {
     super(disagreement.reason);
   }
 }
@@ -76,7 +79,8 @@ const tampered = (table: Disagreement['table'], at: number, reason: string, unti
 /** As the schema has it; in damaged pages any column may hold anything. */
 type Row = [gseq: number, stream: number, sseq: number, timeUs: number, link: string, tag: Buffer | null, payload: string | null];
 
-// Strings, because a Buffer object costs more than its content here. Text that SQLite's bytes do not decode to without loss is read again as bytes.
+// Strings, because a Buffer object costs more than its content here. Text that SQLite's bytes do not decode to without loss is read again
+// as bytes.
 const ROWS = `SELECT gseq, stream, sseq, ts_us, lower(hex(prev) || '.' || hex(leaf)), tag,
   CASE WHEN octet_length(payload) <= ${MAX_PAYLOAD_BYTES} THEN payload END FROM log ORDER BY gseq`;
 const PAYLOAD_BYTES = 'SELECT CAST(payload AS BLOB) FROM log WHERE gseq = ?';
@@ -103,7 +107,11 @@ class Scan {
   readonly #payloadBytes;
 
   /** @param canonical where payloads are checked on the side; null: here and now */
-  constructor(readonly db: Db, readonly options: VerifyOptions, readonly canonical: CanonicalCheck | null) {
+  constructor(
+    readonly db: Db,
+    readonly options: VerifyOptions,
+    readonly canonical: CanonicalCheck | null,
+  ) {
     this.#payloadBytes = db.prepare(PAYLOAD_BYTES).pluck();
   }
 
@@ -118,8 +126,10 @@ class Scan {
     } catch (error) {
       throw tampered('log', 0, (error as Error).message);
     }
-    if (this.options.runId !== undefined && this.session.runId !== this.options.runId) throw tampered('log', 0, `the log is of another run, ${this.session.runId}`);
-    if (this.session.signer !== key.signer) throw tampered('log', 0, `the log says that its signer is the ${this.session.signer}, and the key given is a ${key.signer} key`);
+    if (this.options.runId !== undefined && this.session.runId !== this.options.runId)
+      throw tampered('log', 0, `the log is of another run, ${this.session.runId}`);
+    if (this.session.signer !== key.signer)
+      throw tampered('log', 0, `the log says that its signer is the ${this.session.signer}, and the key given is a ${key.signer} key`);
     if (key.signer === 'witness' && !isSignedBy(this.session.ticket.note, WITNESS_KEY_NAME, key.publicKey)) {
       throw tampered('log', 0, 'the ticket is not signed by the trusted key');
     }
@@ -134,14 +144,17 @@ class Scan {
     } catch (error) {
       throw tampered('checkpoint', at, (error as Error).message);
     }
-    if (this.session !== null && head.runId !== this.session.runId) throw tampered('checkpoint', at, `a checkpoint of another run, ${head.runId}`);
+    if (this.session !== null && head.runId !== this.session.runId)
+      throw tampered('checkpoint', at, `a checkpoint of another run, ${head.runId}`);
     const { key } = this.options;
     const origin = originOf(head.runId);
     if (key.signer === 'witness') {
-      if (!isSignedBy(head.note, origin, key.publicKey)) throw tampered('checkpoint', at, 'the checkpoint is not signed by the trusted key');
+      if (!isSignedBy(head.note, origin, key.publicKey))
+        throw tampered('checkpoint', at, 'the checkpoint is not signed by the trusted key');
     } else {
       const id = forwardMacKeyId(origin, key.master);
-      if (!head.note.signatures.some((each) => each.keyName === origin && each.keyId.equals(id))) throw tampered('checkpoint', at, 'the checkpoint carries no MAC of the trusted key');
+      if (!head.note.signatures.some((each) => each.keyName === origin && each.keyId.equals(id)))
+        throw tampered('checkpoint', at, 'the checkpoint carries no MAC of the trusted key');
     }
     return head;
   }
@@ -165,7 +178,11 @@ class Scan {
     const final = this.heads.find((head) => head.final);
     const last = this.heads.at(-1);
     if (key.signer === 'witness' && final !== undefined && last !== undefined && last.size > final.size) {
-      throw new Disagrees('equivocation', { table: 'checkpoint', at: final.size, reason: `a head of ${last.size} records was signed beside the final one of ${final.size}` });
+      throw new Disagrees('equivocation', {
+        table: 'checkpoint',
+        at: final.size,
+        reason: `a head of ${last.size} records was signed beside the final one of ${final.size}`,
+      });
     }
   }
 
@@ -174,7 +191,11 @@ class Scan {
     for (let i = 1; i < heads.length; i++) {
       const [a, b] = [heads[i - 1] as SignedCheckpoint, heads[i] as SignedCheckpoint];
       if (a.size === b.size && a.root !== b.root) {
-        throw new Disagrees('equivocation', { table: 'checkpoint', at: a.size, reason: `two signed heads of ${a.size} records have different roots` });
+        throw new Disagrees('equivocation', {
+          table: 'checkpoint',
+          at: a.size,
+          reason: `two signed heads of ${a.size} records have different roots`,
+        });
       }
     }
   }
@@ -191,7 +212,12 @@ class Scan {
       this.#refuseEquivocation(met);
     }
     if ((met[0] as SignedCheckpoint).root !== this.frontier.root()) {
-      throw tampered('log', this.signedRecords, `records up to ${size} are not those that the head of ${size} records was signed for`, size);
+      throw tampered(
+        'log',
+        this.signedRecords,
+        `records up to ${size} are not those that the head of ${size} records was signed for`,
+        size,
+      );
     }
     this.signedRecords = size;
     this.headFrontier = this.frontier.clone();
@@ -199,18 +225,21 @@ class Scan {
 
   #checkMac(head: SignedCheckpoint, mac: ForwardMac): void {
     const expected = mac.head(head.note.text);
-    if (!head.note.signatures.some((each) => each.signature.equals(expected))) throw tampered('checkpoint', head.size, 'the MAC of the checkpoint is wrong');
+    if (!head.note.signatures.some((each) => each.signature.equals(expected)))
+      throw tampered('checkpoint', head.size, 'the MAC of the checkpoint is wrong');
   }
 
   record(row: Row): void {
     const expected = this.frontier.size;
     const [gseq, stream, sseq, timeUs, link, tag, payload] = row;
     const prev = this.lastLeaf;
-    if (gseq !== expected) throw tampered('log', expected, gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`);
+    if (gseq !== expected)
+      throw tampered('log', expected, gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`);
     if (this.session === null || this.#hasher === null) throw tampered('log', 0, 'the log does not begin with a session start');
     if (this.ended) throw tampered('log', gseq, 'a record follows the end of the session');
     if (!STREAM_NAMES.has(stream)) throw tampered('log', gseq, `there is no stream ${stream}`);
-    if (sseq !== (this.streamSizes.get(stream) ?? 0)) throw tampered('log', gseq, `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`);
+    if (sseq !== (this.streamSizes.get(stream) ?? 0))
+      throw tampered('log', gseq, `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`);
     if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs) throw tampered('log', gseq, 'its time lies before the record before it');
     if ((payload !== null && typeof payload !== 'string') || typeof link !== 'string' || (tag !== null && !Buffer.isBuffer(tag))) {
       throw tampered('log', gseq, 'a column of it does not have its type');
@@ -222,12 +251,17 @@ class Scan {
     if (bytes !== null && !Buffer.isBuffer(bytes)) throw tampered('log', gseq, 'its payload is not found again by its number');
     const digest = bytes === null ? this.#hasher.ofText(position, prev, payload) : this.#hasher.ofBytes(position, prev, bytes);
     if (link !== `${prev}.${digest}`) {
-      throw tampered('log', gseq, link.startsWith(`${prev}.`) ? 'its hash does not match its content' : 'its link to the record before it is wrong');
+      throw tampered(
+        'log',
+        gseq,
+        link.startsWith(`${prev}.`) ? 'its hash does not match its content' : 'its link to the record before it is wrong',
+      );
     }
     // what a control record says is acted on at once
     if (this.canonical !== null && stream !== STREAMS.control) this.canonical.add(payload);
     else if (!isCanonicalPayload(payload)) throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
-    if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest))) throw tampered('log', gseq, 'its MAC is wrong');
+    if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest)))
+      throw tampered('log', gseq, 'its MAC is wrong');
     if (stream === STREAMS.control) this.#control(gseq, payload);
     this.frontier.append(digest);
     this.streamSizes.set(stream, sseq + 1);
@@ -247,12 +281,14 @@ class Scan {
     if (payload.kind === 'resume') {
       this.resumes++;
       const from = payload.abandonedFrom;
-      if (!Number.isSafeInteger(from) || (from as number) < 1 || (from as number) > gseq) throw tampered('log', gseq, 'the resume record abandons records that are not there');
+      if (!Number.isSafeInteger(from) || (from as number) < 1 || (from as number) > gseq)
+        throw tampered('log', gseq, 'the resume record abandons records that are not there');
     }
     if (payload.kind === 'nonce') {
       const nonce = typeof payload.nonce === 'string' && /^[0-9a-f]{64}$/.test(payload.nonce) ? Buffer.from(payload.nonce, 'hex') : null;
       const { runId, ticket } = this.session as SessionStart;
-      if (nonce === null || !commitToNonce(runId, nonce).equals(ticket.nonceCommitment)) throw tampered('log', gseq, 'the nonce is not the one that the ticket commits to');
+      if (nonce === null || !commitToNonce(runId, nonce).equals(ticket.nonceCommitment))
+        throw tampered('log', gseq, 'the nonce is not the one that the ticket commits to');
     }
   }
 
@@ -262,11 +298,20 @@ class Scan {
     if (beyond !== undefined) {
       if (beyond.size < size) throw tampered('checkpoint', beyond.size, 'a head was not reached');
       if (this.#mac !== null) {
-        if (beyond.size - size > 10_000_000) throw tampered('checkpoint', beyond.size, 'the checkpoint counts more records than can be checked');
+        if (beyond.size - size > 10_000_000)
+          throw tampered('checkpoint', beyond.size, 'the checkpoint counts more records than can be checked');
         this.#mac.skip(beyond.size - size);
         this.#checkMac(beyond, this.#mac);
       }
-      return { outcome: 'truncated', disagreement: { table: 'log', at: size, reason: `the file ends at ${size} records and a signed head counts ${beyond.size}`, until: beyond.size } };
+      return {
+        outcome: 'truncated',
+        disagreement: {
+          table: 'log',
+          at: size,
+          reason: `the file ends at ${size} records and a signed head counts ${beyond.size}`,
+          until: beyond.size,
+        },
+      };
     }
     const final = this.heads.find((head) => head.final);
     if (final === undefined) return { outcome: 'unterminated', disagreement: null };
@@ -365,7 +410,15 @@ async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck
   };
 }
 
-const UNREADABLE: Omit<Verification, 'outcome' | 'disagreement'> = { runId: null, signer: null, records: 0, signedRecords: 0, heads: 0, resumes: 0, root: '' };
+const UNREADABLE: Omit<Verification, 'outcome' | 'disagreement'> = {
+  runId: null,
+  signer: null,
+  records: 0,
+  signedRecords: 0,
+  heads: 0,
+  resumes: 0,
+  root: '',
+};
 
 /**
  * Verifies the log in a file, which stays as it is. A file that SQLite cannot read is `tampered`, not an error.
@@ -377,7 +430,11 @@ export async function verifyLogFile(path: string, options: VerifyOptions): Promi
     db = openLogFile(path, 'read');
     const { result, pages } = await scanWithPages(db, options, path);
     if (pages === null) return result.verification;
-    return { ...UNREADABLE, outcome: 'tampered', disagreement: { table: 'file', at: 0, reason: `SQLite finds the file damaged: ${pages}` } };
+    return {
+      ...UNREADABLE,
+      outcome: 'tampered',
+      disagreement: { table: 'file', at: 0, reason: `SQLite finds the file damaged: ${pages}` },
+    };
   } catch (error) {
     const known = asLogError(error, path);
     if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {

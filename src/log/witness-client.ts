@@ -42,7 +42,11 @@ function connect(address: string): Promise<Socket | null> {
 /** Starts the witness as a process of its own: no shared terminal, so Ctrl-C reaches the run only, and it ends by itself. */
 function startWitness(home: string): ChildProcess {
   const program = fileURLToPath(new URL('../cli/main.js', import.meta.url));
-  const child = spawn(process.execPath, [program, 'witness'], { detached: true, stdio: 'ignore', env: { ...process.env, ISOPRO_HOME: home } });
+  const child = spawn(process.execPath, [program, 'witness'], {
+    detached: true,
+    stdio: 'ignore',
+    env: { ...process.env, ISOPRO_HOME: home },
+  });
   child.on('error', () => undefined);
   child.unref();
   return child;
@@ -126,7 +130,8 @@ export class WitnessClient implements LogSigner {
     this.#socket?.destroy();
     this.#socket = null;
     this.#received = '';
-    for (const { reject } of this.#waiting.values()) reject(new IsoproError('WITNESS_UNAVAILABLE', 'the connection to the witness was lost'));
+    for (const { reject } of this.#waiting.values())
+      reject(new IsoproError('WITNESS_UNAVAILABLE', 'the connection to the witness was lost'));
     this.#waiting.clear();
   }
 

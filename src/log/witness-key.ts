@@ -51,7 +51,9 @@ export function openWitnessKey(home = isoproHome()): Ed25519Signer {
     return signer;
   } catch (error) {
     if (error instanceof IsoproError) throw error;
-    throw new IsoproError('WITNESS_UNAVAILABLE', `the witness folder ${witnessFolder(home)} cannot be used: ${(error as Error).message}`, { cause: error });
+    throw new IsoproError('WITNESS_UNAVAILABLE', `the witness folder ${witnessFolder(home)} cannot be used: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
 }
 

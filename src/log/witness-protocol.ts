@@ -16,7 +16,15 @@ const digest = z.string().regex(/^[0-9a-f]{64}$/);
 export const witnessRequest = z.discriminatedUnion('do', [
   z.strictObject({ id: z.number().int(), do: z.literal('key') }),
   z.strictObject({ id: z.number().int(), do: z.literal('ticket'), runId }),
-  z.strictObject({ id: z.number().int(), do: z.literal('sign'), runId, size, root: digest, proof: z.array(digest).max(128).readonly(), final: z.boolean() }),
+  z.strictObject({
+    id: z.number().int(),
+    do: z.literal('sign'),
+    runId,
+    size,
+    root: digest,
+    proof: z.array(digest).max(128).readonly(),
+    final: z.boolean(),
+  }),
   z.strictObject({ id: z.number().int(), do: z.literal('reveal'), runId, size }),
   z.strictObject({ id: z.number().int(), do: z.literal('heads'), runId }),
 ]);
@@ -28,7 +36,10 @@ export const witnessReply = z.union([
   z.object({ id: z.number().nullable(), error: z.object({ code: z.string(), message: z.string() }) }),
 ]);
 
-/** Address of a home's witness: a socket in its folder, or, where that path is longer than sockets may have (104 bytes on macOS), one in the temporary folder. */
+/**
+ * Address of a home's witness: a socket in its folder, or, where that path is longer than sockets may have (104 bytes on macOS), one in the
+ * temporary folder.
+ */
 export function witnessAddress(home: string): string {
   const name = hash('sha256', home).slice(0, 24);
   if (process.platform === 'win32') return `\\\\.\\pipe\\isopro-witness-${name}`;

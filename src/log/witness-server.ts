@@ -93,7 +93,9 @@ export async function runWitness(options: WitnessOptions = {}): Promise<'idle' |
         });
         serve(socket, store, signer);
       });
-      server.on('error', (error) => reject(new IsoproError('WITNESS_UNAVAILABLE', `no witness can listen at ${address}: ${error.message}`, { cause: error })));
+      server.on('error', (error) =>
+        reject(new IsoproError('WITNESS_UNAVAILABLE', `no witness can listen at ${address}: ${error.message}`, { cause: error })),
+      );
       server.listen(address, () => options.onListening?.(address));
       options.signal?.addEventListener('abort', () => resolve('stopped'), { once: true });
       if (options.signal?.aborted === true) resolve('stopped');

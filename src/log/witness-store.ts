@@ -89,20 +89,22 @@ export class WitnessStore {
 
   /** The run's ticket; issued on the first call, the same one after that. */
   issueTicket(runId: string): string {
-    const ticket = this.#db.transaction((): string => {
-      const existing = this.#db.prepare('SELECT note FROM ticket WHERE run_id = ?').pluck().get(runId) as string | undefined;
-      if (existing !== undefined) return existing;
-      const nonce = randomBytes(32);
-      const number = (this.#db.prepare('SELECT coalesce(max(number), 0) + 1 FROM ticket').pluck().get() as number);
-      const unfinishedBefore = this.#db.prepare('SELECT count(*) FROM ticket WHERE finished = 0').pluck().get() as number;
-      // k_0 of the single-process fallback; a witness that signs has no use for it
-      const insert = this.#db.prepare("INSERT INTO ticket (number, run_id, note, nonce, secret) VALUES (?, ?, '', ?, ?)");
-      insert.run(number, runId, nonce.toString('hex'), randomBytes(32));
-      const text = ticketText({ runId, number, unfinishedBefore, nonceCommitment: commitToNonce(runId, nonce) });
-      const note = formatNote(text, [this.#sign(text, WITNESS_KEY_NAME, runId)]);
-      this.#db.prepare('UPDATE ticket SET note = ? WHERE run_id = ?').run(note, runId);
-      return note;
-    }).immediate();
+    const ticket = this.#db
+      .transaction((): string => {
+        const existing = this.#db.prepare('SELECT note FROM ticket WHERE run_id = ?').pluck().get(runId) as string | undefined;
+        if (existing !== undefined) return existing;
+        const nonce = randomBytes(32);
+        const number = this.#db.prepare('SELECT coalesce(max(number), 0) + 1 FROM ticket').pluck().get() as number;
+        const unfinishedBefore = this.#db.prepare('SELECT count(*) FROM ticket WHERE finished = 0').pluck().get() as number;
+        // k_0 of the single-process fallback; a witness that signs has no use for it
+        const insert = this.#db.prepare("INSERT INTO ticket (number, run_id, note, nonce, secret) VALUES (?, ?, '', ?, ?)");
+        insert.run(number, runId, nonce.toString('hex'), randomBytes(32));
+        const text = ticketText({ runId, number, unfinishedBefore, nonceCommitment: commitToNonce(runId, nonce) });
+        const note = formatNote(text, [this.#sign(text, WITNESS_KEY_NAME, runId)]);
+        this.#db.prepare('UPDATE ticket SET note = ? WHERE run_id = ?').run(note, runId);
+        return note;
+      })
+      .immediate();
     durable('witness.ticket');
     return ticket;
   }
@@ -122,26 +124,31 @@ export class WitnessStore {
    * @throws IsoproError WITNESS_REFUSED, and the refusal changes nothing
    */
   signHead(request: HeadRequest): string {
-    const head = this.#db.transaction((): string => {
-      const ticket = this.#ticket(request.runId);
-      const lastNote = this.#db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(request.runId) as string | undefined;
-      if (lastNote !== undefined) {
-        const last = parseCheckpoint(lastNote);
-        const same = last.size === request.size && last.root === request.root;
-        if (same && last.final === request.final) return lastNote;
-        if (last.final) throw new IsoproError('WITNESS_REFUSED', `run ${request.runId} is closed: its final head of ${last.size} records is signed`);
-        if (!same && !verifyConsistency(last.size, last.root, request.size, request.root, request.proof)) {
-          throw new IsoproError('WITNESS_REFUSED', `the head of ${request.size} records does not extend the signed one of ${last.size}`);
+    const head = this.#db
+      .transaction((): string => {
+        const ticket = this.#ticket(request.runId);
+        const lastNote = this.#db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(request.runId) as
+          | string
+          | undefined;
+        if (lastNote !== undefined) {
+          const last = parseCheckpoint(lastNote);
+          const same = last.size === request.size && last.root === request.root;
+          if (same && last.final === request.final) return lastNote;
+          if (last.final)
+            throw new IsoproError('WITNESS_REFUSED', `run ${request.runId} is closed: its final head of ${last.size} records is signed`);
+          if (!same && !verifyConsistency(last.size, last.root, request.size, request.root, request.proof)) {
+            throw new IsoproError('WITNESS_REFUSED', `the head of ${request.size} records does not extend the signed one of ${last.size}`);
+          }
         }
-      }
-      const revealed = ticket.revealed_size === null ? null : { size: ticket.revealed_size, nonce: ticket.nonce };
-      const checkpoint: Checkpoint = { runId: request.runId, size: request.size, root: request.root, final: request.final, revealed };
-      const text = checkpointText(checkpoint);
-      const note = formatNote(text, [this.#sign(text, originOf(request.runId), request.runId)]);
-      this.#db.prepare('INSERT INTO head (run_id, size, note) VALUES (?, ?, ?)').run(request.runId, request.size, note);
-      if (request.final) this.#db.prepare('UPDATE ticket SET finished = 1 WHERE run_id = ?').run(request.runId);
-      return note;
-    }).immediate();
+        const revealed = ticket.revealed_size === null ? null : { size: ticket.revealed_size, nonce: ticket.nonce };
+        const checkpoint: Checkpoint = { runId: request.runId, size: request.size, root: request.root, final: request.final, revealed };
+        const text = checkpointText(checkpoint);
+        const note = formatNote(text, [this.#sign(text, originOf(request.runId), request.runId)]);
+        this.#db.prepare('INSERT INTO head (run_id, size, note) VALUES (?, ?, ?)').run(request.runId, request.size, note);
+        if (request.final) this.#db.prepare('UPDATE ticket SET finished = 1 WHERE run_id = ?').run(request.runId);
+        return note;
+      })
+      .immediate();
     durable(request.final ? 'witness.final_head' : 'witness.head');
     return head;
   }
@@ -151,14 +158,22 @@ export class WitnessStore {
    * @throws IsoproError WITNESS_REFUSED
    */
   reveal(runId: string, size: number): string {
-    const nonce = this.#db.transaction((): string => {
-      const ticket = this.#ticket(runId);
-      if (ticket.revealed_size !== null) return ticket.nonce;
-      const last = this.#db.prepare('SELECT size FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(runId) as number | undefined;
-      if (last !== size) throw new IsoproError('WITNESS_REFUSED', `the nonce is told for the last signed head only, and that is not one of ${size} records`);
-      this.#db.prepare('UPDATE ticket SET revealed_size = ? WHERE run_id = ?').run(size, runId);
-      return ticket.nonce;
-    }).immediate();
+    const nonce = this.#db
+      .transaction((): string => {
+        const ticket = this.#ticket(runId);
+        if (ticket.revealed_size !== null) return ticket.nonce;
+        const last = this.#db.prepare('SELECT size FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(runId) as
+          | number
+          | undefined;
+        if (last !== size)
+          throw new IsoproError(
+            'WITNESS_REFUSED',
+            `the nonce is told for the last signed head only, and that is not one of ${size} records`,
+          );
+        this.#db.prepare('UPDATE ticket SET revealed_size = ? WHERE run_id = ?').run(size, runId);
+        return ticket.nonce;
+      })
+      .immediate();
     durable('witness.nonce');
     return nonce;
   }

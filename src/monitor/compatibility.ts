@@ -40,7 +40,10 @@ export interface CompatibilityEpoch {
 type Signal = Exclude<keyof CompatibilityEpoch, 'has_nan_or_inf'>;
 
 /** Which rules fire at the newest epoch. */
-export function evaluateCompatibility(history: readonly CompatibilityEpoch[], config: CompatibilityConfig = compatibilityConfig.parse({})): Record<RuleId, boolean> {
+export function evaluateCompatibility(
+  history: readonly CompatibilityEpoch[],
+  config: CompatibilityConfig = compatibilityConfig.parse({}),
+): Record<RuleId, boolean> {
   const signal = (key: Signal): number[] => history.flatMap((epoch) => (epoch[key] === undefined ? [] : [epoch[key]]));
   const n = config.consecutiveEpochs;
   const lastSmoothed = (key: Signal, holds: (value: number) => boolean): boolean => {

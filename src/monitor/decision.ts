@@ -8,7 +8,18 @@ export const DECISION_WINDOW = 2;
 /** A deferral names an iteration at most so far ahead at which its rule is clear. */
 export const MAX_DEFERRAL = 5;
 
-export const DIRECTIONS = ['decrease_lr', 'increase_lr', 'increase_batch_size', 'decrease_batch_size', 'stop', 'add_capacity', 'recycle_directions', 'rebalance_gradient', 'stabilise', 'none'] as const;
+export const DIRECTIONS = [
+  'decrease_lr',
+  'increase_lr',
+  'increase_batch_size',
+  'decrease_batch_size',
+  'stop',
+  'add_capacity',
+  'recycle_directions',
+  'rebalance_gradient',
+  'stabilise',
+  'none',
+] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 export const EVENT_TYPES = ['hyperparameter_change', 'architecture_change', 'rule_triggered_no_action'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
@@ -57,7 +68,15 @@ export const OPERATIONS: Readonly<Record<Operation, { readonly event: EventType;
 
 const HYPER: readonly EventType[] = ['hyperparameter_change', 'rule_triggered_no_action'];
 const ARCHITECTURE: readonly EventType[] = ['architecture_change', 'rule_triggered_no_action'];
-export const ALLOWED_EVENTS: Readonly<Record<RuleId, readonly EventType[]>> = { R1: HYPER, R2: HYPER, R3: HYPER, R4: ARCHITECTURE, R5: ARCHITECTURE, R6: EVENT_TYPES, R7: EVENT_TYPES };
+export const ALLOWED_EVENTS: Readonly<Record<RuleId, readonly EventType[]>> = {
+  R1: HYPER,
+  R2: HYPER,
+  R3: HYPER,
+  R4: ARCHITECTURE,
+  R5: ARCHITECTURE,
+  R6: EVENT_TYPES,
+  R7: EVENT_TYPES,
+};
 
 /** The direction that cures a breach on a side; null where that side does not exist for the rule. */
 export function expectedDirection(rule: RuleId, side: BreachSide): Direction | null {
@@ -97,7 +116,8 @@ function checkSize(operation: RemedyOperation): void {
   switch (operation.op) {
     case 'set_lr': {
       const ratio = operation.to / operation.from;
-      if (!within(ratio, 1 / 10, 1 / 3) && !within(ratio, 1.5, 3)) refuse(`set_lr changes the rate by ${ratio}; 1/10 to 1/3 or 1.5 to 3 is allowed`);
+      if (!within(ratio, 1 / 10, 1 / 3) && !within(ratio, 1.5, 3))
+        refuse(`set_lr changes the rate by ${ratio}; 1/10 to 1/3 or 1.5 to 3 is allowed`);
       break;
     }
     case 'set_batch': {
@@ -114,7 +134,8 @@ function checkSize(operation: RemedyOperation): void {
 }
 
 /**
- * Checks a decision's form and that it answers a rule that fired at this iteration or in the window before it: one cite, the right class of event, the
+ * Checks a decision's form and that it answers a rule that fired at this iteration or in the window before it: one cite, the right class of
+ * event, the
  * direction for the side that was breached, operations that serve it, a bounded deferral.
  * @param recent evaluations of the window, oldest first; the last one is the decision's own iteration
  * @throws IsoproError DECISION_INVALID; nothing has been logged then
@@ -129,14 +150,17 @@ export function checkDecision(value: unknown, recent: readonly Evaluation[]): De
   if (cited === undefined) return refuse(`${rule} did not fire within the last ${DECISION_WINDOW} iterations`);
   if (!ALLOWED_EVENTS[rule].includes(decision.event_type)) refuse(`a ${decision.event_type} does not answer ${rule}`);
   if (decision.event_type === 'rule_triggered_no_action') {
-    if (decision.edit.length > 0 || decision.remedy_direction !== 'none') refuse('a decision without action has no direction and no operation');
+    if (decision.edit.length > 0 || decision.remedy_direction !== 'none')
+      refuse('a decision without action has no direction and no operation');
     if (decision.deferral === null) return refuse('a decision without action says until when its rule is deferred');
-    if (decision.deferral.until <= now || decision.deferral.until > now + MAX_DEFERRAL) refuse(`a deferral ends 1 to ${MAX_DEFERRAL} iterations later`);
+    if (decision.deferral.until <= now || decision.deferral.until > now + MAX_DEFERRAL)
+      refuse(`a deferral ends 1 to ${MAX_DEFERRAL} iterations later`);
     return decision;
   }
   if (decision.deferral !== null) refuse('a decision that acts defers nothing');
   const expected = expectedDirection(rule, cited.rules[rule].side);
-  if (decision.remedy_direction !== expected) refuse(`${rule} on its ${cited.rules[rule].side} side wants ${expected}, not ${decision.remedy_direction}`);
+  if (decision.remedy_direction !== expected)
+    refuse(`${rule} on its ${cited.rules[rule].side} side wants ${expected}, not ${decision.remedy_direction}`);
   if (decision.edit.length === 0) refuse('a decision that acts names its operations');
   for (const operation of decision.edit) {
     const { event, directions } = OPERATIONS[operation.op];
@@ -146,7 +170,8 @@ export function checkDecision(value: unknown, recent: readonly Evaluation[]): De
       const down = decision.remedy_direction !== 'increase_lr';
       if (operation.to < operation.from !== down) refuse(`set_lr goes the other way than ${decision.remedy_direction}`);
     }
-    if (operation.op === 'set_batch' && operation.to > operation.from !== (decision.remedy_direction === 'increase_batch_size')) refuse(`set_batch goes the other way than ${decision.remedy_direction}`);
+    if (operation.op === 'set_batch' && operation.to > operation.from !== (decision.remedy_direction === 'increase_batch_size'))
+      refuse(`set_batch goes the other way than ${decision.remedy_direction}`);
     checkSize(operation);
   }
   return decision;
@@ -163,7 +188,9 @@ export const acts = ({ event_type }: Decision): boolean => event_type !== 'rule_
 /** While a rule keeps firing it is owed a new answer every so many iterations. */
 export const REOPEN_AFTER = DECISION_WINDOW + 1;
 
-/** The iteration at which the obligation that a rule's present firing belongs to was opened. Needs a rule that fires at the last evaluation. */
+/**
+ * The iteration at which the obligation that a rule's present firing belongs to was opened. Needs a rule that fires at the last evaluation.
+ */
 export function openedAt(evaluations: readonly Evaluation[], rule: RuleId): number {
   const clear = evaluations.findLastIndex(({ rules }) => !rules[rule].fired);
   const firing = evaluations.slice(clear + 1);

@@ -71,7 +71,11 @@ class LogBand {
   readonly #high: Persistence;
   readonly #low: Persistence;
 
-  constructor(config: RuleConfig, readonly low: number | null, readonly high: number | null) {
+  constructor(
+    config: RuleConfig,
+    readonly low: number | null,
+    readonly high: number | null,
+  ) {
     this.#ema = new Ema(config.alpha);
     this.#high = new Persistence(config.persistence);
     this.#low = new Persistence(config.persistence);
@@ -95,7 +99,10 @@ class LogBand {
   }
 }
 
-/** Middle of R1's band, in logarithms. Below it a rate is small rather than large, and an objective that stands still asks for neither less of it nor for capacity. */
+/**
+ * Middle of R1's band, in logarithms. Below it a rate is small rather than large, and an objective that stands still asks for neither less
+ * of it nor for capacity.
+ */
 const bandMiddle = ({ r1 }: RuleConfig): number => Math.sqrt(r1.updateRatioLow * r1.updateRatioHigh);
 
 /** R1: effective-weight update ratio, KL, plateau of the train objective. */
@@ -119,7 +126,15 @@ class LearningRate implements Rule {
     const warm = this.#steps >= this.config.r1.minSteps;
     const { klHigh, plateauPatience: patience } = this.config.r1;
     if (!informative) return { ...NOTHING, warm };
-    const perStep = iteration.steps.map((step) => median(Object.values(step.modules).map(({ updateRatio }) => updateRatio).filter(Number.isFinite))).filter(positive);
+    const perStep = iteration.steps
+      .map((step) =>
+        median(
+          Object.values(step.modules)
+            .map(({ updateRatio }) => updateRatio)
+            .filter(Number.isFinite),
+        ),
+      )
+      .filter(positive);
     const ratio = perStep.length === 0 ? null : this.#band.update(mean(perStep));
     const { kl, objective } = iteration;
     const klBreach = this.#kl.update(kl !== null && Number.isFinite(kl) && kl > klHigh);
@@ -134,7 +149,8 @@ class LearningRate implements Rule {
     if (objective !== null && newest !== undefined && earlier.length > 0 && newest.value < this.config.objectiveTarget) {
       const best = earlier.reduce((a, b) => (b.value > a.value ? b : a));
       const bar = best.value + best.standardError;
-      if (recent.length === patience && recent.every(({ value }) => value <= bar)) return { side: 'plateau', value: Math.max(...recent.map(({ value }) => value)), threshold: bar, reading, warm };
+      if (recent.length === patience && recent.every(({ value }) => value <= bar))
+        return { side: 'plateau', value: Math.max(...recent.map(({ value }) => value)), threshold: bar, reading, warm };
     }
     return { side: 'none', value: ratio?.value ?? this.#band.value, threshold: ratio?.threshold ?? null, reading, warm };
   }
@@ -173,7 +189,9 @@ class BatchSize implements Rule {
       if (!(small > 0 && small < big)) return [];
       const bigSquare = step.gradNorm ** 2;
       const smallSquare = mean(norms.map((x) => x * x));
-      return [{ signal: (big * bigSquare - small * smallSquare) / (big - small), noise: (smallSquare - bigSquare) / (1 / small - 1 / big), big }];
+      return [
+        { signal: (big * bigSquare - small * smallSquare) / (big - small), noise: (smallSquare - bigSquare) / (1 / small - 1 / big), big },
+      ];
     });
     if (estimates.length === 0) return NOTHING;
     const noise = this.#noise.update(mean(estimates.map((each) => each.noise)));
@@ -183,7 +201,13 @@ class BatchSize implements Rule {
     const { noiseToBatchLow, noiseToBatchHigh } = this.config.r2;
     const high = this.#high.update(ratio > noiseToBatchHigh);
     const low = this.#low.update(ratio < noiseToBatchLow);
-    return { side: high ? 'high' : low ? 'low' : 'none', value: ratio, threshold: low ? noiseToBatchLow : noiseToBatchHigh, reading: true, warm: true };
+    return {
+      side: high ? 'high' : low ? 'low' : 'none',
+      value: ratio,
+      threshold: low ? noiseToBatchLow : noiseToBatchHigh,
+      reading: true,
+      warm: true,
+    };
   }
 
   reseed(): void {
@@ -195,7 +219,8 @@ class BatchSize implements Rule {
 }
 
 /**
- * R3: the last evaluations speak against an improvement. Each is compared with the best one before all of them on the same problems, so that what counts is
+ * R3: the last evaluations speak against an improvement. Each is compared with the best one before all of them on the same problems, so
+ * that what counts is
  * how many problems changed sides and not how far a rate may stray; a few problems that show nothing either way end no run.
  */
 class EarlyStop implements Rule {
@@ -235,7 +260,9 @@ function compared(before: HeldOutMeasurement['best'], after: HeldOutMeasurement[
   try {
     return pairedChange(before, after);
   } catch (cause) {
-    throw new IsoproError('INVALID_ARGUMENT', `the held-out evaluations up to iteration ${iteration} are not of the same problems`, { cause });
+    throw new IsoproError('INVALID_ARGUMENT', `the held-out evaluations up to iteration ${iteration} are not of the same problems`, {
+      cause,
+    });
   }
 }
 
@@ -259,7 +286,14 @@ class Capacity implements Rule {
     const use = moduleMeans(iteration.steps, (module) => module.rankUse);
     const full = [...use].filter(([, value]) => value >= rankUse).map(([name]) => name);
     const saturated = flat && objective.value < this.config.objectiveTarget && use.size > 0 && full.length * 2 >= use.size;
-    return { side: saturated ? 'plateau' : 'none', value: bound, threshold: saturationGap, modules: saturated ? full : [], reading: true, warm: true };
+    return {
+      side: saturated ? 'plateau' : 'none',
+      value: bound,
+      threshold: saturationGap,
+      modules: saturated ? full : [],
+      reading: true,
+      warm: true,
+    };
   }
 
   reseed(): void {
@@ -302,7 +336,14 @@ class Dormancy implements Rule {
     if (fractions.length === 0) return { ...NOTHING, warm };
     const value = this.#ema.update(Math.max(...fractions.map(([, { dormantFraction }]) => dormantFraction)));
     const side = this.#high.update(value > limit) ? 'high' : 'none';
-    return { side, value, threshold: limit, modules: side === 'high' ? fractions.filter(([, { dormantFraction }]) => dormantFraction > limit).map(([name]) => name) : [], reading: true, warm };
+    return {
+      side,
+      value,
+      threshold: limit,
+      modules: side === 'high' ? fractions.filter(([, { dormantFraction }]) => dormantFraction > limit).map(([name]) => name) : [],
+      reading: true,
+      warm,
+    };
   }
 
   reseed(): void {
@@ -329,13 +370,18 @@ class Vanishing implements Rule {
     const warm = this.#steps >= this.config.r6.minSteps;
     const limit = this.config.r6.relativeGradientLow;
     if (!informative || !warm) return { ...NOTHING, warm };
-    const norms = [...moduleMeans(trained, (module) => module.pairGradNorm)].map(([name, norm]): [string, number] => [name, norm / Math.sqrt(valueOf(iteration.parameters, name) ?? 1)]);
+    const norms = [...moduleMeans(trained, (module) => module.pairGradNorm)].map(([name, norm]): [string, number] => [
+      name,
+      norm / Math.sqrt(valueOf(iteration.parameters, name) ?? 1),
+    ]);
     const middle = median(norms.map(([, norm]) => norm));
     if (norms.length === 0 || !positive(middle)) return { ...NOTHING, warm };
     const smallest = Math.min(...norms.map(([, norm]) => norm));
     const below = (): string[] => norms.filter(([, norm]) => norm < limit * middle).map(([name]) => name);
     const zero = this.#zero.update(smallest === 0);
-    if (smallest === 0) return { side: zero ? 'low' : 'none', value: 0, threshold: limit, modules: zero ? below() : [], reading: true, warm }; // log 0 is no reading of the average
+    if (smallest === 0)
+      // log 0 is no reading of the average
+      return { side: zero ? 'low' : 'none', value: 0, threshold: limit, modules: zero ? below() : [], reading: true, warm };
     const { side, value } = this.#band.update(smallest / middle);
     return { side, value, threshold: limit, modules: side === 'low' ? below() : [], reading: true, warm };
   }
@@ -398,10 +444,19 @@ class Exploding implements Rule {
     const scores = sound.map((step) => this.#score(step));
     const unusual = this.#unusual.update(scores.filter((z) => z > zHigh).length * 2 > steps.length);
     const part = steps.filter((step) => step.clipped).length / steps.length;
-    // a bound within the healthy gradient's range clips from the first steps on; that is a setting, and only of a bound above it clipping is news
+    // a bound within the healthy gradient's range clips from the first steps on; that is a setting, and only of a bound above it clipping
+    // is news
     const bounded = this.#warmup.length >= this.config.r7.zWarmupSteps && this.#warmupClipped * 4 <= this.#warmup.length;
     const clipped = this.#clipped.update(bounded && part > clipFraction);
-    if (broken.length > 0) return { side: 'nonfinite', value: broken.length, threshold: 0, modules: [...new Set(broken.flatMap((step) => step.nonFinite))], reading: true, warm: true };
+    if (broken.length > 0)
+      return {
+        side: 'nonfinite',
+        value: broken.length,
+        threshold: 0,
+        modules: [...new Set(broken.flatMap((step) => step.nonFinite))],
+        reading: true,
+        warm: true,
+      };
     const modules = [...largest].filter(([, norm]) => norm > ratioHigh * usual).map(([name]) => name);
     if (ratioFired) return { side: 'high', value: ratio, threshold: ratioHigh, modules, reading: true, warm: true };
     if (unusual) return { side: 'high', value: median(scores), threshold: zHigh, reading: true, warm: true };

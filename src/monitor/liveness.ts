@@ -1,5 +1,6 @@
 /**
- * From when a rule can fire. Rules wait for readings: windows, warm-ups, as many in a row as persist. How long that takes together is found by trying: histories
+ * From when a rule can fire. Rules wait for readings: windows, warm-ups, as many in a row as persist. How long that takes together is found
+ * by trying: histories
  * that are healthy up to some iteration and as sick as can be from it on, given to the evaluator itself.
  */
 import type { ModuleStatistics, StepStatistics } from '../engine/trainer.js';
@@ -20,11 +21,31 @@ const PROBLEMS = 40;
 function step(at: number, stepNumber: number, { r1 }: RuleConfig, change: Sickness): StepStatistics {
   // a rate in the upper half of R1's band, gradients that differ a little, a noise scale of about the batch
   const updateRatio = r1.updateRatioLow ** 0.25 * r1.updateRatioHigh ** 0.75;
-  const module: ModuleStatistics = { pairGradNorm: 1, updateRatio, dormantFraction: 0, dormantDirections: [], rankUse: 0.5, ...change.module };
+  const module: ModuleStatistics = {
+    pairGradNorm: 1,
+    updateRatio,
+    dormantFraction: 0,
+    dormantDirections: [],
+    rankUse: 0.5,
+    ...change.module,
+  };
   const modules = Object.fromEntries(MODULES.map((name, i) => [name, i === 0 ? { ...module, ...change.oneModule } : module]));
   return {
-    step: stepNumber, learningRate: 1e-4, tokens: 400, loss: 1, gradNorm: Math.SQRT2 * (1 + 0.01 * (at % 2)), clipped: false, applied: true, nonFinite: [], clipFraction: 0, klToReference: 0, oldPolicyGap: 0,
-    microBatchNorms: [Math.sqrt(3), Math.sqrt(3)], microBatchTokens: [200, 200], modules, ...change.step,
+    step: stepNumber,
+    learningRate: 1e-4,
+    tokens: 400,
+    loss: 1,
+    gradNorm: Math.SQRT2 * (1 + 0.01 * (at % 2)),
+    clipped: false,
+    applied: true,
+    nonFinite: [],
+    clipFraction: 0,
+    klToReference: 0,
+    oldPolicyGap: 0,
+    microBatchNorms: [Math.sqrt(3), Math.sqrt(3)],
+    microBatchTokens: [200, 200],
+    modules,
+    ...change.step,
   };
 }
 
@@ -60,8 +81,15 @@ function history(config: RuleConfig, length: number, steps: number, onset: numbe
   return Array.from({ length }, (_, i): Iteration => {
     const change = i + 1 < onset ? {} : sick;
     return {
-      iteration: i + 1, steps: Array.from({ length: steps }, (__, k) => step(k, i * steps + k + 1, config, change)), informativeGroupFraction: 1, heldOut: null, kl: null,
-      objective: { value: 0.01 * (i + 1), standardError: 0 }, parameters: Object.fromEntries(MODULES.map((name) => [name, 1])), executed: [], ...change.iteration,
+      iteration: i + 1,
+      steps: Array.from({ length: steps }, (__, k) => step(k, i * steps + k + 1, config, change)),
+      informativeGroupFraction: 1,
+      heldOut: null,
+      kl: null,
+      objective: { value: 0.01 * (i + 1), standardError: 0 },
+      parameters: Object.fromEntries(MODULES.map((name) => [name, 1])),
+      executed: [],
+      ...change.iteration,
     };
   });
 }
@@ -73,7 +101,9 @@ export function liveness(config: RuleConfig, stepsPerIteration: number, within =
     // a later onset never fires earlier than the iteration before it
     for (let onset = 1; onset <= (from ?? within); onset++) {
       const evaluations = evaluateHistory(history(config, from ?? within, stepsPerIteration, onset, sick), config);
-      const fired = evaluations.find(({ iteration, rules }) => iteration >= onset && rules[rule].fired && rules[rule].side === side)?.iteration;
+      const fired = evaluations.find(
+        ({ iteration, rules }) => iteration >= onset && rules[rule].fired && rules[rule].side === side,
+      )?.iteration;
       if (fired !== undefined && (from === null || fired < from)) from = fired;
     }
     return { rule, criterion, from };

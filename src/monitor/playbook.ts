@@ -25,7 +25,9 @@ its rule is silent for ${coolDown} iteration and measures anew; if it fires agai
 `,
     section(
       `R1 Learning rate (${RULE_CLASS.R1})`,
-      `The effective weights move by more than ${r1.updateRatioHigh} or less than ${r1.updateRatioLow} of their size per step (median over modules) ${inARow}; or the policy moves by more than ${r1.klHigh} nats per token; or the train objective, below ${objectiveTarget}, does not improve beyond its noise for ${r1.plateauPatience} iterations.`,
+      `The effective weights move by more than ${r1.updateRatioHigh} or less than ${r1.updateRatioLow} of their size per step (median ` +
+        `over modules) ${inARow}; or the policy moves by more than ${r1.klHigh} nats per token; or the train objective, below ` +
+        `${objectiveTarget}, does not improve beyond its noise for ${r1.plateauPatience} iterations.`,
       'The learning rate does not fit the adapter, its scale or the batch.',
       'High or plateau: `set_lr` to between a tenth and a third. Low: `set_lr` to between 1.5 and 3 times.',
       'Leave the rate alone while R6 or R7 fires. A plateau under growing gradient noise may be R2.',
@@ -39,21 +41,24 @@ its rule is silent for ${coolDown} iteration and measures anew; if it fires agai
     ),
     section(
       `R3 Early stop (${RULE_CLASS.R3})`,
-      `Each of the last ${r3.patience} evaluations, compared problem by problem with the best one before them, speaks against a gain of ${r3.minGain} (score below -${r3.z}); or the held-out loss has not fallen by ${r3.minDelta} in them.`,
+      `Each of the last ${r3.patience} evaluations, compared problem by problem with the best one before them, speaks against a gain of ` +
+        `${r3.minGain} (score below -${r3.z}); or the held-out loss has not fallen by ${r3.minDelta} in them.`,
       'The run has learned what it can, or has begun to learn its training problems by heart.',
       '`stop`, restoring the best adapter.',
       'It comes last. Defer it while a remedy of another rule has not had its effect yet.',
     ),
     section(
       `R4 Capacity (${RULE_CLASS.R4})`,
-      `The slope of the train objective over ${r4.window} iterations is below ${r4.saturationGap} by one standard error ${inARow}, the objective is below ${objectiveTarget}, and at least half of the modules use ${r4.rankUse} of their rank.`,
+      `The slope of the train objective over ${r4.window} iterations is below ${r4.saturationGap} by one standard error ${inARow}, the ` +
+        `objective is below ${objectiveTarget}, and at least half of the modules use ${r4.rankUse} of their rank.`,
       'The adapter has no direction left to learn in.',
       '`raise_rank` of the modules that are full, or `add_target`. The function stays as it is.',
       'It does not fire with sick gradients or a rate out of its band; settle those first.',
     ),
     section(
       `R5 Dormant directions (${RULE_CLASS.R5})`,
-      `In some module more than ${r5.dormantFraction} of the adapter's directions contribute next to nothing (smoothed) ${inARow}, not before ${r5.minSteps} steps after they were made.`,
+      `In some module more than ${r5.dormantFraction} of the adapter's directions contribute next to nothing (smoothed) ${inARow}, not ` +
+        `before ${r5.minSteps} steps after they were made.`,
       'Directions died: too high a rate early on, weight decay, or more rank than the task needs.',
       '`recycle` the dormant directions: drawn anew, with zero output and fresh moments.',
       'Too high a learning rate looks the same: settle R7 first.',
@@ -67,7 +72,9 @@ its rule is silent for ${coolDown} iteration and measures anew; if it fires agai
     ),
     section(
       `R7 Exploding gradients (${RULE_CLASS.R7})`,
-      `Something is not finite: at once. Or the largest module gradient is above ${r7.ratioHigh} times its running median, or more than half of the steps lie ${r7.zHigh} deviations out, or more than ${r7.clipFraction} of the steps are clipped that were not at first, ${inARow}.`,
+      `Something is not finite: at once. Or the largest module gradient is above ${r7.ratioHigh} times its running median, or more than ` +
+        `half of the steps lie ${r7.zHigh} deviations out, or more than ${r7.clipFraction} of the steps are clipped that were not at ` +
+        `first, ${inARow}.`,
       'The rate is too high, or a batch is broken.',
       'Not finite: `rollback` to the last sound adapter with a tenth of the rate. Else `set_lr` to a tenth and `set_clip`.',
       'Always first. A step that is not finite was never applied.',

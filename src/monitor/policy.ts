@@ -1,4 +1,14 @@
-import { acts, checkDecision, expectedDirection, MAX_DEFERRAL, openedAt, OPERATIONS, type Decision, type LoggedDecision, type RemedyOperation } from './decision.js';
+import {
+  acts,
+  checkDecision,
+  expectedDirection,
+  MAX_DEFERRAL,
+  openedAt,
+  OPERATIONS,
+  type Decision,
+  type LoggedDecision,
+  type RemedyOperation,
+} from './decision.js';
 import type { Evaluation } from './evaluate-rules.js';
 import type { RuleId } from './rules.js';
 import { median } from './smoothing.js';
@@ -9,7 +19,9 @@ export interface TrainerSettings {
   /** Sequences for each optimiser step. */
   readonly batchSize: number;
   readonly maxGradNorm: number;
-  readonly modules: { readonly [name: string]: { readonly rank: number; readonly scale: number; readonly dormantDirections: readonly number[] } };
+  readonly modules: {
+    readonly [name: string]: { readonly rank: number; readonly scale: number; readonly dormantDirections: readonly number[] };
+  };
   /** SHA-256 of the best adapter so far, and of the last one whose weights and moments were all finite. */
   readonly bestAdapter: string;
   readonly lastSoundAdapter: string;
@@ -32,13 +44,21 @@ export interface Policy {
 }
 
 function defer(rule: RuleId, iteration: number, reason: string, until = iteration + MAX_DEFERRAL): Decision {
-  return { event_type: 'rule_triggered_no_action', cites: [rule], justification: reason, remedy_direction: 'none', edit: [], deferral: { until, reason } };
+  return {
+    event_type: 'rule_triggered_no_action',
+    cites: [rule],
+    justification: reason,
+    remedy_direction: 'none',
+    edit: [],
+    deferral: { until, reason },
+  };
 }
 
 /** Logs and changes nothing. */
 export const observe: Policy = {
   name: 'observe',
-  decide: ({ rule, evaluations }) => defer(rule, (evaluations.at(-1) as Evaluation).iteration, 'observed only: this run changes nothing by itself'),
+  decide: ({ rule, evaluations }) =>
+    defer(rule, (evaluations.at(-1) as Evaluation).iteration, 'observed only: this run changes nothing by itself'),
 };
 
 /** The playbook's table. Null where its remedy has nowhere left to go. */
@@ -50,14 +70,18 @@ function scriptedOperations({ rule, evaluations, settings }: DecisionContext): R
       return [{ op: 'set_lr', from: learningRate, to: evaluation.side === 'low' ? learningRate * 2 : learningRate / 3 }];
     case 'R2': {
       const to = evaluation.side === 'high' ? batchSize * 2 : Math.max(8, Math.ceil(batchSize / 2));
-      return to > maxBatchSize || to === batchSize || (evaluation.side === 'low' && to > batchSize) ? null : [{ op: 'set_batch', from: batchSize, to }];
+      return to > maxBatchSize || to === batchSize || (evaluation.side === 'low' && to > batchSize)
+        ? null
+        : [{ op: 'set_batch', from: batchSize, to }];
     }
     case 'R3':
       return [{ op: 'stop', restore: settings.bestAdapter }];
     case 'R4':
       return evaluation.modules.flatMap((module): RemedyOperation[] => {
         const rank = modules[module]?.rank;
-        return rank === undefined || rank >= 128 ? [] : [{ op: 'raise_rank', module, from: rank, to: Math.min(128, Math.ceil(rank * 1.5)) }];
+        return rank === undefined || rank >= 128
+          ? []
+          : [{ op: 'raise_rank', module, from: rank, to: Math.min(128, Math.ceil(rank * 1.5)) }];
       });
     case 'R5':
       return evaluation.modules.flatMap((module): RemedyOperation[] => {
@@ -68,7 +92,8 @@ function scriptedOperations({ rule, evaluations, settings }: DecisionContext): R
       const scaleOf = (module: string): number => modules[module]?.scale ?? NaN;
       const usual = median(Object.values(modules).map(({ scale }) => scale));
       const shrunk = evaluation.modules.filter((module) => scaleOf(module) < usual / 10);
-      if (shrunk.length > 0) return shrunk.map((module): RemedyOperation => ({ op: 'rescale', module, factor: Math.min(1e6, usual / scaleOf(module)) }));
+      if (shrunk.length > 0)
+        return shrunk.map((module): RemedyOperation => ({ op: 'rescale', module, factor: Math.min(1e6, usual / scaleOf(module)) }));
       if (!evaluation.recurrence) return evaluation.modules.map((module): RemedyOperation => ({ op: 'lr_mult', module, factor: 4 }));
       // Adam's steps do not depend on the gradient's size, so that a larger scale makes them larger: little at a time
       return evaluation.modules.map((module): RemedyOperation => ({ op: 'rescale', module, factor: 4 }));
@@ -76,7 +101,10 @@ function scriptedOperations({ rule, evaluations, settings }: DecisionContext): R
     case 'R7':
       return evaluation.side === 'nonfinite'
         ? [{ op: 'rollback', to: settings.lastSoundAdapter, learningRate: learningRate / 10, maxNorm: Math.min(1, maxGradNorm) }]
-        : [{ op: 'set_lr', from: learningRate, to: learningRate / 10 }, { op: 'set_clip', maxNorm: Math.min(1, maxGradNorm) }];
+        : [
+            { op: 'set_lr', from: learningRate, to: learningRate / 10 },
+            { op: 'set_clip', maxNorm: Math.min(1, maxGradNorm) },
+          ];
   }
 }
 
@@ -88,7 +116,8 @@ export const scripted: Policy = {
     const evaluation = evaluations.at(-1) as Evaluation;
     const { side, value, threshold } = evaluation.rules[rule];
     const edit = scriptedOperations(context);
-    if (edit === null || edit.length === 0) return defer(rule, evaluation.iteration, `${rule}: its remedy is exhausted (a bound is reached, or no module is left to change)`);
+    if (edit === null || edit.length === 0)
+      return defer(rule, evaluation.iteration, `${rule}: its remedy is exhausted (a bound is reached, or no module is left to change)`);
     const event = OPERATIONS[(edit[0] as RemedyOperation).op].event;
     return {
       event_type: event,
@@ -102,12 +131,19 @@ export const scripted: Policy = {
 };
 
 /**
- * Decisions on the rules that fired. The policy is asked about the first of them, and where it only defers that one, about the next; once it acts, the
- * others are deferred to that. An obligation gets one deferral and one action at most, so that what was answered before is not answered again.
+ * Decisions on the rules that fired. The policy is asked about the first of them, and where it only defers that one, about the next; once
+ * it acts, the
+ * others are deferred to that. An obligation gets one deferral and one action at most, so that what was answered before is not answered
+ * again.
  * @param earlier decisions of the iterations before
  * @throws IsoproError DECISION_INVALID where the policy's answer does not hold; nothing may be logged or executed then
  */
-export async function decide(policy: Policy, evaluations: readonly Evaluation[], settings: TrainerSettings, earlier: readonly LoggedDecision[] = []): Promise<Decision[]> {
+export async function decide(
+  policy: Policy,
+  evaluations: readonly Evaluation[],
+  settings: TrainerSettings,
+  earlier: readonly LoggedDecision[] = [],
+): Promise<Decision[]> {
   const evaluation = evaluations.at(-1);
   if (evaluation === undefined) return [];
   const decisions: Decision[] = [];

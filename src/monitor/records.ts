@@ -19,8 +19,22 @@ import { RULES, type RuleId } from './rules.js';
 export function iterationRecords(iteration: Iteration, notes: { readonly [key: string]: LogValue } = {}): NewRecord[] {
   const { steps, executed: _, ...rest } = iteration;
   return [
-    ...steps.map((step): NewRecord => ({ stream: 'metrics', payload: { ...(step as unknown as { readonly [key: string]: LogValue }), kind: 'step', iteration: iteration.iteration } })),
-    { stream: 'metrics', payload: { ...(rest as unknown as { readonly [key: string]: LogValue }), notes, kind: 'iteration', iteration: iteration.iteration, stepCount: steps.length } },
+    ...steps.map(
+      (step): NewRecord => ({
+        stream: 'metrics',
+        payload: { ...(step as unknown as { readonly [key: string]: LogValue }), kind: 'step', iteration: iteration.iteration },
+      }),
+    ),
+    {
+      stream: 'metrics',
+      payload: {
+        ...(rest as unknown as { readonly [key: string]: LogValue }),
+        notes,
+        kind: 'iteration',
+        iteration: iteration.iteration,
+        stepCount: steps.length,
+      },
+    },
   ];
 }
 
@@ -30,7 +44,10 @@ export function evaluationRecord(evaluation: Evaluation): NewRecord {
 
 /** A checked decision, stamped with the monitor's own iteration. */
 export function decisionRecord(decision: Decision, iteration: number): NewRecord {
-  return { stream: 'decisions', payload: { ...(decision as unknown as { readonly [key: string]: LogValue }), kind: 'decision', iteration } };
+  return {
+    stream: 'decisions',
+    payload: { ...(decision as unknown as { readonly [key: string]: LogValue }), kind: 'decision', iteration },
+  };
 }
 
 export function effectRecord(effect: Effect): NewRecord {
@@ -54,7 +71,15 @@ const stepRecord = z.object({
   clipFraction: number,
   klToReference: number,
   oldPolicyGap: number.default(0), // logs of before named it otherwise; no rule reads it
-  modules: dictionaryOf(z.object({ pairGradNorm: number, updateRatio: number, dormantFraction: number, dormantDirections: z.array(z.number().int()), rankUse: number })),
+  modules: dictionaryOf(
+    z.object({
+      pairGradNorm: number,
+      updateRatio: number,
+      dormantFraction: number,
+      dormantDirections: z.array(z.number().int()),
+      rankUse: number,
+    }),
+  ),
 });
 const verdicts = z.array(z.object({ weight: number, verdicts: z.string().regex(/^[pfn]*$/) }));
 const iterationRecord = z.object({
@@ -79,7 +104,8 @@ export function readHistory(records: Iterable<LogRecord>): Iteration[] {
   let steps: z.infer<typeof stepRecord>[] = [];
   const read = <T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T => {
     const parsed = schema.safeParse(payload);
-    if (!parsed.success) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
+    if (!parsed.success)
+      throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
     return parsed.data;
   };
   for (const record of records) {
@@ -87,7 +113,10 @@ export function readHistory(records: Iterable<LogRecord>): Iteration[] {
     else if (record.stream === 'metrics' && record.payload.kind === 'iteration') {
       const { kind: _, stepCount, ...iteration } = read(iterationRecord, record);
       if (steps.length !== stepCount || steps.some((step) => step.iteration !== iteration.iteration)) {
-        throw new IsoproError('LOG_UNREADABLE', `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, and ${steps.length} precede it`);
+        throw new IsoproError(
+          'LOG_UNREADABLE',
+          `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, and ${steps.length} precede it`,
+        );
       }
       history.push({ ...iteration, steps: steps.map(({ kind: __, iteration: ___, ...step }) => step), executed: [] });
       steps = [];
@@ -98,5 +127,8 @@ export function readHistory(records: Iterable<LogRecord>): Iteration[] {
     }
   }
   if (steps.length > 0) throw new IsoproError('LOG_UNREADABLE', `${steps.length} steps at the end belong to no iteration`);
-  return history.map((iteration) => ({ ...iteration, executed: [...(effects.get(iteration.iteration) ?? [])].filter(([, executed]) => executed).map(([rule]) => rule) }));
+  return history.map((iteration) => ({
+    ...iteration,
+    executed: [...(effects.get(iteration.iteration) ?? [])].filter(([, executed]) => executed).map(([rule]) => rule),
+  }));
 }

@@ -28,7 +28,15 @@ export async function executeDecision(decision: Decision, iteration: number, exe
       const measured = await executor.execute(operation);
       effects.push({ kind: 'effect', iteration, rule, operation, executed: true, measured });
     } catch (error) {
-      effects.push({ kind: 'effect', iteration, rule, operation, executed: false, measured: {}, failure: error instanceof Error ? error.message : String(error) });
+      effects.push({
+        kind: 'effect',
+        iteration,
+        rule,
+        operation,
+        executed: false,
+        measured: {},
+        failure: error instanceof Error ? error.message : String(error),
+      });
       break;
     }
   }
@@ -40,5 +48,9 @@ export function executedRules(decisions: readonly Decision[], effects: readonly 
   return decisions
     .filter(({ event_type, edit }) => event_type !== 'rule_triggered_no_action' && edit.length > 0)
     .map(({ cites: [rule] }) => rule)
-    .filter((rule) => effects.some((effect) => effect.rule === rule) && effects.filter((effect) => effect.rule === rule).every(({ executed }) => executed));
+    .filter(
+      (rule) =>
+        effects.some((effect) => effect.rule === rule) &&
+        effects.filter((effect) => effect.rule === rule).every(({ executed }) => executed),
+    );
 }

@@ -4,11 +4,19 @@ import { z } from 'zod';
 export const RULES = ['R1', 'R2', 'R3', 'R4', 'R5', 'R6', 'R7'] as const;
 export type RuleId = (typeof RULES)[number];
 
-/** Who goes first where several fire: non-finite and exploding, vanishing, dormant (recycle before growing), capacity, rate, batch, stop. */
+/**
+ * Who goes first where several fire: non-finite and exploding, vanishing, dormant (recycle before growing), capacity, rate, batch, stop.
+ */
 export const PRECEDENCE: readonly RuleId[] = ['R7', 'R6', 'R5', 'R4', 'R1', 'R2', 'R3'];
 
 export const RULE_CLASS: Readonly<Record<RuleId, 'stability' | 'capacity' | 'tuning' | 'process'>> = {
-  R1: 'tuning', R2: 'tuning', R3: 'process', R4: 'capacity', R5: 'capacity', R6: 'stability', R7: 'stability',
+  R1: 'tuning',
+  R2: 'tuning',
+  R3: 'process',
+  R4: 'capacity',
+  R5: 'capacity',
+  R6: 'stability',
+  R7: 'stability',
 };
 
 /** On which side of its band a rule fired. */
@@ -16,8 +24,10 @@ export type BreachSide = 'high' | 'low' | 'plateau' | 'nonfinite' | 'none';
 
 /**
  * Thresholds and their units. Sources: env_rl (patience, gap, .40, 10), McCandlish et al. 2018 (noise scale), Sokar et al. 2023 (dormancy),
- * ZClip (arXiv 2504.02507), Tango 1998 (R3's score). `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement; tiny runs decided on the last and
- * say nothing of the other two; `minGain` and `z` of R3 are chosen by simulation (docs/monitor.md). The digest of the whole object is part of a run's genesis.
+ * ZClip (arXiv 2504.02507), Tango 1998 (R3's score). `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement; tiny
+ * runs decided on the last and
+ * say nothing of the other two; `minGain` and `z` of R3 are chosen by simulation (docs/monitor.md). The digest of the whole object is part
+ * of a run's genesis.
  */
 export const ruleConfig = z.strictObject({
   /** Smoothing factor per iteration; scale-like signals are smoothed as log10. */
@@ -28,56 +38,70 @@ export const ruleConfig = z.strictObject({
   coolDown: z.number().int().min(0).default(1),
   /** A rule that fires again within so many iterations after its remedy recurs. */
   recurrenceWindow: z.number().int().min(0).default(5),
-  r1: z.strictObject({
-    /** s‖Δ(BA)‖/‖W0‖ per optimiser step, median over modules. */
-    updateRatioHigh: z.number().positive().default(5e-3),
-    updateRatioLow: z.number().positive().default(1e-5),
-    /** Mean KL(new‖old) per token over the iteration's own tokens, nats. */
-    klHigh: z.number().positive().default(0.02),
-    plateauPatience: z.number().int().min(1).default(3),
-    minSteps: z.number().int().min(0).default(3),
-  }).prefault({}),
-  r2: z.strictObject({
-    /** Noise scale over batch size. High: too noisy, a larger batch is due. */
-    noiseToBatchLow: z.number().positive().default(0.1),
-    noiseToBatchHigh: z.number().positive().default(10),
-  }).prefault({}),
-  r3: z.strictObject({
-    /** Evaluations without improvement. */
-    patience: z.number().int().min(1).default(5),
-    /** For verdicts: the gain in the mean over tiers that a run has to be able to show against the best before it, */
-    minGain: z.number().gt(0).lt(1).default(0.05),
-    /** and the score below which the pairs speak against so much. */
-    z: z.number().min(0).default(1.645),
-    /** For a loss. */
-    minDelta: z.number().min(0).default(1e-3),
-  }).prefault({}),
-  r4: z.strictObject({
-    /** Upper 1-σ bound of the slope of the train objective, per iteration. */
-    saturationGap: z.number().positive().default(0.02),
-    window: z.number().int().min(3).default(5),
-    /** exp(entropy of BA's normalised singular values)/rank, in at least half of the modules. */
-    rankUse: z.number().gt(0).max(1).default(0.8),
-  }).prefault({}),
-  r5: z.strictObject({
-    dormantFraction: z.number().gt(0).max(1).default(0.4),
-    minSteps: z.number().int().min(0).default(20),
-  }).prefault({}),
-  r6: z.strictObject({
-    /** Smallest over median module gradient, each norm over √parameters. */
-    relativeGradientLow: z.number().positive().default(1e-3),
-    minSteps: z.number().int().min(0).default(5),
-  }).prefault({}),
-  r7: z.strictObject({
-    /** Largest module gradient over its own running median. */
-    ratioHigh: z.number().positive().default(10),
-    zHigh: z.number().positive().default(2.5),
-    zDecay: z.number().gt(0).lt(1).default(0.97),
-    /** Steps from which mean and deviation of log gradient norms are first taken. */
-    zWarmupSteps: z.number().int().min(2).default(25),
-    /** Part of the iteration's steps whose gradient was clipped. */
-    clipFraction: z.number().gt(0).max(1).default(0.5),
-  }).prefault({}),
+  r1: z
+    .strictObject({
+      /** s‖Δ(BA)‖/‖W0‖ per optimiser step, median over modules. */
+      updateRatioHigh: z.number().positive().default(5e-3),
+      updateRatioLow: z.number().positive().default(1e-5),
+      /** Mean KL(new‖old) per token over the iteration's own tokens, nats. */
+      klHigh: z.number().positive().default(0.02),
+      plateauPatience: z.number().int().min(1).default(3),
+      minSteps: z.number().int().min(0).default(3),
+    })
+    .prefault({}),
+  r2: z
+    .strictObject({
+      /** Noise scale over batch size. High: too noisy, a larger batch is due. */
+      noiseToBatchLow: z.number().positive().default(0.1),
+      noiseToBatchHigh: z.number().positive().default(10),
+    })
+    .prefault({}),
+  r3: z
+    .strictObject({
+      /** Evaluations without improvement. */
+      patience: z.number().int().min(1).default(5),
+      /** For verdicts: the gain in the mean over tiers that a run has to be able to show against the best before it, */
+      minGain: z.number().gt(0).lt(1).default(0.05),
+      /** and the score below which the pairs speak against so much. */
+      z: z.number().min(0).default(1.645),
+      /** For a loss. */
+      minDelta: z.number().min(0).default(1e-3),
+    })
+    .prefault({}),
+  r4: z
+    .strictObject({
+      /** Upper 1-σ bound of the slope of the train objective, per iteration. */
+      saturationGap: z.number().positive().default(0.02),
+      window: z.number().int().min(3).default(5),
+      /** exp(entropy of BA's normalised singular values)/rank, in at least half of the modules. */
+      rankUse: z.number().gt(0).max(1).default(0.8),
+    })
+    .prefault({}),
+  r5: z
+    .strictObject({
+      dormantFraction: z.number().gt(0).max(1).default(0.4),
+      minSteps: z.number().int().min(0).default(20),
+    })
+    .prefault({}),
+  r6: z
+    .strictObject({
+      /** Smallest over median module gradient, each norm over √parameters. */
+      relativeGradientLow: z.number().positive().default(1e-3),
+      minSteps: z.number().int().min(0).default(5),
+    })
+    .prefault({}),
+  r7: z
+    .strictObject({
+      /** Largest module gradient over its own running median. */
+      ratioHigh: z.number().positive().default(10),
+      zHigh: z.number().positive().default(2.5),
+      zDecay: z.number().gt(0).lt(1).default(0.97),
+      /** Steps from which mean and deviation of log gradient norms are first taken. */
+      zWarmupSteps: z.number().int().min(2).default(25),
+      /** Part of the iteration's steps whose gradient was clipped. */
+      clipFraction: z.number().gt(0).max(1).default(0.5),
+    })
+    .prefault({}),
   /** R1's plateau and R4 are silent where the train objective has reached this. */
   objectiveTarget: z.number().min(0).max(1).default(0.85),
 });
@@ -88,7 +112,8 @@ export const DEFAULT_RULES: RuleConfig = ruleConfig.parse({});
 
 /** What the profiles of a run change. */
 export const PROFILE_PATIENCE = { downloaded: 2, embedded: 3 } as const;
-export const profileRules = (profile: keyof typeof PROFILE_PATIENCE): RuleConfig => ruleConfig.parse({ r3: { patience: PROFILE_PATIENCE[profile] } });
+export const profileRules = (profile: keyof typeof PROFILE_PATIENCE): RuleConfig =>
+  ruleConfig.parse({ r3: { patience: PROFILE_PATIENCE[profile] } });
 
 /** Thresholds that are not those of a run's profile, each with the profile's own behind it: `r3.patience 9 (2)`. */
 export function foreignThresholds(rules: RuleConfig, profile: unknown): string[] {
@@ -98,4 +123,9 @@ export function foreignThresholds(rules: RuleConfig, profile: unknown): string[]
 }
 
 const thresholds = (rules: object, path = ''): Record<string, number> =>
-  Object.assign({}, ...Object.entries(rules).map(([name, value]) => (typeof value === 'object' ? thresholds(value as object, `${path}${name}.`) : { [path + name]: value as number }))) as Record<string, number>;
+  Object.assign(
+    {},
+    ...Object.entries(rules).map(([name, value]) =>
+      typeof value === 'object' ? thresholds(value as object, `${path}${name}.`) : { [path + name]: value as number },
+    ),
+  ) as Record<string, number>;

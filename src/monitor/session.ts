@@ -51,7 +51,10 @@ const NO_TRAINER: RemedyExecutor = {
   execute: () => Promise.reject(new IsoproError('INVALID_ARGUMENT', 'there is no trainer yet')),
 };
 
-/** A run's monitor, called once an iteration: evaluates the rules over the whole history, has the policy decide, executes, and logs each before the next. */
+/**
+ * A run's monitor, called once an iteration: evaluates the rules over the whole history, has the policy decide, executes, and logs each
+ * before the next.
+ */
 export class MonitorSession {
   readonly #options: MonitorSessionOptions;
   readonly #history: Iteration[];
@@ -62,7 +65,10 @@ export class MonitorSession {
     this.#options = options;
     const records = [...(options.records ?? [])];
     this.#history = readHistory(records);
-    for (const { stream, payload: { kind, iteration, ...payload } } of records) {
+    for (const {
+      stream,
+      payload: { kind, iteration, ...payload },
+    } of records) {
       if (stream !== 'decisions' || kind !== 'decision') continue;
       this.#decisions.push({ iteration: Number(iteration), decision: decisionSchema.parse(payload) });
     }
@@ -74,7 +80,8 @@ export class MonitorSession {
   }
 
   /**
-   * Records an iteration. Measurements and evaluation are durable before the policy is asked, decisions before they are executed, effects before this returns.
+   * Records an iteration. Measurements and evaluation are durable before the policy is asked, decisions before they are executed, effects
+   * before this returns.
    * Neither a policy's bad answer nor a remedy that fails ends the run; both are reported.
    * @throws IsoproError INVALID_ARGUMENT where the iteration does not follow the last one, ABORTED from the policy, and what the log throws
    */

@@ -40,20 +40,33 @@ export interface ExecutedIteration {
 /** What a policy may know, as far as the trainer says it; batch and digests are the loop's. */
 export function trainerSettings(trainer: Trainer, loop: Omit<TrainerSettings, 'modules'>): TrainerSettings {
   const measured = trainer.stats?.modules;
-  const modules = trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: measured?.[module]?.dormantDirections ?? [] }]);
+  const modules = trainer.info.targets.map(({ module, rank, scale }) => [
+    module,
+    { rank, scale, dormantDirections: measured?.[module]?.dormantDirections ?? [] },
+  ]);
   return { ...loop, modules: Object.fromEntries(modules) };
 }
 
 /** Trainable parameters of each module, for an iteration's record. */
-export const moduleParameters = (trainer: Trainer): { readonly [module: string]: number } => Object.fromEntries(trainer.info.targets.map(({ module, parameters }) => [module, parameters]));
+export const moduleParameters = (trainer: Trainer): { readonly [module: string]: number } =>
+  Object.fromEntries(trainer.info.targets.map(({ module, parameters }) => [module, parameters]));
 
 type Measured = { readonly [name: string]: number | string };
 
 /** `blk.3.attn_k` to its layer and target. */
-const TARGETS: Readonly<Record<string, LoraTarget>> = { attn_q: 'q', attn_k: 'k', attn_v: 'v', attn_output: 'o', ffn_gate: 'gate', ffn_up: 'up', ffn_down: 'down' };
+const TARGETS: Readonly<Record<string, LoraTarget>> = {
+  attn_q: 'q',
+  attn_k: 'k',
+  attn_v: 'v',
+  attn_output: 'o',
+  ffn_gate: 'gate',
+  ffn_up: 'up',
+  ffn_down: 'down',
+};
 
 /**
- * Carries remedies out on a trainer, and measures their consequence on it: ranks it reports, log-probabilities of the probe before and after, the digest
+ * Carries remedies out on a trainer, and measures their consequence on it: ranks it reports, log-probabilities of the probe before and
+ * after, the digest
  * of what was restored. One serves a whole run; it has no state of its own that a checkpoint would have to keep.
  */
 export class TrainerExecutor implements RemedyExecutor {
@@ -102,7 +115,8 @@ export class TrainerExecutor implements RemedyExecutor {
     await edit();
     const after = await this.#probe();
     let probeChange = 0;
-    for (const [i, row] of before.entries()) row.forEach((value, t) => (probeChange = Math.max(probeChange, Math.abs(value - (after[i] as Float32Array)[t]!))));
+    for (const [i, row] of before.entries())
+      row.forEach((value, t) => (probeChange = Math.max(probeChange, Math.abs(value - (after[i] as Float32Array)[t]!))));
     const target = this.#trainer.info.targets.find((each) => each.module === module);
     return { probeChange, ...(target === undefined ? {} : { rank: target.rank, scale: target.scale }) };
   }
@@ -113,7 +127,8 @@ export class TrainerExecutor implements RemedyExecutor {
     switch (operation.op) {
       case 'set_lr': {
         const { learningRate } = this.inForce;
-        if (Math.abs(operation.from - learningRate) > 1e-9 * learningRate) throw new IsoproError('INVALID_ARGUMENT', `the rate is ${learningRate}, not ${operation.from}`);
+        if (Math.abs(operation.from - learningRate) > 1e-9 * learningRate)
+          throw new IsoproError('INVALID_ARGUMENT', `the rate is ${learningRate}, not ${operation.from}`);
         return this.#setOptimiser({ learningRate: operation.to });
       }
       case 'set_clip':
@@ -127,7 +142,8 @@ export class TrainerExecutor implements RemedyExecutor {
       }
       case 'skip_step': {
         const skipped = this.#iteration.steps.filter(({ applied }) => !applied).length;
-        if (skipped === 0) throw new IsoproError('INVALID_ARGUMENT', 'every step of the iteration was finite and is applied: there is none to skip');
+        if (skipped === 0)
+          throw new IsoproError('INVALID_ARGUMENT', 'every step of the iteration was finite and is applied: there is none to skip');
         return { skipped };
       }
       case 'rollback': {

@@ -27,7 +27,19 @@ export interface ModelShape {
 }
 
 /** What a tensor does, which decides the scale of its values. */
-export type TensorRole = 'embedding' | 'head' | 'norm' | 'postNorm' | 'outputNorm' | 'query' | 'key' | 'value' | 'attentionOutput' | 'feedForward' | 'bias' | 'ropeFactors';
+export type TensorRole =
+  | 'embedding'
+  | 'head'
+  | 'norm'
+  | 'postNorm'
+  | 'outputNorm'
+  | 'query'
+  | 'key'
+  | 'value'
+  | 'attentionOutput'
+  | 'feedForward'
+  | 'bias'
+  | 'ropeFactors';
 
 export interface TensorPlan {
   readonly name: string;
@@ -103,7 +115,10 @@ export function hyperParameters(shape: ModelShape, name: string, fileType: numbe
     );
   }
   if (architecture === 'llama') {
-    entries.push({ key: of('rope.dimension_count'), value: uint32(shape.headDimension) }, { key: of('vocab_size'), value: uint32(shape.vocabularySize) });
+    entries.push(
+      { key: of('rope.dimension_count'), value: uint32(shape.headDimension) },
+      { key: of('vocab_size'), value: uint32(shape.vocabularySize) },
+    );
   }
   if (architecture === 'gemma2') {
     entries.push(

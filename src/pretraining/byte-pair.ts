@@ -22,8 +22,15 @@ interface Fragment {
  * @param allowed pairs that may become one token
  * @param limit largest number of merges; fewer where nothing is left to merge
  */
-export function learnMerges(fragments: ReadonlyMap<string, number>, limit: number, allowed: (left: string, right: string) => boolean = () => true): Merge[] {
-  const words: Fragment[] = [...fragments].map(([text, count]) => ({ symbols: [...Buffer.from(text)].map((byte) => BYTE_CHARACTERS[byte]!), count }));
+export function learnMerges(
+  fragments: ReadonlyMap<string, number>,
+  limit: number,
+  allowed: (left: string, right: string) => boolean = () => true,
+): Merge[] {
+  const words: Fragment[] = [...fragments].map(([text, count]) => ({
+    symbols: [...Buffer.from(text)].map((byte) => BYTE_CHARACTERS[byte]!),
+    count,
+  }));
   const merges: Merge[] = [];
   while (merges.length < limit) {
     const frequencies = new Map<string, { readonly merge: Merge; count: number }>();

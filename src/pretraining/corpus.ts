@@ -43,7 +43,17 @@ const TIER_SHARES: Readonly<Record<string, readonly [first: number, later: numbe
 /** Of ten jobs, so that their letters are known too: like T1 and T3, not like T5. */
 const LARGE: readonly TierShape[] = [
   { id: 'T1', title: '', trains: true, jobs: 10, duration: [1, 5], edges: 6, resources: [], deadlineSlack: [0, 5], horizonSlack: [0, 2] },
-  { id: 'T3', title: '', trains: true, jobs: 10, duration: [1, 5], edges: 0, resources: [{ name: 'machines', capacity: [1, 1], need: [1, 1] }], deadlineSlack: [0, 8], horizonSlack: [0, 3] },
+  {
+    id: 'T3',
+    title: '',
+    trains: true,
+    jobs: 10,
+    duration: [1, 5],
+    edges: 0,
+    resources: [{ name: 'machines', capacity: [1, 1], need: [1, 1] }],
+    deadlineSlack: [0, 8],
+    horizonSlack: [0, 3],
+  },
 ];
 const LARGE_SHARE = 0.08;
 
@@ -66,7 +76,8 @@ const MOST_NAMED = Math.max(...(Object.keys(NAMING) as HeuristicName[]).map((nam
 
 let evaluated: ReadonlySet<string> | undefined;
 /** Ids of the dev and test problems, which are never trained on. */
-const evaluationIds = (): ReadonlySet<string> => (evaluated ??= new Set(SET_NAMES.flatMap((name) => frozenSet('scheduling', name).problems.map(({ problem }) => problem.id))));
+const evaluationIds = (): ReadonlySet<string> =>
+  (evaluated ??= new Set(SET_NAMES.flatMap((name) => frozenSet('scheduling', name).problems.map(({ problem }) => problem.id))));
 
 /**
  * Example `index` of a training run.
@@ -74,7 +85,10 @@ const evaluationIds = (): ReadonlySet<string> => (evaluated ??= new Set(SET_NAME
  */
 export function drawExample(seed: bigint, index: number, progress: number): Example {
   const random = new Random(deriveSeed({ runSeed: seed, purpose: 'pretraining', iteration: 0, problemId: '', sample: index }));
-  const tier = choose(random, Object.fromEntries(Object.entries(TIER_SHARES).map(([id, [first, later]]) => [id, first + (later - first) * progress])));
+  const tier = choose(
+    random,
+    Object.fromEntries(Object.entries(TIER_SHARES).map(([id, [first, later]]) => [id, first + (later - first) * progress])),
+  );
   const usual = TIERS.find(({ id }) => id === tier)!;
   const shape = random.nextDouble() < LARGE_SHARE * progress ? LARGE[random.nextInteger(0, LARGE.length - 1)]! : usual;
   let problem = drawProblem('scheduling', shape, random);

@@ -13,7 +13,10 @@ export interface Figures {
 const percent = (part: number, whole: number): string => (whole === 0 ? '–' : ((100 * part) / whole).toFixed(1));
 
 function row(title: string, { byTier, mean, replies, parsed }: Measurement): string {
-  const cells = Object.values(byTier).map(({ passed, replies: count, interval: [low, high] }) => `${percent(passed, count)} (${(100 * low).toFixed(0)}–${(100 * high).toFixed(0)})`);
+  const cells = Object.values(byTier).map(
+    ({ passed, replies: count, interval: [low, high] }) =>
+      `${percent(passed, count)} (${(100 * low).toFixed(0)}–${(100 * high).toFixed(0)})`,
+  );
   return `| ${[title, ...cells, (100 * mean).toFixed(1), percent(parsed, replies)].join(' | ')} |`;
 }
 
@@ -35,8 +38,12 @@ export function renderFigures({ model, bytes, greedyDev, sampledDev, greedyTest 
     '',
     `| heuristic | named, % (T = ${sampledDev.temperature}) | passes, % | executed to the letter, % | named, % (greedy) |`,
     '|---|---|---|---|---|',
-    ...names.map(([name, { replies, passed, exact }]) => `| ${[name, percent(replies, sampledDev.replies), percent(passed, replies), percent(exact, replies), percent(greedy.byHeuristic[name]?.replies ?? 0, greedy.replies)].join(' | ')} |`),
+    ...names.map(
+      ([name, { replies, passed, exact }]) =>
+        `| ${[name, percent(replies, sampledDev.replies), percent(passed, replies), percent(exact, replies), percent(greedy.byHeuristic[name]?.replies ?? 0, greedy.replies)].join(' | ')} |`,
+    ),
     '',
-    `Tokens: ${(greedy.promptTokens / greedy.replies).toFixed(0)} a prompt, ${(sampledDev.sampledTokens / sampledDev.replies).toFixed(0)} a reply on average.`,
+    `Tokens: ${(greedy.promptTokens / greedy.replies).toFixed(0)} a prompt, ` +
+      `${(sampledDev.sampledTokens / sampledDev.replies).toFixed(0)} a reply on average.`,
   ].join('\n');
 }

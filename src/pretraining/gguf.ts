@@ -6,7 +6,19 @@ import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 
 /** Ids of the value types that a metadata entry or the elements of its array can have. */
 export const VALUE_TYPE = {
-  uint8: 0, int8: 1, uint16: 2, int16: 3, uint32: 4, int32: 5, float32: 6, bool: 7, string: 8, array: 9, uint64: 10, int64: 11, float64: 12,
+  uint8: 0,
+  int8: 1,
+  uint16: 2,
+  int16: 3,
+  uint32: 4,
+  int32: 5,
+  float32: 6,
+  bool: 7,
+  string: 8,
+  array: 9,
+  uint64: 10,
+  int64: 11,
+  float64: 12,
 } as const;
 
 export type ScalarType = Exclude<keyof typeof VALUE_TYPE, 'array'>;
@@ -41,19 +53,20 @@ export const alignUp = (size: number, alignment: number): number => Math.ceil(si
 
 type Scalar = number | bigint | boolean;
 
-const SCALARS: Readonly<Record<Exclude<ScalarType, 'string'>, { bytes: number; write: (out: Buffer, value: Scalar, at: number) => void }>> = {
-  uint8: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
-  int8: { bytes: 1, write: (out, value, at) => out.writeInt8(Number(value), at) },
-  bool: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
-  uint16: { bytes: 2, write: (out, value, at) => out.writeUInt16LE(Number(value), at) },
-  int16: { bytes: 2, write: (out, value, at) => out.writeInt16LE(Number(value), at) },
-  uint32: { bytes: 4, write: (out, value, at) => out.writeUInt32LE(Number(value), at) },
-  int32: { bytes: 4, write: (out, value, at) => out.writeInt32LE(Number(value), at) },
-  float32: { bytes: 4, write: (out, value, at) => out.writeFloatLE(Number(value), at) },
-  uint64: { bytes: 8, write: (out, value, at) => out.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), at) },
-  int64: { bytes: 8, write: (out, value, at) => out.writeBigInt64LE(BigInt(value), at) },
-  float64: { bytes: 8, write: (out, value, at) => out.writeDoubleLE(Number(value), at) },
-};
+const SCALARS: Readonly<Record<Exclude<ScalarType, 'string'>, { bytes: number; write: (out: Buffer, value: Scalar, at: number) => void }>> =
+  {
+    uint8: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
+    int8: { bytes: 1, write: (out, value, at) => out.writeInt8(Number(value), at) },
+    bool: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
+    uint16: { bytes: 2, write: (out, value, at) => out.writeUInt16LE(Number(value), at) },
+    int16: { bytes: 2, write: (out, value, at) => out.writeInt16LE(Number(value), at) },
+    uint32: { bytes: 4, write: (out, value, at) => out.writeUInt32LE(Number(value), at) },
+    int32: { bytes: 4, write: (out, value, at) => out.writeInt32LE(Number(value), at) },
+    float32: { bytes: 4, write: (out, value, at) => out.writeFloatLE(Number(value), at) },
+    uint64: { bytes: 8, write: (out, value, at) => out.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), at) },
+    int64: { bytes: 8, write: (out, value, at) => out.writeBigInt64LE(BigInt(value), at) },
+    float64: { bytes: 8, write: (out, value, at) => out.writeDoubleLE(Number(value), at) },
+  };
 
 /** Grows as it is written to; everything little-endian. */
 class ByteWriter {

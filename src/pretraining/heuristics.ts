@@ -28,11 +28,15 @@ const shortest: Priority = (job) => job.duration;
 const deadline: Priority = (job, problem) => job.deadline ?? problem.horizon;
 
 const endOf = ({ job, start }: Line): number => start + job.duration;
-const sorted = (problem: SchedulingProblem, priority: Priority): Job[] => [...problem.jobs].sort((a, b) => priority(a, problem) - priority(b, problem) || listed(a, problem) - listed(b, problem));
+const sorted = (problem: SchedulingProblem, priority: Priority): Job[] =>
+  [...problem.jobs].sort((a, b) => priority(a, problem) - priority(b, problem) || listed(a, problem) - listed(b, problem));
 /** Each number follows its job's letter, so that a later line can copy it by what precedes it (Olsson et al. 2022: induction). */
 const describe = (line: Line): string => {
   const { label, duration } = line.job;
-  return `Job ${label} takes ${duration}${line.waits ?? ''}; ${label} starts ${line.start}; ${label} ends ${endOf(line)}${line.note ?? ''}.\n`;
+  return (
+    `Job ${label} takes ${duration}${line.waits ?? ''}; ${label} starts ${line.start}; ${label} ends ` +
+    `${endOf(line)}${line.note ?? ''}.\n`
+  );
 };
 
 /** Jobs in an order in which each follows its predecessors: the first listed of those that may come next. */
@@ -80,7 +84,9 @@ function sideBySide(problem: SchedulingProblem, priority: Priority): (Line | str
   const ended = new Set<string>();
   const events: (Line | string)[] = [];
   for (let time = 0; waiting.length > 0; ) {
-    const next = waiting.findIndex((job) => job.after.every((label) => ended.has(label)) && job.needs.every((need, index) => need <= free[index]!));
+    const next = waiting.findIndex(
+      (job) => job.after.every((label) => ended.has(label)) && job.needs.every((need, index) => need <= free[index]!),
+    );
     // Whatever ends now is told before anything starts.
     const over = running.filter((line) => endOf(line) === time).sort((a, b) => listed(a.job, problem) - listed(b.job, problem))[0];
     if (over !== undefined) {
@@ -123,11 +129,15 @@ export const opening = (name: HeuristicName): string => `Plan: ${name}.\n`;
 export const beginning = (name: HeuristicName): string => `${opening(name)}Job `;
 
 /** The heuristic that a reply names, or null. */
-export const namedHeuristic = (reply: string): HeuristicName | null => HEURISTIC_NAMES.find((name) => reply.startsWith(opening(name))) ?? null;
+export const namedHeuristic = (reply: string): HeuristicName | null =>
+  HEURISTIC_NAMES.find((name) => reply.startsWith(opening(name))) ?? null;
 
 export function followHeuristic(name: HeuristicName, problem: SchedulingProblem): Trace {
   const events: readonly (Line | string)[] = HEURISTICS[name](problem);
   const starts = new Map(events.flatMap((event) => (typeof event === 'string' ? [] : [[event.job.label, event.start]])));
   const schedule = Object.fromEntries(problem.jobs.map(({ label }) => [label, starts.get(label)!]));
-  return { schedule, text: `${opening(name)}${events.map((event) => (typeof event === 'string' ? event : describe(event))).join('')}${printAnswer(schedule)}` };
+  return {
+    schedule,
+    text: `${opening(name)}${events.map((event) => (typeof event === 'string' ? event : describe(event))).join('')}${printAnswer(schedule)}`,
+  };
 }

@@ -24,11 +24,14 @@ export const SHAPE: Omit<ModelShape, 'vocabularySize'> = {
 /** ggml's f16 attention takes 64 values at a time where it can: with heads of 32 it is half as fast as one on q8_0. */
 const CACHE_TYPE: MetadataEntry = { key: 'isopro.kv_cache_type', value: text('q8_0') };
 
-/** Standard deviation 0.02 of the embedding (GPT-2), 0.5 / sqrt(d_model) of a matrix, that divided by sqrt(2 layers) where it writes into the residual stream. */
+/**
+ * Standard deviation 0.02 of the embedding (GPT-2), 0.5 / sqrt(d_model) of a matrix, that divided by sqrt(2 layers) where it writes into
+ * the residual stream.
+ */
 function deviation({ name }: TensorPlan): number {
   const writes = name.endsWith('attn_output.weight') || name.endsWith('ffn_down.weight');
   if (name === 'token_embd.weight') return 0.02;
-  return (0.5 / Math.sqrt(SHAPE.embedding)) / (writes ? Math.sqrt(2 * SHAPE.layers) : 1);
+  return 0.5 / Math.sqrt(SHAPE.embedding) / (writes ? Math.sqrt(2 * SHAPE.layers) : 1);
 }
 
 function draw(plan: TensorPlan, seed: bigint): Float32Array {
@@ -38,7 +41,8 @@ function draw(plan: TensorPlan, seed: bigint): Float32Array {
   const scale = deviation(plan);
   const weights = new Float32Array(count);
   // Box and Muller 1958
-  for (let i = 0; i < count; i++) weights[i] = scale * Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
+  for (let i = 0; i < count; i++)
+    weights[i] = scale * Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
   return weights;
 }
 
@@ -47,8 +51,12 @@ export async function writeInitialModel(file: string, seed: bigint): Promise<voi
   const vocabulary = learnVocabulary();
   const shape: ModelShape = { ...SHAPE, vocabularySize: vocabulary.size };
   const tensors = planTensors(shape).map((plan) => ({ plan, weights: draw(plan, seed) }));
-  const infos = layOut(tensors.map(({ plan, weights }) => ({ name: plan.name, dimensions: plan.dimensions, typeId: 0, bytes: weights.byteLength })));
-  const parts: Uint8Array[] = [encodeHeader([...hyperParameters(shape, 'isopro-native tiny', 0), CACHE_TYPE, ...vocabulary.metadata], infos)];
+  const infos = layOut(
+    tensors.map(({ plan, weights }) => ({ name: plan.name, dimensions: plan.dimensions, typeId: 0, bytes: weights.byteLength })),
+  );
+  const parts: Uint8Array[] = [
+    encodeHeader([...hyperParameters(shape, 'isopro-native tiny', 0), CACHE_TYPE, ...vocabulary.metadata], infos),
+  ];
   for (const { weights } of tensors) {
     parts.push(new Uint8Array(weights.buffer), new Uint8Array(alignUp(weights.byteLength, DEFAULT_ALIGNMENT) - weights.byteLength));
   }

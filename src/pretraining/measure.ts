@@ -53,7 +53,11 @@ export interface MeasureOptions {
 }
 
 /** @throws IsoproError as Model.generate */
-export async function measure(model: Model, set: SetName, { temperature, samplesPerProblem = 1, seed = 1n, perTier = Infinity }: MeasureOptions): Promise<Measurement> {
+export async function measure(
+  model: Model,
+  set: SetName,
+  { temperature, samplesPerProblem = 1, seed = 1n, perTier = Infinity }: MeasureOptions,
+): Promise<Measurement> {
   await using task = await openTask('scheduling');
   const { style, maxTokens, maxSequences } = resolveSettings({}); // so that `run` begins with the same figures
   const all = frozenSet<SchedulingProblem, unknown>('scheduling', set).problems.map(({ problem }) => problem);
@@ -65,7 +69,9 @@ export async function measure(model: Model, set: SetName, { temperature, samples
     task,
     problems,
     {
-      style, maxTokens, maxSequences,
+      style,
+      maxTokens,
+      maxSequences,
       onReply: ({ problem, rollout: { text, finish }, judgement }) => {
         if (finish === 'stop' && parseAnswer(text).ok) parsed++;
         const heuristic = namedHeuristic(text);
@@ -88,6 +94,15 @@ export async function measure(model: Model, set: SetName, { temperature, samples
     groups.set(group, [...(groups.get(group) ?? []), passed / replies]);
   }
   return {
-    set, temperature, samplesPerProblem, mean: mean([...groups.values()].map(mean)), byTier, replies: problems.length * samplesPerProblem, parsed, byHeuristic, promptTokens, sampledTokens,
+    set,
+    temperature,
+    samplesPerProblem,
+    mean: mean([...groups.values()].map(mean)),
+    byTier,
+    replies: problems.length * samplesPerProblem,
+    parsed,
+    byHeuristic,
+    promptTokens,
+    sampledTokens,
   };
 }

@@ -71,7 +71,9 @@ export async function pretrain(folder: string, settings: PretrainingSettings, op
   });
   if (existsSync(state)) await trainer.load(state);
   const batchOf = (step: number): TrainSequence[] =>
-    Array.from({ length: settings.examplesPerStep }, (_, i) => trainSequence(model, settings.seed, (step - 1) * settings.examplesPerStep + i, Math.min(1, step / settings.curriculumSteps)));
+    Array.from({ length: settings.examplesPerStep }, (_, i) =>
+      trainSequence(model, settings.seed, (step - 1) * settings.examplesPerStep + i, Math.min(1, step / settings.curriculumSteps)),
+    );
   const last = Math.min(settings.steps, options.untilStep ?? settings.steps);
   let step = trainer.info.steps + 1;
   let batch = batchOf(step);

@@ -1,6 +1,7 @@
 /**
  * The embedded model's vocabulary: byte-level BPE learned on prompts and replies. A job's letter is a token of its own
- * or with what is said of the job, numbers up to 99 are one token each, and what stands between them, often a whole rule of the prompt, is one token where it is
+ * or with what is said of the job, numbers up to 99 are one token each, and what stands between them, often a whole rule of the prompt, is
+ * one token where it is
  * frequent enough. llama.cpp's pre-tokenizer `superbpe` (Liu et al. 2025), which bounds words by digits only, allows that.
  */
 import type { PromptStyle } from '../tasks/task.js';
@@ -24,7 +25,8 @@ const EXAMPLES = 6000;
 const SIZE = 1088;
 
 /** Fragments that should be one token: runs between job letters and numbers. */
-const fragmentsOf = (content: string): string[] => content.split(/(\d+|(?<![A-Za-z])[A-Z](?![A-Za-z]))/).filter((part) => part.length > 1 && !/^\d+$/.test(part));
+const fragmentsOf = (content: string): string[] =>
+  content.split(/(\d+|(?<![A-Za-z])[A-Z](?![A-Za-z]))/).filter((part) => part.length > 1 && !/^\d+$/.test(part));
 
 function countFragments(): Map<string, number> {
   const counts = new Map<string, number>();
@@ -44,7 +46,11 @@ const allowed = (left: string, right: string): boolean => !isLetter(right) && (!
 
 const DIGITS = [...'0123456789'];
 /** 10 to 99, then the thousands that the prompt's limit of characters needs. */
-const numberMerges: readonly Merge[] = [...DIGITS.slice(1).flatMap((left) => DIGITS.map((right): Merge => [left, right])), ['0', '0'], ['00', '0']];
+const numberMerges: readonly Merge[] = [
+  ...DIGITS.slice(1).flatMap((left) => DIGITS.map((right): Merge => [left, right])),
+  ['0', '0'],
+  ['00', '0'],
+];
 
 /**
  * Letter and what it says of the job become one token, so that a number stands right behind everything by which it is
@@ -54,7 +60,11 @@ const LABELS = [...'ABCDEFGHIJ'];
 const bytes = (content: string): string => [...Buffer.from(content)].map((byte) => BYTE_CHARACTERS[byte]!).join('');
 const labelMerges: readonly Merge[] = LABELS.flatMap((label) => [
   ...[' takes ', ' starts ', ' ends ', ': '].map((phrase): Merge => [label, bytes(phrase)]),
-  ...[[', ', ': '], ['; ', ' starts '], ['; ', ' ends ']].map(([mark, phrase]): Merge => [bytes(mark!), label + bytes(phrase!)]),
+  ...[
+    [', ', ': '],
+    ['; ', ' starts '],
+    ['; ', ' ends '],
+  ].map(([mark, phrase]): Merge => [bytes(mark!), label + bytes(phrase!)]),
 ]);
 
 /** Metadata of the tokenizer, the chat template included, and the number of tokens. */
@@ -71,8 +81,20 @@ export function learnVocabulary(): { readonly size: number; readonly metadata: r
       { key: 'tokenizer.ggml.model', value: text('gpt2') },
       { key: 'tokenizer.ggml.pre', value: text('superbpe') },
       { key: 'tokenizer.ggml.tokens', value: arrayOf('string', tokens) },
-      { key: 'tokenizer.ggml.token_type', value: arrayOf('int32', tokens.map((_, id) => (id < controlAt ? NORMAL_TYPE : CONTROL_TYPE))) },
-      { key: 'tokenizer.ggml.merges', value: arrayOf('string', merges.map((pair) => pair.join(' '))) },
+      {
+        key: 'tokenizer.ggml.token_type',
+        value: arrayOf(
+          'int32',
+          tokens.map((_, id) => (id < controlAt ? NORMAL_TYPE : CONTROL_TYPE)),
+        ),
+      },
+      {
+        key: 'tokenizer.ggml.merges',
+        value: arrayOf(
+          'string',
+          merges.map((pair) => pair.join(' ')),
+        ),
+      },
       { key: 'tokenizer.ggml.bos_token_id', value: uint32(idOf('<|endoftext|>')) },
       { key: 'tokenizer.ggml.eos_token_id', value: uint32(idOf('<|im_end|>')) },
       { key: 'tokenizer.ggml.padding_token_id', value: uint32(idOf('<|endoftext|>')) },

@@ -18,12 +18,25 @@ export function thinned<T>(items: readonly T[], limit: number): readonly T[] {
   return Array.from({ length: limit }, (_, i) => items[Math.round((i * (items.length - 1)) / (limit - 1))]!);
 }
 
-const last = <T>(items: readonly T[], key: (item: T) => number): T[] => [...new Map(items.map((item) => [key(item), item])).values()].sort((a, b) => key(a) - key(b));
+const last = <T>(items: readonly T[], key: (item: T) => number): T[] =>
+  [...new Map(items.map((item) => [key(item), item])).values()].sort((a, b) => key(a) - key(b));
 const kept = (buffer: Readonly<Record<string, number>>, tier: string): number => (Object.hasOwn(buffer, tier) ? buffer[tier]! : 0);
 const percent = (fraction: number): number => 100 * fraction;
-const title = (text: string, left: number, top: number): object => ({ text, left, top, padding: 0, textStyle: { color: INK, fontSize: 13, fontWeight: 600, fontFamily: 'inherit' } });
+const title = (text: string, left: number, top: number): object => ({
+  text,
+  left,
+  top,
+  padding: 0,
+  textStyle: { color: INK, fontSize: 13, fontWeight: 600, fontFamily: 'inherit' },
+});
 const share = { type: 'value', min: 0, max: 100, interval: 50, ...axisStyle, axisLabel: { ...FONT, formatter: '{value} %' } } as const;
-const iterationAxis = (iterations: readonly number[]): object => ({ type: 'category', data: iterations.map(String), ...axisStyle, splitLine: { show: false }, axisLabel: { ...FONT, hideOverlap: true } });
+const iterationAxis = (iterations: readonly number[]): object => ({
+  type: 'category',
+  data: iterations.map(String),
+  ...axisStyle,
+  splitLine: { show: false },
+  axisLabel: { ...FONT, hideOverlap: true },
+});
 
 interface CustomApi {
   value(dimension: number): number;
@@ -42,94 +55,234 @@ const whiskers = (data: readonly (readonly number[])[], color: string, axis: num
   renderItem: (_: unknown, api: CustomApi) => {
     const [x, low] = api.coord([api.value(0), api.value(1)]);
     const [, high] = api.coord([api.value(0), api.value(2)]);
-    return { type: 'line', shape: { x1: x, y1: low, x2: x, y2: high }, style: { stroke: color, lineWidth: 5, opacity: 0.35, lineCap: 'round' } };
+    return {
+      type: 'line',
+      shape: { x1: x, y1: low, x2: x, y2: high },
+      style: { stroke: color, lineWidth: 5, opacity: 0.35, lineCap: 'round' },
+    };
   },
 });
 
 const dots = (data: readonly (number | null)[], color: string, axis: number): object => ({
-  type: 'line', xAxisIndex: axis, yAxisIndex: axis, data, silent: true, symbol: 'circle', symbolSize: 5, lineStyle: { width: 1.75, color }, itemStyle: { color, borderWidth: 0 }, z: 2,
+  type: 'line',
+  xAxisIndex: axis,
+  yAxisIndex: axis,
+  data,
+  silent: true,
+  symbol: 'circle',
+  symbolSize: 5,
+  lineStyle: { width: 1.75, color },
+  itemStyle: { color, borderWidth: 0 },
+  z: 2,
 });
 
 /** Dev accuracy by tier, and over all tiers, with 95 % intervals. */
 export function accuracyChart(run: RunRecord): Html | null {
-  const evaluations = thinned(last(devEvaluations(run), ({ iteration }) => iteration), ITERATIONS);
+  const evaluations = thinned(
+    last(devEvaluations(run), ({ iteration }) => iteration),
+    ITERATIONS,
+  );
   if (evaluations.length === 0) return null;
   const iterations = evaluations.map(({ iteration }) => iteration);
-  const of = (read: (summary: Summary) => (Interval & { readonly mean: number | null }) | undefined): readonly (Interval & { readonly mean: number | null } | null)[] => evaluations.map(({ summary }) => read(summary) ?? null);
+  const of = (
+    read: (summary: Summary) => (Interval & { readonly mean: number | null }) | undefined,
+  ): readonly ((Interval & { readonly mean: number | null }) | null)[] => evaluations.map(({ summary }) => read(summary) ?? null);
   const keys = inOrder(Object.keys(evaluations[0]!.summary.byTier), run.tiers).slice(0, TIERS - 1);
   const untrained = new Set(run.tiers.filter(({ trains }) => !trains).map(({ id }) => id));
   const panels = [
     { name: 'mean of all tiers', points: of((summary) => summary), color: ACCENT },
-    ...keys.map((key) => ({ name: `${chartLabel(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`, points: of(({ byTier }) => byTier[key]), color: SERIES[0]! })),
+    ...keys.map((key) => ({
+      name: `${chartLabel(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`,
+      points: of(({ byTier }) => byTier[key]),
+      color: SERIES[0]!,
+    })),
   ];
   const columns = Math.min(4, panels.length);
   const [cellWidth, cellHeight] = [WIDTH / columns, 150];
   const rows = Math.ceil(panels.length / columns);
-  const place = (i: number): { left: number; top: number } => ({ left: (i % columns) * cellWidth, top: Math.floor(i / columns) * cellHeight });
-  return svgChart('accuracy', { width: WIDTH, height: rows * cellHeight }, {
-    title: panels.map(({ name }, i) => title(name, place(i).left + 44, place(i).top + 4)),
-    grid: panels.map((_, i) => ({ left: place(i).left + 44, top: place(i).top + 28, width: cellWidth - 60, height: cellHeight - 56 })),
-    xAxis: panels.map((_, gridIndex) => ({ gridIndex, ...iterationAxis(iterations) })),
-    yAxis: panels.map((_, gridIndex) => ({ gridIndex, ...share })),
-    series: panels.flatMap(({ points, color }, axis) => [
-      whiskers(points.flatMap((point, i) => (point === null || point.mean === null ? [] : [[i, percent(point.low), percent(point.high)]])), color, axis),
-      dots(points.map((point) => (point?.mean == null ? null : percent(point.mean))), color, axis),
-    ]),
+  const place = (i: number): { left: number; top: number } => ({
+    left: (i % columns) * cellWidth,
+    top: Math.floor(i / columns) * cellHeight,
   });
+  return svgChart(
+    'accuracy',
+    { width: WIDTH, height: rows * cellHeight },
+    {
+      title: panels.map(({ name }, i) => title(name, place(i).left + 44, place(i).top + 4)),
+      grid: panels.map((_, i) => ({ left: place(i).left + 44, top: place(i).top + 28, width: cellWidth - 60, height: cellHeight - 56 })),
+      xAxis: panels.map((_, gridIndex) => ({ gridIndex, ...iterationAxis(iterations) })),
+      yAxis: panels.map((_, gridIndex) => ({ gridIndex, ...share })),
+      series: panels.flatMap(({ points, color }, axis) => [
+        whiskers(
+          points.flatMap((point, i) => (point === null || point.mean === null ? [] : [[i, percent(point.low), percent(point.high)]])),
+          color,
+          axis,
+        ),
+        dots(
+          points.map((point) => (point?.mean == null ? null : percent(point.mean))),
+          color,
+          axis,
+        ),
+      ]),
+    },
+  );
 }
 
 /** Rollouts that passed, with Wilson intervals, and loss by step with the mean of each iteration. */
 export function hitRateAndLossChart(run: RunRecord): Html | null {
-  const iterations = thinned([...run.rollouts.keys()].sort((a, b) => a - b), ITERATIONS);
+  const iterations = thinned(
+    [...run.rollouts.keys()].sort((a, b) => a - b),
+    ITERATIONS,
+  );
   if (iterations.length === 0) return null;
   const rates = iterations.map((iteration) => {
-    const [passed, failed] = [...run.rollouts.get(iteration)!.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
+    const [passed, failed] = [...run.rollouts.get(iteration)!.values()].reduce(
+      ([p, f], tier) => [p + tier.passed, f + tier.failed],
+      [0, 0],
+    );
     return { ...wilsonInterval(passed, passed + failed), mean: passed + failed === 0 ? null : passed / (passed + failed) };
   });
-  const steps = thinned(run.steps.flatMap(({ loss, iteration }, i) => (Number.isFinite(loss) ? [{ at: i + 1, loss, iteration }] : [])), STEPS);
+  const steps = thinned(
+    run.steps.flatMap(({ loss, iteration }, i) => (Number.isFinite(loss) ? [{ at: i + 1, loss, iteration }] : [])),
+    STEPS,
+  );
   const half = WIDTH / 2;
   const grid = (left: number): object => ({ left: left + 52, top: 34, width: half - 76, height: 150 });
-  return svgChart('learning', { width: WIDTH, height: 220 }, {
-    title: [title('rollouts that passed, by iteration', 52, 4), ...(steps.length === 0 ? [] : [title('loss by optimiser step, nats a token', half + 52, 4)])],
-    grid: [grid(0), ...(steps.length === 0 ? [] : [grid(half)])],
-    xAxis: [{ gridIndex: 0, ...iterationAxis(iterations) }, ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', min: 0, max: Math.max(2, run.steps.length), minInterval: 1, ...axisStyle, splitLine: { show: false }, axisLabel: { ...FONT, showMaxLabel: false } }])],
-    yAxis: [{ gridIndex: 0, ...share, interval: 25 }, ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', scale: true, splitNumber: 4, ...axisStyle }])],
-    series: [
-      whiskers(rates.flatMap(({ mean, low, high }, i) => (mean === null ? [] : [[i, percent(low), percent(high)]])), SERIES[0]!, 0),
-      dots(rates.map(({ mean }) => (mean === null ? null : percent(mean))), SERIES[0]!, 0),
-      ...(steps.length === 0 ? [] : [{ type: 'scatter', xAxisIndex: 1, yAxisIndex: 1, silent: true, symbolSize: 3.5, itemStyle: { color: SERIES[1], opacity: 0.75 }, data: steps.map(({ at, loss }) => [at, loss]) }]),
-    ],
-  });
+  return svgChart(
+    'learning',
+    { width: WIDTH, height: 220 },
+    {
+      title: [
+        title('rollouts that passed, by iteration', 52, 4),
+        ...(steps.length === 0 ? [] : [title('loss by optimiser step, nats a token', half + 52, 4)]),
+      ],
+      grid: [grid(0), ...(steps.length === 0 ? [] : [grid(half)])],
+      xAxis: [
+        { gridIndex: 0, ...iterationAxis(iterations) },
+        ...(steps.length === 0
+          ? []
+          : [
+              {
+                gridIndex: 1,
+                type: 'value',
+                min: 0,
+                max: Math.max(2, run.steps.length),
+                minInterval: 1,
+                ...axisStyle,
+                splitLine: { show: false },
+                axisLabel: { ...FONT, showMaxLabel: false },
+              },
+            ]),
+      ],
+      yAxis: [
+        { gridIndex: 0, ...share, interval: 25 },
+        ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', scale: true, splitNumber: 4, ...axisStyle }]),
+      ],
+      series: [
+        whiskers(
+          rates.flatMap(({ mean, low, high }, i) => (mean === null ? [] : [[i, percent(low), percent(high)]])),
+          SERIES[0]!,
+          0,
+        ),
+        dots(
+          rates.map(({ mean }) => (mean === null ? null : percent(mean))),
+          SERIES[0]!,
+          0,
+        ),
+        ...(steps.length === 0
+          ? []
+          : [
+              {
+                type: 'scatter',
+                xAxisIndex: 1,
+                yAxisIndex: 1,
+                silent: true,
+                symbolSize: 3.5,
+                itemStyle: { color: SERIES[1], opacity: 0.75 },
+                data: steps.map(({ at, loss }) => [at, loss]),
+              },
+            ]),
+      ],
+    },
+  );
 }
 
 /** Accepted rollouts that are kept, by tier, in number and in share: the curriculum that selection alone makes. */
 export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | null {
-  const iterations = thinned(last(reports, ({ iteration }) => iteration), ITERATIONS);
-  const ids = tiers.map(({ id }) => id).filter((id) => iterations.some(({ buffer }) => kept(buffer, id) > 0)).slice(0, TIERS);
+  const iterations = thinned(
+    last(reports, ({ iteration }) => iteration),
+    ITERATIONS,
+  );
+  const ids = tiers
+    .map(({ id }) => id)
+    .filter((id) => iterations.some(({ buffer }) => kept(buffer, id) > 0))
+    .slice(0, TIERS);
   if (ids.length === 0) return null;
   const totals = iterations.map(({ buffer }) => ids.reduce((sum, id) => sum + kept(buffer, id), 0));
   const color = (i: number): string => SERIES[i % SERIES.length]!;
   const bars = (axis: number, value: (iteration: number, id: string) => number): object[] =>
-    ids.map((id, i) => ({ type: 'bar', name: `${i}`, stack: `${axis}`, xAxisIndex: axis, yAxisIndex: axis, silent: true, barMaxWidth: 48, itemStyle: { color: color(i) }, data: iterations.map((_, at) => value(at, id)) }));
+    ids.map((id, i) => ({
+      type: 'bar',
+      name: `${i}`,
+      stack: `${axis}`,
+      xAxisIndex: axis,
+      yAxisIndex: axis,
+      silent: true,
+      barMaxWidth: 48,
+      itemStyle: { color: color(i) },
+      data: iterations.map((_, at) => value(at, id)),
+    }));
   const [half, top, height] = [WIDTH / 2, 40 + 20 * Math.ceil(ids.length / 8), 180];
   const x = iterationAxis(iterations.map(({ iteration }) => iteration));
-  return svgChart('buffer', { width: WIDTH, height: top + height + 28 }, {
-    title: [title('in the buffer', 52, top - 22), title('share of each tier', half + 52, top - 22)],
-    legend: { top: 0, left: 48, itemWidth: 12, itemHeight: 12, icon: 'rect', textStyle: { ...FONT, color: INK }, data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: color(i) } })), formatter: (name: string) => chartLabel(ids[Number(name)]!, 16) },
-    grid: [{ left: 52, top, width: half - 76, height }, { left: half + 52, top, width: half - 76, height }],
-    xAxis: [{ gridIndex: 0, ...x }, { gridIndex: 1, ...x }],
-    yAxis: [{ gridIndex: 0, type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle }, { gridIndex: 1, ...share, interval: 25 }],
-    series: [...bars(0, (at, id) => kept(iterations[at]!.buffer, id)), ...bars(1, (at, id) => (totals[at] === 0 ? 0 : percent((kept(iterations[at]!.buffer, id)) / totals[at]!)))],
-  });
+  return svgChart(
+    'buffer',
+    { width: WIDTH, height: top + height + 28 },
+    {
+      title: [title('in the buffer', 52, top - 22), title('share of each tier', half + 52, top - 22)],
+      legend: {
+        top: 0,
+        left: 48,
+        itemWidth: 12,
+        itemHeight: 12,
+        icon: 'rect',
+        textStyle: { ...FONT, color: INK },
+        data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: color(i) } })),
+        formatter: (name: string) => chartLabel(ids[Number(name)]!, 16),
+      },
+      grid: [
+        { left: 52, top, width: half - 76, height },
+        { left: half + 52, top, width: half - 76, height },
+      ],
+      xAxis: [
+        { gridIndex: 0, ...x },
+        { gridIndex: 1, ...x },
+      ],
+      yAxis: [
+        { gridIndex: 0, type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle },
+        { gridIndex: 1, ...share, interval: 25 },
+      ],
+      series: [
+        ...bars(0, (at, id) => kept(iterations[at]!.buffer, id)),
+        ...bars(1, (at, id) => (totals[at] === 0 ? 0 : percent(kept(iterations[at]!.buffer, id) / totals[at]!))),
+      ],
+    },
+  );
 }
 
 /** Part of the rollouts that passed, by tier and iteration; framed where a tier's first rollout was accepted. */
 export function emergenceChart(run: RunRecord): Html | null {
-  const iterations = thinned([...run.rollouts.keys()].sort((a, b) => a - b), ITERATIONS);
-  const ids = run.tiers.map(({ id }) => id).filter((id) => iterations.some((iteration) => run.rollouts.get(iteration)!.has(id))).slice(0, TIERS);
+  const iterations = thinned(
+    [...run.rollouts.keys()].sort((a, b) => a - b),
+    ITERATIONS,
+  );
+  const ids = run.tiers
+    .map(({ id }) => id)
+    .filter((id) => iterations.some((iteration) => run.rollouts.get(iteration)!.has(id)))
+    .slice(0, TIERS);
   if (ids.length === 0) return null;
   const first = new Map<string, number>();
-  for (const [iteration, tiers] of [...run.rollouts].sort(([a], [b]) => a - b)) for (const [id, { admitted }] of tiers) if (admitted > 0 && !first.has(id)) first.set(id, iteration);
+  for (const [iteration, tiers] of [...run.rollouts].sort(([a], [b]) => a - b))
+    for (const [id, { admitted }] of tiers) if (admitted > 0 && !first.has(id)) first.set(id, iteration);
   const cells = ids.flatMap((id, row) =>
     iterations.flatMap((iteration, column) => {
       const counts = run.rollouts.get(iteration)!.get(id);
@@ -138,30 +291,81 @@ export function emergenceChart(run: RunRecord): Html | null {
     }),
   );
   const room = iterations.length <= 20;
-  return svgChart('emergence', { width: WIDTH, height: 44 + 30 * ids.length }, {
-    grid: { left: 130, right: 16, top: 6, bottom: 30 },
-    xAxis: { ...iterationAxis(iterations), axisTick: { show: false }, axisLine: { show: false } },
-    yAxis: { type: 'category', inverse: true, data: ids.map((id) => chartLabel(id, 16)), ...axisStyle, splitLine: { show: false }, axisTick: { show: false }, axisLine: { show: false }, axisLabel: { ...FONT, color: INK } },
-    series: [{
-      type: 'custom',
-      silent: true,
-      data: cells,
-      renderItem: (_: unknown, api: CustomApi) => {
-        const [column, row, rate, emerged] = [0, 1, 2, 3].map((i) => api.value(i)) as [number, number, number, number];
-        const [x, y] = api.coord([column, row]);
-        const [width, height] = api.size([1, 1]);
-        const shape = { x: x - width / 2 + 1, y: y - height / 2 + 1, width: Math.max(1, width - 2), height: Math.max(1, height - 2), r: 2 };
-        return {
-          type: 'group',
-          children: [
-            { type: 'rect', shape, style: { fill: ACCENT, opacity: 0.05 + 0.95 * rate } },
-            ...(emerged === 1 ? [{ type: 'rect', shape: { ...shape, x: shape.x + 1, y: shape.y + 1, width: Math.max(1, shape.width - 2), height: Math.max(1, shape.height - 2) }, style: { fill: 'none', stroke: INK, lineWidth: 2 } }] : []),
-            ...(room ? [{ type: 'text', style: { text: `${Math.round(100 * rate)}`, x, y, textAlign: 'center', textVerticalAlign: 'middle', fill: rate > 0.62 ? 'var(--on-accent)' : INK, fontSize: 12, fontFamily: 'inherit' } }] : []),
-          ],
-        };
+  return svgChart(
+    'emergence',
+    { width: WIDTH, height: 44 + 30 * ids.length },
+    {
+      grid: { left: 130, right: 16, top: 6, bottom: 30 },
+      xAxis: { ...iterationAxis(iterations), axisTick: { show: false }, axisLine: { show: false } },
+      yAxis: {
+        type: 'category',
+        inverse: true,
+        data: ids.map((id) => chartLabel(id, 16)),
+        ...axisStyle,
+        splitLine: { show: false },
+        axisTick: { show: false },
+        axisLine: { show: false },
+        axisLabel: { ...FONT, color: INK },
       },
-    }],
-  });
+      series: [
+        {
+          type: 'custom',
+          silent: true,
+          data: cells,
+          renderItem: (_: unknown, api: CustomApi) => {
+            const [column, row, rate, emerged] = [0, 1, 2, 3].map((i) => api.value(i)) as [number, number, number, number];
+            const [x, y] = api.coord([column, row]);
+            const [width, height] = api.size([1, 1]);
+            const shape = {
+              x: x - width / 2 + 1,
+              y: y - height / 2 + 1,
+              width: Math.max(1, width - 2),
+              height: Math.max(1, height - 2),
+              r: 2,
+            };
+            return {
+              type: 'group',
+              children: [
+                { type: 'rect', shape, style: { fill: ACCENT, opacity: 0.05 + 0.95 * rate } },
+                ...(emerged === 1
+                  ? [
+                      {
+                        type: 'rect',
+                        shape: {
+                          ...shape,
+                          x: shape.x + 1,
+                          y: shape.y + 1,
+                          width: Math.max(1, shape.width - 2),
+                          height: Math.max(1, shape.height - 2),
+                        },
+                        style: { fill: 'none', stroke: INK, lineWidth: 2 },
+                      },
+                    ]
+                  : []),
+                ...(room
+                  ? [
+                      {
+                        type: 'text',
+                        style: {
+                          text: `${Math.round(100 * rate)}`,
+                          x,
+                          y,
+                          textAlign: 'center',
+                          textVerticalAlign: 'middle',
+                          fill: rate > 0.62 ? 'var(--on-accent)' : INK,
+                          fontSize: 12,
+                          fontFamily: 'inherit',
+                        },
+                      },
+                    ]
+                  : []),
+              ],
+            };
+          },
+        },
+      ],
+    },
+  );
 }
 
 /** What the layer choice measured; the trained ones are filled. Null where nothing was measured. */
@@ -169,33 +373,83 @@ export function layerChart({ layers }: RunRecord): Html | null {
   if (layers === null || layers.scores === null || layers.scores.length === 0) return null;
   const scores = layers.scores.slice(0, LAYERS).map((score) => (Number.isFinite(score) ? score : null));
   const chosen = new Set(layers.layers);
-  return svgChart('layers', { width: WIDTH, height: 180 }, {
-    grid: { left: 60, right: 16, top: 12, bottom: 28 },
-    xAxis: { type: 'category', data: scores.map((_, layer) => `${layer}`), ...axisStyle, splitLine: { show: false }, axisLabel: { ...FONT, hideOverlap: true } },
-    yAxis: { type: 'value', splitNumber: 3, ...axisStyle },
-    series: [{ type: 'bar', silent: true, barMaxWidth: 40, data: scores.map((value, layer) => ({ value, itemStyle: { color: chosen.has(layer) ? ACCENT : RULE } })) }],
-  });
+  return svgChart(
+    'layers',
+    { width: WIDTH, height: 180 },
+    {
+      grid: { left: 60, right: 16, top: 12, bottom: 28 },
+      xAxis: {
+        type: 'category',
+        data: scores.map((_, layer) => `${layer}`),
+        ...axisStyle,
+        splitLine: { show: false },
+        axisLabel: { ...FONT, hideOverlap: true },
+      },
+      yAxis: { type: 'value', splitNumber: 3, ...axisStyle },
+      series: [
+        {
+          type: 'bar',
+          silent: true,
+          barMaxWidth: 40,
+          data: scores.map((value, layer) => ({ value, itemStyle: { color: chosen.has(layer) ? ACCENT : RULE } })),
+        },
+      ],
+    },
+  );
 }
 
 const TIMELINE_ROWS = ['R1', 'R2', 'R3', 'R4', 'R5', 'R6', 'R7', 'gate'];
 
 /** When rules fired, what was done, and when the gate put an earlier adapter back. */
 export function timelineChart(run: RunRecord): Html | null {
-  const iterations = thinned([...new Set([...run.iterations.map(({ iteration }) => iteration), ...run.ruleEvaluations.map(({ iteration }) => iteration), ...run.rollouts.keys()])].sort((a, b) => a - b), ITERATIONS);
-  const fired = run.ruleEvaluations.flatMap(({ iteration, rules }) => Object.entries(rules).flatMap(([rule, evaluation]) => (evaluation.fired ? [{ iteration, rule }] : [])));
+  const iterations = thinned(
+    [
+      ...new Set([
+        ...run.iterations.map(({ iteration }) => iteration),
+        ...run.ruleEvaluations.map(({ iteration }) => iteration),
+        ...run.rollouts.keys(),
+      ]),
+    ].sort((a, b) => a - b),
+    ITERATIONS,
+  );
+  const fired = run.ruleEvaluations.flatMap(({ iteration, rules }) =>
+    Object.entries(rules).flatMap(([rule, evaluation]) => (evaluation.fired ? [{ iteration, rule }] : [])),
+  );
   if (iterations.length === 0) return null;
   const at = (points: readonly { readonly iteration: number; readonly rule: string }[]): (string | number)[][] =>
-    points.flatMap(({ iteration, rule }) => (iterations.includes(iteration) && TIMELINE_ROWS.includes(rule) ? [[iterations.indexOf(iteration), TIMELINE_ROWS.indexOf(rule)]] : []));
-  const marks = (data: readonly unknown[], symbol: string, symbolSize: number, itemStyle: object): object => ({ type: 'scatter', silent: true, data, symbol, symbolSize, itemStyle });
-  return svgChart('timeline', { width: WIDTH, height: 230 }, {
-    grid: { left: 60, right: 16, top: 6, bottom: 28 },
-    xAxis: iterationAxis(iterations),
-    yAxis: { type: 'category', inverse: true, data: TIMELINE_ROWS, ...axisStyle, splitLine: { ...axisStyle.splitLine, show: true }, axisTick: { show: false }, axisLine: { show: false }, axisLabel: { ...FONT, color: INK } },
-    series: [
-      marks(at(fired), 'circle', 15, { color: 'transparent', borderColor: ACCENT, borderWidth: 2 }),
-      marks(at(run.effects.filter(({ executed }) => executed)), 'circle', 8, { color: ACCENT }),
-      marks(at(run.effects.filter(({ executed }) => !executed)), 'diamond', 8, { color: BAD }),
-      marks(at(run.gates.map(({ iteration }) => ({ iteration, rule: 'gate' }))), 'triangle', 13, { color: MUTED }),
-    ],
+    points.flatMap(({ iteration, rule }) =>
+      iterations.includes(iteration) && TIMELINE_ROWS.includes(rule) ? [[iterations.indexOf(iteration), TIMELINE_ROWS.indexOf(rule)]] : [],
+    );
+  const marks = (data: readonly unknown[], symbol: string, symbolSize: number, itemStyle: object): object => ({
+    type: 'scatter',
+    silent: true,
+    data,
+    symbol,
+    symbolSize,
+    itemStyle,
   });
+  return svgChart(
+    'timeline',
+    { width: WIDTH, height: 230 },
+    {
+      grid: { left: 60, right: 16, top: 6, bottom: 28 },
+      xAxis: iterationAxis(iterations),
+      yAxis: {
+        type: 'category',
+        inverse: true,
+        data: TIMELINE_ROWS,
+        ...axisStyle,
+        splitLine: { ...axisStyle.splitLine, show: true },
+        axisTick: { show: false },
+        axisLine: { show: false },
+        axisLabel: { ...FONT, color: INK },
+      },
+      series: [
+        marks(at(fired), 'circle', 15, { color: 'transparent', borderColor: ACCENT, borderWidth: 2 }),
+        marks(at(run.effects.filter(({ executed }) => executed)), 'circle', 8, { color: ACCENT }),
+        marks(at(run.effects.filter(({ executed }) => !executed)), 'diamond', 8, { color: BAD }),
+        marks(at(run.gates.map(({ iteration }) => ({ iteration, rule: 'gate' }))), 'triangle', 13, { color: MUTED }),
+      ],
+    },
+  );
 }

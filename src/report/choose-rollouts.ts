@@ -19,12 +19,20 @@ export function chooseRollouts(places: readonly RolloutPlace[], limit: number): 
   let lists = [...strata].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, list]) => list);
   if (lists.length > limit) lists = Array.from({ length: limit }, (_, i) => lists[Math.floor((i * lists.length) / limit)]!);
   const quotas = lists.map(() => 0);
-  for (let left = Math.min(limit, lists.reduce((sum, { length }) => sum + length, 0)); left > 0; ) {
+  for (
+    let left = Math.min(
+      limit,
+      lists.reduce((sum, { length }) => sum + length, 0),
+    );
+    left > 0;
+  ) {
     for (let i = 0; i < lists.length && left > 0; i++) {
       if (quotas[i]! === lists[i]!.length) continue;
       quotas[i]!++;
       left--;
     }
   }
-  return lists.flatMap((list, i) => Array.from({ length: quotas[i]! }, (_, k) => list[Math.floor(((k + 0.5) * list.length) / quotas[i]!)]!)).sort((a, b) => a - b);
+  return lists
+    .flatMap((list, i) => Array.from({ length: quotas[i]! }, (_, k) => list[Math.floor(((k + 0.5) * list.length) / quotas[i]!)]!))
+    .sort((a, b) => a - b);
 }

@@ -16,7 +16,10 @@ export interface PairedCounts {
 }
 
 export interface Comparison extends PairedCounts {
-  /** Mean over tiers (a group counting as one) of the difference in accuracy, with the paired bootstrap's 95 % interval; null without a pair. */
+  /**
+   * Mean over tiers (a group counting as one) of the difference in accuracy, with the paired bootstrap's 95 % interval; null without a
+   * pair.
+   */
   readonly difference: (Interval & { readonly mean: number }) | null;
   /** By tier and by group, not adjusted for their number. */
   readonly byTier: Dictionary<PairedCounts>;
@@ -36,11 +39,19 @@ function counts(changes: readonly Change[]): PairedCounts {
 }
 
 /** @throws IsoproError RUNS_NOT_COMPARABLE where they are not of the same problems */
-export function compareEvaluations(before: Pick<LoggedEvaluation, 'outcomes' | 'setSha256'>, after: Pick<LoggedEvaluation, 'outcomes' | 'setSha256'>, tiers: readonly TierInfo[]): Comparison {
+export function compareEvaluations(
+  before: Pick<LoggedEvaluation, 'outcomes' | 'setSha256'>,
+  after: Pick<LoggedEvaluation, 'outcomes' | 'setSha256'>,
+  tiers: readonly TierInfo[],
+): Comparison {
   const now = new Map(after.outcomes.map(([problemId, , kind]) => [problemId, kind]));
   const missing = before.outcomes.filter(([problemId]) => !now.has(problemId)).length;
   if (before.setSha256 !== after.setSha256 || missing > 0 || before.outcomes.length !== after.outcomes.length) {
-    throw new IsoproError('RUNS_NOT_COMPARABLE', `the evaluations are of different problems: ${before.outcomes.length} in set ${before.setSha256.slice(0, 12)}, ${after.outcomes.length} in set ${after.setSha256.slice(0, 12)}`);
+    throw new IsoproError(
+      'RUNS_NOT_COMPARABLE',
+      `the evaluations are of different problems: ${before.outcomes.length} in set ${before.setSha256.slice(0, 12)}, ` +
+        `${after.outcomes.length} in set ${after.setSha256.slice(0, 12)}`,
+    );
   }
   const changes = new Map<string, Change[]>();
   for (const [problemId, tier, was] of before.outcomes) {
@@ -62,7 +73,11 @@ export function compareEvaluations(before: Pick<LoggedEvaluation, 'outcomes' | '
     byTier[slot] = counts(members.flatMap((member) => changes.get(member)!));
   }
   const comparable = strata.length > 0 && strata.every(({ values }) => values.length > 0);
-  return { ...counts([...changes.values()].flat()), difference: comparable ? stratifiedBootstrap(strata, { seed: BOOTSTRAP_SEED, of: 'differences' }) : null, byTier };
+  return {
+    ...counts([...changes.values()].flat()),
+    difference: comparable ? stratifiedBootstrap(strata, { seed: BOOTSTRAP_SEED, of: 'differences' }) : null,
+    byTier,
+  };
 }
 
 /** Before and after on the test problems; null until both are there, or where they are not of the same problems. */

@@ -1,4 +1,7 @@
-/** What is used of ECharts. Its own declarations import each other without file extensions, which `moduleResolution: nodenext` cannot follow. */
+/**
+ * What is used of ECharts. Its own declarations import each other without file extensions, which `moduleResolution: nodenext` cannot
+ * follow.
+ */
 declare module 'echarts/core' {
   export type EChartsCoreOption = Readonly<Record<string, unknown>>;
   export function use(extensions: readonly unknown[]): void;

@@ -4,7 +4,9 @@ const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f]/g;
 // direction marks, overrides and isolates, zero-width characters, line separators, tags, C1 controls
 const INVISIBLE = /[\u0080-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
-/** The same text with everything that would steer a terminal, a browser or the direction of reading made visible. Tab and line feed stay. */
+/**
+ * The same text with everything that would steer a terminal, a browser or the direction of reading made visible. Tab and line feed stay.
+ */
 export function visible(text: string): string {
   return text
     .toWellFormed()
@@ -15,7 +17,11 @@ export function visible(text: string): string {
 
 /** On one line, at most `length` characters. */
 export function label(text: string, length = 40): string {
-  const characters = [...visible(text.slice(0, 4 * length)).replace(/\s+/g, ' ').trim()];
+  const characters = [
+    ...visible(text.slice(0, 4 * length))
+      .replace(/\s+/g, ' ')
+      .trim(),
+  ];
   return characters.length > length ? `${characters.slice(0, length - 1).join('')}…` : characters.join('');
 }
 
@@ -38,4 +44,5 @@ const rendered = (value: HtmlValue): string => {
 };
 
 /** Markup in which every value that is not markup itself is escaped. */
-export const html = (strings: TemplateStringsArray, ...values: readonly HtmlValue[]): Html => new Html(strings.reduce((text, part, i) => text + rendered(values[i - 1]) + part));
+export const html = (strings: TemplateStringsArray, ...values: readonly HtmlValue[]): Html =>
+  new Html(strings.reduce((text, part, i) => text + rendered(values[i - 1]) + part));

@@ -4,7 +4,9 @@ import { IsoproError } from '../errors.js';
 import { verifyRun, type RunVerification } from '../log/local-trust.js';
 import { namedRun } from '../run-folder/manifest.js';
 
-export type Integrity = Pick<RunVerification, 'outcome' | 'disagreement' | 'signer' | 'records' | 'signedRecords' | 'heads' | 'resumes' | 'root' | 'key'> | { readonly outcome: 'unchecked'; readonly reason: string };
+export type Integrity =
+  | Pick<RunVerification, 'outcome' | 'disagreement' | 'signer' | 'records' | 'signedRecords' | 'heads' | 'resumes' | 'root' | 'key'>
+  | { readonly outcome: 'unchecked'; readonly reason: string };
 
 /** Why nothing could be checked is a finding too: no key, no log. @throws IsoproError ABORTED */
 export async function checkIntegrity(folder: string, options: { readonly signal?: AbortSignal } = {}): Promise<Integrity> {
@@ -23,7 +25,9 @@ export function integrityLine(integrity: Integrity): { readonly text: string; re
   if (outcome === 'unterminated') return { text: 'log consistent, run not ended', tone: 'fair' };
   if (outcome !== 'ok') return { text: `log ${outcome}`, tone: 'bad' };
   if (signer !== 'witness') return { text: 'log complete, signed by the run itself', tone: 'fair' };
-  return key.ownedByThisUser ? { text: "log complete, signed by this user's witness", tone: 'good' } : { text: "log complete, signed by another's witness", tone: 'good' };
+  return key.ownedByThisUser
+    ? { text: "log complete, signed by this user's witness", tone: 'good' }
+    : { text: "log complete, signed by another's witness", tone: 'good' };
 }
 
 /** What the badge means, in sentences. */
@@ -40,10 +44,14 @@ export function integrityText(integrity: Integrity): string[] {
   return [
     meaning,
     ...(disagreement === null ? [] : [`First disagreement: ${disagreement.table} ${disagreement.at}: ${disagreement.reason}.`]),
-    `${records} records, ${signedRecords} of them under ${heads} signed head${heads === 1 ? '' : 's'}; resumed ${resumes} time${resumes === 1 ? '' : 's'}.`,
-    signer === 'witness' ? 'Signed by a witness, a process of its own that keeps every head.' : 'Signed by the run itself: no witness kept its heads.',
+    `${records} records, ${signedRecords} of them under ${heads} signed head${heads === 1 ? '' : 's'}; resumed ${resumes} ` +
+      `time${resumes === 1 ? '' : 's'}.`,
+    signer === 'witness'
+      ? 'Signed by a witness, a process of its own that keeps every head.'
+      : 'Signed by the run itself: no witness kept its heads.',
     key.ownedByThisUser
-      ? 'The key belongs to the user who wrote this page, who could have signed any history. Another person should check the log against a key and heads that were published while the run went on.'
+      ? 'The key belongs to the user who wrote this page, who could have signed any history. Another person should check the log against ' +
+        'a key and heads that were published while the run went on.'
       : `Checked against the key ${key.text}.`,
   ];
 }

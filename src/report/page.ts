@@ -45,7 +45,9 @@ all.forEach((e,i)=>{const hit=words.every(w=>texts[i].includes(w))&&selects.ever
 get('found').textContent=n+' shown'};
 query.addEventListener('input',show);for(const s of selects)s.addEventListener('change',show);show()})();`;
 
-const policy = `default-src 'none'; script-src 'sha256-${createHash('sha256').update(SCRIPT).digest('base64')}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'`;
+const policy =
+  `default-src 'none'; script-src 'sha256-${createHash('sha256').update(SCRIPT).digest('base64')}'; style-src ` +
+  `'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'`;
 
 export function page(title: string, body: HtmlValue): string {
   return html`<!doctype html>

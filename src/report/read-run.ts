@@ -1,5 +1,6 @@
 /**
- * A run as its folder tells it, from manifest.json, log.sqlite and, where methods were compared, comparison.json. Whatever can be read is read: an aborted run has no end, a damaged log
+ * A run as its folder tells it, from manifest.json, log.sqlite and, where methods were compared, comparison.json. Whatever can be read is
+ * read: an aborted run has no end, a damaged log
  * has fewer records, and both are worth a report that says so.
  */
 import { readFileSync } from 'node:fs';
@@ -11,8 +12,27 @@ import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { loggedEvaluation, meanLoss, policySummaries, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation, type TierCounts } from '../run-folder/derived.js';
-import { adapterState, gate, heldOut, iterationReport, policies, problem, rollout, submission, type Policies } from '../run-folder/records.js';
+import {
+  loggedEvaluation,
+  meanLoss,
+  policySummaries,
+  RolloutTally,
+  strayEvaluation,
+  tiersOf,
+  type LoggedEvaluation,
+  type TierCounts,
+} from '../run-folder/derived.js';
+import {
+  adapterState,
+  gate,
+  heldOut,
+  iterationReport,
+  policies,
+  problem,
+  rollout,
+  submission,
+  type Policies,
+} from '../run-folder/records.js';
 import type { Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
 
@@ -31,9 +51,24 @@ const FORMS = {
   adapter_state: adapterState,
   submission,
   gate,
-  rule_eval: z.object({ iteration: count, rules: dictionaryOf(z.object({ fired: z.boolean(), side: z.string(), value: number.nullable(), threshold: number.nullable() })) }),
-  decision: z.object({ iteration: count, event_type: z.string(), cites: z.array(z.string()), justification: z.string(), remedy_direction: z.string() }),
-  effect: z.object({ iteration: count, rule: z.string(), operation: dictionaryOf(z.unknown()), executed: z.boolean(), failure: z.string().optional() }),
+  rule_eval: z.object({
+    iteration: count,
+    rules: dictionaryOf(z.object({ fired: z.boolean(), side: z.string(), value: number.nullable(), threshold: number.nullable() })),
+  }),
+  decision: z.object({
+    iteration: count,
+    event_type: z.string(),
+    cites: z.array(z.string()),
+    justification: z.string(),
+    remedy_direction: z.string(),
+  }),
+  effect: z.object({
+    iteration: count,
+    rule: z.string(),
+    operation: dictionaryOf(z.unknown()),
+    executed: z.boolean(),
+    failure: z.string().optional(),
+  }),
   session_end: z.object({
     stopped: z.string(),
     seconds: z.number(),
@@ -46,13 +81,38 @@ type Kind = keyof typeof FORMS;
 
 /** comparison.json, which `run --mode` writes after the log has ended. */
 const comparisonForm = z.object({
-  methods: z.array(z.object({ method: z.string(), test: z.object({ ...interval, mean: z.number().nullable(), n: count, byTier: dictionaryOf(z.object({ ...interval, mean: z.number().nullable() })) }), k: z.number(), tokens: count, seconds: z.number(), note: z.string() })).max(1000),
+  methods: z
+    .array(
+      z.object({
+        method: z.string(),
+        test: z.object({
+          ...interval,
+          mean: z.number().nullable(),
+          n: count,
+          byTier: dictionaryOf(z.object({ ...interval, mean: z.number().nullable() })),
+        }),
+        k: z.number(),
+        tokens: count,
+        seconds: z.number(),
+        note: z.string(),
+      }),
+    )
+    .max(1000),
   skipped: z.array(z.object({ method: z.string(), reason: z.string() })).max(1000),
 });
 
 const problemForm = problem.pick({ problemId: true, prompt: true, problem: true });
 const rolloutForm = rollout.pick({
-  iteration: true, problemId: true, tier: true, text: true, finish: true, meanLogprob: true, verdict: true, admission: true, advantage: true, tokenIds: true,
+  iteration: true,
+  problemId: true,
+  tier: true,
+  text: true,
+  finish: true,
+  meanLogprob: true,
+  verdict: true,
+  admission: true,
+  advantage: true,
+  tokenIds: true,
 });
 
 export type TierInfo = Policies['tiers'][number];
@@ -204,13 +264,20 @@ class Taken {
   result(folder: string, manifest: RunManifest, shown: readonly ShownRollout[]): RunRecord {
     const comparison = this.#comparison(folder);
     const begun = this.#of('session_start')[0];
-    if (begun !== undefined && (begun.runId !== manifest.runId || canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))) this.defects.add('manifest.json is not the configuration with which the log begins');
+    if (
+      begun !== undefined &&
+      (begun.runId !== manifest.runId || canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))
+    )
+      this.defects.add('manifest.json is not the configuration with which the log begins');
     for (const [kind, n] of this.#malformed) this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
     const named = this.#of('policies').at(-1);
     const heldOuts = this.#of('held_out');
     const stray = strayEvaluation(heldOuts);
     if (stray !== null) this.defects.add(stray);
-    const tiers = tiersOf(named?.tiers, [...heldOuts.flatMap(({ outcomes }) => outcomes.map(([, id]) => id)), ...this.places.map((place) => place.tier)]);
+    const tiers = tiersOf(named?.tiers, [
+      ...heldOuts.flatMap(({ outcomes }) => outcomes.map(([, id]) => id)),
+      ...this.places.map((place) => place.tier),
+    ]);
     const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers));
     const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');
     const summaries = named === undefined ? {} : policySummaries(named, heldOuts.find(({ set }) => set === 'test')?.outcomes ?? []);
@@ -218,10 +285,23 @@ class Taken {
     const { buffer, tierCap } = manifest.start.settings;
     const steps = this.#of('step');
     return {
-      folder, manifest, time: this.#time, tiers, evaluations, shown,
+      folder,
+      manifest,
+      time: this.#time,
+      tiers,
+      evaluations,
+      shown,
       policies: summaries ?? {},
       // the loop's own row is the log's, whatever the file beside it says
-      methods: comparison === null ? null : { ...comparison, methods: comparison.methods.flatMap((row) => (row.method !== 'isopro' ? [row] : after === undefined ? [] : [{ ...row, test: after.summary }])) },
+      methods:
+        comparison === null
+          ? null
+          : {
+              ...comparison,
+              methods: comparison.methods.flatMap((row) =>
+                row.method !== 'isopro' ? [row] : after === undefined ? [] : [{ ...row, test: after.summary }],
+              ),
+            },
       iterations: this.#of('iteration_report').map(({ kind: _, ...logged }) => ({
         ...logged,
         buffer: this.#rollouts.buffer(logged.iteration, buffer === 'classic' || typeof tierCap !== 'number' ? Infinity : tierCap),
@@ -248,7 +328,8 @@ export const testEvaluation = ({ evaluations }: Pick<RunRecord, 'evaluations'>, 
   evaluations.findLast((each) => each.set === 'test' && each.when === when) ?? null;
 
 /** Dev evaluations by iteration, 0 being before any training. */
-export const devEvaluations = ({ evaluations }: Pick<RunRecord, 'evaluations'>): LoggedEvaluation[] => evaluations.filter(({ set, when }) => set === 'dev' && when !== 'after');
+export const devEvaluations = ({ evaluations }: Pick<RunRecord, 'evaluations'>): LoggedEvaluation[] =>
+  evaluations.filter(({ set, when }) => set === 'dev' && when !== 'after');
 
 /** Tiers and groups in the task's order, a group after its last tier; `keys` are those of an evaluation, which the log keeps sorted. */
 export function inOrder(keys: readonly string[], tiers: readonly TierInfo[]): string[] {

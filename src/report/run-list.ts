@@ -29,7 +29,11 @@ export interface RunSummary {
 
 const folders = (parent: string): string[] => {
   try {
-    return readdirSync(parent, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => path.join(parent, name)).filter(isRunFolder).sort();
+    return readdirSync(parent, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => path.join(parent, name))
+      .filter(isRunFolder)
+      .sort();
   } catch {
     return []; // no run was made here yet
   }
@@ -43,12 +47,19 @@ export function summariseRun(folder: string): RunSummary {
     if (!(error instanceof IsoproError)) throw error;
     return { folder, runId: '', state: 'unreadable', reason: error.message.replaceAll(/\s+/g, ' ') };
   }
-  const { runId, start: { model, task, settings } } = run.manifest;
+  const {
+    runId,
+    start: { model, task, settings },
+  } = run.manifest;
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   return {
-    folder, runId,
-    ...(run.defects.length > 0 ? { state: 'damaged', reason: run.defects.join('; ') } : { state: run.end === null ? 'unfinished' : 'ended' }),
-    model: model.name, task: task.id,
+    folder,
+    runId,
+    ...(run.defects.length > 0
+      ? { state: 'damaged', reason: run.defects.join('; ') }
+      : { state: run.end === null ? 'unfinished' : 'ended' }),
+    model: model.name,
+    task: task.id,
     seed: String(settings.seed ?? ''),
     startedAt: run.time === null ? null : new Date(run.time.first / 1000).toISOString(),
     iterations: run.iterations.length,
@@ -61,15 +72,24 @@ export function summariseRun(folder: string): RunSummary {
 
 /** The runs below a folder, newest first; one that cannot be read is in the list and says so. */
 export function listRuns(parent = RUNS): RunSummary[] {
-  return folders(parent).map(summariseRun).sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.folder < b.folder ? -1 : 1));
+  return folders(parent)
+    .map(summariseRun)
+    .sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.folder < b.folder ? -1 : 1));
 }
 
-/** The folder that a user names by its path, or by the beginning of a run id or folder name below `runs`. @throws IsoproError RUN_NOT_FOUND */
+/**
+ * The folder that a user names by its path, or by the beginning of a run id or folder name below `runs`. @throws IsoproError RUN_NOT_FOUND
+ */
 export function findRun(target: string, parent = RUNS): string {
   if (isRunFolder(target)) return target;
   const named = folders(parent).filter((folder) => path.basename(folder).startsWith(target) || runIdOf(folder).startsWith(target));
   if (named.length === 1 && target !== '') return named[0]!;
-  throw new IsoproError('RUN_NOT_FOUND', named.length > 1 ? `${target} is the beginning of ${named.length} runs in ${parent}` : `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`);
+  throw new IsoproError(
+    'RUN_NOT_FOUND',
+    named.length > 1
+      ? `${target} is the beginning of ${named.length} runs in ${parent}`
+      : `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`,
+  );
 }
 
 function runIdOf(folder: string): string {
@@ -106,8 +126,18 @@ export function compareRuns(folderA: string, folderB: string): RunComparison {
   const { task: taskA } = a.manifest.start;
   const { task: taskB } = b.manifest.start;
   if (taskA.id !== taskB.id || taskA.version !== taskB.version) {
-    throw new IsoproError('RUNS_NOT_COMPARABLE', `the runs are of ${taskA.id} version ${taskA.version} and ${taskB.id} version ${taskB.version}`);
+    throw new IsoproError(
+      'RUNS_NOT_COMPARABLE',
+      `the runs are of ${taskA.id} version ${taskA.version} and ${taskB.id} version ${taskB.version}`,
+    );
   }
   const comparison = compareEvaluations(...evaluations, a.tiers);
-  return { a: summariseRun(folderA), b: summariseRun(folderB), n: comparison.n, comparison, differences: startDifferences(a.manifest.start, b.manifest.start), evaluations };
+  return {
+    a: summariseRun(folderA),
+    b: summariseRun(folderB),
+    n: comparison.n,
+    comparison,
+    differences: startDifferences(a.manifest.start, b.manifest.start),
+    evaluations,
+  };
 }

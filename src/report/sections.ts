@@ -16,17 +16,25 @@ const name = (text: string, length = 40): Html => html`<bdi>${label(text, length
 const section = (id: string, title: string, ...body: HtmlValue[]): Html => html`<section id="${id}"><h2>${title}</h2>
 ${body}</section>
 `;
-const figure = (chart: Html | null, description: string, caption: HtmlValue): Html | null => (chart === null ? null : html`<figure role="img" aria-label="${description}"><div class="chart">${chart}</div><figcaption>${caption}</figcaption></figure>`);
-const more = (shown: number, of: number, what: string): HtmlValue => of > shown && html`<p class="note muted">${of - shown} further ${what} are in the log.</p>`;
+const figure = (chart: Html | null, description: string, caption: HtmlValue): Html | null =>
+  chart === null
+    ? null
+    : html`<figure role="img" aria-label="${description}"><div class="chart">${chart}</div><figcaption>${caption}</figcaption></figure>`;
+const more = (shown: number, of: number, what: string): HtmlValue =>
+  of > shown && html`<p class="note muted">${of - shown} further ${what} are in the log.</p>`;
 const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
-const duration = (seconds: number): string => (seconds < 120 ? `${seconds.toFixed(0)} s` : seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`);
+const duration = (seconds: number): string =>
+  seconds < 120 ? `${seconds.toFixed(0)} s` : seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
 
 export function header(run: RunRecord, integrity: Integrity): Html {
   const { manifest, end, time: at, defects } = run;
   const { model, task, settings, code: version } = manifest.start;
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   const comparison = testComparison(run);
-  const { text, tone } = defects.length > 0 && integrity.outcome === 'unchecked' ? ({ text: 'log missing or damaged', tone: 'bad' } as const) : integrityLine(integrity);
+  const { text, tone } =
+    defects.length > 0 && integrity.outcome === 'unchecked'
+      ? ({ text: 'log missing or damaged', tone: 'bad' } as const)
+      : integrityLine(integrity);
   const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${label(String(settings.seed ?? '–'), 20)}${at !== null && html` · ${time(at.first)} UTC`}</p>
@@ -54,7 +62,8 @@ export function resultSection(run: RunRecord): Html {
   if (first === null) return section('result', 'Before and after', html`<p class="muted">The test set has not been evaluated.</p>`);
   const tiers = new Map(run.tiers.map((tier) => [tier.id, tier]));
   const keys = inOrder(Object.keys(first.summary.byTier), run.tiers);
-  const cell = (summary: { mean: number | null; low: number; high: number } | undefined, lead = false): Html => html`<td${lead && html` class="lead"`}>${summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`}</td>`;
+  const cell = (summary: { mean: number | null; low: number; high: number } | undefined, lead = false): Html =>
+    html`<td${lead && html` class="lead"`}>${summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`}</td>`;
   const row = (key: string): Html => {
     const tier = tiers.get(key);
     const [was, is, pair] = [before?.summary.byTier[key], after?.summary.byTier[key], comparison?.byTier[key]];
@@ -67,7 +76,8 @@ export function resultSection(run: RunRecord): Html {
   const groups = keys.filter((key) => !tiers.has(key));
   const titled = run.tiers.filter(({ title }) => title !== '').slice(0, ROWS);
   return section(
-    'result', 'Before and after',
+    'result',
+    'Before and after',
     html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and once after the run. The mean counts each tier once${groups.length > 0 && ', and the tiers of a group, in italics, together once'}.</p>
 <div class="wide"><table><thead><tr><th>tier</th><th>n</th><th>before</th><th>after</th><th>change</th><th>gained, lost</th><th>p</th>${best !== undefined && html`<th class="policy">best program</th>`}</tr></thead><tbody>
 ${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td><td>${comparison !== null && html`+${comparison.gained} −${comparison.lost}`}</td><td>${comparison === null ? '–' : pValue(comparison.p)}</td>${best !== undefined && html`<td>${percent(best[1].mean)}</td>`}</tr>
@@ -86,20 +96,49 @@ function policyTable(policies: readonly (readonly [string, Summary])[], keys: re
   return html`<h3>Without a model</h3>
 <p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>
 <div class="wide"><table class="dense"><thead><tr><th>program</th><th>mean</th>${columns.map((key) => html`<th>${name(key, 16)}</th>`)}</tr></thead><tbody>
-${policies.map(([policy, summary]) => html`<tr><td>${name(policy, 60)}</td><td class="lead">${percent(summary.mean)}</td>${columns.map((key) => html`<td>${percent(summary.byTier[key]?.mean)}</td>`)}</tr>
-`)}</tbody></table></div>`;
+${policies.map(
+  ([
+    policy,
+    summary,
+  ]) => html`<tr><td>${name(policy, 60)}</td><td class="lead">${percent(summary.mean)}</td>${columns.map((key) => html`<td>${percent(summary.byTier[key]?.mean)}</td>`)}</tr>
+`,
+)}</tbody></table></div>`;
 }
 
 export function learningSection(run: RunRecord): Html {
-  const untrained = run.end !== null && [...run.rollouts.values()].every((tiers) => [...tiers.values()].every(({ admitted }) => admitted === 0));
+  const untrained =
+    run.end !== null && [...run.rollouts.values()].every((tiers) => [...tiers.values()].every(({ admitted }) => admitted === 0));
   const figures = [
-    figure(accuracyChart(run), 'accuracy on dev problems by tier over iterations', html`Per cent of ${devEvaluations(run)[0]?.outcomes.length ?? 0} dev problems solved, by iteration; 0 is the base model. Bars are 95 % intervals.`),
-    figure(hitRateAndLossChart(run), 'hit rate and loss over the run', 'Left: sampled replies that the verifier passed, of those it decided; the mix of tiers changes from one iteration to the next. Right: training loss per labelled token.'),
-    figure(emergenceChart(run), 'hit rate by tier and iteration', 'Capability emergence: per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame marks the iteration in which a tier had its first rollout to train on.'),
-    figure(bufferChart(run), 'composition of the replay buffer by iteration', 'Accepted rollouts in the replay buffer, by tier: the curriculum that nobody designed.'),
+    figure(
+      accuracyChart(run),
+      'accuracy on dev problems by tier over iterations',
+      html`Per cent of ${devEvaluations(run)[0]?.outcomes.length ?? 0} dev problems solved, by iteration; 0 is the base model. Bars are 95 % intervals.`,
+    ),
+    figure(
+      hitRateAndLossChart(run),
+      'hit rate and loss over the run',
+      'Left: sampled replies that the verifier passed, of those it decided; the mix of tiers changes from one iteration to the next. ' +
+        'Right: training loss per labelled token.',
+    ),
+    figure(
+      emergenceChart(run),
+      'hit rate by tier and iteration',
+      'Capability emergence: per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame ' +
+        'marks the iteration in which a tier had its first rollout to train on.',
+    ),
+    figure(
+      bufferChart(run),
+      'composition of the replay buffer by iteration',
+      'Accepted rollouts in the replay buffer, by tier: the curriculum that nobody designed.',
+    ),
   ];
   const found = figures.filter((each) => each !== null);
-  return section('learning', 'Learning', untrained && html`<p class="fair">No iteration had a rollout to train on, so nothing was trained.</p>`, found.length === 0 ? html`<p class="muted">No iteration has left anything in the log.</p>` : found);
+  return section(
+    'learning',
+    'Learning',
+    untrained && html`<p class="fair">No iteration had a rollout to train on, so nothing was trained.</p>`,
+    found.length === 0 ? html`<p class="muted">No iteration has left anything in the log.</p>` : found,
+  );
 }
 
 export function methodSection({ methods: compared, tiers }: RunRecord): Html | null {
@@ -107,11 +146,20 @@ export function methodSection({ methods: compared, tiers }: RunRecord): Html | n
   const methods = compared.methods.slice(0, ROWS);
   const keys = inOrder(Object.keys(methods[0]!.test.byTier), tiers).slice(0, COLUMNS);
   return section(
-    'methods', 'Methods compared',
+    'methods',
+    'Methods compared',
     html`<p class="note muted">Per cent of the test problems solved, 95 % interval beside the mean, with what each method costs. From comparison.json, which is not part of the signed log.</p>
 <div class="wide"><table class="dense"><thead><tr><th>method</th><th>mean</th>${keys.map((key) => html`<th>${name(key, 16)}</th>`)}<th>n</th><th>k</th><th>tokens</th><th>seconds</th></tr></thead><tbody>
-${methods.map(({ method, test, k, tokens, seconds }) => html`<tr><td>${name(method)}</td><td class="lead">${percent(test.mean)} <small>${bounds(test)}</small></td>${keys.map((key) => html`<td>${percent(test.byTier[key]?.mean)}</td>`)}<td>${test.n}</td><td>${k}</td><td>${whole(tokens)}</td><td>${whole(seconds)}</td></tr>
-`)}</tbody></table></div>
+${methods.map(
+  ({
+    method,
+    test,
+    k,
+    tokens,
+    seconds,
+  }) => html`<tr><td>${name(method)}</td><td class="lead">${percent(test.mean)} <small>${bounds(test)}</small></td>${keys.map((key) => html`<td>${percent(test.byTier[key]?.mean)}</td>`)}<td>${test.n}</td><td>${k}</td><td>${whole(tokens)}</td><td>${whole(seconds)}</td></tr>
+`,
+)}</tbody></table></div>
 ${methods.map(({ method, note }) => html`<p class="note muted">${name(method)}: ${label(note, 200)}</p>`)}${compared.skipped.slice(0, ROWS).map(({ method, reason }) => html`<p class="note muted">${name(method)}: not measured, ${label(reason, 200)}</p>`)}`,
   );
 }
@@ -127,9 +175,17 @@ export function adapterSection(run: RunRecord): Html | null {
   }
   const chosen = (layers?.layers ?? []).join(', ');
   return section(
-    'adapter', 'What was trained',
-    layers !== null && html`<p>Layers ${chosen.length > 600 ? `${chosen.slice(0, 600)}…` : chosen}, chosen by method ${code(label(layers.method))}.</p>`,
-    figure(layerChart(run), 'score of each layer', layers?.method === 'gradient' ? 'Gradient norm of an untrained adapter by layer; trained layers are filled.' : 'Relative update of the residual stream by layer; trained layers are filled.'),
+    'adapter',
+    'What was trained',
+    layers !== null &&
+      html`<p>Layers ${chosen.length > 600 ? `${chosen.slice(0, 600)}…` : chosen}, chosen by method ${code(label(layers.method))}.</p>`,
+    figure(
+      layerChart(run),
+      'score of each layer',
+      layers?.method === 'gradient'
+        ? 'Gradient norm of an untrained adapter by layer; trained layers are filled.'
+        : 'Relative update of the residual stream by layer; trained layers are filled.',
+    ),
     html`<dl>${[...byRank].slice(0, 20).map(([key, modules]) => html`<dt>${key}</dt><dd>${modules.length} module${modules.length === 1 ? '' : 's'}: ${label(modules.join(', '), 400)}</dd>`)}
 ${submission !== null && html`<dt>adapter</dt><dd>${submission.adapter === null ? 'none: the bare base model' : `${submission.adapter} (SHA-256)`}</dd>`}</dl>`,
   );
@@ -146,9 +202,20 @@ const figureOf = (value: number | null): string => (value === null ? '–' : Num
 function eventsOf(run: RunRecord): Event[] {
   const events: Event[] = [
     ...run.ruleEvaluations.flatMap(({ iteration, rules }) =>
-      Object.entries(rules).flatMap(([rule, { fired, side, value, threshold }]) => (fired ? [{ iteration, what: `${rule} fired`, text: `${side}: ${figureOf(value)} against ${figureOf(threshold)}` }] : []))),
-    ...run.decisions.map(({ iteration, cites, event_type: type, remedy_direction: direction, justification }) => ({ iteration, what: `decision on ${cites.join(', ')}`, text: `${type === 'rule_triggered_no_action' ? 'no action' : direction}: ${justification}` })),
-    ...run.effects.map(({ iteration, rule, operation: { op, ...rest }, executed, failure }) => ({ iteration, what: executed ? `remedy for ${rule}` : `remedy for ${rule} failed`, text: `${String(op)} ${JSON.stringify(rest)}${failure === undefined ? '' : `: ${failure}`}` })),
+      Object.entries(rules).flatMap(([rule, { fired, side, value, threshold }]) =>
+        fired ? [{ iteration, what: `${rule} fired`, text: `${side}: ${figureOf(value)} against ${figureOf(threshold)}` }] : [],
+      ),
+    ),
+    ...run.decisions.map(({ iteration, cites, event_type: type, remedy_direction: direction, justification }) => ({
+      iteration,
+      what: `decision on ${cites.join(', ')}`,
+      text: `${type === 'rule_triggered_no_action' ? 'no action' : direction}: ${justification}`,
+    })),
+    ...run.effects.map(({ iteration, rule, operation: { op, ...rest }, executed, failure }) => ({
+      iteration,
+      what: executed ? `remedy for ${rule}` : `remedy for ${rule} failed`,
+      text: `${String(op)} ${JSON.stringify(rest)}${failure === undefined ? '' : `: ${failure}`}`,
+    })),
     ...run.gates.map(({ iteration, cause }) => ({ iteration, what: 'gate: back to an earlier adapter', text: cause })),
   ];
   return events.sort((a, b) => a.iteration - b.iteration);
@@ -159,21 +226,35 @@ export function ruleSection(run: RunRecord): Html | null {
   const evaluated = run.ruleEvaluations.length;
   if (events.length === 0 && run.iterations.length === 0) return null;
   return section(
-    'rules', 'Rules and remedies',
-    events.length > 0 && figure(timelineChart(run), 'rules fired and remedies by iteration', 'Ring: a rule fired. Dot within: its remedy was carried out. Diamond: a remedy failed. Triangle: the gate put an earlier adapter back.'),
+    'rules',
+    'Rules and remedies',
+    events.length > 0 &&
+      figure(
+        timelineChart(run),
+        'rules fired and remedies by iteration',
+        'Ring: a rule fired. Dot within: its remedy was carried out. Diamond: a remedy failed. Triangle: the gate put an earlier adapter ' +
+          'back.',
+      ),
     events.length === 0
       ? html`<p class="muted">No rule fired in ${evaluated} evaluation${evaluated === 1 ? '' : 's'}, and the gate never put an earlier adapter back. With fewer than three obligations a run has no process score: it says nothing about the process, good or bad.</p>`
       : html`<div class="wide"><table class="text"><thead><tr><th>iteration</th><th>what</th><th>how</th></tr></thead><tbody>
-${events.slice(0, ROWS).map(({ iteration, what, text }) => html`<tr><td>${iteration}</td><td>${label(what, 80)}</td><td>${label(text, 300)}</td></tr>
-`)}</tbody></table></div>`,
+${events.slice(0, ROWS).map(
+  ({ iteration, what, text }) => html`<tr><td>${iteration}</td><td>${label(what, 80)}</td><td>${label(text, 300)}</td></tr>
+`,
+)}</tbody></table></div>`,
     more(ROWS, events.length, 'events'),
   );
 }
 
 const ADMISSIONS: ReadonlyMap<string, string> = new Map([
-  ['admitted', 'in the replay buffer: trained on where it is drawn'], ['contrasted', 'trained on with its advantage over the other samples of its problem'],
-  ['uninformative', 'not trained on: no sample of its problem has the other verdict'], ['failed', 'not trained on'], ['undecided', 'not trained on: no verdict'], ['incomplete', 'not trained on: it did not end by itself'],
-  ['contradictory', 'not trained on: its reasoning contradicts the problem'], ['duplicate', 'not trained on: like an earlier sample'],
+  ['admitted', 'in the replay buffer: trained on where it is drawn'],
+  ['contrasted', 'trained on with its advantage over the other samples of its problem'],
+  ['uninformative', 'not trained on: no sample of its problem has the other verdict'],
+  ['failed', 'not trained on'],
+  ['undecided', 'not trained on: no verdict'],
+  ['incomplete', 'not trained on: it did not end by itself'],
+  ['contradictory', 'not trained on: its reasoning contradicts the problem'],
+  ['duplicate', 'not trained on: like an earlier sample'],
 ]);
 
 /** @param budget bytes for all of them together; the longest texts are shortened until they fit */
@@ -186,10 +267,12 @@ export function rolloutSection({ shown, rolloutCount }: RunRecord, budget: numbe
     if (items.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= budget) break;
     if (limit < 200) kept = kept.filter((_, i) => i % 2 === 1); // all of it is names and violations
   }
-  const options = (values: readonly (string | number)[]): Html[] => values.map((value) => html`<option value="${label(String(value), 24)}">${label(String(value), 24)}</option>`);
+  const options = (values: readonly (string | number)[]): Html[] =>
+    values.map((value) => html`<option value="${label(String(value), 24)}">${label(String(value), 24)}</option>`);
   const distinct = <T extends string | number>(read: (rollout: ShownRollout) => T): T[] => [...new Set(kept.map(read))];
   return section(
-    'rollouts', 'Rollouts',
+    'rollouts',
+    'Rollouts',
     html`<p class="note muted">${kept.length} of ${rolloutCount}, chosen evenly over tiers, iterations and verdicts, so that their proportions are not the run's. Characters that would not show are written as symbols.</p>
 <p class="note muted only-print">Only rollouts that were open on the screen are printed.</p>
 <div class="tools"><input id="query" type="search" placeholder="search in prompts, replies and violations" aria-label="search">
@@ -201,7 +284,10 @@ ${items}`,
   );
 }
 
-function rolloutItem({ gseq, iteration, tier, text, finish, verdict, admission, advantage, tokens, prompt, meanLogprob }: ShownRollout, limit: number): Html {
+function rolloutItem(
+  { gseq, iteration, tier, text, finish, verdict, admission, advantage, tokens, prompt, meanLogprob }: ShownRollout,
+  limit: number,
+): Html {
   const shortened = (full: string): string => {
     const shownText = visible(full.slice(0, limit));
     return full.length > limit ? `${shownText}\n… ${full.length - limit} further characters are in the log, record ${gseq}` : shownText;
@@ -234,17 +320,36 @@ function* leaves(value: unknown, path = ''): Generator<[string, string]> {
 }
 
 export function integritySection(integrity: Integrity): Html {
-  return section('integrity', 'Integrity', integrityText(integrity).map((sentence) => html`<p>${label(sentence, 600)}</p>`), html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone: <code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`, integrity.outcome !== 'unchecked' && html`<dl><dt>Merkle root</dt><dd>${integrity.root}</dd></dl>`);
+  return section(
+    'integrity',
+    'Integrity',
+    integrityText(integrity).map((sentence) => html`<p>${label(sentence, 600)}</p>`),
+    html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone: <code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`,
+    integrity.outcome !== 'unchecked' && html`<dl><dt>Merkle root</dt><dd>${integrity.root}</dd></dl>`,
+  );
 }
 
 export function settingsSection({ manifest }: RunRecord): Html {
-  const { settings, machine: { features, ...machine }, ...rest } = manifest.start;
+  const {
+    settings,
+    machine: { features, ...machine },
+    ...rest
+  } = manifest.start;
   const list = (values: Iterable<[string, string]>): Html => {
     const all = [...values];
     return html`<dl>${all.slice(0, 2 * ROWS).map(([key, value]) => html`<dt>${label(key, 60)}</dt><dd>${label(value, 300)}</dd>`)}</dl>${more(2 * ROWS, all.length, 'entries')}`;
   };
   const { rules, ...identities } = rest;
-  return section('settings', 'Settings and hashes', list(leaves(settings)), html`<h3>What determined the run</h3>`, list(leaves({ ...identities, machine: { ...machine, features: features.join(' ') } })), html`<h3>Thresholds of the rules</h3>`, list(leaves(rules)));
+  return section(
+    'settings',
+    'Settings and hashes',
+    list(leaves(settings)),
+    html`<h3>What determined the run</h3>`,
+    list(leaves({ ...identities, machine: { ...machine, features: features.join(' ') } })),
+    html`<h3>Thresholds of the rules</h3>`,
+    list(leaves(rules)),
+  );
 }
 
-export const pageTitle = ({ manifest: { start, runId } }: RunRecord): string => `${label(start.model.name)} on ${label(start.task.id)}, run ${runId.slice(0, 8)}`;
+export const pageTitle = ({ manifest: { start, runId } }: RunRecord): string =>
+  `${label(start.model.name)} on ${label(start.task.id)}, run ${runId.slice(0, 8)}`;

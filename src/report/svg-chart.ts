@@ -25,7 +25,8 @@ export const axisStyle = {
 } as const;
 
 /**
- * A label as a chart may have it. ECharts keeps text widths in a plain object by text, so that `__proto__` would write into the prototype of
+ * A label as a chart may have it. ECharts keeps text widths in a plain object by text, so that `__proto__` would write into the prototype
+ * of
  * every object of this process; such a name gets a space.
  */
 export const chartLabel = (text: string, length: number): string => {

@@ -12,7 +12,10 @@ export interface TerminalStyle {
 }
 
 /** Of a stream: 100 columns where it is no terminal, colour where NO_COLOR (no-color.org) does not forbid it. */
-export const terminalStyle = (stream: { readonly isTTY?: boolean; readonly columns?: number }, env: NodeJS.ProcessEnv = process.env): TerminalStyle => ({
+export const terminalStyle = (
+  stream: { readonly isTTY?: boolean; readonly columns?: number },
+  env: NodeJS.ProcessEnv = process.env,
+): TerminalStyle => ({
   width: Math.max(40, stream.isTTY === true ? (stream.columns ?? 80) : 100),
   color: stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb',
 });
@@ -26,7 +29,16 @@ function table(rows: readonly (readonly string[])[], width: number): string[] {
   let used = 0;
   const fitting = columns.findIndex((column, i) => (used += column + (i === 0 ? 0 : GUTTER)) > width);
   const shown = fitting <= 0 ? columns : columns.slice(0, fitting);
-  return rows.map((row) => shown.map((column, i) => (i === 0 ? `${row[i] ?? ''}${' '.repeat(column - length(row[i] ?? ''))}` : ' '.repeat(GUTTER + column - length(row[i] ?? '')) + (row[i] ?? ''))).join('').trimEnd());
+  return rows.map((row) =>
+    shown
+      .map((column, i) =>
+        i === 0
+          ? `${row[i] ?? ''}${' '.repeat(column - length(row[i] ?? ''))}`
+          : ' '.repeat(GUTTER + column - length(row[i] ?? '')) + (row[i] ?? ''),
+      )
+      .join('')
+      .trimEnd(),
+  );
 }
 
 const NAME = 24;
@@ -35,11 +47,20 @@ const NAME = 24;
  * Two evaluations by tier: n, per cent solved with the 95 % interval, change, problems gained and lost, p.
  * @param names heads of the two
  */
-export function comparisonTable(before: Summary, after: Summary, comparison: Comparison, names: readonly [string, string], style: TerminalStyle): string {
+export function comparisonTable(
+  before: Summary,
+  after: Summary,
+  comparison: Comparison,
+  names: readonly [string, string],
+  style: TerminalStyle,
+): string {
   const narrow = style.width < 84;
   const cells = (was: Summary['byTier'][string] | Summary | undefined, is: typeof was): string[] =>
-    [was, is].flatMap((summary) => (summary === undefined ? ['–', ''] : [percent(summary.mean), bounds(summary)])).filter((_, i) => !narrow || i % 2 === 0);
-  const change = (was: { mean: number | null } | undefined, is: { mean: number | null } | undefined): string => points(was?.mean == null || is?.mean == null ? null : is.mean - was.mean);
+    [was, is]
+      .flatMap((summary) => (summary === undefined ? ['–', ''] : [percent(summary.mean), bounds(summary)]))
+      .filter((_, i) => !narrow || i % 2 === 0);
+  const change = (was: { mean: number | null } | undefined, is: { mean: number | null } | undefined): string =>
+    points(was?.mean == null || is?.mean == null ? null : is.mean - was.mean);
   const keys = Object.keys(comparison.byTier).filter((key) => Object.hasOwn(before.byTier, key)); // in the task's order
   const [left, right] = names.map((name) => label(name, 14)) as [string, string];
   const lines = table(
@@ -47,9 +68,25 @@ export function comparisonTable(before: Summary, after: Summary, comparison: Com
       ['tier', 'n', ...(narrow ? [left, right] : [left, '95 %', right, '95 %']), 'change', 'p', 'gained', 'lost'],
       ...keys.map((key) => {
         const [was, is, pair] = [valueOf(before.byTier, key), valueOf(after.byTier, key), valueOf(comparison.byTier, key)];
-        return [label(key, NAME), String(pair?.n ?? was!.n), ...cells(was, is), change(was, is), pair === undefined ? '–' : pValue(pair.p), String(pair?.gained ?? '–'), String(pair?.lost ?? '–')];
+        return [
+          label(key, NAME),
+          String(pair?.n ?? was!.n),
+          ...cells(was, is),
+          change(was, is),
+          pair === undefined ? '–' : pValue(pair.p),
+          String(pair?.gained ?? '–'),
+          String(pair?.lost ?? '–'),
+        ];
       }),
-      ['mean', String(comparison.n), ...cells(before, after), change(before, after), pValue(comparison.p), String(comparison.gained), String(comparison.lost)],
+      [
+        'mean',
+        String(comparison.n),
+        ...cells(before, after),
+        change(before, after),
+        pValue(comparison.p),
+        String(comparison.gained),
+        String(comparison.lost),
+      ],
     ],
     style.width,
   );
@@ -62,7 +99,10 @@ export function policyTable(policies: Readonly<Record<string, Summary>>, tiers: 
   if (names.length === 0) return '';
   const heads = names.map((name) => label(name, NAME));
   const first = Math.max(...heads.map(length));
-  const cells = [['mean', ...names.map((name) => percent(policies[name]!.mean))], ...tiers.map((tier) => [label(tier, 12), ...names.map((name) => percent(valueOf(policies[name]!.byTier, tier)?.mean))])];
+  const cells = [
+    ['mean', ...names.map((name) => percent(policies[name]!.mean))],
+    ...tiers.map((tier) => [label(tier, 12), ...names.map((name) => percent(valueOf(policies[name]!.byTier, tier)?.mean))]),
+  ];
   const lines: string[] = [];
   for (let from = 0; from < cells.length; ) {
     let until = from;
@@ -72,7 +112,12 @@ export function policyTable(policies: Readonly<Record<string, Summary>>, tiers: 
     }
     const block = cells.slice(from, until);
     if (lines.length > 0) lines.push('');
-    lines.push(...table([['', ...block.map((column) => column[0]!)], ...heads.map((head, i) => [head, ...block.map((column) => column[i + 1]!)])], style.width));
+    lines.push(
+      ...table(
+        [['', ...block.map((column) => column[0]!)], ...heads.map((head, i) => [head, ...block.map((column) => column[i + 1]!)])],
+        style.width,
+      ),
+    );
     from = until;
   }
   return lines.join('\n');
@@ -87,7 +132,15 @@ function emphasised(lines: readonly string[], { color }: TerminalStyle): string[
 export const FIGURES_NOTE = '95 % intervals; p: exact McNemar, each problem counting once (tiers: not adjusted)';
 
 /** What stands at the end of a run: before and after, then the trivial policies. */
-export function resultTable(result: { readonly before: Summary; readonly after: Summary; readonly comparison: Comparison; readonly policies: Readonly<Record<string, Summary>> }, style: TerminalStyle): string {
+export function resultTable(
+  result: {
+    readonly before: Summary;
+    readonly after: Summary;
+    readonly comparison: Comparison;
+    readonly policies: Readonly<Record<string, Summary>>;
+  },
+  style: TerminalStyle,
+): string {
   const { before, after, comparison, policies } = result;
   const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
   return [

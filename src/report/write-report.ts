@@ -4,7 +4,18 @@ import { runPaths } from '../run-folder/paths.js';
 import { checkIntegrity, type Integrity } from './integrity.js';
 import { page } from './page.js';
 import { readRun, type RunRecord } from './read-run.js';
-import { adapterSection, header, integritySection, learningSection, methodSection, pageTitle, resultSection, rolloutSection, ruleSection, settingsSection } from './sections.js';
+import {
+  adapterSection,
+  header,
+  integritySection,
+  learningSection,
+  methodSection,
+  pageTitle,
+  resultSection,
+  rolloutSection,
+  ruleSection,
+  settingsSection,
+} from './sections.js';
 
 /** A report never has more bytes. */
 export const REPORT_BYTES = 2_000_000;
@@ -22,7 +33,14 @@ export interface WrittenReport {
 
 /** The page's text; the same for the same folder and the same keys on this machine. */
 export function reportHtml(run: RunRecord, integrity: Integrity): string {
-  const above = [header(run, integrity), resultSection(run), learningSection(run), methodSection(run), adapterSection(run), ruleSection(run)];
+  const above = [
+    header(run, integrity),
+    resultSection(run),
+    learningSection(run),
+    methodSection(run),
+    adapterSection(run),
+    ruleSection(run),
+  ];
   const below = [integritySection(integrity), settingsSection(run)];
   const frame = Buffer.byteLength(page(pageTitle(run), [above, below]));
   return page(pageTitle(run), [above, rolloutSection(run, REPORT_BYTES - frame - ROLLOUT_FRAME), below]);
@@ -33,7 +51,10 @@ export function reportHtml(run: RunRecord, integrity: Integrity): string {
  * @param options.file default: report.html in the folder
  * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, WRITE_FAILED, ABORTED
  */
-export async function writeReport(folder: string, options: { readonly file?: string; readonly signal?: AbortSignal } = {}): Promise<WrittenReport> {
+export async function writeReport(
+  folder: string,
+  options: { readonly file?: string; readonly signal?: AbortSignal } = {},
+): Promise<WrittenReport> {
   const { file = runPaths(folder).report, signal } = options;
   const run = readRun(folder, { rollouts: REPORT_ROLLOUTS });
   const integrity = await checkIntegrity(folder, signal === undefined ? {} : { signal });

@@ -34,7 +34,9 @@ export function allocate({ tiers, problems, records, floor }: AllocationOptions)
   const shares = interest.map((value) => problems * (floor / tiers.length + (1 - floor) * (value / total)));
   const counts = shares.map(Math.floor);
   const left = problems - counts.reduce((sum, value) => sum + value, 0);
-  const byRemainder = shares.map((share, index) => ({ index, remainder: share - Math.floor(share) })).sort((x, y) => y.remainder - x.remainder || x.index - y.index);
+  const byRemainder = shares
+    .map((share, index) => ({ index, remainder: share - Math.floor(share) }))
+    .sort((x, y) => y.remainder - x.remainder || x.index - y.index);
   for (const { index } of byRemainder.slice(0, left)) counts[index]!++;
   return new Map(tiers.map((tier, index) => [tier, counts[index]!]));
 }

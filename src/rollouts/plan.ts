@@ -34,7 +34,9 @@ export async function planRollouts({ task, runSeed, iteration, counts, samples, 
       const problem = await task.generate(tier, deriveSeed({ runSeed, purpose: 'problem', iteration, problemId: tier, sample: draw }));
       if (seen.has(problem.id) || ((await excluded?.find(problem)) ?? null) !== null) continue;
       seen.add(problem.id);
-      const seeds = Array.from({ length: samples }, (_, sample) => deriveSeed({ runSeed, purpose: 'rollout', iteration, problemId: problem.id, sample }));
+      const seeds = Array.from({ length: samples }, (_, sample) =>
+        deriveSeed({ runSeed, purpose: 'rollout', iteration, problemId: problem.id, sample }),
+      );
       planned.push({ problem, seeds });
     }
   }

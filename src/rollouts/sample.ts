@@ -55,7 +55,22 @@ export interface SampledGroups {
  * @throws IsoproError as Model.generate; ABORTED
  */
 export async function sampleRollouts(options: SampleOptions): Promise<SampledGroups> {
-  const { model, task, verdicts, plan, style, temperature, topP, maxTokens, maxSequences, adapter, signal, onProgress, onRollout, onVerdict } = options;
+  const {
+    model,
+    task,
+    verdicts,
+    plan,
+    style,
+    temperature,
+    topP,
+    maxTokens,
+    maxSequences,
+    adapter,
+    signal,
+    onProgress,
+    onRollout,
+    onVerdict,
+  } = options;
   const promptOf = options.prompt ?? ((problem: Problem) => task.prompt(problem, style));
   const prompts: { tokenIds: Int32Array; seeds: readonly bigint[] }[] = [];
   for (const { problem, seeds } of plan) prompts.push({ tokenIds: model.renderChat(await promptOf(problem)).tokenIds, seeds });
@@ -87,5 +102,9 @@ export async function sampleRollouts(options: SampleOptions): Promise<SampledGro
   await Promise.all(pending);
   if (signal?.aborted === true) throw new IsoproError('ABORTED', 'sampling was cancelled');
   const { promptTokens, sampledTokens } = step.value;
-  return { groups: plan.map(({ problem }, index) => ({ problem, promptIds: prompts[index]!.tokenIds, rollouts: judged[index]! })), promptTokens, sampledTokens };
+  return {
+    groups: plan.map(({ problem }, index) => ({ problem, promptIds: prompts[index]!.tokenIds, rollouts: judged[index]! })),
+    promptTokens,
+    sampledTokens,
+  };
 }

@@ -17,6 +17,7 @@ parentPort!.on('message', ({ id, problem, text, finish }: VerdictRequest) => {
     .then((task) => task.judge(problem, text, finish))
     .then(
       (judgement) => parentPort!.postMessage({ id, judgement } satisfies VerdictReply),
-      (error: unknown) => parentPort!.postMessage({ id, failure: error instanceof Error ? error.message : String(error) } satisfies VerdictReply),
+      (error: unknown) =>
+        parentPort!.postMessage({ id, failure: error instanceof Error ? error.message : String(error) } satisfies VerdictReply),
     );
 });

@@ -1,5 +1,6 @@
 /**
- * What becomes of an iteration's rollouts: which ones are trained on, in which direction, and how often they are drawn. It follows from their
+ * What becomes of an iteration's rollouts: which ones are trained on, in which direction, and how often they are drawn. It follows from
+ * their
  * verdicts, ends and tokens alone, so that a run decides by it and its judge decides again.
  */
 import { Random, deriveSeed } from '../random.js';
@@ -33,7 +34,8 @@ export interface Group<S extends Sample> {
 const EPSILON = 1e-6;
 
 /**
- * What a policy gradient learns from (GRPO, arXiv 2402.03300 §4.1.2): (reward - mean) / (standard deviation + epsilon) within each group; reward 1
+ * What a policy gradient learns from (GRPO, arXiv 2402.03300 §4.1.2): (reward - mean) / (standard deviation + epsilon) within each group;
+ * reward 1
  * for a pass, 0 for a failure, none without a verdict.
  */
 export function advantages(rewards: readonly (0 | 1 | null)[]): (number | null)[] {
@@ -112,9 +114,15 @@ interface AdmissionOptions<S> {
 }
 
 /** @param groups of one iteration, in the order in which they were sampled */
-export function fates<S extends Sample>(groups: readonly (Group<S> & { readonly tier: string })[], options: AdmissionOptions<S>): Map<S, Fate> {
+export function fates<S extends Sample>(
+  groups: readonly (Group<S> & { readonly tier: string })[],
+  options: AdmissionOptions<S>,
+): Map<S, Fate> {
   const { algorithm, accept, buffer } = options.rules;
-  const wanted = accept === 'shuffled' ? shuffledVerdicts(groups, options) : ({ verdict }: Sample): boolean => verdict.kind === (accept === 'failing' ? 'fail' : 'pass');
+  const wanted =
+    accept === 'shuffled'
+      ? shuffledVerdicts(groups, options)
+      : ({ verdict }: Sample): boolean => verdict.kind === (accept === 'failing' ? 'fail' : 'pass');
   const contrasted = algorithm === 'grpo' ? contrasts(groups) : null;
   const found = new Map<S, Fate>();
   for (const { rollouts } of groups) {
@@ -141,10 +149,15 @@ export function fates<S extends Sample>(groups: readonly (Group<S> & { readonly 
 }
 
 /** Control: as many rollouts of each tier as passed, drawn among the complete ones whatever their verdict. */
-function shuffledVerdicts<S extends Sample>(groups: readonly (Group<S> & { readonly tier: string })[], { iteration, runSeed }: AdmissionOptions<S>): (rollout: S) => boolean {
+function shuffledVerdicts<S extends Sample>(
+  groups: readonly (Group<S> & { readonly tier: string })[],
+  { iteration, runSeed }: AdmissionOptions<S>,
+): (rollout: S) => boolean {
   const chosen = new Set<S>();
   for (const tier of new Set(groups.map((group) => group.tier))) {
-    const complete = groups.filter((group) => group.tier === tier).flatMap(({ rollouts }) => rollouts.filter(({ finish, verdict }) => finish === 'stop' && verdict.kind !== 'none'));
+    const complete = groups
+      .filter((group) => group.tier === tier)
+      .flatMap(({ rollouts }) => rollouts.filter(({ finish, verdict }) => finish === 'stop' && verdict.kind !== 'none'));
     const passed = complete.filter(({ verdict }) => verdict.kind === 'pass').length;
     const random = new Random(deriveSeed({ runSeed, purpose: 'shuffled verdicts', iteration, problemId: tier, sample: 0 }));
     for (const rollout of random.shuffle(complete).slice(0, passed)) chosen.add(rollout);

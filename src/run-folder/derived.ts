@@ -1,10 +1,22 @@
 /**
- * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows or judges a run derives them here, so that
+ * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows or judges a run derives them here, so
+ * that
  * nothing that it says of itself is believed.
  */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement } from '../monitor/measurements.js';
-import { isSignificantDrop, meanOverTiers, pairedChange, summarise, SUMMARY_SEED, verdictsByTier, type Outcome, type PairedChange, type Summary, type TierVerdicts } from '../statistics/index.js';
+import {
+  isSignificantDrop,
+  meanOverTiers,
+  pairedChange,
+  summarise,
+  SUMMARY_SEED,
+  verdictsByTier,
+  type Outcome,
+  type PairedChange,
+  type Summary,
+  type TierVerdicts,
+} from '../statistics/index.js';
 import type { VerdictKind } from '../tasks/task.js';
 import type { HeldOut, Policies } from './records.js';
 
@@ -84,7 +96,9 @@ type Decided = Pick<TierCounts, 'passed' | 'failed'>;
 
 /** Mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts; null without any verdict. */
 export function hitRate(counts: ReadonlyMap<string, Readonly<Decided>>): { value: number; standardError: number } | null {
-  const rates = [...counts.values()].filter(({ passed, failed }) => passed + failed > 0).map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));
+  const rates = [...counts.values()]
+    .filter(({ passed, failed }) => passed + failed > 0)
+    .map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));
   if (rates.length === 0) return null;
   return {
     value: rates.reduce((sum, { p }) => sum + p, 0) / rates.length,
@@ -106,8 +120,11 @@ export function meanLoss(steps: readonly { readonly loss: number; readonly token
 }
 
 /** What an evaluation of the dev problems tells the rules. */
-export const heldOutReading = ({ mean, n }: Pick<Summary, 'mean' | 'n'>, verdicts: readonly TierVerdicts[], best: readonly TierVerdicts[]): HeldOutMeasurement | null =>
-  mean === null ? null : { passRate: mean, n, verdicts, best };
+export const heldOutReading = (
+  { mean, n }: Pick<Summary, 'mean' | 'n'>,
+  verdicts: readonly TierVerdicts[],
+  best: readonly TierVerdicts[],
+): HeldOutMeasurement | null => (mean === null ? null : { passRate: mean, n, verdicts, best });
 
 type TierOf = Policies['tiers'][number];
 
@@ -152,7 +169,11 @@ export function strayEvaluation(evaluations: readonly Pick<HeldOut, 'set' | 'whe
   for (const evaluation of evaluations) {
     const { set, when, iteration } = evaluation;
     const first = evaluations.find((other) => other.set === set)!;
-    if (!ofSameProblems(first, evaluation)) return `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} is not of the problems of the first one`;
+    if (!ofSameProblems(first, evaluation))
+      return (
+        `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} is not of the problems of ` +
+        `the first one`
+      );
   }
   return null;
 }
@@ -167,12 +188,19 @@ export interface DevComparison {
 }
 
 /** By iteration. @param evaluations none of them stray */
-export function compareDev(evaluations: readonly LoggedEvaluation[], tiers: readonly TierOf[], { gate, gateLevel }: { readonly gate: boolean; readonly gateLevel: number }): Map<number, DevComparison> {
+export function compareDev(
+  evaluations: readonly LoggedEvaluation[],
+  tiers: readonly TierOf[],
+  { gate, gateLevel }: { readonly gate: boolean; readonly gateLevel: number },
+): Map<number, DevComparison> {
   const comparisons = new Map<number, DevComparison>();
   let best: TierVerdicts[] | null = null;
   for (const evaluation of evaluations) {
     if (evaluation.set !== 'dev') continue;
-    const verdicts = verdictsByTier(evaluation.outcomes.map(([, tier, kind]) => ({ tier, kind })), tiers);
+    const verdicts = verdictsByTier(
+      evaluation.outcomes.map(([, tier, kind]) => ({ tier, kind })),
+      tiers,
+    );
     if (best === null) {
       best = verdicts;
       continue;
@@ -193,8 +221,16 @@ export function compareDev(evaluations: readonly LoggedEvaluation[], tiers: read
 export function policySummaries({ outcomes, tiers }: Policies, problems: HeldOut['outcomes']): Dictionary<Summary> | null {
   const lists = Object.entries(outcomes);
   if (lists.some(([, kinds]) => kinds.length !== problems.length)) return null;
-  const all = tiersOf(tiers, problems.map(([, tier]) => tier));
-  const summaryOf = (kinds: readonly VerdictKind[]): Summary => summarise(kinds.map((kind, i) => ({ tier: problems[i]![1], kind })), all, { seed: SUMMARY_SEED });
+  const all = tiersOf(
+    tiers,
+    problems.map(([, tier]) => tier),
+  );
+  const summaryOf = (kinds: readonly VerdictKind[]): Summary =>
+    summarise(
+      kinds.map((kind, i) => ({ tier: problems[i]![1], kind })),
+      all,
+      { seed: SUMMARY_SEED },
+    );
   const summaries = dictionary<Summary>();
   for (const [policy, kinds] of lists) Object.defineProperty(summaries, policy, { enumerable: true, get: () => summaryOf(kinds) });
   return summaries;

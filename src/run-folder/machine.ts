@@ -10,7 +10,9 @@ import type { MachineClass, RunStart } from './manifest.js';
 /** What decides whether two machines compute the same bits with the same code: system, instruction sets, llama.cpp. */
 export function machineClass(): MachineClass {
   const { addon } = loadAddon();
-  const features = Object.entries(addon.processorFeatures()).map(([name, value]) => `${name}=${value}`).sort();
+  const features = Object.entries(addon.processorFeatures())
+    .map(([name, value]) => `${name}=${value}`)
+    .sort();
   return { platform: process.platform, arch: process.arch, llamaRelease: addon.llamaRelease, features };
 }
 
@@ -19,7 +21,9 @@ const SHOWING: readonly string[] = ['cli', 'judge', 'report'];
 
 /** SHA-256 over names and contents of the package's own modules that decide what a run does. */
 export function hashModules(folder: string): string {
-  const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => file.replaceAll(path.sep, '/')).filter((file) => file.endsWith('.js') && !SHOWING.includes(file.split('/')[0]!));
+  const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((file) => file.replaceAll(path.sep, '/'))
+    .filter((file) => file.endsWith('.js') && !SHOWING.includes(file.split('/')[0]!));
   return hash('sha256', canonicalJson(modules.sort().map((file) => [file, hash('sha256', readFileSync(path.join(folder, file)))])));
 }
 

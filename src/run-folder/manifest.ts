@@ -22,7 +22,9 @@ const MAX_MANIFEST_CHARACTERS = 4_000_000;
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-const json: z.ZodType<Json> = z.lazy(() => z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]));
+const json: z.ZodType<Json> = z.lazy(() =>
+  z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
+);
 
 const evaluationSet = z.strictObject({
   /** `frozen`: a prefix of each tier of the committed file; `generated`: from a fixed seed, for a task without such files. */
@@ -57,7 +59,10 @@ const start = z.strictObject({
   task: z.strictObject({
     id: z.string().min(1).max(200),
     version: z.string().min(1).max(200),
-    /** SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts); null for a built-in task, which `code` covers. */
+    /**
+     * SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts); null for a built-in task, which `code`
+     * covers.
+     */
     file: sha256.nullable(),
   }),
   sets: z.strictObject({ dev: evaluationSet, test: evaluationSet }),
@@ -66,13 +71,22 @@ const start = z.strictObject({
     style: z.enum(PROMPT_STYLES),
     maxTokens: z.number().int().min(1).max(65_536),
     maxSequences: z.number().int().min(1).max(255),
-    contextTokens: z.number().int().min(1).max(2 ** 26),
+    contextTokens: z
+      .number()
+      .int()
+      .min(1)
+      .max(2 ** 26),
     threads: z.number().int().min(1).max(256),
     /** Identifies the chat template and its renderer. */
     rendererId: sha256,
   }),
   /** Of the learning rate, as the trainer takes it; remedies change the base rate that it multiplies. */
-  schedule: z.strictObject({ schedule: z.enum(['constant', 'linear', 'cosine']), warmupSteps: count, totalSteps: count, finalFactor: z.number().min(0).max(1) }),
+  schedule: z.strictObject({
+    schedule: z.enum(['constant', 'linear', 'cosine']),
+    warmupSteps: count,
+    totalSteps: count,
+    finalFactor: z.number().min(0).max(1),
+  }),
   rules: ruleConfig,
   policy: z.string().min(1).max(100),
   /** Every resolved setting of the loop, seeds as decimal strings. */
@@ -112,9 +126,11 @@ export function startDigests({ code, model, task, sets, rules, settings, ...rest
 export function startDifferences(a: RunStart, b: RunStart): string[] {
   const differences: string[] = [];
   const compare = (x: Json | undefined, y: Json | undefined, path: string): void => {
-    const isObject = (value: Json | undefined): value is { readonly [key: string]: Json } => typeof value === 'object' && value !== null && !Array.isArray(value);
+    const isObject = (value: Json | undefined): value is { readonly [key: string]: Json } =>
+      typeof value === 'object' && value !== null && !Array.isArray(value);
     if (isObject(x) && isObject(y)) {
-      for (const key of [...new Set([...Object.keys(x), ...Object.keys(y)])].sort()) compare(x[key], y[key], path === '' ? key : `${path}.${key}`);
+      for (const key of [...new Set([...Object.keys(x), ...Object.keys(y)])].sort())
+        compare(x[key], y[key], path === '' ? key : `${path}.${key}`);
     } else if (x === undefined || y === undefined ? x !== y : canonicalJson(x) !== canonicalJson(y)) differences.push(path);
   };
   compare(a as Json, b as Json, '');
@@ -136,7 +152,8 @@ export function readManifest(folder: string): RunManifest {
   } catch (cause) {
     throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no manifest.json`, { cause });
   }
-  if (text.length > MAX_MANIFEST_CHARACTERS) throw new IsoproError('RUN_MANIFEST_INVALID', `${file} has more than ${MAX_MANIFEST_CHARACTERS} characters`);
+  if (text.length > MAX_MANIFEST_CHARACTERS)
+    throw new IsoproError('RUN_MANIFEST_INVALID', `${file} has more than ${MAX_MANIFEST_CHARACTERS} characters`);
   let parsed;
   try {
     parsed = manifest.safeParse(JSON.parse(text)); // nested too deeply is a RangeError of either

@@ -51,4 +51,5 @@ export function makeRunFolder(folder: string): RunPaths {
 }
 
 export const isRunFolder = (folder: string): boolean =>
-  statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true && statSync(runPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;
+  statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true &&
+  statSync(runPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;

@@ -14,18 +14,26 @@ const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const iteration = z.number().int().min(0);
 const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
 
-const targets = dictionaryOf(z.object({ rank: z.number().int().min(1), scale: z.number() }))
-  .refine((of) => Object.keys(of).every((module) => module.length >= 1 && module.length <= 200), 'a module\'s name has 1 to 200 characters');
+const targets = dictionaryOf(z.object({ rank: z.number().int().min(1), scale: z.number() })).refine(
+  (of) => Object.keys(of).every((module) => module.length >= 1 && module.length <= 200),
+  "a module's name has 1 to 200 characters",
+);
 /** Rank and scale by module name (blk.3.attn_k). */
 export type AdapterTargets = z.infer<typeof targets>;
 
 /** `Trainer.info.targets` in the form of the log. */
-export const adapterTargets = (list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[]): AdapterTargets =>
-  dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
+export const adapterTargets = (
+  list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[],
+): AdapterTargets => dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
 
 export const problem = z.object({
-  kind: z.literal('problem'), iteration, problemId: z.string(), tier: z.string(), problem: dictionaryOf(z.unknown()),
-  prompt: z.string().optional(), promptIds: z.array(z.int()),
+  kind: z.literal('problem'),
+  iteration,
+  problemId: z.string(),
+  tier: z.string(),
+  problem: dictionaryOf(z.unknown()),
+  prompt: z.string().optional(),
+  promptIds: z.array(z.int()),
 });
 /** Rollouts: what the rollouts that follow it answer. */
 export type ProblemRecord = z.infer<typeof problem>;
@@ -45,7 +53,10 @@ export const rollout = z.object({
   meanLogprob: number.nullable(),
   form: z.string().nullable(),
   verdict: z.object({
-    kind: z.enum(['pass', 'fail', 'none']), violations: z.array(z.string()), details: z.array(z.string()).optional(), reason: z.string().optional(),
+    kind: z.enum(['pass', 'fail', 'none']),
+    violations: z.array(z.string()),
+    details: z.array(z.string()).optional(),
+    reason: z.string().optional(),
   }),
   admission: z.enum(ADMISSIONS),
   /** Of a contrasted one. */
@@ -57,7 +68,10 @@ export const rollout = z.object({
 export type RolloutRecord = z.infer<typeof rollout>;
 
 export const adapterState = z.object({ kind: z.literal('adapter_state'), iteration, digest: sha256, targets });
-/** Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate name. The first one precedes the first step. */
+/**
+ * Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate name. The first one precedes the first
+ * step.
+ */
 export type AdapterState = z.infer<typeof adapterState>;
 
 export const gate = z.object({ kind: z.literal('gate'), iteration, cause: z.string().min(1).max(1000), restored: sha256 });
@@ -135,14 +149,39 @@ export type IterationRecord = z.infer<typeof iterationReport>;
 
 const payload = (value: object): NewRecord['payload'] => value as { readonly kind: string; readonly [key: string]: LogValue };
 
-export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRecord => ({ stream: 'metrics', payload: payload(adapterState.parse({ ...value, kind: 'adapter_state' })) });
-export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRecord =>
-  ({ stream: 'metrics', payload: payload(checkpoint.parse({ ...value, kind: 'checkpoint' })) });
-export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRecord =>
-  ({ stream: 'metrics', payload: payload(refusedCheckpoint.parse({ ...value, kind: 'refused_checkpoint' })) });
-export const gateRecord = (value: Omit<Gate, 'kind'>): NewRecord => ({ stream: 'effects', payload: payload(gate.parse({ ...value, kind: 'gate' })) });
-export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRecord => ({ stream: 'metrics', payload: payload(submission.parse({ ...value, kind: 'submission' })) });
-export const probeRecord = (value: ProbeMeasurement): NewRecord => ({ stream: 'metrics', payload: payload(probe.parse({ ...value, kind: 'probe' })) });
-export const policiesRecord = (value: Omit<Policies, 'kind'>): NewRecord => ({ stream: 'evaluations', payload: payload(policies.parse({ ...value, kind: 'policies' })) });
-export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRecord => ({ stream: 'evaluations', payload: payload(iterationReport.parse({ ...value, kind: 'iteration_report' })) });
-export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRecord => ({ stream: 'evaluations', payload: payload(heldOut.parse({ ...value, kind: 'held_out' })) });
+export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRecord => ({
+  stream: 'metrics',
+  payload: payload(adapterState.parse({ ...value, kind: 'adapter_state' })),
+});
+export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRecord => ({
+  stream: 'metrics',
+  payload: payload(checkpoint.parse({ ...value, kind: 'checkpoint' })),
+});
+export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRecord => ({
+  stream: 'metrics',
+  payload: payload(refusedCheckpoint.parse({ ...value, kind: 'refused_checkpoint' })),
+});
+export const gateRecord = (value: Omit<Gate, 'kind'>): NewRecord => ({
+  stream: 'effects',
+  payload: payload(gate.parse({ ...value, kind: 'gate' })),
+});
+export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRecord => ({
+  stream: 'metrics',
+  payload: payload(submission.parse({ ...value, kind: 'submission' })),
+});
+export const probeRecord = (value: ProbeMeasurement): NewRecord => ({
+  stream: 'metrics',
+  payload: payload(probe.parse({ ...value, kind: 'probe' })),
+});
+export const policiesRecord = (value: Omit<Policies, 'kind'>): NewRecord => ({
+  stream: 'evaluations',
+  payload: payload(policies.parse({ ...value, kind: 'policies' })),
+});
+export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRecord => ({
+  stream: 'evaluations',
+  payload: payload(iterationReport.parse({ ...value, kind: 'iteration_report' })),
+});
+export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRecord => ({
+  stream: 'evaluations',
+  payload: payload(heldOut.parse({ ...value, kind: 'held_out' })),
+});

@@ -1,6 +1,23 @@
 export { kendall, mean, pearson, sampleStandardDeviation, spearman } from './descriptive.js';
 export { fisherInterval, normalInterval, wilsonInterval, Z95, type Interval } from './intervals.js';
-export { holm, mcnemarExact, pairedBootstrap, stratifiedBootstrap, type PairedDifference, type PairedOutcome, type Stratum } from './paired.js';
+export {
+  holm,
+  mcnemarExact,
+  pairedBootstrap,
+  stratifiedBootstrap,
+  type PairedDifference,
+  type PairedOutcome,
+  type Stratum,
+} from './paired.js';
 export { gainScore, isSignificantDrop, pairedChange, type PairedChange, type TierVerdicts } from './paired-change.js';
 export { passAtK } from './pass-at-k.js';
-export { MAX_NONE_FRACTION, meanOverTiers, summarise, SUMMARY_SEED, verdictsByTier, type Outcome, type Summary, type TierSummary } from './summary.js';
+export {
+  MAX_NONE_FRACTION,
+  meanOverTiers,
+  summarise,
+  SUMMARY_SEED,
+  verdictsByTier,
+  type Outcome,
+  type Summary,
+  type TierSummary,
+} from './summary.js';

@@ -12,7 +12,10 @@ export function wilsonInterval(passed: number, n: number): Interval {
   return n === 0 ? { low: 0, high: 1 } : scoreInterval(passed / n, n);
 }
 
-/** Wilson's interval about a mean p of n > 0 values in [0, 1]. Their variance is at most p(1 - p), so that it is too wide rather than too narrow for values between. */
+/**
+ * Wilson's interval about a mean p of n > 0 values in [0, 1]. Their variance is at most p(1 - p), so that it is too wide rather than too
+ * narrow for values between.
+ */
 function scoreInterval(p: number, n: number): Interval {
   const z2 = Z95 * Z95;
   const centre = (p + z2 / (2 * n)) / (1 + z2 / n);
@@ -20,13 +23,19 @@ function scoreInterval(p: number, n: number): Interval {
   return { low: p === 0 ? 0 : centre - half, high: p === 1 ? 1 : centre + half };
 }
 
-/** Interval of the mean of n fractions, or of n differences between fractions, that are all the same: a bootstrap of them would have no width. */
+/**
+ * Interval of the mean of n fractions, or of n differences between fractions, that are all the same: a bootstrap of them would have no
+ * width.
+ */
 export function intervalOfAlike(value: number, n: number, kind: 'fractions' | 'differences'): Interval {
   if (kind === 'fractions') return scoreInterval(value, n);
   // gains less losses; at 0 this is the score interval of a paired difference without a discordant pair (Tango 1998)
   const [gained, lost] = [Math.max(0, value), Math.max(0, -value)];
   const [gain, loss] = [scoreInterval(gained, n), scoreInterval(lost, n)];
-  const { low, high } = intervalOfSum([{ weight: 1, value: gained, ...gain }, { weight: 1, value: -lost, low: -loss.high, high: -loss.low }]);
+  const { low, high } = intervalOfSum([
+    { weight: 1, value: gained, ...gain },
+    { weight: 1, value: -lost, low: -loss.high, high: -loss.low },
+  ]);
   return { low: Math.max(-1, low), high: Math.min(1, high) };
 }
 
@@ -35,9 +44,13 @@ export interface Estimate extends Interval {
   readonly value: number;
 }
 
-/** Interval of a weighted sum of independent estimates from an interval of each: their distances to the limits add up in squares (Zou, Huang and Zhang 2009, MOVER). */
+/**
+ * Interval of a weighted sum of independent estimates from an interval of each: their distances to the limits add up in squares (Zou, Huang
+ * and Zhang 2009, MOVER).
+ */
 export function intervalOfSum(estimates: readonly Estimate[]): Interval {
-  const distance = (of: (estimate: Estimate) => number): number => Math.sqrt(estimates.reduce((sum, estimate) => sum + (estimate.weight * of(estimate)) ** 2, 0));
+  const distance = (of: (estimate: Estimate) => number): number =>
+    Math.sqrt(estimates.reduce((sum, estimate) => sum + (estimate.weight * of(estimate)) ** 2, 0));
   const sum = estimates.reduce((total, { weight, value }) => total + weight * value, 0);
   return { low: sum - distance(({ value, low }) => value - low), high: sum + distance(({ value, high }) => high - value) };
 }
@@ -69,5 +82,6 @@ export function quantile(sorted: readonly number[], q: number): number {
 }
 
 export function requireCounts(passed: number, n: number): void {
-  if (!Number.isInteger(passed) || !Number.isInteger(n) || passed < 0 || passed > n) throw new RangeError(`needs whole 0 <= passed <= n, got ${passed} of ${n}`);
+  if (!Number.isInteger(passed) || !Number.isInteger(n) || passed < 0 || passed > n)
+    throw new RangeError(`needs whole 0 <= passed <= n, got ${passed} of ${n}`);
 }

@@ -26,7 +26,8 @@ export interface PairedChange {
 }
 
 /** True where the mean over tiers fell, and that is no accident at the level given. */
-export const isSignificantDrop = ({ difference, p }: Pick<PairedChange, 'difference' | 'p'>, level: number): boolean => difference < 0 && p < level;
+export const isSignificantDrop = ({ difference, p }: Pick<PairedChange, 'difference' | 'p'>, level: number): boolean =>
+  difference < 0 && p < level;
 
 /** @throws RangeError where the two are not over the same problems */
 export function pairedChange(before: readonly TierVerdicts[], after: readonly TierVerdicts[]): PairedChange {
@@ -47,13 +48,24 @@ export function pairedChange(before: readonly TierVerdicts[], after: readonly Ti
   const covered = tiers.reduce((sum, { weight }) => sum + weight, 0);
   const weighted = tiers.map((tier) => ({ ...tier, each: tier.weight / covered / tier.pairs }));
   const total = (of: (tier: (typeof weighted)[number]) => number): number => weighted.reduce((sum, tier) => sum + of(tier), 0);
-  const [gain, loss, passed] = [total(({ gained, each }) => gained * each), total(({ lost, each }) => lost * each), total((tier) => tier.passed * tier.each)];
+  const [gain, loss, passed] = [
+    total(({ gained, each }) => gained * each),
+    total(({ lost, each }) => lost * each),
+    total((tier) => tier.passed * tier.each),
+  ];
   const difference = Math.abs(gain - loss) < SAME ? 0 : gain - loss;
   return {
-    gained: total(({ gained }) => gained), lost: total(({ lost }) => lost),
-    before: passed, after: passed + difference, difference,
-    p: signFlipTest(weighted.map(({ each, gained, lost }) => ({ weight: each, pairs: gained + lost })), difference),
-    gain, loss,
+    gained: total(({ gained }) => gained),
+    lost: total(({ lost }) => lost),
+    before: passed,
+    after: passed + difference,
+    difference,
+    p: signFlipTest(
+      weighted.map(({ each, gained, lost }) => ({ weight: each, pairs: gained + lost })),
+      difference,
+    ),
+    gain,
+    loss,
     effective: tiers.length === 0 ? 0 : 1 / total(({ pairs, each }) => pairs * each ** 2),
   };
 }
@@ -65,7 +77,8 @@ const SAME = 1e-7;
 const MOST_SUMS = 8192;
 
 /**
- * Probability that pairs which go either way with equal chance differ by |difference| or more: the exact McNemar test where all weigh alike.
+ * Probability that pairs which go either way with equal chance differ by |difference| or more: the exact McNemar test where all weigh
+ * alike.
  * Pairs of one weight are a binomial; their sums are convolved over the weights. Where there are more than MOST_SUMS sums they are rounded
  * to as many, which moves the probability by a thousandth or so.
  */
@@ -99,11 +112,15 @@ function signFlipTest(discordant: readonly { readonly weight: number; readonly p
     sums = next;
   }
   const least = Math.abs(difference) - grid / 2;
-  return Math.min(1, [...sums.values()].reduce((total, { value, probability }) => (Math.abs(value) >= least ? total + probability : total), 0));
+  return Math.min(
+    1,
+    [...sums.values()].reduce((total, { value, probability }) => (Math.abs(value) >= least ? total + probability : total), 0),
+  );
 }
 
 /**
- * Score statistic for a gain of `least` in a paired difference (Tango 1998): standard normal where that is the gain, far below zero where the pairs
+ * Score statistic for a gain of `least` in a paired difference (Tango 1998): standard normal where that is the gain, far below zero where
+ * the pairs
  * speak against so much. It holds for few discordant pairs and for none.
  */
 export function gainScore({ gain, loss, effective: n }: Pick<PairedChange, 'gain' | 'loss' | 'effective'>, least: number): number {

@@ -20,7 +20,8 @@ export function mcnemarExact(gained: number, lost: number): number {
   if (n === 0) return 1;
   const logFactorial = logFactorials(n);
   let tail = 0;
-  for (let k = 0; k <= Math.min(gained, lost); k++) tail += Math.exp(logFactorial[n]! - logFactorial[k]! - logFactorial[n - k]! - n * Math.LN2);
+  for (let k = 0; k <= Math.min(gained, lost); k++)
+    tail += Math.exp(logFactorial[n]! - logFactorial[k]! - logFactorial[n - k]! - n * Math.LN2);
   return Math.min(1, 2 * tail);
 }
 
@@ -46,15 +47,24 @@ export interface PairedDifference {
  * Percentile interval, 95 %.
  * @param options.groupOf strata with one group weigh as much together as a stratum of its own; default: each is its own
  */
-export function pairedBootstrap(outcomes: readonly PairedOutcome[], options: { readonly seed: bigint; readonly resamples?: number; readonly groupOf?: (stratum: string) => string }): PairedDifference {
+export function pairedBootstrap(
+  outcomes: readonly PairedOutcome[],
+  options: { readonly seed: bigint; readonly resamples?: number; readonly groupOf?: (stratum: string) => string },
+): PairedDifference {
   if (outcomes.length === 0) throw new RangeError('no pairs to compare');
   const average = (values: readonly number[]): number => {
     if (values.length === 0) throw new RangeError('a problem without samples cannot be compared');
     return values.reduce((sum, value) => sum + value, 0) / values.length;
   };
-  const strata = groupBy(outcomes, (outcome) => outcome.stratum, (outcome) => average(outcome.after) - average(outcome.before));
+  const strata = groupBy(
+    outcomes,
+    (outcome) => outcome.stratum,
+    (outcome) => average(outcome.after) - average(outcome.before),
+  );
   const groups = groupBy([...strata.keys()], options.groupOf ?? ((stratum) => stratum), (stratum) => stratum);
-  const weighted = [...groups.values()].flatMap((members) => members.map((member) => ({ weight: 1 / (groups.size * members.length), values: strata.get(member)! })));
+  const weighted = [...groups.values()].flatMap((members) =>
+    members.map((member) => ({ weight: 1 / (groups.size * members.length), values: strata.get(member)! })),
+  );
   const { mean, low, high } = stratifiedBootstrap(weighted, { ...options, of: 'differences' });
   return { difference: mean, low, high, problems: outcomes.length };
 }
@@ -82,13 +92,19 @@ export interface BootstrapOptions {
   readonly of: 'fractions' | 'differences';
 }
 
-export const weightedMean = (strata: readonly Stratum[]): number => strata.reduce((sum, { weight, values }) => sum + (weight * values.reduce((total, value) => total + value, 0)) / values.length, 0);
+export const weightedMean = (strata: readonly Stratum[]): number =>
+  strata.reduce((sum, { weight, values }) => sum + (weight * values.reduce((total, value) => total + value, 0)) / values.length, 0);
 
 /**
- * Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each stratum. A stratum whose values are all alike has nothing to resample
- * and would count as known exactly; it widens the interval by the score interval of its mean instead (see `intervalOfAlike`, `intervalOfSum`).
+ * Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each stratum. A stratum whose values are all
+ * alike has nothing to resample
+ * and would count as known exactly; it widens the interval by the score interval of its mean instead (see `intervalOfAlike`,
+ * `intervalOfSum`).
  */
-export function stratifiedBootstrap(strata: readonly Stratum[], { seed, resamples = 2_000, of }: BootstrapOptions): { mean: number; low: number; high: number } {
+export function stratifiedBootstrap(
+  strata: readonly Stratum[],
+  { seed, resamples = 2_000, of }: BootstrapOptions,
+): { mean: number; low: number; high: number } {
   const random = new Random(seed);
   const point = weightedMean(strata);
   const draws: number[] = [];
@@ -106,10 +122,13 @@ export function stratifiedBootstrap(strata: readonly Stratum[], { seed, resample
   const alike = strata.filter(({ values }) => values.every((value) => value === values[0]));
   if (alike.length === 0) return { mean: point, low: resampled.low, high: resampled.high };
   // the strata that are alike move no resample: each adds its distances to the limits, and nothing to the point
-  const widened = intervalOfSum([resampled, ...alike.map(({ weight, values }) => {
-    const { low, high } = intervalOfAlike(values[0]!, values.length, of);
-    return { weight, value: 0, low: low - values[0]!, high: high - values[0]! };
-  })]);
+  const widened = intervalOfSum([
+    resampled,
+    ...alike.map(({ weight, values }) => {
+      const { low, high } = intervalOfAlike(values[0]!, values.length, of);
+      return { weight, value: 0, low: low - values[0]!, high: high - values[0]! };
+    }),
+  ]);
   const least = of === 'fractions' ? 0 : -1;
   return { mean: point, low: Math.max(least, widened.low), high: Math.min(1, widened.high) };
 }

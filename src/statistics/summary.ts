@@ -41,12 +41,18 @@ interface TierOfSummary {
 }
 
 /**
- * Accuracy over tiers. Tiers have Wilson intervals; groups and the mean have a stratified bootstrap over problems (which see for tiers that are all 0 or all 1).
+ * Accuracy over tiers. Tiers have Wilson intervals; groups and the mean have a stratified bootstrap over problems (which see for tiers that
+ * are all 0 or all 1).
  * Tiers without any outcome are left out of `byTier` and of the mean (an evaluation of some tiers).
  */
 export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[], options: Omit<BootstrapOptions, 'of'>): Summary {
-  const kinds = groupBy(outcomes, (outcome) => outcome.tier, (outcome) => outcome.kind);
-  for (const tier of kinds.keys()) if (!tiers.some(({ id }) => id === tier)) throw new RangeError(`an outcome names the unknown tier ${tier}`);
+  const kinds = groupBy(
+    outcomes,
+    (outcome) => outcome.tier,
+    (outcome) => outcome.kind,
+  );
+  for (const tier of kinds.keys())
+    if (!tiers.some(({ id }) => id === tier)) throw new RangeError(`an outcome names the unknown tier ${tier}`);
   const present = tiers.filter(({ id }) => kinds.has(id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
   const byTier = dictionary<TierSummary>();
@@ -66,31 +72,68 @@ export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSu
     if (members[0]!.group !== undefined) {
       const parts = members.map(({ id }) => byTier[id]!);
       const sum = (pick: (part: TierSummary) => number): number => parts.reduce((total, part) => total + pick(part), 0);
-      byTier[slot] = { passed: sum((part) => part.passed), n: sum((part) => part.n), none: sum((part) => part.none), ...combined(own, options) };
+      byTier[slot] = {
+        passed: sum((part) => part.passed),
+        n: sum((part) => part.n),
+        none: sum((part) => part.none),
+        ...combined(own, options),
+      };
     }
     strata.push(...own.map(({ weight, values }) => ({ weight: weight / slots.length, values })));
   }
   const none = outcomes.filter((outcome) => outcome.kind === 'none').length;
-  return { ...combined(strata, options), n: outcomes.length - none, none, valid: outcomes.length > 0 && none <= MAX_NONE_FRACTION * outcomes.length, byTier };
+  return {
+    ...combined(strata, options),
+    n: outcomes.length - none,
+    none,
+    valid: outcomes.length > 0 && none <= MAX_NONE_FRACTION * outcomes.length,
+    byTier,
+  };
 }
 
 /** The verdicts that `summarise` takes the mean of, with the weight of each tier in it. */
 export function verdictsByTier(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[]): TierVerdicts[] {
-  const kinds = groupBy(outcomes, (outcome) => outcome.tier, (outcome) => outcome.kind);
+  const kinds = groupBy(
+    outcomes,
+    (outcome) => outcome.tier,
+    (outcome) => outcome.kind,
+  );
   const present = tiers.filter(({ id }) => kinds.has(id));
-  const members = groupBy(present, ({ id, group }) => group ?? id, ({ id }) => id);
+  const members = groupBy(
+    present,
+    ({ id, group }) => group ?? id,
+    ({ id }) => id,
+  );
   return present.map(({ id, group }) => ({
     weight: 1 / (members.size * members.get(group ?? id)!.length),
-    verdicts: kinds.get(id)!.map((kind) => kind[0]).join(''),
+    verdicts: kinds
+      .get(id)!
+      .map((kind) => kind[0])
+      .join(''),
   }));
 }
 
 /** The mean that `summarise` gives, without the work for its interval. */
 export function meanOverTiers(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[]): number | null {
-  const kinds = groupBy(outcomes, (outcome) => outcome.tier, (outcome) => outcome.kind);
-  const slots = [...groupBy(tiers.filter(({ id }) => kinds.has(id)), ({ id, group }) => group ?? id, ({ id }) => id).values()];
+  const kinds = groupBy(
+    outcomes,
+    (outcome) => outcome.tier,
+    (outcome) => outcome.kind,
+  );
+  const slots = [
+    ...groupBy(
+      tiers.filter(({ id }) => kinds.has(id)),
+      ({ id, group }) => group ?? id,
+      ({ id }) => id,
+    ).values(),
+  ];
   const strata = slots.flatMap((members) =>
-    members.map((id): Stratum => ({ weight: 1 / members.length / slots.length, values: kinds.get(id)!.flatMap((kind) => (kind === 'none' ? [] : [kind === 'pass' ? 1 : 0])) })),
+    members.map(
+      (id): Stratum => ({
+        weight: 1 / members.length / slots.length,
+        values: kinds.get(id)!.flatMap((kind) => (kind === 'none' ? [] : [kind === 'pass' ? 1 : 0])),
+      }),
+    ),
   );
   return isEmpty(strata) ? null : weightedMean(strata);
 }
@@ -104,7 +147,8 @@ const bootstraps = new Map<string, Interval & { readonly mean: number }>();
 function combined(strata: readonly Stratum[], { seed, resamples }: Omit<BootstrapOptions, 'of'>): Interval & { mean: number | null } {
   if (isEmpty(strata)) return { mean: null, low: 0, high: 1 };
   const key = `${seed} ${resamples ?? ''} ${strata.map(({ weight, values }) => `${weight}:${values.join('')}`).join(' ')}`;
-  const known = bootstraps.get(key) ?? stratifiedBootstrap(strata, { seed, ...(resamples === undefined ? {} : { resamples }), of: 'fractions' });
+  const known =
+    bootstraps.get(key) ?? stratifiedBootstrap(strata, { seed, ...(resamples === undefined ? {} : { resamples }), of: 'fractions' });
   bootstraps.delete(key);
   bootstraps.set(key, known);
   if (bootstraps.size > KEPT) bootstraps.delete(bootstraps.keys().next().value!);

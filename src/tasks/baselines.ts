@@ -46,10 +46,18 @@ export async function measureBaselines(task: OpenTask, { count, seed, set, signa
   for (const tier of task.tiers) {
     if (set === undefined) {
       for (let sample = 0; sample < count; sample++) {
-        problems.push(await task.generate(tier.id, deriveSeed({ runSeed: seed, purpose: 'baselines', iteration: 0, problemId: tier.id, sample })));
+        problems.push(
+          await task.generate(tier.id, deriveSeed({ runSeed: seed, purpose: 'baselines', iteration: 0, problemId: tier.id, sample })),
+        );
         await advance();
       }
-    } else problems.push(...frozenSet(task.id, set).problems.map(({ problem }) => problem).filter((problem) => problem.tier === tier.id).slice(0, count));
+    } else
+      problems.push(
+        ...frozenSet(task.id, set)
+          .problems.map(({ problem }) => problem)
+          .filter((problem) => problem.tier === tier.id)
+          .slice(0, count),
+      );
   }
   const policies = dictionary<Summary>();
   for (const policy of task.policies) {

@@ -10,7 +10,15 @@ export interface TaskDefinition<P extends object, A> {
   prompt(problem: P & Problem, style: PromptStyle): ChatMessage[];
   parse(text: string, problem: P & Problem): Parsed<A>;
   /** A verdict; `violations` and `metrics` may be left out. */
-  verify(problem: P & Problem, answer: A): { kind: 'pass' | 'fail' | 'none'; violations?: { category: string; detail: string }[]; metrics?: Record<string, number>; reason?: string };
+  verify(
+    problem: P & Problem,
+    answer: A,
+  ): {
+    kind: 'pass' | 'fail' | 'none';
+    violations?: { category: string; detail: string }[];
+    metrics?: Record<string, number>;
+    reason?: string;
+  };
   readonly grade?: Task<P & Problem, A>['grade'];
   readonly feedback?: Task<P & Problem, A>['feedback'];
   readonly checkTrace?: Task<P & Problem, A>['checkTrace'];
@@ -18,7 +26,11 @@ export interface TaskDefinition<P extends object, A> {
   readonly reference?: Task<P & Problem, A>['reference'];
   readonly trivialPolicies?: Readonly<Record<string, (problem: P & Problem) => A>>;
   readonly policyNotes?: Readonly<Record<string, string>>;
-  readonly exploits?: readonly (Omit<ExploitCase, 'problem' | 'source' | 'finish'> & { problem: P; source?: string; finish?: FinishReason })[];
+  readonly exploits?: readonly (Omit<ExploitCase, 'problem' | 'source' | 'finish'> & {
+    problem: P;
+    source?: string;
+    finish?: FinishReason;
+  })[];
 }
 
 /** Types a user's task; the file exports the result as its default. */

@@ -1,5 +1,6 @@
 /**
- * Whether a task of one's own gives the same for the same arguments. A judge generates its problems and verifies its replies anew: where they
+ * Whether a task of one's own gives the same for the same arguments. A judge generates its problems and verifies its replies anew: where
+ * they
  * come out otherwise, an honest run cannot be told from a forged one. So it is found before anything is trained.
  */
 import { IsoproError } from '../errors.js';
@@ -12,7 +13,10 @@ const TRIALS = 3;
 
 const refuse = (task: OpenTask, member: string, found: string): never => {
   const where = task.source.kind === 'file' ? task.source.path : task.id;
-  throw new IsoproError('TASK_INVALID', `${where}: member "${member}" is not deterministic: ${found}. What it returns may depend on its arguments only`);
+  throw new IsoproError(
+    'TASK_INVALID',
+    `${where}: member "${member}" is not deterministic: ${found}. What it returns may depend on its arguments only`,
+  );
 };
 
 /** One after another, the last first where the order is `backwards`: what depends on the calls before shows. */
@@ -39,12 +43,17 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
   if (task.source.kind !== 'file') return;
   await using anew = await openTask(task.source.path);
   const places = task.tiers.flatMap(({ id: tier }) =>
-    Array.from({ length: TRIALS }, (_, sample) => ({ tier, seed: deriveSeed({ runSeed: 0n, purpose: 'determinism', iteration: 0, problemId: tier, sample }) })));
+    Array.from({ length: TRIALS }, (_, sample) => ({
+      tier,
+      seed: deriveSeed({ runSeed: 0n, purpose: 'determinism', iteration: 0, problemId: tier, sample }),
+    })),
+  );
   const problems = await each(places, ({ tier, seed }) => task.generate(tier, seed));
   const again = await each(places, ({ tier, seed }) => anew.generate(tier, seed), true);
   for (const [i, { tier, seed }] of places.entries()) {
     const differing = differences(problems[i]!, again[i]!);
-    if (differing !== '') refuse(task, 'generate', `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}`);
+    if (differing !== '')
+      refuse(task, 'generate', `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}`);
   }
   const prompts = await each(problems, (problem) => task.prompt(problem, style));
   const promptsAgain = await each(problems, (problem) => anew.prompt(problem, style), true);
@@ -56,9 +65,19 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
   const verdictsAgain = await each(answers, ({ policy, problem }) => anew.applyPolicy(policy, problem), true);
   for (const [i, { problem, policy }] of answers.entries()) {
     if (!differ(verdicts[i]!, verdictsAgain[i]!)) continue;
-    refuse(task, 'verify', `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${verdicts[i]!.kind} and ${verdictsAgain[i]!.kind}`);
+    refuse(
+      task,
+      'verify',
+      `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${verdicts[i]!.kind} and ${verdictsAgain[i]!.kind}`,
+    );
   }
-  await refuseUnsteadyVerdicts(anew, await each(task.exploits, async (exploit) => ({ ...exploit, judgement: await task.judge(exploit.problem, exploit.text, exploit.finish) })));
+  await refuseUnsteadyVerdicts(
+    anew,
+    await each(task.exploits, async (exploit) => ({
+      ...exploit,
+      judgement: await task.judge(exploit.problem, exploit.text, exploit.finish),
+    })),
+  );
 }
 
 export interface JudgedText {
@@ -69,7 +88,8 @@ export interface JudgedText {
 }
 
 /** What a judge holds a logged verdict against, beside its kind: how the answer stood, and the violations. */
-const detailOf = ({ form, verdict: { violations } }: Judgement): string => JSON.stringify([form, violations.map(({ category }) => category)]);
+const detailOf = ({ form, verdict: { violations } }: Judgement): string =>
+  JSON.stringify([form, violations.map(({ category }) => category)]);
 
 /**
  * Judges replies of a task file once more, the last first, and reads the reasoning of those that pass.
@@ -81,15 +101,18 @@ export async function refuseUnsteadyVerdicts(task: OpenTask, replies: readonly J
   for (const [i, { problem, judgement }] of replies.entries()) {
     const [{ verdict: one }, { verdict: other }] = [judgement, again[i]!];
     if (one.kind === 'none' || other.kind === 'none') continue;
-    if (one.kind !== other.kind) refuse(task, 'verify', `one reply to problem ${problem.id} had the verdicts ${one.kind} and ${other.kind}`);
+    if (one.kind !== other.kind)
+      refuse(task, 'verify', `one reply to problem ${problem.id} had the verdicts ${one.kind} and ${other.kind}`);
     const [detail, otherDetail] = [detailOf(judgement), detailOf(again[i]!)];
-    if (detail !== otherDetail) refuse(task, 'verify', `one reply to problem ${problem.id} had the form and violations ${detail} and ${otherDetail}`);
+    if (detail !== otherDetail)
+      refuse(task, 'verify', `one reply to problem ${problem.id} had the form and violations ${detail} and ${otherDetail}`);
   }
   const passing = replies.filter(({ judgement }) => judgement.verdict.kind === 'pass');
   const contradicts = async ({ problem, text }: JudgedText): Promise<boolean> => (await task.checkTrace(problem, text)).length > 0;
   const contradicting = await each(passing, contradicts);
   const contradictingAgain = await each(passing, contradicts, true);
   for (const [i, { problem }] of passing.entries()) {
-    if (contradicting[i] !== contradictingAgain[i]) refuse(task, 'checkTrace', `the reasoning of one reply to problem ${problem.id} contradicts it once and once not`);
+    if (contradicting[i] !== contradictingAgain[i])
+      refuse(task, 'checkTrace', `the reasoning of one reply to problem ${problem.id} contradicts it once and once not`);
   }
 }

@@ -58,7 +58,8 @@ export function readFrozenSet(folder: URL, task: string, name: SetName): FrozenS
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   if (!sums.split('\n').includes(`${sha256}  ${key}`)) corrupt(`has SHA-256 ${sha256}, which is not the committed one`);
   const problems = JSON.parse(bytes.toString('utf8')) as FrozenProblem<Problem, unknown>[];
-  for (const { problem } of problems) if (problemId(problem) !== problem.id) corrupt(`problem ${problem.id} does not have the content that its id names`);
+  for (const { problem } of problems)
+    if (problemId(problem) !== problem.id) corrupt(`problem ${problem.id} does not have the content that its id names`);
   return { task, name, sha256, problems };
 }
 

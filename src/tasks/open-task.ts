@@ -55,7 +55,10 @@ export async function openTask(specifier: string): Promise<OpenTask> {
     await task.dispose();
     throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`);
   }
-  throw new IsoproError('TASK_UNKNOWN', `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_TASKS.map(({ task }) => task.id).join(', ')}`);
+  throw new IsoproError(
+    'TASK_UNKNOWN',
+    `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_TASKS.map(({ task }) => task.id).join(', ')}`,
+  );
 }
 
 function openBuiltIn({ task, readProblem }: BuiltInTask): OpenTask {
@@ -83,7 +86,8 @@ function openBuiltIn({ task, readProblem }: BuiltInTask): OpenTask {
       return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
     },
     applyPolicy: async (name, problem) => task.verify(problem, policy(name)(problem)),
-    grade: async (problem, verdict) => (task.grade === undefined ? null : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null)),
+    grade: async (problem, verdict) =>
+      task.grade === undefined ? null : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null),
     feedback: async (problem, verdict) => task.feedback?.(problem, verdict) ?? null,
     checkTrace: async (problem, text) => task.checkTrace?.(problem, text) ?? [],
     fewShot: async (problem, style, count, seed) => task.fewShot?.(problem, style, count, seed) ?? null,

@@ -13,7 +13,8 @@ export interface TaskBundle {
   /** An ES module that imports Node's own modules and this package, nothing else. */
   readonly code: string;
   /**
-   * SHA-256 (hex) of the import graph: contents of each file, in the order in which they are imported, and who imports whom. No folder's name
+   * SHA-256 (hex) of the import graph: contents of each file, in the order in which they are imported, and who imports whom. No folder's
+   * name
    * is part of it, so that a copy elsewhere has the same.
    */
   readonly sha256: string;
@@ -23,7 +24,17 @@ export interface TaskBundle {
 export class BundleError extends Error {}
 
 const OWN_PACKAGE = 'isopro-native';
-const LOADERS: Readonly<Record<string, Loader>> = { '.js': 'js', '.mjs': 'js', '.cjs': 'js', '.jsx': 'jsx', '.ts': 'ts', '.mts': 'ts', '.cts': 'ts', '.tsx': 'tsx', '.json': 'json' };
+const LOADERS: Readonly<Record<string, Loader>> = {
+  '.js': 'js',
+  '.mjs': 'js',
+  '.cjs': 'js',
+  '.jsx': 'jsx',
+  '.ts': 'ts',
+  '.mts': 'ts',
+  '.cts': 'ts',
+  '.tsx': 'tsx',
+  '.json': 'json',
+};
 
 /** What a module knows of its own place; in a bundle each needs its own. */
 const PLACES: Readonly<Record<string, { readonly name: string; readonly value: string }>> = {
@@ -44,7 +55,10 @@ function sources(hashes: Map<string, string>): Plugin {
   return {
     name: 'sources',
     setup(build) {
-      build.onResolve({ filter: new RegExp(`^${OWN_PACKAGE}$`) }, () => ({ path: new URL('../index.js', import.meta.url).href, external: true }));
+      build.onResolve({ filter: new RegExp(`^${OWN_PACKAGE}$`) }, () => ({
+        path: new URL('../index.js', import.meta.url).href,
+        external: true,
+      }));
       build.onResolve({ filter: /\.node$/ }, ({ path: specifier, resolveDir }) => {
         const file = path.resolve(resolveDir, specifier);
         read(file); // loaded from where it lies, by who has the hash
@@ -53,11 +67,19 @@ function sources(hashes: Map<string, string>): Plugin {
       build.onLoad({ filter: /.*/, namespace: 'file' }, ({ path: file }) => {
         const loader = LOADERS[path.extname(file)];
         if (loader === undefined) return null;
-        const text = read(file).toString('utf8').replace(/^\uFEFF/, '').replace(/^#!.*/, '');
+        const text = read(file)
+          .toString('utf8')
+          .replace(/^\uFEFF/, '')
+          .replace(/^#!.*/, '');
         if (!/import\.meta|__filename|__dirname/.test(text)) return { contents: text, loader };
         const place = pathToFileURL(file).href;
         const own = new Map(Object.values(PLACES).map(({ name, value }) => [name, value]));
-        const constants = ['const isopro_place = new URL(', JSON.stringify(place), ');', ...[...own].map(([name, value]) => `const ${name} = ${value};`)].join(' ');
+        const constants = [
+          'const isopro_place = new URL(',
+          JSON.stringify(place),
+          ');',
+          ...[...own].map(([name, value]) => `const ${name} = ${value};`),
+        ].join(' ');
         return { contents: `${constants} ${text}`, loader };
       });
     },
@@ -77,9 +99,20 @@ export async function bundleTask(file: string): Promise<TaskBundle> {
   let result: BuildResult<{ write: false; metafile: true }>;
   try {
     result = await build({
-      entryPoints: [entry], absWorkingDir: folder, bundle: true, write: false, metafile: true, format: 'esm', platform: 'node', target: 'node20', logLevel: 'silent',
+      entryPoints: [entry],
+      absWorkingDir: folder,
+      bundle: true,
+      write: false,
+      metafile: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node20',
+      logLevel: 'silent',
       // nothing but the files themselves decides: no settings that lie beside them
-      tsconfigRaw: {}, treeShaking: false, ignoreAnnotations: true, preserveSymlinks: false,
+      tsconfigRaw: {},
+      treeShaking: false,
+      ignoreAnnotations: true,
+      preserveSymlinks: false,
       define: Object.fromEntries(Object.entries(PLACES).map(([expression, { name }]) => [expression, name])),
       banner: { js: "import { fileURLToPath as isopro_path } from 'node:url';" },
       plugins: [sources(hashes)],
@@ -95,7 +128,12 @@ export async function bundleTask(file: string): Promise<TaskBundle> {
   return { code: result.outputFiles[0]!.text, sha256: graphHash(entry, folder, result.metafile, hashes) };
 }
 
-function graphHash(entry: string, folder: string, { inputs }: BuildResult<{ metafile: true }>['metafile'], hashes: ReadonlyMap<string, string>): string {
+function graphHash(
+  entry: string,
+  folder: string,
+  { inputs }: BuildResult<{ metafile: true }>['metafile'],
+  hashes: ReadonlyMap<string, string>,
+): string {
   const places = new Map<string, number>();
   const modules: { sha256: string; format: string; imports: [string, string | number][] }[] = [];
   const visit = (input: string): number => {
@@ -105,7 +143,11 @@ function graphHash(entry: string, folder: string, { inputs }: BuildResult<{ meta
     const at = modules.length;
     places.set(input, at);
     const absolute = path.resolve(folder, input);
-    const module = { sha256: hashes.get(absolute) ?? hash('sha256', readFileSync(absolute)), format: format ?? '', imports: [] as [string, string | number][] };
+    const module = {
+      sha256: hashes.get(absolute) ?? hash('sha256', readFileSync(absolute)),
+      format: format ?? '',
+      imports: [] as [string, string | number][],
+    };
     modules.push(module);
     for (const { path: target, kind, original, external } of imports) {
       // a native addon by its contents, Node's modules and this package by their names

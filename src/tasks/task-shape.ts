@@ -14,7 +14,8 @@ function distinctTiers(tiers: readonly z.output<typeof tierShape>[], { addIssue 
   const groups = new Set(tiers.map(({ group }) => group));
   for (const [at, { id }] of tiers.entries()) {
     const name = JSON.stringify(id);
-    if (tiers.findIndex((other) => other.id === id) < at) addIssue({ code: 'custom', path: [at, 'id'], message: `${name} is the id of another tier too` });
+    if (tiers.findIndex((other) => other.id === id) < at)
+      addIssue({ code: 'custom', path: [at, 'id'], message: `${name} is the id of another tier too` });
     if (groups.has(id)) addIssue({ code: 'custom', path: [at, 'id'], message: `${name} is the name of a group too` });
   }
 }
@@ -37,7 +38,17 @@ export const memberShapes = {
   fewShot: callable.optional(),
   trivialPolicies: dictionaryOf(callable).optional(),
   policyNotes: dictionaryOf(z.string()).optional(),
-  exploits: z.array(z.object({ name: z.string(), source: z.string().optional(), problem: z.looseObject({}), text: z.string(), finish: z.enum(['stop', 'length', 'aborted']).optional() })).optional(),
+  exploits: z
+    .array(
+      z.object({
+        name: z.string(),
+        source: z.string().optional(),
+        problem: z.looseObject({}),
+        text: z.string(),
+        finish: z.enum(['stop', 'length', 'aborted']).optional(),
+      }),
+    )
+    .optional(),
 } as const;
 
 export const verdictKind = z.enum(['pass', 'fail', 'none']);
@@ -60,7 +71,9 @@ export const resultShapes = {
   }),
   grade: dictionaryOf(verdictKind),
   feedback: z.string(),
-  checkTrace: z.array(z.object({ category: z.string(), jobs: z.array(z.string()).default([]), claimed: z.string(), actual: z.string(), excerpt: z.string() })),
+  checkTrace: z.array(
+    z.object({ category: z.string(), jobs: z.array(z.string()).default([]), claimed: z.string(), actual: z.string(), excerpt: z.string() }),
+  ),
 } as const;
 
 /** The first complaint of a failed check, with its place, e.g. `verdict.kind: Invalid option`. */

@@ -4,7 +4,11 @@ import type { Tier } from './task.js';
 /** @throws IsoproError TIER_UNKNOWN */
 export function findTier<T extends Tier>(task: string, tiers: readonly T[], id: string): T {
   const tier = tiers.find((candidate) => candidate.id === id);
-  if (tier === undefined) throw new IsoproError('TIER_UNKNOWN', `${task} has no tier ${JSON.stringify(id)}; it has ${tiers.map((candidate) => candidate.id).join(', ')}`);
+  if (tier === undefined)
+    throw new IsoproError(
+      'TIER_UNKNOWN',
+      `${task} has no tier ${JSON.stringify(id)}; it has ${tiers.map((candidate) => candidate.id).join(', ')}`,
+    );
   return tier;
 }
 

@@ -56,20 +56,40 @@ const methods = {
   /** @param code the bundled task; @param path where its file lies */
   async load(code: string, path: string): Promise<unknown> {
     globalThis.require = createRequire(path); // bundled CommonJS asks for it
-    const module = await run('module', () => import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`) as Promise<Record<string, unknown>>);
+    const module = await run(
+      'module',
+      () => import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`) as Promise<Record<string, unknown>>,
+    );
     const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
-    if (typeof found !== 'object' || found === null) throw new MemberError('default', 'the file must export the task as its default export or as `task`');
+    if (typeof found !== 'object' || found === null)
+      throw new MemberError('default', 'the file must export the task as its default export or as `task`');
     for (const [member, shape] of Object.entries(memberShapes)) check(member, shape, found[member], member);
     task = found as unknown as Task<Problem, unknown, unknown>;
-    const tiers = task.tiers.map(({ id, title, trains, group }) => ({ id, title: title ?? id, trains: trains ?? true, ...(group === undefined ? {} : { group }) }));
+    const tiers = task.tiers.map(({ id, title, trains, group }) => ({
+      id,
+      title: title ?? id,
+      trains: trains ?? true,
+      ...(group === undefined ? {} : { group }),
+    }));
     return {
       id: task.id,
       version: task.version,
       tiers,
       policies: Object.keys(task.trivialPolicies ?? {}),
       policyNotes: task.policyNotes ?? {},
-      exploits: (task.exploits ?? []).map(({ name, source, problem, text, finish }) => ({ name, source: source ?? 'own', problem: asProblem('exploits', problem, undefined), text, finish: finish ?? 'stop' })),
-      optional: { grade: typeof task.grade === 'function', feedback: typeof task.feedback === 'function', checkTrace: typeof task.checkTrace === 'function', fewShot: typeof task.fewShot === 'function' },
+      exploits: (task.exploits ?? []).map(({ name, source, problem, text, finish }) => ({
+        name,
+        source: source ?? 'own',
+        problem: asProblem('exploits', problem, undefined),
+        text,
+        finish: finish ?? 'stop',
+      })),
+      optional: {
+        grade: typeof task.grade === 'function',
+        feedback: typeof task.feedback === 'function',
+        checkTrace: typeof task.checkTrace === 'function',
+        fewShot: typeof task.fewShot === 'function',
+      },
     };
   },
 
@@ -141,7 +161,12 @@ async function verify(problem: Problem, answer: unknown): Promise<Verdict> {
 parentPort!.on('message', ({ call, method, args }: WorkerCall) => {
   (methods[method] as (...given: readonly unknown[]) => Promise<unknown>)(...args).then(
     (value) => parentPort!.postMessage({ call, value } satisfies WorkerReply),
-    (error: unknown) => parentPort!.postMessage({ call, member: error instanceof MemberError ? error.member : method, message: messageOf(error) } satisfies WorkerReply),
+    (error: unknown) =>
+      parentPort!.postMessage({
+        call,
+        member: error instanceof MemberError ? error.member : method,
+        message: messageOf(error),
+      } satisfies WorkerReply),
   );
 });
 // What the task prints goes to stderr: stdout belongs to the command's own output.

@@ -51,7 +51,9 @@ class TaskThread {
   }
 
   async #start(): Promise<Worker> {
-    const worker = startThread(new URL('./user-task-worker.js', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } });
+    const worker = startThread(new URL('./user-task-worker.js', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB },
+    });
     worker.on('error', () => undefined); // each call listens for itself
     worker.once('exit', () => (this.#worker = undefined));
     try {
@@ -99,7 +101,8 @@ class TaskThread {
   }
 }
 
-const invalid = (path: string, member: string, message: string): IsoproError => new IsoproError('TASK_INVALID', `${path}: member "${member}" ${message}`);
+const invalid = (path: string, member: string, message: string): IsoproError =>
+  new IsoproError('TASK_INVALID', `${path}: member "${member}" ${message}`);
 
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
 function asError(path: string, member: string, error: unknown): unknown {
@@ -121,7 +124,15 @@ class UserTask implements OpenTask {
   readonly #optional: Description['optional'];
 
   constructor(path: string, sha256: string, thread: TaskThread, description: Description) {
-    ({ id: this.id, version: this.version, tiers: this.tiers, policies: this.policies, policyNotes: this.policyNotes, exploits: this.exploits, optional: this.#optional } = description);
+    ({
+      id: this.id,
+      version: this.version,
+      tiers: this.tiers,
+      policies: this.policies,
+      policyNotes: this.policyNotes,
+      exploits: this.exploits,
+      optional: this.#optional,
+    } = description);
     this.source = { kind: 'file', path, sha256 };
     this.#path = path;
     this.#thread = thread;
@@ -151,7 +162,12 @@ class UserTask implements OpenTask {
   }
 
   readProblem(value: unknown): Problem {
-    if (typeof value !== 'object' || value === null || typeof (value as Problem).id !== 'string' || typeof (value as Problem).tier !== 'string') {
+    if (
+      typeof value !== 'object' ||
+      value === null ||
+      typeof (value as Problem).id !== 'string' ||
+      typeof (value as Problem).tier !== 'string'
+    ) {
       throw new IsoproError('PROBLEM_INVALID', `not a problem of ${this.id}: it needs the members id and tier`);
     }
     return value as Problem;

@@ -22,5 +22,7 @@ export function judgeReply<P extends Problem, A>(
 ): { readonly verdict: Verdict; readonly form: string | null } {
   if (finish !== 'stop' && task.judgesTruncated !== true) return { verdict: TRUNCATED, form: null };
   const parsed = task.parse(text, problem);
-  return parsed.ok ? { verdict: task.verify(problem, parsed.answer), form: parsed.form } : { verdict: failed(parsed.category, parsed.detail), form: null };
+  return parsed.ok
+    ? { verdict: task.verify(problem, parsed.answer), form: parsed.form }
+    : { verdict: failed(parsed.category, parsed.detail), form: null };
 }

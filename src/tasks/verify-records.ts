@@ -32,7 +32,11 @@ const record = z.object({
  * Judges JSON lines `{problem | problemId, text, finish?}` in order; `problemId` names a problem of the frozen sets. A
  * line that cannot be judged yields an error in its place; the others are not affected.
  */
-export async function* verifyRecords(task: OpenTask, lines: AsyncIterable<string> | Iterable<string>, options: VerifyOptions = {}): AsyncGenerator<VerifiedRecord> {
+export async function* verifyRecords(
+  task: OpenTask,
+  lines: AsyncIterable<string> | Iterable<string>,
+  options: VerifyOptions = {},
+): AsyncGenerator<VerifiedRecord> {
   let line = 0;
   for await (const text of lines) {
     line++;
@@ -50,7 +54,8 @@ async function verifyOne(task: OpenTask, line: number, text: string, { grade, tr
   const result = record.safeParse(parseLine(text, line));
   if (!result.success) throw new IsoproError('INVALID_ARGUMENT', `line ${line}: ${z.prettifyError(result.error)}`);
   const { problem: given, problemId, text: reply, finish } = result.data;
-  if ((given === undefined) === (problemId === undefined)) throw new IsoproError('INVALID_ARGUMENT', `line ${line} needs either problem or problemId`);
+  if ((given === undefined) === (problemId === undefined))
+    throw new IsoproError('INVALID_ARGUMENT', `line ${line} needs either problem or problemId`);
   const problem = given === undefined ? frozenProblem(task.id, problemId!) : task.readProblem(given);
   const { verdict, form } = await task.judge(problem, reply, finish);
   const grades = grade === true ? await task.grade(problem, verdict) : null;

@@ -78,7 +78,8 @@ export interface AblationOptions extends RunHooks {
 }
 
 /**
- * @throws IsoproError CONDITIONS_EQUAL where two conditions of one seed trained the same tensors on the same data, INVALID_ARGUMENT where the
+ * @throws IsoproError CONDITIONS_EQUAL where two conditions of one seed trained the same tensors on the same data, INVALID_ARGUMENT where
+ * the
  *   settings already change what a condition is to change, and whatever `run` throws
  */
 export async function ablate(input: RunSettingsInput, options: AblationOptions): Promise<Ablation> {
@@ -86,7 +87,8 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
   const wanted = CONDITION_NAMES.filter((condition) => condition === 'full' || conditions.includes(condition));
   for (const condition of wanted) {
     const taken = Object.keys(CONDITIONS[condition]).find((field) => field in input);
-    if (taken !== undefined) throw new IsoproError('INVALID_ARGUMENT', `${taken}: the condition ${condition} is to change it, so it cannot be set for all`);
+    if (taken !== undefined)
+      throw new IsoproError('INVALID_ARGUMENT', `${taken}: the condition ${condition} is to change it, so it cannot be set for all`);
   }
   const results = new Map<Condition, ConditionRun[]>(wanted.map((condition) => [condition, []]));
   let first: RunResult | null = null;
@@ -96,18 +98,44 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     for (const condition of wanted) {
       onRun?.(condition, seed, done++, seeds.length * wanted.length);
       const folder = `${condition}-${seed}`;
-      const result = await run({ ...input, ...CONDITIONS[condition], seed }, { ...hooks, out: path.join(out, folder), ...(signal === undefined ? {} : { signal }) });
+      const result = await run(
+        { ...input, ...CONDITIONS[condition], seed },
+        { ...hooks, out: path.join(out, folder), ...(signal === undefined ? {} : { signal }) },
+      );
       const fingerprint = fingerprintOf(result);
       const twin = known.get(fingerprint);
-      if (twin !== undefined) throw new IsoproError('CONDITIONS_EQUAL', `with seed ${seed}, ${condition} trained the same tensors on the same data as ${twin}`);
+      if (twin !== undefined)
+        throw new IsoproError('CONDITIONS_EQUAL', `with seed ${seed}, ${condition} trained the same tensors on the same data as ${twin}`);
       known.set(fingerprint, condition);
       first ??= result;
-      const { test: { before, after }, adapter, accepted, seconds, tokens, peakRssBytes } = result;
-      results.get(condition)!.push({ seed, folder, before, after, paired: testComparison(readRun(result.folder))!, adapter: adapter.sha256, accepted, seconds, tokens, peakRssBytes, fingerprint });
+      const {
+        test: { before, after },
+        adapter,
+        accepted,
+        seconds,
+        tokens,
+        peakRssBytes,
+      } = result;
+      results.get(condition)!.push({
+        seed,
+        folder,
+        before,
+        after,
+        paired: testComparison(readRun(result.folder))!,
+        adapter: adapter.sha256,
+        accepted,
+        seconds,
+        tokens,
+        peakRssBytes,
+        fingerprint,
+      });
     }
   }
   if (first === null) throw new IsoproError('INVALID_ARGUMENT', 'an ablation needs a seed');
-  const { tiers, manifest: { start } } = readRun(first.folder);
+  const {
+    tiers,
+    manifest: { start },
+  } = readRun(first.folder);
   const groupOf = (tier: string): string => tiers.find(({ id }) => id === tier)?.group ?? tier;
   return {
     task: start.task.id,
@@ -137,10 +165,17 @@ function fingerprintOf({ folder, iterations }: RunResult): string {
 }
 
 /** A problem's outcomes over all seeds are one cluster. Problems without a verdict on either side are left out. */
-function differenceToFull(out: string, runs: readonly ConditionRun[], full: readonly ConditionRun[], groupOf: (tier: string) => string): PairedDifference {
+function differenceToFull(
+  out: string,
+  runs: readonly ConditionRun[],
+  full: readonly ConditionRun[],
+  groupOf: (tier: string) => string,
+): PairedDifference {
   const pairs = new Map<string, { stratum: string; before: number[]; after: number[] }>();
   for (const [i, { folder }] of runs.entries()) {
-    const [reference, own] = [full[i]!.folder, folder].map((each) => readEvaluations(path.join(out, each)).evaluations.find(({ set, when }) => set === 'test' && when === 'after')!.outcomes);
+    const [reference, own] = [full[i]!.folder, folder].map(
+      (each) => readEvaluations(path.join(out, each)).evaluations.find(({ set, when }) => set === 'test' && when === 'after')!.outcomes,
+    );
     const theirs = new Map(own!.map(([id, , verdict]) => [id, verdict]));
     for (const [id, stratum, verdict] of reference!) {
       const other = theirs.get(id);

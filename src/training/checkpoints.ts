@@ -40,7 +40,13 @@ const checkpointState = z.strictObject({
   /** The present adapter is the final one. */
   settled: z.boolean(),
   /** Interrupted attempts are not counted. */
-  spent: z.strictObject({ seconds: z.number(), peakRssBytes: z.number(), promptTokens: z.number(), sampledTokens: z.number(), trainedTokens: z.number() }),
+  spent: z.strictObject({
+    seconds: z.number(),
+    peakRssBytes: z.number(),
+    promptTokens: z.number(),
+    sampledTokens: z.number(),
+    trainedTokens: z.number(),
+  }),
 });
 export type CheckpointState = z.infer<typeof checkpointState>;
 
@@ -68,8 +74,11 @@ export interface SealedCheckpoint {
   readonly digest: string;
 }
 
-const filesOf = ({ trainer, best, sound }: Checkpoint): Record<string, Uint8Array> =>
-  ({ ...(trainer === null ? {} : { trainer }), ...(best === null ? {} : { best }), ...(sound === null ? {} : { sound }) });
+const filesOf = ({ trainer, best, sound }: Checkpoint): Record<string, Uint8Array> => ({
+  ...(trainer === null ? {} : { trainer }),
+  ...(best === null ? {} : { best }),
+  ...(sound === null ? {} : { sound }),
+});
 const digestOf = (content: Manifest): string => sha256(Buffer.from(canonicalJson(content)));
 
 export function sealCheckpoint(checkpoint: Checkpoint): SealedCheckpoint {
@@ -104,7 +113,9 @@ export async function writeCheckpoint(folder: string, { checkpoint, manifest: co
     for (const old of upToThis.slice(0, -KEPT)) await rm(path.join(folder, old), { recursive: true, force: true });
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
-    throw new IsoproError('WRITE_FAILED', `the checkpoint ${path.join(folder, name)} could not be written: ${(cause as Error).message}`, { cause });
+    throw new IsoproError('WRITE_FAILED', `the checkpoint ${path.join(folder, name)} could not be written: ${(cause as Error).message}`, {
+      cause,
+    });
   }
 }
 
@@ -180,5 +191,6 @@ async function readOne(folder: string, named: ReadonlyMap<number, string>, adapt
 
 /** Removes what an interrupted writing left. */
 export async function cleanCheckpoints(folder: string): Promise<void> {
-  for (const name of await readdir(folder).catch(() => [])) if (name.startsWith(PARTIAL)) await rm(path.join(folder, name), { recursive: true, force: true });
+  for (const name of await readdir(folder).catch(() => []))
+    if (name.startsWith(PARTIAL)) await rm(path.join(folder, name), { recursive: true, force: true });
 }

@@ -32,7 +32,12 @@ export interface RunPlan {
     readonly memoryBytes: number;
     readonly diskBytes: number;
   };
-  readonly measured: { readonly seconds: number; readonly tokensPerReply: number; readonly sampledTokensPerSecond: number; readonly trainedTokensPerSecond: number };
+  readonly measured: {
+    readonly seconds: number;
+    readonly tokensPerReply: number;
+    readonly sampledTokensPerSecond: number;
+    readonly trainedTokensPerSecond: number;
+  };
 }
 
 const SAMPLING_MS = 5_000;
@@ -52,7 +57,13 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
   const runSeed = BigInt(settings.seed);
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
-  const plan = await planRollouts({ task, runSeed, iteration: 0, counts: new Map(tiers.map((tier) => [tier, 2])), samples: settings.samples });
+  const plan = await planRollouts({
+    task,
+    runSeed,
+    iteration: 0,
+    counts: new Map(tiers.map((tier) => [tier, 2])),
+    samples: settings.samples,
+  });
 
   const limit = AbortSignal.timeout(SAMPLING_MS);
   const lengths: number[] = [];
@@ -60,8 +71,15 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   let sampled = 0;
   const begin = performance.now();
   await sampleRollouts({
-    model, task, verdicts, plan,
-    style: settings.style, temperature: settings.temperature, topP: settings.topP, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences,
+    model,
+    task,
+    verdicts,
+    plan,
+    style: settings.style,
+    temperature: settings.temperature,
+    topP: settings.topP,
+    maxTokens: settings.maxTokens,
+    maxSequences: settings.maxSequences,
     signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
     onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
     onRollout: ({ promptIds, tokenIds }) => {
@@ -76,7 +94,11 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   const finished = lengths.length;
   const tokensPerReply = finished === 0 ? settings.maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
   const promptLength = plan.length === 0 ? 0 : model.renderChat(await task.prompt(plan[0]!.problem, settings.style)).tokenIds.length;
-  if (sequences.length === 0) sequences.push({ promptIds: Int32Array.from({ length: promptLength }, () => 0), tokenIds: Int32Array.from({ length: Math.round(tokensPerReply) }, () => 0) });
+  if (sequences.length === 0)
+    sequences.push({
+      promptIds: Int32Array.from({ length: promptLength }, () => 0),
+      tokenIds: Int32Array.from({ length: Math.round(tokensPerReply) }, () => 0),
+    });
 
   await model.releaseContext();
   const probes = sequences.slice(0, 8).map(trainSequence);
@@ -86,7 +108,10 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   try {
     const beginTraining = performance.now();
     for (let at = 0; trained === 0 || performance.now() - beginTraining < TRAINING_MS; at++) {
-      const pair = [sequences[(2 * at) % sequences.length]!, sequences[(2 * at + 1) % sequences.length]!].map((each, index) => ({ ...each, key: `${(2 * at + index) % sequences.length}` }));
+      const pair = [sequences[(2 * at) % sequences.length]!, sequences[(2 * at + 1) % sequences.length]!].map((each, index) => ({
+        ...each,
+        key: `${(2 * at + index) % sequences.length}`,
+      }));
       const batch = await learner.boundaries.sequences(pair, signal);
       await learner.trainer.differentiate(batch, signal === undefined ? {} : { signal });
       trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
@@ -95,7 +120,9 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
     const { parameters } = learner.trainer.info;
     const replies = settings.iterations * settings.rollouts + (settings.iterations + 1) * dev.problems.length + 2 * test.problems.length;
     const sampledTokens = Math.round(replies * tokensPerReply);
-    const trainedTokens = Math.round(settings.iterations * settings.stepsPerIteration * settings.batchSize * (promptLength + tokensPerReply));
+    const trainedTokens = Math.round(
+      settings.iterations * settings.stepsPerIteration * settings.batchSize * (promptLength + tokensPerReply),
+    );
     const trainingRate = trained / trainingSeconds;
     return {
       settings: resolved,
@@ -110,7 +137,12 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
         memoryBytes: peakRssBytes() + Math.min(settings.boundaryMemory, layers[0]! > 0 ? trainedTokens * model.info.embeddingSize * 2 : 0),
         diskBytes: parameters * (4 * SNAPSHOT_BYTES + 2 * ADAPTER_BYTES) + LOG_BYTES_PER_TOKEN * sampledTokens,
       },
-      measured: { seconds: (performance.now() - started) / 1000, tokensPerReply, sampledTokensPerSecond: samplingRate, trainedTokensPerSecond: trainingRate },
+      measured: {
+        seconds: (performance.now() - started) / 1000,
+        tokensPerReply,
+        sampledTokensPerSecond: samplingRate,
+        trainedTokensPerSecond: trainingRate,
+      },
     };
   } finally {
     await learner.dispose();

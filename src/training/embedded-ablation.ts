@@ -19,7 +19,12 @@ export interface EmbeddedAblation {
  * Null for another model than the embedded one, or another task than the one that it knows.
  * @param out the ablation's folder
  */
-export async function ablateEmbedded(input: RunSettingsInput, out: string, { conditions }: Ablation, signal?: AbortSignal): Promise<EmbeddedAblation | null> {
+export async function ablateEmbedded(
+  input: RunSettingsInput,
+  out: string,
+  { conditions }: Ablation,
+  signal?: AbortSignal,
+): Promise<EmbeddedAblation | null> {
   const settings = resolveSettings(input);
   if (settings.model !== EMBEDDED_MODEL || settings.task !== 'scheduling') return null;
   await using task = await openTask(settings.task);

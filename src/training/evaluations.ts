@@ -14,14 +14,21 @@ export interface SetEvaluation {
 }
 
 /** @throws as evaluateGreedy */
-export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: Pick<HeldOut, 'when' | 'iteration' | 'adapter'>, onReply?: EvaluationOptions['onReply']): Promise<SetEvaluation> {
+export async function evaluateSet(
+  context: RunContext,
+  set: HeldOut['set'],
+  at: Pick<HeldOut, 'when' | 'iteration' | 'adapter'>,
+  onReply?: EvaluationOptions['onReply'],
+): Promise<SetEvaluation> {
   const { settings, model, task, log } = context;
   const { problems, sha256: setSha256 } = context[set];
   const stage = set === 'dev' ? 'dev' : at.when === 'before' ? 'before' : 'after';
   const { style, maxTokens, maxSequences } = settings;
   const replies = new Map<string, Rollout>();
   const { outcomes, summary, promptTokens, sampledTokens } = await evaluateGreedy(model, task, problems, {
-    style, maxTokens, maxSequences,
+    style,
+    maxTokens,
+    maxSequences,
     ...cancellation(context),
     onReply: (reply) => {
       replies.set(reply.problem.id, reply.rollout);
@@ -30,12 +37,25 @@ export async function evaluateSet(context: RunContext, set: HeldOut['set'], at: 
     onProgress: ({ done, total, sampledTokens: tokens }) => report(context, { stage, iteration: at.iteration, done, total, tokens }),
   });
   const record = {
-    kind: 'held_out', set, ...at, setSha256,
+    kind: 'held_out',
+    set,
+    ...at,
+    setSha256,
     outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
-    tokens: outcomes.map(({ tokens }) => tokens), finishes: outcomes.map(({ finish }) => finish),
+    tokens: outcomes.map(({ tokens }) => tokens),
+    finishes: outcomes.map(({ finish }) => finish),
   } as const;
   // the adapters in between are not kept, so their replies are all that a judge can judge again
-  const kept = set === 'dev' ? outcomes.map(({ problemId, finish }) => ({ kind: 'dev_reply', iteration: at.iteration, problemId, finish, tokenIds: [...replies.get(problemId)!.tokenIds] })) : [];
+  const kept =
+    set === 'dev'
+      ? outcomes.map(({ problemId, finish }) => ({
+          kind: 'dev_reply',
+          iteration: at.iteration,
+          problemId,
+          finish,
+          tokenIds: [...replies.get(problemId)!.tokenIds],
+        }))
+      : [];
   log.append([...kept, record].map((payload) => ({ stream: 'evaluations', payload })));
   return { verdicts: verdictsByTier(outcomes, task.tiers), summary, promptTokens, sampledTokens };
 }

@@ -11,7 +11,8 @@ import type { Learner } from './learner.js';
 import { cancellation, report, type RunContext, type RunState } from './run-state.js';
 
 /**
- * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the stop restored; with the gate the one with the
+ * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the stop restored; with the gate the one with
+ * the
  * highest dev accuracy, else the last. All of this stands in the log before the nonce is told.
  */
 export async function submit(context: RunContext, state: RunState, learner: Learner): Promise<void> {
@@ -21,7 +22,9 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
     await learner.restore(best.snapshot, state);
     state.adapterId = await learner.apply();
     state.adapterIteration = best.iteration;
-    log.append([gateRecord({ iteration: best.iteration, cause: 'the adapter with the highest dev accuracy is submitted', restored: best.adapterId! })]);
+    log.append([
+      gateRecord({ iteration: best.iteration, cause: 'the adapter with the highest dev accuracy is submitted', restored: best.adapterId! }),
+    ]);
   }
   const paths = runPaths(folder);
   const partial = path.join(paths.adapters, '.partial.gguf');
@@ -36,7 +39,10 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   state.spent.sampledTokens += after.sampledTokens;
 }
 
-/** Learns the nonce, measures the gradients on the batch that it names, ends the session. What a run cost is told here, since only the end knows it. */
+/**
+ * Learns the nonce, measures the gradients on the batch that it names, ends the session. What a run cost is told here, since only the end
+ * knows it.
+ */
 export async function close(context: RunContext, state: RunState): Promise<void> {
   const { log, model, folder, runId, start, settings } = context;
   report(context, { stage: 'close', iteration: state.adapterIteration });
@@ -49,8 +55,11 @@ export async function close(context: RunContext, state: RunState): Promise<void>
   await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: { adapter: sha256 } });
   const { seconds, peakRssBytes: peak, promptTokens, sampledTokens, trainedTokens } = state.spent;
   await log.finish({
-    stopped: state.stop ?? 'all iterations done', seconds, peakRssBytes: peak,
+    stopped: state.stop ?? 'all iterations done',
+    seconds,
+    peakRssBytes: peak,
     tokens: { prompt: promptTokens, sampled: sampledTokens, trained: trainedTokens },
-    layers: [...(state.layers ?? [])], adapterIteration: state.adapterIteration,
+    layers: [...(state.layers ?? [])],
+    adapterIteration: state.adapterIteration,
   });
 }

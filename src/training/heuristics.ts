@@ -29,14 +29,26 @@ interface Asking {
 }
 
 /** Greedy replies to every problem, each beginning with `prefix`: its tokens must be those with which the model's own replies begin. */
-export async function replies({ model, task, settings, adapter: file, signal }: Asking, problems: readonly Problem[], prefix: string): Promise<{ text: string; kind: VerdictKind }[]> {
+export async function replies(
+  { model, task, settings, adapter: file, signal }: Asking,
+  problems: readonly Problem[],
+  prefix: string,
+): Promise<{ text: string; kind: VerdictKind }[]> {
   const forced = model.tokenize(prefix);
   const prompts: { tokenIds: number[] }[] = [];
-  for (const problem of problems) prompts.push({ tokenIds: [...model.renderChat(await task.prompt(problem, settings.style)).tokenIds, ...forced] });
+  for (const problem of problems)
+    prompts.push({ tokenIds: [...model.renderChat(await task.prompt(problem, settings.style)).tokenIds, ...forced] });
   const adapter = file === null ? null : await model.loadAdapter(file);
   try {
     const answers: { text: string; kind: VerdictKind }[] = [];
-    const generation = model.generate({ prompts, sampling: { temperature: 0 }, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences, adapter, ...(signal === undefined ? {} : { signal }) });
+    const generation = model.generate({
+      prompts,
+      sampling: { temperature: 0 },
+      maxTokens: settings.maxTokens,
+      maxSequences: settings.maxSequences,
+      adapter,
+      ...(signal === undefined ? {} : { signal }),
+    });
     for await (const { promptIndex, text, finish } of generation) {
       const whole = prefix + text;
       answers[promptIndex] = { text: whole, kind: (await task.judge(problems[promptIndex]!, whole, finish)).verdict.kind };
@@ -48,17 +60,26 @@ export async function replies({ model, task, settings, adapter: file, signal }: 
 }
 
 const summaryOf = (task: OpenTask, problems: readonly Problem[], answers: readonly { readonly kind: VerdictKind }[]): Summary =>
-  summarise(problems.map(({ tier }, i) => ({ tier, kind: answers[i]!.kind })), task.tiers, { seed: 1n });
+  summarise(
+    problems.map(({ tier }, i) => ({ tier, kind: answers[i]!.kind })),
+    task.tiers,
+    { seed: 1n },
+  );
 
 /** Which heuristics the greedy replies name. */
 export async function heuristicShares(asking: Asking, problems: readonly Problem[]): Promise<HeuristicReport> {
   const answers = await replies(asking, problems, '');
   const counts: Record<string, number> = Object.fromEntries([...HEURISTIC_NAMES, 'none'].map((name) => [name, 0]));
   for (const { text } of answers) counts[namedHeuristic(text) ?? 'none']!++;
-  return { shares: Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count / answers.length])), test: summaryOf(asking.task, problems, answers) };
+  return {
+    shares: Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count / answers.length])),
+    test: summaryOf(asking.task, problems, answers),
+  };
 }
 
-/** The base model with the one heuristic forced on it that does best on the dev problems: what choosing one name for all problems is worth. */
+/**
+ * The base model with the one heuristic forced on it that does best on the dev problems: what choosing one name for all problems is worth.
+ */
 export async function forcedPrefix(asking: Asking, dev: readonly Problem[], test: readonly Problem[]): Promise<ForcedPrefix> {
   const means = {} as Record<HeuristicName, number | null>;
   for (const name of HEURISTIC_NAMES) means[name] = summaryOf(asking.task, dev, await replies(asking, dev, beginning(name))).mean;

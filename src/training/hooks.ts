@@ -1,4 +1,7 @@
-/** What an embedding program may watch while a run goes on. Hooks read; nothing that they do reaches the run, unless one throws, which ends it. */
+/**
+ * What an embedding program may watch while a run goes on. Hooks read; nothing that they do reaches the run, unless one throws, which ends
+ * it.
+ */
 import type { Dictionary } from '../dictionary.js';
 import type { MonitorReport } from '../monitor/session.js';
 import type { TierCounts } from '../run-folder/derived.js';

@@ -30,14 +30,22 @@ const PROBES = 8;
 const APPEND = 256;
 
 /** @throws IsoproError, with the run's folder ready to be resumed from the iteration before */
-export async function runIteration(context: RunContext, state: RunState, session: MonitorSession, iteration: number): Promise<IterationReport> {
+export async function runIteration(
+  context: RunContext,
+  state: RunState,
+  session: MonitorSession,
+  iteration: number,
+): Promise<IterationReport> {
   const { settings, log } = context;
   const clock = stopwatch();
   const { groups, promptTokens, sampledTokens } = await sample(context, state, iteration);
   const records = await rolloutRecords(groups, { task: context.task, iteration, runSeed: BigInt(settings.seed), settings });
   for (let at = 0; at < records.length; at += APPEND) log.append(records.slice(at, at + APPEND).map(asLogRecord));
   for (const record of records) state.buffer.take(record);
-  refuseUndecided(context, records.filter((record): record is RolloutRecord => record.kind === 'rollout'));
+  refuseUndecided(
+    context,
+    records.filter((record): record is RolloutRecord => record.kind === 'rollout'),
+  );
   const rolloutSeconds = clock();
 
   await context.model.releaseContext();
@@ -60,7 +68,9 @@ export async function runIteration(context: RunContext, state: RunState, session
     state.adapterId = await learner.apply();
     state.adapterIteration = best.iteration;
     present = best.snapshot!;
-    const cause = `dev accuracy fell from ${percent(change.before)} to ${percent(change.after)}: ${lost} problems lost, ${gained} gained, p = ${p.toPrecision(2)}`;
+    const cause =
+      `dev accuracy fell from ${percent(change.before)} to ${percent(change.after)}: ${lost} problems lost, ${gained} ` +
+      `gained, p = ${p.toPrecision(2)}`;
     log.append([gateRecord({ iteration, cause, restored: best.adapterId! })]);
   } else if (difference >= 0) {
     state.best = { adapterId: saved.adapterId, iteration, verdicts: dev.verdicts, snapshot: saved.snapshot };
@@ -70,7 +80,17 @@ export async function runIteration(context: RunContext, state: RunState, session
   const counts = tally.of(iteration);
   const probe = probeSequences(state.buffer, groups, iteration);
   const informative = tally.informative(iteration)!;
-  const monitored = await monitorIteration(context, state, session, { iteration, steps, shift, counts, dev, before: best.verdicts, informative, learner, probe });
+  const monitored = await monitorIteration(context, state, session, {
+    iteration,
+    steps,
+    shift,
+    counts,
+    dev,
+    before: best.verdicts,
+    informative,
+    learner,
+    probe,
+  });
   refuseUnapplied({ iteration, steps }, monitored);
   if (monitored.effects.some(({ executed }) => executed)) {
     // what remedies made of it is a state of its own, even where the adapter's file stays the same
@@ -79,7 +99,8 @@ export async function runIteration(context: RunContext, state: RunState, session
     log.append([adapterStateRecord({ iteration, digest: remedied.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);
     present = remedied.snapshot;
   }
-  if (steps.every(({ applied }) => applied)) state.sound = { adapterId: state.adapterId, iteration: state.adapterIteration, snapshot: present };
+  if (steps.every(({ applied }) => applied))
+    state.sound = { adapterId: state.adapterId, iteration: state.adapterIteration, snapshot: present };
   const evaluationSeconds = clock();
   const { spent } = state;
   spent.promptTokens += promptTokens + dev.promptTokens;
@@ -119,16 +140,28 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples: settings.samples, excluded });
   if (plan.length === 0) {
     const { dev, test } = SET_SIZE;
-    const needed = `${dev} problems of each tier are the dev set's and ${test} others the test set's; one that is trained on needs more than these ${dev + test}`;
-    throw new IsoproError('TASK_INVALID', `${task.id} generated no problem that is not in an evaluation set: ${needed}, and with other prompts`);
+    const needed =
+      `${dev} problems of each tier are the dev set's and ${test} others the test set's; one that is trained on needs more ` +
+      `than these ${dev + test}`;
+    throw new IsoproError(
+      'TASK_INVALID',
+      `${task.id} generated no problem that is not in an evaluation set: ${needed}, and with other prompts`,
+    );
   }
   const hits = new Map<string, { passed: number; decided: number }>();
   const shownHits = () => dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
   const progress = { stage: 'rollouts' as const, iteration, total: plan.length * settings.samples };
   report(context, { ...progress, hits: shownHits() });
   return sampleRollouts({
-    model, task, verdicts, plan,
-    style: settings.style, temperature: settings.temperature, topP: settings.topP, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences,
+    model,
+    task,
+    verdicts,
+    plan,
+    style: settings.style,
+    temperature: settings.temperature,
+    topP: settings.topP,
+    maxTokens: settings.maxTokens,
+    maxSequences: settings.maxSequences,
     ...cancellation(context),
     onVerdict: ({ tier }, { kind }) => {
       const of = hits.get(tier) ?? { passed: 0, decided: 0 };
@@ -152,18 +185,31 @@ function refuseUndecided({ task }: RunContext, rollouts: readonly RolloutRecord[
 function probeSequences(buffer: ReplayBuffer, groups: readonly RolloutGroup[], iteration: number): TrainSequence[] {
   const traces = buffer.traces.filter((trace) => trace.iteration === iteration);
   const passed = groups.flatMap(({ promptIds, rollouts }) =>
-    rollouts.filter(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop').map(({ tokenIds }) => ({ promptIds, tokenIds })));
+    rollouts.filter(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop').map(({ tokenIds }) => ({ promptIds, tokenIds })),
+  );
   const right = (traces.length > 0 ? traces : passed).slice(0, PROBES);
   if (right.length > 0) return right.map(trainSequence);
-  return groups.slice(0, PROBES).map(({ promptIds }) => ({ tokenIds: promptIds, labelMask: Uint8Array.from(promptIds, (_, t) => (t > 0 ? 1 : 0)) }));
+  return groups
+    .slice(0, PROBES)
+    .map(({ promptIds }) => ({ tokenIds: promptIds, labelMask: Uint8Array.from(promptIds, (_, t) => (t > 0 ? 1 : 0)) }));
 }
 
 /** The layers are chosen on what the base model got right, or on its prompts where that is nothing. */
 async function createLearner(context: RunContext, state: RunState, groups: readonly RolloutGroup[], iteration: number): Promise<Learner> {
   const { model, settings, log } = context;
   report(context, { stage: 'layers', iteration });
-  const { method, layers, scores } = await chooseLayers({ model, settings, probes: probeSequences(state.buffer, groups, iteration), ...cancellation(context) });
-  log.append([{ stream: 'metrics', payload: { kind: 'layers', iteration, method, layers: [...layers], scores: scores === null ? null : [...scores] } }]);
+  const { method, layers, scores } = await chooseLayers({
+    model,
+    settings,
+    probes: probeSequences(state.buffer, groups, iteration),
+    ...cancellation(context),
+  });
+  log.append([
+    {
+      stream: 'metrics',
+      payload: { kind: 'layers', iteration, method, layers: [...layers], scores: scores === null ? null : [...scores] },
+    },
+  ]);
   state.layers = layers;
   const learner = await Learner.create({ model, settings, layers });
   // without an update the adapter is the base model; this is what a gate in the first iteration goes back to
@@ -185,12 +231,23 @@ interface Learned {
   readonly data: string;
 }
 
-async function learn(context: RunContext, state: RunState, learner: Learner, groups: readonly RolloutGroup[], iteration: number): Promise<Learned> {
+async function learn(
+  context: RunContext,
+  state: RunState,
+  learner: Learner,
+  groups: readonly RolloutGroup[],
+  iteration: number,
+): Promise<Learned> {
   const { settings, signal } = context;
   let tokens = 0;
   const data = createHash('sha256');
   const common = {
-    trainer: learner.trainer, boundaries: learner.boundaries, buffer: state.buffer, settings, iteration, batchSize: state.batchSize,
+    trainer: learner.trainer,
+    boundaries: learner.boundaries,
+    buffer: state.buffer,
+    settings,
+    iteration,
+    batchSize: state.batchSize,
     ...(signal === undefined ? {} : { signal }),
     onBatch: (sequences: readonly TrainSequence[]): void => {
       for (const { tokenIds, labelMask } of sequences) data.update(tokenIds).update(labelMask);
@@ -223,4 +280,3 @@ function stopwatch(): () => number {
     return seconds;
   };
 }
-

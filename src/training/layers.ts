@@ -33,7 +33,8 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
   const top = Math.min(settings.topLayers, count);
   const numbers = Array.from({ length: count }, (_, layer) => layer);
   const ascending = (layers: readonly number[]): number[] => [...layers].sort((a, b) => a - b);
-  const best = (scores: readonly number[]): number[] => ascending(numbers.toSorted((a, b) => scores[b]! - scores[a]! || b - a).slice(0, top));
+  const best = (scores: readonly number[]): number[] =>
+    ascending(numbers.toSorted((a, b) => scores[b]! - scores[a]! || b - a).slice(0, top));
   switch (settings.layers) {
     case 'all':
       return { method: 'all', layers: numbers, scores: null };
@@ -58,7 +59,8 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
     default: {
       const listed = [...new Set(settings.layers.split(',').map(Number))];
       const beyond = listed.find((layer) => layer >= count);
-      if (beyond !== undefined) throw new IsoproError('INVALID_ARGUMENT', `layers: the model has layers 0 to ${count - 1}, no layer ${beyond}`);
+      if (beyond !== undefined)
+        throw new IsoproError('INVALID_ARGUMENT', `layers: the model has layers 0 to ${count - 1}, no layer ${beyond}`);
       return { method: 'list', layers: ascending(listed), scores: null };
     }
   }
@@ -86,6 +88,7 @@ async function gradientNorms({ model, settings, probes, signal }: LayerOptions):
   });
   const { modules } = await trainer.differentiate(probes.slice(0, PROBES), signal === undefined ? {} : { signal });
   const squares = Array.from({ length: model.info.layers }, () => 0);
-  for (const [module, { pairGradNorm }] of Object.entries(modules)) squares[Number(/^blk\.(\d+)\./.exec(module)?.[1])]! += pairGradNorm ** 2;
+  for (const [module, { pairGradNorm }] of Object.entries(modules))
+    squares[Number(/^blk\.(\d+)\./.exec(module)?.[1])]! += pairGradNorm ** 2;
   return squares.map(Math.sqrt);
 }

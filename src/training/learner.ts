@@ -35,7 +35,12 @@ export class Learner {
     const { model, settings, layers } = options;
     const trainer = await createTrainer(model, {
       lora: { targets: settings.targets, layers, rank: settings.rank, alpha: settings.scale * settings.rank, dropout: settings.dropout },
-      optimiser: { learningRate: settings.learningRate, warmupSteps: settings.warmupSteps, maxNorm: settings.maxNorm, weightDecay: settings.weightDecay },
+      optimiser: {
+        learningRate: settings.learningRate,
+        warmupSteps: settings.warmupSteps,
+        maxNorm: settings.maxNorm,
+        weightDecay: settings.weightDecay,
+      },
       seed: deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'adapter', iteration: 0, problemId: '', sample: 0 }),
       threads: settings.threads,
       memoryBytes: settings.trainerMemory,
@@ -63,7 +68,10 @@ export class Learner {
   }
 
   /** Goes back to a state; rate, clipping norm and epsilon stay those of the run. */
-  async restore(snapshot: Uint8Array, { learningRate, maxNorm, epsilon }: { readonly learningRate: number; readonly maxNorm: number; readonly epsilon: number }): Promise<void> {
+  async restore(
+    snapshot: Uint8Array,
+    { learningRate, maxNorm, epsilon }: { readonly learningRate: number; readonly maxNorm: number; readonly epsilon: number },
+  ): Promise<void> {
     await this.trainer.rollbackTo(snapshot);
     await this.trainer.setOptimiser({ learningRate, maxNorm, epsilon });
   }
@@ -77,7 +85,9 @@ export class Learner {
   }
 }
 
-/** Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is the base model. @throws as Trainer.step */
+/**
+ * Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is the base model. @throws as Trainer.step
+ */
 export async function temperedLogprobs(
   trainer: Trainer,
   sequences: readonly TrainSequence[],

@@ -43,8 +43,22 @@ export interface Measured {
 }
 
 /** Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer and in `state`. */
-export async function monitorIteration({ settings, hooks }: RunContext, state: RunState, session: MonitorSession, measured: Measured): Promise<MonitorReport> {
-  const { iteration, steps, informative, counts, shift, dev: { summary, verdicts }, before, learner } = measured;
+export async function monitorIteration(
+  { settings, hooks }: RunContext,
+  state: RunState,
+  session: MonitorSession,
+  measured: Measured,
+): Promise<MonitorReport> {
+  const {
+    iteration,
+    steps,
+    informative,
+    counts,
+    shift,
+    dev: { summary, verdicts },
+    before,
+    learner,
+  } = measured;
   const executor = state.executor!;
   executor.begin({ probe: measured.probe, steps });
   const report = await session.iteration(
@@ -73,24 +87,32 @@ export async function monitorIteration({ settings, hooks }: RunContext, state: R
   return report;
 }
 
-const nonFinite = (steps: readonly StepStatistics[]): string => [...new Set(steps.flatMap((step) => step.nonFinite))].slice(0, 3).join(', ');
+const nonFinite = (steps: readonly StepStatistics[]): string =>
+  [...new Set(steps.flatMap((step) => step.nonFinite))].slice(0, 3).join(', ');
 
 /** @throws IsoproError NUMERIC_FAILURE where an iteration changed nothing because nothing was finite, and no remedy was executed */
 export function refuseUnapplied({ iteration, steps }: Pick<Measured, 'iteration' | 'steps'>, { effects }: MonitorReport): void {
   if (steps.length === 0 || steps.some(({ applied }) => applied) || effects.some(({ rule, executed }) => rule === 'R7' && executed)) return;
-  throw new IsoproError('NUMERIC_FAILURE', `none of the ${steps.length} steps of iteration ${iteration} was finite (${nonFinite(steps)}), and no remedy was executed`);
+  throw new IsoproError(
+    'NUMERIC_FAILURE',
+    `none of the ${steps.length} steps of iteration ${iteration} was finite (${nonFinite(steps)}), and no remedy was executed`,
+  );
 }
 
 /** @throws IsoproError NUMERIC_FAILURE where a whole run changed nothing for that reason, whatever was tried */
 export function refuseUntrained(history: MonitorSession['history']): void {
   const steps = history.flatMap((iteration) => iteration.steps);
   if (steps.length === 0 || steps.some(({ applied }) => applied)) return;
-  throw new IsoproError('NUMERIC_FAILURE', `none of the ${steps.length} steps of the run was finite (${nonFinite(steps)}): there is no trained adapter to submit`);
+  throw new IsoproError(
+    'NUMERIC_FAILURE',
+    `none of the ${steps.length} steps of the run was finite (${nonFinite(steps)}): there is no trained adapter to submit`,
+  );
 }
 
 /** One for the whole run; what it changes stands in `state`, and so in the checkpoint. */
 export function createExecutor(learner: Learner, state: RunState): TrainerExecutor {
-  const kept = (digest: string): KeptState | Best | undefined => [state.sound, state.best].find((each) => each?.adapterId === digest) ?? undefined;
+  const kept = (digest: string): KeptState | Best | undefined =>
+    [state.sound, state.best].find((each) => each?.adapterId === digest) ?? undefined;
   return new TrainerExecutor(learner.trainer, {
     inForce: state,
     loop: {

@@ -110,7 +110,17 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     const verdicts = new VerdictPool(task);
     closers.push(() => verdicts.dispose());
     const context: RunContext = {
-      settings: resolved, folder, runId, start, model, task, verdicts, dev, test, log, hooks,
+      settings: resolved,
+      folder,
+      runId,
+      start,
+      model,
+      task,
+      verdicts,
+      dev,
+      test,
+      log,
+      hooks,
       excluded: new HeldOutProblems(await wholeSets(task), { model, task, style: resolved.style }),
       ...(signal === undefined ? {} : { signal }),
     };
@@ -154,7 +164,8 @@ async function folderOf(start: RunStart, out: string | undefined): Promise<strin
   const runs = path.resolve(RUNS);
   const folders = (await readdir(runs).catch(() => [])).map((name) => path.join(runs, name)).filter(isRunFolder);
   const begun = new Map(folders.map((folder) => [folder, statSync(runPaths(folder).manifest).mtimeMs]));
-  for (const folder of folders.sort((a, b) => begun.get(b)! - begun.get(a)!)) if (sameStart(folder, start) && !isFinished(folder)) return folder;
+  for (const folder of folders.sort((a, b) => begun.get(b)! - begun.get(a)!))
+    if (sameStart(folder, start) && !isFinished(folder)) return folder;
   return path.join(runs, newRunId());
 }
 
@@ -172,7 +183,8 @@ function begunAs(start: RunStart, folder: string): RunManifest | null {
   if (!isRunFolder(folder)) return null;
   const manifest = readManifest(folder);
   const differences = startDifferences(manifest.start, start);
-  if (differences.length > 0) throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values of ${differences.join(', ')}`);
+  if (differences.length > 0)
+    throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values of ${differences.join(', ')}`);
   return manifest;
 }
 
@@ -214,9 +226,13 @@ async function openLog(
     for (const { name, reason } of refused) notice(`checkpoint ${name} is not gone on with: ${reason}`);
     return { log, checkpoint };
   }
-  if (await hasCheckpoints(paths.checkpoints)) throw new IsoproError('LOG_UNREADABLE', `${folder} has checkpoints of a run, but no log that holds a record of it`);
+  if (await hasCheckpoints(paths.checkpoints))
+    throw new IsoproError('LOG_UNREADABLE', `${folder} has checkpoints of a run, but no log that holds a record of it`);
   for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(paths.log + suffix, { force: true });
-  return { log: await EventLog.create({ path: paths.log, runId, signer, runConfig: start as never, digests: startDigests(start) }), checkpoint: null };
+  return {
+    log: await EventLog.create({ path: paths.log, runId, signer, runConfig: start as never, digests: startDigests(start) }),
+    checkpoint: null,
+  };
 }
 
 /**
@@ -239,14 +255,26 @@ function namedCheckpoints(file: string, heads: readonly string[]): Map<number, s
 
 const freshState = (settings: RunSettings): RunState => ({
   buffer: new ReplayBuffer(settings.buffer === 'classic' ? Infinity : settings.tierCap),
-  learner: null, layers: null, adapterId: null, adapterIteration: 0,
+  learner: null,
+  layers: null,
+  adapterId: null,
+  adapterIteration: 0,
   best: { adapterId: null, iteration: 0, verdicts: [], snapshot: null },
-  batchSize: settings.batchSize, learningRate: settings.learningRate, maxNorm: settings.maxNorm, epsilon: DEFAULT_EPSILON,
-  sound: null, executor: null, stop: null, settled: false,
+  batchSize: settings.batchSize,
+  learningRate: settings.learningRate,
+  maxNorm: settings.maxNorm,
+  epsilon: DEFAULT_EPSILON,
+  sound: null,
+  executor: null,
+  stop: null,
+  settled: false,
   spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
 });
 
-/** Takes the state of a checkpoint and of the log below it. @param state what is opened for it is its own at once, also where this fails later */
+/**
+ * Takes the state of a checkpoint and of the log below it. @param state what is opened for it is its own at once, also where this fails
+ * later
+ */
 async function restore(context: RunContext, state: RunState, policy: Policy, checkpoint: Checkpoint | null): Promise<MonitorSession> {
   const { settings, model, folder } = context;
   const monitor = { rules: context.start.rules, policy, log: context.log };
@@ -258,15 +286,39 @@ async function restore(context: RunContext, state: RunState, policy: Policy, che
   try {
     for (const { payload } of reader.records({ stream: 'rollouts' })) state.buffer.take(readRolloutRecord(payload));
     // rollouts are the bulk of a log, and no rule reads them
-    session = new MonitorSession({ ...monitor, records: (['metrics', 'decisions', 'effects'] as const).flatMap((stream) => [...reader.records({ stream })]).sort((a, b) => a.gseq - b.gseq) });
+    session = new MonitorSession({
+      ...monitor,
+      records: (['metrics', 'decisions', 'effects'] as const)
+        .flatMap((stream) => [...reader.records({ stream })])
+        .sort((a, b) => a.gseq - b.gseq),
+    });
   } finally {
     reader.close();
   }
   const { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, settled, layers } = saved;
-  Object.assign(state, { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, settled, layers, spent: { ...saved.spent } });
+  Object.assign(state, {
+    learningRate,
+    maxNorm,
+    epsilon,
+    batchSize,
+    adapterId,
+    adapterIteration,
+    stop,
+    settled,
+    layers,
+    spent: { ...saved.spent },
+  });
   const dev = readEvaluations(folder).evaluations.find(({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration);
-  if (dev === undefined) throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${saved.best.iteration}`);
-  state.best = { ...saved.best, verdicts: verdictsByTier(dev.outcomes.map(([, tier, kind]) => ({ tier, kind })), context.task.tiers), snapshot: best ?? trainer };
+  if (dev === undefined)
+    throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${saved.best.iteration}`);
+  state.best = {
+    ...saved.best,
+    verdicts: verdictsByTier(
+      dev.outcomes.map(([, tier, kind]) => ({ tier, kind })),
+      context.task.tiers,
+    ),
+    snapshot: best ?? trainer,
+  };
   if (trainer !== null && layers !== null) {
     state.learner = await Learner.create({ model, settings, layers });
     await state.learner.restore(trainer, state);

@@ -14,7 +14,12 @@ export interface KeyedRollout {
 /** All rollouts of an iteration, whatever their verdict. */
 export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number): KeyedRollout[] =>
   groups.flatMap(({ problem, promptIds, rollouts }) =>
-    rollouts.map((rollout) => ({ key: `${iteration}/${problem.id}/${rollout.sampleIndex}`, promptIds, tokenIds: rollout.tokenIds, rollout })),
+    rollouts.map((rollout) => ({
+      key: `${iteration}/${problem.id}/${rollout.sampleIndex}`,
+      promptIds,
+      tokenIds: rollout.tokenIds,
+      rollout,
+    })),
   );
 
 /** Rollouts that are measured: a forward pass over each before the iteration's steps, and one after them. */
@@ -33,7 +38,11 @@ export function shiftProbes(groups: readonly RolloutGroup[], runSeed: bigint, it
  * Mean KL(new‖old) per labelled token from samples of the old policy: r log r - (r - 1) with r = p_new / p_old, which is never negative.
  * Null where nothing was labelled.
  */
-export function policyShift(before: readonly Float32Array[], after: readonly Float32Array[], sequences: readonly Pick<TrainSequence, 'labelMask'>[]): number | null {
+export function policyShift(
+  before: readonly Float32Array[],
+  after: readonly Float32Array[],
+  sequences: readonly Pick<TrainSequence, 'labelMask'>[],
+): number | null {
   let [sum, tokens] = [0, 0];
   for (const [i, { labelMask }] of sequences.entries()) {
     labelMask.forEach((labelled, t) => {
@@ -48,13 +57,20 @@ export function policyShift(before: readonly Float32Array[], after: readonly Flo
 }
 
 /**
- * Mean |log p of the trainer - log p that the sampler drew by| over the sampled tokens, nats: what quantised activations, f16 KV and another
+ * Mean |log p of the trainer - log p that the sampler drew by| over the sampled tokens, nats: what quantised activations, f16 KV and
+ * another
  * order of sums make of the same weights. Null without tokens.
  * @param rows of the trainer with the weights that sampled, at the rollouts' temperature; `sampledLogprobs` must be of a whole distribution
  */
 export function samplerGap(rows: readonly Float32Array[], probes: readonly Pick<KeyedRollout, 'promptIds' | 'rollout'>[]): number | null {
   let [sum, tokens] = [0, 0];
-  for (const [i, { promptIds, rollout: { sampledLogprobs } }] of probes.entries()) {
+  for (const [
+    i,
+    {
+      promptIds,
+      rollout: { sampledLogprobs },
+    },
+  ] of probes.entries()) {
     for (const [t, logprob] of sampledLogprobs.entries()) sum += Math.abs(rows[i]![promptIds.length + t]! - logprob);
     tokens += sampledLogprobs.length;
   }

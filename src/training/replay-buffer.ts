@@ -43,7 +43,11 @@ export class ReplayBuffer {
     if (this.#prompt?.problemId !== problemId) throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
     this.#traces.push({ key, iteration, tier, promptIds: this.#prompt.ids, tokenIds: Int32Array.from(tokenIds), weight });
     const admitted = this.#tally.buffer(Infinity, Infinity)[tier]!;
-    if (admitted > this.#tierCap) this.#traces.splice(this.#traces.findIndex((trace) => trace.tier === tier), 1);
+    if (admitted > this.#tierCap)
+      this.#traces.splice(
+        this.#traces.findIndex((trace) => trace.tier === tier),
+        1,
+      );
   }
 
   get size(): number {
@@ -79,11 +83,18 @@ export class ReplayBuffer {
   }
 
   /**
-   * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from earlier ones; where one part is too small
+   * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from earlier ones; where one part is too
+   * small
    * for that, the other one fills up. Within each part tiers take turns, and within a tier traces come by weighted sampling without
    * replacement. Fewer than `wanted` only where every trace has been used four times.
    */
-  drawBalanced(options: { readonly runSeed: bigint; readonly iteration: number; readonly wanted: number; readonly newShare: number; readonly accumulate: boolean }): Trace[] {
+  drawBalanced(options: {
+    readonly runSeed: bigint;
+    readonly iteration: number;
+    readonly wanted: number;
+    readonly newShare: number;
+    readonly accumulate: boolean;
+  }): Trace[] {
     const { runSeed, iteration, wanted, newShare, accumulate } = options;
     const random = new Random(deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 }));
     const fresh = this.#traces.filter((trace) => trace.iteration === iteration);

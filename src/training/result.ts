@@ -3,10 +3,30 @@ import { z } from 'zod';
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
-import { compareDev, loggedEvaluation, meanLoss, policySummaries, pooledHitRate, RolloutTally, strayEvaluation, tiersOf, type LoggedEvaluation } from '../run-folder/derived.js';
+import {
+  compareDev,
+  loggedEvaluation,
+  meanLoss,
+  policySummaries,
+  pooledHitRate,
+  RolloutTally,
+  strayEvaluation,
+  tiersOf,
+  type LoggedEvaluation,
+} from '../run-folder/derived.js';
 import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { heldOut, iterationReport, policies, rollout, submission, type HeldOut, type IterationRecord, type Policies, type Submission } from '../run-folder/records.js';
+import {
+  heldOut,
+  iterationReport,
+  policies,
+  rollout,
+  submission,
+  type HeldOut,
+  type IterationRecord,
+  type Policies,
+  type Submission,
+} from '../run-folder/records.js';
 import type { Summary } from '../statistics/index.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
@@ -37,7 +57,12 @@ export interface RunResult {
   readonly accepted: number;
 }
 
-const step = z.object({ kind: z.literal('step'), iteration: z.int(), loss: z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity)), tokens: z.number() });
+const step = z.object({
+  kind: z.literal('step'),
+  iteration: z.int(),
+  loss: z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity)),
+  tokens: z.number(),
+});
 const ruleEvaluation = z.object({ kind: z.literal('rule_eval'), iteration: z.int(), fired: z.array(z.string()) });
 const countedRollout = rollout.pick({ iteration: true, problemId: true, tier: true, verdict: true, admission: true });
 const sessionEnd = z.object({
@@ -64,14 +89,22 @@ export interface LoggedEvaluations {
   readonly end: z.infer<typeof sessionEnd> | null;
 }
 
-export const outcomesOf = (evaluation: Pick<HeldOut, 'outcomes'>): Outcomes => new Map(evaluation.outcomes.map(([problemId, , verdict]) => [problemId, verdict]));
+export const outcomesOf = (evaluation: Pick<HeldOut, 'outcomes'>): Outcomes =>
+  new Map(evaluation.outcomes.map(([problemId, , verdict]) => [problemId, verdict]));
 
 /** @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
 export function readEvaluations(folder: string): LoggedEvaluations {
   const file = runPaths(folder).log;
   const reader = new LogReader(file);
   const heldOuts: HeldOut[] = [];
-  const found = { iterations: [] as IterationRecord[], rollouts: new RolloutTally(), steps: [] as z.infer<typeof step>[], rules: [] as z.infer<typeof ruleEvaluation>[], submission: null as Submission | null, end: null as LoggedEvaluations['end'] };
+  const found = {
+    iterations: [] as IterationRecord[],
+    rollouts: new RolloutTally(),
+    steps: [] as z.infer<typeof step>[],
+    rules: [] as z.infer<typeof ruleEvaluation>[],
+    submission: null as Submission | null,
+    end: null as LoggedEvaluations['end'],
+  };
   let named: Policies | null = null;
   const unreadable = (what: string): never => {
     throw new IsoproError('LOG_UNREADABLE', `${file}: ${what}`);
@@ -95,9 +128,15 @@ export function readEvaluations(folder: string): LoggedEvaluations {
     }
     const stray = strayEvaluation(heldOuts);
     if (stray !== null) unreadable(stray);
-    const tiers = tiersOf(named?.tiers, heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier)));
+    const tiers = tiersOf(
+      named?.tiers,
+      heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier)),
+    );
     const test = heldOuts.find(({ set }) => set === 'test');
-    const summaries = named === null ? dictionary<Summary>() : (policySummaries(named, test?.outcomes ?? []) ?? unreadable('the trivial policies were not judged on the test problems'));
+    const summaries =
+      named === null
+        ? dictionary<Summary>()
+        : (policySummaries(named, test?.outcomes ?? []) ?? unreadable('the trivial policies were not judged on the test problems'));
     return { runId, ...found, tiers, evaluations: heldOuts.map((each) => loggedEvaluation(each, tiers)), policies: summaries };
   } finally {
     reader.close();
@@ -111,7 +150,8 @@ function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts
   return iterations.map(({ kind: _, iteration, ...logged }): IterationReport => {
     const own = steps.filter((each) => each.iteration === iteration);
     const dev = comparisons.get(iteration);
-    if (dev === undefined) throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${iteration}`);
+    if (dev === undefined)
+      throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${iteration}`);
     const { gained, lost, difference, p } = dev.change;
     return {
       iteration,
@@ -132,8 +172,11 @@ function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts
 export function readResult(folder: string): RunResult {
   const logged = readEvaluations(folder);
   const { runId, evaluations, policies: trivialPolicies, submission: submitted, end } = logged;
-  const [before, after] = (['before', 'after'] as const).map((when) => evaluations.find((each) => each.set === 'test' && each.when === when));
-  if (end === null || typeof submitted?.adapter !== 'string' || before === undefined || after === undefined) throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
+  const [before, after] = (['before', 'after'] as const).map((when) =>
+    evaluations.find((each) => each.set === 'test' && each.when === when),
+  );
+  if (end === null || typeof submitted?.adapter !== 'string' || before === undefined || after === undefined)
+    throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
   const { gained, lost, p } = compareOutcomes(outcomesOf(before), outcomesOf(after));
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
   const iterations = iterationsOf(folder, logged);
@@ -142,7 +185,10 @@ export function readResult(folder: string): RunResult {
     folder,
     test: { before: before.summary, after: after.summary, pairedP: p, gained, lost },
     trivialPolicies,
-    seconds, peakRssBytes, tokens, layers,
+    seconds,
+    peakRssBytes,
+    tokens,
+    layers,
     adapter: { file: runPaths(folder).adapter(submitted.adapter), sha256: submitted.adapter, iteration: end.adapterIteration },
     stopped,
     iterations,

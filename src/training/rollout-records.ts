@@ -12,7 +12,11 @@ import type { RunSettings } from './settings.js';
 /** @throws IsoproError LOG_UNREADABLE */
 export function readRolloutRecord(payload: LogPayload): ProblemRecord | RolloutRecord {
   const parsed = (payload.kind === 'problem' ? problemForm : rolloutForm).safeParse(payload);
-  if (!parsed.success) throw new IsoproError('LOG_UNREADABLE', `a ${payload.kind} record of the rollouts stream does not have its form: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success)
+    throw new IsoproError(
+      'LOG_UNREADABLE',
+      `a ${payload.kind} record of the rollouts stream does not have its form: ${z.prettifyError(parsed.error)}`,
+    );
   return parsed.data;
 }
 
@@ -28,25 +32,58 @@ export interface AdmissionOptions {
 }
 
 /** The groups of an iteration as records: each problem, then its samples with what becomes of them. */
-export async function rolloutRecords(groups: readonly RolloutGroup[], options: AdmissionOptions): Promise<(ProblemRecord | RolloutRecord)[]> {
+export async function rolloutRecords(
+  groups: readonly RolloutGroup[],
+  options: AdmissionOptions,
+): Promise<(ProblemRecord | RolloutRecord)[]> {
   const { task, iteration, runSeed, settings } = options;
   const contradictory = new Set<JudgedRollout>();
   for (const { problem, rollouts } of groups) {
-    for (const rollout of rollouts) if (readsReasoning(settings, rollout) && (await task.checkTrace(problem, rollout.text)).length > 0) contradictory.add(rollout);
+    for (const rollout of rollouts)
+      if (readsReasoning(settings, rollout) && (await task.checkTrace(problem, rollout.text)).length > 0) contradictory.add(rollout);
   }
-  const fateOf = fates(groups.map(({ problem: { tier }, rollouts }) => ({ tier, rollouts })), { rules: settings, iteration, runSeed, contradicts: (rollout) => contradictory.has(rollout) });
+  const fateOf = fates(
+    groups.map(({ problem: { tier }, rollouts }) => ({ tier, rollouts })),
+    { rules: settings, iteration, runSeed, contradicts: (rollout) => contradictory.has(rollout) },
+  );
   const records: (ProblemRecord | RolloutRecord)[] = [];
   for (const { problem, promptIds, rollouts } of groups) {
     const { id: problemId, tier } = problem;
-    const prompt = (await task.prompt(problem, settings.style)).map(({ content }) => content).join('\n\n').toWellFormed();
-    records.push({ kind: 'problem', iteration, problemId, tier, problem: problem as unknown as Record<string, unknown>, prompt, promptIds: [...promptIds] });
+    const prompt = (await task.prompt(problem, settings.style))
+      .map(({ content }) => content)
+      .join('\n\n')
+      .toWellFormed();
+    records.push({
+      kind: 'problem',
+      iteration,
+      problemId,
+      tier,
+      problem: problem as unknown as Record<string, unknown>,
+      prompt,
+      promptIds: [...promptIds],
+    });
     for (const rollout of rollouts) {
       const { sampleIndex: sample, seed, tokenIds, text, finish, adapterId, logprobs, verdict, form } = rollout;
       const { kind, violations, reason } = verdict;
       records.push({
-        kind: 'rollout', iteration, problemId, tier, sample, seed: seed.toString(), tokenIds: [...tokenIds], text, finish, adapterId,
+        kind: 'rollout',
+        iteration,
+        problemId,
+        tier,
+        sample,
+        seed: seed.toString(),
+        tokenIds: [...tokenIds],
+        text,
+        finish,
+        adapterId,
         meanLogprob: logprobs.length === 0 ? null : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length,
-        form, verdict: { kind, violations: violations.map(({ category }) => category), details: violations.slice(0, DETAILS).map(({ detail }) => detail.slice(0, DETAIL_LENGTH).toWellFormed()), ...(reason === undefined ? {} : { reason: reason.toWellFormed() }) },
+        form,
+        verdict: {
+          kind,
+          violations: violations.map(({ category }) => category),
+          details: violations.slice(0, DETAILS).map(({ detail }) => detail.slice(0, DETAIL_LENGTH).toWellFormed()),
+          ...(reason === undefined ? {} : { reason: reason.toWellFormed() }),
+        },
         ...fateOf.get(rollout)!,
       });
     }
@@ -54,4 +91,7 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
   return records;
 }
 
-export const asLogRecord = (record: ProblemRecord | RolloutRecord): NewRecord => ({ stream: 'rollouts', payload: record as unknown as { kind: string; [key: string]: LogValue } });
+export const asLogRecord = (record: ProblemRecord | RolloutRecord): NewRecord => ({
+  stream: 'rollouts',
+  payload: record as unknown as { kind: string; [key: string]: LogValue },
+});

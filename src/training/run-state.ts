@@ -89,7 +89,17 @@ export const peakRssBytes = (): number => process.resourceUsage().maxRSS * 1024;
 
 /** Reports progress with the fields that a stage does not have left at their neutral values. */
 export function report(context: Pick<RunContext, 'hooks' | 'settings'>, progress: Pick<RunProgress, 'stage'> & Partial<RunProgress>): void {
-  context.hooks.onProgress?.({ iteration: 0, iterations: context.settings.iterations, done: 0, total: 0, tokens: 0, hits: {}, loss: null, ...progress });
+  context.hooks.onProgress?.({
+    iteration: 0,
+    iterations: context.settings.iterations,
+    done: 0,
+    total: 0,
+    tokens: 0,
+    hits: {},
+    loss: null,
+    ...progress,
+  });
 }
 
-export const cancellation = ({ signal }: Pick<RunContext, 'signal'>): { readonly signal?: AbortSignal } => (signal === undefined ? {} : { signal });
+export const cancellation = ({ signal }: Pick<RunContext, 'signal'>): { readonly signal?: AbortSignal } =>
+  signal === undefined ? {} : { signal };

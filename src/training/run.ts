@@ -22,7 +22,10 @@ export interface RunOptions extends RunHooks {
   /** The run folder. Absent: an unfinished run of the same configuration in ./runs, else a new folder there. */
   readonly out?: string;
   readonly signal?: AbortSignal;
-  /** Decides in place of the setting's policy. A run that is resumed asks it anew, so that it has to decide the same on the same evaluations. */
+  /**
+   * Decides in place of the setting's policy. A run that is resumed asks it anew, so that it has to decide the same on the same
+   * evaluations.
+   */
   readonly policy?: Policy;
   /** Thresholds other than the profile's. */
   readonly rules?: RuleConfigInput;
@@ -31,7 +34,8 @@ export interface RunOptions extends RunHooks {
 /**
  * Trains an adapter by the model's own verified answers and measures it on problems that it never saw. The same settings on the same
  * folder go on where an interrupted run stopped, and end with the same adapter; a folder whose run has ended gives its result again.
- * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, NUMERIC_FAILURE, ABORTED, WRITE_FAILED, LOG_* and what model, task and trainer throw;
+ * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, NUMERIC_FAILURE, ABORTED, WRITE_FAILED, LOG_* and what model, task
+ * and trainer throw;
  *   after any of them the same call goes on
  */
 export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
@@ -72,7 +76,12 @@ async function complete({ context, state, session, stage, iteration: done }: Ope
       const finished = await runIteration(context, state, session, iteration);
       last = iteration;
       clock();
-      if (state.stop === null && settings.maxMinutes !== undefined && iteration < settings.iterations && state.spent.seconds >= 60 * settings.maxMinutes) {
+      if (
+        state.stop === null &&
+        settings.maxMinutes !== undefined &&
+        iteration < settings.iterations &&
+        state.spent.seconds >= 60 * settings.maxMinutes
+      ) {
         state.stop = `the ${settings.maxMinutes} minutes of --max-minutes are over`;
       }
       await checkpoint(context, state, 'iteration', iteration, clock);
@@ -92,30 +101,59 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   const at = { when: 'before' as const, iteration: 0, adapter: null };
   const test = await evaluateSet(context, 'test', at);
   const replies: JudgedText[] = [];
-  const dev = await evaluateSet(context, 'dev', at, ({ problem, rollout: { text, finish }, judgement }) => replies.push({ problem, text, finish, judgement }));
+  const dev = await evaluateSet(context, 'dev', at, ({ problem, rollout: { text, finish }, judgement }) =>
+    replies.push({ problem, text, finish, judgement }),
+  );
   await refuseUnsteadyVerdicts(context.task, replies);
-  context.log.append([policiesRecord({ tiers: [...context.task.tiers], outcomes: await judgePolicies(context.task, context.test.problems) })]);
+  context.log.append([
+    policiesRecord({ tiers: [...context.task.tiers], outcomes: await judgePolicies(context.task, context.test.problems) }),
+  ]);
   state.best = { adapterId: null, iteration: 0, verdicts: dev.verdicts, snapshot: null };
   state.spent.promptTokens += test.promptTokens + dev.promptTokens;
   state.spent.sampledTokens += test.sampledTokens + dev.sampledTokens;
 }
 
-/** The log names it and has its head signed first: on resumption it can be told from any other, and follows no record that nobody vouched for. */
-async function checkpoint(context: RunContext, state: RunState, stage: 'prepared' | 'iteration' | 'submitted', iteration: number, clock: () => void): Promise<void> {
+/**
+ * The log names it and has its head signed first: on resumption it can be told from any other, and follows no record that nobody vouched
+ * for.
+ */
+async function checkpoint(
+  context: RunContext,
+  state: RunState,
+  stage: 'prepared' | 'iteration' | 'submitted',
+  iteration: number,
+  clock: () => void,
+): Promise<void> {
   const { log, folder } = context;
   clock();
-  const { learner, best, sound, layers, adapterId, adapterIteration, learningRate, maxNorm, epsilon, batchSize, stop, settled, spent } = state;
+  const { learner, best, sound, layers, adapterId, adapterIteration, learningRate, maxNorm, epsilon, batchSize, stop, settled, spent } =
+    state;
   const trainer = learner === null ? null : await learner.trainer.snapshot();
   // compared by content: a remedy may change what an adapter's file does not show
-  const apart = (snapshot: Uint8Array | null | undefined): Uint8Array | null => (snapshot == null || (trainer !== null && Buffer.compare(snapshot, trainer) === 0) ? null : snapshot);
+  const apart = (snapshot: Uint8Array | null | undefined): Uint8Array | null =>
+    snapshot == null || (trainer !== null && Buffer.compare(snapshot, trainer) === 0) ? null : snapshot;
   const sealed = sealCheckpoint({
     state: {
-      version: 2, stage, iteration, logSize: log.size + 1,
-      layers: layers === null ? null : [...layers], learningRate, maxNorm, epsilon, batchSize,
-      best: { adapterId: best.adapterId, iteration: best.iteration }, sound: sound === null ? null : { adapterId: sound.adapterId, iteration: sound.iteration },
-      adapterId, adapterIteration, stop, settled, spent: { ...spent },
+      version: 2,
+      stage,
+      iteration,
+      logSize: log.size + 1,
+      layers: layers === null ? null : [...layers],
+      learningRate,
+      maxNorm,
+      epsilon,
+      batchSize,
+      best: { adapterId: best.adapterId, iteration: best.iteration },
+      sound: sound === null ? null : { adapterId: sound.adapterId, iteration: sound.iteration },
+      adapterId,
+      adapterIteration,
+      stop,
+      settled,
+      spent: { ...spent },
     },
-    trainer, best: apart(best.snapshot), sound: apart(sound?.snapshot),
+    trainer,
+    best: apart(best.snapshot),
+    sound: apart(sound?.snapshot),
   });
   log.append([checkpointRecord({ stage, iteration, digest: sealed.digest })]);
   await log.checkpoint();

@@ -17,36 +17,65 @@ export const runSettings = z.strictObject({
   model: z.string().min(1).default(EMBEDDED_MODEL).describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI'),
   profile: z.enum(['auto', 'embedded', 'downloaded']).default('auto').describe('which defaults hold; auto: by the model'),
   task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, or the path of a .js or .ts file'),
-  seed: z.string().regex(/^\d{1,20}$/, { error: 'expected a whole number', abort: true }).refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64').default('42').describe('64-bit seed of every draw'),
+  seed: z
+    .string()
+    .regex(/^\d{1,20}$/, { error: 'expected a whole number', abort: true })
+    .refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64')
+    .default('42')
+    .describe('64-bit seed of every draw'),
 
-  algorithm: z.enum(['rft', 'grpo']).default('rft').describe('rejection-sampling fine-tuning, or a policy gradient with the advantages of GRPO and a mean over tokens'),
+  algorithm: z
+    .enum(['rft', 'grpo'])
+    .default('rft')
+    .describe('rejection-sampling fine-tuning, or a policy gradient with the advantages of GRPO and a mean over tokens'),
   iterations: count(1, 1000).default(6).describe('rounds of rollouts, verdicts and training'),
   rollouts: count(1).default(84).describe('samples an iteration, over all problems'),
   samples: count(1, 1024).default(4).describe('samples a problem'),
   temperature: z.number().gt(0).max(10).default(0.8).describe('of the rollouts'),
   topP: z.number().gt(0).max(1).default(1).describe('nucleus of the rollouts; 1: off'),
   maxTokens: count(1, 100_000).default(512).describe('tokens of a reply, in rollouts and evaluations'),
-  style: z.enum(PROMPT_STYLES as ['cot', 'plain']).default('cot').describe('ask for reasoning before the answer, or for the answer alone'),
-  allocation: z.enum(['adaptive', 'uniform']).default('adaptive').describe('rollouts by tier: more where some but not all succeed, or the same everywhere'),
+  style: z
+    .enum(PROMPT_STYLES as ['cot', 'plain'])
+    .default('cot')
+    .describe('ask for reasoning before the answer, or for the answer alone'),
+  allocation: z
+    .enum(['adaptive', 'uniform'])
+    .default('adaptive')
+    .describe('rollouts by tier: more where some but not all succeed, or the same everywhere'),
   allocationFloor: z.number().min(0).max(1).default(0.4).describe('least part of its uniform share that a tier gets'),
 
-  buffer: z.enum(['balanced', 'classic']).default('balanced').describe('balanced: tiers drawn uniformly, rare successes first; classic: one pass over everything accepted so far'),
+  buffer: z
+    .enum(['balanced', 'classic'])
+    .default('balanced')
+    .describe('balanced: tiers drawn uniformly, rare successes first; classic: one pass over everything accepted so far'),
   tierCap: count(1).default(256).describe('newest accepted rollouts that a tier keeps (balanced)'),
   newShare: z.number().min(0).max(1).default(0.5).describe('part of the training sequences that comes from the newest rollouts (balanced)'),
   accumulate: z.boolean().default(true).describe('replay earlier iterations; false: train on the newest rollouts only'),
-  accept: z.enum(['passing', 'shuffled', 'failing']).default('passing').describe('which rollouts are trained on; the other two are controls'),
+  accept: z
+    .enum(['passing', 'shuffled', 'failing'])
+    .default('passing')
+    .describe('which rollouts are trained on; the other two are controls'),
 
   stepsPerIteration: count(1, 100_000).default(8).describe('optimiser steps an iteration (balanced)'),
   batchSize: count(1, 4096).default(8).describe('sequences a step'),
   rank: count(1, 1024).default(16).describe('directions of each LoRA factor pair'),
   scale: z.number().gt(0).max(1000).default(2).describe('factor on the adapter (alpha / rank)'),
-  dropout: z.number().min(0).lt(1).default(0).describe('of the adapter\'s inputs'),
-  targets: z.array(z.enum(LORA_TARGETS)).min(1).default([...LORA_TARGETS]).describe('linear maps of a layer that are adapted'),
-  layers: z.string().regex(/^(activation|gradient|last|random|all|\d+(,\d+)*)$/, `expected ${LAYER_METHODS.join(', ')} or layer numbers like 20,21,22`).default('last')
+  dropout: z.number().min(0).lt(1).default(0).describe("of the adapter's inputs"),
+  targets: z
+    .array(z.enum(LORA_TARGETS))
+    .min(1)
+    .default([...LORA_TARGETS])
+    .describe('linear maps of a layer that are adapted'),
+  layers: z
+    .string()
+    .regex(/^(activation|gradient|last|random|all|\d+(,\d+)*)$/, `expected ${LAYER_METHODS.join(', ')} or layer numbers like 20,21,22`)
+    .default('last')
     .describe('how the trained layers are chosen: activation, gradient, last, random, all, or numbers like 20,21'),
   topLayers: count(1, 1000).default(8).describe('layers that activation, gradient, last and random choose'),
   learningRate: z.number().gt(0).max(1).default(2e-4).describe('of Adam; constant after the warm-up'),
-  warmupSteps: count(0).default(4).describe('first steps of the run, in which the learning rate rises in a line; the last of them takes all of it'),
+  warmupSteps: count(0)
+    .default(4)
+    .describe('first steps of the run, in which the learning rate rises in a line; the last of them takes all of it'),
   weightDecay: z.number().min(0).max(10).default(0).describe('of the adapter, decoupled: each step takes away learning rate x this of it'),
   maxNorm: z.number().gt(0).max(1e6).default(1).describe('gradients of a larger norm over the whole adapter are scaled down to it'),
   klCoefficient: z.number().min(0).max(100).default(0).describe('grpo: weight of the divergence from the base model'),
@@ -57,16 +86,27 @@ export const runSettings = z.strictObject({
   testSize: count(1, 100).default(25).describe('problems of each tier in the evaluation before and after the run'),
   gate: z.boolean().default(true).describe('go back to the best adapter after a significant drop on the dev problems'),
   gateLevel: z.number().gt(0).lt(1).default(0.05).describe('level of that test (exact, paired, of the mean over tiers)'),
-  patience: count(1, 1000).default(PROFILE_PATIENCE.downloaded).describe('evaluations that speak against a gain after which the run stops (rule R3)'),
-  policy: z.enum(['scripted', 'observe']).default('scripted').describe('carry out the playbook\'s remedies, or log only'),
+  patience: count(1, 1000)
+    .default(PROFILE_PATIENCE.downloaded)
+    .describe('evaluations that speak against a gain after which the run stops (rule R3)'),
+  policy: z.enum(['scripted', 'observe']).default('scripted').describe("carry out the playbook's remedies, or log only"),
   maxMinutes: z.number().gt(0).max(100_000).optional().describe('begin no further iteration after so many minutes'),
 
   threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
-  contextTokens: count(128, 2 ** 26).optional().describe('tokens of KV cache over all running samples'),
+  contextTokens: count(128, 2 ** 26)
+    .optional()
+    .describe('tokens of KV cache over all running samples'),
   maxSequences: count(1, 253).default(64).describe('samples that are decoded together'),
-  trainerMemory: count(0, 2 ** 40).default(600_000_000).describe('bytes for activations, gradients and moments'),
-  boundaryMemory: count(0, 2 ** 40).default(256_000_000).describe('bytes of cached activations below the trained layers'),
-  signer: z.enum(['witness', 'single-process']).default('witness').describe('who signs the log: a process of its own, or this one (reports say so)'),
+  trainerMemory: count(0, 2 ** 40)
+    .default(600_000_000)
+    .describe('bytes for activations, gradients and moments'),
+  boundaryMemory: count(0, 2 ** 40)
+    .default(256_000_000)
+    .describe('bytes of cached activations below the trained layers'),
+  signer: z
+    .enum(['witness', 'single-process'])
+    .default('witness')
+    .describe('who signs the log: a process of its own, or this one (reports say so)'),
 });
 
 export type RunSettings = z.output<typeof runSettings>;
@@ -118,19 +158,24 @@ function contradictionsOf(settings: RunSettings, stated: Readonly<Record<string,
   const { algorithm, topP, samples, rollouts, buffer, accumulate, layers, accept, klCoefficient } = settings;
   const found: string[] = [];
   if (rollouts < samples) found.push(`rollouts: ${rollouts} are fewer than the ${samples} samples of one problem`);
-  if (algorithm === 'grpo' && samples < 2) found.push('samples: grpo compares the samples of a problem with each other and needs at least 2');
-  if (algorithm === 'grpo' && topP < 1) found.push('topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it');
+  if (algorithm === 'grpo' && samples < 2)
+    found.push('samples: grpo compares the samples of a problem with each other and needs at least 2');
+  if (algorithm === 'grpo' && topP < 1)
+    found.push('topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it');
   if (algorithm === 'grpo' && accept !== 'passing') found.push('accept: grpo trains on all verdicts');
   if (algorithm === 'rft' && klCoefficient > 0) found.push('klCoefficient: belongs to grpo');
-  if (buffer === 'classic' && 'stepsPerIteration' in stated) found.push('stepsPerIteration: the classic buffer makes one pass over everything');
+  if (buffer === 'classic' && 'stepsPerIteration' in stated)
+    found.push('stepsPerIteration: the classic buffer makes one pass over everything');
   if (buffer === 'classic' && !accumulate) found.push('accumulate: the classic buffer is the one that keeps everything');
-  if (/^\d|^all$/.test(layers) && 'topLayers' in stated) found.push(`topLayers: ${layers === 'all' ? 'all layers are' : 'the layers are named and'} trained already`);
+  if (/^\d|^all$/.test(layers) && 'topLayers' in stated)
+    found.push(`topLayers: ${layers === 'all' ? 'all layers are' : 'the layers are named and'} trained already`);
   return found;
 }
 
 /** @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where the file is no JSON object */
 export function readSettingsFile(path: string): RunSettingsInput {
   const value = readJson(path);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new IsoproError('INVALID_ARGUMENT', `${path} must hold one JSON object of settings`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new IsoproError('INVALID_ARGUMENT', `${path} must hold one JSON object of settings`);
   return value as RunSettingsInput;
 }

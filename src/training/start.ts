@@ -10,7 +10,13 @@ import type { EvaluationSetIdentity, RunStart } from '../run-folder/manifest.js'
 import type { OpenTask } from '../tasks/open-task.js';
 import type { RunSettings } from './settings.js';
 
-const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): EvaluationSetIdentity => ({ origin, file, perTier, problems: problems.length, sha256 });
+const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): EvaluationSetIdentity => ({
+  origin,
+  file,
+  perTier,
+  problems: problems.length,
+  sha256,
+});
 
 export interface StartOptions {
   /** `threads` is the number in use. */

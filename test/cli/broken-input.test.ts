@@ -1,4 +1,7 @@
-/** Every command with every path that it takes broken in every way: an error with a code and a remedy, soon, and nothing that was there is gone. */
+/**
+ * Every command with every path that it takes broken in every way: an error with a code and a remedy, soon, and nothing that was there is
+ * gone.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
@@ -26,7 +29,13 @@ const env = (): NodeJS.ProcessEnv => ({ ...process.env, ISOPRO_HOME: file('home'
 
 function command(args: readonly string[]): Promise<CliResult & { readonly timedOut: boolean }> {
   const [program, ...rest] = [...UNPRIVILEGED, process.execPath, MAIN, ...args];
-  const child = spawn(program!, rest, { env: env(), cwd: file('scratch'), timeout: PATIENCE_MS, killSignal: 'SIGKILL', stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(program!, rest, {
+    env: env(),
+    cwd: file('scratch'),
+    timeout: PATIENCE_MS,
+    killSignal: 'SIGKILL',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let [stdout, stderr] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout = (stdout + text).slice(-100_000)));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-100_000)));
@@ -41,8 +50,34 @@ beforeAll(async () => {
   writeFileSync(file('data.jsonl'), '{"prompt":"one","completion":"a"}\n{"prompt":"two","completion":"b"}\n');
   await using trainer = await createTrainer({ path: file('model.gguf') }, { lora: { rank: 1, layers: { top: 1 } }, threads: 1 });
   await trainer.exportAdapter(file('adapter.gguf'));
-  const small = ['--iterations', '1', '--rollouts', '8', '--samples', '4', '--max-tokens', '2', '--steps-per-iteration', '1', '--batch-size', '2', '--rank', '1', '--top-layers', '1', '--dev-size', '1', '--test-size', '1', '--threads', '1'];
-  const { code, stderr } = await runCli(['run', '--model', file('model.gguf'), '--task', file('task.mjs'), '--out', file('run'), '--signer', 'single-process', ...small], env());
+  const small = [
+    '--iterations',
+    '1',
+    '--rollouts',
+    '8',
+    '--samples',
+    '4',
+    '--max-tokens',
+    '2',
+    '--steps-per-iteration',
+    '1',
+    '--batch-size',
+    '2',
+    '--rank',
+    '1',
+    '--top-layers',
+    '1',
+    '--dev-size',
+    '1',
+    '--test-size',
+    '1',
+    '--threads',
+    '1',
+  ];
+  const { code, stderr } = await runCli(
+    ['run', '--model', file('model.gguf'), '--task', file('task.mjs'), '--out', file('run'), '--signer', 'single-process', ...small],
+    env(),
+  );
   if (code !== 0 && code !== 3) throw new Error(stderr); // 3: nothing was accepted
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -55,7 +90,13 @@ function complaints({ code, stdout, stderr, timedOut }: Awaited<ReturnType<typeo
   if (/^\s+at .*:\d+/m.test(text) || /unexpected failure|NATIVE_FAILURE/.test(text)) found.push('a stack trace');
   const [, errorCode] = /^error ([A-Z_]+): [^]+\n {2}what to do: .+/m.exec(stderr) ?? [];
   if (errorCode !== undefined && !Object.hasOwn(ERRORS, errorCode)) found.push(`the unknown code ${errorCode}`);
-  const verdict = /^(judge|log verify)/.test(name) ? [3, 4] : /^tasks verify file/.test(name) ? [0, 1] : /^models inspect/.test(name) ? [1] : [];
+  const verdict = /^(judge|log verify)/.test(name)
+    ? [3, 4]
+    : /^tasks verify file/.test(name)
+      ? [0, 1]
+      : /^models inspect/.test(name)
+        ? [1]
+        : [];
   if (code === 1 && errorCode === undefined && !verdict.includes(1)) found.push('no code and remedy');
   if (code === 2 && !/See isopro-native .*--help\./.test(stderr)) found.push('usage without a word');
   if (code !== 1 && code !== 2 && !verdict.includes(code ?? -1)) found.push(`exit code ${code}`);
@@ -64,7 +105,14 @@ function complaints({ code, stdout, stderr, timedOut }: Awaited<ReturnType<typeo
 
 describe('a broken path', () => {
   test(`${FULL ? 'of every kind' : 'of one kind'} in every place of every command: a code and a remedy, no stack trace`, async () => {
-    const sound = { model: file('model.gguf'), adapter: file('adapter.gguf'), task: file('task.mjs'), data: file('data.jsonl'), run: file('run'), scratch: file('scratch') };
+    const sound = {
+      model: file('model.gguf'),
+      adapter: file('adapter.gguf'),
+      task: file('task.mjs'),
+      data: file('data.jsonl'),
+      run: file('run'),
+      scratch: file('scratch'),
+    };
     const jobs: { readonly each: PathCase; readonly kind: Kind }[] = [];
     for (const [at, each] of pathCases(sound).entries()) {
       const kinds: readonly Kind[] = each.side === 'input' ? INPUT_KINDS : OUTPUT_KINDS;
@@ -75,17 +123,20 @@ describe('a broken path', () => {
       }
     }
     const wrong: string[] = [];
-    await Promise.all(Array.from({ length: TOGETHER }, async () => {
-      for (let job = jobs.pop(); job !== undefined; job = jobs.pop()) {
-        const { each, kind } = job;
-        const ending = each.name.endsWith('--task') ? '.mjs' : /model|adapter/.test(each.name) ? '.gguf' : '';
-        const broken = brokenPath(file('broken'), kind, each.side, ending);
-        const answer = await command(each.args(broken));
-        // written line by line to what is there, it replaces nothing: a device takes it as the file that it is, and nobody keeps the replies
-        if (kind === 'device' && each.name === 'eval --out' && answer.code === 0) continue;
-        for (const what of complaints(answer, each)) wrong.push(`${each.name} (${kind}): ${what}`);
-      }
-    }));
+    await Promise.all(
+      Array.from({ length: TOGETHER }, async () => {
+        for (let job = jobs.pop(); job !== undefined; job = jobs.pop()) {
+          const { each, kind } = job;
+          const ending = each.name.endsWith('--task') ? '.mjs' : /model|adapter/.test(each.name) ? '.gguf' : '';
+          const broken = brokenPath(file('broken'), kind, each.side, ending);
+          const answer = await command(each.args(broken));
+          // written line by line to what is there, it replaces nothing: a device takes it as the file that it is, and nobody keeps the
+          // replies
+          if (kind === 'device' && each.name === 'eval --out' && answer.code === 0) continue;
+          for (const what of complaints(answer, each)) wrong.push(`${each.name} (${kind}): ${what}`);
+        }
+      }),
+    );
     expect(wrong).toEqual([]);
     expect(['/dev/null', '/dev/full', '/dev/zero'].every((device) => lstatSync(device).isCharacterDevice())).toBe(true);
     expect(readdirSync(file('broken')).filter((name) => name.endsWith('.partial'))).toEqual([]);
@@ -101,7 +152,10 @@ describe('a broken path', () => {
       ['tasks', 'verify', broken],
       ['log', 'verify', file('run'), '--head', broken],
     ];
-    for (const [broken, words] of [[missing, `there is no file ${missing}`], [directory, `${directory} is a folder`]] as const) {
+    for (const [broken, words] of [
+      [missing, `there is no file ${missing}`],
+      [directory, `${directory} is a folder`],
+    ] as const) {
       const said = await Promise.all(places(broken).map(async (args) => (await runCli(args, env())).stderr));
       for (const text of said) expect(text).toBe(`error FILE_UNREADABLE: ${words}\n  what to do: ${ERRORS.FILE_UNREADABLE}\n`);
     }
@@ -110,9 +164,35 @@ describe('a broken path', () => {
   test('a byte order mark is no part of a prompt, an example, a setting or a schema', async () => {
     const marked = (name: string, text: string): string => (writeFileSync(file(name), `\ufeff${text}`), file(name));
     const prompts = marked('marked-prompts.jsonl', '{"prompt":"hi","id":"a"}\r\n');
-    const generated = await runCli(['generate', '--model', file('model.gguf'), '--max-tokens', '8', '--prompts', prompts, '--json-schema', marked('marked-schema.json', '{"type":"boolean"}')], env());
+    const generated = await runCli(
+      [
+        'generate',
+        '--model',
+        file('model.gguf'),
+        '--max-tokens',
+        '8',
+        '--prompts',
+        prompts,
+        '--json-schema',
+        marked('marked-schema.json', '{"type":"boolean"}'),
+      ],
+      env(),
+    );
     expect([generated.code, JSON.parse(generated.stdout)]).toMatchObject([0, { id: 'a', text: expect.stringMatching(/true|false/) }]);
-    const plan = await runCli(['train', '--model', file('model.gguf'), '--data', marked('marked.jsonl', '{"prompt":"one","completion":"a"}\n'), '--dry-run', '--json', '--top', '1'], env());
+    const plan = await runCli(
+      [
+        'train',
+        '--model',
+        file('model.gguf'),
+        '--data',
+        marked('marked.jsonl', '{"prompt":"one","completion":"a"}\n'),
+        '--dry-run',
+        '--json',
+        '--top',
+        '1',
+      ],
+      env(),
+    );
     expect([plan.code, JSON.parse(plan.stdout)]).toMatchObject([0, { examples: 1 }]);
     const refused = await runCli(['run', '--config', marked('marked-config.json', '{"iterations":0}')], env());
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--iterations')]);
@@ -120,13 +200,21 @@ describe('a broken path', () => {
 
   test('an empty answer in a training file is named', async () => {
     writeFileSync(file('mute.jsonl'), '{"prompt":"one","completion":"a"}\n{"prompt":"two","completion":""}\n');
-    const { code, stderr } = await runCli(['train', '--model', file('model.gguf'), '--data', file('mute.jsonl'), '--out', file('mute.gguf')], env());
+    const { code, stderr } = await runCli(
+      ['train', '--model', file('model.gguf'), '--data', file('mute.jsonl'), '--out', file('mute.gguf')],
+      env(),
+    );
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^error INVALID_ARGUMENT: line 2: the answer is empty/)]);
   }, 30_000);
 
   test('standard output that takes nothing more: WRITE_FAILED', () => {
-    const { status, stderr } = spawnSync('sh', ['-c', `"${process.execPath}" "${MAIN}" tasks generate --count 50 > /dev/full`], { encoding: 'utf8' });
-    expect([status, stderr]).toEqual([1, expect.stringMatching(/^error WRITE_FAILED: standard output could not be written.*\n {2}what to do: /)]);
+    const { status, stderr } = spawnSync('sh', ['-c', `"${process.execPath}" "${MAIN}" tasks generate --count 50 > /dev/full`], {
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error WRITE_FAILED: standard output could not be written.*\n {2}what to do: /),
+    ]);
   }, 30_000);
 });
 

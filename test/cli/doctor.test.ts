@@ -48,7 +48,19 @@ describe('doctor --selftest', () => {
     const report = JSON.parse(stdout) as { ok: boolean; steps: { name: string; status: string; detail: string }[] };
     expect(report.steps.filter(({ status }) => status !== 'ok')).toEqual([]);
     expect(code).toBe(report.ok ? 0 : 1);
-    expect(report.steps.map(({ name }) => name)).toEqual(expect.arrayContaining(['parity llama', 'parity qwen2', 'parity qwen3', 'parity gemma2', 'gradient llama', 'gradient qwen2', 'gradient qwen3', 'gradient gemma2', 'sampling and scoring']));
+    expect(report.steps.map(({ name }) => name)).toEqual(
+      expect.arrayContaining([
+        'parity llama',
+        'parity qwen2',
+        'parity qwen3',
+        'parity gemma2',
+        'gradient llama',
+        'gradient qwen2',
+        'gradient qwen3',
+        'gradient gemma2',
+        'sampling and scoring',
+      ]),
+    );
     expect(report.steps.find(({ name }) => name === 'decoding speed')!.detail).toMatch(/[1-9]\d* at 1, [1-9]\d* at 8, [1-9]\d* at 32/);
   });
 });

@@ -16,7 +16,11 @@ const file = (name: string, content: string): string => {
 };
 const common = ['generate', '--model', model, '--max-tokens', '8', '--threads', '1'];
 const lines = (stdout: string): Record<string, unknown>[] =>
-  stdout.trim().split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as Record<string, unknown>);
+  stdout
+    .trim()
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 describe('isopro-native generate', () => {
   test('prompts in, JSONL out; the same seed gives the same answers', async () => {
@@ -26,7 +30,11 @@ describe('isopro-native generate', () => {
     const rollouts = lines(first.stdout);
     expect(rollouts).toHaveLength(6);
     for (const rollout of rollouts) {
-      expect(rollout).toMatchObject({ finish: expect.stringMatching(/^(stop|length)$/), seed: expect.stringMatching(/^\d+$/), adapterId: null });
+      expect(rollout).toMatchObject({
+        finish: expect.stringMatching(/^(stop|length)$/),
+        seed: expect.stringMatching(/^\d+$/),
+        adapterId: null,
+      });
       expect((rollout.tokenIds as number[]).length).toBe((rollout.logprobs as number[]).length);
     }
     expect((await runCli([...args, '12345678901234567890'])).stdout).toBe(first.stdout);
@@ -34,7 +42,10 @@ describe('isopro-native generate', () => {
   });
 
   test('a JSONL file of prompts, messages and token ids, with names', async () => {
-    const prompts = file('prompts.jsonl', '{"prompt":"hi","id":"a"}\n\n{"messages":[{"role":"user","content":"hi"}]}\n{"tokenIds":[1,2,3],"id":"c"}\n');
+    const prompts = file(
+      'prompts.jsonl',
+      '{"prompt":"hi","id":"a"}\n\n{"messages":[{"role":"user","content":"hi"}]}\n{"tokenIds":[1,2,3],"id":"c"}\n',
+    );
     const { code, stdout } = await runCli([...common, '--prompts', prompts, '--temperature', '0']);
     expect(code).toBe(0);
     const rollouts = lines(stdout).sort((a, b) => (a.promptIndex as number) - (b.promptIndex as number));
@@ -43,7 +54,10 @@ describe('isopro-native generate', () => {
   });
 
   test('prompts from standard input', () => {
-    const { status, stdout } = spawnSync(process.execPath, [MAIN, ...common, '--prompts', '-'], { input: '{"prompt":"hi","id":"a"}\n', encoding: 'utf8' });
+    const { status, stdout } = spawnSync(process.execPath, [MAIN, ...common, '--prompts', '-'], {
+      input: '{"prompt":"hi","id":"a"}\n',
+      encoding: 'utf8',
+    });
     expect(status).toBe(0);
     expect(lines(stdout)).toMatchObject([{ id: 'a' }]);
   });
@@ -51,7 +65,19 @@ describe('isopro-native generate', () => {
   test('follows a grammar and a JSON Schema', async () => {
     const grammar = await runCli([...common, '--prompt', 'x', '--grammar', file('yes.gbnf', 'root ::= "yes" | "no"')]);
     expect(['yes', 'no']).toContain(lines(grammar.stdout)[0]!.text);
-    const schema = await runCli(['generate', '--model', model, '--threads', '1', '--prompt', 'x', '--max-tokens', '40', '--json-schema', file('schema.json', '{"type":"boolean"}')]);
+    const schema = await runCli([
+      'generate',
+      '--model',
+      model,
+      '--threads',
+      '1',
+      '--prompt',
+      'x',
+      '--max-tokens',
+      '40',
+      '--json-schema',
+      file('schema.json', '{"type":"boolean"}'),
+    ]);
     expect(['true', 'false']).toContain(lines(schema.stdout)[0]!.text);
   });
 

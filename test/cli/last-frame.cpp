@@ -26,7 +26,8 @@ void onEnd(int signal, siginfo_t*, void*) {
     if (dladdr(frames[i], &from) == 0 || from.dli_fname == nullptr || from.dli_fbase == here.dli_fbase) continue;
     const char* slash = std::strrchr(from.dli_fname, '/');
     const char* name = slash == nullptr ? from.dli_fname : slash + 1;
-    const bool library = std::strncmp(name, "libc.", 5) == 0 || std::strncmp(name, "libstdc++", 9) == 0 || std::strncmp(name, "libgcc", 6) == 0;
+    const bool library =
+        std::strncmp(name, "libc.", 5) == 0 || std::strncmp(name, "libstdc++", 9) == 0 || std::strncmp(name, "libgcc", 6) == 0;
     if (library) continue;
     char line[256];
     const int length = std::snprintf(line, sizeof line, "\nended in %s\n", name);

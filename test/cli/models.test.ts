@@ -56,7 +56,9 @@ test('a failed pull ends with 1 and says on stderr where the file would have to 
   expect([code, stdout]).toEqual([1, '']);
   const { error } = JSON.parse(stderr) as { error: { code: string; message: string; remedy: string } };
   expect(error.code).toBe('MODEL_DOWNLOAD_FAILED');
-  expect(error.message).toContain(`${env.HF_ENDPOINT}/Qwen/Qwen2.5-3B-Instruct-GGUF/resolve/main/qwen2.5-3b-instruct-q4_k_m.gguf answered 404`);
+  expect(error.message).toContain(
+    `${env.HF_ENDPOINT}/Qwen/Qwen2.5-3B-Instruct-GGUF/resolve/main/qwen2.5-3b-instruct-q4_k_m.gguf answered 404`,
+  );
   expect(error.remedy).toContain(home);
 });
 
@@ -71,7 +73,11 @@ describe('models inspect', () => {
     const { code, stdout } = await runCli(['models', 'inspect', file, '--context', '1000', '--json']);
     expect(code).toBe(0);
     // 3 layers, 2 key-value heads of 64, keys and values, f16.
-    expect(JSON.parse(stdout)).toMatchObject({ architecture: 'qwen3', problem: null, memory: { kvBytesPerToken: 3 * 2 * 64 * 2 * 2, kvBytes: 1000 * 3 * 2 * 64 * 2 * 2 } });
+    expect(JSON.parse(stdout)).toMatchObject({
+      architecture: 'qwen3',
+      problem: null,
+      memory: { kvBytesPerToken: 3 * 2 * 64 * 2 * 2, kvBytes: 1000 * 3 * 2 * 64 * 2 * 2 },
+    });
     const unreadable = await runCli(['models', 'inspect', path.join(home, '..', 'package.json'), '--json']);
     expect([unreadable.code, unreadable.stdout]).toEqual([1, '']);
   });
@@ -88,7 +94,15 @@ describe('models inspect', () => {
   });
 });
 
-test.each([[['models']], [['runs']], [['log']], [['models', 'pull']], [['models', 'fetch']], [['models', 'list', '--colour']], [['models', 'inspect', 'x.gguf', '--context', '0']]])('%j is wrong usage: exit code 2', async (args) => {
+test.each([
+  [['models']],
+  [['runs']],
+  [['log']],
+  [['models', 'pull']],
+  [['models', 'fetch']],
+  [['models', 'list', '--colour']],
+  [['models', 'inspect', 'x.gguf', '--context', '0']],
+])('%j is wrong usage: exit code 2', async (args) => {
   const { code, stdout } = await runCli(args, env);
   expect([code, stdout]).toEqual([2, '']);
 });

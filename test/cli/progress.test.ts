@@ -43,7 +43,13 @@ describe('progress on a terminal', () => {
 
   test('a long label gives way to the figures', () => {
     const { written, state, stream, now } = recorder(true, 80);
-    const progress = new Progress({ label: 'https://example.test/a/long/address/of/some/model-Q4_K_M.gguf', total: 1000e6, unit: 'bytes', stream, now });
+    const progress = new Progress({
+      label: 'https://example.test/a/long/address/of/some/model-Q4_K_M.gguf',
+      total: 1000e6,
+      unit: 'bytes',
+      stream,
+      now,
+    });
     progress.update(0);
     state.now = 10_000;
     progress.update(250e6);
@@ -101,7 +107,15 @@ describe('progress without a terminal', () => {
 });
 
 test('sizes, durations and numbers round into the next unit', () => {
-  expect([0, 999, 999.6, 1234, 99_960, 999_600_000, 4.7e9].map(formatBytes)).toEqual(['0 B', '999 B', '1.00 kB', '1.23 kB', '100 kB', '1.00 GB', '4.70 GB']);
+  expect([0, 999, 999.6, 1234, 99_960, 999_600_000, 4.7e9].map(formatBytes)).toEqual([
+    '0 B',
+    '999 B',
+    '1.00 kB',
+    '1.23 kB',
+    '100 kB',
+    '1.00 GB',
+    '4.70 GB',
+  ]);
   expect([0, 59.6, 61, 3661].map(formatDuration)).toEqual(['0:00', '1:00', '1:01', '1:01:01']);
   expect([0, 12_345, 45.67, 0.1234, 3].map(formatNumber)).toEqual(['0', '12345', '45.7', '0.123', '3']);
 });

@@ -33,7 +33,13 @@ interface Ended {
 function under(limit: readonly string[], args: readonly string[], seconds = 60): Ended {
   const [program, ...rest] = [...limit, process.execPath, ...args];
   const env = { ...process.env, ISOPRO_HOME: path.join(folder, 'home'), HOME: folder, NODE_OPTIONS: '' };
-  const { status, signal, stderr } = spawnSync(program!, rest, { encoding: 'utf8', env, cwd: folder, timeout: seconds * 1000, killSignal: 'SIGKILL' });
+  const { status, signal, stderr } = spawnSync(program!, rest, {
+    encoding: 'utf8',
+    env,
+    cwd: folder,
+    timeout: seconds * 1000,
+    killSignal: 'SIGKILL',
+  });
   return { code: status, signal, stderr };
 }
 
@@ -45,18 +51,24 @@ function outcome({ code, signal, stderr }: Ended): unknown {
 }
 const ALLOWED = [null, 'SYSTEM_LIMIT', 'OUT_OF_MEMORY'];
 
-(limits ? test : test.skip)('open files', () => {
-  // Below 24, Node itself fails before it has read the first few files of any program.
-  const counts = full ? Array.from({ length: 60 }, (_, i) => 24 + 2 * i) : [24, 60, 100, 112];
-  const outcomes = counts.map((count) => outcome(under(['prlimit', `--nofile=${count}`], GENERATE)));
-  expect(outcomes.filter((one) => !ALLOWED.includes(one as string | null))).toEqual([]);
-  expect(outcomes[0]).toBe('SYSTEM_LIMIT');
-  expect(outcome(under(['prlimit', '--nofile=256'], GENERATE))).toBeNull();
-}, 300_000);
+(limits ? test : test.skip)(
+  'open files',
+  () => {
+    // Below 24, Node itself fails before it has read the first few files of any program.
+    const counts = full ? Array.from({ length: 60 }, (_, i) => 24 + 2 * i) : [24, 60, 100, 112];
+    const outcomes = counts.map((count) => outcome(under(['prlimit', `--nofile=${count}`], GENERATE)));
+    expect(outcomes.filter((one) => !ALLOWED.includes(one as string | null))).toEqual([]);
+    expect(outcomes[0]).toBe('SYSTEM_LIMIT');
+    expect(outcome(under(['prlimit', '--nofile=256'], GENERATE))).toBeNull();
+  },
+  300_000,
+);
 
-(limits ? test : test.skip)('no file can be opened any more, in the middle of a program', () => {
-  const engine = (name: string): string => JSON.stringify(path.resolve('dist/src/engine', name));
-  const program = `
+(limits ? test : test.skip)(
+  'no file can be opened any more, in the middle of a program',
+  () => {
+    const engine = (name: string): string => JSON.stringify(path.resolve('dist/src/engine', name));
+    const program = `
     import { closeSync, openSync } from 'node:fs';
     import { createTrainer } from ${engine('trainer.js')};
     import { loadModel } from ${engine('model.js')};
@@ -76,43 +88,60 @@ const ALLOWED = [null, 'SYSTEM_LIMIT', 'OUT_OF_MEMORY'];
     held.forEach((file) => closeSync(file));
     console.error(JSON.stringify([refused, await outcomes()]));
     process.exit();`;
-  const { stderr } = under(['prlimit', '--nofile=256'], ['--input-type=module', '-e', program]);
-  expect(JSON.parse(stderr.trim().split('\n').at(-1)!)).toEqual([Array(6).fill('IsoproError SYSTEM_LIMIT'), Array(6).fill('done')]);
-}, 60_000);
+    const { stderr } = under(['prlimit', '--nofile=256'], ['--input-type=module', '-e', program]);
+    expect(JSON.parse(stderr.trim().split('\n').at(-1)!)).toEqual([Array(6).fill('IsoproError SYSTEM_LIMIT'), Array(6).fill('done')]);
+  },
+  60_000,
+);
 
-(otherUser ? test : test.skip)('threads, of a user that is not root', () => {
-  // The user has to reach the package, which may lie in root's home.
-  const reached = under(NOBODY, [MAIN, '--version']).code === 0;
-  if (!reached) return console.warn('skipping the limit of threads: another user cannot read this package');
-  // Node starts some threads, and more with the first file that it reads; without those it aborts or stands by itself.
-  const bare = ['-e', `require('fs').promises.readFile(process.execPath).then(() => process.exit())`];
-  let needed = 20;
-  while (under([...NOBODY, 'prlimit', `--nproc=${needed - 1}`], bare, 5).code === 0) needed--;
-  for (const command of full ? [GENERATE, DRY_RUN] : [GENERATE]) {
-    const outcomes = Array.from({ length: full ? 12 : 5 }, (_, i) => outcome(under([...NOBODY, 'prlimit', `--nproc=${needed + i}`], command)));
-    expect(outcomes.filter((one) => !ALLOWED.includes(one as string | null))).toEqual([]);
-    expect(outcomes[0]).toBe('SYSTEM_LIMIT');
-  }
-  expect(outcome(under([...NOBODY, 'prlimit', `--nproc=${needed + 60}`], GENERATE))).toBeNull();
-}, 600_000);
+(otherUser ? test : test.skip)(
+  'threads, of a user that is not root',
+  () => {
+    // The user has to reach the package, which may lie in root's home.
+    const reached = under(NOBODY, [MAIN, '--version']).code === 0;
+    if (!reached) return console.warn('skipping the limit of threads: another user cannot read this package');
+    // Node starts some threads, and more with the first file that it reads; without those it aborts or stands by itself.
+    const bare = ['-e', `require('fs').promises.readFile(process.execPath).then(() => process.exit())`];
+    let needed = 20;
+    while (under([...NOBODY, 'prlimit', `--nproc=${needed - 1}`], bare, 5).code === 0) needed--;
+    for (const command of full ? [GENERATE, DRY_RUN] : [GENERATE]) {
+      const outcomes = Array.from({ length: full ? 12 : 5 }, (_, i) =>
+        outcome(under([...NOBODY, 'prlimit', `--nproc=${needed + i}`], command)),
+      );
+      expect(outcomes.filter((one) => !ALLOWED.includes(one as string | null))).toEqual([]);
+      expect(outcomes[0]).toBe('SYSTEM_LIMIT');
+    }
+    expect(outcome(under([...NOBODY, 'prlimit', `--nproc=${needed + 60}`], GENERATE))).toBeNull();
+  },
+  600_000,
+);
 
-(limits ? test : test.skip)('address space', () => {
-  const report = `process.on('exit', () => console.error(require('fs').readFileSync('/proc/self/status', 'utf8')))`;
-  const module = path.join(folder, 'report.cjs');
-  writeFileSync(module, report);
-  const peak = Number(/^VmPeak:\s+(\d+) kB$/m.exec(under([], ['--require', module, ...GENERATE]).stderr)![1]) * 1024;
-  const library = path.join(folder, 'last-frame.so');
-  expect(spawnSync('c++', ['-std=c++17', '-O1', '-fPIC', '-shared', '-o', library, path.resolve('test/cli/last-frame.cpp'), '-ldl']).status).toBe(0);
-  const at = (megabytes: number): Ended => under(['env', `LD_PRELOAD=${library}`, 'prlimit', `--as=${peak - megabytes * 2 ** 20}`], GENERATE);
-  let [enough, missed] = [0, 512];
-  while (missed - enough > 8) {
-    const middle = (enough + missed) / 2;
-    if (outcome(at(middle)) === null) enough = middle;
-    else missed = middle;
-  }
-  // Somewhere below V8 finds no room for its own heap and ends the process (docs/own-model.md); nobody else does.
-  const outcomes = Array.from({ length: full ? 40 : 6 }, (_, i) => at(missed + 8 * i)).map((one) => (/^ended in node$/m.test(one.stderr) ? 'of node' : outcome(one)));
-  expect(outcomes.filter((one) => one !== 'of node' && !ALLOWED.includes(one as string | null))).toEqual([]);
-  expect(outcomes.filter((one) => one === 'OUT_OF_MEMORY' || one === 'SYSTEM_LIMIT').length).toBeGreaterThanOrEqual(2);
-  expect(outcome(under(['prlimit', `--as=${peak + 2 ** 26}`], GENERATE))).toBeNull();
-}, 300_000);
+(limits ? test : test.skip)(
+  'address space',
+  () => {
+    const report = `process.on('exit', () => console.error(require('fs').readFileSync('/proc/self/status', 'utf8')))`;
+    const module = path.join(folder, 'report.cjs');
+    writeFileSync(module, report);
+    const peak = Number(/^VmPeak:\s+(\d+) kB$/m.exec(under([], ['--require', module, ...GENERATE]).stderr)![1]) * 1024;
+    const library = path.join(folder, 'last-frame.so');
+    expect(
+      spawnSync('c++', ['-std=c++17', '-O1', '-fPIC', '-shared', '-o', library, path.resolve('test/cli/last-frame.cpp'), '-ldl']).status,
+    ).toBe(0);
+    const at = (megabytes: number): Ended =>
+      under(['env', `LD_PRELOAD=${library}`, 'prlimit', `--as=${peak - megabytes * 2 ** 20}`], GENERATE);
+    let [enough, missed] = [0, 512];
+    while (missed - enough > 8) {
+      const middle = (enough + missed) / 2;
+      if (outcome(at(middle)) === null) enough = middle;
+      else missed = middle;
+    }
+    // Somewhere below V8 finds no room for its own heap and ends the process (docs/own-model.md); nobody else does.
+    const outcomes = Array.from({ length: full ? 40 : 6 }, (_, i) => at(missed + 8 * i)).map((one) =>
+      /^ended in node$/m.test(one.stderr) ? 'of node' : outcome(one),
+    );
+    expect(outcomes.filter((one) => one !== 'of node' && !ALLOWED.includes(one as string | null))).toEqual([]);
+    expect(outcomes.filter((one) => one === 'OUT_OF_MEMORY' || one === 'SYSTEM_LIMIT').length).toBeGreaterThanOrEqual(2);
+    expect(outcome(under(['prlimit', `--as=${peak + 2 ** 26}`], GENERATE))).toBeNull();
+  },
+  300_000,
+);

@@ -13,16 +13,29 @@ const folder = mkdtempSync(join(tmpdir(), 'isopro-cli-tasks-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const cli = (args: string[], input = ''): { code: number | null; out: string; err: string } => {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'dist/src/cli/main.js'), ...args], { input, encoding: 'utf8', env: { ...process.env, NO_COLOR: '1' } });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'dist/src/cli/main.js'), ...args], {
+    input,
+    encoding: 'utf8',
+    env: { ...process.env, NO_COLOR: '1' },
+  });
   return { code: status, out: stdout, err: stderr };
 };
-const lines = <T>(text: string): T[] => text.trim().split('\n').map((line) => JSON.parse(line) as T);
+const lines = <T>(text: string): T[] =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as T);
 const set = frozenSet<SchedulingProblem, GroundTruth>('scheduling', 'test').problems;
-const answer = (schedule: Record<string, number>): string => `<answer>${Object.entries(schedule).map(([label, start]) => `${label}: ${start}`).join(', ')}</answer>`;
+const answer = (schedule: Record<string, number>): string =>
+  `<answer>${Object.entries(schedule)
+    .map(([label, start]) => `${label}: ${start}`)
+    .join(', ')}</answer>`;
 
 describe('isopro-native tasks', () => {
   test('list names tasks, tiers and the frozen sets', () => {
-    const { tasks } = JSON.parse(cli(['tasks', 'list', '--json']).out) as { tasks: { id: string; tiers: { id: string; trains: boolean }[]; sets: { problems: number }[] }[] };
+    const { tasks } = JSON.parse(cli(['tasks', 'list', '--json']).out) as {
+      tasks: { id: string; tiers: { id: string; trains: boolean }[]; sets: { problems: number }[] }[];
+    };
     expect(tasks.map(({ id }) => id)).toEqual(['scheduling', 'scheduling-classic']);
     expect(tasks[0]!.tiers.map(({ id }) => id)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T5']);
     expect(tasks[0]!.sets.map(({ problems }) => problems)).toEqual([800, 160]);
@@ -42,13 +55,17 @@ describe('isopro-native tasks', () => {
   });
 
   test('generate --set prints the frozen problems', () => {
-    const rows = lines<{ problem: SchedulingProblem }>(cli(['tasks', 'generate', '--set', 'test', '--tier', 'T1', '--count', '100', '--json']).out);
+    const rows = lines<{ problem: SchedulingProblem }>(
+      cli(['tasks', 'generate', '--set', 'test', '--tier', 'T1', '--count', '100', '--json']).out,
+    );
     expect(rows.map(({ problem }) => problem)).toEqual(set.filter(({ problem }) => problem.tier === 'T1').map(({ problem }) => problem));
   });
 
   test('generated problems go straight into verify; verdicts come out in order', () => {
     const rows = lines<{ problem: SchedulingProblem }>(cli(['tasks', 'generate', '--count', '2', '--json']).out);
-    const input = rows.map(({ problem }) => JSON.stringify({ problem, text: answer(Object.fromEntries(problem.jobs.map((job) => [job.label, 0]))) })).join('\n');
+    const input = rows
+      .map(({ problem }) => JSON.stringify({ problem, text: answer(Object.fromEntries(problem.jobs.map((job) => [job.label, 0]))) }))
+      .join('\n');
     const { code, out } = cli(['tasks', 'verify', '--json'], input);
     expect(code).toBe(0);
     const verdicts = lines<{ problemId: string; kind: string; form: string; violations: { category: string }[] }>(out);
@@ -59,13 +76,28 @@ describe('isopro-native tasks', () => {
   test('verify by id, with grades, trace and feedback', () => {
     const { problem, reference } = set.find(({ problem: { tier } }) => tier === 'T2')!;
     const file = join(folder, 'replies.jsonl');
-    writeFileSync(file, [
-      { problemId: problem.id, text: `Job A takes 99 steps.\n${answer(reference.schedule!)}` },
-      { problemId: problem.id, text: answer(reference.schedule!), finish: 'length' },
-      { problemId: problem.id, text: 'nothing' },
-    ].map((row) => JSON.stringify(row)).join('\n'));
-    const [good, cut, none] = lines<{ kind: string; grades: Record<string, string>; trace: unknown[]; violations: { category: string }[]; feedback: string }>(cli(['tasks', 'verify', file, '--grade', '--trace', '--feedback', '--json']).out);
-    expect(good).toMatchObject({ kind: 'pass', grades: { feasible: 'pass', epsilon0: 'pass', 'epsilon0.1': 'pass' }, trace: [{ category: 'duration', claimed: '99' }] });
+    writeFileSync(
+      file,
+      [
+        { problemId: problem.id, text: `Job A takes 99 steps.\n${answer(reference.schedule!)}` },
+        { problemId: problem.id, text: answer(reference.schedule!), finish: 'length' },
+        { problemId: problem.id, text: 'nothing' },
+      ]
+        .map((row) => JSON.stringify(row))
+        .join('\n'),
+    );
+    const [good, cut, none] = lines<{
+      kind: string;
+      grades: Record<string, string>;
+      trace: unknown[];
+      violations: { category: string }[];
+      feedback: string;
+    }>(cli(['tasks', 'verify', file, '--grade', '--trace', '--feedback', '--json']).out);
+    expect(good).toMatchObject({
+      kind: 'pass',
+      grades: { feasible: 'pass', epsilon0: 'pass', 'epsilon0.1': 'pass' },
+      trace: [{ category: 'duration', claimed: '99' }],
+    });
     expect(cut).toMatchObject({ kind: 'fail', violations: [{ category: 'truncated' }] });
     expect(none).toMatchObject({ kind: 'fail', violations: [{ category: 'format' }], feedback: expect.stringContaining('<answer>') });
     expect(cli(['tasks', 'verify', file]).out).toContain('1 verdicts'.replace('1', '3'));
@@ -75,13 +107,26 @@ describe('isopro-native tasks', () => {
     const { problem, reference } = set[0]!;
     const good = { problemId: problem.id, text: answer(reference.schedule!) };
     const bad: [string, string][] = [
-      ['{', 'INVALID_ARGUMENT'], ['[]', 'INVALID_ARGUMENT'], ['{"problemId":"x"}', 'INVALID_ARGUMENT'], ['{"text":"x"}', 'INVALID_ARGUMENT'],
-      ['{"problemId":"x","text":"x"}', 'PROBLEM_INVALID'], ['{"problem":{},"text":"x"}', 'PROBLEM_INVALID'],
+      ['{', 'INVALID_ARGUMENT'],
+      ['[]', 'INVALID_ARGUMENT'],
+      ['{"problemId":"x"}', 'INVALID_ARGUMENT'],
+      ['{"text":"x"}', 'INVALID_ARGUMENT'],
+      ['{"problemId":"x","text":"x"}', 'PROBLEM_INVALID'],
+      ['{"problem":{},"text":"x"}', 'PROBLEM_INVALID'],
       [JSON.stringify({ problem: { ...problem, horizon: 99 }, text: '' }), 'PROBLEM_INVALID'],
       [JSON.stringify({ problem: { ...problem, id: undefined, task: 'scheduling-classic' }, text: '' }), 'PROBLEM_INVALID'],
-      [JSON.stringify({ problem: { ...problem, id: undefined, jobs: problem.jobs.map((job) => ({ ...job, after: ['A', 'B'] })) }, text: '' }), 'PROBLEM_INVALID'],
+      [
+        JSON.stringify({
+          problem: { ...problem, id: undefined, jobs: problem.jobs.map((job) => ({ ...job, after: ['A', 'B'] })) },
+          text: '',
+        }),
+        'PROBLEM_INVALID',
+      ],
     ];
-    const { code, out } = cli(['tasks', 'verify', '--json'], [JSON.stringify(good), ...bad.map(([text]) => text), JSON.stringify(good)].join('\n'));
+    const { code, out } = cli(
+      ['tasks', 'verify', '--json'],
+      [JSON.stringify(good), ...bad.map(([text]) => text), JSON.stringify(good)].join('\n'),
+    );
     expect(code).toBe(1);
     const rows = lines<{ line: number; kind?: string; error?: { code: string } }>(out);
     expect(rows.map((row) => row.kind ?? row.error!.code)).toEqual(['pass', ...bad.map(([, expected]) => expected), 'pass']);
@@ -91,8 +136,24 @@ describe('isopro-native tasks', () => {
   test('baselines: every policy by tier with n and an interval, and the notes', () => {
     const { out, code } = cli(['tasks', 'baselines', '--count', '20', '--json']);
     expect(code).toBe(0);
-    const { policies, notes } = JSON.parse(out) as { policies: Record<string, { mean: number; byTier: Record<string, { passed: number; n: number; none: number; mean: number; low: number; high: number }> }>; notes: Record<string, string> };
-    expect(Object.keys(policies)).toEqual(expect.arrayContaining(['all-zeros', 'random-start', 'serial-alphabetical', 'serial-dependency', 'earliest-start', 'list-alphabetical', 'list-earliest-deadline']));
+    const { policies, notes } = JSON.parse(out) as {
+      policies: Record<
+        string,
+        { mean: number; byTier: Record<string, { passed: number; n: number; none: number; mean: number; low: number; high: number }> }
+      >;
+      notes: Record<string, string>;
+    };
+    expect(Object.keys(policies)).toEqual(
+      expect.arrayContaining([
+        'all-zeros',
+        'random-start',
+        'serial-alphabetical',
+        'serial-dependency',
+        'earliest-start',
+        'list-alphabetical',
+        'list-earliest-deadline',
+      ]),
+    );
     for (const { byTier } of Object.values(policies)) {
       expect(Object.keys(byTier)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5']);
       for (const [tier, { passed, n, none, mean, low, high }] of Object.entries(byTier)) {
@@ -105,13 +166,19 @@ describe('isopro-native tasks', () => {
     expect(cli(['tasks', 'baselines', '--count', '5']).out).toContain('earliest-start: exact solver');
   });
 
-  test('a user\'s task on the command line; what it prints does not reach stdout', () => {
+  test("a user's task on the command line; what it prints does not reach stdout", () => {
     const file = join(folder, 'task.ts');
-    writeFileSync(file, `console.log('noise');
+    writeFileSync(
+      file,
+      `console.log('noise');
 export default { id: 'one', version: '1', tiers: [{ id: 'only' }], generate: () => ({ a: 1 }), prompt: () => [{ role: 'user', content: 'Say 1.' }],
-  parse: (text: string) => ({ ok: true, answer: text, form: 'text' }), verify: (_: unknown, answer: string) => { if (answer === 'boom') throw new Error('boom'); return { kind: answer === '1' ? 'pass' : 'fail' }; } };`);
+  parse: (text: string) => ({ ok: true, answer: text, form: 'text' }), verify: (_: unknown, answer: string) => { if (answer === 'boom') throw new Error('boom'); return { kind: answer === '1' ? 'pass' : 'fail' }; } };`,
+    );
     const [row] = lines<{ problem: object }>(cli(['tasks', 'generate', '--task', file, '--json']).out);
-    const { out, code } = cli(['tasks', 'verify', '--task', file, '--json'], ['1', '2', 'boom'].map((text) => JSON.stringify({ ...row, text })).join('\n'));
+    const { out, code } = cli(
+      ['tasks', 'verify', '--task', file, '--json'],
+      ['1', '2', 'boom'].map((text) => JSON.stringify({ ...row, text })).join('\n'),
+    );
     expect(code).toBe(0);
     expect(lines<{ kind: string }>(out).map(({ kind }) => kind)).toEqual(['pass', 'fail', 'none']);
   });
@@ -149,14 +216,20 @@ describe('examples', () => {
     const { status, stdout } = spawnSync(process.execPath, [join(root, 'dist/examples/quickstart-gce.js')], { encoding: 'utf8' });
     expect(status).toBe(0);
     expect(performance.now() - started).toBeLessThan(5_000);
-    expect(stdout).toMatch(/the oracle: pass[\s\S]*everything at once: fail[\s\S]*a hallucinated job: fail[\s\S]*an answer that only talks: fail/);
+    expect(stdout).toMatch(
+      /the oracle: pass[\s\S]*everything at once: fail[\s\S]*a hallucinated job: fail[\s\S]*an answer that only talks: fail/,
+    );
   });
 
   test('custom-verifier is a task of under 100 lines that greedy solves in one tier and not in the other', () => {
     const file = join(root, 'examples/custom-verifier.ts');
-    const { policies } = JSON.parse(cli(['tasks', 'baselines', '--task', file, '--count', '10', '--json']).out) as { policies: Record<string, { byTier: Record<string, { mean: number }> }> };
+    const { policies } = JSON.parse(cli(['tasks', 'baselines', '--task', file, '--count', '10', '--json']).out) as {
+      policies: Record<string, { byTier: Record<string, { mean: number }> }>;
+    };
     expect([policies['greedy']!.byTier['E0']!.mean, policies['greedy']!.byTier['E1']!.mean]).toEqual([1, 0]);
-    const [row] = lines<{ problem: { coins: number[]; amount: number } }>(cli(['tasks', 'generate', '--task', file, '--tier', 'E1', '--json']).out);
+    const [row] = lines<{ problem: { coins: number[]; amount: number } }>(
+      cli(['tasks', 'generate', '--task', file, '--tier', 'E1', '--json']).out,
+    );
     const { coins, amount } = row!.problem;
     const ways: number[][] = [[]];
     let fewest: number[] | undefined;
@@ -166,8 +239,15 @@ describe('examples', () => {
       if (paid === amount) fewest = way;
       else for (const coin of coins) if (paid + coin <= amount && (way.length === 0 || coin <= way.at(-1)!)) ways.push([...way, coin]);
     }
-    const replies = [`I pay <answer>${fewest.join(' + ')}</answer>`, `<answer>${new Array<number>(amount).fill(1).join('+')}</answer>`, `<answer>${amount - 1}</answer>`, '<answer></answer>'];
-    const verdicts = lines<{ kind: string }>(cli(['tasks', 'verify', '--task', file, '--json'], replies.map((text) => JSON.stringify({ ...row, text })).join('\n')).out);
+    const replies = [
+      `I pay <answer>${fewest.join(' + ')}</answer>`,
+      `<answer>${new Array<number>(amount).fill(1).join('+')}</answer>`,
+      `<answer>${amount - 1}</answer>`,
+      '<answer></answer>',
+    ];
+    const verdicts = lines<{ kind: string }>(
+      cli(['tasks', 'verify', '--task', file, '--json'], replies.map((text) => JSON.stringify({ ...row, text })).join('\n')).out,
+    );
     expect(verdicts.map(({ kind }) => kind)).toEqual(['pass', 'fail', 'fail', 'fail']);
   });
 });

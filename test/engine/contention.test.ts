@@ -46,7 +46,10 @@ describeFull('the shape of Qwen2.5-0.5B', () => {
         busy.forEach((process) => process.kill('SIGKILL'));
       }
     }
-    console.log(`${sequences} sequences: undisturbed ${calm.map((x) => x.toFixed(1)).join(', ')}, beside two busy processes ${loaded.map((x) => x.toFixed(1)).join(', ')} tokens/s`);
+    console.log(
+      `${sequences} sequences: undisturbed ${calm.map((x) => x.toFixed(1)).join(', ')}, beside two busy processes ` +
+        `${loaded.map((x) => x.toFixed(1)).join(', ')} tokens/s`,
+    );
     expect(Math.max(...loaded) / Math.max(...calm)).toBeGreaterThan(0.25);
   });
 

@@ -117,7 +117,10 @@ describe('a whole download', () => {
   test('lands in the cache under the name of its source, with the announced content and growing progress', async () => {
     const progress: DownloadProgress[] = [];
     const result = await resolveModel('hf:owner/repo-GGUF/sub/m.gguf', { onProgress: (step) => progress.push(step) });
-    expect(result).toEqual({ path: path.join(home, 'models', 'huggingface', 'owner', 'repo-GGUF', 'sub', 'm.gguf'), url: `${base}/owner/repo-GGUF/resolve/main/sub/m.gguf` });
+    expect(result).toEqual({
+      path: path.join(home, 'models', 'huggingface', 'owner', 'repo-GGUF', 'sub', 'm.gguf'),
+      url: `${base}/owner/repo-GGUF/resolve/main/sub/m.gguf`,
+    });
     expect(readFileSync(result.path).equals(behaviour.body)).toBe(true);
     expect(progress.length).toBeGreaterThan(0);
     for (const step of progress) expect(step.totalBytes).toBe(behaviour.body.length);
@@ -140,13 +143,20 @@ describe('a whole download', () => {
 
   test('fetches every part of a split model', async () => {
     const result = await resolveModel(`${base}/big-00001-of-00003.gguf`);
-    expect(finished().map((name) => path.basename(name))).toEqual(['big-00001-of-00003.gguf', 'big-00002-of-00003.gguf', 'big-00003-of-00003.gguf']);
+    expect(finished().map((name) => path.basename(name))).toEqual([
+      'big-00001-of-00003.gguf',
+      'big-00002-of-00003.gguf',
+      'big-00003-of-00003.gguf',
+    ]);
     for (const name of finished()) expect(readFileSync(path.join(home, name)).equals(behaviour.body)).toBe(true);
     expect(await cachedModels()).toEqual([{ alias: null, path: result.path, bytes: 3 * behaviour.body.length }]);
   });
 
   test('fails without a request where downloads are not allowed', async () => {
-    await expect(resolveModel('smollm2-135m', { download: false })).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND', remedy: expect.stringContaining('models pull smollm2-135m') });
+    await expect(resolveModel('smollm2-135m', { download: false })).rejects.toMatchObject({
+      code: 'MODEL_NOT_FOUND',
+      remedy: expect.stringContaining('models pull smollm2-135m'),
+    });
     expect(contentRequests).toEqual([]);
   });
 });
@@ -202,7 +212,11 @@ describe('what cannot be used leaves no file behind', () => {
   test('404 names the URL and where to put the file', async () => {
     behaviour.status = 404;
     const model = remote();
-    expect(await failure(model)).toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED', message: expect.stringMatching(new RegExp(`${model.url}.*404`)), remedy: expect.stringContaining(model.path) });
+    expect(await failure(model)).toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+      message: expect.stringMatching(new RegExp(`${model.url}.*404`)),
+      remedy: expect.stringContaining(model.path),
+    });
   });
 
   test('401 says that a token may be missing', async () => {
@@ -212,7 +226,10 @@ describe('what cannot be used leaves no file behind', () => {
 
   test('no server at all', async () => {
     const started = Date.now();
-    expect(await failure(remote('http://127.0.0.1:9/m.gguf'))).toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED', message: expect.stringContaining('http://127.0.0.1:9/m.gguf could not be reached') });
+    expect(await failure(remote('http://127.0.0.1:9/m.gguf'))).toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+      message: expect.stringContaining('http://127.0.0.1:9/m.gguf could not be reached'),
+    });
     expect(Date.now() - started).toBeLessThan(5000);
   });
 
@@ -226,12 +243,18 @@ describe('what cannot be used leaves no file behind', () => {
 
   test('a server that stops sending', async () => {
     behaviour = { ...behaviour, ranges: false, hangs: 100, cutAfter: 100_000 };
-    expect(await failure(remote(), 500)).toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED', message: expect.stringContaining('sent nothing for') });
+    expect(await failure(remote(), 500)).toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+      message: expect.stringContaining('sent nothing for'),
+    });
   });
 
   test('an HTML page in place of a model', async () => {
     behaviour.body = Buffer.from('<!doctype html><title>Sign in</title>'.repeat(100));
-    expect(await failure(remote())).toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED', message: expect.stringContaining('is not a GGUF file') });
+    expect(await failure(remote())).toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+      message: expect.stringContaining('is not a GGUF file'),
+    });
     expect(contentRequests).toEqual([]);
   });
 
@@ -242,7 +265,10 @@ describe('what cannot be used leaves no file behind', () => {
 
   test('a size other than announced', async () => {
     behaviour.announce = content(behaviour.body.length + 1, 6);
-    expect(await failure(remote())).toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED', message: expect.stringContaining(`announced ${behaviour.body.length + 1} bytes`) });
+    expect(await failure(remote())).toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+      message: expect.stringContaining(`announced ${behaviour.body.length + 1} bytes`),
+    });
   });
 });
 
@@ -277,7 +303,9 @@ test('two processes that want the same file fetch it once, and a killed one does
     const child = spawn(process.execPath, [script], { env: { ...process.env, ISOPRO_HOME: home } });
     let output = '';
     child.stdout.on('data', (text) => (output += String(text)));
-    const downloading = new Promise<void>((resolve) => child.stderr.on('data', (text) => String(text).includes('downloading') && resolve()));
+    const downloading = new Promise<void>((resolve) =>
+      child.stderr.on('data', (text) => String(text).includes('downloading') && resolve()),
+    );
     const ended = new Promise<string>((resolve) => child.on('close', (code) => resolve(code === 0 ? output : `exit ${code}`)));
     return { child, downloading, ended };
   };
@@ -314,9 +342,12 @@ describe('what is not a download', () => {
     await expect(resolveModel(home)).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND', message: expect.stringContaining('mine.gguf') });
   });
 
-  test.each(['hf:', 'hf:owner', 'hf:owner/', 'hf:owner/repo//x.gguf', 'https://', 'http://user:secret@host/m.gguf'])('%s is refused', async (name) => {
-    await expect(resolveModel(name)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-  });
+  test.each(['hf:', 'hf:owner', 'hf:owner/', 'hf:owner/repo//x.gguf', 'https://', 'http://user:secret@host/m.gguf'])(
+    '%s is refused',
+    async (name) => {
+      await expect(resolveModel(name)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    },
+  );
 
   test('a URI cannot reach outside the cache', () => {
     for (const uri of ['hf:../../x/../../../y/z.gguf', `${base}/..%2f..%2f..%2fetc/x.gguf`, 'hf:a/b/../../../../x.gguf']) {

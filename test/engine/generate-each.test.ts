@@ -39,11 +39,16 @@ describe('generateEach', () => {
 
   test('gives what one request gives, in the order of prompts and samples', async () => {
     const whole = new Map<string, string>();
-    for await (const { promptIndex, sampleIndex, text, seed } of model.generate({ ...request, prompts: [...prompts(200)] })) whole.set(`${promptIndex}/${sampleIndex}`, `${text} ${seed}`);
+    for await (const { promptIndex, sampleIndex, text, seed } of model.generate({ ...request, prompts: [...prompts(200)] }))
+      whole.set(`${promptIndex}/${sampleIndex}`, `${text} ${seed}`);
     const each: NamedRollout[] = [];
     for await (const rollout of generateEach(model, { ...request, prompts: prompts(200) })) each.push(rollout);
-    expect(each.map(({ promptIndex, sampleIndex }) => `${promptIndex}/${sampleIndex}`)).toEqual(Array.from({ length: 800 }, (_, i) => `${Math.floor(i / 4)}/${i % 4}`));
-    expect(each.map(({ text, seed }) => `${text} ${seed}`)).toEqual(each.map(({ promptIndex, sampleIndex }) => whole.get(`${promptIndex}/${sampleIndex}`)));
+    expect(each.map(({ promptIndex, sampleIndex }) => `${promptIndex}/${sampleIndex}`)).toEqual(
+      Array.from({ length: 800 }, (_, i) => `${Math.floor(i / 4)}/${i % 4}`),
+    );
+    expect(each.map(({ text, seed }) => `${text} ${seed}`)).toEqual(
+      each.map(({ promptIndex, sampleIndex }) => whole.get(`${promptIndex}/${sampleIndex}`)),
+    );
     expect(each[12]!.promptId).toBe('name 3');
     expect(each[16]!.promptId).toBeUndefined();
   }, 60_000);
@@ -53,7 +58,13 @@ describe('generateEach', () => {
     const seeds = new Map<number, bigint>();
     let readAtFirst = 0;
     let finished = 0;
-    for await (const { promptIndex, seed } of generateEach(model, { ...request, samples: 64, maxTokens: 1, prompts: prompts(40), onProgress: (progress) => (finished = progress.finished) })) {
+    for await (const { promptIndex, seed } of generateEach(model, {
+      ...request,
+      samples: 64,
+      maxTokens: 1,
+      prompts: prompts(40),
+      onProgress: (progress) => (finished = progress.finished),
+    })) {
       if (seeds.size === 0) readAtFirst = read;
       seeds.set(promptIndex, seed);
     }
@@ -77,7 +88,15 @@ describe('generateEach', () => {
     const controller = new AbortController();
     const places: string[] = [];
     const aborted = async (): Promise<void> => {
-      for await (const { promptIndex, sampleIndex } of generateEach(model, { ...request, maxTokens: 900, ignoreEndOfSequence: true, prompts: prompts(8), signal: controller.signal, onProgress: () => controller.abort() })) places.push(`${promptIndex}/${sampleIndex}`);
+      for await (const { promptIndex, sampleIndex } of generateEach(model, {
+        ...request,
+        maxTokens: 900,
+        ignoreEndOfSequence: true,
+        prompts: prompts(8),
+        signal: controller.signal,
+        onProgress: () => controller.abort(),
+      }))
+        places.push(`${promptIndex}/${sampleIndex}`);
     };
     await expect(aborted()).rejects.toMatchObject({ code: 'ABORTED' });
     expect(places).toEqual([...places].sort());
@@ -100,33 +119,45 @@ describe('isopro-native generate --prompts -', () => {
   const total = FULL ? 100_000 : 3_000;
   const name = FULL ? 'tiny' : 'letters.gguf';
 
-  test(`${total} prompts: answers come in order while prompts are still being written; ${FULL ? 'memory and ' : ''}time a prompt ${FULL ? 'do' : 'does'} not grow`, async () => {
-    const child = spawn(process.execPath, [MAIN, 'generate', '--model', FULL ? name : file(name), '--prompts', '-', '--max-tokens', '1', '--threads', '1', '--json'], { stdio: ['pipe', 'pipe', 'inherit'] });
-    const closed = once(child, 'close');
-    let written = 0;
-    const writing = (async () => {
-      for (; written < total; written++) if (!child.stdin.write(`{"prompt":"number ${written}","id":"p${written}"}${PADDING}\n`)) await once(child.stdin, 'drain');
-      child.stdin.end();
-    })();
-    const marks: { readonly done: number; readonly seconds: number; readonly bytes: number | null }[] = [];
-    const begin = performance.now();
-    let done = 0;
-    let writtenAtFirst: number | undefined;
-    for await (const line of createInterface({ input: child.stdout })) {
-      writtenAtFirst ??= written;
-      const { promptIndex, id } = JSON.parse(line) as { promptIndex: number; id: string };
-      if (promptIndex !== done || id !== `p${done}`) throw new Error(`answer ${done} is to prompt ${promptIndex}, ${id}`);
-      if (++done % (total / 6) === 0 || done === total) marks.push({ done, seconds: (performance.now() - begin) / 1000, bytes: resident(child.pid!) });
-    }
-    await writing;
-    expect((await closed)[0]).toBe(0);
-    expect(done).toBe(total);
-    expect(writtenAtFirst).toBeLessThan(total);
-    const at = (part: number): (typeof marks)[number] => marks.find((mark) => mark.done >= (part * total) / 6)!;
-    // memory still warms up during the first window or two, so that only the full form can tell growth from that: 60 MB in 50,000 prompts, 1.2 kB each
-    if (FULL && at(2).bytes !== null && at(5).bytes !== null) expect(at(5).bytes! - at(2).bytes!).toBeLessThan(60e6);
-    // a busy machine makes times uncertain, not by the factor that a quadratic course would have
-    const rate = (from: number, until: number): number => (at(until).done - at(from).done) / (at(until).seconds - at(from).seconds);
-    expect(rate(4, 5)).toBeGreaterThan(0.3 * rate(1, 2));
-  }, FULL ? 7_200_000 : 240_000);
+  test(
+    `${total} prompts: answers come in order while prompts are still being written; ${FULL ? 'memory and ' : ''}time a prompt ` +
+      `${FULL ? 'do' : 'does'} not grow`,
+    async () => {
+      const child = spawn(
+        process.execPath,
+        [MAIN, 'generate', '--model', FULL ? name : file(name), '--prompts', '-', '--max-tokens', '1', '--threads', '1', '--json'],
+        { stdio: ['pipe', 'pipe', 'inherit'] },
+      );
+      const closed = once(child, 'close');
+      let written = 0;
+      const writing = (async () => {
+        for (; written < total; written++)
+          if (!child.stdin.write(`{"prompt":"number ${written}","id":"p${written}"}${PADDING}\n`)) await once(child.stdin, 'drain');
+        child.stdin.end();
+      })();
+      const marks: { readonly done: number; readonly seconds: number; readonly bytes: number | null }[] = [];
+      const begin = performance.now();
+      let done = 0;
+      let writtenAtFirst: number | undefined;
+      for await (const line of createInterface({ input: child.stdout })) {
+        writtenAtFirst ??= written;
+        const { promptIndex, id } = JSON.parse(line) as { promptIndex: number; id: string };
+        if (promptIndex !== done || id !== `p${done}`) throw new Error(`answer ${done} is to prompt ${promptIndex}, ${id}`);
+        if (++done % (total / 6) === 0 || done === total)
+          marks.push({ done, seconds: (performance.now() - begin) / 1000, bytes: resident(child.pid!) });
+      }
+      await writing;
+      expect((await closed)[0]).toBe(0);
+      expect(done).toBe(total);
+      expect(writtenAtFirst).toBeLessThan(total);
+      const at = (part: number): (typeof marks)[number] => marks.find((mark) => mark.done >= (part * total) / 6)!;
+      // memory still warms up during the first window or two, so that only the full form can tell growth from that: 60 MB in 50,000
+      // prompts, 1.2 kB each
+      if (FULL && at(2).bytes !== null && at(5).bytes !== null) expect(at(5).bytes! - at(2).bytes!).toBeLessThan(60e6);
+      // a busy machine makes times uncertain, not by the factor that a quadratic course would have
+      const rate = (from: number, until: number): number => (at(until).done - at(from).done) / (at(until).seconds - at(from).seconds);
+      expect(rate(4, 5)).toBeGreaterThan(0.3 * rate(1, 2));
+    },
+    FULL ? 7_200_000 : 240_000,
+  );
 });

@@ -59,13 +59,32 @@ describe('a request', () => {
   test('queues what exceeds the cache and the 253 live sequences, without losing or repeating anything', async () => {
     await using small = await loadModel(model.path, { ...ONE_THREAD, contextTokens: 600 });
     const prompts = Array.from({ length: 40 }, (_, i) => ({ tokenIds: small.tokenize(`prompt number ${i} `.repeat(1 + (i % 5))) }));
-    const rollouts = await collectSorted(small, { prompts, samples: 9, sampling: { temperature: 0 }, maxTokens: 10, ignoreEndOfSequence: true });
+    const rollouts = await collectSorted(small, {
+      prompts,
+      samples: 9,
+      sampling: { temperature: 0 },
+      maxTokens: 10,
+      ignoreEndOfSequence: true,
+    });
     expect(rollouts.map(({ promptIndex, sampleIndex }) => promptIndex * 9 + sampleIndex)).toEqual(Array.from({ length: 360 }, (_, i) => i));
     // All samples of a greedy prompt are the same text, and the same as when the prompt runs alone.
-    const alone = await collectSorted(model, { prompts: [prompts[17]!], sampling: { temperature: 0 }, maxTokens: 10, ignoreEndOfSequence: true });
-    for (const rollout of rollouts.filter(({ promptIndex }) => promptIndex === 17)) expect([...rollout.tokenIds]).toEqual([...alone[0]!.tokenIds]);
+    const alone = await collectSorted(model, {
+      prompts: [prompts[17]!],
+      sampling: { temperature: 0 },
+      maxTokens: 10,
+      ignoreEndOfSequence: true,
+    });
+    for (const rollout of rollouts.filter(({ promptIndex }) => promptIndex === 17))
+      expect([...rollout.tokenIds]).toEqual([...alone[0]!.tokenIds]);
 
-    const many = await collect(model, { prompts: [prompt('alpha')], samples: 700, maxTokens: 3, ignoreEndOfSequence: true, sampling: { seed: 1n }, maxSequences: 253 });
+    const many = await collect(model, {
+      prompts: [prompt('alpha')],
+      samples: 700,
+      maxTokens: 3,
+      ignoreEndOfSequence: true,
+      sampling: { seed: 1n },
+      maxSequences: 253,
+    });
     expect(new Set(many.map(({ sampleIndex }) => sampleIndex)).size).toBe(700);
   });
 
@@ -89,7 +108,13 @@ describe('a request', () => {
 describe('sampling', () => {
   /** Draws of the first token, against the exact distribution that score gives. */
   async function firstTokens(sampling: object, count: number): Promise<Map<number, number>> {
-    const rollouts = await collect(model, { prompts: [prompt('The first')], samples: count, maxTokens: 1, sampling, ignoreEndOfSequence: true });
+    const rollouts = await collect(model, {
+      prompts: [prompt('The first')],
+      samples: count,
+      maxTokens: 1,
+      sampling,
+      ignoreEndOfSequence: true,
+    });
     const counts = new Map<number, number>();
     for (const { tokenIds } of rollouts) counts.set(tokenIds[0]!, (counts.get(tokenIds[0]!) ?? 0) + 1);
     return counts;
@@ -169,9 +194,18 @@ describe('sampling', () => {
     const all = await distribution(temperature);
     const masked = all.map((p, id) => (form.test(model.detokenize([id])) ? p : 0));
     const mass = masked.reduce((sum, p) => sum + p, 0);
-    const expected = renormalised(masked.map((p) => p / mass), keep);
+    const expected = renormalised(
+      masked.map((p) => p / mass),
+      keep,
+    );
     const grammar = form.source === '^' ? {} : { grammar: 'root ::= [a-m]+' };
-    const request = { prompts: [prompt('The first')], samples: 200, maxTokens: 1, sampling: { temperature, seed: 6n, ...settings }, ...grammar };
+    const request = {
+      prompts: [prompt('The first')],
+      samples: 200,
+      maxTokens: 1,
+      sampling: { temperature, seed: 6n, ...settings },
+      ...grammar,
+    };
     for (const { tokenIds, sampledLogprobs } of await collect(model, request)) {
       if (expected[tokenIds[0]!] === 0) throw new Error(`token ${tokenIds[0]!} has no probability`);
       expect(Math.abs(sampledLogprobs[0]! - Math.log(expected[tokenIds[0]!]!))).toBeLessThan(1e-3);
@@ -202,7 +236,12 @@ describe('sampling', () => {
   });
 
   test('log-probabilities do not depend on temperature or truncation', async () => {
-    const [rollout] = await collect(model, { prompts: [prompt('x')], sampling: { temperature: 2, topK: 3, seed: 2n }, maxTokens: 10, ignoreEndOfSequence: true });
+    const [rollout] = await collect(model, {
+      prompts: [prompt('x')],
+      sampling: { temperature: 2, topK: 3, seed: 2n },
+      maxTokens: 10,
+      ignoreEndOfSequence: true,
+    });
     const [score] = await model.score(prompt('x').tokenIds, [rollout!.tokenIds]);
     rollout!.logprobs.forEach((value, i) => expect(Math.abs(value - score![i]!)).toBeLessThan(1e-3));
   });
@@ -235,7 +274,12 @@ describe('an answer ends', () => {
   test('at the end-of-turn token unless told to go on', async () => {
     const eot = model.info.eot >= 0 ? model.info.eot : model.info.eos;
     // A grammar that allows nothing after one letter forces the end-of-turn token.
-    const [rollout] = await collect(model, { prompts: [prompt('Tell me')], grammar: 'root ::= "z"', maxTokens: 10, sampling: { temperature: 0 } });
+    const [rollout] = await collect(model, {
+      prompts: [prompt('Tell me')],
+      grammar: 'root ::= "z"',
+      maxTokens: 10,
+      sampling: { temperature: 0 },
+    });
     expect(rollout!.finish).toBe('stop');
     expect(rollout!.text).toBe('z');
     expect(model.detokenize([rollout!.tokenIds.at(-1)!], { withControl: true })).not.toBe('');
@@ -305,14 +349,19 @@ describe('bad input is a typed error', () => {
     ['grammar and schema together', { grammar: 'root ::= "a"', jsonSchema: { type: 'boolean' } }],
     ['a message of no known role', { prompts: [{ messages: [{ role: 'robot', content: 'x' }] }] }],
   ])('%s', async (_name, change) => {
-    await expect(collect(model, { ...good(), ...change } as never)).rejects.toMatchObject({ name: 'IsoproError', code: 'INVALID_ARGUMENT' });
+    await expect(collect(model, { ...good(), ...change } as never)).rejects.toMatchObject({
+      name: 'IsoproError',
+      code: 'INVALID_ARGUMENT',
+    });
   });
 
   test('a prompt that does not fit the context', async () => {
     const tokenIds = new Int32Array(model.info.trainedContext).fill(1);
     await expect(collect(model, { prompts: [{ tokenIds }], maxTokens: 1 })).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
     await expect(model.score(tokenIds, [[1]])).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
-    await expect(model.hidden({ tokens: new Int32Array(model.info.trainedContext + 1).fill(1), layers: [0], reduce: 'norms' })).rejects.toMatchObject({
+    await expect(
+      model.hidden({ tokens: new Int32Array(model.info.trainedContext + 1).fill(1), layers: [0], reduce: 'norms' }),
+    ).rejects.toMatchObject({
       code: 'CONTEXT_OVERFLOW',
     });
   });
@@ -322,7 +371,9 @@ describe('bad input is a typed error', () => {
     await expect(model.score([1], [[-5]])).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await expect(model.score([1], [[2 ** 40]])).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await expect(model.hidden({ tokens: [1], layers: [-1], reduce: 'rows' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-    await expect(model.hidden({ tokens: [1], layers: [model.info.layers], reduce: 'norms' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(model.hidden({ tokens: [1], layers: [model.info.layers], reduce: 'norms' })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
     await expect(model.hidden({ tokens: [1], layers: [0], reduce: 'sum' as 'rows' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 });

@@ -42,7 +42,12 @@ async function theirs(grammar: string, prompt: number[], count: number): Promise
 }
 
 async function ours(grammar: string, prompt: number[], count: number): Promise<{ tokens: number[]; text: string; finish: string }> {
-  for await (const rollout of model.generate({ prompts: [{ tokenIds: prompt }], maxTokens: count, sampling: { temperature: 0 }, grammar })) {
+  for await (const rollout of model.generate({
+    prompts: [{ tokenIds: prompt }],
+    maxTokens: count,
+    sampling: { temperature: 0 },
+    grammar,
+  })) {
     return { tokens: [...rollout.tokenIds], text: rollout.text, finish: rollout.finish };
   }
   throw new Error('no rollout');
@@ -54,7 +59,12 @@ const GRAMMARS: readonly (readonly [name: string, gbnf: string, form: RegExp])[]
   ['recursion', 'root ::= "(" (root | [a-c] | "x" root)* ")"', /^\([(abcx)]*$/],
   // Not negated sets: there llama.cpp also takes bytes that no UTF-8 text contains, such as 0xf9.
   ['characters of several bytes', 'root ::= [ -@]{4} [à-ÿ☃]{2} [\\u4e00-\\u9fff] "😀" "end"', /^[ -@]{4}[à-ÿ☃]{2}[\u4e00-\u9fff]😀end$/u],
-  ['an object', 'root ::= "{" ws pair ("," ws pair)* "}"\npair ::= string ":" ws value\nvalue ::= string | number\nstring ::= "\\"" [a-z ]{0,6} "\\"" ws\nnumber ::= "-"? [1-9] [0-9]{0,3} ws\nws ::= " "?', /^\{ ?".*/],
+  [
+    'an object',
+    'root ::= "{" ws pair ("," ws pair)* "}"\npair ::= string ":" ws value\nvalue ::= string | number\nstring ::= "\\"" [a-z ]{0,6} ' +
+      '"\\"" ws\nnumber ::= "-"? [1-9] [0-9]{0,3} ws\nws ::= " "?',
+    /^\{ ?".*/,
+  ],
 ];
 
 describe('grammars', () => {
@@ -71,7 +81,12 @@ describe('grammars', () => {
 
   test('sampling stays within the grammar, in every sample', async () => {
     const texts: string[] = [];
-    for await (const { text, finish } of model.generate({ prompts: [{ tokenIds: model.tokenize('Q:') }], samples: 32, maxTokens: 64, grammar: 'root ::= ("ab" | "b" [0-9]){1,4} "é"? "!"' })) {
+    for await (const { text, finish } of model.generate({
+      prompts: [{ tokenIds: model.tokenize('Q:') }],
+      samples: 32,
+      maxTokens: 64,
+      grammar: 'root ::= ("ab" | "b" [0-9]){1,4} "é"? "!"',
+    })) {
       expect(finish).toBe('stop');
       texts.push(text);
     }
@@ -80,8 +95,20 @@ describe('grammars', () => {
   });
 
   test('a JSON Schema gives JSON of that schema', async () => {
-    const jsonSchema = { type: 'object', properties: { name: { type: 'string', maxLength: 8 }, count: { enum: [1, 2, 3] }, flags: { type: 'array', items: { type: 'boolean' }, minItems: 1, maxItems: 2 } } };
-    for await (const { text, finish } of model.generate({ prompts: [{ tokenIds: model.tokenize('Q:') }], samples: 8, maxTokens: 200, jsonSchema })) {
+    const jsonSchema = {
+      type: 'object',
+      properties: {
+        name: { type: 'string', maxLength: 8 },
+        count: { enum: [1, 2, 3] },
+        flags: { type: 'array', items: { type: 'boolean' }, minItems: 1, maxItems: 2 },
+      },
+    };
+    for await (const { text, finish } of model.generate({
+      prompts: [{ tokenIds: model.tokenize('Q:') }],
+      samples: 8,
+      maxTokens: 200,
+      jsonSchema,
+    })) {
       if (finish !== 'stop') continue;
       const parsed = JSON.parse(text) as { name: string; count: number; flags: boolean[] };
       expect([1, 2, 3]).toContain(parsed.count);
@@ -92,7 +119,13 @@ describe('grammars', () => {
 
   test('negated sets and any character give well-formed text', async () => {
     const texts: string[] = [];
-    for await (const { text } of model.generate({ prompts: [{ tokenIds: model.tokenize('Q:') }], samples: 16, maxTokens: 64, grammar: 'root ::= [^a-z\\n]{4} . [^\\x00-\\x7f]{2} "end"' })) texts.push(text);
+    for await (const { text } of model.generate({
+      prompts: [{ tokenIds: model.tokenize('Q:') }],
+      samples: 16,
+      maxTokens: 64,
+      grammar: 'root ::= [^a-z\\n]{4} . [^\\x00-\\x7f]{2} "end"',
+    }))
+      texts.push(text);
     for (const text of texts) expect(text).toMatch(/^[^a-z\n]{4}.[^\0-\x7f]{2}end$/su);
     expect(texts.join('')).not.toContain('\ufffd');
   });
@@ -117,7 +150,10 @@ describe('grammars', () => {
     });
   });
 
-  test.each(['root ::= (', 'root ::= root "a"', 'root ::= "a"{5,2}', 'other ::= "a"', 'root ::= "🙂\\q"'])('%s is a typed error', async (gbnf) => {
-    await expect(ours(gbnf, [...model.tokenize('Q:')], 4)).rejects.toMatchObject({ name: 'IsoproError', code: 'GRAMMAR_INVALID' });
-  });
+  test.each(['root ::= (', 'root ::= root "a"', 'root ::= "a"{5,2}', 'other ::= "a"', 'root ::= "🙂\\q"'])(
+    '%s is a typed error',
+    async (gbnf) => {
+      await expect(ours(gbnf, [...model.tokenize('Q:')], 4)).rejects.toMatchObject({ name: 'IsoproError', code: 'GRAMMAR_INVALID' });
+    },
+  );
 });

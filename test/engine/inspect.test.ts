@@ -16,9 +16,19 @@ describe('inspectModel', () => {
   test('counts types, parameters and bytes, and finds nothing against a good model', async () => {
     const shape = writeSyntheticModel(file('model.gguf'), { architecture: 'qwen3', type: 'Q4_K' });
     const inspection = await inspectModel(file('model.gguf'));
-    expect(inspection).toMatchObject({ version: 3, kind: 'model', architecture: 'qwen3', name: 'synthetic qwen3 Q4_K seed 1', problem: null });
+    expect(inspection).toMatchObject({
+      version: 3,
+      kind: 'model',
+      architecture: 'qwen3',
+      name: 'synthetic qwen3 Q4_K seed 1',
+      problem: null,
+    });
     expect(inspection.vocabularySize).toBe(shape.vocabularySize);
-    expect(inspection.metadata).toMatchObject({ 'qwen3.block_count': '2', 'qwen3.rope.freq_base': '10000', 'tokenizer.ggml.token_type': `array of i32, ${shape.vocabularySize}` });
+    expect(inspection.metadata).toMatchObject({
+      'qwen3.block_count': '2',
+      'qwen3.rope.freq_base': '10000',
+      'tokenizer.ggml.token_type': `array of i32, ${shape.vocabularySize}`,
+    });
     // Two heads (embedding and output); per layer q and o, k and v, three of the feed-forward.
     const matrices = 2 * 256 * shape.vocabularySize + 2 * (2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 256);
     const vectors = 256 + 2 * (2 * 256 + 2 * 64);
@@ -28,7 +38,12 @@ describe('inspectModel', () => {
     ]);
     expect(inspection.parameters).toBe(matrices + vectors);
     expect(inspection.bytes).toBe(readFileSync(file('model.gguf')).length);
-    expect(inspection.tensors.find(({ name }) => name === 'blk.1.attn_k.weight')).toEqual({ name: 'blk.1.attn_k.weight', type: 'q4_K', dimensions: [256, 128], bytes: 128 * 144 });
+    expect(inspection.tensors.find(({ name }) => name === 'blk.1.attn_k.weight')).toEqual({
+      name: 'blk.1.attn_k.weight',
+      type: 'q4_K',
+      dimensions: [256, 128],
+      bytes: 128 * 144,
+    });
   });
 
   test('describes an adapter', async () => {
@@ -56,7 +71,10 @@ describe('inspectModel', () => {
     writeFileSync(file('empty.gguf'), '');
     await expect(inspectModel(file('empty.gguf'))).rejects.toMatchObject({ code: 'MODEL_CORRUPT' });
     writeFileSync(file('text.gguf'), 'not a model');
-    await expect(inspectModel(file('text.gguf'))).rejects.toMatchObject({ code: 'MODEL_CORRUPT', message: expect.stringContaining('text.gguf') });
+    await expect(inspectModel(file('text.gguf'))).rejects.toMatchObject({
+      code: 'MODEL_CORRUPT',
+      message: expect.stringContaining('text.gguf'),
+    });
   });
 });
 
@@ -76,7 +94,10 @@ describe('real vocabularies', () => {
         expect(inspection.problem?.code).toBe('ARCH_UNSUPPORTED');
         continue;
       }
-      expect(inspection.problem).toMatchObject({ code: 'MODEL_CORRUPT', message: expect.stringContaining('tensor token_embd.weight is missing') });
+      expect(inspection.problem).toMatchObject({
+        code: 'MODEL_CORRUPT',
+        message: expect.stringContaining('tensor token_embd.weight is missing'),
+      });
       checked.push(name);
     }
     expect(checked).toEqual(expect.arrayContaining(['ggml-vocab-llama-bpe.gguf', 'ggml-vocab-llama-spm.gguf', 'ggml-vocab-qwen2.gguf']));

@@ -9,15 +9,21 @@ import { collect, syntheticModel } from './fixtures.js';
 const ANSWERS = process.env.ISOPRO_FULL === '1' ? 10_000 : 500;
 
 const ajv = new Ajv2020({ strict: false, allErrors: true });
-const isDate = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text);
-const isTime = (text: string): boolean => /^\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(Date.parse(`2000-01-01T${text}`));
+const isDate = (text: string): boolean =>
+  /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text);
+const isTime = (text: string): boolean =>
+  /^\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(Date.parse(`2000-01-01T${text}`));
 ajv.addFormat('date', isDate);
 ajv.addFormat('time', isTime);
 ajv.addFormat('date-time', (text: string) => isDate(text.slice(0, 10)) && text[10] === 'T' && isTime(text.slice(11)));
 
 let model: Model;
 beforeAll(async () => {
-  model = await loadModel(syntheticModel({ architecture: 'qwen2', type: 'Q8_0', seed: 3n }), { threads: 1, fixedThreads: true, contextTokens: 40_000 });
+  model = await loadModel(syntheticModel({ architecture: 'qwen2', type: 'Q8_0', seed: 3n }), {
+    threads: 1,
+    fixedThreads: true,
+    contextTokens: 40_000,
+  });
 });
 afterAll(() => model.dispose());
 
@@ -31,7 +37,11 @@ async function write(schema: object, samples: number, seed: number): Promise<Wri
   const valid = ajv.compile(JSON.parse(JSON.stringify(schema)) as object);
   const wrong: string[] = [];
   let complete = 0;
-  const request = { prompts: [{ tokenIds: model.tokenize('json: '), seeds: Array.from({ length: samples }, (_, i) => BigInt(seed * 1000 + i)) }], maxTokens: 150, jsonSchema: schema };
+  const request = {
+    prompts: [{ tokenIds: model.tokenize('json: '), seeds: Array.from({ length: samples }, (_, i) => BigInt(seed * 1000 + i)) }],
+    maxTokens: 150,
+    jsonSchema: schema,
+  };
   for (const { text, finish } of await collect(model, { ...request, sampling: { temperature: 1.2 } })) {
     if (finish !== 'stop') continue;
     complete++;
@@ -47,22 +57,78 @@ async function write(schema: object, samples: number, seed: number): Promise<Wri
   return { complete, wrong };
 }
 
-const NODE = { type: 'object', properties: { value: { type: 'integer' }, next: { $ref: '#/$defs/node' } }, required: ['value'], additionalProperties: false };
+const NODE = {
+  type: 'object',
+  properties: { value: { type: 'integer' }, next: { $ref: '#/$defs/node' } },
+  required: ['value'],
+  additionalProperties: false,
+};
 const KEPT: readonly (readonly [string, object])[] = [
   ['types', { type: ['string', 'number', 'integer', 'boolean', 'null'], maxLength: 5 }],
   ['integers', { type: 'array', items: { type: 'integer' }, minItems: 2, maxItems: 6 }],
-  ['characters are counted, not escapes', { type: 'array', items: { type: 'string', minLength: 2, maxLength: 3 }, minItems: 4, maxItems: 4 }],
-  ['const and enum', { type: 'object', properties: { a: { const: { x: ['"', null] } }, b: { enum: ['é\n', 1, 2.5, [], '😀'] }, c: { type: 'string', enum: [1, 'one'] } } }],
-  ['dates and times', { type: 'object', properties: { day: { type: 'string', format: 'date' }, at: { type: 'string', format: 'time' }, both: { type: 'string', format: 'date-time' } } }],
-  ['required and optional', { type: 'object', properties: { a: { type: 'boolean' }, b: { type: 'null' }, c: { type: 'boolean' } }, required: ['b'], maxProperties: 3, minProperties: 1 }],
-  ['a required name without a schema', { type: 'object', required: ['a'], properties: { b: { const: 1 } }, additionalProperties: { type: 'integer' } }],
-  ['other names than the declared ones', { type: 'object', properties: { a: { const: 'declared' }, ab: false, b: { const: 'too' } }, required: [], additionalProperties: { type: 'integer' }, maxProperties: 5 }],
+  [
+    'characters are counted, not escapes',
+    { type: 'array', items: { type: 'string', minLength: 2, maxLength: 3 }, minItems: 4, maxItems: 4 },
+  ],
+  [
+    'const and enum',
+    {
+      type: 'object',
+      properties: { a: { const: { x: ['"', null] } }, b: { enum: ['é\n', 1, 2.5, [], '😀'] }, c: { type: 'string', enum: [1, 'one'] } },
+    },
+  ],
+  [
+    'dates and times',
+    {
+      type: 'object',
+      properties: {
+        day: { type: 'string', format: 'date' },
+        at: { type: 'string', format: 'time' },
+        both: { type: 'string', format: 'date-time' },
+      },
+    },
+  ],
+  [
+    'required and optional',
+    {
+      type: 'object',
+      properties: { a: { type: 'boolean' }, b: { type: 'null' }, c: { type: 'boolean' } },
+      required: ['b'],
+      maxProperties: 3,
+      minProperties: 1,
+    },
+  ],
+  [
+    'a required name without a schema',
+    { type: 'object', required: ['a'], properties: { b: { const: 1 } }, additionalProperties: { type: 'integer' } },
+  ],
+  [
+    'other names than the declared ones',
+    {
+      type: 'object',
+      properties: { a: { const: 'declared' }, ab: false, b: { const: 'too' } },
+      required: [],
+      additionalProperties: { type: 'integer' },
+      maxProperties: 5,
+    },
+  ],
   ['tuples', { type: 'array', prefixItems: [{ type: 'boolean' }, { type: 'null' }], items: { type: 'integer' }, maxItems: 5 }],
   ['tuples without more', { type: 'array', prefixItems: [{ type: 'boolean' }, { type: 'null' }], items: false }],
   ['a list that ends', { $ref: '#/$defs/node', $defs: { node: NODE } }],
   ['a tree', { anyOf: [{ type: 'null' }, { type: 'array', items: { $ref: '#' }, maxItems: 2 }] }],
-  ['references by pointer', { type: 'object', properties: { 'a/b': { type: 'boolean' }, c: { $ref: '#/properties/a~1b' }, d: { $ref: '#/properties/a~1b' } } }],
-  ['alternatives that a tag tells apart', { oneOf: [{ type: 'object', properties: { kind: { const: 'a' }, n: { type: 'integer' } }, required: ['kind', 'n'] }, { type: 'object', properties: { kind: { enum: ['b', 'c'] } } }] }],
+  [
+    'references by pointer',
+    { type: 'object', properties: { 'a/b': { type: 'boolean' }, c: { $ref: '#/properties/a~1b' }, d: { $ref: '#/properties/a~1b' } } },
+  ],
+  [
+    'alternatives that a tag tells apart',
+    {
+      oneOf: [
+        { type: 'object', properties: { kind: { const: 'a' }, n: { type: 'integer' } }, required: ['kind', 'n'] },
+        { type: 'object', properties: { kind: { enum: ['b', 'c'] } } },
+      ],
+    },
+  ],
   ['alternatives of different types', { oneOf: [{ type: 'integer' }, { type: 'boolean' }, { const: 'x' }, { enum: ['y', null] }] }],
   ['what nothing is said about', { title: 'anything', description: 'at all', 'x-note': 1 }],
 ];
@@ -131,15 +197,24 @@ function randomSchema(random: Random): object {
     const properties = Object.fromEntries(names.map((name) => [name, below(12) === 0 ? false : made(depth - 1)]));
     const allowed = names.filter((name) => properties[name] !== false);
     const others = pick<object>([{}, { additionalProperties: false }, { additionalProperties: leaf() }]);
-    return { type: 'object', properties, ...others, ...pick<object>([{}, { required: allowed.filter(() => below(2) === 0) }]), ...(below(3) === 0 ? { maxProperties: allowed.length + below(3) } : {}) };
+    return {
+      type: 'object',
+      properties,
+      ...others,
+      ...pick<object>([{}, { required: allowed.filter(() => below(2) === 0) }]),
+      ...(below(3) === 0 ? { maxProperties: allowed.length + below(3) } : {}),
+    };
   };
-  const limited = (schema: object): object => ('maxLength' in schema || 'maxItems' in schema ? { ...schema, ...clamped(schema as Record<string, number>) } : schema);
+  const limited = (schema: object): object =>
+    'maxLength' in schema || 'maxItems' in schema ? { ...schema, ...clamped(schema as Record<string, number>) } : schema;
   return { ...limited(made(3)), $defs: Object.fromEntries(definitions.map((name) => [name, limited(made(2))])) };
 }
 
 /** The largest counts not below the smallest. */
 function clamped(schema: Record<string, number>): object {
-  const entries = ['Length', 'Items'].filter((what) => `max${what}` in schema).map((what) => [`max${what}`, Math.max(schema[`max${what}`]!, schema[`min${what}`] ?? 0)] as const);
+  const entries = ['Length', 'Items']
+    .filter((what) => `max${what}` in schema)
+    .map((what) => [`max${what}`, Math.max(schema[`max${what}`]!, schema[`min${what}`] ?? 0)] as const);
   return Object.fromEntries(entries);
 }
 
@@ -171,7 +246,11 @@ describe('what a grammar cannot keep is refused by name', () => {
     ['a $ref into a prototype', { $ref: '#/__proto__' }, 'points to nothing'],
     ['a $ref that is no text', { $ref: 1 }, 'a grammar cannot keep "$ref" 1'],
     ['a $ref with bad escapes', { $ref: '#/%E0%' }, 'is not well-formed'],
-    ['what stands beside a $ref', { $ref: '#/$defs/a', minLength: 1, $defs: { a: { type: 'string' } } }, 'cannot keep "minLength" beside "$ref"'],
+    [
+      'what stands beside a $ref',
+      { $ref: '#/$defs/a', minLength: 1, $defs: { a: { type: 'string' } } },
+      'cannot keep "minLength" beside "$ref"',
+    ],
     ['what stands beside anyOf', { type: 'string', anyOf: [{}] }, 'cannot keep "type" beside "anyOf"'],
     ['what stands beside enum', { enum: ['a'], maxLength: 1 }, 'cannot keep "maxLength" beside "enum"'],
     ['an inner $id', within({ $id: 'x', type: 'null' }), 'cannot keep "$id" within a schema'],
@@ -192,16 +271,34 @@ describe('what a grammar cannot keep is refused by name', () => {
     ['more items than there may be', { prefixItems: [{}], items: false, minItems: 2 }, '"minItems" exceeds the items that are allowed'],
     ['minProperties', { type: 'object', minProperties: 1 }, 'cannot keep "minProperties"'],
     ['maxProperties', { type: 'object', properties: { a: true, b: true }, maxProperties: 1 }, 'cannot keep "maxProperties"'],
-    ['a required name that is not allowed', { type: 'object', properties: {}, required: ['a'], additionalProperties: false }, '"required" names "a"'],
+    [
+      'a required name that is not allowed',
+      { type: 'object', properties: {}, required: ['a'], additionalProperties: false },
+      '"required" names "a"',
+    ],
     ['required that is no list', { type: 'object', required: 'a' }, '"required" is not a list of names'],
-    ['a name too long to be kept apart', { properties: { ['a'.repeat(600)]: true }, additionalProperties: true }, 'beside a name of more than 500 characters'],
+    [
+      'a name too long to be kept apart',
+      { properties: { ['a'.repeat(600)]: true }, additionalProperties: true },
+      'beside a name of more than 500 characters',
+    ],
     ['recursion on the spot', { $ref: '#' }, '#: the recursion leads back to the same value'],
-    ['recursion on the spot, with another way out', { anyOf: [{ type: 'null' }, { $ref: '#' }] }, '#: the recursion leads back to the same value'],
+    [
+      'recursion on the spot, with another way out',
+      { anyOf: [{ type: 'null' }, { $ref: '#' }] },
+      '#: the recursion leads back to the same value',
+    ],
     ['recursion in what is required', within({ $ref: '#' }), '#: the recursion has no end'],
-    ['mutual recursion', { $ref: '#/$defs/a', $defs: { a: { type: 'array', items: { $ref: '#/$defs/b' }, minItems: 1 }, b: { $ref: '#/$defs/a' } } }, 'the recursion has no end'],
+    [
+      'mutual recursion',
+      { $ref: '#/$defs/a', $defs: { a: { type: 'array', items: { $ref: '#/$defs/b' }, minItems: 1 }, b: { $ref: '#/$defs/a' } } },
+      'the recursion has no end',
+    ],
     ['a list', [{}], '#: this is not a schema'],
   ])('%s', (_name, schema, message) => {
-    expect(() => grammarOfJsonSchema(schema)).toThrow(expect.objectContaining({ code: 'GRAMMAR_INVALID', message: expect.stringContaining(message) }));
+    expect(() => grammarOfJsonSchema(schema)).toThrow(
+      expect.objectContaining({ code: 'GRAMMAR_INVALID', message: expect.stringContaining(message) }),
+    );
   });
 
   test('a schema that is no JSON, and one nested without end', () => {
@@ -209,6 +306,7 @@ describe('what a grammar cannot keep is refused by name', () => {
     circle.items = circle;
     let deep: object = { type: 'null' };
     for (let i = 0; i < 200; i++) deep = { anyOf: [deep] };
-    for (const schema of [circle, { const: 1n }, deep]) expect(() => grammarOfJsonSchema(schema)).toThrow(expect.objectContaining({ code: 'GRAMMAR_INVALID' }));
+    for (const schema of [circle, { const: 1n }, deep])
+      expect(() => grammarOfJsonSchema(schema)).toThrow(expect.objectContaining({ code: 'GRAMMAR_INVALID' }));
   });
 });

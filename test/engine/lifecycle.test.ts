@@ -47,9 +47,18 @@ describe('cancelling', () => {
   test('leaving the iteration early stops the rest', async () => {
     await using model = await loadModel(file, { threads: 1 });
     // The first prompt's one answer ends at once; the second's forty would take 400 tokens each.
-    const prompts = [{ tokenIds: [1], seeds: [1n] }, { tokenIds: [2], seeds: Array.from({ length: 40 }, (_, i) => BigInt(i)) }];
+    const prompts = [
+      { tokenIds: [1], seeds: [1n] },
+      { tokenIds: [2], seeds: Array.from({ length: 40 }, (_, i) => BigInt(i)) },
+    ];
     let sampled = 0;
-    for await (const _ of model.generate({ ...long(model), prompts, stop: ['e'], onProgress: ({ sampledTokens }) => (sampled = sampledTokens) })) break;
+    for await (const _ of model.generate({
+      ...long(model),
+      prompts,
+      stop: ['e'],
+      onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
+    }))
+      break;
     expect(sampled).toBeLessThan(41 * 400);
     expect(await collect(model, { ...long(model), maxTokens: 2 })).toHaveLength(8);
   });
@@ -148,7 +157,13 @@ describe('adapters', () => {
   writeSyntheticAdapter(two, shape, { seed: 2n });
 
   const answer = async (model: Model, extra: object = {}): Promise<string> => {
-    const [rollout] = await collectSorted(model, { prompts: [{ tokenIds: [5, 6, 7] }], maxTokens: 24, sampling: { temperature: 0 }, ignoreEndOfSequence: true, ...extra });
+    const [rollout] = await collectSorted(model, {
+      prompts: [{ tokenIds: [5, 6, 7] }],
+      maxTokens: 24,
+      sampling: { temperature: 0 },
+      ignoreEndOfSequence: true,
+      ...extra,
+    });
     return `${rollout!.adapterId?.slice(0, 8)} ${rollout!.tokenIds.join()}`;
   };
 
@@ -208,47 +223,52 @@ describe('hidden states', () => {
     return half & 0x8000 ? -magnitude : magnitude;
   };
 
-  test.each(['llama', 'qwen2', 'qwen3', 'gemma2'] as const)('%s: rows and norms agree, and generate captures the same rows', async (architecture) => {
-    await using model = await loadModel(syntheticModel({ architecture, type: 'F32', seed: 8n }), { threads: 1 });
-    const layers = Array.from({ length: model.info.layers + 1 }, (_, i) => i);
-    const [rollout] = await collectSorted(model, {
-      prompts: [{ tokenIds: model.tokenize('some tokens to look at') }],
-      maxTokens: 90,
-      sampling: { seed: 4n },
-      ignoreEndOfSequence: true,
-      captureBoundary: 1,
-    });
-    const tokens = Int32Array.from([...rollout!.promptIds, ...rollout!.tokenIds.slice(0, -1)]);
-    const rows = await model.hidden({ tokens, layers, reduce: 'rows' });
-    const norms = await model.hidden({ tokens, layers: layers.slice(0, -1), reduce: 'norms' });
-    const width = model.info.embeddingSize;
-    for (const { layer, rows: values } of rows) expect([layer, values.length]).toEqual([layer, tokens.length * width]);
+  test.each(['llama', 'qwen2', 'qwen3', 'gemma2'] as const)(
+    '%s: rows and norms agree, and generate captures the same rows',
+    async (architecture) => {
+      await using model = await loadModel(syntheticModel({ architecture, type: 'F32', seed: 8n }), { threads: 1 });
+      const layers = Array.from({ length: model.info.layers + 1 }, (_, i) => i);
+      const [rollout] = await collectSorted(model, {
+        prompts: [{ tokenIds: model.tokenize('some tokens to look at') }],
+        maxTokens: 90,
+        sampling: { seed: 4n },
+        ignoreEndOfSequence: true,
+        captureBoundary: 1,
+      });
+      const tokens = Int32Array.from([...rollout!.promptIds, ...rollout!.tokenIds.slice(0, -1)]);
+      const rows = await model.hidden({ tokens, layers, reduce: 'rows' });
+      const norms = await model.hidden({ tokens, layers: layers.slice(0, -1), reduce: 'norms' });
+      const width = model.info.embeddingSize;
+      for (const { layer, rows: values } of rows) expect([layer, values.length]).toEqual([layer, tokens.length * width]);
 
-    const real = rows.map(({ rows: values }) => Float64Array.from(values, fromHalf));
-    norms.forEach((norm, layer) => {
-      const means = [0, 0, 0];
-      for (let token = 0; token < tokens.length; token++) {
-        const sums = [0, 0, 0];
-        for (let i = token * width; i < (token + 1) * width; i++) {
-          const before = real[layer]![i]!;
-          const after = real[layer + 1]![i]!;
-          sums[0]! += after ** 2;
-          sums[1]! += before ** 2;
-          sums[2]! += (after - before) ** 2;
+      const real = rows.map(({ rows: values }) => Float64Array.from(values, fromHalf));
+      norms.forEach((norm, layer) => {
+        const means = [0, 0, 0];
+        for (let token = 0; token < tokens.length; token++) {
+          const sums = [0, 0, 0];
+          for (let i = token * width; i < (token + 1) * width; i++) {
+            const before = real[layer]![i]!;
+            const after = real[layer + 1]![i]!;
+            sums[0]! += after ** 2;
+            sums[1]! += before ** 2;
+            sums[2]! += (after - before) ** 2;
+          }
+          sums.forEach((sum, i) => (means[i]! += Math.sqrt(sum) / tokens.length));
         }
-        sums.forEach((sum, i) => (means[i]! += Math.sqrt(sum) / tokens.length));
-      }
-      expect(norm.out / means[0]!).toBeCloseTo(1, 2);
-      expect(norm.in / means[1]!).toBeCloseTo(1, 2);
-      expect(norm.update / means[2]!).toBeCloseTo(1, 2);
-    });
+        expect(norm.out / means[0]!).toBeCloseTo(1, 2);
+        expect(norm.in / means[1]!).toBeCloseTo(1, 2);
+        expect(norm.update / means[2]!).toBeCloseTo(1, 2);
+      });
 
-    const { boundary } = rollout!;
-    expect(boundary!.layer).toBe(1);
-    expect(boundary!.modelHash).toBe(await model.hash());
-    const captured = Float64Array.from(boundary!.rows, fromHalf);
-    expect(captured.length).toBe(real[1]!.length);
-    const difference = Math.sqrt(captured.reduce((sum, value, i) => sum + (value - real[1]![i]!) ** 2, 0) / real[1]!.reduce((sum, value) => sum + value ** 2, 0));
-    expect(difference).toBeLessThan(5e-3);
-  });
+      const { boundary } = rollout!;
+      expect(boundary!.layer).toBe(1);
+      expect(boundary!.modelHash).toBe(await model.hash());
+      const captured = Float64Array.from(boundary!.rows, fromHalf);
+      expect(captured.length).toBe(real[1]!.length);
+      const difference = Math.sqrt(
+        captured.reduce((sum, value, i) => sum + (value - real[1]![i]!) ** 2, 0) / real[1]!.reduce((sum, value) => sum + value ** 2, 0),
+      );
+      expect(difference).toBeLessThan(5e-3);
+    },
+  );
 });

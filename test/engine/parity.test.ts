@@ -29,7 +29,10 @@ async function expectParity(file: string, text: string, leading: number[]): Prom
 const TEXTS = ['One two three', 'The quick brown fox jumps', 'x', `and one more, ${'long enough for several calls of rows, '.repeat(6)}`];
 
 /** Largest difference between what generate reports and what score computes, in nats. */
-async function largestDifference(file: string, { samples, texts, stepwise, kvType }: { samples: number; texts: readonly string[]; stepwise: boolean; kvType?: KvType }): Promise<number> {
+async function largestDifference(
+  file: string,
+  { samples, texts, stepwise, kvType }: { samples: number; texts: readonly string[]; stepwise: boolean; kvType?: KvType },
+): Promise<number> {
   await using model = await loadModel(file, { threads: 1, ...(kvType && { kvType }) });
   const prompts = texts.map((text) => ({ tokenIds: model.tokenize(text) }));
   // The stop tokens let samples end at different steps. All cells together stay below the 2,048 up to which finished
@@ -40,10 +43,16 @@ async function largestDifference(file: string, { samples, texts, stepwise, kvTyp
   let largest = 0;
   for (const [index, prompt] of prompts.entries()) {
     const own = rollouts.filter((rollout) => rollout.promptIndex === index);
-    const scores = await model.score(prompt.tokenIds, own.map((rollout) => rollout.tokenIds), { stepwise });
-    scores.forEach((row, i) => row.forEach((value, j) => {
-      largest = Math.max(largest, Math.abs(value - own[i]!.logprobs[j]!));
-    }));
+    const scores = await model.score(
+      prompt.tokenIds,
+      own.map((rollout) => rollout.tokenIds),
+      { stepwise },
+    );
+    scores.forEach((row, i) =>
+      row.forEach((value, j) => {
+        largest = Math.max(largest, Math.abs(value - own[i]!.logprobs[j]!));
+      }),
+    );
   }
   return largest;
 }
@@ -79,7 +88,10 @@ describe('types of the KV cache', () => {
   const logprobs = async (kvType?: KvType): Promise<{ rows: Float32Array[]; bytes: number }> => {
     await using model = await loadModel(file(), { threads: 1, ...(kvType && { kvType }) });
     const prefix = model.tokenize(TEXTS[3]!);
-    return { rows: await model.score(prefix, [model.tokenize('and so on'), model.tokenize('to the end')]), bytes: model.info.kvBytesPerToken };
+    return {
+      rows: await model.score(prefix, [model.tokenize('and so on'), model.tokenize('to the end')]),
+      bytes: model.info.kvBytesPerToken,
+    };
   };
 
   test.each(['bf16', 'q8_0'] as const)('%s: near f16, and score still agrees with generate', async (kvType) => {

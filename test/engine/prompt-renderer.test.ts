@@ -21,7 +21,9 @@ const user = (content: string) => [{ role: 'user', content } as const];
 describe('the prompt renderer', () => {
   test('writes ChatML where a model has no template', () => {
     const { tokenIds, text } = new PromptRenderer(vocabulary()).render([{ role: 'system', content: 'Be brief.' }, ...user('Hi')], true);
-    expect(write(tokenIds)).toBe('[<|im_start|>]system\nBe brief.[<|im_end|>]\n[<|im_start|>]user\nHi[<|im_end|>]\n[<|im_start|>]assistant\n');
+    expect(write(tokenIds)).toBe(
+      '[<|im_start|>]system\nBe brief.[<|im_end|>]\n[<|im_start|>]user\nHi[<|im_end|>]\n[<|im_start|>]assistant\n',
+    );
     expect(text).toBe('<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n');
     expect(write(new PromptRenderer(vocabulary()).render(user('Hi'), false).tokenIds)).toBe('[<|im_start|>]user\nHi[<|im_end|>]\n');
   });
@@ -44,7 +46,8 @@ describe('the prompt renderer', () => {
   });
 
   test('puts a BOS in front exactly once where the vocabulary asks for one', () => {
-    const withTemplate = (chatTemplate: string) => write(new PromptRenderer(vocabulary({ chatTemplate, addBos: true })).render(user('Hi'), false).tokenIds);
+    const withTemplate = (chatTemplate: string) =>
+      write(new PromptRenderer(vocabulary({ chatTemplate, addBos: true })).render(user('Hi'), false).tokenIds);
     expect(withTemplate('{{ bos_token }}{{ messages[0].content }}{{ eos_token }}')).toBe('[<s>]Hi[</s>]');
     expect(withTemplate('{{ messages[0].content }}')).toBe('[<s>]Hi');
   });
@@ -60,10 +63,14 @@ describe('the prompt renderer', () => {
     ['does not parse', '{% for %}'],
     ['raises', "{{ raise_exception('no system role') }}"],
     ['runs for ever', '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}'],
-  ])('a template that %s is TEMPLATE_INVALID', (_what, chatTemplate) => {
-    const renderer = new PromptRenderer(vocabulary({ chatTemplate }));
-    expect(() => renderer.render(user('Hi'), true)).toThrow(expect.objectContaining({ code: 'TEMPLATE_INVALID' }));
-  }, 60_000);
+  ])(
+    'a template that %s is TEMPLATE_INVALID',
+    (_what, chatTemplate) => {
+      const renderer = new PromptRenderer(vocabulary({ chatTemplate }));
+      expect(() => renderer.render(user('Hi'), true)).toThrow(expect.objectContaining({ code: 'TEMPLATE_INVALID' }));
+    },
+    60_000,
+  );
 
   test('knows nothing of the clock: a template that asks for the date takes its fallback', () => {
     const chatTemplate = "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}fixed{% endif %}";

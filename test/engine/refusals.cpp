@@ -42,7 +42,9 @@ void findModules() {
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {
         const char* name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-        if (std::strstr(name, "isopro_native") == nullptr && std::strstr(name, "libllama") == nullptr && std::strstr(name, "libggml") == nullptr) return 0;
+        if (std::strstr(name, "isopro_native") == nullptr && std::strstr(name, "libllama") == nullptr &&
+            std::strstr(name, "libggml") == nullptr)
+          return 0;
         for (int i = 0; i < info->dlpi_phnum && moduleCount < 64; ++i) {
           const auto& part = info->dlpi_phdr[i];
           if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;

@@ -30,8 +30,16 @@ const adapterFile = async () => {
 };
 const generate = async (model) => {
   const texts = [];
-  const request = { prompts: [{ tokenIds: [1, 2, 3] }, { tokenIds: [4] }], samples: 3, maxTokens: 6, ignoreEndOfSequence: true, captureBoundary: 1, sampling: { seed: 1n } };
-  for await (const { promptIndex, sampleIndex, tokenIds, boundary } of model.generate(request)) texts.push(text([promptIndex, sampleIndex, tokenIds, boundary.rows]));
+  const request = {
+    prompts: [{ tokenIds: [1, 2, 3] }, { tokenIds: [4] }],
+    samples: 3,
+    maxTokens: 6,
+    ignoreEndOfSequence: true,
+    captureBoundary: 1,
+    sampling: { seed: 1n },
+  };
+  for await (const { promptIndex, sampleIndex, tokenIds, boundary } of model.generate(request))
+    texts.push(text([promptIndex, sampleIndex, tokenIds, boundary.rows]));
   return texts.sort();
 };
 // A call that throws leaves the trainer as it was.
@@ -100,7 +108,10 @@ let request = Number(from);
 for (; request <= Number(to); request += Number(stride)) {
   console.log(`request ${request}`);
   process.env.REFUSE = `${kinds} ${request} ${mode}`;
-  const error = await subject.attempt().then(() => undefined, (failure) => failure);
+  const error = await subject.attempt().then(
+    () => undefined,
+    (failure) => failure,
+  );
   process.env.REFUSE = '';
   const refused = Number(process.env.REFUSED);
   const wrong = (what) => console.log(`WRONG ${request}: ${what}`);

@@ -23,7 +23,15 @@ function mapped(file: string): number {
 
 (linux ? test : test.skip)('pages of the model file are held while they are used, by one of the two, and come back the same', async () => {
   // Q4_0 is repacked on every processor that CI has; the embedding, which is not, is small beside the matrices.
-  const file = syntheticModel({ architecture: 'qwen2', type: 'Q4_0', embedding: 256, feedForward: 2048, heads: 4, keyValueHeads: 2, layers: 2 });
+  const file = syntheticModel({
+    architecture: 'qwen2',
+    type: 'Q4_0',
+    embedding: 256,
+    feedForward: 2048,
+    heads: 4,
+    keyValueHeads: 2,
+    layers: 2,
+  });
   const { size } = statSync(file);
   await using model = await loadModel(file, { threads: 1, fixedThreads: true });
   const random = new Random(5n);

@@ -11,8 +11,12 @@ import { encodeModel, synthesizeModel, type SyntheticModel } from '../models/syn
 
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
-const write = (name: string, change: (model: SyntheticModel) => Pick<SyntheticModel, 'metadata' | 'tensors'>): void => writeAtomically(file(name), encodeModel(change(synthesizeModel({ architecture: 'qwen2' }))));
-const named = (metadata: readonly MetadataEntry[], key: string, value: MetadataEntry['value'] | null): MetadataEntry[] => [...metadata.filter((entry) => entry.key !== key), ...(value === null ? [] : [{ key, value }])];
+const write = (name: string, change: (model: SyntheticModel) => Pick<SyntheticModel, 'metadata' | 'tensors'>): void =>
+  writeAtomically(file(name), encodeModel(change(synthesizeModel({ architecture: 'qwen2' }))));
+const named = (metadata: readonly MetadataEntry[], key: string, value: MetadataEntry['value'] | null): MetadataEntry[] => [
+  ...metadata.filter((entry) => entry.key !== key),
+  ...(value === null ? [] : [{ key, value }]),
+];
 const text = (value: string): MetadataEntry['value'] => ({ type: 'string', value });
 
 beforeAll(async () => {
@@ -27,7 +31,11 @@ beforeAll(async () => {
   write('architecture.gguf', ({ metadata, tensors }) => ({ metadata: named(metadata, 'general.architecture', text('mamba')), tensors }));
   write('missing-tensor.gguf', ({ metadata, tensors }) => ({ metadata, tensors: tensors.slice(0, -1) }));
   write('yarn.gguf', ({ metadata, tensors }) => ({
-    metadata: [...named(metadata, 'qwen2.rope.scaling.type', text('yarn')), { key: 'qwen2.rope.scaling.factor', value: { type: 'float32', value: 2 } }, { key: 'qwen2.rope.scaling.original_context_length', value: { type: 'uint32', value: 256 } }],
+    metadata: [
+      ...named(metadata, 'qwen2.rope.scaling.type', text('yarn')),
+      { key: 'qwen2.rope.scaling.factor', value: { type: 'float32', value: 2 } },
+      { key: 'qwen2.rope.scaling.original_context_length', value: { type: 'uint32', value: 256 } },
+    ],
     tensors,
   }));
   writeFileSync(file('empty.gguf'), '');
@@ -45,10 +53,23 @@ const refusal = (attempt: Promise<AsyncDisposable>): Promise<string | null> =>
     ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
   );
 
-test.each(['sound.gguf', 'extra-tensor.gguf', 'tokenizer.gguf', 'architecture.gguf', 'missing-tensor.gguf', 'empty.gguf', 'cut.gguf', 'folder.gguf', 'absent.gguf'])('%s', async (name) => {
+test.each([
+  'sound.gguf',
+  'extra-tensor.gguf',
+  'tokenizer.gguf',
+  'architecture.gguf',
+  'missing-tensor.gguf',
+  'empty.gguf',
+  'cut.gguf',
+  'folder.gguf',
+  'absent.gguf',
+])('%s', async (name) => {
   const loading = await refusal(loadModel(file(name), { threads: 1 }));
   const training = await refusal(createTrainer({ path: file(name) }, { threads: 1 }));
-  const inspected = await inspectModel(file(name)).then(({ problem, trainingProblem }) => [problem, trainingProblem].map((each) => (each === null ? null : `${each.code}: ${each.message}`)), ({ code, message }) => [`${code}: ${message}`, `${code}: ${message}`]);
+  const inspected = await inspectModel(file(name)).then(
+    ({ problem, trainingProblem }) => [problem, trainingProblem].map((each) => (each === null ? null : `${each.code}: ${each.message}`)),
+    ({ code, message }) => [`${code}: ${message}`, `${code}: ${message}`],
+  );
   expect([training, ...inspected]).toEqual([loading, loading, loading]);
   expect(loading === null).toBe(name === 'sound.gguf');
 });
@@ -61,14 +82,22 @@ test('what inference runs and the trainer cannot is told by inspectModel before 
 });
 
 test('an adapter is no model; inspectModel reads it all the same', async () => {
-  for (const attempt of [loadModel(file('adapter.gguf')), createTrainer({ path: file('adapter.gguf') })]) expect(await refusal(attempt)).toMatch(/^MODEL_UNSUPPORTED: .*LoRA adapter/);
+  for (const attempt of [loadModel(file('adapter.gguf')), createTrainer({ path: file('adapter.gguf') })])
+    expect(await refusal(attempt)).toMatch(/^MODEL_UNSUPPORTED: .*LoRA adapter/);
   expect(await inspectModel(file('adapter.gguf'))).toMatchObject({ kind: 'adapter', problem: null, trainingProblem: null });
 });
 
 test('names are the same for all three: an alias, or one that nothing has', async () => {
   expect((await inspectModel('tiny')).problem).toBeNull();
   expect(await refusal(createTrainer({ path: 'tiny' }, { threads: 1, lora: { rank: 1, layers: { top: 1 } } }))).toBeNull();
-  const said = await Promise.all([refusal(loadModel('qwen9')), refusal(createTrainer({ path: 'qwen9' })), inspectModel('qwen9').then(() => null, ({ code, message }) => `${code}: ${message}`)]);
+  const said = await Promise.all([
+    refusal(loadModel('qwen9')),
+    refusal(createTrainer({ path: 'qwen9' })),
+    inspectModel('qwen9').then(
+      () => null,
+      ({ code, message }) => `${code}: ${message}`,
+    ),
+  ]);
   expect(new Set(said).size).toBe(1);
   expect(said[0]).toMatch(/^MODEL_NOT_FOUND: "qwen9" is neither a file nor an alias/);
 });

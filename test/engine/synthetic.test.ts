@@ -25,10 +25,18 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function withSequence<T>(file: string, lora: string | undefined, run: (model: LlamaModel, sequence: LlamaContextSequence) => Promise<T>): Promise<T> {
+async function withSequence<T>(
+  file: string,
+  lora: string | undefined,
+  run: (model: LlamaModel, sequence: LlamaContextSequence) => Promise<T>,
+): Promise<T> {
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
   try {
-    const context = await model.createContext({ contextSize: 256, threads: 1, ...(lora === undefined ? {} : { lora: { adapters: [{ filePath: lora }] } }) });
+    const context = await model.createContext({
+      contextSize: 256,
+      threads: 1,
+      ...(lora === undefined ? {} : { lora: { adapters: [{ filePath: lora }] } }),
+    });
     return await run(model, context.getSequence());
   } finally {
     await model.dispose();
@@ -71,7 +79,10 @@ describe('synthetic models', () => {
   test.each(ARCHITECTURES.flatMap((architecture) => types.map((type) => [architecture, type] as const)))(
     '%s in %s loads, tokenises any text and generates without repeating itself',
     async (architecture: Architecture, type: TensorType) => {
-      const { tokens, roundTrip } = await greedy(write(`${architecture}-${type}.gguf`, { architecture, type, ropeFactors: architecture === 'llama' }), 24);
+      const { tokens, roundTrip } = await greedy(
+        write(`${architecture}-${type}.gguf`, { architecture, type, ropeFactors: architecture === 'llama' }),
+        24,
+      );
       expect(roundTrip).toBe(TEXT);
       expect(tokens).toHaveLength(24);
       expect(new Set(tokens).size).toBeGreaterThan(6);
@@ -84,7 +95,13 @@ describe('synthetic models', () => {
   });
 
   // Distances that the rounding of each type explains; another seed's model is about 1 away.
-  test.each([['F16', 0.01], ['Q8_0', 0.05], ['Q6_K', 0.2], ['Q4_K', 0.7], ['Q4_0', 0.7]] as const)('%s stores the weights of the same seed', async (type, tolerance) => {
+  test.each([
+    ['F16', 0.01],
+    ['Q8_0', 0.05],
+    ['Q6_K', 0.2],
+    ['Q4_K', 0.7],
+    ['Q4_0', 0.7],
+  ] as const)('%s stores the weights of the same seed', async (type, tolerance) => {
     const wide = { architecture: 'llama', embedding: 256, feedForward: 256, layers: 1 } as const;
     const exact = await distribution(write('exact.gguf', { ...wide, type: 'F32' }));
     const rounded = await distribution(write('rounded.gguf', { ...wide, type }));

@@ -20,11 +20,15 @@ const withTrainer = `const trainer = await createTrainer({ path: file }, { threa
 const withModel = `const model = await loadModel(file, { threads: 2 });`;
 const CALLS = {
   step: `${withTrainer} begin(); for (;;) await trainer.step([sequence]);`,
-  stepWithBoundary: `${withTrainer} const [boundary] = await trainer.captureBoundary([sequence]); begin(); for (;;) await trainer.step([{ ...sequence, boundary }]);`,
+  stepWithBoundary:
+    `${withTrainer} const [boundary] = await trainer.captureBoundary([sequence]); begin(); for (;;) await ` +
+    `trainer.step([{ ...sequence, boundary }]);`,
   load: `begin(); for (;;) await loadModel(file, { threads: 2, onProgress: () => {} });`,
   loadScoreDispose: `begin(); for (;;) { ${withModel} await model.score([1], [[2, 3], [4]]); await model.dispose(); }`,
   applyTo: `${withTrainer} ${withModel} begin(); for (;;) await trainer.applyTo(model);`,
-  generate: `${withModel} begin(); for (;;) for await (const _ of model.generate({ prompts, samples: 8, maxTokens: 200, ignoreEndOfSequence: true, captureBoundary: 1, onProgress: () => {} }));`,
+  generate:
+    `${withModel} begin(); for (;;) for await (const _ of model.generate({ prompts, samples: 8, maxTokens: 200, ` +
+    `ignoreEndOfSequence: true, captureBoundary: 1, onProgress: () => {} }));`,
   hidden: `${withModel} begin(); for (;;) await model.hidden({ tokens: sequence.tokenIds, layers: [0, 1], reduce: 'rows' });`,
   export: `${withTrainer} begin(); for (;;) { await trainer.snapshot(); await trainer.exportAdapter(file + '.' + process.pid + '.lora'); }`,
   inspect: `begin(); for (;;) await Promise.all([inspectModel(file), inspectModel(file)]);`,

@@ -60,7 +60,13 @@ function runChild(kind: MutationKind, first: number, count: number): Promise<Res
     child.on('close', (code, signal) => {
       clearTimeout(timer);
       if (running !== undefined) results.push({ ...running, outcome: hung ? 'hang' : `crash: ${signal ?? code} ${complaint}` });
-      else if (code !== 0) results.push({ seed: first + results.length, label: 'between mutants', harmless: false, outcome: `crash: ${signal ?? code} ${complaint}` });
+      else if (code !== 0)
+        results.push({
+          seed: first + results.length,
+          label: 'between mutants',
+          harmless: false,
+          outcome: `crash: ${signal ?? code} ${complaint}`,
+        });
       resolve(results);
     });
   });

@@ -11,7 +11,12 @@ const rounds = full ? 200 : 5;
 test.each(['step', 'stepWithBoundary', 'load', 'loadScoreDispose', 'applyTo', 'generate', 'hidden', 'export', 'inspect'])(
   `worker.terminate() in the middle of %s, ${rounds} times`,
   async (call) => {
-    const { stdout } = await promisify(execFile)(process.execPath, [path.resolve('test/engine/terminated-workers.mjs'), call, String(rounds), file]);
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      path.resolve('test/engine/terminated-workers.mjs'),
+      call,
+      String(rounds),
+      file,
+    ]);
     expect(stdout.trim()).toBe(String(rounds));
   },
   600_000,

@@ -36,7 +36,10 @@ afterAll(async () => {
 describe('greedy', () => {
   test('outcomes are in the order of the problems, repeat, and are what the task says of each reply', async () => {
     const replies = new Map<string, string>();
-    const first = await evaluateGreedy(model, task, set.problems, { ...OPTIONS, onReply: ({ problem, rollout }) => void replies.set(problem.id, rollout.text) });
+    const first = await evaluateGreedy(model, task, set.problems, {
+      ...OPTIONS,
+      onReply: ({ problem, rollout }) => void replies.set(problem.id, rollout.text),
+    });
     expect(first.outcomes.map(({ problemId }) => problemId)).toEqual(set.problems.map(({ id }) => id));
     const right: Record<string, string> = { L0: 'c', L1: 'cd', L2: 'b' };
     for (const { problemId, tier, kind } of first.outcomes) {
@@ -51,14 +54,17 @@ describe('greedy', () => {
     expect(new Set(outcomes.map(({ finish, kind }) => `${finish} ${kind}`))).toEqual(new Set(['length fail']));
   });
   test('can be cancelled; no problems is an evaluation of nothing', async () => {
-    await expect(evaluateGreedy(model, task, set.problems, { ...OPTIONS, signal: AbortSignal.abort() })).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
+    await expect(evaluateGreedy(model, task, set.problems, { ...OPTIONS, signal: AbortSignal.abort() })).rejects.toThrow(
+      expect.objectContaining({ code: 'ABORTED' }) as never,
+    );
     expect(await evaluateGreedy(model, task, [], OPTIONS)).toMatchObject({ outcomes: [], summary: { mean: null, n: 0 } });
   });
 });
 
 describe('pass@k', () => {
   test('grows with k, depends on the seed alone, and pass@1 is the mean over samples', async () => {
-    const sample = (seed: bigint): ReturnType<typeof evaluatePassAtK> => evaluatePassAtK(model, task, set.problems, { ...OPTIONS, samples: 8, temperature: 1, seed, ks: [1, 4, 8] });
+    const sample = (seed: bigint): ReturnType<typeof evaluatePassAtK> =>
+      evaluatePassAtK(model, task, set.problems, { ...OPTIONS, samples: 8, temperature: 1, seed, ks: [1, 4, 8] });
     const result = await sample(3n);
     const at = (k: number): number => result.passAtK[k]!.mean!;
     expect(at(1)).toBeLessThan(at(4));
@@ -68,24 +74,57 @@ describe('pass@k', () => {
       return own.reduce((sum, { passed, samples }) => sum + passed / samples, 0) / own.length;
     });
     expect(at(1)).toBeCloseTo(byTier.reduce((sum, mean) => sum + mean, 0) / 3, 12);
-    expect(result.passAtK[8]!.byTier.L1!.mean).toBeCloseTo(result.problems.filter(({ tier, passed }) => tier === 'L1' && passed > 0).length / 6, 12);
+    expect(result.passAtK[8]!.byTier.L1!.mean).toBeCloseTo(
+      result.problems.filter(({ tier, passed }) => tier === 'L1' && passed > 0).length / 6,
+      12,
+    );
     expect(await sample(3n)).toEqual(result);
     expect((await sample(4n)).problems).not.toEqual(result.problems);
   });
 });
 
 describe('isopro-native eval', () => {
-  const evaluate = (...args: string[]): ReturnType<typeof runCli> => runCli(['eval', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--per-tier', '6', '--style', 'plain', '--max-tokens', '4', '--threads', '1', '--batch', '8', '--context', '1024', ...args], { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
-  test('greedy: the evaluator\'s own figures, n, and the policies beside them; replies on request', async () => {
+  const evaluate = (...args: string[]): ReturnType<typeof runCli> =>
+    runCli(
+      [
+        'eval',
+        '--model',
+        file('letters.gguf'),
+        '--task',
+        file('letters.mjs'),
+        '--per-tier',
+        '6',
+        '--style',
+        'plain',
+        '--max-tokens',
+        '4',
+        '--threads',
+        '1',
+        '--batch',
+        '8',
+        '--context',
+        '1024',
+        ...args,
+      ],
+      { ISOPRO_HOME: file('home'), NO_COLOR: '1' },
+    );
+  test("greedy: the evaluator's own figures, n, and the policies beside them; replies on request", async () => {
     const { code, stdout } = await evaluate('--json', '--out', file('replies.jsonl'));
     expect(code).toBe(0);
-    const report = JSON.parse(stdout) as { accuracy: unknown; trivialPolicies: Record<string, { mean: number; n: number }>; set: { sha256: string } };
+    const report = JSON.parse(stdout) as {
+      accuracy: unknown;
+      trivialPolicies: Record<string, { mean: number; n: number }>;
+      set: { sha256: string };
+    };
     expect(report.accuracy).toEqual(JSON.parse(JSON.stringify((await evaluateGreedy(model, task, set.problems, OPTIONS)).summary)));
     expect(report.set.sha256).toBe(set.sha256);
     expect(report.trivialPolicies.always_c).toMatchObject({ n: 18 });
     expect(readFileSync(file('replies.jsonl'), 'utf8').trim().split('\n')).toHaveLength(18);
   });
-  test.each([['of a folder that is not there', () => file('absent/replies.jsonl')], ...(existsSync('/dev/full') ? [['on a full disk', () => '/dev/full'] as const] : [])])('replies into a file %s: WRITE_FAILED', async (_, out) => {
+  test.each([
+    ['of a folder that is not there', () => file('absent/replies.jsonl')],
+    ...(existsSync('/dev/full') ? [['on a full disk', () => '/dev/full'] as const] : []),
+  ])('replies into a file %s: WRITE_FAILED', async (_, out) => {
     const { code, stdout, stderr } = await evaluate('--out', out());
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/^error WRITE_FAILED: .*could not be written/m);
@@ -99,11 +138,15 @@ describe('isopro-native eval', () => {
   }, 300_000);
 });
 
-test('the schedule by which the judge recomputes rates is the trainer\'s own', async () => {
+test("the schedule by which the judge recomputes rates is the trainer's own", async () => {
   const data = [{ tokenIds: Int32Array.from([1, 2, 3, 4]), labelMask: Uint8Array.from([0, 1, 1, 1]) }];
   for (const schedule of ['constant', 'linear', 'cosine'] as const) {
     const settings = { schedule, warmupSteps: 3, totalSteps: 9, finalFactor: 0.1 };
-    await using trainer = await createTrainer({ path: file('letters.gguf') }, { threads: 1, lora: { targets: ['q'], rank: 2 }, optimiser: { learningRate: 1e-3, ...settings } });
-    for (let step = 1; step <= 11; step++) expect((await trainer.step(data)).learningRate / 1e-3).toBeCloseTo(scheduleFactor(settings, step), 6);
+    await using trainer = await createTrainer(
+      { path: file('letters.gguf') },
+      { threads: 1, lora: { targets: ['q'], rank: 2 }, optimiser: { learningRate: 1e-3, ...settings } },
+    );
+    for (let step = 1; step <= 11; step++)
+      expect((await trainer.step(data)).learningRate / 1e-3).toBeCloseTo(scheduleFactor(settings, step), 6);
   }
 });

@@ -38,7 +38,8 @@ type Adapter = NonNullable<Cheat['adapter']>;
 let zero: Adapter;
 let smaller: Adapter;
 
-const judged = ({ folder: run, home }: SignedRun, options: Partial<JudgeOptions> = {}): Promise<JudgeReport> => judgeRun({ folder: run, home, model: trained.model, heldOut: 'none', ...options });
+const judged = ({ folder: run, home }: SignedRun, options: Partial<JudgeOptions> = {}): Promise<JudgeReport> =>
+  judgeRun({ folder: run, home, model: trained.model, heldOut: 'none', ...options });
 let runs = 0;
 const cheating = (cheat: Cheat): Promise<SignedRun> => signTinyRun(trained, join(folder.path, `run-${runs++}`), cheat);
 
@@ -78,13 +79,21 @@ async function failsAt(step: number, report: Promise<JudgeReport> | JudgeReport,
 }
 
 type Records = NonNullable<Cheat['records']>;
-const onRecord = (kind: string, change: (record: NewRecord) => NewRecord[]): Records => (batch) => batch.flatMap((record) => (record.payload.kind === kind ? change(record) : [record]));
+const onRecord =
+  (kind: string, change: (record: NewRecord) => NewRecord[]): Records =>
+  (batch) =>
+    batch.flatMap((record) => (record.payload.kind === kind ? change(record) : [record]));
 /** Changes the records and has the rules evaluated on what is left, so that step 8 agrees. */
 function reevaluated(change: Records): Records {
   const batches = trained.batches.map((batch, i) => change([...batch], i));
   const records = batches.flat().map((record, gseq) => ({ ...record, gseq, sseq: 0, timeUs: 0 }));
-  const evaluations = new Map(evaluateHistory(readHistory(records), trained.start.rules).map((evaluation) => [evaluation.iteration, evaluation]));
-  return (_, i) => batches[i]!.map((record) => (record.payload.kind === 'rule_eval' ? evaluationRecord(evaluations.get(Number(record.payload.iteration))!) : record));
+  const evaluations = new Map(
+    evaluateHistory(readHistory(records), trained.start.rules).map((evaluation) => [evaluation.iteration, evaluation]),
+  );
+  return (_, i) =>
+    batches[i]!.map((record) =>
+      record.payload.kind === 'rule_eval' ? evaluationRecord(evaluations.get(Number(record.payload.iteration))!) : record,
+    );
 }
 
 /** Changes verdicts, and with them everything that the log derives from verdicts. */
@@ -93,7 +102,11 @@ const consistently = (change: Records, rules?: AdmissionRules): Records =>
     const changed = withFates(i, change([...batch], i), rules);
     const tally = new RolloutTally();
     for (const { payload } of changed) if (payload.kind === 'rollout') tally.take(payload as never);
-    return changed.map((record) => (record.payload.kind === 'iteration' ? withPayload(record, { objective: hitRate(tally.of(i)), informativeGroupFraction: tally.informative(i) }) : record));
+    return changed.map((record) =>
+      record.payload.kind === 'iteration'
+        ? withPayload(record, { objective: hitRate(tally.of(i)), informativeGroupFraction: tally.informative(i) })
+        : record,
+    );
   });
 
 const withPayload = (record: NewRecord, change: object): NewRecord => ({ ...record, payload: { ...record.payload, ...change } as never });
@@ -102,17 +115,55 @@ describe('an honest run', () => {
   test('passes every step, with both scores and its own accuracy', () => {
     expect(trained.accuracy).toEqual({ before: 0, after: 1 });
     expect(honestReport).toMatchObject({ verdict: 'pass', failure: null, violations: [] });
-    expect(honestReport.steps.map(({ step, status }) => `${step} ${status}`)).toEqual(['5 pass', '0 pass', '8 findings', '12 pass', '1 pass', '2 pass', '3 pass', '4 pass', '13 pass', '6 pass', '7 pass', '8 pass', '9 pass', '10 pass', '11 pass']);
-    expect(honestReport.scores).toMatchObject({ accuracy_score: 1, process_score: 1, process_axis_exercised: true, hard_fail: false, failed_step: null });
-    expect(honestReport.heldOut).toMatchObject({ before: { differing: 0, p: 1, measured: { mean: 0, n: 20 } }, after: { differing: 0, p: 1, measured: { mean: 1, n: 20 } }, policies: { silent: { mean: 0 } } });
-    expect(honestReport.trust).toMatchObject({ signer: 'witness', ownedByThisUser: true, sameMachineClass: true, ticket: { number: 1, unfinishedBefore: 0 } });
-    expect(new Set(Object.values(trained.adapter.targets).map(({ rank }) => rank))).not.toEqual(new Set([4])); // the replay had something to do
+    expect(honestReport.steps.map(({ step, status }) => `${step} ${status}`)).toEqual([
+      '5 pass',
+      '0 pass',
+      '8 findings',
+      '12 pass',
+      '1 pass',
+      '2 pass',
+      '3 pass',
+      '4 pass',
+      '13 pass',
+      '6 pass',
+      '7 pass',
+      '8 pass',
+      '9 pass',
+      '10 pass',
+      '11 pass',
+    ]);
+    expect(honestReport.scores).toMatchObject({
+      accuracy_score: 1,
+      process_score: 1,
+      process_axis_exercised: true,
+      hard_fail: false,
+      failed_step: null,
+    });
+    expect(honestReport.heldOut).toMatchObject({
+      before: { differing: 0, p: 1, measured: { mean: 0, n: 20 } },
+      after: { differing: 0, p: 1, measured: { mean: 1, n: 20 } },
+      policies: { silent: { mean: 0 } },
+    });
+    expect(honestReport.trust).toMatchObject({
+      signer: 'witness',
+      ownedByThisUser: true,
+      sameMachineClass: true,
+      ticket: { number: 1, unfinishedBefore: 0 },
+    });
+    // the replay had something to do
+    expect(new Set(Object.values(trained.adapter.targets).map(({ rank }) => rank))).not.toEqual(new Set([4]));
   });
 
   test('is judged the same with a key file of another user, who is told so', async () => {
     const key = join(folder.path, 'witness.pub');
     cpSync(publicKeyFile(honest.home), key);
-    const report = await judgeRun({ folder: honest.folder, home: join(folder.path, 'elsewhere'), model: trained.model, keyFile: key, heldOut: 'none' });
+    const report = await judgeRun({
+      folder: honest.folder,
+      home: join(folder.path, 'elsewhere'),
+      model: trained.model,
+      keyFile: key,
+      heldOut: 'none',
+    });
     expect(report).toMatchObject({ verdict: 'pass', trust: { ownedByThisUser: false } });
   });
 
@@ -126,15 +177,22 @@ describe('an honest run', () => {
     expect(report.steps.find(({ step }) => step === 10)).toMatchObject({ status: 'skipped', detail: expect.stringMatching(/SHA-256/) });
   });
 
-  test('of other code than the judge\'s passes, and the difference is named', async () => {
+  test("of other code than the judge's passes, and the difference is named", async () => {
     const report = await judged(await cheating({ start: (start) => ({ ...start, code: { ...start.code, javascript: 'ab'.repeat(32) } }) }));
     expect(report.verdict).toBe('pass');
-    expect(report.steps.find(({ step }) => step === 4)).toMatchObject({ status: 'findings', detail: expect.stringMatching(/not this judge's: javascript abababababab/) });
+    expect(report.steps.find(({ step }) => step === 4)).toMatchObject({
+      status: 'findings',
+      detail: expect.stringMatching(/not this judge's: javascript abababababab/),
+    });
     expect(honestReport.steps.find(({ step }) => step === 4)).toMatchObject({ status: 'pass' });
   });
 
   test('of the bare base: nothing trained, nothing to replay, its own accuracy', async () => {
-    const run = await cheating({ adapter: null, records: (batch) => batch.filter(({ payload }) => ['held_out', 'dev_reply'].includes(String(payload.kind))), after: (record) => withPayload(record, { outcomes: trained.batches[0]![0]!.payload.outcomes }) });
+    const run = await cheating({
+      adapter: null,
+      records: (batch) => batch.filter(({ payload }) => ['held_out', 'dev_reply'].includes(String(payload.kind))),
+      after: (record) => withPayload(record, { outcomes: trained.batches[0]![0]!.payload.outcomes }),
+    });
     const report = await judged(run, { heldOut: 'both', task: trained.task });
     expect(report).toMatchObject({ verdict: 'pass', scores: { accuracy_score: 0, process_score: null, process_axis_exercised: false } });
   });
@@ -158,7 +216,8 @@ describe('the check cannot be made (an error, not a verdict)', () => {
     const run = copied();
     cpSync(publicKeyFile(honest.home), join(run.folder, 'key.pub'));
     symlinkSync(join(run.folder, 'key.pub'), join(folder.path, 'link.pub'));
-    for (const keyFile of [join(run.folder, 'key.pub'), join(folder.path, 'link.pub')]) await expect(judged(run, { keyFile })).rejects.toThrow(refused('INVALID_ARGUMENT'));
+    for (const keyFile of [join(run.folder, 'key.pub'), join(folder.path, 'link.pub')])
+      await expect(judged(run, { keyFile })).rejects.toThrow(refused('INVALID_ARGUMENT'));
     await expect(judged(run, { keyFile: join(folder.path, 'none.pub') })).rejects.toThrow(refused('WITNESS_KEY_MISSING'));
     await expect(judged({ ...run, home: join(folder.path, 'no-home') })).rejects.toThrow(refused('WITNESS_KEY_MISSING'));
   });
@@ -181,16 +240,20 @@ describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
     db.close();
     return run;
   };
-  const SWAP = 'UPDATE log SET gseq = -1 WHERE gseq = 20; UPDATE log SET gseq = 20 WHERE gseq = 21; UPDATE log SET gseq = 21 WHERE gseq = -1';
+  const SWAP =
+    'UPDATE log SET gseq = -1 WHERE gseq = 20; UPDATE log SET gseq = 20 WHERE gseq = 21; UPDATE log SET gseq = 21 WHERE gseq = -1';
   test.each<[string, string]>([
-    ['cheat 3: the hash of a past record', "UPDATE log SET leaf = zeroblob(32) WHERE gseq = 3"],
-    ['83: a payload', "UPDATE log SET payload = replace(payload, '\"loss\":', '\"l0ss\":') WHERE instr(payload, '\"loss\":') > 0"],
+    ['cheat 3: the hash of a past record', 'UPDATE log SET leaf = zeroblob(32) WHERE gseq = 3'],
+    ['83: a payload', 'UPDATE log SET payload = replace(payload, \'"loss":\', \'"l0ss":\') WHERE instr(payload, \'"loss":\') > 0'],
     ['84: a record left out', 'DELETE FROM log WHERE gseq = 5'],
     ['85: a time that goes back', 'UPDATE log SET ts_us = ts_us + 10000000 WHERE gseq = 6'],
     ['87: no session start', 'DELETE FROM log WHERE gseq = 0'],
     ['X19: two records change places', SWAP],
     ['X19: a time alone', 'UPDATE log SET ts_us = ts_us + 1 WHERE gseq = 7'],
-    ['X2: the last iteration cut off, an end of the session put behind it', 'DELETE FROM log WHERE gseq BETWEEN (SELECT max(gseq) - 8 FROM log) AND (SELECT max(gseq) - 1 FROM log)'],
+    [
+      'X2: the last iteration cut off, an end of the session put behind it',
+      'DELETE FROM log WHERE gseq BETWEEN (SELECT max(gseq) - 8 FROM log) AND (SELECT max(gseq) - 1 FROM log)',
+    ],
   ])('%s: hard fail', async (_, sql) => {
     await failsAt(5, judged(edited((db) => void db.exec(sql))));
   });
@@ -210,7 +273,7 @@ describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
     expect(alone).toMatchObject({ verdict: 'not_ended', scores: { accuracy_score: null, process_score: null, hard_fail: false } });
   });
 
-  test('X1: everything written anew, every hash right, under a witness of one\'s own', async () => {
+  test("X1: everything written anew, every hash right, under a witness of one's own", async () => {
     const forged = await cheating({ after: (record) => record });
     await failsAt(5, judged({ folder: forged.folder, home: honest.home }));
   });
@@ -223,13 +286,20 @@ describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
     expect((await judged({ folder: a.folder, home })).verdict).toBe('pass');
     cpSync(join(b.folder, 'log.sqlite'), join(a.folder, 'log.sqlite'));
     await failsAt(4, judged({ folder: a.folder, home }), /another run|of run/);
-    const verify = async (target: string): Promise<{ outcome: string; disagreement: object | null }> => JSON.parse((await runCli(['log', 'verify', target, '--json'], { ISOPRO_HOME: home })).stdout) as never;
-    expect(await verify(a.folder)).toMatchObject({ outcome: 'tampered', disagreement: { table: 'log', at: 0, reason: expect.stringMatching(/of another run, bbbb/) } });
+    const verify = async (target: string): Promise<{ outcome: string; disagreement: object | null }> =>
+      JSON.parse((await runCli(['log', 'verify', target, '--json'], { ISOPRO_HOME: home })).stdout) as never;
+    expect(await verify(a.folder)).toMatchObject({
+      outcome: 'tampered',
+      disagreement: { table: 'log', at: 0, reason: expect.stringMatching(/of another run, bbbb/) },
+    });
     expect(await verify(b.folder)).toMatchObject({ outcome: 'ok' });
     expect(await verify(join(a.folder, 'log.sqlite'))).toMatchObject({ outcome: 'ok' }); // nothing names the run that it has to be of
     // rows of it inside this one
     const run = edited((db) => {
-      db.exec(`ATTACH '${join(b.folder, 'log.sqlite')}' AS other; DELETE FROM log WHERE gseq = 9; INSERT INTO log SELECT * FROM other.log WHERE gseq = 9`);
+      db.exec(
+        `ATTACH '${join(b.folder, 'log.sqlite')}' AS other; DELETE FROM log WHERE gseq = 9; INSERT INTO log SELECT * FROM other.log ` +
+          `WHERE gseq = 9`,
+      );
     });
     await failsAt(5, judged(run));
   });
@@ -249,9 +319,23 @@ describe('rules (X3, X5 to X8, X14 on a whole run; each in its variants in log-s
     ['X3: no evaluations', onRecord('rule_eval', () => [])],
     ['X6: a decision of another iteration', onRecord('decision', (record) => [withPayload(record, { iteration: 1 })])],
     ['X5: a decision without a cite', onRecord('decision', (record) => [withPayload(record, { cites: [] })])],
-    ['X7: measured values replaced', onRecord('step', (record) => [withPayload(record, { modules: Object.fromEntries(Object.entries(record.payload.modules as object).map(([name, each]) => [name, { ...(each as object), updateRatio: 1e-3 }])) })])],
+    [
+      'X7: measured values replaced',
+      onRecord('step', (record) => [
+        withPayload(record, {
+          modules: Object.fromEntries(
+            Object.entries(record.payload.modules as object).map(([name, each]) => [name, { ...(each as object), updateRatio: 1e-3 }]),
+          ),
+        }),
+      ]),
+    ],
     ['X8: nothing fired, it says', onRecord('rule_eval', (record) => [withPayload(record, { fired: [] })])],
-    ['X14: a value that is not finite, hushed up', onRecord('step', (record) => [record.payload.step === 9 ? withPayload(record, { loss: NaN, nonFinite: ['loss'], applied: false }) : record])],
+    [
+      'X14: a value that is not finite, hushed up',
+      onRecord('step', (record) => [
+        record.payload.step === 9 ? withPayload(record, { loss: NaN, nonFinite: ['loss'], applied: false }) : record,
+      ]),
+    ],
   ])('%s: hard fail', async (_, records) => {
     await failsAt(8, judged(await cheating({ records })));
   });
@@ -268,7 +352,13 @@ describe('rules (X3, X5 to X8, X14 on a whole run; each in its variants in log-s
   });
 
   test('X15: the rate of the step after a remedy is not the one that was claimed', async () => {
-    const run = await cheating({ records: onRecord('effect', (record) => [(record.payload.operation as { op: string }).op === 'set_lr' ? withPayload(record, { measured: { learningRate: 1e-5, maxNorm: 1 } }) : record]) });
+    const run = await cheating({
+      records: onRecord('effect', (record) => [
+        (record.payload.operation as { op: string }).op === 'set_lr'
+          ? withPayload(record, { measured: { learningRate: 1e-5, maxNorm: 1 } })
+          : record,
+      ]),
+    });
     const report = await judged(run);
     expect(report.violations.map(({ kind }) => kind)).toContain('not_executed');
     expect(report.scores.process_score).toBeLessThan(1);
@@ -277,27 +367,81 @@ describe('rules (X3, X5 to X8, X14 on a whole run; each in its variants in log-s
 });
 
 describe('figures: nothing that a run says of itself in sums is believed', () => {
-  test('thresholds that are not the profile\'s are named, and are no failure', () => {
+  test("thresholds that are not the profile's are named, and are no failure", () => {
     expect(honestReport.ruleSettings).toContain('r4.window 3 (5)');
     expect(honestReport.steps.find(({ name }) => name === 'rule_recomputation')!.detail).toMatch(/not the profile's: .*r4\.window 3 \(5\)/);
   });
 
-  const REPORT = { kind: 'iteration_report', iteration: 3, data: '', adapterId: '', samplerGap: null, learningRate: 1e-3, seconds: { rollouts: 0, training: 0, evaluation: 0 }, tokens: { sampled: 0, trained: 0 } } as const;
+  const REPORT = {
+    kind: 'iteration_report',
+    iteration: 3,
+    data: '',
+    adapterId: '',
+    samplerGap: null,
+    learningRate: 1e-3,
+    seconds: { rollouts: 0, training: 0, evaluation: 0 },
+    tokens: { sampled: 0, trained: 0 },
+  } as const;
   const summary = { mean: 0.97, low: 0.95, high: 0.99, n: 20, none: 0, valid: true, byTier: {} };
-  const measuring = (change: object): Records => reevaluated(onRecord('iteration', (record) => [record.payload.iteration === 6 ? withPayload(record, change) : record]));
+  const measuring = (change: object): Records =>
+    reevaluated(onRecord('iteration', (record) => [record.payload.iteration === 6 ? withPayload(record, change) : record]));
   test.each<[string, () => Cheat]>([
     ['a summary beside the verdicts', () => ({ after: (record) => withPayload(record, { summary }) })],
-    ['a summary of the trivial policies', () => ({ records: onRecord('policies', (record) => [withPayload(record, { summaries: { silent: summary } })]) })],
-    ['a policy with too few verdicts', () => ({ records: onRecord('policies', (record) => [withPayload(record, { outcomes: { silent: ['fail'] } })]) })],
-    ['an iteration\'s figures', () => ({ records: (batch, i) => (i === 3 ? [...batch, { stream: 'evaluations', payload: { ...REPORT, dev: summary as never } }] : batch) })],
+    [
+      'a summary of the trivial policies',
+      () => ({ records: onRecord('policies', (record) => [withPayload(record, { summaries: { silent: summary } })]) }),
+    ],
+    [
+      'a policy with too few verdicts',
+      () => ({ records: onRecord('policies', (record) => [withPayload(record, { outcomes: { silent: ['fail'] } })]) }),
+    ],
+    [
+      "an iteration's figures",
+      () => ({
+        records: (batch, i) => (i === 3 ? [...batch, { stream: 'evaluations', payload: { ...REPORT, dev: summary as never } }] : batch),
+      }),
+    ],
     ['the train objective', () => ({ records: measuring({ objective: { value: 0.5, standardError: 0.001 } }) })],
-    ['the standard error of it', () => ({ records: onRecord('iteration', (record) => [withPayload(record, { objective: { ...(record.payload.objective as object), standardError: 0.4 } })]) })],
+    [
+      'the standard error of it',
+      () => ({
+        records: onRecord('iteration', (record) => [
+          withPayload(record, { objective: { ...(record.payload.objective as object), standardError: 0.4 } }),
+        ]),
+      }),
+    ],
     ['the part of groups that carry a gradient', () => ({ records: measuring({ informativeGroupFraction: 0.125 }) })],
-    ['an evaluation on dev problems that were never asked', () => ({ records: measuring({ heldOut: { passRate: 0.9, n: 8, verdicts: [{ weight: 1, verdicts: 'pppppppf' }], best: [{ weight: 1, verdicts: 'ffffffff' }] } }) })],
-    ['a rollback by the gate that the dev verdicts do not ask for', () => ({ records: onRecord('iteration', (record) => [...(record.payload.iteration === 6 ? [gateRecord({ iteration: 6, cause: 'dev accuracy fell', restored: 'a'.repeat(64) })] : []), record]) })],
-    ['an evaluation that leaves out a problem', () => ({ after: (record) => withPayload(record, { outcomes: (record.payload.outcomes as LogValue[]).slice(1) }) })],
+    [
+      'an evaluation on dev problems that were never asked',
+      () => ({
+        records: measuring({
+          heldOut: { passRate: 0.9, n: 8, verdicts: [{ weight: 1, verdicts: 'pppppppf' }], best: [{ weight: 1, verdicts: 'ffffffff' }] },
+        }),
+      }),
+    ],
+    [
+      'a rollback by the gate that the dev verdicts do not ask for',
+      () => ({
+        records: onRecord('iteration', (record) => [
+          ...(record.payload.iteration === 6 ? [gateRecord({ iteration: 6, cause: 'dev accuracy fell', restored: 'a'.repeat(64) })] : []),
+          record,
+        ]),
+      }),
+    ],
+    [
+      'an evaluation that leaves out a problem',
+      () => ({ after: (record) => withPayload(record, { outcomes: (record.payload.outcomes as LogValue[]).slice(1) }) }),
+    ],
     ['138: an evaluation without outcomes', () => ({ after: (record) => withPayload(record, { outcomes: [] }) })],
-    ['rollouts left out', () => ({ records: (batch, i) => (i === 6 ? batch.filter(({ payload }) => payload.kind !== 'rollout' || (payload.verdict as { kind: string }).kind === 'pass') : batch) })],
+    [
+      'rollouts left out',
+      () => ({
+        records: (batch, i) =>
+          i === 6
+            ? batch.filter(({ payload }) => payload.kind !== 'rollout' || (payload.verdict as { kind: string }).kind === 'pass')
+            : batch,
+      }),
+    ],
   ])('made up (%s): hard fail', async (_, cheat) => {
     const { records, ...rest } = cheat();
     // what the rules make of it is recomputed, so that nothing but the measurement itself is false
@@ -322,11 +466,17 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
         }),
     });
   };
-  const is = (admission: string) => (payload: Payload): boolean => payload.admission === admission;
+  const is =
+    (admission: string) =>
+    (payload: Payload): boolean =>
+      payload.admission === admission;
   const kind = (payload: Payload): string => (payload.verdict as { kind: string }).kind;
 
   test.each<[string, Partial<AdmissionRules>]>([
-    ['grpo', { algorithm: 'grpo' }], ['what failed', { accept: 'failing' }], ['verdicts that were shuffled', { accept: 'shuffled' }], ['no duplicates', { buffer: 'balanced' }],
+    ['grpo', { algorithm: 'grpo' }],
+    ['what failed', { accept: 'failing' }],
+    ['verdicts that were shuffled', { accept: 'shuffled' }],
+    ['no duplicates', { buffer: 'balanced' }],
   ])('an honest run with %s passes', async (_, rules) => {
     expect(await judged(await under(rules))).toMatchObject({ verdict: 'pass', failure: null });
   });
@@ -334,13 +484,28 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
   test.each<[string, Partial<AdmissionRules>, (payload: Payload) => boolean, object]>([
     ['grpo: an advantage that is another', { algorithm: 'grpo' }, is('contrasted'), { advantage: 3 }],
     ['grpo: the sign of one turned round', { algorithm: 'grpo' }, (payload) => Number(payload.advantage) < 0, { advantage: 0.5773495 }],
-    ['grpo: one that says it was contrasted, and had nothing to be contrasted with', { algorithm: 'grpo' }, is('uninformative'), { admission: 'contrasted', advantage: 1 }],
+    [
+      'grpo: one that says it was contrasted, and had nothing to be contrasted with',
+      { algorithm: 'grpo' },
+      is('uninformative'),
+      { admission: 'contrasted', advantage: 1 },
+    ],
     ['grpo: one that says that it was not trained on', { algorithm: 'grpo' }, is('contrasted'), { admission: 'uninformative' }],
     ['a failure that is trained on', {}, is('failed'), { admission: 'admitted' }],
     ['a pass that is not', {}, is('admitted'), { admission: 'failed' }],
     ['the control of failures, trained on a pass', { accept: 'failing' }, (payload) => kind(payload) === 'pass', { admission: 'admitted' }],
-    ['the shuffled control, one that was not drawn', { accept: 'shuffled' }, (payload) => payload.admission === 'failed' && kind(payload) === 'pass', { admission: 'admitted' }],
-    ['the shuffled control, one that was', { accept: 'shuffled' }, (payload) => payload.admission === 'admitted' && kind(payload) === 'fail', { admission: 'failed' }],
+    [
+      'the shuffled control, one that was not drawn',
+      { accept: 'shuffled' },
+      (payload) => payload.admission === 'failed' && kind(payload) === 'pass',
+      { admission: 'admitted' },
+    ],
+    [
+      'the shuffled control, one that was',
+      { accept: 'shuffled' },
+      (payload) => payload.admission === 'admitted' && kind(payload) === 'fail',
+      { admission: 'failed' },
+    ],
     ['the same answer twice', { buffer: 'balanced' }, is('duplicate'), { admission: 'admitted' }],
     ['how often one is drawn', {}, is('admitted'), { weight: 1 }],
     ['one that is counted twice', {}, (payload) => payload.sample === 1, { sample: 0 }],
@@ -352,15 +517,23 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
 describe('rollouts: every verdict is given again, and no problem of an evaluation set is among them', () => {
   const verified = (run: SignedRun): Promise<JudgeReport> => judged(run, { task: trained.task });
   /** The first problem of iteration 2 and its samples. */
-  const firstGroup = (change: (record: NewRecord) => NewRecord): Records => (batch, i) => {
-    if (i !== 2) return batch;
-    const at = batch.findIndex(({ payload }) => payload.kind === 'problem');
-    const end = batch.findIndex(({ payload }, index) => index > at && payload.kind !== 'rollout');
-    return batch.map((record, index) => (index >= at && index < end ? change(record) : record));
-  };
+  const firstGroup =
+    (change: (record: NewRecord) => NewRecord): Records =>
+    (batch, i) => {
+      if (i !== 2) return batch;
+      const at = batch.findIndex(({ payload }) => payload.kind === 'problem');
+      const end = batch.findIndex(({ payload }, index) => index > at && payload.kind !== 'rollout');
+      return batch.map((record, index) => (index >= at && index < end ? change(record) : record));
+    };
   /** The same verdicts in another group: no figure changes. */
   const instead = (problem: Problem, promptIds: readonly number[]) =>
-    firstGroup((record) => withPayload(record, { problemId: problem.id, tier: problem.tier, ...(record.payload.kind === 'problem' ? { problem, promptIds } : {}) }));
+    firstGroup((record) =>
+      withPayload(record, {
+        problemId: problem.id,
+        tier: problem.tier,
+        ...(record.payload.kind === 'problem' ? { problem, promptIds } : {}),
+      }),
+    );
   let heldOut: { problem: Problem; promptIds: number[] };
   beforeAll(async () => {
     await using model = await loadModel(trained.model, { threads: 1, contextTokens: 2048 });
@@ -371,27 +544,54 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
   });
 
   test('a failure logged as a pass, with every figure that follows from it', async () => {
-    const failing = trained.batches[5]!.findIndex(({ payload }) => payload.kind === 'rollout' && (payload.verdict as { kind: string }).kind === 'fail');
-    const flipped: Records = (batch, i) => (i === 5 ? batch.map((record, index) => (index === failing ? withPayload(record, { verdict: { kind: 'pass', violations: [] } }) : record)) : batch);
+    const failing = trained.batches[5]!.findIndex(
+      ({ payload }) => payload.kind === 'rollout' && (payload.verdict as { kind: string }).kind === 'fail',
+    );
+    const flipped: Records = (batch, i) =>
+      i === 5
+        ? batch.map((record, index) => (index === failing ? withPayload(record, { verdict: { kind: 'pass', violations: [] } }) : record))
+        : batch;
     await failsAt(13, verified(await cheating({ records: consistently(flipped) })), /the run logged pass, and the verifier says fail/);
   });
 
   test('verdicts that nobody could find, where the verifier can', async () => {
-    const none: Records = onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'fail' ? withPayload(record, { verdict: { kind: 'none', violations: [], reason: 'it took longer' } }) : record]);
+    const none: Records = onRecord('rollout', (record) => [
+      (record.payload.verdict as { kind: string }).kind === 'fail'
+        ? withPayload(record, { verdict: { kind: 'none', violations: [], reason: 'it took longer' } })
+        : record,
+    ]);
     await failsAt(13, verified(await cheating({ records: consistently(none) })), /are ones that the run did not find/);
   });
 
-  test('one verdict that the run\'s verifier was too slow for is something to read, however few there are', async () => {
+  test("one verdict that the run's verifier was too slow for is something to read, however few there are", async () => {
     const slow = onRecord('policies', (record) => {
-      const [[policy, [, ...others]], ...rest] = Object.entries(record.payload.outcomes as Record<string, string[]>) as [[string, string[]], ...[string, string[]][]];
+      const [[policy, [, ...others]], ...rest] = Object.entries(record.payload.outcomes as Record<string, string[]>) as [
+        [string, string[]],
+        ...[string, string[]][],
+      ];
       return [withPayload(record, { outcomes: Object.fromEntries([[policy, ['none', ...others]], ...rest]) })];
     });
     const { steps } = await verified(await cheating({ records: slow }));
-    expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({ status: 'findings', detail: expect.stringMatching(/; 1 verdict that the run did not find$/) });
+    expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({
+      status: 'findings',
+      detail: expect.stringMatching(/; 1 verdict that the run did not find$/),
+    });
   });
 
   test('a text that the sampled tokens do not say', async () => {
-    await failsAt(13, verified(await cheating({ records: onRecord('rollout', (record) => [(record.payload.verdict as { kind: string }).kind === 'pass' ? withPayload(record, { tokenIds: [1, 2, 3, ...(record.payload.tokenIds as number[]).slice(-1)] }) : record]) })), /tokens/);
+    await failsAt(
+      13,
+      verified(
+        await cheating({
+          records: onRecord('rollout', (record) => [
+            (record.payload.verdict as { kind: string }).kind === 'pass'
+              ? withPayload(record, { tokenIds: [1, 2, 3, ...(record.payload.tokenIds as number[]).slice(-1)] })
+              : record,
+          ]),
+        }),
+      ),
+      /tokens/,
+    );
   });
 
   const MAX_TOKENS = 6;
@@ -401,55 +601,117 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     ['stopped twice', (ids) => ({ tokenIds: [...ids, ids.at(-1)!], finish: 'stop' }), /goes on after its end token/],
     ['cut off after it had ended', (ids) => ({ tokenIds: [...ids], finish: 'length' }), /cut off holds an end token/],
     ['cut off before there was a reason to', (ids) => ({ tokenIds: ids.slice(0, -1), finish: 'length' }), /not 6/],
-    ['longer than any reply', (ids) => ({ tokenIds: [...repeated(ids.slice(0, -1), MAX_TOKENS), ids.at(-1)!], finish: 'stop' }), /7 tokens/],
+    [
+      'longer than any reply',
+      (ids) => ({ tokenIds: [...repeated(ids.slice(0, -1), MAX_TOKENS), ids.at(-1)!], finish: 'stop' }),
+      /7 tokens/,
+    ],
     ['aborted', (ids) => ({ tokenIds: ids.slice(0, -1), finish: 'aborted' }), /aborted/],
     ['of tokens that the model does not have', (ids) => ({ tokenIds: [10_000_000, ids.at(-1)!], finish: 'stop' }), /vocabulary/],
   ])('a reply that is %s: for a judge without the task too', async (_, reply, detail) => {
     // the last failure of an iteration, with the verdict that such a reply would have
     let left = 1;
-    const changed: Records = (batch, i) => batch.map((record) => {
-      if (i !== 4 || record.payload.kind !== 'rollout' || (record.payload.verdict as { kind: string }).kind !== 'fail' || left-- <= 0) return record;
-      const { tokenIds, finish } = reply(record.payload.tokenIds as number[]);
-      return withPayload(record, { tokenIds, finish, ...(finish === 'stop' ? {} : { form: null, verdict: { kind: 'fail', violations: ['truncated'] } }) });
-    });
+    const changed: Records = (batch, i) =>
+      batch.map((record) => {
+        if (i !== 4 || record.payload.kind !== 'rollout' || (record.payload.verdict as { kind: string }).kind !== 'fail' || left-- <= 0)
+          return record;
+        const { tokenIds, finish } = reply(record.payload.tokenIds as number[]);
+        return withPayload(record, {
+          tokenIds,
+          finish,
+          ...(finish === 'stop' ? {} : { form: null, verdict: { kind: 'fail', violations: ['truncated'] } }),
+        });
+      });
     const run = await cheating({ records: consistently(changed) });
     await failsAt(13, judged(run), detail);
     await failsAt(13, verified(run), detail);
   });
 
   test.each<[string, Records, RegExp]>([
-    ['a verdict that its reply does not have', onRecord('held_out', (record) => [record.payload.set === 'dev' ? withPayload(record, { outcomes: (record.payload.outcomes as string[][]).map(([id, tier]) => [id, tier, 'pass']) as never }) : record]), /dev problem 0: the run logged pass, and the verifier says fail/],
+    [
+      'a verdict that its reply does not have',
+      onRecord('held_out', (record) => [
+        record.payload.set === 'dev'
+          ? withPayload(record, { outcomes: (record.payload.outcomes as string[][]).map(([id, tier]) => [id, tier, 'pass']) as never })
+          : record,
+      ]),
+      /dev problem 0: the run logged pass, and the verifier says fail/,
+    ],
     ['no replies', onRecord('dev_reply', () => []), /one reply to each dev problem/],
-    ['a reply less', (batch) => batch.filter(({ payload }, at) => payload.kind !== 'dev_reply' || batch[at - 1]?.payload.kind === 'dev_reply'), /one reply to each dev problem/],
-    ['a problem less', (batch) => batch.flatMap((record, at) =>
-      record.payload.kind === 'held_out' && record.payload.set === 'dev' ? [withPayload(record, { outcomes: (record.payload.outcomes as string[][]).slice(1) as never })]
-      : record.payload.kind === 'dev_reply' && batch[at - 1]?.payload.kind !== 'dev_reply' ? [] : [record]), /is not an evaluation of the dev problems/],
+    [
+      'a reply less',
+      (batch) => batch.filter(({ payload }, at) => payload.kind !== 'dev_reply' || batch[at - 1]?.payload.kind === 'dev_reply'),
+      /one reply to each dev problem/,
+    ],
+    [
+      'a problem less',
+      (batch) =>
+        batch.flatMap((record, at) =>
+          record.payload.kind === 'held_out' && record.payload.set === 'dev'
+            ? [withPayload(record, { outcomes: (record.payload.outcomes as string[][]).slice(1) as never })]
+            : record.payload.kind === 'dev_reply' && batch[at - 1]?.payload.kind !== 'dev_reply'
+              ? []
+              : [record],
+        ),
+      /is not an evaluation of the dev problems/,
+    ],
     ['a reply that ended where it did not', onRecord('dev_reply', (record) => [withPayload(record, { finish: 'stop' })]), /no end token/],
   ])('an evaluation of the dev problems with %s', async (_, records, detail) => {
     await failsAt(13, verified(await cheating({ records })), detail);
   });
 
   test('on a machine that is too slow for the verifier nobody is a forger, and nobody passes', async () => {
-    const slow = async (run: SignedRun, answer: string, ...flags: string[]): Promise<{ code: number | null; report: JudgeReport; said: string }> => {
+    const slow = async (
+      run: SignedRun,
+      answer: string,
+      ...flags: string[]
+    ): Promise<{ code: number | null; report: JudgeReport; said: string }> => {
       const trace = join(folder.path, 'slow.json');
-      const { code, stdout } = await runCli(['judge', run.folder, '--model', trained.model, '--task', trained.task, '--trace', trace, ...flags], { ISOPRO_HOME: run.home, NO_COLOR: '1', SAY_OK_SLOW: answer });
+      const { code, stdout } = await runCli(
+        ['judge', run.folder, '--model', trained.model, '--task', trained.task, '--trace', trace, ...flags],
+        { ISOPRO_HOME: run.home, NO_COLOR: '1', SAY_OK_SLOW: answer },
+      );
       return { code, report: JSON.parse(readFileSync(trace, 'utf8')) as JudgeReport, said: stdout };
     };
-    const passes = trained.batches.flat().filter(({ payload }) => payload.kind === 'rollout' && (payload.verdict as { kind: string }).kind === 'pass').length;
+    const passes = trained.batches
+      .flat()
+      .filter(({ payload }) => payload.kind === 'rollout' && (payload.verdict as { kind: string }).kind === 'pass').length;
     const { code, report, said } = await slow(honest, 'ok');
-    expect([code, report.verdict, report.failure, report.unverified]).toEqual([5, 'not_verified', null, passes + 20]); // with the test problems after
-    expect(report.heldOut).toMatchObject({ before: { differing: 0, unverified: 0, p: 1 }, after: { differing: 0, unverified: 20, p: 1, measured: { valid: false } } });
+    // with the test problems after
+    expect([code, report.verdict, report.failure, report.unverified]).toEqual([5, 'not_verified', null, passes + 20]);
+    expect(report.heldOut).toMatchObject({
+      before: { differing: 0, unverified: 0, p: 1 },
+      after: { differing: 0, unverified: 20, p: 1, measured: { valid: false } },
+    });
     expect(report.scores.accuracy_score).toBeNull();
     expect(said).toMatch(new RegExp(`NOT VERIFIED: .*${passes + 20} verdicts`));
     // what the verifier does find is held against the run all the same
-    const forged = await cheating({ records: consistently(onRecord('rollout', (record) => [withPayload(record, { verdict: { kind: 'pass', violations: [] } })])) });
+    const forged = await cheating({
+      records: consistently(onRecord('rollout', (record) => [withPayload(record, { verdict: { kind: 'pass', violations: [] } })])),
+    });
     expect(await slow(forged, 'ok', '--held-out=none')).toMatchObject({ code: 4, report: { failure: { step: 13 } } });
     expect(await slow(forged, 'no', '--held-out=none')).toMatchObject({ code: 5, report: { verdict: 'not_verified' } });
   });
 
-  test('a prompt that is not the problem\'s, a problem that is not its id\'s', async () => {
-    await failsAt(13, verified(await cheating({ records: firstGroup((record) => (record.payload.kind === 'problem' ? withPayload(record, { promptIds: [1, 2, 3] }) : record)) })), /prompt/);
-    await failsAt(13, verified(await cheating({ records: firstGroup((record) => (record.payload.kind === 'problem' ? withPayload(record, { problem: heldOut.problem }) : record)) })), /id names/);
+  test("a prompt that is not the problem's, a problem that is not its id's", async () => {
+    await failsAt(
+      13,
+      verified(
+        await cheating({
+          records: firstGroup((record) => (record.payload.kind === 'problem' ? withPayload(record, { promptIds: [1, 2, 3] }) : record)),
+        }),
+      ),
+      /prompt/,
+    );
+    await failsAt(
+      13,
+      verified(
+        await cheating({
+          records: firstGroup((record) => (record.payload.kind === 'problem' ? withPayload(record, { problem: heldOut.problem }) : record)),
+        }),
+      ),
+      /id names/,
+    );
   });
 
   test('a test problem by its id, for a judge without the task too', async () => {
@@ -463,13 +725,20 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     const problem = { ...salted, id: problemId(salted) };
     const run = await cheating({ records: instead(problem, heldOut.promptIds) });
     await failsAt(13, verified(run), /its prompt the same/);
-    expect((await judged(run)).steps.find(({ step }) => step === 13)).toMatchObject({ status: 'skipped', detail: expect.stringMatching(/no more than that/) });
+    expect((await judged(run)).steps.find(({ step }) => step === 13)).toMatchObject({
+      status: 'skipped',
+      detail: expect.stringMatching(/no more than that/),
+    });
   });
 
-  test('trivial policies that do worse than they do, tiers in groups of the run\'s own', async () => {
-    const policy = onRecord('policies', (record) => [withPayload(record, { outcomes: { silent: (record.payload.outcomes as { silent: string[] }).silent.map(() => 'pass') } })]);
+  test("trivial policies that do worse than they do, tiers in groups of the run's own", async () => {
+    const policy = onRecord('policies', (record) => [
+      withPayload(record, { outcomes: { silent: (record.payload.outcomes as { silent: string[] }).silent.map(() => 'pass') } }),
+    ]);
     await failsAt(13, verified(await cheating({ records: policy })), /silent/);
-    const tiers = onRecord('policies', (record) => [withPayload(record, { tiers: (record.payload.tiers as object[]).map((tier) => ({ ...tier, group: 'all' })) })]);
+    const tiers = onRecord('policies', (record) => [
+      withPayload(record, { tiers: (record.payload.tiers as object[]).map((tier) => ({ ...tier, group: 'all' })) }),
+    ]);
     await failsAt(13, verified(await cheating({ records: tiers })), /tiers/);
   });
 });
@@ -491,7 +760,7 @@ describe('deliverables (cases 118 to 129 in their new form, X9)', () => {
     }
   });
 
-  test('2, cheat 2: another adapter in the submitted one\'s place, whatever the manifest says', async () => {
+  test("2, cheat 2: another adapter in the submitted one's place, whatever the manifest says", async () => {
     const overwritten = copied();
     cpSync(smaller.path, join(overwritten.folder, 'adapters', `${trained.adapter.sha256}.gguf`));
     await failsAt(2, judged(overwritten), /SHA-256/);
@@ -521,17 +790,32 @@ describe('deliverables (cases 118 to 129 in their new form, X9)', () => {
   });
 
   test.each<[string, (manifest: RunManifest) => RunManifest]>([
-    ['127, 128: another setting', (manifest) => ({ ...manifest, start: { ...manifest.start, settings: { ...manifest.start.settings, seed: '99' } } })],
+    [
+      '127, 128: another setting',
+      (manifest) => ({ ...manifest, start: { ...manifest.start, settings: { ...manifest.start.settings, seed: '99' } } }),
+    ],
     ['another run id', (manifest) => ({ ...manifest, runId: '00'.repeat(16) })],
-    ['an easier test set', (manifest) => ({ ...manifest, start: { ...manifest.start, sets: { ...manifest.start.sets, test: { ...manifest.start.sets.test, perTier: 1 } } } })],
-    ['another machine', (manifest) => ({ ...manifest, start: { ...manifest.start, machine: { ...manifest.start.machine, arch: 'pdp11' } } })],
+    [
+      'an easier test set',
+      (manifest) => ({
+        ...manifest,
+        start: { ...manifest.start, sets: { ...manifest.start.sets, test: { ...manifest.start.sets.test, perTier: 1 } } },
+      }),
+    ],
+    [
+      'another machine',
+      (manifest) => ({ ...manifest, start: { ...manifest.start, machine: { ...manifest.start.machine, arch: 'pdp11' } } }),
+    ],
   ])('4: the manifest says otherwise than the log (%s)', async (_, manifest) => {
     await failsAt(4, judged(await cheating({ manifest })));
   });
 
-  test('4: digests of the session start that are not its configuration\'s', async () => {
+  test("4: digests of the session start that are not its configuration's", async () => {
     expect(startDigests(trained.start)).not.toEqual(startDigests({ ...trained.start, policy: 'observe' }));
-    const run = await cheating({ start: (start) => ({ ...start, policy: 'observe' }), manifest: (manifest) => ({ ...manifest, start: trained.start }) });
+    const run = await cheating({
+      start: (start) => ({ ...start, policy: 'observe' }),
+      manifest: (manifest) => ({ ...manifest, start: trained.start }),
+    });
     await failsAt(4, judged(run));
   });
 
@@ -557,14 +841,39 @@ describe('architecture (cases 111 to 117 in their new form, cheat 2, X10, X13)',
     await failsAt(6, judged(await cheating({ adapter: smaller })));
   });
   test('X10: the run describes its file as what the log leads to; the tensors say otherwise', async () => {
-    await failsAt(6, judged(await cheating({ adapter: smaller, submission: (record) => withPayload(record, { targets: trained.adapter.targets }) })), /tensors/);
+    await failsAt(
+      6,
+      judged(await cheating({ adapter: smaller, submission: (record) => withPayload(record, { targets: trained.adapter.targets }) })),
+      /tensors/,
+    );
   });
   test.each<[string, Records]>([
-    ['a change of rank that was never logged', onRecord('effect', (record) => ((record.payload.operation as { op: string }).op === 'raise_rank' ? [] : [record]))],
-    ['a first state of another structure', (batch, i) => (i === 0 ? batch.map((record) => (record.payload.kind === 'adapter_state' ? withPayload(record, { targets: smaller.targets }) : record)) : batch)],
+    [
+      'a change of rank that was never logged',
+      onRecord('effect', (record) => ((record.payload.operation as { op: string }).op === 'raise_rank' ? [] : [record])),
+    ],
+    [
+      'a first state of another structure',
+      (batch, i) =>
+        i === 0
+          ? batch.map((record) => (record.payload.kind === 'adapter_state' ? withPayload(record, { targets: smaller.targets }) : record))
+          : batch,
+    ],
     ['no state at all', onRecord('adapter_state', () => [])],
-    ['a later state that the replay does not lead to', (batch, i) => (i === 3 ? batch.map((record) => (record.payload.kind === 'adapter_state' ? withPayload(record, { targets: smaller.targets }) : record)) : batch)],
-    ['back to a state that is in no record', (batch, i) => (i === 3 ? [...batch, { stream: 'effects', payload: { kind: 'gate', iteration: 3, cause: 'none', restored: 'ab'.repeat(32) } }] : batch)],
+    [
+      'a later state that the replay does not lead to',
+      (batch, i) =>
+        i === 3
+          ? batch.map((record) => (record.payload.kind === 'adapter_state' ? withPayload(record, { targets: smaller.targets }) : record))
+          : batch,
+    ],
+    [
+      'back to a state that is in no record',
+      (batch, i) =>
+        i === 3
+          ? [...batch, { stream: 'effects', payload: { kind: 'gate', iteration: 3, cause: 'none', restored: 'ab'.repeat(32) } }]
+          : batch,
+    ],
   ])('%s: hard fail', async (_, records) => {
     await failsAt(6, judged(await cheating({ records: reevaluated(records) })));
   });
@@ -578,26 +887,44 @@ describe('architecture (cases 111 to 117 in their new form, cheat 2, X10, X13)',
     await failsAt(6, judged(run), /other modules/);
   });
 
-  test('X13: measuring anew gives the same: after an edit that keeps the function, and in a trainer that starts from the file', async () => {
-    const data = [{ tokenIds: Int32Array.from({ length: 16 }, (_, i) => 3 * i + 1), labelMask: Uint8Array.from({ length: 16 }, (_, i) => (i > 0 ? 1 : 0)) }];
-    const measure = async (trainer: Awaited<ReturnType<typeof createTrainer>>): Promise<[string, number, number][]> =>
-      Object.entries((await trainer.differentiate(data)).modules).map(([name, { pairGradNorm, dormantFraction }]) => [name, pairGradNorm, dormantFraction]);
-    await using trainer = await createTrainer({ path: trained.model }, { threads: 1 });
-    await trainer.importAdapter(trained.adapter.path);
-    const first = await measure(trainer);
-    await using again = await createTrainer({ path: trained.model }, { threads: 1, lora: { rank: 1 } });
-    await again.importAdapter(trained.adapter.path);
-    expect(await measure(again)).toEqual(first);
-    await trainer.rebalance('blk.0.attn_q', 1); // the swap of a thing for itself
-    expect(await measure(trainer)).toEqual(first);
-  });
+  test(
+    'X13: measuring anew gives the same: after an edit that keeps the function, and in a trainer that starts from the ' + 'file',
+    async () => {
+      const data = [
+        {
+          tokenIds: Int32Array.from({ length: 16 }, (_, i) => 3 * i + 1),
+          labelMask: Uint8Array.from({ length: 16 }, (_, i) => (i > 0 ? 1 : 0)),
+        },
+      ];
+      const measure = async (trainer: Awaited<ReturnType<typeof createTrainer>>): Promise<[string, number, number][]> =>
+        Object.entries((await trainer.differentiate(data)).modules).map(([name, { pairGradNorm, dormantFraction }]) => [
+          name,
+          pairGradNorm,
+          dormantFraction,
+        ]);
+      await using trainer = await createTrainer({ path: trained.model }, { threads: 1 });
+      await trainer.importAdapter(trained.adapter.path);
+      const first = await measure(trainer);
+      await using again = await createTrainer({ path: trained.model }, { threads: 1, lora: { rank: 1 } });
+      await again.importAdapter(trained.adapter.path);
+      expect(await measure(again)).toEqual(first);
+      await trainer.rebalance('blk.0.attn_q', 1); // the swap of a thing for itself
+      expect(await measure(trainer)).toEqual(first);
+    },
+  );
 });
 
 describe('the live diagnostic (cases 130 to 136 in their new form, cheat 4, X11)', () => {
   const deviations = (report: JudgeReport): string => report.steps.find(({ step }) => step === 7)!.detail;
   test('cheat 4, X11: weights of zero under the probe of the trained ones, at the tolerance at which the honest run passes', async () => {
     expect(Object.keys(zero.targets)).toEqual(Object.keys(trained.adapter.targets));
-    const report = await judged(await cheating({ adapter: zero, probeOf: trained.adapter.path, submission: (record) => withPayload(record, { targets: trained.adapter.targets }) }));
+    const report = await judged(
+      await cheating({
+        adapter: zero,
+        probeOf: trained.adapter.path,
+        submission: (record) => withPayload(record, { targets: trained.adapter.targets }),
+      }),
+    );
     await failsAt(7, report);
     expect(deviations(honestReport)).toContain(`tolerance ${SAME_MACHINE_TOLERANCE}`);
     // and at the wider one of other machines
@@ -605,17 +932,36 @@ describe('the live diagnostic (cases 130 to 136 in their new form, cheat 4, X11)
     const away = await judged(await cheating({ start: elsewhere }));
     expect(away).toMatchObject({ verdict: 'pass', trust: { sameMachineClass: false } });
     expect(deviations(away)).toContain(`tolerance ${OTHER_MACHINE_TOLERANCE}`);
-    await failsAt(7, judged(await cheating({ start: elsewhere, adapter: zero, probeOf: trained.adapter.path, submission: (record) => withPayload(record, { targets: trained.adapter.targets }) })));
+    await failsAt(
+      7,
+      judged(
+        await cheating({
+          start: elsewhere,
+          adapter: zero,
+          probeOf: trained.adapter.path,
+          submission: (record) => withPayload(record, { targets: trained.adapter.targets }),
+        }),
+      ),
+    );
   });
 
-  const scaled = (name: string, factor: number) => (record: NewRecord): NewRecord => {
-    const modules = record.payload.modules as Record<string, number>;
-    return withPayload(record, { modules: { ...modules, [name]: modules[name]! * factor } });
-  };
+  const scaled =
+    (name: string, factor: number) =>
+    (record: NewRecord): NewRecord => {
+      const modules = record.payload.modules as Record<string, number>;
+      return withPayload(record, { modules: { ...modules, [name]: modules[name]! * factor } });
+    };
   test.each<[string, NonNullable<Cheat['probe']>]>([
     ['134: an empty probe', (record) => withPayload(record, { modules: {} })],
-    ['133: a module less', (record) => withPayload(record, { modules: Object.fromEntries(Object.entries(record.payload.modules as object).slice(1)) })],
-    ['136: values far too small', (record) => withPayload(record, { modules: Object.fromEntries(Object.keys(record.payload.modules as object).map((name) => [name, 1e-6])) })],
+    [
+      '133: a module less',
+      (record) => withPayload(record, { modules: Object.fromEntries(Object.entries(record.payload.modules as object).slice(1)) }),
+    ],
+    [
+      '136: values far too small',
+      (record) =>
+        withPayload(record, { modules: Object.fromEntries(Object.keys(record.payload.modules as object).map((name) => [name, 1e-6])) }),
+    ],
     ['one module, not the largest, half a per cent off', scaled('blk.0.attn_v', 1.005)],
     ['not a number', (record) => withPayload(record, { gradNorm: NaN })],
     ['another batch', (record) => withPayload(record, { batch: 'ab'.repeat(32) })],
@@ -630,19 +976,32 @@ describe('the live diagnostic (cases 130 to 136 in their new form, cheat 4, X11)
 });
 
 describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
-  const claims = (kind: 'pass' | 'fail', count = Infinity) => (record: NewRecord): NewRecord =>
-    withPayload(record, { outcomes: (record.payload.outcomes as [string, string, string][]).map(([id, tier, was], i) => [id, tier, i < count ? kind : was]) });
+  const claims =
+    (kind: 'pass' | 'fail', count = Infinity) =>
+    (record: NewRecord): NewRecord =>
+      withPayload(record, {
+        outcomes: (record.payload.outcomes as [string, string, string][]).map(([id, tier, was], i) => [id, tier, i < count ? kind : was]),
+      });
   const evaluated = (run: SignedRun): Promise<JudgeReport> => judged(run, { heldOut: 'after', task: trained.task });
 
-  test('a claim that the judge\'s own verdicts refute fails; one that differs by little is reported; scores follow what was measured', async () => {
-    await failsAt(10, evaluated(await cheating({ after: claims('fail') })), /the run claims 0/);
-    const some = await evaluated(await cheating({ after: claims('fail', 3) }));
-    expect(some).toMatchObject({ verdict: 'pass', heldOut: { after: { differing: 3, claimed: { mean: 0.85 }, measured: { mean: 1 } } }, scores: { accuracy_score: 1 } });
-    expect(some.steps.find(({ step }) => step === 10)!.status).toBe('findings');
-  });
+  test(
+    "a claim that the judge's own verdicts refute fails; one that differs by little is reported; scores follow what was " + 'measured',
+    async () => {
+      await failsAt(10, evaluated(await cheating({ after: claims('fail') })), /the run claims 0/);
+      const some = await evaluated(await cheating({ after: claims('fail', 3) }));
+      expect(some).toMatchObject({
+        verdict: 'pass',
+        heldOut: { after: { differing: 3, claimed: { mean: 0.85 }, measured: { mean: 1 } } },
+        scores: { accuracy_score: 1 },
+      });
+      expect(some.steps.find(({ step }) => step === 10)!.status).toBe('findings');
+    },
+  );
 
   test('on another class of machine a claim that differs is reported, with its interval', async () => {
-    const report = await evaluated(await cheating({ after: claims('fail'), start: (start) => ({ ...start, machine: { ...start.machine, arch: 'pdp11' } }) }));
+    const report = await evaluated(
+      await cheating({ after: claims('fail'), start: (start) => ({ ...start, machine: { ...start.machine, arch: 'pdp11' } }) }),
+    );
     expect(report).toMatchObject({ verdict: 'pass', heldOut: { after: { differing: 20 } }, scores: { accuracy_score: 1 } });
     expect(report.heldOut!.after.p).toBeLessThan(1e-3);
   });
@@ -650,21 +1009,40 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
   const onTest = (change: (record: NewRecord) => NewRecord): Records =>
     onRecord('held_out', (record) => [record.payload.set === 'test' ? change(record) : record]);
   const onOthers = (record: NewRecord): NewRecord =>
-    withPayload(record, { outcomes: (record.payload.outcomes as [string, string, string][]).map(([, tier, kind]) => ['ab'.repeat(32), tier, kind]) });
+    withPayload(record, {
+      outcomes: (record.payload.outcomes as [string, string, string][]).map(([, tier, kind]) => ['ab'.repeat(32), tier, kind]),
+    });
   test.each<[string, Cheat]>([
     ['other problems', { records: onTest(onOthers), after: onOthers }],
     ['for another adapter', { after: (record) => withPayload(record, { adapter: 'ab'.repeat(32) }) }],
-    ['none before', { records: (batch) => batch.filter(({ payload }) => (payload.kind !== 'held_out' || payload.set === 'dev') && payload.kind !== 'policies') }],
-    ['read in between', { records: (batch, i) => (i === 2 ? [...batch, withPayload(trained.batches[0]![0]!, { when: 'iteration' })] : batch) }],
-    ['a test set of the run\'s own', { start: (start) => ({ ...start, sets: { ...start.sets, test: { ...start.sets.test, sha256: 'ab'.repeat(32) } } }), records: onRecord('held_out', (record) => [withPayload(record, { setSha256: 'ab'.repeat(32) })]), after: (record) => withPayload(record, { setSha256: 'ab'.repeat(32) }) }],
+    [
+      'none before',
+      {
+        records: (batch) =>
+          batch.filter(({ payload }) => (payload.kind !== 'held_out' || payload.set === 'dev') && payload.kind !== 'policies'),
+      },
+    ],
+    [
+      'read in between',
+      { records: (batch, i) => (i === 2 ? [...batch, withPayload(trained.batches[0]![0]!, { when: 'iteration' })] : batch) },
+    ],
+    [
+      "a test set of the run's own",
+      {
+        start: (start) => ({ ...start, sets: { ...start.sets, test: { ...start.sets.test, sha256: 'ab'.repeat(32) } } }),
+        records: onRecord('held_out', (record) => [withPayload(record, { setSha256: 'ab'.repeat(32) })]),
+        after: (record) => withPayload(record, { setSha256: 'ab'.repeat(32) }),
+      },
+    ],
   ])('a claim that is none (%s): hard fail', async (_, cheat) => {
     await failsAt(10, evaluated(await cheating(cheat)));
   });
 });
 
 describe('isopro-native judge', () => {
-  const judge = (run: SignedRun, ...args: string[]): ReturnType<typeof runCli> => runCli(['judge', run.folder, '--model', trained.model, ...args], { ISOPRO_HOME: run.home, NO_COLOR: '1' });
-  test('prints the table, keeps the trace, and ends with the verdict\'s code', async () => {
+  const judge = (run: SignedRun, ...args: string[]): ReturnType<typeof runCli> =>
+    runCli(['judge', run.folder, '--model', trained.model, ...args], { ISOPRO_HOME: run.home, NO_COLOR: '1' });
+  test("prints the table, keeps the trace, and ends with the verdict's code", async () => {
     const run = copied();
     const { code, stdout } = await judge(run, '--task', trained.task);
     expect(stdout).toMatch(/PASS: nothing fails/);

@@ -24,11 +24,20 @@ const RUN = 'feed'.repeat(8);
  * A run of the monitor's own loop on a model of a trainer: the update ratio is proportional to the learning rate, and two sicknesses come
  * from outside. `cheat` may change or drop what is appended; everything is then signed as a run would have it signed.
  */
-async function run(cheat: (records: NewRecord[], iteration: number) => NewRecord[] = (records) => records, options: { healthy?: boolean; config?: unknown; iterations?: number } = {}): Promise<string> {
+async function run(
+  cheat: (records: NewRecord[], iteration: number) => NewRecord[] = (records) => records,
+  options: { healthy?: boolean; config?: unknown; iterations?: number } = {},
+): Promise<string> {
   const home = mkdtempSync(join(folder.path, 'run-'));
   const path = join(home, 'log.sqlite');
   const signer = new SingleProcessSigner(home);
-  const log = await EventLog.create({ path, runId: RUN, signer, runConfig: { rules: (options.config ?? DEFAULT_RULES) as never }, digests: monitorDigests(DEFAULT_RULES) });
+  const log = await EventLog.create({
+    path,
+    runId: RUN,
+    signer,
+    runConfig: { rules: (options.config ?? DEFAULT_RULES) as never },
+    digests: monitorDigests(DEFAULT_RULES),
+  });
   const random = new Random(4n);
   let learningRate = 2e-4;
   let clip = 2;
@@ -49,14 +58,27 @@ async function run(cheat: (records: NewRecord[], iteration: number) => NewRecord
     if (i === 4 && options.healthy !== true) learningRate *= 100; // an accident
     const base = healthyIteration(random, i);
     const sick = options.healthy !== true && i >= 10;
-    const measured = eachModule(eachStep(base, () => ({ learningRate })), (module, name) => ({
-      updateRatio: (module.updateRatio * learningRate) / 2e-4,
-      dormantFraction: sick && name === 'blk.0.attn_v' ? dormant : module.dormantFraction,
-    }));
+    const measured = eachModule(
+      eachStep(base, () => ({ learningRate })),
+      (module, name) => ({
+        updateRatio: (module.updateRatio * learningRate) / 2e-4,
+        dormantFraction: sick && name === 'blk.0.attn_v' ? dormant : module.dormantFraction,
+      }),
+    );
     history.push({ ...measured, executed: [] });
     const evaluation = evaluateRules(history, DEFAULT_RULES);
     evaluations.push(evaluation);
-    const settings: TrainerSettings = { learningRate, batchSize: 16, maxBatchSize: 64, maxGradNorm: clip, bestAdapter: 'ab'.repeat(32), lastSoundAdapter: 'cd'.repeat(32), modules: Object.fromEntries(Object.keys(measured.parameters).map((name) => [name, { rank: 16, scale: 2, dormantDirections: [1, 2] }])) };
+    const settings: TrainerSettings = {
+      learningRate,
+      batchSize: 16,
+      maxBatchSize: 64,
+      maxGradNorm: clip,
+      bestAdapter: 'ab'.repeat(32),
+      lastSoundAdapter: 'cd'.repeat(32),
+      modules: Object.fromEntries(
+        Object.keys(measured.parameters).map((name) => [name, { rank: 16, scale: 2, dormantDirections: [1, 2] }]),
+      ),
+    };
     const decisions = await decide(scripted, evaluations, settings);
     const records = [...iterationRecords(measured), evaluationRecord(evaluation)];
     const effects = [];
@@ -75,12 +97,14 @@ async function run(cheat: (records: NewRecord[], iteration: number) => NewRecord
 
 const judged = (home: string): ReturnType<typeof judgeLog> => judgeLog(home, { home, runId: RUN });
 const hardFail = (step: number): never => expect.objectContaining({ name: 'HardFail', step }) as never;
-const onStream = (stream: string, change: (record: NewRecord) => NewRecord | null, at?: number) => (records: NewRecord[], iteration: number): NewRecord[] =>
-  records.flatMap((record) => {
-    if (record.stream !== stream || (at !== undefined && iteration !== at)) return [record];
-    const changed = change(record);
-    return changed === null ? [] : [changed];
-  });
+const onStream =
+  (stream: string, change: (record: NewRecord) => NewRecord | null, at?: number) =>
+  (records: NewRecord[], iteration: number): NewRecord[] =>
+    records.flatMap((record) => {
+      if (record.stream !== stream || (at !== undefined && iteration !== at)) return [record];
+      const changed = change(record);
+      return changed === null ? [] : [changed];
+    });
 const payload = (record: NewRecord, change: object): NewRecord => ({ ...record, payload: { ...record.payload, ...change } as never });
 
 let honestHome: Promise<string> | undefined;
@@ -122,16 +146,34 @@ describe('the judge on the log', () => {
   });
 
   test.each<[string, (records: NewRecord[], iteration: number) => NewRecord[]]>([
-    ['X8: all evaluations say that nothing fired', onStream('rule_evals', (record) => {
-      const rules = Object.fromEntries(Object.entries(record.payload.rules as object).map(([rule, each]) => [rule, { ...(each as object), fired: false, side: 'none' }]));
-      return payload(record, { rules, fired: [] });
-    })],
-    ['one smoothed value is a little off', onStream('rule_evals', (record) => payload(record, { rules: { ...(record.payload.rules as object), R3: { ...((record.payload.rules as { R3: object }).R3), value: 0.123 } } }), 9)],
+    [
+      'X8: all evaluations say that nothing fired',
+      onStream('rule_evals', (record) => {
+        const rules = Object.fromEntries(
+          Object.entries(record.payload.rules as object).map(([rule, each]) => [rule, { ...(each as object), fired: false, side: 'none' }]),
+        );
+        return payload(record, { rules, fired: [] });
+      }),
+    ],
+    [
+      'one smoothed value is a little off',
+      onStream(
+        'rule_evals',
+        (record) =>
+          payload(record, {
+            rules: { ...(record.payload.rules as object), R3: { ...(record.payload.rules as { R3: object }).R3, value: 0.123 } },
+          }),
+        9,
+      ),
+    ],
     ['X3: no evaluations at all', onStream('rule_evals', () => null)],
     ['one evaluation is missing', onStream('rule_evals', () => null, 7)],
     ['measurements of one iteration are missing', onStream('metrics', () => null, 7)],
     ['one step is missing', (records, iteration) => (iteration === 7 ? records.slice(1) : records)],
-    ['X7: a measured value was replaced, the evaluation was not', onStream('metrics', (record) => (record.payload.kind === 'step' ? payload(record, { modules: {} }) : record), 6)],
+    [
+      'X7: a measured value was replaced, the evaluation was not',
+      onStream('metrics', (record) => (record.payload.kind === 'step' ? payload(record, { modules: {} }) : record), 6),
+    ],
     ['X6: a decision is dated back', onStream('decisions', (record) => payload(record, { iteration: 2 }))],
     ['X5: decisions without a cite', onStream('decisions', (record) => payload(record, { cites: [] }))],
   ])('%s: hard fail', async (_, cheat) => {
@@ -146,7 +188,9 @@ describe('the judge on the log', () => {
   });
 
   test('X15: a remedy whose effect is made up shows in the next iteration; without effect record too', async () => {
-    const never: (records: NewRecord[], iteration: number) => NewRecord[] = onStream('metrics', (record) => (record.payload.kind === 'step' ? payload(record, { learningRate: 2e-2 }) : record));
+    const never: (records: NewRecord[], iteration: number) => NewRecord[] = onStream('metrics', (record) =>
+      record.payload.kind === 'step' ? payload(record, { learningRate: 2e-2 }) : record,
+    );
     await honestPasses();
     const { audit } = await judged(await run(never));
     expect(audit.violations.map(({ kind }) => kind)).toContain('not_executed');

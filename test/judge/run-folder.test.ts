@@ -6,7 +6,14 @@ import { probeBatch } from '../../src/evaluation/probe.js';
 import { playbook } from '../../src/monitor/playbook.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
 import { codeVersion, hashModules, machineClass } from '../../src/run-folder/machine.js';
-import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
+import {
+  readManifest,
+  startDifferences,
+  startDigests,
+  writeManifest,
+  type RunManifest,
+  type RunStart,
+} from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
 import { Random } from '../../src/random.js';
@@ -56,34 +63,50 @@ describe('the manifest', () => {
     ];
     for (const [names, change] of changes) {
       const other = startDigests({ ...start, ...change });
-      expect(Object.keys(digests).filter((name) => other[name] !== digests[name]).sort()).toEqual([...names, 'start'].sort());
+      expect(
+        Object.keys(digests)
+          .filter((name) => other[name] !== digests[name])
+          .sort(),
+      ).toEqual([...names, 'start'].sort());
     }
     expect(playbook(DEFAULT_RULES)).toContain('R7');
   });
 
   test('differences between two starts are named by their path', () => {
     expect(startDifferences(start, structuredClone(start))).toEqual([]);
-    expect(startDifferences(start, { ...start, settings: { seed: '43', iterations: 3, extra: true }, policy: 'observe' })).toEqual(['policy', 'settings.extra', 'settings.seed']);
+    expect(startDifferences(start, { ...start, settings: { seed: '43', iterations: 3, extra: true }, policy: 'observe' })).toEqual([
+      'policy',
+      'settings.extra',
+      'settings.seed',
+    ]);
   });
 
-  test.each([['not json', '{'], ['another format', JSON.stringify({ ...manifest, format: 'x' })], ['an unknown member', JSON.stringify({ ...manifest, extra: 1 })], ['no start', JSON.stringify({ ...manifest, start: {} })]])(
-    '%s is refused',
-    (_, text) => {
-      writeFileSync(join(folder.path, 'manifest.json'), text);
-      expect(() => readManifest(folder.path)).toThrow(expect.objectContaining({ code: 'RUN_MANIFEST_INVALID' }) as never);
-    },
-  );
+  test.each([
+    ['not json', '{'],
+    ['another format', JSON.stringify({ ...manifest, format: 'x' })],
+    ['an unknown member', JSON.stringify({ ...manifest, extra: 1 })],
+    ['no start', JSON.stringify({ ...manifest, start: {} })],
+  ])('%s is refused', (_, text) => {
+    writeFileSync(join(folder.path, 'manifest.json'), text);
+    expect(() => readManifest(folder.path)).toThrow(expect.objectContaining({ code: 'RUN_MANIFEST_INVALID' }) as never);
+  });
 
   test('no damage to it is anything but a typed error', () => {
     const text = Buffer.from(JSON.stringify(manifest));
     const random = new Random(7n);
     const texts = Array.from({ length: 300 }, () => {
       const bytes = Buffer.from(text);
-      for (let flips = random.nextInteger(1, 4); flips > 0; flips--) bytes[random.nextInteger(0, bytes.length - 1)] = random.nextInteger(0, 255);
+      for (let flips = random.nextInteger(1, 4); flips > 0; flips--)
+        bytes[random.nextInteger(0, bytes.length - 1)] = random.nextInteger(0, 255);
       return bytes.subarray(0, random.nextInteger(0, 3) === 0 ? random.nextInteger(0, bytes.length) : bytes.length);
     });
     const deep = '['.repeat(50_000);
-    texts.push(Buffer.from(JSON.stringify({ ...manifest, start: { ...start, settings: { deep: '@' } } }).replace('"@"', deep + deep.replaceAll('[', ']'))), Buffer.alloc(5_000_000, 0x20));
+    texts.push(
+      Buffer.from(
+        JSON.stringify({ ...manifest, start: { ...start, settings: { deep: '@' } } }).replace('"@"', deep + deep.replaceAll('[', ']')),
+      ),
+      Buffer.alloc(5_000_000, 0x20),
+    );
     const outcomes = texts.map((bytes) => {
       writeFileSync(join(folder.path, 'manifest.json'), bytes);
       try {

@@ -18,7 +18,12 @@ try {
 }
 process.stdout.write(`${log.size}\n`);
 for (let i = 0; ; i++) {
-  log.append(Array.from({ length: 1 + (i % 7) }, (_, k) => ({ stream: 'metrics', payload: { kind: 'step', i, k, text: 'x'.repeat((i * 37) % 900) } })));
+  log.append(
+    Array.from({ length: 1 + (i % 7) }, (_, k) => ({
+      stream: 'metrics',
+      payload: { kind: 'step', i, k, text: 'x'.repeat((i * 37) % 900) },
+    })),
+  );
   process.stdout.write(`${log.size}\n`);
   if (i % 5 === 4) await log.checkpoint();
   else await new Promise((resolve) => setImmediate(resolve));

@@ -1,6 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import { checkpointText, originOf, parseCheckpoint, type Checkpoint } from '../../src/log/checkpoint.js';
-import { decodeBase64, Ed25519Signer, ed25519PublicKey, formatNote, isSignedBy, parseNote, parseVerifierKey } from '../../src/log/signed-note.js';
+import {
+  decodeBase64,
+  Ed25519Signer,
+  ed25519PublicKey,
+  formatNote,
+  isSignedBy,
+  parseNote,
+  parseVerifierKey,
+} from '../../src/log/signed-note.js';
 import { formatTrustedKey, parseTrustedKey } from '../../src/log/trusted-key.js';
 import { IsoproError } from '../../src/errors.js';
 import { Random } from '../../src/random.js';
@@ -45,13 +53,22 @@ describe('signed notes', () => {
 
 describe('verifier keys', () => {
   test('go through their text, of both kinds', () => {
-    for (const key of [{ signer: 'witness', publicKey: signer.publicKey }, { signer: 'single-process', master: Buffer.alloc(32, 5) }] as const) {
+    for (const key of [
+      { signer: 'witness', publicKey: signer.publicKey },
+      { signer: 'single-process', master: Buffer.alloc(32, 5) },
+    ] as const) {
       const text = formatTrustedKey(key);
       expect(formatTrustedKey(parseTrustedKey(text))).toBe(text);
     }
   });
 
-  test.each(['', 'a+b', 'name+00000000+AQ==', `isopro-native/witness+00000000+${Buffer.alloc(33, 1).toString('base64')}`, 'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq'])('%j is refused', (text) => {
+  test.each([
+    '',
+    'a+b',
+    'name+00000000+AQ==',
+    `isopro-native/witness+00000000+${Buffer.alloc(33, 1).toString('base64')}`,
+    'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq',
+  ])('%j is refused', (text) => {
     expect(() => parseTrustedKey(text)).toThrow(expect.objectContaining({ code: 'WITNESS_KEY_INVALID' }) as never);
   });
 });
@@ -64,11 +81,14 @@ describe('checkpoints', () => {
     expect(sign(checkpoint)).toMatch(/\n\n— isopro-native\/run\/[0-9a-f]{32} [A-Za-z0-9+/]{91}=\n$/u);
   });
 
-  test.each([checkpoint, { ...checkpoint, final: false }, { ...checkpoint, revealed: null }, { ...checkpoint, size: 0 }])('go through their text: %j', (each) => {
-    const parsed = parseCheckpoint(sign(each));
-    expect(parsed).toMatchObject(each);
-    expect(isSignedBy(parsed.note, originOf(RUN), signer.publicKey)).toBe(true);
-  });
+  test.each([checkpoint, { ...checkpoint, final: false }, { ...checkpoint, revealed: null }, { ...checkpoint, size: 0 }])(
+    'go through their text: %j',
+    (each) => {
+      const parsed = parseCheckpoint(sign(each));
+      expect(parsed).toMatchObject(each);
+      expect(isSignedBy(parsed.note, originOf(RUN), signer.publicKey)).toBe(true);
+    },
+  );
 
   const good = sign(checkpoint);
   test.each([
@@ -99,17 +119,28 @@ describe('checkpoints', () => {
       for (let edits = random.nextInteger(1, 4); edits > 0; edits--) {
         const at = random.nextInteger(0, Math.max(0, mutated.length - 1));
         switch (random.nextInteger(0, 3)) {
-          case 0: mutated = Buffer.concat([mutated.subarray(0, at), mutated.subarray(at + random.nextInteger(1, 20))]); break;
-          case 1: mutated = Buffer.concat([mutated.subarray(0, at), Buffer.of(random.nextInteger(0, 255)), mutated.subarray(at)]); break;
-          case 2: mutated = Buffer.concat([mutated.subarray(0, at), bytes.subarray(random.nextInteger(0, bytes.length - 1))]); break;
-          default: mutated = Buffer.from(mutated); if (mutated.length > 0) mutated[at] = random.nextInteger(0, 255);
+          case 0:
+            mutated = Buffer.concat([mutated.subarray(0, at), mutated.subarray(at + random.nextInteger(1, 20))]);
+            break;
+          case 1:
+            mutated = Buffer.concat([mutated.subarray(0, at), Buffer.of(random.nextInteger(0, 255)), mutated.subarray(at)]);
+            break;
+          case 2:
+            mutated = Buffer.concat([mutated.subarray(0, at), bytes.subarray(random.nextInteger(0, bytes.length - 1))]);
+            break;
+          default:
+            mutated = Buffer.from(mutated);
+            if (mutated.length > 0) mutated[at] = random.nextInteger(0, 255);
         }
       }
       const text = mutated.toString('utf8');
       try {
         const result = parseCheckpoint(text);
         parsed++;
-        if (isSignedBy(result.note, originOf(result.runId), signer.publicKey) && !text.startsWith(good.slice(0, good.indexOf('\n\n') + 1))) {
+        if (
+          isSignedBy(result.note, originOf(result.runId), signer.publicKey) &&
+          !text.startsWith(good.slice(0, good.indexOf('\n\n') + 1))
+        ) {
           throw new Error(`a changed text verifies: ${JSON.stringify(text)}`);
         }
       } catch (error) {

@@ -16,7 +16,10 @@ const appender = fileURLToPath(new URL('./appender.mjs', import.meta.url));
 /** Lets the appender run for a while, kills it, and says how many records it had acknowledged. */
 function appendUntilKilled(home: string, args: string[], ms: number): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [appender, ...args], { env: { ...process.env, ISOPRO_HOME: home }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [appender, ...args], {
+      env: { ...process.env, ISOPRO_HOME: home },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let out = '';
     let err = '';
     let timer: NodeJS.Timeout | undefined;

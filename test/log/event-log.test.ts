@@ -24,8 +24,10 @@ beforeEach(() => {
 afterAll(folder.remove);
 
 const coded = (code: string): never => expect.objectContaining({ name: 'IsoproError', code }) as never;
-const create = (): Promise<EventLog> => EventLog.create({ path, runId: RUN, signer: witness, runConfig: { seed: 42n, maxEpochs: 3 }, digests: { config: '00'.repeat(32) } });
-const resume = (abandonedFrom = 1, fromIteration = 0): Promise<EventLog> => EventLog.resume({ path, signer: witness, fromIteration, abandonedFrom });
+const create = (): Promise<EventLog> =>
+  EventLog.create({ path, runId: RUN, signer: witness, runConfig: { seed: 42n, maxEpochs: 3 }, digests: { config: '00'.repeat(32) } });
+const resume = (abandonedFrom = 1, fromIteration = 0): Promise<EventLog> =>
+  EventLog.resume({ path, signer: witness, fromIteration, abandonedFrom });
 const verify = async (): Promise<Verification> => verifyLogFile(path, { key: await witness.key(RUN), heads: await witness.heads(RUN) });
 const epoch = (n: number): NewRecord => ({ stream: 'metrics', payload: { kind: 'epoch', epoch: n } });
 
@@ -64,7 +66,9 @@ describe('a session (original cases 12 to 30, 72 to 81 in their new form)', () =
 
   test('a bad payload in a batch writes nothing of the batch, and the log goes on', async () => {
     const log = await create();
-    expect(() => log.append([epoch(0), { stream: 'metrics', payload: { kind: 'x', bad: undefined } as never }])).toThrow(coded('INVALID_ARGUMENT'));
+    expect(() => log.append([epoch(0), { stream: 'metrics', payload: { kind: 'x', bad: undefined } as never }])).toThrow(
+      coded('INVALID_ARGUMENT'),
+    );
     expect(log.size).toBe(1);
     expect(log.append([epoch(0), epoch(1)])).toEqual({ first: 1, count: 2 });
     expect(log.append([])).toEqual({ first: 3, count: 0 });
@@ -98,7 +102,8 @@ describe('a session (original cases 12 to 30, 72 to 81 in their new form)', () =
       `INSERT OR REPLACE INTO log VALUES (1, 1, 0, 1, ${blob}, '{}', ${blob}, NULL)`,
       `INSERT INTO log VALUES (9, 1, 9, 1, ${blob}, '{}', ${blob}, NULL)`,
       `INSERT INTO log VALUES (3, 1, 2, 1, ${blob}, '{}', 7, NULL)`,
-    ]) expect(() => db.exec(sql)).toThrow();
+    ])
+      expect(() => db.exec(sql)).toThrow();
     expect(db.prepare('SELECT * FROM log').all()).toEqual(before);
     db.close();
   });
@@ -211,7 +216,11 @@ describe('a failing disk', () => {
       }`;
     const home = join(path, '..');
     // files may not grow beyond 300 KiB: the write fails as on a full disk
-    const child = spawnSync('bash', ['-c', `trap '' XFSZ; ulimit -f 300; exec "$0" "$@"`, process.execPath, '--input-type=module', '-e', script, '--', path, home], { encoding: 'utf8' });
+    const child = spawnSync(
+      'bash',
+      ['-c', `trap '' XFSZ; ulimit -f 300; exec "$0" "$@"`, process.execPath, '--input-type=module', '-e', script, '--', path, home],
+      { encoding: 'utf8' },
+    );
     const { code, size } = JSON.parse(child.stdout) as { code: string; size: number };
     expect(code).toBe('LOG_WRITE_FAILED');
     expect(size).toBeGreaterThan(10);
@@ -251,48 +260,60 @@ describe('proofs', () => {
 });
 
 describe('damaged files', () => {
-  test('fuzz: a log with bytes changed, cut or inserted anywhere gives an outcome or a typed error, and never ok where a record changed', async () => {
-    const log = await writeLog({ folder: join(path, '..'), name: 'f.sqlite', runId: RUN, records: 60, headEvery: 10 });
-    const untouched = [...new LogReader(log.path).records()];
-    const random = new Random(17n);
-    const trials = process.env.ISOPRO_FULL === '1' ? 20_000 : 1_000;
-    const target = join(path, '..', 'fuzzed.sqlite');
-    const outcomes: Record<string, number> = {};
-    for (let trial = 0; trial < trials; trial++) {
-      let bytes = Buffer.from(log.bytes);
-      for (let edits = random.nextInteger(1, 3); edits > 0; edits--) {
-        // half of the edits in the first page, where the file's structure is
-        const at = random.nextInteger(0, Math.max(0, (random.nextDouble() < 0.5 ? Math.min(4096, bytes.length) : bytes.length) - 1));
-        const length = random.nextInteger(1, 64);
-        switch (random.nextInteger(0, 4)) {
-          case 0: bytes = bytes.subarray(0, Math.max(1, at)); break;
-          case 1: bytes.fill(random.nextInteger(0, 255), at, Math.min(bytes.length, at + length)); break;
-          case 2: bytes = Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + length)]); break;
-          case 3: bytes = Buffer.concat([bytes.subarray(0, at), Buffer.alloc(length, random.nextInteger(0, 255)), bytes.subarray(at)]); break;
-          default: if (at < bytes.length) bytes[at] = (bytes[at] as number) ^ (1 << random.nextInteger(0, 7));
+  test(
+    'fuzz: a log with bytes changed, cut or inserted anywhere gives an outcome or a typed error, and never ok where a record ' + 'changed',
+    async () => {
+      const log = await writeLog({ folder: join(path, '..'), name: 'f.sqlite', runId: RUN, records: 60, headEvery: 10 });
+      const untouched = [...new LogReader(log.path).records()];
+      const random = new Random(17n);
+      const trials = process.env.ISOPRO_FULL === '1' ? 20_000 : 1_000;
+      const target = join(path, '..', 'fuzzed.sqlite');
+      const outcomes: Record<string, number> = {};
+      for (let trial = 0; trial < trials; trial++) {
+        let bytes = Buffer.from(log.bytes);
+        for (let edits = random.nextInteger(1, 3); edits > 0; edits--) {
+          // half of the edits in the first page, where the file's structure is
+          const at = random.nextInteger(0, Math.max(0, (random.nextDouble() < 0.5 ? Math.min(4096, bytes.length) : bytes.length) - 1));
+          const length = random.nextInteger(1, 64);
+          switch (random.nextInteger(0, 4)) {
+            case 0:
+              bytes = bytes.subarray(0, Math.max(1, at));
+              break;
+            case 1:
+              bytes.fill(random.nextInteger(0, 255), at, Math.min(bytes.length, at + length));
+              break;
+            case 2:
+              bytes = Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + length)]);
+              break;
+            case 3:
+              bytes = Buffer.concat([bytes.subarray(0, at), Buffer.alloc(length, random.nextInteger(0, 255)), bytes.subarray(at)]);
+              break;
+            default:
+              if (at < bytes.length) bytes[at] = (bytes[at] as number) ^ (1 << random.nextInteger(0, 7));
+          }
+          bytes = Buffer.from(bytes);
         }
-        bytes = Buffer.from(bytes);
-      }
-      for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(target + suffix, { force: true });
-      writeFileSync(target, bytes);
-      const { outcome } = await verifyLogFile(target, { key: log.key, heads: log.heads, runId: RUN });
-      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-      let records: unknown[] | null = null;
-      try {
-        const reader = new LogReader(target);
+        for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(target + suffix, { force: true });
+        writeFileSync(target, bytes);
+        const { outcome } = await verifyLogFile(target, { key: log.key, heads: log.heads, runId: RUN });
+        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+        let records: unknown[] | null = null;
         try {
-          records = [...reader.records()];
-          reader.checkpoints();
-        } finally {
-          reader.close();
+          const reader = new LogReader(target);
+          try {
+            records = [...reader.records()];
+            reader.checkpoints();
+          } finally {
+            reader.close();
+          }
+        } catch (error) {
+          if (!(error instanceof IsoproError)) throw error;
         }
-      } catch (error) {
-        if (!(error instanceof IsoproError)) throw error;
+        if (outcome === 'ok') expect(records).toEqual(untouched);
       }
-      if (outcome === 'ok') expect(records).toEqual(untouched);
-    }
-    expect(outcomes.tampered).toBeGreaterThan(trials / 4);
-  });
+      expect(outcomes.tampered).toBeGreaterThan(trials / 4);
+    },
+  );
 
   test('a missing WAL file, a deleted page, another database: never ok', async () => {
     const log = await create();

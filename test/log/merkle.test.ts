@@ -16,7 +16,9 @@ function naiveRoot(data: Buffer[]): Buffer {
 }
 
 // The inputs, roots and proofs of the reference implementation of RFC 6962 (certificate-transparency, merkletree tests).
-const DATA = ['', '00', '10', '2021', '3031', '40414243', '5051525354555657', '606162636465666768696a6b6c6d6e6f'].map((each) => Buffer.from(each, 'hex'));
+const DATA = ['', '00', '10', '2021', '3031', '40414243', '5051525354555657', '606162636465666768696a6b6c6d6e6f'].map((each) =>
+  Buffer.from(each, 'hex'),
+);
 const ROOTS = [
   'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
   '6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d',
@@ -91,7 +93,8 @@ describe('RFC 6962 Merkle tree', () => {
         const proof = consistencyProof(from, size, range(many));
         expect(verifyConsistency(from, rootAt(from), size, rootAt(size), proof)).toBe(true);
         expect(verifyConsistency(from, rootAt(from === 0 ? 1 : from - 1), size, rootAt(size), proof)).toBe(false);
-        if (from > 0) expect(verifyConsistency(from, rootAt(from), size, rootAt(size - 1), proof)).toBe(false); // every log extends the empty one
+        // every log extends the empty one
+        if (from > 0) expect(verifyConsistency(from, rootAt(from), size, rootAt(size - 1), proof)).toBe(false);
         expect(verifyConsistency(from, rootAt(from), size, rootAt(size), [...proof, many[0] as string])).toBe(false);
         if (proof.length > 0) expect(verifyConsistency(from, rootAt(from), size, rootAt(size), proof.slice(0, -1))).toBe(false);
       }
@@ -112,7 +115,12 @@ describe('RFC 6962 Merkle tree', () => {
       proof[at] = old.slice(0, digit) + (old[digit] === '0' ? '1' : '0') + old.slice(digit + 1);
       expect(verifyConsistency(from, fromRoot, to, toRoot, proof)).toBe(false);
     }
-    for (const [from, to] of [[-1, 3], [4, 3], [NaN, 3], [1.5, 3]] as const) {
+    for (const [from, to] of [
+      [-1, 3],
+      [4, 3],
+      [NaN, 3],
+      [1.5, 3],
+    ] as const) {
       expect(verifyConsistency(from, ROOTS[1] as string, to, ROOTS[3] as string, [N1, N23])).toBe(false);
     }
     expect(verifyInclusion(leaves[0] as string, 8, 8, ROOTS[8] as string, [])).toBe(false);

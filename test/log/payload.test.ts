@@ -5,7 +5,13 @@ import { Random } from '../../src/random.js';
 
 describe('payload text', () => {
   test('is RFC 8785 with marks for what JSON has no form for', () => {
-    const payload = { kind: 'x', b: [NaN, Infinity, -Infinity, -0, 1e21, 1e-7, 5e-324], a: { seed: 2n ** 64n, '\u20ac': 'é\u0007', '\r': null }, c: '#NaN', d: '##' };
+    const payload = {
+      kind: 'x',
+      b: [NaN, Infinity, -Infinity, -0, 1e21, 1e-7, 5e-324],
+      a: { seed: 2n ** 64n, '\u20ac': 'é\u0007', '\r': null },
+      c: '#NaN',
+      d: '##',
+    };
     expect(encodePayload(payload)).toBe(
       '{"a":{"\\r":null,"seed":"#18446744073709551616","€":"é\\u0007"},"b":["#NaN","#Infinity","#-Infinity",0,1e+21,1e-7,5e-324],"c":"##NaN","d":"###","kind":"x"}',
     );
@@ -23,19 +29,51 @@ describe('payload text', () => {
     ['an array', [1]],
     ['null', null],
     ['a hole', { kind: 'x', a: [1, , 2] }], // eslint-disable-line no-sparse-arrays
-    ['a cycle', (() => { const a: Record<string, unknown> = { kind: 'x' }; a.a = a; return a; })()],
+    [
+      'a cycle',
+      (() => {
+        const a: Record<string, unknown> = { kind: 'x' };
+        a.a = a;
+        return a;
+      })(),
+    ],
     ['17 MiB', { kind: 'x', a: 'x'.repeat(17 * 1024 * 1024) }],
   ])('refuses %s', (_, payload) => {
     expect(() => encodePayload(payload as LogPayload)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
   });
 
   test('is recognised as canonical in exactly one spelling', () => {
-    const canonical = ['{"kind":"x"}', '{"1":1,"10":2,"9":3,"kind":"x"}', '{"__proto__":1,"kind":"\\\\ud800"}', '{"a":[{"b":1,"c":2}],"kind":"é"}', '{"kind":"\u2028"}'];
+    const canonical = [
+      '{"kind":"x"}',
+      '{"1":1,"10":2,"9":3,"kind":"x"}',
+      '{"__proto__":1,"kind":"\\\\ud800"}',
+      '{"a":[{"b":1,"c":2}],"kind":"é"}',
+      '{"kind":"\u2028"}',
+    ];
     for (const text of canonical) expect([text, isCanonicalPayload(text)]).toEqual([text, true]);
     const others = [
-      '', '[]', '1', '{"kind":1}', '{"kind":"x"} ', ' {"kind":"x"}', '{"kind": "x"}', '{"kind":"x","a":1}', '{"a":1,"a":1,"kind":"x"}', '{"a":1.0,"kind":"x"}',
-      '{"a":1e0,"kind":"x"}', '{"a":-0,"kind":"x"}', '{"a":1E3,"kind":"x"}', '{"a":1e400,"kind":"x"}', '{"a":0.10,"kind":"x"}', '{"kind":"\\u00e9"}', '{"kind":"\\/"}', '{"kind":"\\ud800"}',
-      '{"a":[{"c":1,"b":2}],"kind":"x"}', '{"10":1,"9":2,"1":3,"kind":"x"}', '{"a":10000000000000000000000,"kind":"x"}', '{"a":9007199254740993,"kind":"x"}',
+      '',
+      '[]',
+      '1',
+      '{"kind":1}',
+      '{"kind":"x"} ',
+      ' {"kind":"x"}',
+      '{"kind": "x"}',
+      '{"kind":"x","a":1}',
+      '{"a":1,"a":1,"kind":"x"}',
+      '{"a":1.0,"kind":"x"}',
+      '{"a":1e0,"kind":"x"}',
+      '{"a":-0,"kind":"x"}',
+      '{"a":1E3,"kind":"x"}',
+      '{"a":1e400,"kind":"x"}',
+      '{"a":0.10,"kind":"x"}',
+      '{"kind":"\\u00e9"}',
+      '{"kind":"\\/"}',
+      '{"kind":"\\ud800"}',
+      '{"a":[{"c":1,"b":2}],"kind":"x"}',
+      '{"10":1,"9":2,"1":3,"kind":"x"}',
+      '{"a":10000000000000000000000,"kind":"x"}',
+      '{"a":9007199254740993,"kind":"x"}',
     ];
     for (const text of others) expect([text, isCanonicalPayload(text)]).toEqual([text, false]);
   });
@@ -48,9 +86,14 @@ describe('payload text', () => {
       if (pick === 1) return (random.nextDouble() < 0.5) as never;
       if (pick === 2) return ((random.nextDouble() - 0.5) * 10 ** random.nextInteger(-320, 300)) as never;
       if (pick === 3) return random.nextInteger(-1000, 1000) as never;
-      if (pick === 4) return Array.from({ length: random.nextInteger(0, 5) }, () => String.fromCodePoint(random.nextInteger(0, 0xd7ff))).join('') as never;
+      if (pick === 4)
+        return Array.from({ length: random.nextInteger(0, 5) }, () => String.fromCodePoint(random.nextInteger(0, 0xd7ff))).join(
+          '',
+        ) as never;
       if (pick === 5) return Array.from({ length: random.nextInteger(0, 4) }, () => value(depth + 1)) as never;
-      return Object.fromEntries(Array.from({ length: random.nextInteger(0, 4) }, () => [String.fromCodePoint(random.nextInteger(32, 0x3000)), value(depth + 1)])) as never;
+      return Object.fromEntries(
+        Array.from({ length: random.nextInteger(0, 4) }, () => [String.fromCodePoint(random.nextInteger(32, 0x3000)), value(depth + 1)]),
+      ) as never;
     };
     for (let trial = 0; trial < 2000; trial++) {
       const payload: LogPayload = { kind: 'x', value: value(0) };
@@ -72,7 +115,9 @@ describe('payload text', () => {
     };
     const seeds = [
       '{"a":[1,2.5,-3e-7,1e+21,{}],"b":{"c":null,"d":[true,false,[]]},"kind":"x \\n\\u0001\\\\\\"é→😀"}',
-      '{"10":0,"9":1,"\u20ac":"","kind":""}', '{"":5e-324,"kind":"k","l":[[[]]]}', '{"a\\nb":1,"kind":"x"}',
+      '{"10":0,"9":1,"\u20ac":"","kind":""}',
+      '{"":5e-324,"kind":"k","l":[[[]]]}',
+      '{"a\\nb":1,"kind":"x"}',
     ];
     const alphabet = [...'{}[]":,0123456789.eE+-tfnu\\ \n\u0001\ud83d\ude00kind'];
     const random = new Random(31n);
@@ -82,7 +127,10 @@ describe('payload text', () => {
       let text = seeds[trial % seeds.length] as string;
       for (let edits = random.nextInteger(0, 2); edits > 0; edits--) {
         const at = random.nextInteger(0, text.length);
-        const piece = random.nextDouble() < 0.7 ? (alphabet[random.nextInteger(0, alphabet.length - 1)] as string) : text.slice(at, at + random.nextInteger(0, 6));
+        const piece =
+          random.nextDouble() < 0.7
+            ? (alphabet[random.nextInteger(0, alphabet.length - 1)] as string)
+            : text.slice(at, at + random.nextInteger(0, 6));
         text = text.slice(0, at) + piece + text.slice(at + random.nextInteger(0, 2));
       }
       const expected = reference(text);

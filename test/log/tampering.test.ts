@@ -14,7 +14,8 @@ import { exampleRecord, temporaryFolder, writeLog, type SignedLog } from '../mod
 
 /**
  * Every change that somebody with the file alone can make, through plain SQL with the triggers dropped and put back, so that the
- * schema gives nothing away. Flips touch one random bit of each byte; ISOPRO_FULL=1 flips three, and all columns of the single-process log too.
+ * schema gives nothing away. Flips touch one random bit of each byte; ISOPRO_FULL=1 flips three, and all columns of the single-process log
+ * too.
  */
 const FULL = process.env.ISOPRO_FULL === '1';
 const RUN = '5eed'.repeat(8);
@@ -48,7 +49,9 @@ class Forgery {
   }
 
   rows(): Row[] {
-    const rows = this.db.prepare('SELECT gseq, stream, sseq, ts_us, prev, CAST(payload AS BLOB) AS payload, leaf, tag FROM log ORDER BY gseq').safeIntegers();
+    const rows = this.db
+      .prepare('SELECT gseq, stream, sseq, ts_us, prev, CAST(payload AS BLOB) AS payload, leaf, tag FROM log ORDER BY gseq')
+      .safeIntegers();
     return rows.all() as Row[];
   }
 
@@ -80,7 +83,8 @@ class Tally {
     this.attempts++;
     const first = verification.disagreement;
     if (verification.outcome !== outcome) this.wrong.push(`${what}: ${verification.outcome} instead of ${outcome}`);
-    else if (at !== undefined && (first === null || first.at > at || (first.until ?? first.at + 1) <= at)) this.wrong.push(`${what}: disagrees at ${first?.at}, not ${at}`);
+    else if (at !== undefined && (first === null || first.at > at || (first.until ?? first.at + 1) <= at))
+      this.wrong.push(`${what}: disagrees at ${first?.at}, not ${at}`);
   }
 }
 
@@ -125,17 +129,27 @@ async function flipEveryByte(source: SignedLog, columns: readonly string[]): Pro
         for (const bit of bits(random)) {
           const flipped = Buffer.from(content);
           flipped[byte] = (flipped[byte] as number) ^ (1 << bit);
-          tally.note(`${column} of ${at}, bit ${bit} of byte ${byte}`, await forgery.attempt(() => update.run(flipped, row.gseq)), 'tampered', at);
+          tally.note(
+            `${column} of ${at}, bit ${bit} of byte ${byte}`,
+            await forgery.attempt(() => update.run(flipped, row.gseq)),
+            'tampered',
+            at,
+          );
         }
       }
     }
   }
-  for (const { size, note } of db.prepare('SELECT size, CAST(note AS BLOB) AS note FROM checkpoint').all() as { size: number; note: Buffer }[]) {
+  for (const { size, note } of db.prepare('SELECT size, CAST(note AS BLOB) AS note FROM checkpoint').all() as {
+    size: number;
+    note: Buffer;
+  }[]) {
     for (let byte = 0; byte < note.length; byte++) {
       for (const bit of bits(random)) {
         const flipped = Buffer.from(note);
         flipped[byte] = (flipped[byte] as number) ^ (1 << bit);
-        const verification = await forgery.attempt(() => db.prepare('UPDATE checkpoint SET note = CAST(? AS TEXT) WHERE size = ?').run(flipped, size));
+        const verification = await forgery.attempt(() =>
+          db.prepare('UPDATE checkpoint SET note = CAST(? AS TEXT) WHERE size = ?').run(flipped, size),
+        );
         tally.note(`note of head ${size}, bit ${bit} of byte ${byte}`, verification, 'tampered');
       }
     }
@@ -159,7 +173,16 @@ function leafOf(row: Row, runId: string): Buffer {
   fixed.writeBigUInt64BE(row.ts_us, 16);
   const length = Buffer.alloc(4);
   length.writeUInt32BE(row.payload.length);
-  const parts = [Buffer.of(0), Buffer.from('isopro.log.v1'), Buffer.from(runId, 'hex'), Buffer.of(Number(row.stream)), fixed, row.prev, length, row.payload];
+  const parts = [
+    Buffer.of(0),
+    Buffer.from('isopro.log.v1'),
+    Buffer.from(runId, 'hex'),
+    Buffer.of(Number(row.stream)),
+    fixed,
+    row.prev,
+    length,
+    row.payload,
+  ];
   return createHash('sha256').update(Buffer.concat(parts)).digest();
 }
 
@@ -180,11 +203,16 @@ function relink(rows: Row[], runId: string, start: number): Row[] {
 const edit = (row: Row): Row => ({ ...row, payload: Buffer.from(row.payload.toString().replace('"kind":"', '"kind":"x')) });
 
 describe('a log that nobody touched', () => {
-  test('verifies, with and without the witness\'s own heads', async () => {
+  test("verifies, with and without the witness's own heads", async () => {
     for (const source of [log, single, other]) {
       const forgery = new Forgery(source);
       expect(await forgery.attempt(() => undefined)).toMatchObject({ outcome: 'ok', records: 200, signedRecords: 200, disagreement: null });
-      expect(await forgery.attempt(() => undefined, [])).toMatchObject({ outcome: 'ok', records: 200, signedRecords: 200, disagreement: null });
+      expect(await forgery.attempt(() => undefined, [])).toMatchObject({
+        outcome: 'ok',
+        records: 200,
+        signedRecords: 200,
+        disagreement: null,
+      });
     }
   });
 
@@ -216,8 +244,20 @@ describe('rows', () => {
     for (let i = 0; i < 200; i++) {
       const verification = await forgery.attempt(() => forgery.db.prepare('DELETE FROM log WHERE gseq = ?').run(i));
       tally.note(`row ${i} deleted`, verification, i === 199 ? 'truncated' : 'tampered', i);
-      const closed = await forgery.attempt(() => forgery.replace(relink(forgery.rows().filter((_, k) => k !== i), RUN, 0)));
-      tally.note(`row ${i} deleted and the rest linked anew`, closed, i === 0 || i < 198 ? 'tampered' : closed.outcome === 'truncated' ? 'truncated' : 'tampered');
+      const closed = await forgery.attempt(() =>
+        forgery.replace(
+          relink(
+            forgery.rows().filter((_, k) => k !== i),
+            RUN,
+            0,
+          ),
+        ),
+      );
+      tally.note(
+        `row ${i} deleted and the rest linked anew`,
+        closed,
+        i === 0 || i < 198 ? 'tampered' : closed.outcome === 'truncated' ? 'truncated' : 'tampered',
+      );
     }
     expect(tally.wrong).toEqual([]);
   });
@@ -246,8 +286,17 @@ describe('rows', () => {
       const rows = forgery.rows();
       const copy = rows[i] as Row;
       const sseq = BigInt(rows.filter(({ stream }) => stream === copy.stream).length);
-      tally.note(`row ${i} again at the end`, await forgery.attempt(() => forgery.replace([...rows, { ...copy, gseq: 200n, sseq }])), 'tampered', 200);
-      tally.note(`row ${i} twice, linked anew`, await forgery.attempt(() => forgery.replace(relink([...rows.slice(0, i), copy, ...rows.slice(i)], RUN, i))), 'tampered');
+      tally.note(
+        `row ${i} again at the end`,
+        await forgery.attempt(() => forgery.replace([...rows, { ...copy, gseq: 200n, sseq }])),
+        'tampered',
+        200,
+      );
+      tally.note(
+        `row ${i} twice, linked anew`,
+        await forgery.attempt(() => forgery.replace(relink([...rows.slice(0, i), copy, ...rows.slice(i)], RUN, i))),
+        'tampered',
+      );
     }
     expect(tally.wrong).toEqual([]);
   });
@@ -260,7 +309,12 @@ describe('rows', () => {
       const rows = forgery.rows();
       rows[i] = foreign[i] as Row;
       tally.note(`row ${i} of another run`, await forgery.attempt(() => forgery.replace(rows)), 'tampered', i);
-      tally.note(`row ${i} of another run, linked anew`, await forgery.attempt(() => forgery.replace(relink(rows, RUN, i))), 'tampered', i === 0 ? 0 : undefined);
+      tally.note(
+        `row ${i} of another run, linked anew`,
+        await forgery.attempt(() => forgery.replace(relink(rows, RUN, i))),
+        'tampered',
+        i === 0 ? 0 : undefined,
+      );
     }
     expect(tally.wrong).toEqual([]);
     // one stream's rows for another's (X4): all decisions as rule evaluations
@@ -269,7 +323,7 @@ describe('rows', () => {
     expect((await forgery.attempt(() => forgery.replace(relink(swapped, RUN, 0)))).outcome).toBe('tampered');
   });
 
-  test('the whole log of another run is not this run\'s, though it is in order by itself', async () => {
+  test("the whole log of another run is not this run's, though it is in order by itself", async () => {
     const db = new Database(other.bytes);
     expect((await scanLog(db, { key: log.key })).verification.outcome).toBe('ok');
     expect((await scanLog(db, { key: log.key, runId: RUN })).verification).toMatchObject({ outcome: 'tampered', disagreement: { at: 0 } });
@@ -278,7 +332,7 @@ describe('rows', () => {
 });
 
 describe('truncation to every length', () => {
-  test.each(['as it is', 'with its later heads deleted too'])('%s is told from the witness\'s heads', async (how) => {
+  test.each(['as it is', 'with its later heads deleted too'])("%s is told from the witness's heads", async (how) => {
     const forgery = new Forgery(log);
     const tally = new Tally();
     for (let length = 0; length < 200; length++) {
@@ -345,14 +399,18 @@ describe('a full rewrite with valid hashes (X1)', () => {
 
   test.each([0, 1, 39, 40, 100, 199])('from record %i on is tampering', async (start) => {
     const forgery = new Forgery(log);
-    const rewritten = relink(forgery.rows().map((row, i) => (i >= Math.max(1, start) ? edit(row) : row)), RUN, Math.max(1, start));
+    const rewritten = relink(
+      forgery.rows().map((row, i) => (i >= Math.max(1, start) ? edit(row) : row)),
+      RUN,
+      Math.max(1, start),
+    );
     const withHeads = await forgery.attempt(() => forgery.replace(rewritten));
     expect(withHeads.outcome).toBe('tampered');
     const { at, until } = withHeads.disagreement as { at: number; until: number };
     expect(at).toBeLessThanOrEqual(Math.max(1, start));
     expect(until).toBeGreaterThan(Math.max(1, start));
 
-    const sizes = (forgery.db.prepare('SELECT size FROM checkpoint').pluck().all() as number[]);
+    const sizes = forgery.db.prepare('SELECT size FROM checkpoint').pluck().all() as number[];
     const forgedHeads = sign(rewritten, sizes, new Ed25519Signer(Buffer.alloc(32, 99)));
     const resigned = await forgery.attempt(() => {
       forgery.replace(rewritten);
@@ -362,9 +420,13 @@ describe('a full rewrite with valid hashes (X1)', () => {
     expect(resigned).toMatchObject({ outcome: 'tampered', disagreement: { table: 'checkpoint' } });
   });
 
-  test('even the witness\'s own key gives equivocation, where its earlier heads are known', async () => {
+  test("even the witness's own key gives equivocation, where its earlier heads are known", async () => {
     const forgery = new Forgery(log);
-    const rewritten = relink(forgery.rows().map((row, i) => (i >= 30 ? edit(row) : row)), RUN, 30);
+    const rewritten = relink(
+      forgery.rows().map((row, i) => (i >= 30 ? edit(row) : row)),
+      RUN,
+      30,
+    );
     const heads = sign(rewritten, [40, 200], new Ed25519Signer(Buffer.alloc(32, 7)));
     const verification = await forgery.attempt(() => {
       forgery.replace(rewritten);
@@ -387,27 +449,43 @@ describe('a full rewrite with valid hashes (X1)', () => {
     expect(unsigned).toMatchObject({ outcome: 'tampered', disagreement: { at: 50, reason: expect.stringContaining('canonical') } });
   });
 
-  test('time running backwards, a second start, a record after the end, a false nonce: tampering even with valid links and no head', async () => {
-    const forgery = new Forgery(log);
-    const cases: [string, (rows: Row[]) => Row[], number][] = [
-      ['time', (rows) => rows.map((row, i) => (i === 70 ? { ...row, ts_us: row.ts_us - 10_000_000n } : row)), 70],
-      ['start', (rows) => [...rows.slice(0, 70), rows[0] as Row, ...rows.slice(70)], 70],
-      ['end', (rows) => [...rows, rows[50] as Row].map((row, i) => (i === 200 ? { ...row, ts_us: (rows[199] as Row).ts_us } : row)), 200],
-      ['nonce', (rows) => rows.map((row) => ({ ...row, payload: Buffer.from(row.payload.toString().replace(/"nonce":"[0-9a-f]{64}"/, `"nonce":"${'f'.repeat(64)}"`)) })), 198],
-      ['stream', (rows) => rows.map((row, i) => (i === 70 ? { ...row, stream: 9n } : row)), 70],
-      ['genesis', (rows) => rows.map((row, i) => (i === 0 ? { ...row, payload: Buffer.from(row.payload.toString().replace('abab', 'abac')) } : row)), 0],
-    ];
-    for (const [what, change, at] of cases) {
-      const rows = forgery.rows();
-      const late = rows.map((row, i) => (what === 'start' && i === 0 ? row : row));
-      const changed = change(late).map((row, i) => (what === 'start' && i === 70 ? { ...row, ts_us: (rows[70] as Row).ts_us } : row));
-      const verification = await forgery.attempt(() => {
-        forgery.replace(relink(changed, RUN, 0));
-        forgery.db.exec('DELETE FROM checkpoint');
-      }, []);
-      expect([what, verification.outcome, verification.disagreement?.at]).toEqual([what, 'tampered', at]);
-    }
-  });
+  test(
+    'time running backwards, a second start, a record after the end, a false nonce: tampering even with valid links and no ' + 'head',
+    async () => {
+      const forgery = new Forgery(log);
+      const cases: [string, (rows: Row[]) => Row[], number][] = [
+        ['time', (rows) => rows.map((row, i) => (i === 70 ? { ...row, ts_us: row.ts_us - 10_000_000n } : row)), 70],
+        ['start', (rows) => [...rows.slice(0, 70), rows[0] as Row, ...rows.slice(70)], 70],
+        ['end', (rows) => [...rows, rows[50] as Row].map((row, i) => (i === 200 ? { ...row, ts_us: (rows[199] as Row).ts_us } : row)), 200],
+        [
+          'nonce',
+          (rows) =>
+            rows.map((row) => ({
+              ...row,
+              payload: Buffer.from(row.payload.toString().replace(/"nonce":"[0-9a-f]{64}"/, `"nonce":"${'f'.repeat(64)}"`)),
+            })),
+          198,
+        ],
+        ['stream', (rows) => rows.map((row, i) => (i === 70 ? { ...row, stream: 9n } : row)), 70],
+        [
+          'genesis',
+          (rows) =>
+            rows.map((row, i) => (i === 0 ? { ...row, payload: Buffer.from(row.payload.toString().replace('abab', 'abac')) } : row)),
+          0,
+        ],
+      ];
+      for (const [what, change, at] of cases) {
+        const rows = forgery.rows();
+        const late = rows.map((row, i) => (what === 'start' && i === 0 ? row : row));
+        const changed = change(late).map((row, i) => (what === 'start' && i === 70 ? { ...row, ts_us: (rows[70] as Row).ts_us } : row));
+        const verification = await forgery.attempt(() => {
+          forgery.replace(relink(changed, RUN, 0));
+          forgery.db.exec('DELETE FROM checkpoint');
+        }, []);
+        expect([what, verification.outcome, verification.disagreement?.at]).toEqual([what, 'tampered', at]);
+      }
+    },
+  );
 });
 
 /** Long enough for a second thread. */
@@ -422,7 +500,14 @@ beforeAll(async () => {
   file.close();
   const db = new Database(path);
   db.pragma('journal_mode = DELETE'); // a copy in memory has no WAL
-  long = { path, bytes: db.serialize(), runId: file.session.runId, key: await signer.key(file.session.runId), heads: await signer.heads(file.session.runId), records: file.size };
+  long = {
+    path,
+    bytes: db.serialize(),
+    runId: file.session.runId,
+    key: await signer.key(file.session.runId),
+    heads: await signer.heads(file.session.runId),
+    records: file.size,
+  };
   db.close();
   await signer.close();
 });
@@ -430,20 +515,33 @@ beforeAll(async () => {
 describe('a log that is long enough for a second thread', () => {
   test('is judged as in one thread: healthy, respelled, both respelled and changed', async () => {
     const forgery = new Forgery(long);
-    expect(await forgery.attempt(() => undefined)).toMatchObject({ outcome: 'unterminated', records: long.records, signedRecords: long.records });
+    expect(await forgery.attempt(() => undefined)).toMatchObject({
+      outcome: 'unterminated',
+      records: long.records,
+      signedRecords: long.records,
+    });
     const rows = forgery.rows();
-    const respell = (at: number): Row[] => rows.map((row, i) => (i === at ? { ...row, payload: Buffer.from(row.payload.toString().replace(':', ': ')) } : row));
+    const respell = (at: number): Row[] =>
+      rows.map((row, i) => (i === at ? { ...row, payload: Buffer.from(row.payload.toString().replace(':', ': ')) } : row));
     const unsigned = async (changed: Row[]): Promise<Verification> =>
       forgery.attempt(() => {
         forgery.replace(changed);
         forgery.db.exec('DELETE FROM checkpoint');
       }, []);
-    const found = (at: number): object => ({ outcome: 'tampered', records: at, disagreement: { table: 'log', at, reason: 'its payload is not canonical JSON of a record' } });
+    const found = (at: number): object => ({
+      outcome: 'tampered',
+      records: at,
+      disagreement: { table: 'log', at, reason: 'its payload is not canonical JSON of a record' },
+    });
     expect(await unsigned(relink(respell(7), long.runId, 7))).toMatchObject(found(7));
     // what disagrees later does not matter, what disagrees earlier does
     const late = relink(respell(20_500), long.runId, 20_500);
     expect(await unsigned(late.map((row, i) => (i === 20_900 ? edit(row) : row)))).toMatchObject(found(20_500));
-    expect(await unsigned(late.map((row, i) => (i === 30 ? edit(row) : row)))).toMatchObject({ outcome: 'tampered', records: 30, disagreement: { at: 30, reason: 'its hash does not match its content' } });
+    expect(await unsigned(late.map((row, i) => (i === 30 ? edit(row) : row)))).toMatchObject({
+      outcome: 'tampered',
+      records: 30,
+      disagreement: { at: 30, reason: 'its hash does not match its content' },
+    });
   });
 });
 
@@ -459,23 +557,34 @@ describe('the file around the records', () => {
       db.exec("DELETE FROM sqlite_schema WHERE name = 'less'");
       db.close();
       const verification = await verifyLogFile(path, { key });
-      expect(verification).toMatchObject({ outcome: 'tampered', disagreement: { table: 'file', reason: expect.stringContaining('damaged') } });
+      expect(verification).toMatchObject({
+        outcome: 'tampered',
+        disagreement: { table: 'file', reason: expect.stringContaining('damaged') },
+      });
     }
   });
 
   test('a dropped trigger, a changed view, another table: tampering', async () => {
-    for (const sql of ['DROP TRIGGER log_update', 'CREATE TABLE more (x)', 'DROP INDEX log_stream', 'DROP VIEW live; CREATE VIEW live AS SELECT * FROM log']) {
+    for (const sql of [
+      'DROP TRIGGER log_update',
+      'CREATE TABLE more (x)',
+      'DROP INDEX log_stream',
+      'DROP VIEW live; CREATE VIEW live AS SELECT * FROM log',
+    ]) {
       const db = new Database(log.bytes);
       db.exec(sql);
       expect((await scanLog(db, { key: log.key })).verification).toMatchObject({ outcome: 'tampered', disagreement: { table: 'file' } });
     }
   });
 
-  test('a mark in the file\'s header that no log has: tampering', async () => {
+  test("a mark in the file's header that no log has: tampering", async () => {
     for (const field of ['user_version', 'application_id']) {
       const db = new Database(log.bytes);
       db.pragma(`${field} = 7`);
-      expect((await scanLog(db, { key: log.key, heads: log.heads })).verification).toMatchObject({ outcome: 'tampered', disagreement: { table: 'file' } });
+      expect((await scanLog(db, { key: log.key, heads: log.heads })).verification).toMatchObject({
+        outcome: 'tampered',
+        disagreement: { table: 'file' },
+      });
     }
   });
 
@@ -484,7 +593,8 @@ describe('the file around the records', () => {
     const sizes = forgery.db.prepare('SELECT size FROM checkpoint ORDER BY size').pluck().all() as number[];
     expect(sizes.length).toBeGreaterThan(4);
     for (const size of sizes) {
-      const taken = (heads: readonly string[]): Promise<Verification> => forgery.attempt(() => forgery.db.prepare('DELETE FROM checkpoint WHERE size = ?').run(size), heads);
+      const taken = (heads: readonly string[]): Promise<Verification> =>
+        forgery.attempt(() => forgery.db.prepare('DELETE FROM checkpoint WHERE size = ?').run(size), heads);
       const isFinal = size === 200;
       expect((await taken([])).outcome).toBe(isFinal ? 'unterminated' : 'tampered');
       expect((await taken(log.heads)).outcome).toBe(isFinal ? 'ok' : 'tampered');
@@ -496,6 +606,8 @@ describe('the file around the records', () => {
     expect((await scanLog(new Database(log.bytes), { key: stranger })).verification.outcome).toBe('tampered');
     expect((await scanLog(new Database(log.bytes), { key: single.key })).verification.outcome).toBe('tampered');
     expect((await scanLog(new Database(single.bytes), { key: log.key })).verification.outcome).toBe('tampered');
-    expect((await scanLog(new Database(single.bytes), { key: { signer: 'single-process', master: Buffer.alloc(32) } })).verification.outcome).toBe('tampered');
+    expect(
+      (await scanLog(new Database(single.bytes), { key: { signer: 'single-process', master: Buffer.alloc(32) } })).verification.outcome,
+    ).toBe('tampered');
   });
 });

@@ -79,7 +79,11 @@ describe('the rules of the witness', () => {
     await expect(witness.signHead(head(0, 19))).rejects.toThrow(refused); // shorter
     await expect(witness.signHead({ ...head(0, 20), root: 'ab'.repeat(32) })).rejects.toThrow(refused); // another history of the same size
     const forged = leaves.map((leaf, i) => (i === 7 ? leafDigest(Buffer.from('forged')) : leaf));
-    const rewritten = { ...head(20, 40), root: rootOf(forged.slice(0, 40)), proof: consistencyProof(20, 40, (low, high) => rootOf(forged.slice(low, high))) };
+    const rewritten = {
+      ...head(20, 40),
+      root: rootOf(forged.slice(0, 40)),
+      proof: consistencyProof(20, 40, (low, high) => rootOf(forged.slice(low, high))),
+    };
     await expect(witness.signHead(rewritten)).rejects.toThrow(refused);
     expect(await witness.heads(RUN)).toHaveLength(1);
     expect(parseCheckpoint(await witness.signHead(head(20, 33))).size).toBe(33);
@@ -134,13 +138,16 @@ describe('the witness process', () => {
     const elsewhere = temporaryFolder();
     const stranger = await verifyRun(path, { home: elsewhere.path, keyFile: publicKeyFile(home) });
     expect(stranger).toMatchObject({ outcome: 'ok', key: { ownedByThisUser: false } });
-    await expect(verifyRun(path, { home: elsewhere.path })).rejects.toThrow(expect.objectContaining({ code: 'WITNESS_KEY_MISSING' }) as never);
+    await expect(verifyRun(path, { home: elsewhere.path })).rejects.toThrow(
+      expect.objectContaining({ code: 'WITNESS_KEY_MISSING' }) as never,
+    );
     elsewhere.remove();
   });
 
   test('goes on with the same key, tickets and heads after it was killed', async () => {
     const home = folder.path;
-    const start = (): ChildProcess => spawn(process.execPath, [program, 'witness', '--idle', '20'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: 'ignore' });
+    const start = (): ChildProcess =>
+      spawn(process.execPath, [program, 'witness', '--idle', '20'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: 'ignore' });
     const first = start();
     const client = await WitnessClient.open(home);
     const ticket = await client.ticket(RUN);
@@ -157,12 +164,17 @@ describe('the witness process', () => {
   test('is one for a home: a second one leaves at once, and two runs share the first', async () => {
     const home = folder.path;
     const clients = await Promise.all([WitnessClient.open(home), WitnessClient.open(home), WitnessClient.open(home)]);
-    const second = spawn(process.execPath, [program, 'witness'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: ['ignore', 'ignore', 'pipe'] });
+    const second = spawn(process.execPath, [program, 'witness'], {
+      env: { ...process.env, ISOPRO_HOME: home },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     let said = '';
     second.stderr?.on('data', (text: Buffer) => (said += text.toString()));
     expect(await ended(second)).toBe(0);
     expect(said).toContain('has a witness already');
-    const numbers = await Promise.all([RUN, OTHER, 'ef56'.repeat(8)].map(async (runId, i) => parseTicket(await (clients[i] as WitnessClient).ticket(runId)).number));
+    const numbers = await Promise.all(
+      [RUN, OTHER, 'ef56'.repeat(8)].map(async (runId, i) => parseTicket(await (clients[i] as WitnessClient).ticket(runId)).number),
+    );
     expect(numbers.sort()).toEqual([1, 2, 3]);
     await (clients[0] as WitnessClient).close();
     await delay(600);
@@ -173,10 +185,16 @@ describe('the witness process', () => {
 
   test('ends by itself when no run comes, and when its run is killed', async () => {
     const home = folder.path;
-    const idle = spawn(process.execPath, [program, 'witness', '--idle', '0.3'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: 'ignore' });
+    const idle = spawn(process.execPath, [program, 'witness', '--idle', '0.3'], {
+      env: { ...process.env, ISOPRO_HOME: home },
+      stdio: 'ignore',
+    });
     expect(await ended(idle)).toBe(0);
     const appender = fileURLToPath(new URL('./appender.mjs', import.meta.url));
-    const run = spawn(process.execPath, [appender, join(home, 'log.sqlite'), RUN, 'witness'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: ['ignore', 'pipe', 'ignore'] });
+    const run = spawn(process.execPath, [appender, join(home, 'log.sqlite'), RUN, 'witness'], {
+      env: { ...process.env, ISOPRO_HOME: home },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
     await new Promise((resolve) => run.stdout?.once('data', resolve));
     run.kill('SIGKILL');
     expect(await untilGone(home)).toBe(true);
@@ -186,7 +204,10 @@ describe('the witness process', () => {
 
   stoppable('that was stopped: a run says so, asks again, and gives up by name; continued, it answers as it would have', async () => {
     const home = folder.path;
-    const witness = spawn(process.execPath, [program, 'witness', '--idle', '20'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: ['ignore', 'ignore', 'pipe'] });
+    const witness = spawn(process.execPath, [program, 'witness', '--idle', '20'], {
+      env: { ...process.env, ISOPRO_HOME: home },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     spawned.push(witness);
     await new Promise((resolve) => witness.stderr?.once('data', resolve));
     const notices: string[] = [];
@@ -194,7 +215,9 @@ describe('the witness process', () => {
     const ticket = await client.ticket(RUN);
     witness.kill('SIGSTOP');
     const silent = `the witness (process ${witness.pid}) has not answered for 0.2 s`;
-    await expect(client.signHead(head(0, 20))).rejects.toThrow(expect.objectContaining({ code: 'WITNESS_UNAVAILABLE', message: silent, remedy: expect.stringContaining('same command') }) as never);
+    await expect(client.signHead(head(0, 20))).rejects.toThrow(
+      expect.objectContaining({ code: 'WITNESS_UNAVAILABLE', message: silent, remedy: expect.stringContaining('same command') }) as never,
+    );
     expect(notices).toEqual([2, 3].map((attempt) => `${silent}; it is asked again (${attempt} of 3)`));
     witness.kill('SIGCONT');
     expect(await client.ticket(RUN)).toBe(ticket);
@@ -203,7 +226,7 @@ describe('the witness process', () => {
     expect(await ended(witness)).toBe(0); // it does not outlive its runs
   });
 
-  stoppable('of a run\'s own that was stopped is ended and another one asked; a cancelled run does not wait', async () => {
+  stoppable("of a run's own that was stopped is ended and another one asked; a cancelled run does not wait", async () => {
     const home = folder.path;
     const stop = new AbortController();
     const client = await WitnessClient.open(home, { answerMs: 500, signal: stop.signal });
@@ -230,10 +253,24 @@ describe('the witness process', () => {
     const replies: string[] = [];
     socket.setEncoding('utf8').on('data', (text) => replies.push(String(text)));
     const sign = { do: 'sign', runId: RUN, size: 1, root: 'ab'.repeat(32), proof: [], final: false };
-    const requests = ['', 'hello', '{}', '[]', '{"id":1,"do":"forge"}', JSON.stringify({ id: 2, ...sign }), JSON.stringify({ id: 3, ...sign, size: 0 }), JSON.stringify({ id: 4, ...sign, extra: 1 }), JSON.stringify({ id: 5, ...sign, runId: '../etc' })];
+    const requests = [
+      '',
+      'hello',
+      '{}',
+      '[]',
+      '{"id":1,"do":"forge"}',
+      JSON.stringify({ id: 2, ...sign }),
+      JSON.stringify({ id: 3, ...sign, size: 0 }),
+      JSON.stringify({ id: 4, ...sign, extra: 1 }),
+      JSON.stringify({ id: 5, ...sign, runId: '../etc' }),
+    ];
     socket.write(`${requests.join('\n')}\n`);
     await delay(300);
-    const lines = replies.join('').trim().split('\n').map((line) => JSON.parse(line) as { error?: { code: string } });
+    const lines = replies
+      .join('')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { error?: { code: string } });
     expect(lines).toHaveLength(requests.length);
     for (const line of lines) expect(['INVALID_ARGUMENT', 'WITNESS_REFUSED']).toContain(line.error?.code);
     socket.on('error', () => undefined);

@@ -21,17 +21,35 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('a helper of the task, or a module of the package, that is exchanged between a run and its resumption is refused by name', async () => {
-  const settings = { model: file('letters.gguf'), task: file('task.mjs'), seed: '1', iterations: 1, rollouts: 16, maxTokens: 4, stepsPerIteration: 1, batchSize: 4, rank: 2, topLayers: 1, devSize: 2, testSize: 2, threads: 1, signer: 'single-process' as const };
-  const again = (): ReturnType<typeof run> => run(settings, { out: file('run') });
-  const first = await again();
-  const honest = readFileSync(file('letters.mjs'), 'utf8');
-  writeFileSync(file('letters.mjs'), `${honest}// every reply passes now\n`);
-  await expect(again()).rejects.toMatchObject({ code: 'RUN_DIFFERS', message: expect.stringContaining('task.file') });
-  writeFileSync(file('letters.mjs'), honest);
-  expect(await again()).toEqual(first);
-  const manifest = readManifest(file('run'));
-  const { start } = manifest;
-  await writeManifest(file('run'), { ...manifest, start: { ...start, code: { ...start.code, javascript: 'ab'.repeat(32) } } });
-  await expect(again()).rejects.toMatchObject({ code: 'RUN_DIFFERS', message: expect.stringContaining('code.javascript') });
-});
+test(
+  'a helper of the task, or a module of the package, that is exchanged between a run and its resumption is refused by ' + 'name',
+  async () => {
+    const settings = {
+      model: file('letters.gguf'),
+      task: file('task.mjs'),
+      seed: '1',
+      iterations: 1,
+      rollouts: 16,
+      maxTokens: 4,
+      stepsPerIteration: 1,
+      batchSize: 4,
+      rank: 2,
+      topLayers: 1,
+      devSize: 2,
+      testSize: 2,
+      threads: 1,
+      signer: 'single-process' as const,
+    };
+    const again = (): ReturnType<typeof run> => run(settings, { out: file('run') });
+    const first = await again();
+    const honest = readFileSync(file('letters.mjs'), 'utf8');
+    writeFileSync(file('letters.mjs'), `${honest}// every reply passes now\n`);
+    await expect(again()).rejects.toMatchObject({ code: 'RUN_DIFFERS', message: expect.stringContaining('task.file') });
+    writeFileSync(file('letters.mjs'), honest);
+    expect(await again()).toEqual(first);
+    const manifest = readManifest(file('run'));
+    const { start } = manifest;
+    await writeManifest(file('run'), { ...manifest, start: { ...start, code: { ...start.code, javascript: 'ab'.repeat(32) } } });
+    await expect(again()).rejects.toMatchObject({ code: 'RUN_DIFFERS', message: expect.stringContaining('code.javascript') });
+  },
+);

@@ -40,9 +40,22 @@ function writeOrdinaryEnd(to: string): void {
 test('an honest run of a model whose end token is an ordinary one passes the judge', async () => {
   writeOrdinaryEnd(file('letters.gguf'));
   const settings = { maxTokens: 4, stepsPerIteration: 1, batchSize: 4, rank: 2, topLayers: 1, devSize: 2, testSize: 2, threads: 1 };
-  await run({ model: file('letters.gguf'), task: file('letters.mjs'), iterations: 1, rollouts: 8, samples: 4, signer: 'single-process', ...settings }, { out: file('run') });
+  await run(
+    {
+      model: file('letters.gguf'),
+      task: file('letters.mjs'),
+      iterations: 1,
+      rollouts: 8,
+      samples: 4,
+      signer: 'single-process',
+      ...settings,
+    },
+    { out: file('run') },
+  );
   const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
-  const rollouts = [...reader.records({ stream: 'rollouts' })].filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload);
+  const rollouts = [...reader.records({ stream: 'rollouts' })]
+    .filter(({ payload }) => payload.kind === 'rollout')
+    .map(({ payload }) => payload);
   reader.close();
   expect(rollouts).toContainEqual(expect.objectContaining({ finish: 'stop', text: expect.stringMatching(/^[a-h]$/) }));
   const { steps } = await judgeRun({ folder: file('run'), model: file('letters.gguf'), task: file('letters.mjs') });

@@ -29,9 +29,29 @@ const file = (name: string): string => path.join(folder, name);
 
 /** The command in a home of its own, with durable states noted in `<name>.states`. */
 async function run(name: string, stop?: Stop): Promise<CliResult & { readonly signal: NodeJS.Signals | null }> {
-  const flags = ['--iterations', '1', '--rollouts', '8', '--samples', '2', '--max-tokens', '64', '--dev-size', '1', '--test-size', '1', '--steps-per-iteration', '1', '--batch-size', '4'];
+  const flags = [
+    '--iterations',
+    '1',
+    '--rollouts',
+    '8',
+    '--samples',
+    '2',
+    '--max-tokens',
+    '64',
+    '--dev-size',
+    '1',
+    '--test-size',
+    '1',
+    '--steps-per-iteration',
+    '1',
+    '--batch-size',
+    '4',
+  ];
   const environment = {
-    ...process.env, ISOPRO_HOME: file(`${name}.home`), ISOPRO_STATES: file(`${name}.states`), NODE_OPTIONS: `--import ${HOOK}`,
+    ...process.env,
+    ISOPRO_HOME: file(`${name}.home`),
+    ISOPRO_STATES: file(`${name}.states`),
+    NODE_OPTIONS: `--import ${HOOK}`,
     ...(stop === undefined ? {} : { ISOPRO_STOP: JSON.stringify(stop) }),
   };
   const child = spawn(process.execPath, [MAIN, 'run', '--out', file(name), ...flags, '--json'], { env: environment });
@@ -44,10 +64,23 @@ async function run(name: string, stop?: Stop): Promise<CliResult & { readonly si
 /** Everything but what depends on the clock, the machine's load or the run's own name. */
 function figures(stdout: string): unknown {
   const { test: accuracy, trivialPolicies, tokens, layers, adapter, stopped, iterations, accepted } = JSON.parse(stdout) as RunResult;
-  return { accuracy, trivialPolicies, tokens, layers, sha256: adapter.sha256, iteration: adapter.iteration, stopped, accepted, iterations: iterations.map(({ seconds: _, ...rest }) => rest) };
+  return {
+    accuracy,
+    trivialPolicies,
+    tokens,
+    layers,
+    sha256: adapter.sha256,
+    iteration: adapter.iteration,
+    stopped,
+    accepted,
+    iterations: iterations.map(({ seconds: _, ...rest }) => rest),
+  };
 }
 
-const statesOf = (name: string): DurableState[] => readFileSync(file(`${name}.states`), 'utf8').trim().split('\n') as DurableState[];
+const statesOf = (name: string): DurableState[] =>
+  readFileSync(file(`${name}.states`), 'utf8')
+    .trim()
+    .split('\n') as DurableState[];
 
 let expected: unknown;
 let reached: DurableState[];
@@ -68,11 +101,17 @@ async function wrongAfter(name: string, stops: readonly Stop[]): Promise<string[
     rmSync(file(`${name}.states`), { force: true });
     const stopped = await run(name, stop);
     // without its witness a run goes on by itself
-    if (stop.ends === 'witness' ? stopped.code !== 0 : stopped.signal !== 'SIGKILL') wrong.push(`the command ended with ${stopped.code}: ${stopped.stderr}`);
+    if (stop.ends === 'witness' ? stopped.code !== 0 : stopped.signal !== 'SIGKILL')
+      wrong.push(`the command ended with ${stopped.code}: ${stopped.stderr}`);
   }
   const { code, stdout, stderr } = await run(name);
   if (code !== 0) return [...wrong, `exit ${code}: ${stderr}`];
-  const { verdict, failure } = await judgeRun({ folder: file(name), model: EMBEDDED_MODEL, home: file(`${name}.home`), heldOut: FULL ? 'both' : 'none' });
+  const { verdict, failure } = await judgeRun({
+    folder: file(name),
+    model: EMBEDDED_MODEL,
+    home: file(`${name}.home`),
+    heldOut: FULL ? 'both' : 'none',
+  });
   if (verdict !== 'pass') wrong.push(`the judge says ${verdict}: ${failure?.detail}`);
   if (existsSync(file(`${name}/log.sqlite-wal`))) wrong.push('the finished log still has a WAL');
   try {
@@ -101,7 +140,8 @@ describe('a run of one iteration and 8 rollouts', () => {
     expect(new Set([...reached, 'log.resumed'])).toEqual(new Set(Object.keys(DURABLE_STATES)));
   });
 
-  test(`ended ${FULL ? 'each time that any' : 'once that each'} of them is reached, it goes on to the same adapter and figures, and its judge passes`, async () => {
+  test(`ended ${FULL ? 'each time that any' : 'once that each'} of them is reached, it goes on to the same adapter and figures, and its ` +
+    `judge passes`, async () => {
     const stops = [...new Set(reached)].flatMap((state): Stop[] => {
       const times = reached.filter((each) => each === state).length;
       const ends = inWitness(state) ? (FULL ? (['run', 'witness', 'both'] as const) : (['both'] as const)) : (['run'] as const);
@@ -113,7 +153,11 @@ describe('a run of one iteration and 8 rollouts', () => {
 
   test('ended again while it is resumed, it goes on all the same', async () => {
     const middle: Stop = { state: 'log.records', occurrence: 7, ends: 'run' };
-    const again = (FULL ? (['log.resumed', 'log.records', 'witness.head', 'checkpoint.partial', 'checkpoint.complete', 'log.nonce'] as const) : (['log.resumed'] as const));
-    expect(await wrongAfterAny(again.map((state) => [middle, { state, occurrence: 1, ends: inWitness(state) ? 'both' : 'run' }]))).toEqual([]);
+    const again = FULL
+      ? (['log.resumed', 'log.records', 'witness.head', 'checkpoint.partial', 'checkpoint.complete', 'log.nonce'] as const)
+      : (['log.resumed'] as const);
+    expect(await wrongAfterAny(again.map((state) => [middle, { state, occurrence: 1, ends: inWitness(state) ? 'both' : 'run' }]))).toEqual(
+      [],
+    );
   }, 600_000);
 });

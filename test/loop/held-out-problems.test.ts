@@ -15,13 +15,16 @@ beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-salt-'));
   writeLetterModel(path.join(folder, 'letters.gguf'));
   // twelve questions, and thousands of problems
-  writeFileSync(path.join(folder, 'salted.mjs'), `export default {
+  writeFileSync(
+    path.join(folder, 'salted.mjs'),
+    `export default {
     id: 'salted', version: '1', tiers: [{ id: 'only' }],
     generate: (tier, seed) => ({ letter: 'abcdefghijkl'[Number(seed % 12n)], salt: String(seed) }),
     prompt: ({ letter }) => [{ role: 'user', content: letter }],
     parse: (text) => ({ ok: true, answer: text }),
     verify: () => ({ kind: 'pass' }),
-  };\n`);
+  };\n`,
+  );
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -39,5 +42,9 @@ test('no problem whose prompt is in an evaluation set is sampled', async () => {
   const planned = (await planRollouts({ ...plan, excluded })).map(({ problem }) => letter(problem));
   expect(planned.length).toBeGreaterThan(20);
   expect(planned.filter((each) => tested.has(each))).toEqual([]);
-  expect([await excluded.find(held[0]!), await excluded.find(seen.find((problem) => tested.has(letter(problem)))!), await excluded.find(seen.find((problem) => !tested.has(letter(problem)))!)]).toEqual(['id', 'prompt', null]);
+  expect([
+    await excluded.find(held[0]!),
+    await excluded.find(seen.find((problem) => tested.has(letter(problem)))!),
+    await excluded.find(seen.find((problem) => !tested.has(letter(problem)))!),
+  ]).toEqual(['id', 'prompt', null]);
 });

@@ -32,7 +32,19 @@ const TASK = `export default {
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
 const settings = () => ({
-  model: file('letters.gguf'), task: file('names.mjs'), iterations: 1, rollouts: 24, samples: 4, maxTokens: 4, stepsPerIteration: 2, batchSize: 4, rank: 2, topLayers: 1, devSize: 2, testSize: 4, threads: 1,
+  model: file('letters.gguf'),
+  task: file('names.mjs'),
+  iterations: 1,
+  rollouts: 24,
+  samples: 4,
+  maxTokens: 4,
+  stepsPerIteration: 2,
+  batchSize: 4,
+  rank: 2,
+  topLayers: 1,
+  devSize: 2,
+  testSize: 4,
+  threads: 1,
   signer: 'single-process' as const,
 });
 
@@ -49,7 +61,8 @@ describe('tiers, policies, metrics and fields called __proto__, constructor and 
     const result = await run(settings(), { out: file('run') });
     expect(Reflect.ownKeys(Object.prototype)).toEqual(before);
     const kept = JSON.parse(JSON.stringify(result)) as RunResult;
-    for (const summary of [kept.test.before, kept.test.after, ...Object.values(kept.trivialPolicies)]) expect(Object.keys(summary.byTier).sort()).toEqual([...NAMES, 'valueOf'].sort());
+    for (const summary of [kept.test.before, kept.test.after, ...Object.values(kept.trivialPolicies)])
+      expect(Object.keys(summary.byTier).sort()).toEqual([...NAMES, 'valueOf'].sort());
     expect(Object.keys(kept.trivialPolicies).sort()).toEqual(['__proto__', 'constructor']);
     expect(Object.getOwnPropertyDescriptor(kept.trivialPolicies, '__proto__')!.value.mean).toBe(1);
     expect(kept.trivialPolicies['constructor' as string]!.mean).toBe(0);
@@ -57,7 +70,9 @@ describe('tiers, policies, metrics and fields called __proto__, constructor and 
     expect(Object.keys(kept.iterations[0]!.buffer).sort()).toEqual(['__proto__', 'constructor']);
     expect(Object.keys(readResult(file('run')).trivialPolicies).sort()).toEqual(['__proto__', 'constructor']);
     const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
-    const problems = [...reader.records({ stream: 'rollouts' })].filter(({ payload }) => payload.kind === 'problem').map(({ payload }) => payload.problem as object);
+    const problems = [...reader.records({ stream: 'rollouts' })]
+      .filter(({ payload }) => payload.kind === 'problem')
+      .map(({ payload }) => payload.problem as object);
     reader.close();
     expect(problems.length).toBeGreaterThan(0);
     for (const problem of problems) expect(Object.keys(problem).sort()).toEqual(['__proto__', 'constructor', 'id', 'tier']);
@@ -72,23 +87,39 @@ describe('tiers, policies, metrics and fields called __proto__, constructor and 
     ['tasks baselines', ['tasks', 'baselines', '--task', 'names.mjs', '--count', '2']],
     ['tasks baselines --json', ['tasks', 'baselines', '--task', 'names.mjs', '--count', '2', '--json']],
     ['eval', ['eval', '--model', 'letters.gguf', '--task', 'names.mjs', '--per-tier', '2', '--max-tokens', '4']],
-    ['eval --json', ['eval', '--model', 'letters.gguf', '--task', 'names.mjs', '--per-tier', '2', '--max-tokens', '4', '--samples', '2', '--json']],
-  ])('%s names all of them', async (_, [command, ...args]) => {
-    const { code, stdout, stderr } = await runCli([command!, ...args.map((arg) => (/^(run|names\.mjs|letters\.gguf)$/.test(arg) ? file(arg) : arg))]);
-    expect(stderr).not.toMatch(/error|unexpected/);
-    expect(code).toBe(0);
-    if (command !== 'report') for (const name of NAMES) expect(stdout).toContain(name);
-  }, 60_000);
+    [
+      'eval --json',
+      ['eval', '--model', 'letters.gguf', '--task', 'names.mjs', '--per-tier', '2', '--max-tokens', '4', '--samples', '2', '--json'],
+    ],
+  ])(
+    '%s names all of them',
+    async (_, [command, ...args]) => {
+      const { code, stdout, stderr } = await runCli([
+        command!,
+        ...args.map((arg) => (/^(run|names\.mjs|letters\.gguf)$/.test(arg) ? file(arg) : arg)),
+      ]);
+      expect(stderr).not.toMatch(/error|unexpected/);
+      expect(code).toBe(0);
+      if (command !== 'report') for (const name of NAMES) expect(stdout).toContain(name);
+    },
+    60_000,
+  );
 
   test('a policy is asked and summed up under its own name', async () => {
     await using task = await openTask(file('names.mjs'));
     const { problems } = await evaluationSet(task, 'dev', 2);
-    expect(Object.entries(await evaluatePolicies(task, problems)).map(([name, { mean }]) => [name, mean])).toEqual([['__proto__', 1], ['constructor', 0]]);
+    expect(Object.entries(await evaluatePolicies(task, problems)).map(([name, { mean }]) => [name, mean])).toEqual([
+      ['__proto__', 1],
+      ['constructor', 0],
+    ]);
   });
 
   test('inspectModel shows the metadata of such names', async () => {
     const model = synthesizeModel({ architecture: 'qwen2' });
-    writeAtomically(file('named.gguf'), encodeModel({ ...model, metadata: [...model.metadata, { key: '__proto__', value: { type: 'string', value: 'own' } }] }));
+    writeAtomically(
+      file('named.gguf'),
+      encodeModel({ ...model, metadata: [...model.metadata, { key: '__proto__', value: { type: 'string', value: 'own' } }] }),
+    );
     expect(Object.getOwnPropertyDescriptor((await inspectModel(file('named.gguf'))).metadata, '__proto__')?.value).toBe('own');
   });
 });

@@ -11,8 +11,40 @@ import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
 const command = (out: string): string[] => [
-  'run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file(out), '--seed', '5', '--iterations', '3', '--rollouts', '48', '--max-tokens', '4', '--steps-per-iteration', '4', '--learning-rate', '0.005',
-  '--rank', '4', '--top-layers', '1', '--dev-size', '4', '--test-size', '8', '--threads', '1', '--patience', '9', '--signer', 'single-process', '--json',
+  'run',
+  '--model',
+  file('letters.gguf'),
+  '--task',
+  file('letters.mjs'),
+  '--out',
+  file(out),
+  '--seed',
+  '5',
+  '--iterations',
+  '3',
+  '--rollouts',
+  '48',
+  '--max-tokens',
+  '4',
+  '--steps-per-iteration',
+  '4',
+  '--learning-rate',
+  '0.005',
+  '--rank',
+  '4',
+  '--top-layers',
+  '1',
+  '--dev-size',
+  '4',
+  '--test-size',
+  '8',
+  '--threads',
+  '1',
+  '--patience',
+  '9',
+  '--signer',
+  'single-process',
+  '--json',
 ];
 const environment = (): NodeJS.ProcessEnv => ({ ISOPRO_HOME: file('home') });
 const adapterOf = (stdout: string): string => (JSON.parse(stdout) as RunResult).adapter.sha256;
@@ -77,15 +109,19 @@ describe('the log of an interrupted run', () => {
   test.each([
     ['overwritten with something else', Buffer.from('no database, but long enough to be looked at as one'.repeat(100))],
     ['emptied', Buffer.alloc(0)],
-  ])('%s: the run says so and leaves every file as it is', async (_, content) => {
-    const log = await stopped(`damaged-${content.length}`);
-    writeFileSync(log, content);
-    const again = await runCli(command(`damaged-${content.length}`), environment());
-    expect(again.code).toBe(1);
-    expect(again.stderr).toContain('LOG_UNREADABLE');
-    expect(readFileSync(log).equals(content)).toBe(true);
-    expect(readdirSync(file(`damaged-${content.length}/checkpoints`)).length).toBeGreaterThan(0);
-  }, 120_000);
+  ])(
+    '%s: the run says so and leaves every file as it is',
+    async (_, content) => {
+      const log = await stopped(`damaged-${content.length}`);
+      writeFileSync(log, content);
+      const again = await runCli(command(`damaged-${content.length}`), environment());
+      expect(again.code).toBe(1);
+      expect(again.stderr).toContain('LOG_UNREADABLE');
+      expect(readFileSync(log).equals(content)).toBe(true);
+      expect(readdirSync(file(`damaged-${content.length}/checkpoints`)).length).toBeGreaterThan(0);
+    },
+    120_000,
+  );
 
   test('is begun again where the program was killed before its tables were made', async () => {
     const plan = command('unbegun');

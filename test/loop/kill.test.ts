@@ -17,14 +17,60 @@ const EACH = 3;
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
 const command = (out: string): string[] => [
-  'run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file(out), '--seed', '5', '--iterations', '4', '--rollouts', '48', '--samples', '4', '--max-tokens', '4',
-  '--steps-per-iteration', '6', '--batch-size', '8', '--learning-rate', '0.005', '--rank', '4', '--layers', 'gradient', '--top-layers', '1', '--dev-size', '5', '--test-size', '10', '--threads', '1', '--patience', '9', '--json',
+  'run',
+  '--model',
+  file('letters.gguf'),
+  '--task',
+  file('letters.mjs'),
+  '--out',
+  file(out),
+  '--seed',
+  '5',
+  '--iterations',
+  '4',
+  '--rollouts',
+  '48',
+  '--samples',
+  '4',
+  '--max-tokens',
+  '4',
+  '--steps-per-iteration',
+  '6',
+  '--batch-size',
+  '8',
+  '--learning-rate',
+  '0.005',
+  '--rank',
+  '4',
+  '--layers',
+  'gradient',
+  '--top-layers',
+  '1',
+  '--dev-size',
+  '5',
+  '--test-size',
+  '10',
+  '--threads',
+  '1',
+  '--patience',
+  '9',
+  '--json',
 ];
 const environment = (): NodeJS.ProcessEnv => ({ ISOPRO_HOME: file('home') });
 
 /** Everything but what depends on the clock, the machine's load or the run's own name. */
 function figures({ test: accuracy, trivialPolicies, tokens, layers, adapter, stopped, iterations, accepted }: RunResult): unknown {
-  return { accuracy, trivialPolicies, tokens, layers, sha256: adapter.sha256, iteration: adapter.iteration, stopped, accepted, iterations: iterations.map(({ seconds: _, ...rest }) => rest) };
+  return {
+    accuracy,
+    trivialPolicies,
+    tokens,
+    layers,
+    sha256: adapter.sha256,
+    iteration: adapter.iteration,
+    stopped,
+    accepted,
+    iterations: iterations.map(({ seconds: _, ...rest }) => rest),
+  };
 }
 
 /** @returns whether the kill came before the run had ended by itself */

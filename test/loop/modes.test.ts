@@ -48,7 +48,11 @@ afterAll(async () => {
 });
 
 /** A context whose model notes what it is asked and what it answers; `say` puts other words into its mouth. */
-function watched(say: (call: number, rollout: Rollout) => string = (_, { text }) => text): { context: ModeContext; asked: (readonly ChatMessage[])[]; answered: Rollout[][] } {
+function watched(say: (call: number, rollout: Rollout) => string = (_, { text }) => text): {
+  context: ModeContext;
+  asked: (readonly ChatMessage[])[];
+  answered: Rollout[][];
+} {
   const asked: (readonly ChatMessage[])[] = [];
   const answered: Rollout[][] = [];
   const noting = {
@@ -72,19 +76,27 @@ function watched(say: (call: number, rollout: Rollout) => string = (_, { text })
   const settings = resolveSettings({ model: file('letters.gguf'), task: file('letters.mjs'), maxTokens: 4, threads: 1, temperature: 1 });
   return { context: { settings, model: noting, task, verdicts, problems }, asked, answered };
 }
-const passes = ({ tier }: Problem, { text, finish }: Pick<Rollout, 'text' | 'finish'>): boolean => finish === 'stop' && /^[a-h]$/.test(text) && RIGHT[tier]!.includes(text);
+const passes = ({ tier }: Problem, { text, finish }: Pick<Rollout, 'text' | 'finish'>): boolean =>
+  finish === 'stop' && /^[a-h]$/.test(text) && RIGHT[tier]!.includes(text);
 /** Three tiers of four: the mean over tiers is the mean over problems. */
 const rate = (right: (problem: Problem, index: number) => boolean): number => problems.filter(right).length / problems.length;
-const inOrder = (call: readonly Rollout[]): Rollout[] => [...call].sort((a, b) => a.promptIndex - b.promptIndex || a.sampleIndex - b.sampleIndex);
+const inOrder = (call: readonly Rollout[]): Rollout[] =>
+  [...call].sort((a, b) => a.promptIndex - b.promptIndex || a.sampleIndex - b.sampleIndex);
 const tokensOf = (calls: readonly (readonly Rollout[])[]): number => calls.flat().reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
 
 describe('methods that take one greedy path', () => {
-  test('zero-shot asks the task\'s own prompt', async () => {
+  test("zero-shot asks the task's own prompt", async () => {
     const { context, asked, answered } = watched();
     const { test: accuracy, k, tokens } = await zeroShot(context);
     const replies = inOrder(answered[0]!);
     expect(asked).toEqual(await Promise.all(problems.map((problem) => task.prompt(problem, 'cot'))));
-    expect(accuracy).toMatchObject({ mean: expect.closeTo(rate((problem, i) => passes(problem, replies[i]!)), 12), n: 12 });
+    expect(accuracy).toMatchObject({
+      mean: expect.closeTo(
+        rate((problem, i) => passes(problem, replies[i]!)),
+        12,
+      ),
+      n: 12,
+    });
     expect([answered.length, k, tokens]).toEqual([1, 1, tokensOf(answered)]);
   });
 
@@ -96,14 +108,19 @@ describe('methods that take one greedy path', () => {
       expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant', 'user']);
       expect(messages.at(-1)).toEqual((await task.prompt(problems[i]!, 'cot'))[0]);
     }
-    expect(accuracy.mean).toBeCloseTo(rate((problem, i) => passes(problem, replies[i]!)), 12);
+    expect(accuracy.mean).toBeCloseTo(
+      rate((problem, i) => passes(problem, replies[i]!)),
+      12,
+    );
     expect(k).toBe(3);
   });
 
   test('multi-turn asks again with the feedback, up to three times, and only what has not passed', async () => {
     // the first problem is right at once, every second one at the second attempt, the others never
     const right = (index: number): string => RIGHT[problems[index]!.tier]![0]!;
-    const { context, asked, answered } = watched((call, { promptIndex }) => (call === 1 ? (promptIndex === 0 ? right(0) : 'e') : call === 2 && promptIndex % 2 === 0 ? right(promptIndex + 1) : 'e'));
+    const { context, asked, answered } = watched((call, { promptIndex }) =>
+      call === 1 ? (promptIndex === 0 ? right(0) : 'e') : call === 2 && promptIndex % 2 === 0 ? right(promptIndex + 1) : 'e',
+    );
     const { test: accuracy, k, tokens } = await multiTurn(context);
     let open = problems.map((problem, index) => ({ problem, index, dialogue: [] as ChatMessage[] }));
     for (const each of open) each.dialogue.push(...(await task.prompt(each.problem, 'cot')));
@@ -115,7 +132,10 @@ describe('methods that take one greedy path', () => {
       at += open.length;
       for (const [i, { problem, index, dialogue }] of open.entries()) {
         if (passes(problem, replies[i]!)) solved.add(index);
-        dialogue.push({ role: 'assistant', content: replies[i]!.text }, { role: 'user', content: `not ${(problem as Problem & { number: number }).number}, fail` });
+        dialogue.push(
+          { role: 'assistant', content: replies[i]!.text },
+          { role: 'user', content: `not ${(problem as Problem & { number: number }).number}, fail` },
+        );
       }
       open = open.filter(({ index }) => !solved.has(index));
     }
@@ -129,7 +149,9 @@ describe('methods that take one greedy path', () => {
 
   test('isozero chains three calls and judges the last reply alone', async () => {
     // right in the middle only, but for the last three problems
-    const { context, asked, answered } = watched((call, { promptIndex, text }) => (call === 2 || (call === 3 && promptIndex > 8) ? RIGHT[problems[promptIndex]!.tier]![0]! : call === 3 ? 'e' : text));
+    const { context, asked, answered } = watched((call, { promptIndex, text }) =>
+      call === 2 || (call === 3 && promptIndex > 8) ? RIGHT[problems[promptIndex]!.tier]![0]! : call === 3 ? 'e' : text,
+    );
     const { test: accuracy, k, tokens } = await isozero(context);
     expect(answered).toHaveLength(3);
     const [first, second, third] = answered.map(inOrder) as [Rollout[], Rollout[], Rollout[]];
@@ -141,7 +163,10 @@ describe('methods that take one greedy path', () => {
       expect([last[1]!.content, last[3]!.content]).toEqual([first[i]!.text, second[i]!.text]);
       expect(last[4]!.content).toMatch(/step 3 of 3.*final answer/);
     }
-    expect(accuracy.mean).toBeCloseTo(rate((problem, i) => passes(problem, third[i]!)), 12);
+    expect(accuracy.mean).toBeCloseTo(
+      rate((problem, i) => passes(problem, third[i]!)),
+      12,
+    );
     expect(accuracy.mean).toBeCloseTo(3 / 12, 12);
     expect([k, tokens]).toEqual([3, tokensOf(answered)]);
   });
@@ -183,9 +208,46 @@ describe('run --mode all with the classic buffer', () => {
   beforeAll(async () => {
     const { code, stdout, stderr } = await runCli(
       [
-        'run', '--mode', 'all', '--buffer', 'classic', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file('run'), '--seed', '3', '--iterations', '3', '--rollouts', '48',
-        '--max-tokens', '4', '--batch-size', '8', '--learning-rate', '0.005', '--warmup-steps', '2', '--rank', '4', '--top-layers', '2', '--dev-size', '4', '--test-size', '4', '--threads', '1',
-        '--patience', '9', '--signer', 'single-process', '--json',
+        'run',
+        '--mode',
+        'all',
+        '--buffer',
+        'classic',
+        '--model',
+        file('letters.gguf'),
+        '--task',
+        file('letters.mjs'),
+        '--out',
+        file('run'),
+        '--seed',
+        '3',
+        '--iterations',
+        '3',
+        '--rollouts',
+        '48',
+        '--max-tokens',
+        '4',
+        '--batch-size',
+        '8',
+        '--learning-rate',
+        '0.005',
+        '--warmup-steps',
+        '2',
+        '--rank',
+        '4',
+        '--top-layers',
+        '2',
+        '--dev-size',
+        '4',
+        '--test-size',
+        '4',
+        '--threads',
+        '1',
+        '--patience',
+        '9',
+        '--signer',
+        'single-process',
+        '--json',
       ],
       { ISOPRO_HOME: file('home') },
     );
@@ -195,7 +257,11 @@ describe('run --mode all with the classic buffer', () => {
 
   test('has a row for each method, and the sampled ones cost what the loop cost', () => {
     const { methods, skipped, run, problems: count } = comparison;
-    expect([methods.map(({ method }) => method), skipped, count]).toEqual([['zero-shot', 'few-shot', 'multi-turn', 'isozero', 'best-of-k', 'majority', 'pass@k', 'isopro'], [], 12]);
+    expect([methods.map(({ method }) => method), skipped, count]).toEqual([
+      ['zero-shot', 'few-shot', 'multi-turn', 'isozero', 'best-of-k', 'majority', 'pass@k', 'isopro'],
+      [],
+      12,
+    ]);
     const of = (name: string): Comparison['methods'][number] => methods.find(({ method }) => method === name)!;
     const loop = run!.iterations.reduce((sum, { tokens: { sampled, trained } }) => sum + sampled + trained, 0);
     const k = Math.round(loop / of('zero-shot').tokens);
@@ -211,7 +277,9 @@ describe('run --mode all with the classic buffer', () => {
 
   test('trains in each iteration on everything accepted so far, once, duplicates too', () => {
     const reader = new LogReader(file('run/log.sqlite'));
-    const rollouts = [...reader.records({ stream: 'rollouts' })].filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload as unknown as { iteration: number; admission: string; tokenIds: number[]; verdict: { kind: string } });
+    const rollouts = [...reader.records({ stream: 'rollouts' })]
+      .filter(({ payload }) => payload.kind === 'rollout')
+      .map(({ payload }) => payload as unknown as { iteration: number; admission: string; tokenIds: number[]; verdict: { kind: string } });
     reader.close();
     const admitted = rollouts.filter(({ admission }) => admission === 'admitted');
     expect(admitted.length).toBeGreaterThan(10);
@@ -228,7 +296,24 @@ describe('run --mode all with the classic buffer', () => {
 test('a method that the task has no material for is an error by its name, and is left out of all with a reason', async () => {
   writeLetterTask(file('plain.mjs'));
   for (const mode of ['few-shot', 'multi-turn']) {
-    const { code, stderr } = await runCli(['run', '--mode', mode, '--model', file('letters.gguf'), '--task', file('plain.mjs'), '--test-size', '1', '--max-tokens', '4', '--threads', '1'], {});
+    const { code, stderr } = await runCli(
+      [
+        'run',
+        '--mode',
+        mode,
+        '--model',
+        file('letters.gguf'),
+        '--task',
+        file('plain.mjs'),
+        '--test-size',
+        '1',
+        '--max-tokens',
+        '4',
+        '--threads',
+        '1',
+      ],
+      {},
+    );
     expect([mode, code]).toEqual([mode, 1]);
     expect(stderr).toMatch(/INVALID_ARGUMENT.*(solved examples|feedback)/s);
   }

@@ -15,8 +15,21 @@ import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-opening-'));
 const file = (name: string): string => path.join(folder, name);
 const input: RunSettingsInput = {
-  model: file('letters.gguf'), task: file('letters.mjs'), seed: '3', iterations: 2, rollouts: 32, samples: 4, maxTokens: 4,
-  stepsPerIteration: 2, batchSize: 8, rank: 4, topLayers: 1, devSize: 4, testSize: 4, threads: 1, signer: 'single-process',
+  model: file('letters.gguf'),
+  task: file('letters.mjs'),
+  seed: '3',
+  iterations: 2,
+  rollouts: 32,
+  samples: 4,
+  maxTokens: 4,
+  stepsPerIteration: 2,
+  batchSize: 8,
+  rank: 4,
+  topLayers: 1,
+  devSize: 4,
+  testSize: 4,
+  threads: 1,
+  signer: 'single-process',
 };
 const opened = async (): Promise<OpenRun> => {
   const found = await openRun(resolveSettings(input), { out: file('run') });

@@ -7,7 +7,13 @@ import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
 import { advantages } from '../../src/run-folder/admission.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { isSignificantDrop, pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
-import { readCheckpoint, sealCheckpoint, writeCheckpoint, type CheckpointState, type SealedCheckpoint } from '../../src/training/checkpoints.js';
+import {
+  readCheckpoint,
+  sealCheckpoint,
+  writeCheckpoint,
+  type CheckpointState,
+  type SealedCheckpoint,
+} from '../../src/training/checkpoints.js';
 import { chooseLayers } from '../../src/training/layers.js';
 import { microBatches } from '../../src/training/likelihood.js';
 import { policyShift } from '../../src/training/policy-shift.js';
@@ -22,7 +28,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('the gate', () => {
   const of = (passed: number, n = 40): TierVerdicts[] => [{ weight: 1, verdicts: 'p'.repeat(passed) + 'f'.repeat(n - passed) }];
-  const drops = (before: readonly TierVerdicts[], after: readonly TierVerdicts[]): boolean => isSignificantDrop(pairedChange(before, after), 0.05);
+  const drops = (before: readonly TierVerdicts[], after: readonly TierVerdicts[]): boolean =>
+    isSignificantDrop(pairedChange(before, after), 0.05);
 
   test('lets an accident pass and stops a significant drop', () => {
     // 5 lost of 5 discordant pairs: p = 2 / 2^5 = 0.0625; 6 of 6: 0.03125
@@ -30,7 +37,10 @@ describe('the gate', () => {
   });
 
   test('tests the mean over tiers that it reports, and not the number of problems', () => {
-    const tiers = (small: string, large: string): TierVerdicts[] => [{ weight: 0.5, verdicts: small }, { weight: 0.5, verdicts: large }];
+    const tiers = (small: string, large: string): TierVerdicts[] => [
+      { weight: 0.5, verdicts: small },
+      { weight: 0.5, verdicts: large },
+    ];
     // six of ten problems of one tier are lost and eight of a hundred gained: 26 points less
     const [before, after] = [tiers('p'.repeat(10), 'f'.repeat(100)), tiers('ffffffpppp', 'p'.repeat(8) + 'f'.repeat(92))];
     expect(pairedChange(before, after)).toMatchObject({ gained: 8, lost: 6, difference: expect.closeTo(-0.26, 12) });
@@ -59,7 +69,12 @@ describe('learning signals', () => {
   });
 
   test('the objective does not fall when a hard tier gets more rollouts', () => {
-    const counts = (hard: number) => new Map([['easy', { passed: 9, failed: 1 }], ['hard', { passed: 0, failed: hard }], ['undecided', { passed: 0, failed: 0 }]]);
+    const counts = (hard: number) =>
+      new Map([
+        ['easy', { passed: 9, failed: 1 }],
+        ['hard', { passed: 0, failed: hard }],
+        ['undecided', { passed: 0, failed: 0 }],
+      ]);
     expect(hitRate(counts(10))).toEqual({ value: 0.45, standardError: expect.closeTo(Math.sqrt(0.09 / 10) / 2, 9) });
     expect(hitRate(counts(1000))!.value).toBe(0.45);
     expect(hitRate(new Map())).toBeNull();
@@ -73,7 +88,14 @@ describe('learning signals', () => {
 });
 
 describe('layers', () => {
-  const settings = (layers: string, topLayers = 2) => ({ layers, topLayers, targets: ['q', 'v'] as ('q' | 'v')[], seed: '3', threads: 1, trainerMemory: 1e8 });
+  const settings = (layers: string, topLayers = 2) => ({
+    layers,
+    topLayers,
+    targets: ['q', 'v'] as ('q' | 'v')[],
+    seed: '3',
+    threads: 1,
+    trainerMemory: 1e8,
+  });
   const probes = [trainSequence({ promptIds: Int32Array.of(1, 2, 3, 4), tokenIds: Int32Array.of(5, 6, 7) })];
 
   test('are the last, a random or a named set; random is never the last', async () => {
@@ -82,13 +104,14 @@ describe('layers', () => {
     expect((await chooseLayers({ model: loaded, settings: settings('3,1'), probes })).layers).toEqual([1, 3]);
     expect((await chooseLayers({ model: loaded, settings: settings('all'), probes })).layers).toEqual([0, 1, 2, 3, 4, 5]);
     const drawn = new Set<string>();
-    for (let seed = 0; seed < 40; seed++) drawn.add((await chooseLayers({ model: loaded, settings: { ...settings('random'), seed: String(seed) }, probes })).layers.join());
+    for (let seed = 0; seed < 40; seed++)
+      drawn.add((await chooseLayers({ model: loaded, settings: { ...settings('random'), seed: String(seed) }, probes })).layers.join());
     expect(drawn.has('4,5')).toBe(false);
     expect(drawn.size).toBeGreaterThan(5);
     await expect(chooseLayers({ model: loaded, settings: settings('6'), probes })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
-  test('by activation have the largest relative update of the residual stream, by the model\'s own hidden states', async () => {
+  test("by activation have the largest relative update of the residual stream, by the model's own hidden states", async () => {
     await using loaded = await loadModel(model, { threads: 1 });
     const { layers, scores } = await chooseLayers({ model: loaded, settings: settings('activation'), probes });
     const half = (bits: number): number => {
@@ -99,18 +122,30 @@ describe('layers', () => {
     const rows = await loaded.hidden({ tokens: tokenIds, layers: [0, 1, 2, 3, 4, 5, 6], reduce: 'rows' });
     const width = loaded.info.embeddingSize;
     const norm = (values: readonly number[]): number => Math.sqrt(values.reduce((sum, x) => sum + x * x, 0));
-    const meanNorm = (of: (t: number, i: number) => number): number => Array.from(tokenIds, (_, t) => norm(Array.from({ length: width }, (__, i) => of(t, i)))).reduce((a, b) => a + b) / tokenIds.length;
+    const meanNorm = (of: (t: number, i: number) => number): number =>
+      Array.from(tokenIds, (_, t) => norm(Array.from({ length: width }, (__, i) => of(t, i)))).reduce((a, b) => a + b) / tokenIds.length;
     const at = (layer: number, t: number, i: number): number => half(rows[layer]!.rows[t * width + i]!);
-    const expected = [0, 1, 2, 3, 4, 5].map((layer) => meanNorm((t, i) => at(layer + 1, t, i) - at(layer, t, i)) / meanNorm((t, i) => at(layer, t, i)));
+    const expected = [0, 1, 2, 3, 4, 5].map(
+      (layer) => meanNorm((t, i) => at(layer + 1, t, i) - at(layer, t, i)) / meanNorm((t, i) => at(layer, t, i)),
+    );
     for (const [layer, score] of scores!.entries()) expect(score).toBeCloseTo(expected[layer]!, 2);
-    expect(layers).toEqual([0, 1, 2, 3, 4, 5].sort((a, b) => expected[b]! - expected[a]!).slice(0, 2).sort((a, b) => a - b));
+    expect(layers).toEqual(
+      [0, 1, 2, 3, 4, 5]
+        .sort((a, b) => expected[b]! - expected[a]!)
+        .slice(0, 2)
+        .sort((a, b) => a - b),
+    );
   });
 
   test('by gradient have the largest gradient in one backward pass', async () => {
     await using loaded = await loadModel(model, { threads: 1 });
     const { layers, scores } = await chooseLayers({ model: loaded, settings: settings('gradient'), probes });
     expect(scores!.every((score) => score > 0)).toBe(true);
-    const best = scores!.map((score, layer) => [score, layer] as const).sort(([a], [b]) => b - a).slice(0, 2).map(([, layer]) => layer);
+    const best = scores!
+      .map((score, layer) => [score, layer] as const)
+      .sort(([a], [b]) => b - a)
+      .slice(0, 2)
+      .map(([, layer]) => layer);
     expect(layers).toEqual(best.sort((a, b) => a - b));
   });
 });
@@ -131,49 +166,84 @@ test('boundaries from the cache, evicted or not, give the same step to the last 
 
 describe('checkpoints', () => {
   const state = (iteration: number, logSize: number): CheckpointState => ({
-    version: 2, stage: 'iteration', iteration, logSize, layers: [1], learningRate: 1e-3, maxNorm: 1, epsilon: 1e-8, batchSize: 8, best: { adapterId: null, iteration: 0 }, sound: null, adapterId: null, adapterIteration: 0,
-    stop: null, settled: false, spent: { seconds: 1, peakRssBytes: 1, promptTokens: 1, sampledTokens: 1, trainedTokens: 1 },
+    version: 2,
+    stage: 'iteration',
+    iteration,
+    logSize,
+    layers: [1],
+    learningRate: 1e-3,
+    maxNorm: 1,
+    epsilon: 1e-8,
+    batchSize: 8,
+    best: { adapterId: null, iteration: 0 },
+    sound: null,
+    adapterId: null,
+    adapterIteration: 0,
+    stop: null,
+    settled: false,
+    spent: { seconds: 1, peakRssBytes: 1, promptTokens: 1, sampledTokens: 1, trainedTokens: 1 },
   });
-  const sealed = (iteration: number): SealedCheckpoint => sealCheckpoint({ state: state(iteration, 10 * iteration), trainer: Buffer.from(`trainer ${iteration}`), best: null, sound: null });
+  const sealed = (iteration: number): SealedCheckpoint =>
+    sealCheckpoint({ state: state(iteration, 10 * iteration), trainer: Buffer.from(`trainer ${iteration}`), best: null, sound: null });
 
-  test('the newest two are kept, refused ones apart; one that is damaged or that the log does not name at its place is passed over', async () => {
-    const paths = runPaths(path.join(folder, 'checkpointed'));
-    const at = paths.checkpoints;
-    for (const iteration of [1, 2, 3]) await writeCheckpoint(at, sealed(iteration));
-    expect(existsSync(path.join(at, '0001-iteration'))).toBe(false);
-    const names = (...iterations: number[]): Map<number, string> => new Map(iterations.map((iteration) => [10 * iteration, sealed(iteration).digest]));
-    expect((await readCheckpoint(paths, names(1, 2, 3))).checkpoint!.state.iteration).toBe(3);
-    const unnamed = { name: '0003-iteration', reason: 'it is not the one that the log names' };
-    expect(await readCheckpoint(paths, names(1, 2))).toMatchObject({ checkpoint: { state: { iteration: 2 } }, refused: [unnamed] });
-    expect(await readCheckpoint(paths, new Map([...names(2), [30, sealed(2).digest]]))).toMatchObject({ checkpoint: { state: { iteration: 2 } }, refused: [unnamed] });
-    expect(await readCheckpoint(paths, new Map())).toMatchObject({ checkpoint: null, refused: [unnamed, { name: '0002-iteration' }] });
-    const file = path.join(at, '0003-iteration', 'trainer');
-    const bytes = readFileSync(file);
-    bytes[0]! ^= 1;
-    writeFileSync(file, bytes);
-    const { checkpoint, refused } = await readCheckpoint(paths, names(2, 3));
-    expect(refused).toEqual([{ name: '0003-iteration', reason: 'its file trainer is not the one that the log names' }]);
-    expect(checkpoint!.state.iteration).toBe(2);
-    expect(Buffer.from(checkpoint!.trainer!).toString()).toBe('trainer 2');
-    rmSync(path.join(at, '0003-iteration', 'state.json'));
-    await writeCheckpoint(at, sealed(1));
-    await writeCheckpoint(at, sealed(2));
-    expect(readdirSync(at)).toEqual(['0001-iteration', '0002-iteration', '0003-iteration']);
-    expect((await readCheckpoint(paths, names(1, 2, 3))).refused).toEqual([{ name: '0003-iteration', reason: 'it is damaged' }]);
-  });
+  test(
+    'the newest two are kept, refused ones apart; one that is damaged or that the log does not name at its place is passed ' + 'over',
+    async () => {
+      const paths = runPaths(path.join(folder, 'checkpointed'));
+      const at = paths.checkpoints;
+      for (const iteration of [1, 2, 3]) await writeCheckpoint(at, sealed(iteration));
+      expect(existsSync(path.join(at, '0001-iteration'))).toBe(false);
+      const names = (...iterations: number[]): Map<number, string> =>
+        new Map(iterations.map((iteration) => [10 * iteration, sealed(iteration).digest]));
+      expect((await readCheckpoint(paths, names(1, 2, 3))).checkpoint!.state.iteration).toBe(3);
+      const unnamed = { name: '0003-iteration', reason: 'it is not the one that the log names' };
+      expect(await readCheckpoint(paths, names(1, 2))).toMatchObject({ checkpoint: { state: { iteration: 2 } }, refused: [unnamed] });
+      expect(await readCheckpoint(paths, new Map([...names(2), [30, sealed(2).digest]]))).toMatchObject({
+        checkpoint: { state: { iteration: 2 } },
+        refused: [unnamed],
+      });
+      expect(await readCheckpoint(paths, new Map())).toMatchObject({ checkpoint: null, refused: [unnamed, { name: '0002-iteration' }] });
+      const file = path.join(at, '0003-iteration', 'trainer');
+      const bytes = readFileSync(file);
+      bytes[0]! ^= 1;
+      writeFileSync(file, bytes);
+      const { checkpoint, refused } = await readCheckpoint(paths, names(2, 3));
+      expect(refused).toEqual([{ name: '0003-iteration', reason: 'its file trainer is not the one that the log names' }]);
+      expect(checkpoint!.state.iteration).toBe(2);
+      expect(Buffer.from(checkpoint!.trainer!).toString()).toBe('trainer 2');
+      rmSync(path.join(at, '0003-iteration', 'state.json'));
+      await writeCheckpoint(at, sealed(1));
+      await writeCheckpoint(at, sealed(2));
+      expect(readdirSync(at)).toEqual(['0001-iteration', '0002-iteration', '0003-iteration']);
+      expect((await readCheckpoint(paths, names(1, 2, 3))).refused).toEqual([{ name: '0003-iteration', reason: 'it is damaged' }]);
+    },
+  );
 });
 
 describe('settings', () => {
   test('come from the profile of the model where they are not given', () => {
     expect(resolveSettings({}).profile).toBe('embedded');
-    expect(resolveSettings({ model: 'qwen2.5-3b' })).toMatchObject({ profile: 'downloaded', iterations: 6, rollouts: 84, samples: 4, rank: 16, scale: 2, maxNorm: 1, devSize: 5, testSize: 25 });
+    expect(resolveSettings({ model: 'qwen2.5-3b' })).toMatchObject({
+      profile: 'downloaded',
+      iterations: 6,
+      rollouts: 84,
+      samples: 4,
+      rank: 16,
+      scale: 2,
+      maxNorm: 1,
+      devSize: 5,
+      testSize: 25,
+    });
     expect(resolveSettings({ rollouts: 100 })).toMatchObject({ rollouts: 100, testSize: 100 });
   });
 
-  test.each([[{ iterations: 1.5 }, /iterations/], [{ seed: '-1' }, /seed/], [{ nonsense: 1 }, /nonsense/], [{ temperature: Number.NaN }, /temperature/], [{ algorithm: 'rft', klCoefficient: 0.1 }, /klCoefficient/]])(
-    '%j is refused by name',
-    (given, message) => {
-      expect(() => resolveSettings(given as never)).toThrow(message);
-    },
-  );
+  test.each([
+    [{ iterations: 1.5 }, /iterations/],
+    [{ seed: '-1' }, /seed/],
+    [{ nonsense: 1 }, /nonsense/],
+    [{ temperature: Number.NaN }, /temperature/],
+    [{ algorithm: 'rft', klCoefficient: 0.1 }, /klCoefficient/],
+  ])('%j is refused by name', (given, message) => {
+    expect(() => resolveSettings(given as never)).toThrow(message);
+  });
 });

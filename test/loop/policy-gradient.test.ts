@@ -31,21 +31,43 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const PASS = 'pass', FAIL = 'fail', NONE = 'none';
+const PASS = 'pass',
+  FAIL = 'fail',
+  NONE = 'none';
 /** A group whose i-th reply has i + 2 tokens, so that replies and tokens weigh differently. */
 const group = (id: string, verdicts: readonly ('pass' | 'fail' | 'none')[], cutOff: readonly number[] = []): RolloutGroup => ({
   problem: { id, tier: 'T' },
   promptIds: Int32Array.of(1, 2, 3, id.length),
   rollouts: verdicts.map((kind, i) => {
     const tokenIds = Int32Array.from({ length: i + 2 }, (_, t) => 5 + ((7 * t + 3 * i + id.length) % 40));
-    return { promptIndex: 0, sampleIndex: i, tokenIds, verdict: { kind, violations: [], metrics: {} }, finish: cutOff.includes(i) ? 'length' : 'stop' } as unknown as JudgedRollout;
+    return {
+      promptIndex: 0,
+      sampleIndex: i,
+      tokenIds,
+      verdict: { kind, violations: [], metrics: {} },
+      finish: cutOff.includes(i) ? 'length' : 'stop',
+    } as unknown as JudgedRollout;
   }),
 });
 /** One of three passed: advantages √2, -1/√2, -1/√2. Two of four, one of them cut off: 1, -1, 1, -1. The last two teach nothing. */
-const GROUPS = [group('a', [PASS, FAIL, FAIL]), group('bb', [PASS, FAIL, PASS, FAIL], [3]), group('ccc', [PASS, PASS]), group('dddd', [NONE, FAIL])];
-const ADVANTAGES = new Map([['a', [Math.SQRT2, -Math.SQRT1_2, -Math.SQRT1_2]], ['bb', [1, -1, 1]]]);
+const GROUPS = [
+  group('a', [PASS, FAIL, FAIL]),
+  group('bb', [PASS, FAIL, PASS, FAIL], [3]),
+  group('ccc', [PASS, PASS]),
+  group('dddd', [NONE, FAIL]),
+];
+const ADVANTAGES = new Map([
+  ['a', [Math.SQRT2, -Math.SQRT1_2, -Math.SQRT1_2]],
+  ['bb', [1, -1, 1]],
+]);
 const used = GROUPS.slice(0, 2).flatMap(({ problem: { id }, promptIds, rollouts }) =>
-  ADVANTAGES.get(id)!.map((advantage, i) => ({ advantage, promptIds, tokenIds: rollouts[i]!.tokenIds, sequence: trainSequence({ promptIds, tokenIds: rollouts[i]!.tokenIds }) })));
+  ADVANTAGES.get(id)!.map((advantage, i) => ({
+    advantage,
+    promptIds,
+    tokenIds: rollouts[i]!.tokenIds,
+    sequence: trainSequence({ promptIds, tokenIds: rollouts[i]!.tokenIds }),
+  })),
+);
 
 describe('the update', () => {
   const trainers: Trainer[] = [];
@@ -58,19 +80,32 @@ describe('the update', () => {
     trainers.push(await createTrainer({ path: at }, { lora: { rank: 4 }, optimiser: { learningRate: 0.02 }, seed: 3n, threads: 1 }));
     return trainers.at(-1)!;
   };
-  const learn = (trainer: Trainer, stepsPerIteration: number, more: object = {}, onBatch: (batch: readonly TrainSequence[]) => void = () => undefined): Promise<StepStatistics[]> =>
+  const learn = (
+    trainer: Trainer,
+    stepsPerIteration: number,
+    more: object = {},
+    onBatch: (batch: readonly TrainSequence[]) => void = () => undefined,
+  ): Promise<StepStatistics[]> =>
     learnByPolicyGradient(
       {
-        trainer, boundaries: new BoundaryCache(trainer, 1e9), buffer: null as never, iteration: 1, batchSize: used.length, onBatch,
+        trainer,
+        boundaries: new BoundaryCache(trainer, 1e9),
+        buffer: null as never,
+        iteration: 1,
+        batchSize: used.length,
+        onBatch,
         settings: { ...resolveSettings({ algorithm: 'grpo', ...more }), stepsPerIteration },
       },
       GROUPS,
     );
 
-  test('takes complete replies of groups that disagree, once a pass, each token with its reply\'s advantage', async () => {
+  test("takes complete replies of groups that disagree, once a pass, each token with its reply's advantage", async () => {
     const batches: (readonly TrainSequence[])[] = [];
     await learn(await open(), 2, {}, (batch) => batches.push(batch));
-    const sorted = (batch: readonly TrainSequence[]): string[] => batch.map(({ tokenIds, advantages }) => `${tokenIds.join()}: ${[...new Set(advantages)].map((value) => value.toFixed(4)).join()}`).sort();
+    const sorted = (batch: readonly TrainSequence[]): string[] =>
+      batch
+        .map(({ tokenIds, advantages }) => `${tokenIds.join()}: ${[...new Set(advantages)].map((value) => value.toFixed(4)).join()}`)
+        .sort();
     const expected = used.map(({ sequence, advantage }) => `${sequence.tokenIds.join()}: ${advantage.toFixed(4)}`).sort();
     expect(batches.map(sorted)).toEqual([expected, expected]);
   });
@@ -79,7 +114,10 @@ describe('the update', () => {
     const [ours, theirs] = [await open(), await open()];
     let order: readonly TrainSequence[] = [];
     const [first] = await learn(ours, 1, { temperature: 1 }, (batch) => (order = batch));
-    await theirs.step(order.map(({ tokenIds, labelMask, advantages }) => ({ tokenIds, labelMask, weight: advantages![0]! })), { microBatches: [3, 3] });
+    await theirs.step(
+      order.map(({ tokenIds, labelMask, advantages }) => ({ tokenIds, labelMask, weight: advantages![0]! })),
+      { microBatches: [3, 3] },
+    );
     expect(await ours.exportAdapter(file('ours.gguf'))).toBe(await theirs.exportAdapter(file('theirs.gguf')));
     // by hand: -(sum of A n) / (sum of n), a mean over tokens and not over replies
     const tokens = used.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
@@ -87,7 +125,7 @@ describe('the update', () => {
     expect(first!.oldPolicyGap).toBe(0);
   });
 
-  test('is later that of clipped ratios at the rollouts\' temperature, and of the divergence from the base model', async () => {
+  test("is later that of clipped ratios at the rollouts' temperature, and of the divergence from the base model", async () => {
     const settings = { temperature: 0.7, klCoefficient: 0.3, clipLow: 0.1, clipHigh: 0.15 };
     const sequences = used.map(({ sequence }) => sequence);
     const measured = { temperature: settings.temperature };
@@ -123,7 +161,7 @@ describe('the update', () => {
   });
 });
 
-describe('what is measured on an iteration\'s own tokens', () => {
+describe("what is measured on an iteration's own tokens", () => {
   test('is any of its rollouts, whatever their verdict, tier or end, and the same ones each time', () => {
     const groups = [...'abcdefghij'].map((id, i) => group(id, i < 5 ? [PASS, FAIL] : [FAIL, FAIL, NONE], [1]));
     const seen = { problems: new Set<string>(), kinds: new Set<string>(), finishes: new Set<string>() };
@@ -156,7 +194,9 @@ describe('a run with grpo', () => {
   const rollouts = (): readonly RolloutRecord[] => {
     const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
     try {
-      return [...reader.records({ stream: 'rollouts' })].filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload as unknown as RolloutRecord);
+      return [...reader.records({ stream: 'rollouts' })]
+        .filter(({ payload }) => payload.kind === 'rollout')
+        .map(({ payload }) => payload as unknown as RolloutRecord);
     } finally {
       reader.close();
     }
@@ -167,8 +207,26 @@ describe('a run with grpo', () => {
     writeLetterTask(file('letters.mjs'), { numbers: 400 });
     result = await run(
       {
-        model: file('letters.gguf'), task: file('letters.mjs'), algorithm: 'grpo', seed: '1', iterations: 3, rollouts: 64, samples: 8, maxTokens: 4, stepsPerIteration: 100, batchSize: 8,
-        learningRate: 0.003, warmupSteps: 2, rank: 4, topLayers: 2, klCoefficient: 0.01, devSize: 5, testSize: 20, threads: 1, patience: 9, signer: 'single-process',
+        model: file('letters.gguf'),
+        task: file('letters.mjs'),
+        algorithm: 'grpo',
+        seed: '1',
+        iterations: 3,
+        rollouts: 64,
+        samples: 8,
+        maxTokens: 4,
+        stepsPerIteration: 100,
+        batchSize: 8,
+        learningRate: 0.003,
+        warmupSteps: 2,
+        rank: 4,
+        topLayers: 2,
+        klCoefficient: 0.01,
+        devSize: 5,
+        testSize: 20,
+        threads: 1,
+        patience: 9,
+        signer: 'single-process',
       },
       { out: file('run') },
     );
@@ -180,7 +238,12 @@ describe('a run with grpo', () => {
   });
 
   test('is found again by the judge: verdicts, advantages, what was trained on', async () => {
-    const { verdict, steps } = await judgeRun({ folder: file('run'), model: file('letters.gguf'), task: file('letters.mjs'), heldOut: 'none' });
+    const { verdict, steps } = await judgeRun({
+      folder: file('run'),
+      model: file('letters.gguf'),
+      task: file('letters.mjs'),
+      heldOut: 'none',
+    });
     expect([verdict, steps.filter(({ step, status }) => [12, 13].includes(step) && status === 'pass').length]).toEqual(['pass', 2]);
   });
 
@@ -197,7 +260,9 @@ describe('a run with grpo', () => {
       for (const [i, { admission, advantage, finish, verdict }] of records.entries()) {
         const expected = finish !== 'stop' ? 'incomplete' : mean === 0 || mean === 1 ? 'uninformative' : 'contrasted';
         expect(admission).toBe(expected);
-        expect(advantage).toEqual(expected === 'contrasted' ? expect.closeTo((rewards[i]! - mean) / Math.sqrt(mean * (1 - mean)), 4) : undefined);
+        expect(advantage).toEqual(
+          expected === 'contrasted' ? expect.closeTo((rewards[i]! - mean) / Math.sqrt(mean * (1 - mean)), 4) : undefined,
+        );
         seen.add(`${admission} ${verdict.kind}`);
       }
     }
@@ -213,7 +278,9 @@ describe('a run with grpo', () => {
       expect(Object.values(counts).reduce((sum, { admitted }) => sum + admitted, 0)).toBe(own.length);
       expect(buffer).toEqual({}); // nothing is replayed
     }
-    expect(readFileSync(path.join(file('run'), 'report.html'), 'utf8')).toContain('trained on with its advantage over the other samples of its problem: -');
+    expect(readFileSync(path.join(file('run'), 'report.html'), 'utf8')).toContain(
+      'trained on with its advantage over the other samples of its problem: -',
+    );
   });
 
   test('measures how far trainer and sampler are apart, and how far the policy moved', () => {
@@ -222,7 +289,9 @@ describe('a run with grpo', () => {
       expect(gap).toBeLessThan(0.02); // F32 weights; keys and values are f16
     }
     const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
-    const shifts = [...reader.records({ stream: 'metrics' })].filter(({ payload }) => payload.kind === 'iteration').map(({ payload }) => payload.kl as number);
+    const shifts = [...reader.records({ stream: 'metrics' })]
+      .filter(({ payload }) => payload.kind === 'iteration')
+      .map(({ payload }) => payload.kl as number);
     reader.close();
     expect(shifts).toHaveLength(3);
     expect(shifts[0]).toBeGreaterThan(0);
@@ -230,7 +299,9 @@ describe('a run with grpo', () => {
 
   test('trains on no problem of the whole dev and test sets, of which it evaluated a quarter and a fifth', async () => {
     await using task = await openTask(file('letters.mjs'));
-    const whole = new Set([...(await evaluationSet(task, 'dev', 20)).problems, ...(await evaluationSet(task, 'test', 100)).problems].map(({ id }) => id));
+    const whole = new Set(
+      [...(await evaluationSet(task, 'dev', 20)).problems, ...(await evaluationSet(task, 'test', 100)).problems].map(({ id }) => id),
+    );
     const trained = rollouts();
     expect(whole.size).toBe(360);
     expect(trained.filter(({ problemId }) => whole.has(problemId))).toEqual([]);

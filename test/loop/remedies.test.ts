@@ -36,7 +36,8 @@ function recordsOf(out: string): LogRecord[] {
     reader.close();
   }
 }
-const payloads = <T>(records: readonly LogRecord[], kind: string): T[] => records.filter(({ payload }) => payload.kind === kind).map(({ payload }) => payload as T);
+const payloads = <T>(records: readonly LogRecord[], kind: string): T[] =>
+  records.filter(({ payload }) => payload.kind === kind).map(({ payload }) => payload as T);
 
 /** What the loop does in its next iteration, by operation. */
 interface Consequence {
@@ -59,7 +60,8 @@ const CONSEQUENCES: Readonly<Record<string, (found: Consequence) => void>> = {
     expect(result.iterations).toHaveLength(2);
     expect(result.stopped).toMatch(/R3/);
   },
-  raise_rank: (found) => expect([found.effect.measured.probeChange, lastTargets(found)['blk.2.attn_v']!.rank]).toEqual([expect.closeTo(0, 5), 4]),
+  raise_rank: (found) =>
+    expect([found.effect.measured.probeChange, lastTargets(found)['blk.2.attn_v']!.rank]).toEqual([expect.closeTo(0, 5), 4]),
   add_target: (found) => {
     expect(Object.keys(found.next[0]!.modules)).toContain('blk.1.ffn_down');
     expect(lastTargets(found)['blk.1.ffn_down']).toEqual({ rank: 2, scale: 2 });
@@ -88,13 +90,17 @@ const CONSEQUENCES: Readonly<Record<string, (found: Consequence) => void>> = {
 /** Kills itself after the remedy's effects are logged, or after the iteration's checkpoint. */
 function killed(out: string, name: string, place: 'effects' | 'checkpoint'): Promise<NodeJS.Signals | null> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [PROGRAM, folder, out, name, place], { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env } });
+    const child = spawn(process.execPath, [PROGRAM, folder, out, name, place], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: { ...process.env },
+    });
     child.on('close', (_, signal) => resolve(signal));
   });
 }
 
 /** Killed before its checkpoint the remedy is decided again; the short form tries that on two whose state is not the present one. */
-const placesOf = (name: string): ('effects' | 'checkpoint')[] => (process.env.ISOPRO_FULL === '1' || name === 'rollback' || name === 'raise_rank' ? ['effects', 'checkpoint'] : ['checkpoint']);
+const placesOf = (name: string): ('effects' | 'checkpoint')[] =>
+  process.env.ISOPRO_FULL === '1' || name === 'rollback' || name === 'raise_rank' ? ['effects', 'checkpoint'] : ['checkpoint'];
 
 describe('a remedy in a real run', () => {
   test('there is a run for each operation', () => {
@@ -103,52 +109,85 @@ describe('a remedy in a real run', () => {
     expect(Object.keys(CONSEQUENCES)).toEqual(expect.arrayContaining(Object.keys(REMEDY_RUNS)));
   });
 
-  test.each(Object.entries(REMEDY_RUNS))('%s: does what its effect says, and a run that is killed right after it ends with the same adapter', async (name, remedy: RemedyRun) => {
-    const out = name.replaceAll(' ', '-');
-    const whole = await remedyRun(folder, out, remedy);
-    const records = recordsOf(out);
-    const effect = payloads<Effect>(records, 'effect').filter(({ rule, iteration }) => rule === remedy.rule && iteration === remedy.at).at(-1)!;
-    expect(effect).toMatchObject({ executed: true });
-    const steps = payloads<StepStatistics & { iteration: number; modules: Record<string, unknown> }>(records, 'step');
-    CONSEQUENCES[name]!({ effect, next: steps.filter(({ iteration }) => iteration === remedy.at + 1), states: payloads(records, 'adapter_state'), result: whole });
-    // what the judge recomputes: rules, the decision's obligations, the adapter's structure
-    const { audit } = await judgeLog(path.join(folder, out), { home: process.env.ISOPRO_HOME! });
-    expect(audit.violations.filter(({ kind }) => kind === 'not_executed')).toEqual([]);
-    expect(replayStructure(records)).toEqual(payloads<Consequence['states'][number]>(records, 'submission').at(-1)!.targets);
+  test.each(Object.entries(REMEDY_RUNS))(
+    '%s: does what its effect says, and a run that is killed right after it ends with the same adapter',
+    async (name, remedy: RemedyRun) => {
+      const out = name.replaceAll(' ', '-');
+      const whole = await remedyRun(folder, out, remedy);
+      const records = recordsOf(out);
+      const effect = payloads<Effect>(records, 'effect')
+        .filter(({ rule, iteration }) => rule === remedy.rule && iteration === remedy.at)
+        .at(-1)!;
+      expect(effect).toMatchObject({ executed: true });
+      const steps = payloads<StepStatistics & { iteration: number; modules: Record<string, unknown> }>(records, 'step');
+      CONSEQUENCES[name]!({
+        effect,
+        next: steps.filter(({ iteration }) => iteration === remedy.at + 1),
+        states: payloads(records, 'adapter_state'),
+        result: whole,
+      });
+      // what the judge recomputes: rules, the decision's obligations, the adapter's structure
+      const { audit } = await judgeLog(path.join(folder, out), { home: process.env.ISOPRO_HOME! });
+      expect(audit.violations.filter(({ kind }) => kind === 'not_executed')).toEqual([]);
+      expect(replayStructure(records)).toEqual(payloads<Consequence['states'][number]>(records, 'submission').at(-1)!.targets);
 
-    for (const place of placesOf(name)) expect(await killed(`${out}-killed`, name, place)).toBe('SIGKILL');
-    const resumed = await remedyRun(folder, `${out}-killed`, remedy);
-    expect(resumed.adapter.sha256).toBe(whole.adapter.sha256);
-    expect(resumed.adapter.iteration).toBe(whole.adapter.iteration);
-  }, 300_000);
+      for (const place of placesOf(name)) expect(await killed(`${out}-killed`, name, place)).toBe('SIGKILL');
+      const resumed = await remedyRun(folder, `${out}-killed`, remedy);
+      expect(resumed.adapter.sha256).toBe(whole.adapter.sha256);
+      expect(resumed.adapter.iteration).toBe(whole.adapter.iteration);
+    },
+    300_000,
+  );
 
   test('set_batch doubles what a step is made of, and rules or a policy of another name are another run', async () => {
-    const tokens = (out: string, iteration: number): number[] => payloads<StepStatistics & { iteration: number }>(recordsOf(out), 'step').filter((step) => step.iteration === iteration).map((step) => step.tokens);
+    const tokens = (out: string, iteration: number): number[] =>
+      payloads<StepStatistics & { iteration: number }>(recordsOf(out), 'step')
+        .filter((step) => step.iteration === iteration)
+        .map((step) => step.tokens);
     expect(Math.max(...tokens('set_batch', 3))).toBeGreaterThan(Math.max(...tokens('set_batch', 2)));
     const refused = expect.objectContaining({ code: 'RUN_DIFFERS' }) as never;
     await expect(remedyRun(folder, 'set_batch', REMEDY_RUNS.set_batch!, { rules: { persistence: 2 } })).rejects.toThrow(refused);
     const policy = { name: 'another', decide: () => Promise.reject(new Error('never asked')) };
     await expect(remedyRun(folder, 'set_batch', REMEDY_RUNS.set_batch!, { policy })).rejects.toThrow(refused);
-    await expect(remedyRun(folder, 'never', REMEDY_RUNS.set_batch!, { rules: { persistence: 0 } })).rejects.toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    await expect(remedyRun(folder, 'never', REMEDY_RUNS.set_batch!, { rules: { persistence: 0 } })).rejects.toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    );
   });
 });
 
 describe('where no step is finite', () => {
   const broken = (out: string, policy: 'scripted' | 'observe', iterations: number): Promise<RunResult> =>
-    run({ ...SETTINGS, model: path.join(folder, 'fragile.gguf'), task: path.join(folder, 'letters.mjs'), iterations, rollouts: 16, policy, patience: 9 }, { out: path.join(folder, out) });
-  const failure = (text: RegExp): never => expect.objectContaining({ code: 'NUMERIC_FAILURE', message: expect.stringMatching(text) as never }) as never;
+    run(
+      {
+        ...SETTINGS,
+        model: path.join(folder, 'fragile.gguf'),
+        task: path.join(folder, 'letters.mjs'),
+        iterations,
+        rollouts: 16,
+        policy,
+        patience: 9,
+      },
+      { out: path.join(folder, out) },
+    );
+  const failure = (text: RegExp): never =>
+    expect.objectContaining({ code: 'NUMERIC_FAILURE', message: expect.stringMatching(text) as never }) as never;
 
   test('an iteration without a remedy is an error', async () => {
-    await expect(broken('observed', 'observe', 2)).rejects.toThrow(failure(/none of the \d+ steps of iteration 1 was finite \(blk\.2\..*no remedy/));
+    await expect(broken('observed', 'observe', 2)).rejects.toThrow(
+      failure(/none of the \d+ steps of iteration 1 was finite \(blk\.2\..*no remedy/),
+    );
   });
 
   test('with its remedy the run goes on, and what it did not cure is an error', async () => {
     await expect(broken('uncured', 'scripted', 3)).rejects.toThrow(failure(/steps of iteration 2 was finite/));
     const effects = payloads<Effect>(recordsOf('uncured'), 'effect');
-    expect(effects.map(({ iteration, rule, executed, operation }) => [iteration, rule, executed, operation.op])).toEqual([[1, 'R7', true, 'rollback']]);
+    expect(effects.map(({ iteration, rule, executed, operation }) => [iteration, rule, executed, operation.op])).toEqual([
+      [1, 'R7', true, 'rollback'],
+    ]);
   });
 
   test('nothing that was never trained is submitted; the same command says so again', async () => {
-    for (let again = 0; again < 2; again++) await expect(broken('untrained', 'scripted', 1)).rejects.toThrow(failure(/of the run was finite/));
+    for (let again = 0; again < 2; again++)
+      await expect(broken('untrained', 'scripted', 1)).rejects.toThrow(failure(/of the run was finite/));
   });
 });

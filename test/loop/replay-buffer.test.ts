@@ -4,15 +4,35 @@ import { ReplayBuffer } from '../../src/training/replay-buffer.js';
 import type { ProblemRecord, RolloutRecord } from '../../src/run-folder/records.js';
 import { allocate } from '../../src/rollouts/allocation.js';
 
-function records(iteration: number, tier: string, problem: number, verdicts: readonly ('pass' | 'fail' | 'none')[]): (ProblemRecord | RolloutRecord)[] {
+function records(
+  iteration: number,
+  tier: string,
+  problem: number,
+  verdicts: readonly ('pass' | 'fail' | 'none')[],
+): (ProblemRecord | RolloutRecord)[] {
   const problemId = `${tier}-${problem}`;
   const passed = verdicts.filter((kind) => kind === 'pass').length;
   return [
     { kind: 'problem', iteration, problemId, tier, problem: {}, promptIds: [problem] },
-    ...verdicts.map((kind, sample): RolloutRecord => ({
-      kind: 'rollout', iteration, problemId, tier, sample, seed: '0', tokenIds: [sample], text: '', finish: 'stop', adapterId: null, meanLogprob: null, form: null,
-      verdict: { kind, violations: [] }, admission: kind === 'pass' ? 'admitted' : 'failed', weight: 1 - (passed + 1) / (verdicts.length + 2),
-    })),
+    ...verdicts.map(
+      (kind, sample): RolloutRecord => ({
+        kind: 'rollout',
+        iteration,
+        problemId,
+        tier,
+        sample,
+        seed: '0',
+        tokenIds: [sample],
+        text: '',
+        finish: 'stop',
+        adapterId: null,
+        meanLogprob: null,
+        form: null,
+        verdict: { kind, violations: [] },
+        admission: kind === 'pass' ? 'admitted' : 'failed',
+        weight: 1 - (passed + 1) / (verdicts.length + 2),
+      }),
+    ),
   ];
 }
 
@@ -21,9 +41,13 @@ function bufferOf(tierCap: number, ...stream: (ProblemRecord | RolloutRecord)[][
   for (const record of stream.flat()) buffer.take(record);
   return buffer;
 }
-const many = (iteration: number, tier: string, count: number): (ProblemRecord | RolloutRecord)[][] => Array.from({ length: count }, (_, problem) => records(iteration, tier, 100 * iteration + problem, ['pass', 'fail']));
-const draw = (buffer: ReplayBuffer, wanted: number, more: { newShare?: number; accumulate?: boolean; runSeed?: bigint; iteration?: number } = {}) =>
-  buffer.drawBalanced({ runSeed: 7n, iteration: 2, wanted, newShare: 0.5, accumulate: true, ...more });
+const many = (iteration: number, tier: string, count: number): (ProblemRecord | RolloutRecord)[][] =>
+  Array.from({ length: count }, (_, problem) => records(iteration, tier, 100 * iteration + problem, ['pass', 'fail']));
+const draw = (
+  buffer: ReplayBuffer,
+  wanted: number,
+  more: { newShare?: number; accumulate?: boolean; runSeed?: bigint; iteration?: number } = {},
+) => buffer.drawBalanced({ runSeed: 7n, iteration: 2, wanted, newShare: 0.5, accumulate: true, ...more });
 const countBy = <T>(items: readonly T[], key: (item: T) => string): Record<string, number> => {
   const counts: Record<string, number> = {};
   for (const item of items) counts[key(item)] = (counts[key(item)] ?? 0) + 1;
@@ -33,7 +57,10 @@ const countBy = <T>(items: readonly T[], key: (item: T) => string): Record<strin
 describe('the buffer as a view of the rollouts stream', () => {
   test('holds admitted rollouts with their prompt, and counts the rest', () => {
     const buffer = bufferOf(10, records(1, 'A', 1, ['pass', 'fail', 'none']), records(2, 'B', 2, ['fail', 'pass']));
-    expect(buffer.traces.map(({ key, promptIds, tokenIds }) => [key, [...promptIds], [...tokenIds]])).toEqual([['1/A-1/0', [1], [0]], ['2/B-2/1', [2], [1]]]);
+    expect(buffer.traces.map(({ key, promptIds, tokenIds }) => [key, [...promptIds], [...tokenIds]])).toEqual([
+      ['1/A-1/0', [1], [0]],
+      ['2/B-2/1', [2], [1]],
+    ]);
     expect(buffer.tally.of(1).get('A')).toEqual({ sampled: 3, passed: 1, failed: 1, undecided: 1, admitted: 1 });
     expect(buffer.tally.informative(1)).toBe(1);
     expect(buffer.composition()).toEqual({ A: 1, B: 1 });
@@ -50,7 +77,8 @@ describe('the buffer as a view of the rollouts stream', () => {
     const [buffer, tally] = [bufferOf(3, ...stream), new RolloutTally()];
     for (const record of stream.flat()) if (record.kind === 'rollout') tally.take(record);
     expect(buffer.composition()).toEqual(tally.buffer(3, 3));
-    for (const [tier, kept] of Object.entries(buffer.composition())) expect([tier, kept]).toEqual([tier, buffer.traces.filter((trace) => trace.tier === tier).length]);
+    for (const [tier, kept] of Object.entries(buffer.composition()))
+      expect([tier, kept]).toEqual([tier, buffer.traces.filter((trace) => trace.tier === tier).length]);
     expect(buffer.tally.counts).toEqual(tally.counts);
     expect(() => bufferOf(3, records(1, 'A', 1, ['pass']).slice(1))).toThrow(expect.objectContaining({ code: 'LOG_UNREADABLE' }));
   });
@@ -70,7 +98,13 @@ describe('balanced drawing', () => {
     expect(countBy(drawn, ({ iteration }) => String(iteration))).toEqual({ 1: 32, 2: 32 });
   });
 
-  test.each([[5, 100], [100, 5], [9, 7], [0, 100], [100, 0]])('%i new and %i earlier ones give the 64 that are wanted', (fresh, earlier) => {
+  test.each([
+    [5, 100],
+    [100, 5],
+    [9, 7],
+    [0, 100],
+    [100, 0],
+  ])('%i new and %i earlier ones give the 64 that are wanted', (fresh, earlier) => {
     const drawn = draw(bufferOf(1000, ...many(1, 'A', earlier), ...many(2, 'A', fresh)), 64);
     expect(drawn).toHaveLength(64);
     const byIteration = countBy(drawn, ({ iteration }) => String(iteration));
@@ -89,7 +123,8 @@ describe('balanced drawing', () => {
     const rare = Array.from({ length: 50 }, (_, i) => records(2, 'A', i, ['pass', 'fail', 'fail', 'fail', 'fail', 'fail']));
     const easy = Array.from({ length: 10 }, (_, i) => records(2, 'A', 100 + i, ['pass', 'pass', 'pass', 'pass', 'pass']));
     let rarely = 0;
-    for (let seed = 0n; seed < 200n; seed++) rarely += draw(bufferOf(1000, ...rare, ...easy), 10, { runSeed: seed }).filter(({ weight }) => weight > 0.5).length;
+    for (let seed = 0n; seed < 200n; seed++)
+      rarely += draw(bufferOf(1000, ...rare, ...easy), 10, { runSeed: seed }).filter(({ weight }) => weight > 0.5).length;
     // 50 of weight 0.75 and 50 of weight 1/7: without weights half of the draws
     expect(rarely / 2000).toBeGreaterThan(0.75);
     expect(rarely / 2000).toBeLessThan(0.92);
@@ -113,7 +148,11 @@ describe('balanced drawing', () => {
 
 describe('allocation', () => {
   const tiers = ['solved', 'open', 'hopeless', 'unknown'];
-  const known = new Map([['solved', { passed: 99, failed: 1 }], ['open', { passed: 50, failed: 50 }], ['hopeless', { passed: 0, failed: 100 }]]);
+  const known = new Map([
+    ['solved', { passed: 99, failed: 1 }],
+    ['open', { passed: 50, failed: 50 }],
+    ['hopeless', { passed: 0, failed: 100 }],
+  ]);
 
   test('gives more to tiers in between, and no tier less than the floor', () => {
     const counts = allocate({ tiers, problems: 100, records: known, floor: 0.4 });

@@ -42,15 +42,49 @@ interface Conditions {
 
 function start(out: string, { seed = 5, home = 'home', stop }: Conditions = {}): Running {
   const flags = [
-    '--seed', String(seed), '--iterations', '2', '--rollouts', '32', '--samples', '4', '--max-tokens', '4', '--steps-per-iteration', '4', '--batch-size', '8', '--learning-rate', '0.005',
-    '--rank', '4', '--top-layers', '1', '--dev-size', '4', '--test-size', '8', '--threads', '1', '--patience', '9', '--json',
+    '--seed',
+    String(seed),
+    '--iterations',
+    '2',
+    '--rollouts',
+    '32',
+    '--samples',
+    '4',
+    '--max-tokens',
+    '4',
+    '--steps-per-iteration',
+    '4',
+    '--batch-size',
+    '8',
+    '--learning-rate',
+    '0.005',
+    '--rank',
+    '4',
+    '--top-layers',
+    '1',
+    '--dev-size',
+    '4',
+    '--test-size',
+    '8',
+    '--threads',
+    '1',
+    '--patience',
+    '9',
+    '--json',
   ];
-  const child = spawn(process.execPath, [MAIN, 'run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file(out), ...flags], {
-    env: {
-      ...process.env, ISOPRO_HOME: file(home), ISOPRO_STATES: file(`${out}.states`), NODE_OPTIONS: `--import ${HOOK}`,
-      ...(stop === undefined ? {} : { ISOPRO_STOP: JSON.stringify({ state: stop[0], occurrence: stop[1], ends: 'run' }) }),
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file(out), ...flags],
+    {
+      env: {
+        ...process.env,
+        ISOPRO_HOME: file(home),
+        ISOPRO_STATES: file(`${out}.states`),
+        NODE_OPTIONS: `--import ${HOOK}`,
+        ...(stop === undefined ? {} : { ISOPRO_STOP: JSON.stringify({ state: stop[0], occurrence: stop[1], ends: 'run' }) }),
+      },
     },
-  });
+  );
   let [stdout, stderr] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
@@ -98,12 +132,17 @@ describe('checkpoints', () => {
   const contentOf = (out: string): Content => JSON.parse(readFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), 'utf8')) as Content;
   /** The stopped run with a witness that knows no other continuation of it. */
   const copyStopped = (out: string): void => {
-    for (const suffix of ['', '.home']) cpSync(file(`stopped${suffix}`), file(`${out}${suffix}`), { recursive: true, filter: (from) => path.basename(from) !== 'socket' });
+    for (const suffix of ['', '.home'])
+      cpSync(file(`stopped${suffix}`), file(`${out}${suffix}`), { recursive: true, filter: (from) => path.basename(from) !== 'socket' });
   };
-  const writeContent = (out: string, content: Content): void => writeFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), JSON.stringify(content));
+  const writeContent = (out: string, content: Content): void =>
+    writeFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), JSON.stringify(content));
 
   beforeAll(async () => {
-    for (const [out, seed] of [['stopped', 5], ['foreign', 6]] as const) {
+    for (const [out, seed] of [
+      ['stopped', 5],
+      ['foreign', 6],
+    ] as const) {
       const home = `${out}.home`;
       await run(out, { seed, home, stop: ['checkpoint.complete', 2] });
       await until(() => !isAlive(witnessProcess(file(home))!));
@@ -112,46 +151,80 @@ describe('checkpoints', () => {
   }, 120_000);
 
   test.each<[string, (out: string) => void | Promise<void>, string]>([
-    ['weights of another run under a mended hash', (out) => {
-      cpSync(file('foreign', 'checkpoints', NEWEST, 'trainer'), file(out, 'checkpoints', NEWEST, 'trainer'));
-      const content = contentOf(out);
-      writeContent(out, { ...content, files: { ...content.files, trainer: sha256(readFileSync(file(out, 'checkpoints', NEWEST, 'trainer'))) } });
-    }, 'the one that the log names'],
-    ['the whole checkpoint of another run', (out) => {
-      cpSync(file('foreign', 'checkpoints', NEWEST), file(out, 'checkpoints', NEWEST), { recursive: true });
-      writeContent(out, { ...contentOf(out), state: { ...contentOf(out).state, logSize: contentOf('stopped').state.logSize } });
-    }, 'the one that the log names'],
-    ['another learning rate', (out) => writeContent(out, { ...contentOf(out), state: { ...contentOf(out).state, learningRate: 0.1 } as Content['state'] }), 'the one that the log names'],
-    ['half of its weights', (out) => {
-      const trainer = file(out, 'checkpoints', NEWEST, 'trainer');
-      writeFileSync(trainer, readFileSync(trainer).subarray(0, 1000));
-    }, 'trainer is not the one that the log names'],
+    [
+      'weights of another run under a mended hash',
+      (out) => {
+        cpSync(file('foreign', 'checkpoints', NEWEST, 'trainer'), file(out, 'checkpoints', NEWEST, 'trainer'));
+        const content = contentOf(out);
+        writeContent(out, {
+          ...content,
+          files: { ...content.files, trainer: sha256(readFileSync(file(out, 'checkpoints', NEWEST, 'trainer'))) },
+        });
+      },
+      'the one that the log names',
+    ],
+    [
+      'the whole checkpoint of another run',
+      (out) => {
+        cpSync(file('foreign', 'checkpoints', NEWEST), file(out, 'checkpoints', NEWEST), { recursive: true });
+        writeContent(out, { ...contentOf(out), state: { ...contentOf(out).state, logSize: contentOf('stopped').state.logSize } });
+      },
+      'the one that the log names',
+    ],
+    [
+      'another learning rate',
+      (out) => writeContent(out, { ...contentOf(out), state: { ...contentOf(out).state, learningRate: 0.1 } as Content['state'] }),
+      'the one that the log names',
+    ],
+    [
+      'half of its weights',
+      (out) => {
+        const trainer = file(out, 'checkpoints', NEWEST, 'trainer');
+        writeFileSync(trainer, readFileSync(trainer).subarray(0, 1000));
+      },
+      'trainer is not the one that the log names',
+    ],
     ['no JSON', (out) => writeFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), '{'), 'it is damaged'],
-    ['weights of another run that a record without a signed head names', async (out) => {
-      // whoever can write the file can append what links and hashes well; only the witness's head makes it the run's
-      const signer = await WitnessClient.open(file(`${out}.home`));
-      const log = await EventLog.resume({ path: file(out, 'log.sqlite'), signer, fromIteration: 2, abandonedFrom: contentOf(out).state.logSize });
-      cpSync(file('foreign', 'checkpoints', NEWEST), file(out, 'checkpoints', NEWEST), { recursive: true });
-      const content = { ...contentOf(out), state: { ...contentOf(out).state, logSize: log.size + 1 } };
-      writeContent(out, content);
-      log.append([checkpointRecord({ stage: 'iteration', iteration: 1, digest: sha256(canonicalJson(content as never)) })]);
-      log.close();
-      await signer.close();
-    }, 'the one that the log names'],
-  ])('with %s are named and refused, and an older one is gone on with', async (what, change, reason) => {
-    const out = `changed by ${what}`;
-    copyStopped(out);
-    await change(out);
-    const { code, stdout, stderr } = await run(out, { home: `${out}.home` });
-    expect(code === 0 ? '' : stderr).toBe('');
-    expect(stderr).toMatch(new RegExp(`checkpoint ${NEWEST} is not gone on with: .*${reason}`));
-    expect(stderr).toContain('iteration 1 of 2');
-    expect(adapterOf(stdout)).toBe(expected);
-    const reader = new LogReader(file(out, 'log.sqlite'));
-    const refused = [...reader.records({ stream: 'metrics', abandoned: true })].filter(({ payload }) => payload.kind === 'refused_checkpoint');
-    reader.close();
-    expect(refused.map(({ payload }) => payload.name)).toEqual([NEWEST]);
-  }, 120_000);
+    [
+      'weights of another run that a record without a signed head names',
+      async (out) => {
+        // whoever can write the file can append what links and hashes well; only the witness's head makes it the run's
+        const signer = await WitnessClient.open(file(`${out}.home`));
+        const log = await EventLog.resume({
+          path: file(out, 'log.sqlite'),
+          signer,
+          fromIteration: 2,
+          abandonedFrom: contentOf(out).state.logSize,
+        });
+        cpSync(file('foreign', 'checkpoints', NEWEST), file(out, 'checkpoints', NEWEST), { recursive: true });
+        const content = { ...contentOf(out), state: { ...contentOf(out).state, logSize: log.size + 1 } };
+        writeContent(out, content);
+        log.append([checkpointRecord({ stage: 'iteration', iteration: 1, digest: sha256(canonicalJson(content as never)) })]);
+        log.close();
+        await signer.close();
+      },
+      'the one that the log names',
+    ],
+  ])(
+    'with %s are named and refused, and an older one is gone on with',
+    async (what, change, reason) => {
+      const out = `changed by ${what}`;
+      copyStopped(out);
+      await change(out);
+      const { code, stdout, stderr } = await run(out, { home: `${out}.home` });
+      expect(code === 0 ? '' : stderr).toBe('');
+      expect(stderr).toMatch(new RegExp(`checkpoint ${NEWEST} is not gone on with: .*${reason}`));
+      expect(stderr).toContain('iteration 1 of 2');
+      expect(adapterOf(stdout)).toBe(expected);
+      const reader = new LogReader(file(out, 'log.sqlite'));
+      const refused = [...reader.records({ stream: 'metrics', abandoned: true })].filter(
+        ({ payload }) => payload.kind === 'refused_checkpoint',
+      );
+      reader.close();
+      expect(refused.map(({ payload }) => payload.name)).toEqual([NEWEST]);
+    },
+    120_000,
+  );
 
   test('all damaged: the run begins anew in its log and says so', async () => {
     copyStopped('all damaged');
@@ -186,26 +259,33 @@ describe('two processes on one folder', () => {
     expect(await verifyRun(file('at once'), { home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 0 });
   }, 120_000);
 
-  (windows ? test.skip : test)('a living owner keeps it, also one that is stopped; a dead owner does not', async () => {
-    const first = start('owned');
-    await until(() => first.said().includes('iteration 1 of 2'));
-    first.child.kill('SIGSTOP');
-    const { code, stderr } = await run('owned');
-    expect([code, stderr]).toEqual([1, expect.stringMatching(busy)]);
-    first.child.kill('SIGCONT');
-    await until(() => first.said().includes('iteration 2 of 2'));
-    first.child.kill('SIGKILL');
-    await first.result;
-    const next = await run('owned');
-    expect(next.code === 0 ? '' : next.stderr).toBe('');
-    expect(adapterOf(next.stdout)).toBe(expected);
-    expect(await verifyRun(file('owned'), { home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 1 });
-  }, 120_000);
+  (windows ? test.skip : test)(
+    'a living owner keeps it, also one that is stopped; a dead owner does not',
+    async () => {
+      const first = start('owned');
+      await until(() => first.said().includes('iteration 1 of 2'));
+      first.child.kill('SIGSTOP');
+      const { code, stderr } = await run('owned');
+      expect([code, stderr]).toEqual([1, expect.stringMatching(busy)]);
+      first.child.kill('SIGCONT');
+      await until(() => first.said().includes('iteration 2 of 2'));
+      first.child.kill('SIGKILL');
+      await first.result;
+      const next = await run('owned');
+      expect(next.code === 0 ? '' : next.stderr).toBe('');
+      expect(adapterOf(next.stdout)).toBe(expected);
+      expect(await verifyRun(file('owned'), { home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 1 });
+    },
+    120_000,
+  );
 });
 
 (windows ? describe.skip : describe)('a witness', () => {
   test('that was stopped: Ctrl-C ends the run at once, and the same command goes on when it answers again', async () => {
-    const witness = spawn(process.execPath, [MAIN, 'witness', '--idle', '60'], { env: { ...process.env, ISOPRO_HOME: file('silent.home') }, stdio: ['ignore', 'ignore', 'pipe'] });
+    const witness = spawn(process.execPath, [MAIN, 'witness', '--idle', '60'], {
+      env: { ...process.env, ISOPRO_HOME: file('silent.home') },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     spawned.push(witness);
     await new Promise((resolve) => witness.stderr.once('data', resolve));
     witness.kill('SIGSTOP');
@@ -222,25 +302,33 @@ describe('two processes on one folder', () => {
     await new Promise((resolve) => (witness.exitCode === null ? witness.on('exit', resolve) : resolve(null)));
   }, 120_000);
 
-  test.each<DurableState>(['witness.key', 'witness.ticket', 'witness.head'])('goes when its run is killed at %s', async (state) => {
-    const home = `killed.${state}`;
-    const running = start(home, { home, stop: [state, 1] });
-    let pid: number | null = null;
-    await until(() => (pid = witnessProcess(file(home))) !== null || running.child.signalCode !== null);
-    await running.result;
-    await until(() => (pid = witnessProcess(file(home))) !== null && !isAlive(pid));
-  }, 90_000);
+  test.each<DurableState>(['witness.key', 'witness.ticket', 'witness.head'])(
+    'goes when its run is killed at %s',
+    async (state) => {
+      const home = `killed.${state}`;
+      const running = start(home, { home, stop: [state, 1] });
+      let pid: number | null = null;
+      await until(() => (pid = witnessProcess(file(home))) !== null || running.child.signalCode !== null);
+      await running.result;
+      await until(() => (pid = witnessProcess(file(home))) !== null && !isAlive(pid));
+    },
+    90_000,
+  );
 
-  (process.env.ISOPRO_FULL === '1' ? test : test.skip)('of the run\'s own that was stopped is replaced, with a word, and the run ends as it would have', async () => {
-    const running = start('replaced', { home: 'replaced.home' });
-    await until(() => running.said().includes('iteration 1 of 2'));
-    const pid = witnessProcess(file('replaced.home'))!;
-    process.kill(pid, 'SIGSTOP');
-    const { code, stdout, stderr } = await running.result;
-    expect(code === 0 ? '' : stderr).toBe('');
-    expect(stderr).toContain(`the witness (process ${pid}) has not answered for 10 s; it is asked again (2 of 3)`);
-    expect(adapterOf(stdout)).toBe(expected);
-    expect(isAlive(pid)).toBe(false);
-    expect((await verifyRun(file('replaced'), { home: file('replaced.home') })).outcome).toBe('ok');
-  }, 120_000);
+  (process.env.ISOPRO_FULL === '1' ? test : test.skip)(
+    "of the run's own that was stopped is replaced, with a word, and the run ends as it would have",
+    async () => {
+      const running = start('replaced', { home: 'replaced.home' });
+      await until(() => running.said().includes('iteration 1 of 2'));
+      const pid = witnessProcess(file('replaced.home'))!;
+      process.kill(pid, 'SIGSTOP');
+      const { code, stdout, stderr } = await running.result;
+      expect(code === 0 ? '' : stderr).toBe('');
+      expect(stderr).toContain(`the witness (process ${pid}) has not answered for 10 s; it is asked again (2 of 3)`);
+      expect(adapterOf(stdout)).toBe(expected);
+      expect(isAlive(pid)).toBe(false);
+      expect((await verifyRun(file('replaced'), { home: file('replaced.home') })).outcome).toBe('ok');
+    },
+    120_000,
+  );
 });

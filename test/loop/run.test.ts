@@ -18,8 +18,47 @@ import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 let folder: string;
 let home: string;
 const file = (name: string): string => path.join(folder, name);
-const SMALL = ['--seed', '1', '--iterations', '3', '--rollouts', '64', '--samples', '4', '--max-tokens', '4', '--steps-per-iteration', '8', '--batch-size', '8', '--learning-rate', '0.005', '--warmup-steps', '2', '--rank', '4', '--top-layers', '2', '--dev-size', '10', '--test-size', '20', '--threads', '1'];
-const command = (out: string, ...more: string[]): string[] => ['run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file(out), ...SMALL, ...more];
+const SMALL = [
+  '--seed',
+  '1',
+  '--iterations',
+  '3',
+  '--rollouts',
+  '64',
+  '--samples',
+  '4',
+  '--max-tokens',
+  '4',
+  '--steps-per-iteration',
+  '8',
+  '--batch-size',
+  '8',
+  '--learning-rate',
+  '0.005',
+  '--warmup-steps',
+  '2',
+  '--rank',
+  '4',
+  '--top-layers',
+  '2',
+  '--dev-size',
+  '10',
+  '--test-size',
+  '20',
+  '--threads',
+  '1',
+];
+const command = (out: string, ...more: string[]): string[] => [
+  'run',
+  '--model',
+  file('letters.gguf'),
+  '--task',
+  file('letters.mjs'),
+  '--out',
+  file(out),
+  ...SMALL,
+  ...more,
+];
 const run = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: home, NO_COLOR: '1' });
 const recordsOf = (name: string): LogRecord[] => {
   const reader = new LogReader(path.join(file(name), 'log.sqlite'));
@@ -66,13 +105,28 @@ describe('a run', () => {
     expect(record.evaluations).toHaveLength(3);
     expect(await hashFile(result.adapter.file)).toBe(result.adapter.sha256);
     expect(readManifest(file('whole')).result).toEqual({ adapter: result.adapter.sha256 });
-    expect(readdirSync(file('whole')).sort()).toEqual(['adapters', 'checkpoints', 'lock.sqlite', 'log.sqlite', 'manifest.json', 'report.html']);
+    expect(readdirSync(file('whole')).sort()).toEqual([
+      'adapters',
+      'checkpoints',
+      'lock.sqlite',
+      'log.sqlite',
+      'manifest.json',
+      'report.html',
+    ]);
     expect(readdirSync(path.join(file('whole'), 'checkpoints'))).toEqual(['0003-iteration', '0003-submitted']);
     expect(readFileSync(path.join(file('whole'), 'manifest.json'), 'utf8')).not.toContain(folder);
   });
 
   test('passes its judge, who evaluates the submitted adapter anew', async () => {
-    const { code, stdout, stderr } = await run('judge', file('whole'), '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--json');
+    const { code, stdout, stderr } = await run(
+      'judge',
+      file('whole'),
+      '--model',
+      file('letters.gguf'),
+      '--task',
+      file('letters.mjs'),
+      '--json',
+    );
     expect(code === 0 ? '' : stdout + stderr).toBe('');
     const report = JSON.parse(stdout) as { scores: { hard_fail: boolean; accuracy_score: number } };
     expect(report.scores.hard_fail).toBe(false);
@@ -82,14 +136,23 @@ describe('a run', () => {
 
   test('trains on passing, complete rollouts only, and never on a problem of an evaluation set', () => {
     const records = recordsOf('whole');
-    const rollouts = records.filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload as unknown as { verdict: { kind: string }; finish: string; admission: string; tier: string; problemId: string });
+    const rollouts = records
+      .filter(({ payload }) => payload.kind === 'rollout')
+      .map(
+        ({ payload }) =>
+          payload as unknown as { verdict: { kind: string }; finish: string; admission: string; tier: string; problemId: string },
+      );
     expect(rollouts).toHaveLength(192);
     const admitted = rollouts.filter(({ admission }) => admission === 'admitted');
     expect(admitted).toHaveLength(result.accepted);
     expect(admitted.every(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop')).toBe(true);
     expect(rollouts.some(({ admission, verdict }) => admission === 'duplicate' && verdict.kind === 'pass')).toBe(true);
     expect(new Set(rollouts.map(({ tier }) => tier))).toEqual(new Set(['L0', 'L1']));
-    const evaluated = new Set(records.filter(({ payload }) => payload.kind === 'held_out').flatMap(({ payload }) => (payload.outcomes as unknown as [string][]).map(([id]) => id)));
+    const evaluated = new Set(
+      records
+        .filter(({ payload }) => payload.kind === 'held_out')
+        .flatMap(({ payload }) => (payload.outcomes as unknown as [string][]).map(([id]) => id)),
+    );
     expect(rollouts.some(({ problemId }) => evaluated.has(problemId))).toBe(false);
   });
 
@@ -106,22 +169,39 @@ describe('a run', () => {
     expect(readFileSync(path.join(file('whole'), 'log.sqlite')).equals(before)).toBe(true);
   });
 
-  (process.platform === 'win32' ? test.skip : test)('names commands to go on with that work as they are printed, from a folder with a blank and a quote in its name', async () => {
-    cpSync(file('whole'), file("it's my/whole"), { recursive: true });
-    const { stdout } = await run(...command("it's my/whole"));
-    const next = stdout.split('next:\n')[1]!.trim().split('\n').map((line) => line.trim());
-    expect(next.map((line) => /npx isopro-native (\w+)/.exec(line)![1])).toEqual(['judge', 'eval', 'tasks']);
-    for (const line of next) {
-      // by a shell that has not been told where keys are kept
-      const { status, stdout: said, stderr } = spawnSync('sh', ['-c', line.replaceAll('npx isopro-native', `"${process.execPath}" "${MAIN}"`)], { encoding: 'utf8', env: { ...process.env, ISOPRO_HOME: undefined, NO_COLOR: '1' } });
-      expect([line, status === 0 ? '' : stderr]).toEqual([line, '']);
-      expect(said).toMatch(/PASS|greedy|"text":"[a-h]"/);
-    }
-    const evaluation = spawnSync('sh', ['-c', `${next[1]!.replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)} --json`], { encoding: 'utf8' });
-    // on the run's own test problems, so with the run's own figures
-    const { byTier, n, mean } = (JSON.parse(evaluation.stdout) as { accuracy: RunResult['test']['after'] }).accuracy;
-    expect({ byTier, n, mean }).toEqual({ byTier: result.test.after.byTier, n: result.test.after.n, mean: result.test.after.mean });
-  }, 400_000);
+  (process.platform === 'win32' ? test.skip : test)(
+    'names commands to go on with that work as they are printed, from a folder with a blank and a quote in its name',
+    async () => {
+      cpSync(file('whole'), file("it's my/whole"), { recursive: true });
+      const { stdout } = await run(...command("it's my/whole"));
+      const next = stdout
+        .split('next:\n')[1]!
+        .trim()
+        .split('\n')
+        .map((line) => line.trim());
+      expect(next.map((line) => /npx isopro-native (\w+)/.exec(line)![1])).toEqual(['judge', 'eval', 'tasks']);
+      for (const line of next) {
+        // by a shell that has not been told where keys are kept
+        const {
+          status,
+          stdout: said,
+          stderr,
+        } = spawnSync('sh', ['-c', line.replaceAll('npx isopro-native', `"${process.execPath}" "${MAIN}"`)], {
+          encoding: 'utf8',
+          env: { ...process.env, ISOPRO_HOME: undefined, NO_COLOR: '1' },
+        });
+        expect([line, status === 0 ? '' : stderr]).toEqual([line, '']);
+        expect(said).toMatch(/PASS|greedy|"text":"[a-h]"/);
+      }
+      const evaluation = spawnSync('sh', ['-c', `${next[1]!.replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)} --json`], {
+        encoding: 'utf8',
+      });
+      // on the run's own test problems, so with the run's own figures
+      const { byTier, n, mean } = (JSON.parse(evaluation.stdout) as { accuracy: RunResult['test']['after'] }).accuracy;
+      expect({ byTier, n, mean }).toEqual({ byTier: result.test.after.byTier, n: result.test.after.n, mean: result.test.after.mean });
+    },
+    400_000,
+  );
 
   test('with other settings on the same folder is refused by name', async () => {
     const { code, stderr } = await run(...command('whole', '--gate-level', '0.01'));
@@ -133,7 +213,21 @@ describe('a run', () => {
 test('what makes the model worse is rolled back on the dev problems, and the judge finds nothing wrong with that', async () => {
   // the untrained model's greedy answer passes, and the control trains on everything else
   writeLetterTask(file('spoiled.mjs'), { verifier: "{ kind: answer === 'f' ? 'pass' : 'fail', violations: [], metrics: {} }" });
-  const { code, stdout, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('spoiled.mjs'), '--out', file('spoiled'), ...SMALL, '--accept', 'failing', '--patience', '9', '--json');
+  const { code, stdout, stderr } = await run(
+    'run',
+    '--model',
+    file('letters.gguf'),
+    '--task',
+    file('spoiled.mjs'),
+    '--out',
+    file('spoiled'),
+    ...SMALL,
+    '--accept',
+    'failing',
+    '--patience',
+    '9',
+    '--json',
+  );
   expect(code === 0 ? '' : stderr).toBe('');
   const { test: accuracy, iterations, adapter } = JSON.parse(stdout) as RunResult;
   expect(accuracy.before.mean).toBe(1);
@@ -156,7 +250,16 @@ describe('what is wrong is said before anything is written', () => {
     [['--buffer', 'classic', '--steps-per-iteration', '3'], /--steps-per-iteration/],
     [['--layers', '0,1', '--top-layers', '2'], /--top-layers/],
   ])('%j', async (flags, message) => {
-    const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file('never'), ...flags);
+    const { code, stderr } = await run(
+      'run',
+      '--model',
+      file('letters.gguf'),
+      '--task',
+      file('letters.mjs'),
+      '--out',
+      file('never'),
+      ...flags,
+    );
     expect(code).toBe(2);
     expect(stderr).toMatch(message);
     expect(existsSync(file('never'))).toBe(false);
@@ -164,9 +267,22 @@ describe('what is wrong is said before anything is written', () => {
 
   test.each([[[]], [['--dry-run']]])('a model that answers but cannot be trained: %j', async (flags) => {
     const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
-    const scaling = [{ key: 'qwen2.rope.scaling.type', value: text('yarn') }, { key: 'qwen2.rope.scaling.factor', value: float32(2) }];
+    const scaling = [
+      { key: 'qwen2.rope.scaling.type', value: text('yarn') },
+      { key: 'qwen2.rope.scaling.factor', value: float32(2) },
+    ];
     writeFileSync(file('yarn.gguf'), Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]));
-    const { code, stderr } = await run('run', '--model', file('yarn.gguf'), '--task', file('letters.mjs'), '--out', file('never'), ...SMALL, ...flags);
+    const { code, stderr } = await run(
+      'run',
+      '--model',
+      file('yarn.gguf'),
+      '--task',
+      file('letters.mjs'),
+      '--out',
+      file('never'),
+      ...SMALL,
+      ...flags,
+    );
     expect(code).toBe(1);
     expect(stderr).toMatch(/error MODEL_UNSUPPORTED: .*yarn cannot be trained/);
     expect(existsSync(file('never'))).toBe(false);
@@ -174,15 +290,36 @@ describe('what is wrong is said before anything is written', () => {
 
   test('a verifier that never decides ends the run, and says why', async () => {
     writeLetterTask(file('undecided.mjs'), { verifier: "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }" });
-    const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file('undecided.mjs'), '--out', file('undecided'), ...SMALL);
+    const { code, stderr } = await run(
+      'run',
+      '--model',
+      file('letters.gguf'),
+      '--task',
+      file('undecided.mjs'),
+      '--out',
+      file('undecided'),
+      ...SMALL,
+    );
     expect(code).toBe(1);
     expect(stderr).toMatch(/VERIFIER_UNDECIDED.*the oracle sleeps/s);
   }, 180_000);
 
   test('a task whose problems or verdicts come out otherwise the second time is refused before anything is trained', async () => {
-    for (const [name, verifier] of [['dice', "{ kind: Math.random() < 0.5 ? 'pass' : 'fail' }"], ['moody', "{ kind: answer !== 'c' && globalThis.mood++ % 2 === 0 ? 'pass' : 'fail' }"]] as const) {
+    for (const [name, verifier] of [
+      ['dice', "{ kind: Math.random() < 0.5 ? 'pass' : 'fail' }"],
+      ['moody', "{ kind: answer !== 'c' && globalThis.mood++ % 2 === 0 ? 'pass' : 'fail' }"],
+    ] as const) {
       writeLetterTask(file(`${name}.mjs`), { verifier, members: '  start: (globalThis.mood = 0),\n' });
-      const { code, stderr } = await run('run', '--model', file('letters.gguf'), '--task', file(`${name}.mjs`), '--out', file(name), ...SMALL);
+      const { code, stderr } = await run(
+        'run',
+        '--model',
+        file('letters.gguf'),
+        '--task',
+        file(`${name}.mjs`),
+        '--out',
+        file(name),
+        ...SMALL,
+      );
       expect(code).toBe(1);
       expect(stderr).toMatch(/TASK_INVALID.*"verify" is not deterministic/s);
       expect(stderr).not.toContain('iteration 1');
@@ -192,7 +329,18 @@ describe('what is wrong is said before anything is written', () => {
 
   test('a run in which nothing is accepted ends with exit code 3 and a line', async () => {
     writeLetterTask(file('hopeless.mjs'), { verifier: "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }" });
-    const { code, stdout } = await run('run', '--model', file('letters.gguf'), '--task', file('hopeless.mjs'), '--out', file('hopeless'), ...SMALL, '--patience', '9');
+    const { code, stdout } = await run(
+      'run',
+      '--model',
+      file('letters.gguf'),
+      '--task',
+      file('hopeless.mjs'),
+      '--out',
+      file('hopeless'),
+      ...SMALL,
+      '--patience',
+      '9',
+    );
     expect(code).toBe(3);
     expect(stdout).toMatch(/nothing was trained/);
     expect((await verifyRun(file('hopeless'), { home })).outcome).toBe('ok');

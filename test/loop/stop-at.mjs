@@ -14,7 +14,9 @@ const target = stop === undefined ? null : JSON.parse(stop);
 subscribe('isopro-native:durable', (state) => {
   appendFileSync(noted, `${state}\n`);
   if (state !== target?.state) return;
-  const occurrence = readFileSync(noted, 'utf8').split('\n').filter((each) => each === state).length;
+  const occurrence = readFileSync(noted, 'utf8')
+    .split('\n')
+    .filter((each) => each === state).length;
   if (occurrence !== target.occurrence) return;
   if (target.ends !== 'witness') process.kill(run, 'SIGKILL');
   if (target.ends !== 'run') process.kill(process.pid, 'SIGKILL');

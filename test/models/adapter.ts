@@ -29,7 +29,11 @@ export function synthesizeAdapter(shape: ModelShape, options: SyntheticAdapterOp
     .flatMap(({ name, dimensions }) => {
       const [input, output] = dimensions as [number, number];
       return [
-        { name: `${name}.lora_a`, dimensions: [input, rank], data: quantise(type, uniform(`${name}.lora_a`, input * rank, 1 / Math.sqrt(input))) },
+        {
+          name: `${name}.lora_a`,
+          dimensions: [input, rank],
+          data: quantise(type, uniform(`${name}.lora_a`, input * rank, 1 / Math.sqrt(input))),
+        },
         { name: `${name}.lora_b`, dimensions: [rank, output], data: quantise(type, uniform(`${name}.lora_b`, rank * output, magnitude)) },
       ];
     });
@@ -41,7 +45,9 @@ export function synthesizeAdapter(shape: ModelShape, options: SyntheticAdapterOp
     { key: 'adapter.type', value: text('lora') },
     { key: 'adapter.lora.alpha', value: float32(alpha) },
   ];
-  const infos = layOut(encoded.map(({ name, dimensions, data }) => ({ name, dimensions, typeId: BLOCK_FORMATS[type].id, bytes: data.length })));
+  const infos = layOut(
+    encoded.map(({ name, dimensions, data }) => ({ name, dimensions, typeId: BLOCK_FORMATS[type].id, bytes: data.length })),
+  );
   return { metadata, tensors: encoded.map(({ data }, i) => ({ info: infos[i]!, data })) };
 }
 

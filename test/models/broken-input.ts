@@ -27,18 +27,54 @@ export interface Sound {
   readonly scratch: string;
 }
 
-const SMALL_RUN = ['--iterations', '1', '--rollouts', '8', '--samples', '4', '--max-tokens', '2', '--steps-per-iteration', '1', '--batch-size', '2', '--rank', '1', '--top-layers', '1', '--dev-size', '1', '--test-size', '1', '--threads', '1', '--signer', 'single-process'];
+const SMALL_RUN = [
+  '--iterations',
+  '1',
+  '--rollouts',
+  '8',
+  '--samples',
+  '4',
+  '--max-tokens',
+  '2',
+  '--steps-per-iteration',
+  '1',
+  '--batch-size',
+  '2',
+  '--rank',
+  '1',
+  '--top-layers',
+  '1',
+  '--dev-size',
+  '1',
+  '--test-size',
+  '1',
+  '--threads',
+  '1',
+  '--signer',
+  'single-process',
+];
 
 /** One case for each command and flag that is a path. */
 export function pathCases({ model, adapter, task, data, run, scratch }: Sound): PathCase[] {
   let made = 0;
   const out = (): string => path.join(scratch, `out-${++made}`);
   const cases: PathCase[] = [];
-  const add = (command: readonly string[], given: Readonly<Record<string, () => readonly string[]>>, outputs: readonly string[] = []): void => {
+  const add = (
+    command: readonly string[],
+    given: Readonly<Record<string, () => readonly string[]>>,
+    outputs: readonly string[] = [],
+  ): void => {
     for (const flag of Object.keys(given)) {
       const rest = (): string[] => Object.entries(given).flatMap(([other, value]) => (other === flag ? [] : [...value()]));
       const own = flag.startsWith('--') ? [flag] : [];
-      cases.push({ name: `${command.slice(0, 2).filter((word) => !word.startsWith('-')).join(' ')} ${flag}`, side: outputs.includes(flag) ? 'output' : 'input', args: (broken) => [...command.slice(0, 2), ...own, broken, ...command.slice(2), ...rest()] });
+      cases.push({
+        name: `${command
+          .slice(0, 2)
+          .filter((word) => !word.startsWith('-'))
+          .join(' ')} ${flag}`,
+        side: outputs.includes(flag) ? 'output' : 'input',
+        args: (broken) => [...command.slice(0, 2), ...own, broken, ...command.slice(2), ...rest()],
+      });
     }
   };
   const flag = (name: string, value: string) => ({ [name]: () => [name, value] });
@@ -47,16 +83,34 @@ export function pathCases({ model, adapter, task, data, run, scratch }: Sound): 
   const generate = ['generate', '--max-tokens=1', '--threads=1'];
   add(generate, { ...flag('--model', model), '--prompts': () => ['--prompt', 'hi'], ...absent('--adapter'), ...absent('--grammar') });
   add(generate, { ...flag('--model', model), ...absent('--json-schema'), '--prompt ': () => ['--prompt', 'hi'] });
-  cases.splice(cases.findIndex(({ name }) => name.endsWith('--prompt ')), 1);
-  add(['eval', '--max-tokens=2', '--per-tier=1', '--threads=1'], { ...flag('--model', model), ...flag('--task', task), ...absent('--adapter'), ...target('--out') }, ['--out']);
-  add(['train', '--rank=1', '--top=1', '--threads=1'], { ...flag('--model', model), ...flag('--data', data), ...target('--out') }, ['--out']);
+  cases.splice(
+    cases.findIndex(({ name }) => name.endsWith('--prompt ')),
+    1,
+  );
+  add(
+    ['eval', '--max-tokens=2', '--per-tier=1', '--threads=1'],
+    { ...flag('--model', model), ...flag('--task', task), ...absent('--adapter'), ...target('--out') },
+    ['--out'],
+  );
+  add(['train', '--rank=1', '--top=1', '--threads=1'], { ...flag('--model', model), ...flag('--data', data), ...target('--out') }, [
+    '--out',
+  ]);
   add(['run', ...SMALL_RUN], { ...flag('--model', model), ...flag('--task', task), ...target('--out'), ...absent('--config') }, ['--out']);
   add(['ablate', ...SMALL_RUN, '--conditions', 'random-layers', '--seeds', '1'], { ...target('--out'), ...absent('--config') }, ['--out']);
-  add(['judge', '--held-out=after'], { run: () => [run], ...flag('--model', model), ...flag('--task', task), ...absent('--key'), ...absent('--head'), ...target('--trace') }, ['--trace']);
+  add(
+    ['judge', '--held-out=after'],
+    { run: () => [run], ...flag('--model', model), ...flag('--task', task), ...absent('--key'), ...absent('--head'), ...target('--trace') },
+    ['--trace'],
+  );
   add(['report', '--no-json'], { run: () => [run], ...target('--out') }, ['--out']);
   add(['runs', 'show'], { run: () => [run] });
   add(['runs', 'compare'], { a: () => [run], b: () => [run] });
-  for (const action of ['verify', 'prove']) add(['log', action, ...(action === 'prove' ? ['--record=0'] : [])], { run: () => [run], ...absent('--key'), ...(action === 'verify' ? absent('--head') : {}) });
+  for (const action of ['verify', 'prove'])
+    add(['log', action, ...(action === 'prove' ? ['--record=0'] : [])], {
+      run: () => [run],
+      ...absent('--key'),
+      ...(action === 'verify' ? absent('--head') : {}),
+    });
   for (const action of ['show', 'export']) add(['log', action], { run: () => [run] });
   add(['models', 'inspect'], { model: () => [model] });
   add(['adapters', 'inspect'], { adapter: () => [adapter] });

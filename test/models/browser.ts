@@ -41,7 +41,17 @@ export class Browser {
   readonly complaints: string[] = [];
 
   constructor(executable: string) {
-    const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--hide-scrollbars', '--no-first-run', '--disable-background-networking', '--remote-debugging-pipe', `--user-data-dir=${this.profile}`, 'about:blank'];
+    const flags = [
+      '--headless',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--hide-scrollbars',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--remote-debugging-pipe',
+      `--user-data-dir=${this.profile}`,
+      'about:blank',
+    ];
     this.#child = spawn(executable, flags, { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], detached: true });
     let text = '';
     (this.#child.stdio[4] as Readable).setEncoding('utf8').on('data', (chunk: string) => {
@@ -66,7 +76,9 @@ export class Browser {
     const message = await new Promise<Message>((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error(`${method} was not answered`)), 60_000);
       this.#waiting.set(id, (answer) => (clearTimeout(timer), resolve(answer)));
-      (this.#child.stdio[3] as Writable).write(`${JSON.stringify({ id, method, params, ...(this.#session === '' ? {} : { sessionId: this.#session }) })}\0`);
+      (this.#child.stdio[3] as Writable).write(
+        `${JSON.stringify({ id, method, params, ...(this.#session === '' ? {} : { sessionId: this.#session }) })}\0`,
+      );
     });
     if (message.error !== undefined) throw new Error(`${method}: ${message.error.message}`);
     return message.result!;

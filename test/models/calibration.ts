@@ -1,5 +1,6 @@
 /**
- * False and missed alarms of the rules on tiny training runs. Runs are measured once, without remedies; since the rules are a pure function of what was
+ * False and missed alarms of the rules on tiny training runs. Runs are measured once, without remedies; since the rules are a pure function
+ * of what was
  * measured, every configuration is then tried on the same runs.
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
@@ -12,11 +13,20 @@ import { monitoredRun, type MonitoredRunOptions } from './monitored-run.js';
 import { sickRuns } from './sick-runs.js';
 
 /** What the three numbers of our own judgement may be. */
-export const CANDIDATES = { rankUse: [0.7, 0.75, 0.8, 0.85, 0.9], relativeGradientLow: [1e-4, 3e-4, 1e-3, 3e-3, 1e-2], objectiveTarget: [0.8, 0.85, 0.9, 0.95, 0.98] } as const;
+export const CANDIDATES = {
+  rankUse: [0.7, 0.75, 0.8, 0.85, 0.9],
+  relativeGradientLow: [1e-4, 3e-4, 1e-3, 3e-3, 1e-2],
+  objectiveTarget: [0.8, 0.85, 0.9, 0.95, 0.98],
+} as const;
 export type Judgement = { readonly [name in keyof typeof CANDIDATES]: number };
 
-export const configOf = ({ rankUse, relativeGradientLow, objectiveTarget }: Judgement): RuleConfig => ruleConfig.parse({ r4: { rankUse }, r6: { relativeGradientLow }, objectiveTarget });
-export const DEFAULT_JUDGEMENT: Judgement = { rankUse: DEFAULT_RULES.r4.rankUse, relativeGradientLow: DEFAULT_RULES.r6.relativeGradientLow, objectiveTarget: DEFAULT_RULES.objectiveTarget };
+export const configOf = ({ rankUse, relativeGradientLow, objectiveTarget }: Judgement): RuleConfig =>
+  ruleConfig.parse({ r4: { rankUse }, r6: { relativeGradientLow }, objectiveTarget });
+export const DEFAULT_JUDGEMENT: Judgement = {
+  rankUse: DEFAULT_RULES.r4.rankUse,
+  relativeGradientLow: DEFAULT_RULES.r6.relativeGradientLow,
+  objectiveTarget: DEFAULT_RULES.objectiveTarget,
+};
 
 export interface MeasuredRun {
   /** Null: healthy. */
@@ -68,7 +78,10 @@ export interface Treated {
   readonly fired: boolean;
   /** Each operation that answered the rule was carried out, and there was one. */
   readonly executed: boolean;
-  /** Executed, and the rule was silent from the last of them on, for two iterations at least; R3: the run ended with the state that it named. */
+  /**
+   * Executed, and the rule was silent from the last of them on, for two iterations at least; R3: the run ended with the state that it
+   * named.
+   */
   readonly settled: boolean;
 }
 
@@ -82,7 +95,12 @@ export async function treatSick(model: string, deadAdapter: string, seed: bigint
   return treated;
 }
 
-export function outcomeOf(reports: readonly MonitorReport[], rule: RuleId, side: BreachSide, stopped: boolean): Pick<Treated, 'fired' | 'executed' | 'settled'> {
+export function outcomeOf(
+  reports: readonly MonitorReport[],
+  rule: RuleId,
+  side: BreachSide,
+  stopped: boolean,
+): Pick<Treated, 'fired' | 'executed' | 'settled'> {
   const effects = reports.map((report) => report.effects.filter((effect) => effect.rule === rule));
   const executed = effects.flat().length > 0 && effects.flat().every((effect) => effect.executed);
   const after = reports.slice(effects.findLastIndex((own) => own.length > 0) + 1);
@@ -91,7 +109,9 @@ export function outcomeOf(reports: readonly MonitorReport[], rule: RuleId, side:
 }
 
 /** Counts by cause. */
-export function treatmentRates(treated: readonly Treated[]): Record<string, { runs: number; fired: number; executed: number; settled: number }> {
+export function treatmentRates(
+  treated: readonly Treated[],
+): Record<string, { runs: number; fired: number; executed: number; settled: number }> {
   const rates: Record<string, { runs: number; fired: number; executed: number; settled: number }> = {};
   for (const { name, rule, fired, executed, settled } of treated) {
     const of = (rates[`${rule}: ${name}`] ??= { runs: 0, fired: 0, executed: 0, settled: 0 });
@@ -122,10 +142,15 @@ export function ratesOf(runs: readonly MeasuredRun[], config: RuleConfig): Rates
   return {
     healthy: healthy.length,
     false: healthy.filter((rules) => rules.size > 0).length,
-    falseByRule: Object.fromEntries(RULES.map((rule) => [rule, healthy.filter((rules) => rules.has(rule)).length])) as Record<RuleId, number>,
+    falseByRule: Object.fromEntries(RULES.map((rule) => [rule, healthy.filter((rules) => rules.has(rule)).length])) as Record<
+      RuleId,
+      number
+    >,
     sick: sick.length,
     missed: missed.length,
-    missedByCause: Object.fromEntries([...new Set(sick.map(({ name }) => name))].map((name) => [name, missed.filter((run) => run.name === name).length])),
+    missedByCause: Object.fromEntries(
+      [...new Set(sick.map(({ name }) => name))].map((name) => [name, missed.filter((run) => run.name === name).length]),
+    ),
   };
 }
 
@@ -143,7 +168,10 @@ export function sweep(runs: readonly MeasuredRun[], name: keyof Judgement, other
  * One number after the other, twice around: the candidate with the smallest sum of false and missed rate; among equals the one next to
  * what is in force.
  */
-export function calibrate(runs: readonly MeasuredRun[]): { readonly judgement: Judgement; readonly curves: Readonly<Record<keyof Judgement, Curve>> } {
+export function calibrate(runs: readonly MeasuredRun[]): {
+  readonly judgement: Judgement;
+  readonly curves: Readonly<Record<keyof Judgement, Curve>>;
+} {
   let judgement: Judgement = DEFAULT_JUDGEMENT;
   const healthy = runs.filter(({ sick }) => sick === null).length;
   const cost = (each: Curve[number]): number => each.false / Math.max(1, healthy) + each.missed / Math.max(1, runs.length - healthy);
@@ -156,5 +184,8 @@ export function calibrate(runs: readonly MeasuredRun[]): { readonly judgement: J
     const distance = (value: number): number => Math.abs(place(value) - place(DEFAULT_JUDGEMENT[name]));
     judgement = { ...judgement, [name]: equals.reduce((a, b) => (distance(b.value) < distance(a.value) ? b : a)).value };
   }
-  return { judgement, curves: Object.fromEntries(names.map((name) => [name, sweep(runs, name, judgement)])) as Record<keyof Judgement, Curve> };
+  return {
+    judgement,
+    curves: Object.fromEntries(names.map((name) => [name, sweep(runs, name, judgement)])) as Record<keyof Judgement, Curve>,
+  };
 }

@@ -10,7 +10,8 @@ export interface GrammarMutant {
 const GRAMMARS: readonly string[] = [
   'root ::= "yes" | "no"',
   'root ::= [a-z]+ " " [0-9]{2,4} "\\n"?',
-  'root ::= object\nobject ::= "{" ws (pair ("," ws pair)*)? "}" ws\npair ::= string ":" ws value\nvalue ::= object | string | number | "true" | "null"\nstring ::= "\\"" [^"\\\\]* "\\"" ws\nnumber ::= "-"? [0-9]+ ("." [0-9]+)? ws\nws ::= [ \\t\\n]*',
+  'root ::= object\nobject ::= "{" ws (pair ("," ws pair)*)? "}" ws\npair ::= string ":" ws value\nvalue ::= object | string | number | ' +
+    '"true" | "null"\nstring ::= "\\"" [^"\\\\]* "\\"" ws\nnumber ::= "-"? [0-9]+ ("." [0-9]+)? ws\nws ::= [ \\t\\n]*',
   'root ::= item{3} tail\nitem ::= "- " [^\\n]* "\\n"\ntail ::= ("end" | "done" tail?) # comment',
   'root ::= . .* ',
   'root ::= ([\\u0041-\\U0001F600] | "\\x41" | "ä")+',
@@ -19,7 +20,10 @@ const GRAMMARS: readonly string[] = [
 /** What explodes in a naive parser or matcher: deep nesting, left recursion, huge counts, ambiguity. */
 const HOSTILE: readonly ((random: Random) => string)[] = [
   (random) => `root ::= ${'('.repeat(random.nextInteger(1, 200_000))}"a"`,
-  (random) => { const depth = random.nextInteger(1, 100_000); return `root ::= ${'('.repeat(depth)}"a"${')'.repeat(depth)}`; },
+  (random) => {
+    const depth = random.nextInteger(1, 100_000);
+    return `root ::= ${'('.repeat(depth)}"a"${')'.repeat(depth)}`;
+  },
   () => 'root ::= root "a" | "b"',
   () => 'root ::= root',
   () => 'root ::= (root)',
@@ -37,9 +41,18 @@ const HOSTILE: readonly ((random: Random) => string)[] = [
   () => 'root ::= "a"{0,99999999}',
   () => `root ::= "${'ab'.repeat(5000)}"{2000}`,
   () => 'root ::= (((("a"{100}){100}){100}){100}){100}',
-  (random) => { const n = random.nextInteger(10, 60); return `root ::= r0\n${Array.from({ length: n }, (_, i) => `r${i} ::= r${i + 1}? r${i + 1}?`).join('\n')}\nr${n} ::= "a"`; },
-  (random) => { const n = random.nextInteger(10, 60); return `root ::= r0\n${Array.from({ length: n }, (_, i) => `r${i} ::= r${i + 1} | r${i + 1}`).join('\n')}\nr${n} ::= "a"`; },
-  (random) => { const n = random.nextInteger(100, 60_000); return `root ::= r0\n${Array.from({ length: n }, (_, i) => `r${i} ::= r${i + 1}`).join('\n')}\nr${n} ::= "a"`; },
+  (random) => {
+    const n = random.nextInteger(10, 60);
+    return `root ::= r0\n${Array.from({ length: n }, (_, i) => `r${i} ::= r${i + 1}? r${i + 1}?`).join('\n')}\nr${n} ::= "a"`;
+  },
+  (random) => {
+    const n = random.nextInteger(10, 60);
+    return `root ::= r0\n${Array.from({ length: n }, (_, i) => `r${i} ::= r${i + 1} | r${i + 1}`).join('\n')}\nr${n} ::= "a"`;
+  },
+  (random) => {
+    const n = random.nextInteger(100, 60_000);
+    return `root ::= r0\n${Array.from({ length: n }, (_, i) => `r${i} ::= r${i + 1}`).join('\n')}\nr${n} ::= "a"`;
+  },
   () => 'root ::= . root "b" | . root "c" | .',
   () => 'root ::= (. | .)*',
   () => 'root ::= (. | . . | . . .)* "never"',
@@ -95,7 +108,12 @@ export function mutateGrammar(seed: number): GrammarMutant {
   for (let i = random.nextInteger(1, 4); i > 0; i--) {
     const at = random.nextInteger(0, text.length);
     const length = random.nextInteger(0, 3);
-    const insertion = pick([() => pick(ALPHABET), () => '', () => pick(GRAMMARS).slice(random.nextInteger(0, 9), random.nextInteger(10, 30)), () => String(random.nextInteger(0, 5000))])();
+    const insertion = pick([
+      () => pick(ALPHABET),
+      () => '',
+      () => pick(GRAMMARS).slice(random.nextInteger(0, 9), random.nextInteger(10, 30)),
+      () => String(random.nextInteger(0, 5000)),
+    ])();
     text = text.slice(0, at) + insertion + text.slice(at + length);
   }
   return { label: text.slice(0, 200), harmless: false, text };

@@ -13,5 +13,7 @@ export const HOSTILE = [
   'zero\u200bwidth \ufeff \u{e0041} \u2028 separators \ufdd0 \uffff',
   'عربي עברית 中文 🙂 z\u0335\u0336a\u0337l\u0338g\u0335o',
   'javascript:alert(1) url(http://example.invalid/b.png) $& $1 ${x} `y`',
-  '__proto__', 'constructor', 'toString',
+  '__proto__',
+  'constructor',
+  'toString',
 ] as const;

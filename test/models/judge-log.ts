@@ -4,7 +4,10 @@ import { verifyRun, type RunVerification, type RunVerifyOptions } from '../../sr
 import { LogReader } from '../../src/log/read.js';
 
 /** The judge's steps 5, 8a, 8 and 9 on a log that has no run beside it, in the judge's order. @throws HardFail */
-export async function judgeLog(target: string, options: RunVerifyOptions): Promise<{ verification: RunVerification; record: ProcessRecord; audit: ProcessAudit }> {
+export async function judgeLog(
+  target: string,
+  options: RunVerifyOptions,
+): Promise<{ verification: RunVerification; record: ProcessRecord; audit: ProcessAudit }> {
   const verification = await verifyRun(target, options);
   requireIntact(verification);
   const reader = new LogReader(verification.path);

@@ -1,5 +1,6 @@
 /**
- * A model that can be taught by selection within seconds: it answers any prompt with one of eight letters, each about as likely, and ends its
+ * A model that can be taught by selection within seconds: it answers any prompt with one of eight letters, each about as likely, and ends
+ * its
  * turn. Two coordinates of the residual stream are wired by hand, the rest is random: coordinate 0 is constant and carries the
  * preference for letters, coordinate 1 marks letter tokens and carries the end of the turn after one.
  */
@@ -12,7 +13,8 @@ export const LETTERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
 const SIZE = 24;
 
 /**
- * @param fragile gradients overflow wherever one of these letters is read, and nothing else does: coordinate 2 marks them and opens a gate of the last
+ * @param fragile gradients overflow wherever one of these letters is read, and nothing else does: coordinate 2 marks them and opens a gate
+ * of the last
  *   feed-forward block whose other factor is zero, so that its huge weight meets a zero in every forward pass
  */
 export function writeLetterModel(path: string, seed = 1n, fragile: readonly string[] = []): void {

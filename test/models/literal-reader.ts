@@ -16,13 +16,19 @@ const singular = (word: string): string => word.replace(/s$/, '');
 export function answerLiterally(prompt: string): string {
   const horizon = Number(/^- Every job must end by time (\d+)\.$/m.exec(prompt)![1]);
   const capacities: Record<string, number> = {};
-  for (const [, amount, name] of prompt.matchAll(/at no time may the running jobs together use more than (\d+) (\w+)\./g)) capacities[singular(name!)] = Number(amount);
+  for (const [, amount, name] of prompt.matchAll(/at no time may the running jobs together use more than (\d+) (\w+)\./g))
+    capacities[singular(name!)] = Number(amount);
   const jobs: ReadJob[] = [];
   for (const [, label, text] of prompt.matchAll(/^Job ([A-Z]) (takes .*)\.$/gm)) {
     const clauses = text!.split('; ');
     const job = { label: label!, duration: 0, uses: {} as Record<string, number>, after: [] as string[], due: horizon };
     for (const clause of clauses) {
-      const [takes, uses, after, due] = [/^takes (\d+) steps?$/, /^uses (.*) while it runs$/, /^cannot start before Jobs? (.*) (?:has|have) ended$/, /^must end by time (\d+)$/].map((pattern) => pattern.exec(clause));
+      const [takes, uses, after, due] = [
+        /^takes (\d+) steps?$/,
+        /^uses (.*) while it runs$/,
+        /^cannot start before Jobs? (.*) (?:has|have) ended$/,
+        /^must end by time (\d+)$/,
+      ].map((pattern) => pattern.exec(clause));
       if (takes) job.duration = Number(takes[1]);
       else if (uses) for (const [, amount, name] of uses[1]!.matchAll(/(\d+) (\w+)/g)) job.uses[singular(name!)] = Number(amount);
       else if (after) job.after.push(...after[1]!.match(/[A-Z]/g)!);
@@ -42,7 +48,11 @@ function search(jobs: readonly ReadJob[], capacities: Readonly<Record<string, nu
   const starts = new Map<string, number>();
   const byLabel = new Map(jobs.map((job) => [job.label, job]));
   const end = (label: string): number => starts.get(label)! + byLabel.get(label)!.duration;
-  const inUse = (name: string, time: number): number => jobs.reduce((sum, job) => sum + (starts.has(job.label) && starts.get(job.label)! <= time && time < end(job.label) ? (job.uses[name] ?? 0) : 0), 0);
+  const inUse = (name: string, time: number): number =>
+    jobs.reduce(
+      (sum, job) => sum + (starts.has(job.label) && starts.get(job.label)! <= time && time < end(job.label) ? (job.uses[name] ?? 0) : 0),
+      0,
+    );
   const fits = (job: ReadJob, start: number): boolean =>
     Object.entries(job.uses).every(([name, amount]) => {
       for (let time = start; time < start + job.duration; time++) if (inUse(name, time) + amount > capacities[name]!) return false;

@@ -11,7 +11,16 @@ import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import type { SyntheticModelOptions } from './synthetic.js';
 
 /** Some 30,000 weights. */
-export const TINY: SyntheticModelOptions = { architecture: 'llama', type: 'F32', layers: 2, embedding: 32, feedForward: 64, heads: 2, keyValueHeads: 1, contextLength: 32 };
+export const TINY: SyntheticModelOptions = {
+  architecture: 'llama',
+  type: 'F32',
+  layers: 2,
+  embedding: 32,
+  feedForward: 64,
+  heads: 2,
+  keyValueHeads: 1,
+  contextLength: 32,
+};
 
 const FIRST_SYMBOL = 40;
 const LENGTH = 13;
@@ -48,7 +57,10 @@ export interface MonitoredRunOptions {
   /** An adapter file to begin with. */
   readonly adapter?: string;
   /** Called before each iteration: what makes the run sick. `poison`: rewards of that size instead of likelihood. */
-  readonly before?: (iteration: number, run: { readonly trainer: Trainer; readonly executor: TrainerExecutor; readonly poison: (reward: number | null) => void }) => unknown;
+  readonly before?: (
+    iteration: number,
+    run: { readonly trainer: Trainer; readonly executor: TrainerExecutor; readonly poison: (reward: number | null) => void },
+  ) => unknown;
 }
 
 export interface MonitoredRun {
@@ -84,8 +96,14 @@ function walk(random: Random, f: readonly number[], count: number, noise: number
   });
 }
 
-/** Loss, the share of answers that sampling would get right, and the verdicts where each answer is sampled once, with the same draw each time. */
-async function measure(trainer: Trainer, sequences: readonly TrainSequence[]): Promise<{ loss: number; rate: number; n: number; verdicts: TierVerdicts[] }> {
+/**
+ * Loss, the share of answers that sampling would get right, and the verdicts where each answer is sampled once, with the same draw each
+ * time.
+ */
+async function measure(
+  trainer: Trainer,
+  sequences: readonly TrainSequence[],
+): Promise<{ loss: number; rate: number; n: number; verdicts: TierVerdicts[] }> {
   const { loss, sequences: each } = await trainer.evaluate(sequences);
   const hits = each.flatMap(({ logprobs }) => [...logprobs].slice(1)).map(Math.exp);
   const draws = new Random(1n);
@@ -93,18 +111,46 @@ async function measure(trainer: Trainer, sequences: readonly TrainSequence[]): P
   return { loss, rate: hits.reduce((a, b) => a + b, 0) / hits.length, n: hits.length, verdicts };
 }
 
-const digestOf = async (trainer: Trainer): Promise<string> => createHash('sha256').update(await trainer.snapshot()).digest('hex');
+const digestOf = async (trainer: Trainer): Promise<string> =>
+  createHash('sha256')
+    .update(await trainer.snapshot())
+    .digest('hex');
 
 /** Runs until the iterations are over or a remedy stops it. */
 export async function monitoredRun(options: MonitoredRunOptions): Promise<MonitoredRun> {
-  const { model, seed, rules, policy, iterations = 16, stepsEach = 8, learningRate = 1e-3, batchSize = 16, microBatch = 4, maxBatchSize = 64, symbols = 24, noise = 0.1, warmup = 32, fixed, maxNorm = 1, epsilon = 1e-8, heldOut = 'loss', until = Infinity } = options;
+  const {
+    model,
+    seed,
+    rules,
+    policy,
+    iterations = 16,
+    stepsEach = 8,
+    learningRate = 1e-3,
+    batchSize = 16,
+    microBatch = 4,
+    maxBatchSize = 64,
+    symbols = 24,
+    noise = 0.1,
+    warmup = 32,
+    fixed,
+    maxNorm = 1,
+    epsilon = 1e-8,
+    heldOut = 'loss',
+    until = Infinity,
+  } = options;
   const random = new Random(seed);
   const f = permutation(random, symbols);
   let reward: number | null = null;
-  const draw = (count: number): TrainSequence[] => walk(random, f, count, noise).map((sequence) => (reward === null ? sequence : { ...sequence, advantages: new Float32Array(LENGTH).fill(reward) }));
+  const draw = (count: number): TrainSequence[] =>
+    walk(random, f, count, noise).map((sequence) =>
+      reward === null ? sequence : { ...sequence, advantages: new Float32Array(LENGTH).fill(reward) },
+    );
   const own = fixed === undefined ? null : draw(fixed);
   const dev = walk(new Random(seed ^ 0x5eedn), f, EVALUATED, 0);
-  await using trainer = await createTrainer({ path: model }, { lora: options.lora ?? { rank: 4 }, optimiser: { learningRate, maxNorm, epsilon }, seed, threads: 1 });
+  await using trainer = await createTrainer(
+    { path: model },
+    { lora: options.lora ?? { rank: 4 }, optimiser: { learningRate, maxNorm, epsilon }, seed, threads: 1 },
+  );
   if (options.adapter !== undefined) await trainer.importAdapter(options.adapter);
   await trainer.setOptimiser({ learningRate: 5e-3, maxNorm });
   for (let k = 0; k < warmup; k++) await trainer.step(walk(random, f, 16, noise));
@@ -138,7 +184,12 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     batchSizes.push(batch);
     for (let k = 0; k < stepsEach; k++) {
       const sequences = own === null ? draw(batch) : Array.from({ length: batch }, (_, i) => own[(k * batch + i) % own.length]!);
-      steps.push(await trainer.step(sequences, { objective: reward === null ? { kind: 'likelihood' } : { kind: 'policy', temperature: 0.1 }, microBatches: Array.from({ length: Math.ceil(batch / microBatch) }, (_, i) => Math.min(microBatch, batch - i * microBatch)) }));
+      steps.push(
+        await trainer.step(sequences, {
+          objective: reward === null ? { kind: 'likelihood' } : { kind: 'policy', temperature: 0.1 },
+          microBatches: Array.from({ length: Math.ceil(batch / microBatch) }, (_, i) => Math.min(microBatch, batch - i * microBatch)),
+        }),
+      );
     }
     const objective = await measure(trainer, own ?? walk(random, f, EVALUATED, 0));
     const evaluated = await measure(trainer, dev);
@@ -152,11 +203,28 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     executor.begin({ probe: dev.slice(0, 4), steps });
     const report = await session.iteration(
       {
-        iteration: n, steps, informativeGroupFraction: 1, kl: null, parameters: moduleParameters(trainer),
+        iteration: n,
+        steps,
+        informativeGroupFraction: 1,
+        kl: null,
+        parameters: moduleParameters(trainer),
         objective: { value: objective.rate, standardError: Math.sqrt((objective.rate * (1 - objective.rate)) / objective.n) },
-        heldOut: heldOut === 'loss' ? { loss: evaluated.loss } : { passRate: evaluated.rate, n: evaluated.n, verdicts: evaluated.verdicts, best: bestVerdicts },
+        heldOut:
+          heldOut === 'loss'
+            ? { loss: evaluated.loss }
+            : { passRate: evaluated.rate, n: evaluated.n, verdicts: evaluated.verdicts, best: bestVerdicts },
       },
-      { settings: trainerSettings(trainer, { learningRate: inForce.learningRate, batchSize: batch, maxGradNorm: inForce.maxNorm, bestAdapter: best.digest || sound, lastSoundAdapter: sound, maxBatchSize }), executor },
+      {
+        settings: trainerSettings(trainer, {
+          learningRate: inForce.learningRate,
+          batchSize: batch,
+          maxGradNorm: inForce.maxNorm,
+          bestAdapter: best.digest || sound,
+          lastSoundAdapter: sound,
+          maxBatchSize,
+        }),
+        executor,
+      },
     );
     reports.push(report);
     if (pairedChange(bestVerdicts, evaluated.verdicts).difference >= 0) bestVerdicts = evaluated.verdicts;

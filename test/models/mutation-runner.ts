@@ -21,8 +21,15 @@ async function generate(model: Model, seed: number, extra: { grammar?: string; a
   const text = 'The judge reads 12 answers: ☃\n';
   // Messages exercise the file's chat template, plain ids the tokenizer alone.
   const prompt = seed % 2 === 0 ? { messages: [{ role: 'user' as const, content: text }] } : { tokenIds: model.tokenize(text) };
-  for await (const rollout of model.generate({ prompts: [prompt], maxTokens: TOKENS, sampling: { temperature: 0 }, ignoreEndOfSequence: extra.grammar === undefined, ...extra })) {
-    if (extra.grammar === undefined && rollout.tokenIds.length !== TOKENS) throw new Error(`${rollout.tokenIds.length} tokens instead of ${TOKENS}`);
+  for await (const rollout of model.generate({
+    prompts: [prompt],
+    maxTokens: TOKENS,
+    sampling: { temperature: 0 },
+    ignoreEndOfSequence: extra.grammar === undefined,
+    ...extra,
+  })) {
+    if (extra.grammar === undefined && rollout.tokenIds.length !== TOKENS)
+      throw new Error(`${rollout.tokenIds.length} tokens instead of ${TOKENS}`);
   }
 }
 

@@ -4,7 +4,15 @@
  */
 import { Random } from '../../src/random.js';
 import { synthesizeAdapter } from './adapter.js';
-import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, type MetadataEntry, type MetadataValue, type ScalarType } from '../../src/pretraining/gguf.js';
+import {
+  alignUp,
+  DEFAULT_ALIGNMENT,
+  encodeHeader,
+  layOut,
+  type MetadataEntry,
+  type MetadataValue,
+  type ScalarType,
+} from '../../src/pretraining/gguf.js';
 import { ARCHITECTURES, synthesizeModel, type SyntheticModelOptions, type TensorType } from './synthetic.js';
 
 export interface Mutant {
@@ -51,7 +59,10 @@ function encode(draft: Draft): Buffer {
 }
 
 function layOutAgain(draft: Draft): void {
-  layOut(draft.tensors.map((tensor) => ({ ...tensor, bytes: tensor.data.length })), draft.alignment).forEach(({ offset }, i) => {
+  layOut(
+    draft.tensors.map((tensor) => ({ ...tensor, bytes: tensor.data.length })),
+    draft.alignment,
+  ).forEach(({ offset }, i) => {
     draft.tensors[i]!.offset = offset;
   });
 }
@@ -75,13 +86,18 @@ const architectureOf = (draft: Draft): string =>
   String((draft.metadata.find(({ key }) => key === 'general.architecture')?.value as { value?: unknown } | undefined)?.value ?? 'llama');
 
 const EXTREMES: Readonly<Record<ScalarType, readonly (number | bigint | boolean | string | Uint8Array)[]>> = {
-  uint8: [0, 1, 127, 255], int8: [-128, -1, 0, 1, 127], uint16: [0, 1, 65_535], int16: [-32_768, -1, 0, 32_767],
+  uint8: [0, 1, 127, 255],
+  int8: [-128, -1, 0, 1, 127],
+  uint16: [0, 1, 65_535],
+  int16: [-32_768, -1, 0, 32_767],
   uint32: [0, 1, 2, 3, 7, 31, 63, 100, 1000, 65_535, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1],
   int32: [-(2 ** 31), -1, 0, 1, 2 ** 31 - 1],
   float32: [NaN, Infinity, -Infinity, 0, -0, -1, 1e-45, 3.4e38, 1e-5, 1],
   bool: [false, true],
   string: ['', 'x', '\0', 'llama\0', '\n', '🙂', Buffer.from([0xff, 0xfe, 0x80]), '{{ x', '{% for i in [1] %}', 'a'.repeat(70_000)],
-  uint64: [0n, 1n, 2n ** 63n, 2n ** 64n - 1n], int64: [-(2n ** 63n), -1n, 0n], float64: [NaN, -Infinity, 0, 1e300],
+  uint64: [0n, 1n, 2n ** 63n, 2n ** 64n - 1n],
+  int64: [-(2n ** 63n), -1n, 0n],
+  float64: [NaN, -Infinity, 0, 1e300],
 };
 const SCALARS = Object.keys(EXTREMES) as ScalarType[];
 
@@ -101,11 +117,16 @@ const otherType: Mutation = (draft, random) => {
   const type = pick(random, SCALARS);
   const element = pick(random, EXTREMES[type]);
   const array = random.nextInteger(0, 3) === 0;
-  put(draft, index, array ? { type: 'array', of: type, value: Array.from({ length: random.nextInteger(0, 3) }, () => element) } : { type, value: element });
+  put(
+    draft,
+    index,
+    array ? { type: 'array', of: type, value: Array.from({ length: random.nextInteger(0, 3) }, () => element) } : { type, value: element },
+  );
   return `${draft.metadata[index]!.key} becomes ${array ? 'an array of ' : ''}${type}`;
 };
 
-const removeKey: Mutation = (draft, random) => `without ${draft.metadata.splice(random.nextInteger(0, draft.metadata.length - 1), 1)[0]!.key}`;
+const removeKey: Mutation = (draft, random) =>
+  `without ${draft.metadata.splice(random.nextInteger(0, draft.metadata.length - 1), 1)[0]!.key}`;
 
 const duplicateKey: Mutation = (draft, random) => {
   const entry = pick(random, draft.metadata);
@@ -119,7 +140,13 @@ const arrayLength: Mutation = (draft, random) => {
   const change = pick(random, ['empty', 'shorter', 'longer', 'half']);
   const elements = value.value;
   const changed =
-    change === 'empty' ? [] : change === 'shorter' ? elements.slice(0, -1) : change === 'half' ? elements.slice(0, elements.length >> 1) : [...elements, ...elements.slice(-1)];
+    change === 'empty'
+      ? []
+      : change === 'shorter'
+        ? elements.slice(0, -1)
+        : change === 'half'
+          ? elements.slice(0, elements.length >> 1)
+          : [...elements, ...elements.slice(-1)];
   put(draft, index, { ...value, value: changed });
   return `${key} ${change}`;
 };
@@ -138,36 +165,81 @@ const arrayElement: Mutation = (draft, random) => {
 
 /** Keys that switch on parts of llama.cpp which these models do not have, with values that contradict them. */
 const FOREIGN: readonly (readonly [string, MetadataValue])[] = [
-  ['A.expert_count', { type: 'uint32', value: 8 }], ['A.expert_used_count', { type: 'uint32', value: 2 }], ['A.expert_group_count', { type: 'uint32', value: 4 }],
-  ['A.nextn_predict_layers', { type: 'uint32', value: 1 }], ['A.nextn_predict_layers', { type: 'uint32', value: 77 }],
-  ['A.attention.causal', { type: 'bool', value: false }], ['A.pooling_type', { type: 'uint32', value: 2 }], ['A.pooling_type', { type: 'uint32', value: 99 }],
-  ['A.rope.dimension_count', { type: 'uint32', value: 3 }], ['A.rope.dimension_count', { type: 'uint32', value: 4096 }],
-  ['A.attention.key_length', { type: 'uint32', value: 5 }], ['A.attention.value_length', { type: 'uint32', value: 2 }], ['A.attention.key_length_swa', { type: 'uint32', value: 6 }],
-  ['A.attention.sliding_window', { type: 'uint32', value: 0 }], ['A.attention.sliding_window', { type: 'uint32', value: 2 ** 32 - 1 }],
-  ['A.attention.sliding_window_pattern', { type: 'uint32', value: 0 }], ['A.attention.sliding_window_pattern', { type: 'array', of: 'uint8', value: [1, 0, 1, 1, 1, 1] }],
-  ['A.rope.scaling.type', { type: 'string', value: 'none' }], ['A.rope.scaling.type', { type: 'string', value: 'spiral' }], ['A.rope.scaling.type', { type: 'string', value: 'longrope' }],
-  ['A.rope.scaling.type', { type: 'string', value: 'yarn' }], ['A.rope.scaling.factor', { type: 'float32', value: NaN }], ['A.rope.scaling.factor', { type: 'float32', value: 4 }],
-  ['A.rope.scaling.original_context_length', { type: 'uint32', value: 0 }], ['A.embedding_length_out', { type: 'uint32', value: 7 }],
-  ['A.classifier.output_labels', { type: 'array', of: 'string', value: ['a', 'b'] }], ['A.attention.head_count', { type: 'array', of: 'uint32', value: [4, 2] }],
-  ['A.feed_forward_length', { type: 'array', of: 'uint32', value: [128] }], ['A.attention.layer_norm_rms_epsilon', { type: 'float32', value: -1 }],
-  ['A.final_logit_softcapping', { type: 'float32', value: 0 }], ['A.attn_logit_softcapping', { type: 'float32', value: NaN }],
-  ['split.count', { type: 'uint16', value: 3 }], ['split.no', { type: 'uint16', value: 1 }], ['general.alignment', { type: 'uint32', value: 0 }],
-  ['general.alignment', { type: 'uint32', value: 1 }], ['general.alignment', { type: 'uint32', value: 8 }], ['general.alignment', { type: 'uint32', value: 33 }],
-  ['general.alignment', { type: 'uint32', value: 2 ** 31 }], ['general.type', { type: 'string', value: 'adapter' }], ['general.type', { type: 'string', value: 'mmproj' }],
-  ['general.architecture', { type: 'string', value: 'bert' }], ['general.architecture', { type: 'string', value: 'clip' }], ['general.architecture', { type: 'string', value: 't5' }],
-  ['general.architecture', { type: 'string', value: 'mamba' }], ['general.architecture', { type: 'string', value: '(unknown)' }], ['general.name', { type: 'string', value: 'phi-3' }],
-  ['tokenizer.ggml.model', { type: 'string', value: 'bert' }], ['tokenizer.ggml.model', { type: 'string', value: 'rwkv' }], ['tokenizer.ggml.model', { type: 'string', value: 't5' }],
-  ['tokenizer.ggml.model', { type: 'string', value: 'none' }], ['tokenizer.ggml.model', { type: 'string', value: 'llama' }], ['tokenizer.ggml.model', { type: 'string', value: 'gpt2' }],
-  ['tokenizer.ggml.model', { type: 'string', value: 'plamo2' }], ['tokenizer.ggml.model', { type: 'string', value: 'gemma4' }], ['tokenizer.ggml.model', { type: 'string', value: 'test' }],
-  ['tokenizer.ggml.pre', { type: 'string', value: 'gemma4' }], ['tokenizer.ggml.pre', { type: 'string', value: 'whitespace' }], ['tokenizer.ggml.pre', { type: 'string', value: 'sarvam-moe' }],
-  ['tokenizer.ggml.pre', { type: 'string', value: 'jina-v2-de' }], ['tokenizer.ggml.pre', { type: 'string', value: 'deepseek-llm' }], ['tokenizer.ggml.pre', { type: 'string', value: 'no such' }],
-  ['tokenizer.ggml.eos_token_id', { type: 'uint32', value: 2 ** 32 - 1 }], ['tokenizer.ggml.bos_token_id', { type: 'uint32', value: 99_999 }],
-  ['tokenizer.ggml.eot_token_id', { type: 'uint32', value: 99_999 }], ['tokenizer.ggml.unknown_token_id', { type: 'uint32', value: 2 ** 31 }],
-  ['tokenizer.ggml.add_bos_token', { type: 'bool', value: true }], ['tokenizer.ggml.add_eos_token', { type: 'bool', value: true }],
-  ['tokenizer.ggml.add_space_prefix', { type: 'bool', value: true }], ['tokenizer.ggml.suppress_tokens', { type: 'array', of: 'int32', value: [-1, 3, 2 ** 31 - 1] }],
-  ['tokenizer.ggml.precompiled_charsmap', { type: 'array', of: 'uint8', value: [255, 255, 255, 255, 1] }], ['tokenizer.ggml.token_type_count', { type: 'uint32', value: 0 }],
-  ['tokenizer.ggml.merges', { type: 'array', of: 'string', value: ['', ' ', 'a', 'a ', ' b', 'a b c'] }], ['tokenizer.ggml.scores', { type: 'array', of: 'float32', value: [NaN] }],
-  ['tokenizer.chat_template', { type: 'string', value: '{% for m in messages %}' }], ['tokenizer.chat_template', { type: 'string', value: '{{ raise_exception("no") }}' }],
+  ['A.expert_count', { type: 'uint32', value: 8 }],
+  ['A.expert_used_count', { type: 'uint32', value: 2 }],
+  ['A.expert_group_count', { type: 'uint32', value: 4 }],
+  ['A.nextn_predict_layers', { type: 'uint32', value: 1 }],
+  ['A.nextn_predict_layers', { type: 'uint32', value: 77 }],
+  ['A.attention.causal', { type: 'bool', value: false }],
+  ['A.pooling_type', { type: 'uint32', value: 2 }],
+  ['A.pooling_type', { type: 'uint32', value: 99 }],
+  ['A.rope.dimension_count', { type: 'uint32', value: 3 }],
+  ['A.rope.dimension_count', { type: 'uint32', value: 4096 }],
+  ['A.attention.key_length', { type: 'uint32', value: 5 }],
+  ['A.attention.value_length', { type: 'uint32', value: 2 }],
+  ['A.attention.key_length_swa', { type: 'uint32', value: 6 }],
+  ['A.attention.sliding_window', { type: 'uint32', value: 0 }],
+  ['A.attention.sliding_window', { type: 'uint32', value: 2 ** 32 - 1 }],
+  ['A.attention.sliding_window_pattern', { type: 'uint32', value: 0 }],
+  ['A.attention.sliding_window_pattern', { type: 'array', of: 'uint8', value: [1, 0, 1, 1, 1, 1] }],
+  ['A.rope.scaling.type', { type: 'string', value: 'none' }],
+  ['A.rope.scaling.type', { type: 'string', value: 'spiral' }],
+  ['A.rope.scaling.type', { type: 'string', value: 'longrope' }],
+  ['A.rope.scaling.type', { type: 'string', value: 'yarn' }],
+  ['A.rope.scaling.factor', { type: 'float32', value: NaN }],
+  ['A.rope.scaling.factor', { type: 'float32', value: 4 }],
+  ['A.rope.scaling.original_context_length', { type: 'uint32', value: 0 }],
+  ['A.embedding_length_out', { type: 'uint32', value: 7 }],
+  ['A.classifier.output_labels', { type: 'array', of: 'string', value: ['a', 'b'] }],
+  ['A.attention.head_count', { type: 'array', of: 'uint32', value: [4, 2] }],
+  ['A.feed_forward_length', { type: 'array', of: 'uint32', value: [128] }],
+  ['A.attention.layer_norm_rms_epsilon', { type: 'float32', value: -1 }],
+  ['A.final_logit_softcapping', { type: 'float32', value: 0 }],
+  ['A.attn_logit_softcapping', { type: 'float32', value: NaN }],
+  ['split.count', { type: 'uint16', value: 3 }],
+  ['split.no', { type: 'uint16', value: 1 }],
+  ['general.alignment', { type: 'uint32', value: 0 }],
+  ['general.alignment', { type: 'uint32', value: 1 }],
+  ['general.alignment', { type: 'uint32', value: 8 }],
+  ['general.alignment', { type: 'uint32', value: 33 }],
+  ['general.alignment', { type: 'uint32', value: 2 ** 31 }],
+  ['general.type', { type: 'string', value: 'adapter' }],
+  ['general.type', { type: 'string', value: 'mmproj' }],
+  ['general.architecture', { type: 'string', value: 'bert' }],
+  ['general.architecture', { type: 'string', value: 'clip' }],
+  ['general.architecture', { type: 'string', value: 't5' }],
+  ['general.architecture', { type: 'string', value: 'mamba' }],
+  ['general.architecture', { type: 'string', value: '(unknown)' }],
+  ['general.name', { type: 'string', value: 'phi-3' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 'bert' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 'rwkv' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 't5' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 'none' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 'llama' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 'gpt2' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 'plamo2' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 'gemma4' }],
+  ['tokenizer.ggml.model', { type: 'string', value: 'test' }],
+  ['tokenizer.ggml.pre', { type: 'string', value: 'gemma4' }],
+  ['tokenizer.ggml.pre', { type: 'string', value: 'whitespace' }],
+  ['tokenizer.ggml.pre', { type: 'string', value: 'sarvam-moe' }],
+  ['tokenizer.ggml.pre', { type: 'string', value: 'jina-v2-de' }],
+  ['tokenizer.ggml.pre', { type: 'string', value: 'deepseek-llm' }],
+  ['tokenizer.ggml.pre', { type: 'string', value: 'no such' }],
+  ['tokenizer.ggml.eos_token_id', { type: 'uint32', value: 2 ** 32 - 1 }],
+  ['tokenizer.ggml.bos_token_id', { type: 'uint32', value: 99_999 }],
+  ['tokenizer.ggml.eot_token_id', { type: 'uint32', value: 99_999 }],
+  ['tokenizer.ggml.unknown_token_id', { type: 'uint32', value: 2 ** 31 }],
+  ['tokenizer.ggml.add_bos_token', { type: 'bool', value: true }],
+  ['tokenizer.ggml.add_eos_token', { type: 'bool', value: true }],
+  ['tokenizer.ggml.add_space_prefix', { type: 'bool', value: true }],
+  ['tokenizer.ggml.suppress_tokens', { type: 'array', of: 'int32', value: [-1, 3, 2 ** 31 - 1] }],
+  ['tokenizer.ggml.precompiled_charsmap', { type: 'array', of: 'uint8', value: [255, 255, 255, 255, 1] }],
+  ['tokenizer.ggml.token_type_count', { type: 'uint32', value: 0 }],
+  ['tokenizer.ggml.merges', { type: 'array', of: 'string', value: ['', ' ', 'a', 'a ', ' b', 'a b c'] }],
+  ['tokenizer.ggml.scores', { type: 'array', of: 'float32', value: [NaN] }],
+  ['tokenizer.chat_template', { type: 'string', value: '{% for m in messages %}' }],
+  ['tokenizer.chat_template', { type: 'string', value: '{{ raise_exception("no") }}' }],
 ];
 
 const foreignKey: Mutation = (draft, random) => {
@@ -182,30 +254,84 @@ const tensorShape: Mutation = (draft, random) => {
   const change = pick(random, ['swap', 'plus', 'minus', 'zero', 'huge', 'overflow', 'more', 'fewer', 'none', 'five']);
   const axis = random.nextInteger(0, tensor.dimensions.length - 1);
   switch (change) {
-    case 'swap': tensor.dimensions.reverse(); break;
-    case 'plus': tensor.dimensions[axis]! += 1; break;
-    case 'minus': tensor.dimensions[axis]! -= 1; break;
-    case 'zero': tensor.dimensions[axis] = 0; break;
-    case 'huge': tensor.dimensions[axis] = 2 ** 40; break;
-    case 'overflow': tensor.dimensions = [2 ** 32, 2 ** 32]; break;
-    case 'more': tensor.dimensions.push(2); break;
-    case 'fewer': tensor.dimensions.pop(); break;
-    case 'none': tensor.dimensions = []; break;
-    case 'five': tensor.dimensions = [1, 1, 1, 1, tensor.data.length]; break;
+    case 'swap':
+      tensor.dimensions.reverse();
+      break;
+    case 'plus':
+      tensor.dimensions[axis]! += 1;
+      break;
+    case 'minus':
+      tensor.dimensions[axis]! -= 1;
+      break;
+    case 'zero':
+      tensor.dimensions[axis] = 0;
+      break;
+    case 'huge':
+      tensor.dimensions[axis] = 2 ** 40;
+      break;
+    case 'overflow':
+      tensor.dimensions = [2 ** 32, 2 ** 32];
+      break;
+    case 'more':
+      tensor.dimensions.push(2);
+      break;
+    case 'fewer':
+      tensor.dimensions.pop();
+      break;
+    case 'none':
+      tensor.dimensions = [];
+      break;
+    case 'five':
+      tensor.dimensions = [1, 1, 1, 1, tensor.data.length];
+      break;
   }
   return `${tensor.name} shape ${change}`;
 };
 
 const tensorType: Mutation = (draft, random) => {
   const tensor = pick(random, draft.tensors);
-  tensor.typeId = pick(random, [0, 1, 2, 3, 4, 6, 8, 9, 10, 12, 14, 15, 16, 19, 24, 26, 28, 30, 31, 34, 39, 40, 41, 42, 43, 255, 2 ** 31, 2 ** 32 - 1]);
+  tensor.typeId = pick(random, [
+    0,
+    1,
+    2,
+    3,
+    4,
+    6,
+    8,
+    9,
+    10,
+    12,
+    14,
+    15,
+    16,
+    19,
+    24,
+    26,
+    28,
+    30,
+    31,
+    34,
+    39,
+    40,
+    41,
+    42,
+    43,
+    255,
+    2 ** 31,
+    2 ** 32 - 1,
+  ]);
   return `${tensor.name} type ${tensor.typeId}`;
 };
 
 /** Every matrix of another type of the same width, so that only the type is at fault. */
 const tensorTypeOfSameSize: Mutation = (draft, random) => {
-  const [from, to] = pick(random, [[0, 26], [1, 30], [1, 25]] as const); // f32 to i32, f16 to bf16, f16 to i16
-  for (const tensor of draft.tensors) if (tensor.typeId === from && (tensor.dimensions.length > 1 || random.nextInteger(0, 1) === 0)) tensor.typeId = to;
+  const [from, to] = pick(random, [
+    [0, 26],
+    [1, 30],
+    [1, 25],
+  ] as const); // f32 to i32, f16 to bf16, f16 to i16
+  for (const tensor of draft.tensors)
+    if (tensor.typeId === from && (tensor.dimensions.length > 1 || random.nextInteger(0, 1) === 0)) tensor.typeId = to;
   return `tensors of type ${from} become ${to}`;
 };
 
@@ -213,13 +339,30 @@ const tensorName: Mutation = (draft, random) => {
   const tensor = pick(random, draft.tensors);
   const other = pick(random, draft.tensors).name;
   const before = tensor.name;
-  tensor.name = pick(random, [other, '', `${before}\0`, `${before}x`, before.replace('blk.0', 'blk.99'), 'x'.repeat(63), 'x'.repeat(64), 'x'.repeat(5000), 'rope_freqs.weight']);
+  tensor.name = pick(random, [
+    other,
+    '',
+    `${before}\0`,
+    `${before}x`,
+    before.replace('blk.0', 'blk.99'),
+    'x'.repeat(63),
+    'x'.repeat(64),
+    'x'.repeat(5000),
+    'rope_freqs.weight',
+  ]);
   return `${before} renamed ${tensor.name.slice(0, 30)}`;
 };
 
 const tensorOffset: Mutation = (draft, random) => {
   const tensor = pick(random, draft.tensors);
-  tensor.offset = pick(random, [0, tensor.offset + 32, Math.max(0, tensor.offset - 32), tensor.offset + 1, 2 ** 50, pick(random, draft.tensors).offset]);
+  tensor.offset = pick(random, [
+    0,
+    tensor.offset + 32,
+    Math.max(0, tensor.offset - 32),
+    tensor.offset + 1,
+    2 ** 50,
+    pick(random, draft.tensors).offset,
+  ]);
   return `${tensor.name} offset ${tensor.offset}`;
 };
 
@@ -245,8 +388,26 @@ const hyperParameter: Mutation = (draft, random) => {
 };
 
 const STRUCTURAL: readonly Mutation[] = [
-  extremeValue, extremeValue, otherType, removeKey, duplicateKey, arrayLength, arrayElement, arrayElement, foreignKey, foreignKey, foreignKey,
-  tensorShape, tensorType, tensorTypeOfSameSize, tensorName, tensorOffset, removeTensor, tensorValues, hyperParameter, hyperParameter,
+  extremeValue,
+  extremeValue,
+  otherType,
+  removeKey,
+  duplicateKey,
+  arrayLength,
+  arrayElement,
+  arrayElement,
+  foreignKey,
+  foreignKey,
+  foreignKey,
+  tensorShape,
+  tensorType,
+  tensorTypeOfSameSize,
+  tensorName,
+  tensorOffset,
+  removeTensor,
+  tensorValues,
+  hyperParameter,
+  hyperParameter,
 ];
 
 /** On the encoded file. */
@@ -272,12 +433,18 @@ const BYTES: readonly ((bytes: Buffer, headerLength: number, random: Random) => 
   },
   (bytes, header, random) => {
     const at = random.nextInteger(0, header - 1);
-    return [Buffer.concat([bytes.subarray(0, at), Buffer.from([random.nextInteger(0, 255)]), bytes.subarray(at)]), `a byte inserted at ${at}`];
+    return [
+      Buffer.concat([bytes.subarray(0, at), Buffer.from([random.nextInteger(0, 255)]), bytes.subarray(at)]),
+      `a byte inserted at ${at}`,
+    ];
   },
   (bytes, _header, random) => {
     // The counts of tensors and entries.
     const at = pick(random, [8, 16]);
-    bytes.writeBigUInt64LE(pick(random, [0n, 1n, 2n ** 63n, 2n ** 64n - 1n, bytes.readBigUInt64LE(at) + 1n, bytes.readBigUInt64LE(at) - 1n]), at);
+    bytes.writeBigUInt64LE(
+      pick(random, [0n, 1n, 2n ** 63n, 2n ** 64n - 1n, bytes.readBigUInt64LE(at) + 1n, bytes.readBigUInt64LE(at) - 1n]),
+      at,
+    );
     return [bytes, `count at ${at} = ${bytes.readBigUInt64LE(at)}`];
   },
   (bytes, _header, random) => {
@@ -295,7 +462,10 @@ function unusedKey(draft: Draft): string {
 const HARMLESS: readonly Mutation[] = [
   (draft, random) => {
     const type = pick(random, SCALARS);
-    draft.metadata.splice(random.nextInteger(0, draft.metadata.length), 0, { key: unusedKey(draft), value: { type, value: pick(random, EXTREMES[type]) } });
+    draft.metadata.splice(random.nextInteger(0, draft.metadata.length), 0, {
+      key: unusedKey(draft),
+      value: { type, value: pick(random, EXTREMES[type]) },
+    });
     return `an extra key of type ${type}`;
   },
   (draft) => {
@@ -393,20 +563,37 @@ export function mutateModel(seed: number): Mutant {
   const architecture = ARCHITECTURES[seed % ARCHITECTURES.length]!;
   const type = pick<TensorType>(random, ['F32', 'F16', 'Q8_0', 'Q4_0']);
   const vocabulary = pick(random, ['bpe', 'bpe', 'spm'] as const);
-  const model = source({ architecture, type, vocabulary, layers: 2, tiedHead: random.nextInteger(0, 1) === 0, ropeFactors: architecture === 'llama' });
+  const model = source({
+    architecture,
+    type,
+    vocabulary,
+    layers: 2,
+    tiedHead: random.nextInteger(0, 1) === 0,
+    ropeFactors: architecture === 'llama',
+  });
   return mutate(model, random, HARMLESS_FOR_MODELS, STRUCTURAL, `${architecture} ${type} ${vocabulary}`);
 }
 
 const ADAPTER_KEYS: readonly (readonly [string, MetadataValue])[] = [
-  ['general.type', { type: 'uint32', value: 1 }], ['general.type', { type: 'string', value: 'model' }], ['general.architecture', { type: 'uint32', value: 1 }],
-  ['general.architecture', { type: 'string', value: 'qwen3' }], ['adapter.type', { type: 'bool', value: true }], ['adapter.type', { type: 'string', value: 'dora' }],
-  ['adapter.lora.alpha', { type: 'string', value: '8' }], ['adapter.lora.alpha', { type: 'uint32', value: 8 }], ['adapter.lora.alpha', { type: 'float32', value: NaN }],
-  ['adapter.lora.alpha', { type: 'float32', value: 0 }], ['adapter.lora.alpha', { type: 'float32', value: 1e30 }],
-  ['adapter.alora.invocation_tokens', { type: 'array', of: 'uint32', value: [1, 2] }], ['adapter.alora.invocation_tokens', { type: 'string', value: 'x' }],
+  ['general.type', { type: 'uint32', value: 1 }],
+  ['general.type', { type: 'string', value: 'model' }],
+  ['general.architecture', { type: 'uint32', value: 1 }],
+  ['general.architecture', { type: 'string', value: 'qwen3' }],
+  ['adapter.type', { type: 'bool', value: true }],
+  ['adapter.type', { type: 'string', value: 'dora' }],
+  ['adapter.lora.alpha', { type: 'string', value: '8' }],
+  ['adapter.lora.alpha', { type: 'uint32', value: 8 }],
+  ['adapter.lora.alpha', { type: 'float32', value: NaN }],
+  ['adapter.lora.alpha', { type: 'float32', value: 0 }],
+  ['adapter.lora.alpha', { type: 'float32', value: 1e30 }],
+  ['adapter.alora.invocation_tokens', { type: 'array', of: 'uint32', value: [1, 2] }],
+  ['adapter.alora.invocation_tokens', { type: 'string', value: 'x' }],
 ];
 
 const STRUCTURAL_FOR_ADAPTERS: readonly Mutation[] = [
-  ...STRUCTURAL.filter((mutation) => mutation !== foreignKey && mutation !== arrayLength && mutation !== arrayElement && mutation !== hyperParameter),
+  ...STRUCTURAL.filter(
+    (mutation) => mutation !== foreignKey && mutation !== arrayLength && mutation !== arrayElement && mutation !== hyperParameter,
+  ),
   (draft, random) => {
     const [key, value] = pick(random, ADAPTER_KEYS);
     set(draft, key, value);
@@ -415,8 +602,16 @@ const STRUCTURAL_FOR_ADAPTERS: readonly Mutation[] = [
   (draft, random) => {
     const tensor = pick(random, draft.tensors);
     const before = tensor.name;
-    tensor.name = pick(random, [before.replace('.lora_a', '.lora_b'), before.replace('.lora_b', '.lora_c'), before.replace('blk.0', 'blk.7'), `lora_a.${before}`, before.replace(/blk\.\d\.\w+/, 'token_embd'),
-      before.replace(/blk\.\d\.\w+/, 'output_norm'), before.replace('attn_q', 'attn_norm'), 'blk.0.attn_norm.weight']);
+    tensor.name = pick(random, [
+      before.replace('.lora_a', '.lora_b'),
+      before.replace('.lora_b', '.lora_c'),
+      before.replace('blk.0', 'blk.7'),
+      `lora_a.${before}`,
+      before.replace(/blk\.\d\.\w+/, 'token_embd'),
+      before.replace(/blk\.\d\.\w+/, 'output_norm'),
+      before.replace('attn_q', 'attn_norm'),
+      'blk.0.attn_norm.weight',
+    ]);
     return `${before} renamed ${tensor.name}`;
   },
 ];
@@ -427,7 +622,10 @@ export const ADAPTER_BASE: SyntheticModelOptions = { architecture: 'llama', type
 export function mutateAdapter(seed: number): Mutant {
   const random = new Random(BigInt(seed));
   const { shape } = source(ADAPTER_BASE);
-  const adapter = synthesizeAdapter(shape, { type: pick(random, ['F32', 'F16']), magnitude: 0.3, ...(random.nextInteger(0, 1) === 0 ? { targets: ['attn_q', 'ffn_down'] } : {}) });
+  const adapter = synthesizeAdapter(shape, {
+    type: pick(random, ['F32', 'F16']),
+    magnitude: 0.3,
+    ...(random.nextInteger(0, 1) === 0 ? { targets: ['attn_q', 'ffn_down'] } : {}),
+  });
   return mutate(adapter, random, HARMLESS, STRUCTURAL_FOR_ADAPTERS, 'adapter');
 }
-

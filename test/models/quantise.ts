@@ -158,7 +158,8 @@ export const BLOCK_FORMATS: Readonly<Record<TensorType, BlockFormat>> = {
 /** Bytes of a tensor; the row length must be a multiple of the type's block. */
 export function tensorBytes(type: TensorType, dimensions: readonly number[]): number {
   const { elements, bytes } = BLOCK_FORMATS[type];
-  if (dimensions[0]! % elements !== 0) throw new RangeError(`rows of ${dimensions[0]} elements cannot be stored as ${type} (blocks of ${elements})`);
+  if (dimensions[0]! % elements !== 0)
+    throw new RangeError(`rows of ${dimensions[0]} elements cannot be stored as ${type} (blocks of ${elements})`);
   return (dimensions.reduce((product, dimension) => product * dimension, 1) / elements) * bytes;
 }
 

@@ -10,17 +10,35 @@ export function gaussian(random: Random): number {
   return Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
 }
 
-
 export function healthyStep(random: Random, step: number, spread = 0.2): StepStatistics {
   const noisy = (x: number): number => x * Math.exp(spread * gaussian(random));
-  const module = (): ModuleStatistics => ({ pairGradNorm: noisy(0.2), updateRatio: noisy(1e-3), dormantFraction: Math.max(0, 0.1 + 0.05 * gaussian(random)), dormantDirections: [], rankUse: Math.min(1, Math.max(0.05, 0.5 + 0.05 * gaussian(random))) });
+  const module = (): ModuleStatistics => ({
+    pairGradNorm: noisy(0.2),
+    updateRatio: noisy(1e-3),
+    dormantFraction: Math.max(0, 0.1 + 0.05 * gaussian(random)),
+    dormantDirections: [],
+    rankUse: Math.min(1, Math.max(0.05, 0.5 + 0.05 * gaussian(random))),
+  });
   // signal 0.1 and noise so that the noise scale is about the batch: E‖g_b‖² = |G|² + S/b
   const [signal, noise, tokens, parts] = [0.01, 0.01 * 512, 512, 4];
   const gradNorm = Math.sqrt(signal + noise / tokens) * Math.exp(0.5 * spread * gaussian(random));
   return {
-    step, learningRate: 2e-4, tokens, loss: noisy(1), gradNorm, clipped: false, applied: true, nonFinite: [], clipFraction: 0, klToReference: 0, oldPolicyGap: 0.01,
+    step,
+    learningRate: 2e-4,
+    tokens,
+    loss: noisy(1),
+    gradNorm,
+    clipped: false,
+    applied: true,
+    nonFinite: [],
+    clipFraction: 0,
+    klToReference: 0,
+    oldPolicyGap: 0.01,
     microBatchTokens: Array.from({ length: parts }, () => tokens / parts),
-    microBatchNorms: Array.from({ length: parts }, () => Math.sqrt(signal + (noise * parts) / tokens) * Math.exp(0.5 * spread * gaussian(random))),
+    microBatchNorms: Array.from(
+      { length: parts },
+      () => Math.sqrt(signal + (noise * parts) / tokens) * Math.exp(0.5 * spread * gaussian(random)),
+    ),
     modules: Object.fromEntries(MODULES.map((name) => [name, module()])),
   };
 }
@@ -29,12 +47,18 @@ export function healthyStep(random: Random, step: number, spread = 0.2): StepSta
 export const passing = (count: number, n = 200): TierVerdicts[] => [{ weight: 1, verdicts: 'p'.repeat(count) + 'f'.repeat(n - count) }];
 
 /** An evaluation that passes on so many of 200 problems where the best one before passed on others. */
-export const heldOut = (passed: number, best: number, n = 200): HeldOutMeasurement => ({ passRate: passed / n, n, verdicts: passing(passed, n), best: passing(best, n) });
+export const heldOut = (passed: number, best: number, n = 200): HeldOutMeasurement => ({
+  passRate: passed / n,
+  n,
+  verdicts: passing(passed, n),
+  best: passing(best, n),
+});
 
 export function healthyIteration(random: Random, iteration: number, stepsEach = 10): Iteration {
   const rateAt = (n: number): number => Math.min(0.97, 0.1 + 0.06 * n);
   const rate = rateAt(iteration);
-  const measured = (n: number): number => Array.from({ length: n }, () => (random.nextDouble() < rate ? 1 : 0) as number).reduce((a, b) => a + b, 0) / n;
+  const measured = (n: number): number =>
+    Array.from({ length: n }, () => (random.nextDouble() < rate ? 1 : 0) as number).reduce((a, b) => a + b, 0) / n;
   const value = measured(336);
   return {
     iteration,
@@ -49,12 +73,24 @@ export function healthyIteration(random: Random, iteration: number, stepsEach = 
 }
 
 /** A healthy history whose iterations from `from` on are changed. */
-export function history(length: number, change: (iteration: Iteration, i: number) => Iteration = (iteration) => iteration, seed = 1n): Iteration[] {
+export function history(
+  length: number,
+  change: (iteration: Iteration, i: number) => Iteration = (iteration) => iteration,
+  seed = 1n,
+): Iteration[] {
   const random = new Random(seed);
   return Array.from({ length }, (_, i) => change(healthyIteration(random, i), i));
 }
 
-export const eachStep = (iteration: Iteration, change: (step: StepStatistics) => Partial<StepStatistics>): Iteration => ({ ...iteration, steps: iteration.steps.map((step) => ({ ...step, ...change(step) })) });
+export const eachStep = (iteration: Iteration, change: (step: StepStatistics) => Partial<StepStatistics>): Iteration => ({
+  ...iteration,
+  steps: iteration.steps.map((step) => ({ ...step, ...change(step) })),
+});
 
-export const eachModule = (iteration: Iteration, change: (module: ModuleStatistics, name: string) => Partial<ModuleStatistics>): Iteration =>
-  eachStep(iteration, (step) => ({ modules: Object.fromEntries(Object.entries(step.modules).map(([name, module]) => [name, { ...module, ...change(module, name) }])) }));
+export const eachModule = (
+  iteration: Iteration,
+  change: (module: ModuleStatistics, name: string) => Partial<ModuleStatistics>,
+): Iteration =>
+  eachStep(iteration, (step) => ({
+    modules: Object.fromEntries(Object.entries(step.modules).map(([name, module]) => [name, { ...module, ...change(module, name) }])),
+  }));

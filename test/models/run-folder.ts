@@ -25,7 +25,13 @@ export interface RunFolderOptions {
   readonly setName?: string;
   readonly reply?: (i: number) => string;
   readonly prompt?: string;
-  readonly names?: { readonly model?: string; readonly task?: string; readonly policy?: string; readonly stopped?: string; readonly violation?: string };
+  readonly names?: {
+    readonly model?: string;
+    readonly task?: string;
+    readonly policy?: string;
+    readonly stopped?: string;
+    readonly violation?: string;
+  };
   /** Where the run was killed; `end` by default. */
   readonly until?: 'start' | 'before' | 'iterations' | 'end';
   /** Chance to solve a test problem after the run. */
@@ -39,8 +45,13 @@ export interface RunFolderOptions {
 }
 
 export const EXAMPLE_TIERS: NonNullable<RunFolderOptions['tiers']> = [
-  { id: 'T0', title: 'warm-up' }, { id: 'T1' }, { id: 'T2' }, { id: 'T3' },
-  { id: 'T4sr', group: 'T4' }, { id: 'T4rd', group: 'T4' }, { id: 'T4sd', group: 'T4' },
+  { id: 'T0', title: 'warm-up' },
+  { id: 'T1' },
+  { id: 'T2' },
+  { id: 'T3' },
+  { id: 'T4sr', group: 'T4' },
+  { id: 'T4rd', group: 'T4' },
+  { id: 'T4sd', group: 'T4' },
   { id: 'T5', title: 'never trained on', trains: false },
 ];
 
@@ -48,14 +59,36 @@ const sha = (text: string): string => hash('sha256', text);
 const plain = (value: unknown): LogPayload => JSON.parse(JSON.stringify(value)) as LogPayload;
 
 export async function writeRunFolder(options: RunFolderOptions): Promise<{ readonly folder: string; readonly rollouts: number }> {
-  const { folder, home, runId = 'ab'.repeat(16), iterations = 6, rollouts = 24, problems = 20, setName = 'set', names = {}, until = 'end', skill = 0.6, seed = 42n, claimed, cutShort } = options;
-  const claims = (...members: string[]): object => (claimed === undefined ? {} : Object.fromEntries(members.map((member) => [member, claimed])));
+  const {
+    folder,
+    home,
+    runId = 'ab'.repeat(16),
+    iterations = 6,
+    rollouts = 24,
+    problems = 20,
+    setName = 'set',
+    names = {},
+    until = 'end',
+    skill = 0.6,
+    seed = 42n,
+    claimed,
+    cutShort,
+  } = options;
+  const claims = (...members: string[]): object =>
+    claimed === undefined ? {} : Object.fromEntries(members.map((member) => [member, claimed]));
   const tiers = (options.tiers ?? EXAMPLE_TIERS).map(({ trains = true, ...rest }) => ({ trains, ...rest }));
   const random = new Random(seed);
-  const ids = (set: string): [string, string][] => tiers.flatMap(({ id }) => Array.from({ length: problems }, (_, i): [string, string] => [sha(`${setName} ${set} ${id} ${i}`), id]));
+  const ids = (set: string): [string, string][] =>
+    tiers.flatMap(({ id }) => Array.from({ length: problems }, (_, i): [string, string] => [sha(`${setName} ${set} ${id} ${i}`), id]));
   const sets = { dev: ids('dev'), test: ids('test') };
   const setSha = { dev: sha(canonicalJson(sets.dev.map(([id]) => id))), test: sha(canonicalJson(sets.test.map(([id]) => id))) };
-  const identity = (set: 'dev' | 'test'): RunStart['sets']['dev'] => ({ origin: 'generated', file: null, perTier: problems, problems: sets[set].length, sha256: setSha[set] });
+  const identity = (set: 'dev' | 'test'): RunStart['sets']['dev'] => ({
+    origin: 'generated',
+    file: null,
+    perTier: problems,
+    problems: sets[set].length,
+    sha256: setSha[set],
+  });
   const start: RunStart = {
     code: { version: '0.1.0', javascript: '34'.repeat(32), addon: '33'.repeat(32) },
     machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'] },
@@ -75,20 +108,58 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
   let count = 0;
   try {
     /** Harder tiers later. */
-    const chance = (tier: string, progress: number): number => Math.max(0, Math.min(1, skill * (1.6 * progress + 0.2 - 0.09 * tiers.findIndex(({ id }) => id === tier))));
+    const chance = (tier: string, progress: number): number =>
+      Math.max(0, Math.min(1, skill * (1.6 * progress + 0.2 - 0.09 * tiers.findIndex(({ id }) => id === tier))));
     const evaluation = (set: 'dev' | 'test', when: string, iteration: number): NewRecord => {
-      const outcomes = sets[set].map(([id, tier]): [string, string, 'pass' | 'fail'] => [id, tier, random.nextDouble() < chance(tier, when === 'after' ? 1 : iteration / iterations) ? 'pass' : 'fail']);
+      const outcomes = sets[set].map(([id, tier]): [string, string, 'pass' | 'fail'] => [
+        id,
+        tier,
+        random.nextDouble() < chance(tier, when === 'after' ? 1 : iteration / iterations) ? 'pass' : 'fail',
+      ]);
       if (cutShort?.set === set && cutShort.when === when) outcomes.pop();
-      return { stream: 'evaluations', payload: plain({ kind: 'held_out', set, when, iteration, adapter: when === 'before' ? null : sha('adapter'), setSha256: setSha[set], outcomes, ...claims('summary') }) };
+      return {
+        stream: 'evaluations',
+        payload: plain({
+          kind: 'held_out',
+          set,
+          when,
+          iteration,
+          adapter: when === 'before' ? null : sha('adapter'),
+          setSha256: setSha[set],
+          outcomes,
+          ...claims('summary'),
+        }),
+      };
     };
     if (until === 'start') return { folder, rollouts: 0 };
     log.append([evaluation('test', 'before', 0), evaluation('dev', 'before', 0)]);
     const policy = sets.test.map((_, i) => (i % 5 === 0 ? 'pass' : 'fail'));
-    log.append([{ stream: 'evaluations', payload: plain({ kind: 'policies', tiers, outcomes: { [names.policy ?? 'earliest_start']: policy, answer_zero: policy }, ...(claimed === undefined ? {} : { summaries: { [names.policy ?? 'earliest_start']: claimed, answer_zero: claimed } }) }) }]);
+    log.append([
+      {
+        stream: 'evaluations',
+        payload: plain({
+          kind: 'policies',
+          tiers,
+          outcomes: { [names.policy ?? 'earliest_start']: policy, answer_zero: policy },
+          ...(claimed === undefined ? {} : { summaries: { [names.policy ?? 'earliest_start']: claimed, answer_zero: claimed } }),
+        }),
+      },
+    ]);
     await log.checkpoint();
     if (until === 'before') return { folder, rollouts: 0 };
     const layers = 12;
-    log.append([{ stream: 'metrics', payload: plain({ kind: 'layers', iteration: 1, method: 'activation', layers: [2, 7, 8, 9, 10, 11], scores: Array.from({ length: layers }, (_, i) => 0.2 + 0.05 * i + 0.2 * random.nextDouble()) }) }]);
+    log.append([
+      {
+        stream: 'metrics',
+        payload: plain({
+          kind: 'layers',
+          iteration: 1,
+          method: 'activation',
+          layers: [2, 7, 8, 9, 10, 11],
+          scores: Array.from({ length: layers }, (_, i) => 0.2 + 0.05 * i + 0.2 * random.nextDouble()),
+        }),
+      },
+    ]);
     const targets = { 'blk.11.attn_q': { rank: 16, scale: 2 }, 'blk.11.attn_v': { rank: 16, scale: 2 } };
     log.append([adapterStateRecord({ iteration: 1, digest: sha('untrained'), targets })]);
     for (let iteration = 1; iteration <= iterations; iteration++) {
@@ -96,7 +167,19 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
         const records: NewRecord[] = [];
         for (let i = 0; i < rollouts; i++) {
           const problemId = sha(`${iteration} ${tier} ${Math.floor(i / 4)}`);
-          if (i % 4 === 0) records.push({ stream: 'rollouts', payload: plain({ kind: 'problem', iteration, problemId, tier, problem: { tier, jobs: 4 }, prompt: options.prompt ?? `Schedule the jobs of tier ${tier}.`, promptIds: [1, 2, 3] }) });
+          if (i % 4 === 0)
+            records.push({
+              stream: 'rollouts',
+              payload: plain({
+                kind: 'problem',
+                iteration,
+                problemId,
+                tier,
+                problem: { tier, jobs: 4 },
+                prompt: options.prompt ?? `Schedule the jobs of tier ${tier}.`,
+                promptIds: [1, 2, 3],
+              }),
+            });
           const pass = random.nextDouble() < chance(tier, (iteration - 1) / iterations);
           const admitted = pass && random.nextDouble() < 0.8;
           const text = options.reply?.(count) ?? `Plan: earliest deadline.\nJob A takes 2, from 0 to 2.\n<answer>A: ${i}</answer>`;
@@ -104,8 +187,25 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
           records.push({
             stream: 'rollouts',
             payload: plain({
-              kind: 'rollout', iteration, problemId, tier, sample: i % 4, seed: `${count}`, tokenIds: [4, 5, 6], text, finish: 'stop', adapterId: null, meanLogprob: -0.5, form: 'pairs',
-              verdict: { kind: pass ? 'pass' : 'fail', violations, details: violations.map((category) => `Job A breaks the rule of ${category}.`) }, admission: admitted ? 'admitted' : pass ? 'duplicate' : 'failed', weight: 0.5,
+              kind: 'rollout',
+              iteration,
+              problemId,
+              tier,
+              sample: i % 4,
+              seed: `${count}`,
+              tokenIds: [4, 5, 6],
+              text,
+              finish: 'stop',
+              adapterId: null,
+              meanLogprob: -0.5,
+              form: 'pairs',
+              verdict: {
+                kind: pass ? 'pass' : 'fail',
+                violations,
+                details: violations.map((category) => `Job A breaks the rule of ${category}.`),
+              },
+              admission: admitted ? 'admitted' : pass ? 'duplicate' : 'failed',
+              weight: 0.5,
             }),
           });
           count++;
@@ -115,25 +215,95 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
       const steps = 8;
       const fired = iteration % 3 === 0;
       log.append([
-        ...Array.from({ length: steps }, (_, i): NewRecord => ({ stream: 'metrics', payload: { kind: 'step', iteration, step: (iteration - 1) * steps + i, loss: iteration === 1 && i === 0 ? NaN : 2 / (iteration + i / steps), tokens: 50 } })),
+        ...Array.from(
+          { length: steps },
+          (_, i): NewRecord => ({
+            stream: 'metrics',
+            payload: {
+              kind: 'step',
+              iteration,
+              step: (iteration - 1) * steps + i,
+              loss: iteration === 1 && i === 0 ? NaN : 2 / (iteration + i / steps),
+              tokens: 50,
+            },
+          }),
+        ),
         evaluation('dev', 'iteration', iteration),
-        { stream: 'rule_evals', payload: plain({ kind: 'rule_eval', iteration, rules: { R1: { fired, side: fired ? 'high' : 'none', value: 0.007, threshold: 0.005 }, R3: { fired: false, side: 'none', value: null, threshold: null } }, fired: fired ? ['R1'] : [], advisories: [] }) },
+        {
+          stream: 'rule_evals',
+          payload: plain({
+            kind: 'rule_eval',
+            iteration,
+            rules: {
+              R1: { fired, side: fired ? 'high' : 'none', value: 0.007, threshold: 0.005 },
+              R3: { fired: false, side: 'none', value: null, threshold: null },
+            },
+            fired: fired ? ['R1'] : [],
+            advisories: [],
+          }),
+        },
       ]);
       if (fired) {
         log.append([
-          { stream: 'decisions', payload: plain({ kind: 'decision', iteration, event_type: 'hyperparameter_change', cites: ['R1'], justification: 'R1 on its high side', remedy_direction: 'decrease_lr', edit: [], deferral: null }) },
-          { stream: 'effects', payload: plain({ kind: 'effect', iteration, rule: 'R1', operation: { op: 'set_lr', from: 0.001, to: 0.0003 }, executed: iteration % 2 === 1, measured: {}, ...(iteration % 2 === 1 ? {} : { failure: 'the rate had changed' }) }) },
+          {
+            stream: 'decisions',
+            payload: plain({
+              kind: 'decision',
+              iteration,
+              event_type: 'hyperparameter_change',
+              cites: ['R1'],
+              justification: 'R1 on its high side',
+              remedy_direction: 'decrease_lr',
+              edit: [],
+              deferral: null,
+            }),
+          },
+          {
+            stream: 'effects',
+            payload: plain({
+              kind: 'effect',
+              iteration,
+              rule: 'R1',
+              operation: { op: 'set_lr', from: 0.001, to: 0.0003 },
+              executed: iteration % 2 === 1,
+              measured: {},
+              ...(iteration % 2 === 1 ? {} : { failure: 'the rate had changed' }),
+            }),
+          },
         ]);
       }
-      if (iteration === 5) log.append([gateRecord({ iteration, cause: 'dev accuracy fell from 40.0 % to 20.0 %', restored: sha('untrained') })]);
-      log.append([{ stream: 'evaluations', payload: plain({ kind: 'iteration_report', iteration, data: sha('data'), adapterId: sha('adapter'), ...claims('dev', 'rollouts', 'buffer', 'loss'), samplerGap: null, learningRate: 1e-3, seconds: { rollouts: 1, training: 1, evaluation: 1 }, tokens: { sampled: 100, trained: 50 } }) }]);
+      if (iteration === 5)
+        log.append([gateRecord({ iteration, cause: 'dev accuracy fell from 40.0 % to 20.0 %', restored: sha('untrained') })]);
+      log.append([
+        {
+          stream: 'evaluations',
+          payload: plain({
+            kind: 'iteration_report',
+            iteration,
+            data: sha('data'),
+            adapterId: sha('adapter'),
+            ...claims('dev', 'rollouts', 'buffer', 'loss'),
+            samplerGap: null,
+            learningRate: 1e-3,
+            seconds: { rollouts: 1, training: 1, evaluation: 1 },
+            tokens: { sampled: 100, trained: 50 },
+          }),
+        },
+      ]);
       await log.checkpoint();
     }
     if (until === 'iterations') return { folder, rollouts: count };
     log.append([submissionRecord({ adapter: sha('adapter'), targets }), evaluation('test', 'after', iterations)]);
     await log.reveal();
     await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: { adapter: sha('adapter') } });
-    await log.finish({ stopped: names.stopped ?? 'all iterations done', seconds: 75, peakRssBytes: 3e8, tokens: { prompt: 10, sampled: 20, trained: 30 }, layers: [2, 7, 8, 9, 10, 11], adapterIteration: iterations });
+    await log.finish({
+      stopped: names.stopped ?? 'all iterations done',
+      seconds: 75,
+      peakRssBytes: 3e8,
+      tokens: { prompt: 10, sampled: 20, trained: 30 },
+      layers: [2, 7, 8, 9, 10, 11],
+      adapterIteration: iterations,
+    });
     return { folder, rollouts: count };
   } finally {
     log.close();

@@ -12,7 +12,15 @@ import { matrixDeviation, normalTable, vectorElement } from './synthetic.js';
 import { byteLevelVocabulary, CHATML_TEMPLATE } from './vocabulary.js';
 
 const QWEN25 = {
-  architecture: 'qwen2', vocabularySize: 151_936, contextLength: 32_768, keyValueHeads: 2, tiedHead: true, ropeFactors: false, ropeBase: 1e6, normEpsilon: 1e-6, slidingWindow: 0,
+  architecture: 'qwen2',
+  vocabularySize: 151_936,
+  contextLength: 32_768,
+  keyValueHeads: 2,
+  tiedHead: true,
+  ropeFactors: false,
+  ropeBase: 1e6,
+  normEpsilon: 1e-6,
+  slidingWindow: 0,
 } as const;
 
 /** From the config.json of Qwen/Qwen2.5-0.5B-Instruct and -3B-Instruct. */
@@ -32,7 +40,8 @@ export function q4KMType(plan: TensorPlan, layers: number): TensorType {
   if (!isMatrix(plan.role)) return 'F32';
   const eighth = Math.floor(layers / 8);
   const moreBits = plan.layer < eighth || plan.layer >= Math.floor((7 * layers) / 8) || (plan.layer - eighth) % 3 === 2;
-  const precise = plan.role === 'embedding' || plan.role === 'head' || ((plan.role === 'value' || plan.name.includes('.ffn_down.')) && moreBits);
+  const precise =
+    plan.role === 'embedding' || plan.role === 'head' || ((plan.role === 'value' || plan.name.includes('.ffn_down.')) && moreBits);
   const blocksFit = plan.dimensions[0]! % 256 === 0;
   return precise ? (blocksFit ? 'Q6_K' : 'Q8_0') : blocksFit ? 'Q4_K' : 'Q5_0';
 }
@@ -44,11 +53,19 @@ const CHUNK_BYTES = 4 << 20;
 function blockTemplate(type: TensorType, deviation: number): Uint8Array {
   const table = normalTable();
   // A stride that does not divide the table's prime length gives each pass over it another order.
-  return quantise(type, Float32Array.from({ length: TEMPLATE_ELEMENTS }, (_, i) => deviation * table[(i * (1 + Math.floor(i / table.length))) % table.length]!));
+  return quantise(
+    type,
+    Float32Array.from({ length: TEMPLATE_ELEMENTS }, (_, i) => deviation * table[(i * (1 + Math.floor(i / table.length))) % table.length]!),
+  );
 }
 
 /** Rows start at random blocks of the template and have four random bytes of quants, so that no two are alike. */
-function* matrixRows(type: TensorType, [columns, rows]: readonly [number, number], template: Uint8Array, random: Random): Generator<Uint8Array> {
+function* matrixRows(
+  type: TensorType,
+  [columns, rows]: readonly [number, number],
+  template: Uint8Array,
+  random: Random,
+): Generator<Uint8Array> {
   const { elements, bytes } = BLOCK_FORMATS[type];
   const rowBytes = (columns / elements) * bytes;
   const starts = template.length / bytes - columns / elements;
@@ -77,19 +94,35 @@ export function writeShape(file: string, name: ShapeName): ModelShape {
   const shape: ModelShape = SHAPES[name];
   const vocabulary = byteLevelVocabulary('qwen2', false, shape.vocabularySize);
   const tensors = planTensors(shape).map((plan) => ({ plan, type: q4KMType(plan, shape.layers) }));
-  const infos = layOut(tensors.map(({ plan, type }) => ({ name: plan.name, dimensions: plan.dimensions, typeId: BLOCK_FORMATS[type].id, bytes: tensorBytes(type, plan.dimensions) })));
-  const metadata = [...hyperParameters(shape, `random weights in the shape of ${name}`, 15), ...vocabulary.metadata, { key: 'tokenizer.chat_template', value: text(CHATML_TEMPLATE) }];
+  const infos = layOut(
+    tensors.map(({ plan, type }) => ({
+      name: plan.name,
+      dimensions: plan.dimensions,
+      typeId: BLOCK_FORMATS[type].id,
+      bytes: tensorBytes(type, plan.dimensions),
+    })),
+  );
+  const metadata = [
+    ...hyperParameters(shape, `random weights in the shape of ${name}`, 15),
+    ...vocabulary.metadata,
+    { key: 'tokenizer.chat_template', value: text(CHATML_TEMPLATE) },
+  ];
   const templates = new Map<string, Uint8Array>();
 
   function* content(): Generator<Uint8Array> {
     yield encodeHeader(metadata, infos);
     for (const { plan, type } of tensors) {
-      const random = new Random(deriveSeed({ runSeed: 0n, purpose: 'random weights of a shape', iteration: 0, problemId: plan.name, sample: 0 }));
+      const random = new Random(
+        deriveSeed({ runSeed: 0n, purpose: 'random weights of a shape', iteration: 0, problemId: plan.name, sample: 0 }),
+      );
       const [columns, rows] = plan.dimensions as [number, number | undefined];
       if (rows === undefined) {
         const table = normalTable();
         const from = random.nextInteger(0, table.length - 1);
-        yield quantise('F32', Float32Array.from({ length: columns }, (_, i) => vectorElement(plan.role, table[(from + i) % table.length]!, i / columns)));
+        yield quantise(
+          'F32',
+          Float32Array.from({ length: columns }, (_, i) => vectorElement(plan.role, table[(from + i) % table.length]!, i / columns)),
+        );
       } else {
         const deviation = matrixDeviation(plan);
         const key = `${type} ${deviation}`;

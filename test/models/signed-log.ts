@@ -32,7 +32,10 @@ export function exampleRecord(i: number): NewRecord {
     case 0:
       return { stream: 'metrics', payload: { kind: 'step', step: i, loss: 1 / (i + 1), gradNorm: i % 8 === 0 ? NaN : i * 0.1 } };
     case 1:
-      return { stream: 'rollouts', payload: { kind: 'rollout', text: `answer ${i} → “A: 0–3” \ufffd`, verdict: i % 3 === 0 ? 'pass' : 'fail' } };
+      return {
+        stream: 'rollouts',
+        payload: { kind: 'rollout', text: `answer ${i} → “A: 0–3” \ufffd`, verdict: i % 3 === 0 ? 'pass' : 'fail' },
+      };
     case 2:
       return { stream: 'rule_evals', payload: { kind: 'rule_eval', iteration: i, evals: { R1: false, R7: i % 5 === 0 } } };
     default:

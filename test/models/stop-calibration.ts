@@ -1,6 +1,8 @@
 /**
- * False and missed stops of R3, on the dev sets and patience that users get. Runs are simulated: each problem has an ability, each adapter adds what it gained
- * and a shake of its own, and a problem passes where the sum is above zero. The shake decides how many problems change sides between two adapters of one
+ * False and missed stops of R3, on the dev sets and patience that users get. Runs are simulated: each problem has an ability, each adapter
+ * adds what it gained
+ * and a shake of its own, and a problem passes where the sum is above zero. The shake decides how many problems change sides between two
+ * adapters of one
  * accuracy; on the embedded model's default run that are 2 to 8 of 80.
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
@@ -32,7 +34,10 @@ export type Shake = keyof typeof SHAKES;
 function quantile(p: number): number {
   const distribution = (x: number): number => {
     const t = 1 / (1 + 0.2316419 * Math.abs(x));
-    const tail = (Math.exp(-(x * x) / 2) / Math.sqrt(2 * Math.PI)) * t * (0.31938153 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
+    const tail =
+      (Math.exp(-(x * x) / 2) / Math.sqrt(2 * Math.PI)) *
+      t *
+      (0.31938153 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
     return x > 0 ? 1 - tail : tail;
   };
   let [low, high] = [-6, 6];
@@ -47,27 +52,52 @@ function quantile(p: number): number {
 type Settings = Pick<RunSettings, 'iterations' | 'patience' | 'devSize'>;
 
 /** The run as R3 sees it; each evaluation beside the best one before it. */
-export function simulatedRun(random: Random, { iterations, devSize }: Settings, tiers: readonly Tier[], course: Course, shake: Shake): Iteration[] {
+export function simulatedRun(
+  random: Random,
+  { iterations, devSize }: Settings,
+  tiers: readonly Tier[],
+  course: Course,
+  shake: Shake,
+): Iteration[] {
   const [start, gain] = COURSES[course];
   const shaken = SHAKES[shake];
   const problems = tiers.flatMap(({ id }) => Array.from({ length: devSize }, () => ({ tier: id, ability: gaussian(random) })));
   const evaluate = (iteration: number): ReturnType<typeof verdictsByTier> => {
     const shift = quantile(Math.min(0.999, Math.max(0.001, start + gain * iteration))) * Math.sqrt(1 + shaken ** 2);
-    const outcomes = problems.map(({ tier, ability }): Outcome => ({ tier, kind: ability + shift + shaken * gaussian(random) > 0 ? 'pass' : 'fail' }));
+    const outcomes = problems.map(
+      ({ tier, ability }): Outcome => ({ tier, kind: ability + shift + shaken * gaussian(random) > 0 ? 'pass' : 'fail' }),
+    );
     return verdictsByTier(outcomes, tiers);
   };
   let best = evaluate(0);
   return Array.from({ length: iterations }, (_, i): Iteration => {
     const verdicts = evaluate(i + 1);
     const change = pairedChange(best, verdicts);
-    const measured: Iteration = { iteration: i + 1, steps: [], informativeGroupFraction: 1, objective: null, heldOut: { passRate: change.after, n: problems.length, verdicts, best }, kl: null, parameters: {}, executed: [] };
+    const measured: Iteration = {
+      iteration: i + 1,
+      steps: [],
+      informativeGroupFraction: 1,
+      objective: null,
+      heldOut: { passRate: change.after, n: problems.length, verdicts, best },
+      kl: null,
+      parameters: {},
+      executed: [],
+    };
     if (change.difference >= 0) best = verdicts;
     return measured;
   });
 }
 
 /** Part of simulated runs that R3 stops before their last iteration. */
-export function stopRate(runs: number, seed: bigint, settings: Settings, tiers: readonly Tier[], course: Course, shake: Shake, r3: RuleConfigInput['r3'] = {}): number {
+export function stopRate(
+  runs: number,
+  seed: bigint,
+  settings: Settings,
+  tiers: readonly Tier[],
+  course: Course,
+  shake: Shake,
+  r3: RuleConfigInput['r3'] = {},
+): number {
   const random = new Random(seed);
   const config = ruleConfig.parse({ r3: { patience: settings.patience, ...r3 } });
   let stopped = 0;

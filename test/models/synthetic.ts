@@ -1,7 +1,24 @@
 /** Small models with random weights, written from a seed: a stand-in for real files wherever only their form matters. */
 import { deriveSeed, Random } from '../../src/random.js';
-import { hyperParameters, isMatrix, planTensors, type Architecture, type ModelShape, type TensorPlan, type TensorRole } from '../../src/pretraining/architecture.js';
-import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, writeAtomically, type MetadataEntry, type TensorInfo } from '../../src/pretraining/gguf.js';
+import {
+  hyperParameters,
+  isMatrix,
+  planTensors,
+  type Architecture,
+  type ModelShape,
+  type TensorPlan,
+  type TensorRole,
+} from '../../src/pretraining/architecture.js';
+import {
+  alignUp,
+  DEFAULT_ALIGNMENT,
+  encodeHeader,
+  layOut,
+  text,
+  writeAtomically,
+  type MetadataEntry,
+  type TensorInfo,
+} from '../../src/pretraining/gguf.js';
 import { BLOCK_FORMATS, quantise, type TensorType } from './quantise.js';
 import { byteLevelVocabulary, CHATML_TEMPLATE, scoredVocabulary, type Vocabulary, type VocabularyKind } from './vocabulary.js';
 
@@ -54,7 +71,8 @@ export function normalTable(): Float32Array {
  * add more to the residual stream than the embedding put there, attention is peaked (scores of a standard deviation of
  * about 2), and logits spread by 2.5.
  */
-export const matrixDeviation = ({ role, dimensions }: TensorPlan): number => (role === 'embedding' || role === 'head' ? 2.5 : 1.5) / Math.sqrt(dimensions[0]!);
+export const matrixDeviation = ({ role, dimensions }: TensorPlan): number =>
+  (role === 'embedding' || role === 'head' ? 2.5 : 1.5) / Math.sqrt(dimensions[0]!);
 
 /** Element of a tensor of rank 1, from a standard normal draw and its position in [0, 1). */
 export function vectorElement(role: TensorRole, normal: number, position: number): number {
@@ -97,7 +115,9 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
   const heads = options.heads ?? 4;
   const embedding = options.embedding ?? (large ? 256 : 64);
   const vocabulary =
-    kind === 'bpe' ? byteLevelVocabulary(PRE_TOKENIZER[architecture], architecture === 'llama' || architecture === 'gemma2', options.vocabularySize) : scoredVocabulary(options.vocabularySize);
+    kind === 'bpe'
+      ? byteLevelVocabulary(PRE_TOKENIZER[architecture], architecture === 'llama' || architecture === 'gemma2', options.vocabularySize)
+      : scoredVocabulary(options.vocabularySize);
   const shape: ModelShape = {
     architecture,
     vocabularySize: vocabulary.tokens.length,
@@ -114,16 +134,20 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
     normEpsilon: options.normEpsilon ?? 1e-6,
     slidingWindow: options.slidingWindow ?? 16,
   };
-  if (!Number.isInteger(shape.headDimension) || shape.headDimension % 2 !== 0) throw new RangeError(`a head of ${shape.headDimension} dimensions cannot be rotated`);
+  if (!Number.isInteger(shape.headDimension) || shape.headDimension % 2 !== 0)
+    throw new RangeError(`a head of ${shape.headDimension} dimensions cannot be rotated`);
   if (heads % shape.keyValueHeads !== 0) throw new RangeError(`${heads} heads cannot share ${shape.keyValueHeads} key-value heads`);
   if (shape.ropeFactors && architecture !== 'llama') throw new RangeError('only llama models have rope factors');
 
   const encoded = planTensors(shape).map((plan) => {
     const stored = isMatrix(plan.role) ? type : 'F32';
-    if (plan.dimensions[0]! % BLOCK_FORMATS[stored].elements !== 0) throw new RangeError(`${plan.name}: rows of ${plan.dimensions[0]} do not fit ${stored}`);
+    if (plan.dimensions[0]! % BLOCK_FORMATS[stored].elements !== 0)
+      throw new RangeError(`${plan.name}: rows of ${plan.dimensions[0]} do not fit ${stored}`);
     return { plan, typeId: BLOCK_FORMATS[stored].id, data: quantise(stored, drawWeights(plan, seed, vocabulary.controlIds)) };
   });
-  const infos = layOut(encoded.map(({ plan, typeId, data }) => ({ name: plan.name, dimensions: plan.dimensions, typeId, bytes: data.length })));
+  const infos = layOut(
+    encoded.map(({ plan, typeId, data }) => ({ name: plan.name, dimensions: plan.dimensions, typeId, bytes: data.length })),
+  );
   return {
     shape,
     vocabulary,
@@ -138,7 +162,10 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
 
 /** Header, then every tensor padded to the alignment. */
 export function* encodeModel({ metadata, tensors }: Pick<SyntheticModel, 'metadata' | 'tensors'>): Generator<Uint8Array> {
-  yield encodeHeader(metadata, tensors.map(({ info }) => info));
+  yield encodeHeader(
+    metadata,
+    tensors.map(({ info }) => info),
+  );
   for (const { data } of tensors) {
     yield data;
     yield new Uint8Array(alignUp(data.length, DEFAULT_ALIGNMENT) - data.length);

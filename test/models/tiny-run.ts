@@ -23,13 +23,24 @@ import { startDigests, writeManifest, type RunManifest, type RunStart } from '..
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import { fates, type AdmissionRules, type Sample } from '../../src/run-folder/admission.js';
 import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
-import { adapterStateRecord, adapterTargets, heldOutRecord, policiesRecord, probeRecord, submissionRecord, type AdapterTargets } from '../../src/run-folder/records.js';
+import {
+  adapterStateRecord,
+  adapterTargets,
+  heldOutRecord,
+  policiesRecord,
+  probeRecord,
+  submissionRecord,
+  type AdapterTargets,
+} from '../../src/run-folder/records.js';
 import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
 import type { Problem } from '../../src/tasks/task.js';
 import { deriveSeed } from '../../src/random.js';
 import { encodeModel, synthesizeModel } from './synthetic.js';
 
-/** Whatever is asked, the answer is "ok"; a model with random weights never gives it. The verifier can be made to find nothing, as on a machine that is too slow for it. */
+/**
+ * Whatever is asked, the answer is "ok"; a model with random weights never gives it. The verifier can be made to find nothing, as on a
+ * machine that is too slow for it.
+ */
 const TASK = `export default {
   id: 'say-ok', version: '1', tiers: [{ id: 'short' }, { id: 'long' }],
   generate: (tier, seed) => ({ words: Array.from({ length: tier === 'short' ? 1 : 3 }, (_, i) => ((seed >> BigInt(8 * i)) & 255n).toString(36)) }),
@@ -82,11 +93,18 @@ interface Trained {
 async function trainingData(model: Model, task: OpenTask, evaluated: ReadonlySet<string>, count: number): Promise<Trained[]> {
   const sequences: Trained[] = [];
   for (let sample = 0; sequences.length < count; sample++) {
-    const problem: Problem = await task.generate('long', deriveSeed({ runSeed: 42n, purpose: 'training', iteration: 0, problemId: 'long', sample }));
+    const problem: Problem = await task.generate(
+      'long',
+      deriveSeed({ runSeed: 42n, purpose: 'training', iteration: 0, problemId: 'long', sample }),
+    );
     if (evaluated.has(problem.id)) continue;
     const prompt = model.renderChat(await task.prompt(problem, 'plain')).tokenIds;
     const tokenIds = Int32Array.from([...prompt, ...model.tokenize('ok'), model.info.eot >= 0 ? model.info.eot : model.info.eos]);
-    sequences.push({ problem, promptIds: [...prompt], sequence: { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)) } });
+    sequences.push({
+      problem,
+      promptIds: [...prompt],
+      sequence: { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)) },
+    });
   }
   return sequences;
 }
@@ -95,21 +113,38 @@ async function trainingData(model: Model, task: OpenTask, evaluated: ReadonlySet
 function rolloutRecords(model: Model, iteration: number, problems: readonly Trained[], chance: number): NewRecord[] {
   const total = problems.length * SAMPLES;
   const passing = Math.min(total - 1, Math.max(1, Math.round(chance * total)));
-  return withFates(iteration, problems.flatMap(({ problem, promptIds }, at): NewRecord[] => [
-    { stream: 'rollouts', payload: { kind: 'problem', iteration, problemId: problem.id, tier: problem.tier, problem: problem as never, promptIds } },
-    ...Array.from({ length: SAMPLES }, (_, sample): NewRecord => {
-      const pass = sample * problems.length + at < passing;
-      const text = pass ? 'ok' : 'no';
-      const tokenIds = [...model.tokenize(text), model.info.eot >= 0 ? model.info.eot : model.info.eos];
-      return {
+  return withFates(
+    iteration,
+    problems.flatMap(({ problem, promptIds }, at): NewRecord[] => [
+      {
         stream: 'rollouts',
-        payload: {
-          kind: 'rollout', iteration, problemId: problem.id, tier: problem.tier, sample, seed: `${sample}`, tokenIds, text, finish: 'stop', adapterId: null, meanLogprob: -1,
-          form: 'text', verdict: { kind: pass ? 'pass' : 'fail', violations: [] },
-        },
-      };
-    }),
-  ]));
+        payload: { kind: 'problem', iteration, problemId: problem.id, tier: problem.tier, problem: problem as never, promptIds },
+      },
+      ...Array.from({ length: SAMPLES }, (_, sample): NewRecord => {
+        const pass = sample * problems.length + at < passing;
+        const text = pass ? 'ok' : 'no';
+        const tokenIds = [...model.tokenize(text), model.info.eot >= 0 ? model.info.eot : model.info.eos];
+        return {
+          stream: 'rollouts',
+          payload: {
+            kind: 'rollout',
+            iteration,
+            problemId: problem.id,
+            tier: problem.tier,
+            sample,
+            seed: `${sample}`,
+            tokenIds,
+            text,
+            finish: 'stop',
+            adapterId: null,
+            meanLogprob: -1,
+            form: 'text',
+            verdict: { kind: pass ? 'pass' : 'fail', violations: [] },
+          },
+        };
+      }),
+    ]),
+  );
 }
 
 type Sampled = Sample & { readonly problemId: string; readonly tier: string };
@@ -135,16 +170,34 @@ export function withFates(iteration: number, records: readonly NewRecord[], rule
 /** Trains with the monitor and the scripted policy, a hundredfold learning rate in between, and keeps everything that a run writes. */
 export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   mkdirSync(folder, { recursive: true });
-  const [modelPath, taskPath, adapterPath] = ['base.gguf', 'say-ok.mjs', 'adapter.gguf'].map((name) => join(folder, name)) as [string, string, string];
+  const [modelPath, taskPath, adapterPath] = ['base.gguf', 'say-ok.mjs', 'adapter.gguf'].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
   writeModel(modelPath);
   writeFileSync(taskPath, TASK);
-  await using model = await loadModel(modelPath, { threads: EVALUATION.threads, fixedThreads: true, contextTokens: EVALUATION.contextTokens });
+  await using model = await loadModel(modelPath, {
+    threads: EVALUATION.threads,
+    fixedThreads: true,
+    contextTokens: EVALUATION.contextTokens,
+  });
   await using task = await openTask(taskPath);
   const [dev, test] = [await evaluationSet(task, 'dev', 4), await evaluationSet(task, 'test', 10)];
-  const identity = ({ origin, file, perTier, sha256, problems }: typeof dev): RunStart['sets']['dev'] => ({ origin, file, perTier, sha256, problems: problems.length });
+  const identity = ({ origin, file, perTier, sha256, problems }: typeof dev): RunStart['sets']['dev'] => ({
+    origin,
+    file,
+    perTier,
+    sha256,
+    problems: problems.length,
+  });
   const learningRate = 1e-3;
   // thresholds of a run that small: full rank and a plateau come early, and one sequence says as much as eight
-  const rules = ruleConfig.parse({ r2: { noiseToBatchLow: 1e-6 }, r4: { rankUse: 0.05, saturationGap: 0.05, window: 3 }, objectiveTarget: 1 });
+  const rules = ruleConfig.parse({
+    r2: { noiseToBatchLow: 1e-6 },
+    r4: { rankUse: 0.05, saturationGap: 0.05, window: 3 },
+    objectiveTarget: 1,
+  });
   const start: RunStart = {
     code: await codeVersion(),
     machine: machineClass(),
@@ -157,20 +210,44 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     policy: scripted.name,
     settings: { seed: '42', iterations: ITERATIONS, learningRate, samples: SAMPLES, gate: false, gateLevel: 0.05, ...RULES },
   };
-  const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> => evaluateGreedy(model, task, test.problems, { ...EVALUATION, adapter });
+  const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> =>
+    evaluateGreedy(model, task, test.problems, { ...EVALUATION, adapter });
   const claim = (when: 'before' | 'after', adapter: string | null, { outcomes }: Awaited<ReturnType<typeof evaluateGreedy>>): NewRecord =>
-    heldOutRecord({ set: 'test', when, iteration: when === 'before' ? 0 : ITERATIONS, adapter, setSha256: test.sha256, outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]) });
+    heldOutRecord({
+      set: 'test',
+      when,
+      iteration: when === 'before' ? 0 : ITERATIONS,
+      adapter,
+      setSha256: test.sha256,
+      outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
+    });
 
   const before = await evaluate(null);
   const devReplies: NewRecord[] = [];
   const { outcomes: devOutcomes } = await evaluateGreedy(model, task, dev.problems, {
-    ...EVALUATION, adapter: null,
+    ...EVALUATION,
+    adapter: null,
     onReply: ({ problem, rollout: { finish, tokenIds } }) => {
-      devReplies[dev.problems.indexOf(problem)] = { stream: 'evaluations', payload: { kind: 'dev_reply', iteration: 0, problemId: problem.id, finish, tokenIds: [...tokenIds] } };
+      devReplies[dev.problems.indexOf(problem)] = {
+        stream: 'evaluations',
+        payload: { kind: 'dev_reply', iteration: 0, problemId: problem.id, finish, tokenIds: [...tokenIds] },
+      };
     },
   });
-  const devBefore = heldOutRecord({ set: 'dev', when: 'before', iteration: 0, adapter: null, setSha256: dev.sha256, outcomes: devOutcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]) });
-  await using trainer = await createTrainer(model, { threads: 1, seed: 42n, lora: { rank: 4, targets: ['q', 'v', 'down'] }, optimiser: { learningRate } });
+  const devBefore = heldOutRecord({
+    set: 'dev',
+    when: 'before',
+    iteration: 0,
+    adapter: null,
+    setSha256: dev.sha256,
+    outcomes: devOutcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
+  });
+  await using trainer = await createTrainer(model, {
+    threads: 1,
+    seed: 42n,
+    lora: { rank: 4, targets: ['q', 'v', 'down'] },
+    optimiser: { learningRate },
+  });
   const trainedOn = await trainingData(model, task, new Set([...dev.problems, ...test.problems].map(({ id }) => id)), 128);
   const data = trainedOn.map(({ sequence }) => sequence);
   let batchSize = 8;
@@ -178,13 +255,26 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   const kept = new Map<string, Uint8Array>();
   let restored = '';
   const inForce = { learningRate, maxNorm: 1, epsilon: 1e-8 };
-  const loop = { setBatch: (n: number) => (batchSize = n), kept: (name: string) => kept.get((restored = name)), digest: async () => restored, stop: () => undefined };
+  const loop = {
+    setBatch: (n: number) => (batchSize = n),
+    kept: (name: string) => kept.get((restored = name)),
+    digest: async () => restored,
+    stop: () => undefined,
+  };
   const executor = new TrainerExecutor(trainer, { inForce, loop });
   const state = async (iteration: number): Promise<NewRecord> => {
     kept.set(digest(iteration), await trainer.snapshot());
     return adapterStateRecord({ iteration, digest: digest(iteration), targets: adapterTargets(trainer.info.targets) });
   };
-  const batches: NewRecord[][] = [[claim('before', null, before), ...devReplies, devBefore, policiesRecord({ tiers: [...task.tiers], outcomes: await judgePolicies(task, test.problems) }), await state(0)]];
+  const batches: NewRecord[][] = [
+    [
+      claim('before', null, before),
+      ...devReplies,
+      devBefore,
+      policiesRecord({ tiers: [...task.tiers], outcomes: await judgePolicies(task, test.problems) }),
+      await state(0),
+    ],
+  ];
   const history: Iteration[] = [];
   let firstLoss: number | undefined;
   for (let n = 1; n <= ITERATIONS; n++) {
@@ -192,29 +282,68 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     const steps: StepStatistics[] = [];
     for (let k = 0; k < STEPS; k++) {
       const from = ((n * STEPS + k) * batchSize) % data.length;
-      steps.push(await trainer.step([...data, ...data].slice(from, from + batchSize), { microBatches: Array.from({ length: 4 }, () => batchSize / 4) }));
+      steps.push(
+        await trainer.step([...data, ...data].slice(from, from + batchSize), {
+          microBatches: Array.from({ length: 4 }, () => batchSize / 4),
+        }),
+      );
     }
     const loss = steps.reduce((sum, step) => sum + step.loss, 0) / STEPS;
     firstLoss ??= 1.1 * loss;
     const parameters = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, rank * 128]));
-    const rollouts = rolloutRecords(model, n, Array.from({ length: PROBLEMS }, (_, i) => trainedOn[(n * PROBLEMS + i) % trainedOn.length]!), 1 - loss / firstLoss);
+    const rollouts = rolloutRecords(
+      model,
+      n,
+      Array.from({ length: PROBLEMS }, (_, i) => trainedOn[(n * PROBLEMS + i) % trainedOn.length]!),
+      1 - loss / firstLoss,
+    );
     const tally = new RolloutTally();
     for (const { payload } of rollouts) if (payload.kind === 'rollout') tally.take(payload as never);
-    const measured: Iteration = { iteration: n, steps, informativeGroupFraction: tally.informative(n)!, objective: hitRate(tally.of(n)), heldOut: null, kl: null, parameters, executed: [] };
+    const measured: Iteration = {
+      iteration: n,
+      steps,
+      informativeGroupFraction: tally.informative(n)!,
+      objective: hitRate(tally.of(n)),
+      heldOut: null,
+      kl: null,
+      parameters,
+      executed: [],
+    };
     history.push(measured);
     const evaluations = evaluateHistory(history, rules);
-    const modules = Object.fromEntries(trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: [0] }]));
-    const decisions = await decide(scripted, evaluations, { learningRate: inForce.learningRate, batchSize, maxBatchSize: 32, maxGradNorm: inForce.maxNorm, modules, bestAdapter: digest(0), lastSoundAdapter: digest(n - 1) });
+    const modules = Object.fromEntries(
+      trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: [0] }]),
+    );
+    const decisions = await decide(scripted, evaluations, {
+      learningRate: inForce.learningRate,
+      batchSize,
+      maxBatchSize: 32,
+      maxGradNorm: inForce.maxNorm,
+      modules,
+      bestAdapter: digest(0),
+      lastSoundAdapter: digest(n - 1),
+    });
     const effects = [];
     executor.begin({ probe: data.slice(0, 2), steps });
     for (const decision of decisions) effects.push(...(await executeDecision(decision, n, executor)));
     history[n - 1] = { ...measured, executed: executedRules(decisions, effects) };
-    batches.push([...rollouts, ...iterationRecords(measured), evaluationRecord(evaluations.at(-1)!), ...decisions.map((decision) => decisionRecord(decision, n)), ...effects.map(effectRecord), await state(n)]);
+    batches.push([
+      ...rollouts,
+      ...iterationRecords(measured),
+      evaluationRecord(evaluations.at(-1)!),
+      ...decisions.map((decision) => decisionRecord(decision, n)),
+      ...effects.map(effectRecord),
+      await state(n),
+    ]);
   }
   const sha256 = await trainer.exportAdapter(adapterPath);
   const after = await evaluate(await model.loadAdapter(adapterPath));
   return {
-    folder, model: modelPath, task: taskPath, start, batches,
+    folder,
+    model: modelPath,
+    task: taskPath,
+    start,
+    batches,
     adapter: { path: adapterPath, sha256, targets: adapterTargets(trainer.info.targets) },
     after: claim('after', sha256, after),
     accuracy: { before: before.summary.mean, after: after.summary.mean },

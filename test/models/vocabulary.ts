@@ -99,7 +99,13 @@ export function byteLevelVocabulary(preTokenizer: string, addBos: boolean, size?
       { key: 'tokenizer.ggml.pre', value: text(preTokenizer) },
       { key: 'tokenizer.ggml.tokens', value: arrayOf('string', tokens) },
       { key: 'tokenizer.ggml.token_type', value: arrayOf('int32', types) },
-      { key: 'tokenizer.ggml.merges', value: arrayOf('string', merges.map((pair) => pair.join(' '))) },
+      {
+        key: 'tokenizer.ggml.merges',
+        value: arrayOf(
+          'string',
+          merges.map((pair) => pair.join(' ')),
+        ),
+      },
       ...specialIds(tokens, { bos: addBos ? '<|begin_of_text|>' : '<|endoftext|>', eos: '<|im_end|>', padding: '<|endoftext|>' }),
       { key: 'tokenizer.ggml.add_bos_token', value: bool(addBos) },
     ],
@@ -108,7 +114,9 @@ export function byteLevelVocabulary(preTokenizer: string, addBos: boolean, size?
 
 /** SentencePiece-style: scores decide the merges, `<0xNN>` tokens catch every byte that no piece covers. */
 export function scoredVocabulary(size?: number, mergeCount = 80): Vocabulary {
-  const pieces = [...new Set(learnMerges(mergeCount).map(([left, right]) => (left + right).replaceAll('Ġ', '▁')))].filter((piece) => /^[▁a-z]+$/.test(piece));
+  const pieces = [...new Set(learnMerges(mergeCount).map(([left, right]) => (left + right).replaceAll('Ġ', '▁')))].filter((piece) =>
+    /^[▁a-z]+$/.test(piece),
+  );
   const characters = ['▁', ...'abcdefghijklmnopqrstuvwxyz'];
   const tokens = ['<unk>', '<s>', '</s>'];
   const types = [UNKNOWN, CONTROL, CONTROL];

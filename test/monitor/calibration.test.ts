@@ -10,7 +10,8 @@ afterAll(folder.remove);
 const { model, deadAdapter } = writeMonitoredModel(folder.path);
 
 describe('real training runs without remedies', () => {
-  test(`at most one healthy run in a hundred trips a rule (${HEALTHY}), and at most one sick run in ten is missed (${SICK} of each kind)`, async () => {
+  test(`at most one healthy run in a hundred trips a rule (${HEALTHY}), and at most one sick run in ten is missed (${SICK} of each ` +
+    `kind)`, async () => {
     const runs: MeasuredRun[] = [];
     for (let i = 0; i < HEALTHY; i++) runs.push(await measureHealthy(model, BigInt(20_001 + i)));
     for (let i = 0; i < SICK; i++) runs.push(...(await measureSick(model, deadAdapter, BigInt(20_001 + i))));

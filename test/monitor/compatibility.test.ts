@@ -10,7 +10,9 @@ const ramp = (n: number, start: number, step: number): number[] => Array.from({ 
 /** Epochs from one list for each signal; a list may be shorter, then its key is absent at the end. */
 function epochs(series: Series): CompatibilityEpoch[] {
   const length = Math.max(...Object.values(series).map((values) => values.length));
-  return Array.from({ length }, (_, i) => Object.fromEntries(Object.entries(series).flatMap(([key, values]) => (i < values.length ? [[key, values[i]]] : []))));
+  return Array.from({ length }, (_, i) =>
+    Object.fromEntries(Object.entries(series).flatMap(([key, values]) => (i < values.length ? [[key, values[i]]] : []))),
+  );
 }
 const fires = (rule: RuleId, series: Series): boolean => evaluateCompatibility(epochs(series))[rule];
 const firingEpochs = (rule: RuleId, series: Series): number[] => {
@@ -24,7 +26,8 @@ describe('smoothing and persistence (cases 27 to 34)', () => {
     expect(new Ema(0.3).update(5)).toBe(5);
   });
   test('29: factors outside (0, 1] are refused', () => {
-    for (const alpha of [0, 1.5, -1, NaN]) expect(() => new Ema(alpha)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    for (const alpha of [0, 1.5, -1, NaN])
+      expect(() => new Ema(alpha)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
     for (const n of [0, -1, 1.5]) expect(() => new Persistence(n)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
   });
   test('30, 31: the trace', () => {

@@ -15,18 +15,51 @@ import { DEFAULT_RULES, ruleConfig, RULES, type BreachSide, type RuleId } from '
 import { eachModule, history, MODULES } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
-const quiet: RuleEvaluation = { fired: false, side: 'none', value: 1, threshold: 2, modules: [], eligible: true, reading: true, recurrence: false };
+const quiet: RuleEvaluation = {
+  fired: false,
+  side: 'none',
+  value: 1,
+  threshold: 2,
+  modules: [],
+  eligible: true,
+  reading: true,
+  recurrence: false,
+};
 function evaluation(iteration: number, sides: Partial<Record<RuleId, BreachSide>> = {}): Evaluation {
-  const rules = Object.fromEntries(RULES.map((rule) => [rule, sides[rule] === undefined ? quiet : { ...quiet, fired: true, side: sides[rule], modules: ['blk.0.attn_q'] }])) as Record<RuleId, RuleEvaluation>;
+  const rules = Object.fromEntries(
+    RULES.map((rule) => [
+      rule,
+      sides[rule] === undefined ? quiet : { ...quiet, fired: true, side: sides[rule], modules: ['blk.0.attn_q'] },
+    ]),
+  ) as Record<RuleId, RuleEvaluation>;
   const fired = (['R7', 'R6', 'R5', 'R4', 'R1', 'R2', 'R3'] as const).filter((rule) => rules[rule].fired);
   return { iteration, rules, fired, advisories: [] };
 }
 const settings: TrainerSettings = {
-  learningRate: 3e-4, batchSize: 16, maxBatchSize: 64, maxGradNorm: 2, bestAdapter: 'ab'.repeat(32), lastSoundAdapter: 'cd'.repeat(32),
+  learningRate: 3e-4,
+  batchSize: 16,
+  maxBatchSize: 64,
+  maxGradNorm: 2,
+  bestAdapter: 'ab'.repeat(32),
+  lastSoundAdapter: 'cd'.repeat(32),
   modules: Object.fromEntries(['blk.0.attn_q', ...MODULES].map((name) => [name, { rank: 16, scale: 2, dormantDirections: [3, 7] }])),
 };
-const act: Decision = { event_type: 'hyperparameter_change', cites: ['R1'], justification: 'ratio 0.3 against 0.005', remedy_direction: 'decrease_lr', edit: [{ op: 'set_lr', from: 3e-4, to: 1e-4 }], deferral: null };
-const wait: Decision = { event_type: 'rule_triggered_no_action', cites: ['R1'], justification: 'wait', remedy_direction: 'none', edit: [], deferral: { until: 6, reason: 'deferred_to_R7' } };
+const act: Decision = {
+  event_type: 'hyperparameter_change',
+  cites: ['R1'],
+  justification: 'ratio 0.3 against 0.005',
+  remedy_direction: 'decrease_lr',
+  edit: [{ op: 'set_lr', from: 3e-4, to: 1e-4 }],
+  deferral: null,
+};
+const wait: Decision = {
+  event_type: 'rule_triggered_no_action',
+  cites: ['R1'],
+  justification: 'wait',
+  remedy_direction: 'none',
+  edit: [],
+  deferral: { until: 6, reason: 'deferred_to_R7' },
+};
 const invalid = expect.objectContaining({ code: 'DECISION_INVALID' }) as never;
 const high = [evaluation(4, { R1: 'high' })];
 
@@ -72,11 +105,25 @@ describe('a decision is refused before it is logged', () => {
   });
 
   test('every rule and side has one direction, and every direction an operation of an allowed class', () => {
-    const sides: [RuleId, BreachSide][] = [['R1', 'high'], ['R1', 'low'], ['R1', 'plateau'], ['R2', 'high'], ['R2', 'low'], ['R3', 'plateau'], ['R4', 'plateau'], ['R5', 'high'], ['R6', 'low'], ['R7', 'high'], ['R7', 'nonfinite']];
+    const sides: [RuleId, BreachSide][] = [
+      ['R1', 'high'],
+      ['R1', 'low'],
+      ['R1', 'plateau'],
+      ['R2', 'high'],
+      ['R2', 'low'],
+      ['R3', 'plateau'],
+      ['R4', 'plateau'],
+      ['R5', 'high'],
+      ['R6', 'low'],
+      ['R7', 'high'],
+      ['R7', 'nonfinite'],
+    ];
     for (const [rule, side] of sides) {
       const direction = expectedDirection(rule, side);
       expect(direction).not.toBeNull();
-      expect(Object.values(OPERATIONS).some(({ event, directions }) => ALLOWED_EVENTS[rule].includes(event) && directions.includes(direction!))).toBe(true);
+      expect(
+        Object.values(OPERATIONS).some(({ event, directions }) => ALLOWED_EVENTS[rule].includes(event) && directions.includes(direction!)),
+      ).toBe(true);
     }
     expect(expectedDirection('R2', 'high')).toBe('increase_batch_size'); // noise over signal: the other sign than the original's signal over noise
     expect(EVENT_TYPES.every((event) => ALLOWED_EVENTS.R6.includes(event) && ALLOWED_EVENTS.R7.includes(event))).toBe(true);
@@ -94,8 +141,25 @@ describe('policies', () => {
     ['R4', 'plateau', { remedy_direction: 'add_capacity', edit: [{ op: 'raise_rank', module: 'blk.0.attn_q', from: 16, to: 24 }] }],
     ['R5', 'high', { remedy_direction: 'recycle_directions', edit: [{ op: 'recycle', module: 'blk.0.attn_q', directions: [3, 7] }] }],
     ['R6', 'low', { remedy_direction: 'rebalance_gradient', edit: [{ op: 'lr_mult', module: 'blk.0.attn_q', factor: 4 }] }],
-    ['R7', 'high', { remedy_direction: 'stabilise', edit: [{ op: 'set_lr', from: 3e-4, to: 3e-5 }, { op: 'set_clip', maxNorm: 1 }] }],
-    ['R7', 'nonfinite', { remedy_direction: 'stabilise', edit: [{ op: 'rollback', to: settings.lastSoundAdapter, learningRate: expect.closeTo(3e-5, 12) as never, maxNorm: 1 }] }],
+    [
+      'R7',
+      'high',
+      {
+        remedy_direction: 'stabilise',
+        edit: [
+          { op: 'set_lr', from: 3e-4, to: 3e-5 },
+          { op: 'set_clip', maxNorm: 1 },
+        ],
+      },
+    ],
+    [
+      'R7',
+      'nonfinite',
+      {
+        remedy_direction: 'stabilise',
+        edit: [{ op: 'rollback', to: settings.lastSoundAdapter, learningRate: expect.closeTo(3e-5, 12) as never, maxNorm: 1 }],
+      },
+    ],
   ];
   test.each(sides)('scripted answers %s %s as the playbook says', async (rule, side, expected) => {
     const decisions = await decide(scripted, [evaluation(4, { [rule]: side })], settings);
@@ -113,21 +177,34 @@ describe('policies', () => {
     const decisions = await decide(scripted, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })], settings);
     expect(decisions.map(({ cites }) => cites[0])).toEqual(['R7', 'R6', 'R1', 'R3']);
     expect(decisions[0]!.event_type).toBe('hyperparameter_change');
-    for (const other of decisions.slice(1)) expect(other).toMatchObject({ event_type: 'rule_triggered_no_action', deferral: { reason: 'deferred_to_R7', until: 9 } });
-    for (const each of decisions) expect(checkDecision(each, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })])).toEqual(each);
+    for (const other of decisions.slice(1))
+      expect(other).toMatchObject({ event_type: 'rule_triggered_no_action', deferral: { reason: 'deferred_to_R7', until: 9 } });
+    for (const each of decisions)
+      expect(checkDecision(each, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })])).toEqual(each);
   });
 
   test('says so where a remedy has nowhere left to go', async () => {
     const [batch] = await decide(scripted, [evaluation(4, { R2: 'high' })], { ...settings, batchSize: 64 });
     const [floor] = await decide(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 8 });
     const [below] = await decide(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 4 });
-    const [rank] = await decide(scripted, [evaluation(4, { R4: 'plateau' })], { ...settings, modules: { 'blk.0.attn_q': { rank: 128, scale: 2, dormantDirections: [] } } });
-    for (const decision of [batch, floor, below, rank]) expect(decision).toMatchObject({ event_type: 'rule_triggered_no_action', justification: expect.stringContaining('exhausted') });
+    const [rank] = await decide(scripted, [evaluation(4, { R4: 'plateau' })], {
+      ...settings,
+      modules: { 'blk.0.attn_q': { rank: 128, scale: 2, dormantDirections: [] } },
+    });
+    for (const decision of [batch, floor, below, rank])
+      expect(decision).toMatchObject({ event_type: 'rule_triggered_no_action', justification: expect.stringContaining('exhausted') });
   });
 
   test('observe changes nothing; nothing fired asks nobody', async () => {
-    expect(await decide(observe, [evaluation(4, { R7: 'nonfinite' })], settings)).toMatchObject([{ event_type: 'rule_triggered_no_action', edit: [] }]);
-    const forbidden: Policy = { name: 'x', decide: () => { throw new Error('asked'); } };
+    expect(await decide(observe, [evaluation(4, { R7: 'nonfinite' })], settings)).toMatchObject([
+      { event_type: 'rule_triggered_no_action', edit: [] },
+    ]);
+    const forbidden: Policy = {
+      name: 'x',
+      decide: () => {
+        throw new Error('asked');
+      },
+    };
     expect(await decide(forbidden, [evaluation(4)], settings)).toEqual([]);
   });
 
@@ -155,7 +232,10 @@ describe('effects', () => {
     };
     const both = (await decide(scripted, [evaluation(4, { R7: 'high' })], settings))[0]!;
     const effects = await executeDecision(both, 4, executor);
-    expect(effects).toMatchObject([{ executed: true, measured: { learningRate: 3e-5 } }, { executed: false, failure: 'no such thing' }]);
+    expect(effects).toMatchObject([
+      { executed: true, measured: { learningRate: 3e-5 } },
+      { executed: false, failure: 'no such thing' },
+    ]);
     expect(executedRules([both], effects)).toEqual([]);
     const one = await executeDecision(act, 4, executor);
     expect(executedRules([act, wait], one)).toEqual(['R1']);
@@ -167,7 +247,8 @@ describe('the playbook', () => {
   test('has seven sections of four parts, and the thresholds of its configuration', () => {
     const text = playbook(DEFAULT_RULES);
     for (const rule of RULES) expect(text).toContain(`## ${rule} `);
-    for (const part of ['Symptoms', 'Cause', 'Remedy', 'Caveat']) expect(text.match(new RegExp(`\\*\\*${part}\\.\\*\\*`, 'g'))).toHaveLength(7);
+    for (const part of ['Symptoms', 'Cause', 'Remedy', 'Caveat'])
+      expect(text.match(new RegExp(`\\*\\*${part}\\.\\*\\*`, 'g'))).toHaveLength(7);
     expect(text).toContain('R7, R6, R5, R4, R1, R2, R3');
     for (const operation of Object.keys(OPERATIONS).filter((op) => op !== 'skip_step')) expect(text).toContain(`\`${operation}\``);
     const other = ruleConfig.parse({ r5: { dormantFraction: 0.123 } });
@@ -183,7 +264,8 @@ describe('the playbook', () => {
   });
 
   test('a configuration with unknown or impossible members is refused', () => {
-    for (const bad of [{ r1: { updateRatioHigh: -1 } }, { alpha: 0 }, { r8: {} }, { persistence: 0 }]) expect(() => ruleConfig.parse(bad)).toThrow();
+    for (const bad of [{ r1: { updateRatioHigh: -1 } }, { alpha: 0 }, { r8: {} }, { persistence: 0 }])
+      expect(() => ruleConfig.parse(bad)).toThrow();
   });
 });
 
@@ -193,14 +275,33 @@ describe('in the log', () => {
 
   test('a judge reads the same history back and finds the same evaluations; hooks cannot write over measurements (X7, X8)', async () => {
     const path = join(folder.path, 'log.sqlite');
-    const log = await EventLog.create({ path, runId: 'ab12'.repeat(8), signer: witnessInProcess(folder.path), runConfig: null, digests: monitorDigests(DEFAULT_RULES) });
-    const iterations = history(12, (each, i) => ({ ...(i >= 4 ? eachModule(each, (_, name) => ({ updateRatio: 0.5, dormantFraction: name === MODULES[0] ? NaN : 0.1 })) : each), executed: i === 6 ? ['R1'] : [] }));
+    const log = await EventLog.create({
+      path,
+      runId: 'ab12'.repeat(8),
+      signer: witnessInProcess(folder.path),
+      runConfig: null,
+      digests: monitorDigests(DEFAULT_RULES),
+    });
+    const iterations = history(12, (each, i) => ({
+      ...(i >= 4 ? eachModule(each, (_, name) => ({ updateRatio: 0.5, dormantFraction: name === MODULES[0] ? NaN : 0.1 })) : each),
+      executed: i === 6 ? ['R1'] : [],
+    }));
     const evaluations = evaluateHistory(iterations, DEFAULT_RULES);
     for (const [i, iteration] of iterations.entries()) {
       log.append(iterationRecords(iteration, { iteration: 77, kind: 'forged', kl: 0 }));
       log.append([evaluationRecord(evaluations[i]!)]);
       for (const decision of await decide(scripted, evaluations.slice(0, i + 1), settings)) log.append([decisionRecord(decision, i)]);
-      for (const rule of iteration.executed) log.append([effectRecord({ kind: 'effect', iteration: i, rule, operation: { op: 'set_lr', from: 3e-4, to: 1e-4 }, executed: true, measured: { learningRate: 1e-4 } })]);
+      for (const rule of iteration.executed)
+        log.append([
+          effectRecord({
+            kind: 'effect',
+            iteration: i,
+            rule,
+            operation: { op: 'set_lr', from: 3e-4, to: 1e-4 },
+            executed: true,
+            measured: { learningRate: 1e-4 },
+          }),
+        ]);
     }
     await log.finish();
     const reader = new LogReader(path);
@@ -220,7 +321,11 @@ describe('in the log', () => {
     expect(readHistory(records)).toHaveLength(1);
     expect(() => readHistory(records.slice(1))).toThrow(unreadable); // a step is missing
     expect(() => readHistory(records.slice(0, -1))).toThrow(unreadable); // steps of no iteration
-    expect(() => readHistory(records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, iteration: 5 } } : record)))).toThrow(unreadable);
-    expect(() => readHistory(records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, loss: 'low' } } : record)))).toThrow(unreadable);
+    expect(() =>
+      readHistory(records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, iteration: 5 } } : record))),
+    ).toThrow(unreadable);
+    expect(() =>
+      readHistory(records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, loss: 'low' } } : record))),
+    ).toThrow(unreadable);
   });
 });

@@ -15,8 +15,19 @@ import { temporaryFolder } from '../models/signed-log.js';
 
 const folder = temporaryFolder();
 afterAll(folder.remove);
-const settings: TrainerSettings = { learningRate: 3e-4, batchSize: 16, maxBatchSize: 64, maxGradNorm: 2, bestAdapter: 'ab'.repeat(32), lastSoundAdapter: 'cd'.repeat(32), modules: {} };
-const fast = (from: number) => (each: Iteration, i: number): Iteration => (i >= from ? eachModule(each, () => ({ updateRatio: 0.5 })) : each);
+const settings: TrainerSettings = {
+  learningRate: 3e-4,
+  batchSize: 16,
+  maxBatchSize: 64,
+  maxGradNorm: 2,
+  bestAdapter: 'ab'.repeat(32),
+  lastSoundAdapter: 'cd'.repeat(32),
+  modules: {},
+};
+const fast =
+  (from: number) =>
+  (each: Iteration, i: number): Iteration =>
+    i >= from ? eachModule(each, () => ({ updateRatio: 0.5 })) : each;
 
 /** Keeps what was appended, one entry a call. */
 function listening(): { readonly appended: NewRecord[][]; readonly append: (records: readonly NewRecord[]) => void } {
@@ -34,7 +45,12 @@ describe('a session', () => {
     const reports: MonitorReport[] = [];
     for (const iteration of history(9, fast(4))) reports.push(await session.iteration(iteration, { settings, executor }));
     const acted = reports.findIndex(({ decisions }) => decisions.length > 0);
-    expect(reports[acted]).toMatchObject({ iteration: 6, decisions: [{ cites: ['R1'] }], effects: [{ executed: true, measured: { learningRate: 1e-4 } }], refused: null });
+    expect(reports[acted]).toMatchObject({
+      iteration: 6,
+      decisions: [{ cites: ['R1'] }],
+      effects: [{ executed: true, measured: { learningRate: 1e-4 } }],
+      refused: null,
+    });
     expect(log.appended.slice(acted, acted + 3).map(kinds)).toEqual([['iteration', 'rule_eval'], ['decision'], ['effect']]);
     expect(at[0]).toBe(acted + 2); // both were on disk before anything was executed
     expect(session.history[acted]!.executed).toEqual(['R1']);
@@ -43,7 +59,13 @@ describe('a session', () => {
 
   test('taken up again from the log goes on as if it had never stopped', async () => {
     const path = join(folder.path, 'log.sqlite');
-    const log = await EventLog.create({ path, runId: 'cd34'.repeat(8), signer: witnessInProcess(folder.path), runConfig: null, digests: monitorDigests(DEFAULT_RULES) });
+    const log = await EventLog.create({
+      path,
+      runId: 'cd34'.repeat(8),
+      signer: witnessInProcess(folder.path),
+      runConfig: null,
+      digests: monitorDigests(DEFAULT_RULES),
+    });
     const executor: RemedyExecutor = { execute: async () => ({ learningRate: 1e-4 }) };
     const iterations = history(12, fast(3));
     const whole = new MonitorSession({ rules: DEFAULT_RULES, policy: scripted, log: listening() });
@@ -62,7 +84,7 @@ describe('a session', () => {
     log.close();
   });
 
-  test('a report can be read and not written, and nothing in it is the session\'s own', async () => {
+  test("a report can be read and not written, and nothing in it is the session's own", async () => {
     const session = new MonitorSession({ rules: DEFAULT_RULES, policy: observe, log: listening() });
     const iterations = history(8, fast(2));
     let report: MonitorReport | undefined;
@@ -76,11 +98,15 @@ describe('a session', () => {
   test('an answer that does not hold is refused and recorded, nothing is executed, and the run goes on', async () => {
     const log = listening();
     let answers = 0;
-    const policy: Policy = { name: 'broken', decide: (context) => (answers++ === 0 ? (({ ...scripted.decide(context), cites: ['R2'] }) as never) : scripted.decide(context)) };
+    const policy: Policy = {
+      name: 'broken',
+      decide: (context) => (answers++ === 0 ? ({ ...scripted.decide(context), cites: ['R2'] } as never) : scripted.decide(context)),
+    };
     const executed: string[] = [];
     const session = new MonitorSession({ rules: DEFAULT_RULES, policy, log });
     const reports = [];
-    for (const iteration of history(8, fast(2))) reports.push(await session.iteration(iteration, { settings, executor: { execute: async ({ op }) => (executed.push(op), {}) } }));
+    for (const iteration of history(8, fast(2)))
+      reports.push(await session.iteration(iteration, { settings, executor: { execute: async ({ op }) => (executed.push(op), {}) } }));
     const refused = reports.findIndex(({ refused: reason }) => reason !== null);
     expect(reports[refused]).toMatchObject({ decisions: [], effects: [], refused: expect.stringContaining('R2 did not fire') });
     expect(reports[refused + 1]!.effects).toMatchObject([{ executed: true }]);
@@ -98,7 +124,13 @@ describe('a session', () => {
 });
 
 describe('one answer for each obligation', () => {
-  const both = (each: Iteration, i: number): Iteration => (i < 4 ? each : eachStep(eachModule(each, () => ({ updateRatio: 0.5 })), (step) => ({ microBatchNorms: step.microBatchNorms.map(() => step.gradNorm * 1.999) })));
+  const both = (each: Iteration, i: number): Iteration =>
+    i < 4
+      ? each
+      : eachStep(
+          eachModule(each, () => ({ updateRatio: 0.5 })),
+          (step) => ({ microBatchNorms: step.microBatchNorms.map(() => step.gradNorm * 1.999) }),
+        );
 
   test('a rule that keeps firing is deferred once in three iterations, not in each', async () => {
     const session = new MonitorSession({ rules: DEFAULT_RULES, policy: observe, log: listening() });
@@ -114,8 +146,11 @@ describe('one answer for each obligation', () => {
     const stuck: Policy = { name: 'stuck', decide: (context) => (context.rule === 'R1' ? observe : scripted).decide(context) };
     const session = new MonitorSession({ rules: DEFAULT_RULES, policy: stuck, log: listening() });
     const reports = [];
-    for (const iteration of history(16, both)) reports.push(await session.iteration(iteration, { settings, executor: { execute: async () => ({ sequencesPerStep: 32 }) } }));
+    for (const iteration of history(16, both))
+      reports.push(await session.iteration(iteration, { settings, executor: { execute: async () => ({ sequencesPerStep: 32 }) } }));
     const together = reports.find(({ evaluation }) => evaluation.fired.includes('R1') && evaluation.fired.includes('R2'))!;
-    expect(together.decisions.filter(({ event_type }) => event_type !== 'rule_triggered_no_action')).toMatchObject([{ cites: ['R2'], edit: [{ op: 'set_batch', from: 16, to: 32 }] }]);
+    expect(together.decisions.filter(({ event_type }) => event_type !== 'rule_triggered_no_action')).toMatchObject([
+      { cites: ['R2'], edit: [{ op: 'set_batch', from: 16, to: 32 }] },
+    ]);
   });
 });

@@ -19,13 +19,33 @@ const { vocabularySize } = writeSyntheticModel(file, { architecture: 'llama' });
 
 function batch(count: number, seed: bigint): TrainSequence[] {
   const random = new Random(seed);
-  return Array.from({ length: count }, () => ({ tokenIds: Int32Array.from({ length: 20 }, () => random.nextInteger(0, vocabularySize - 1)), labelMask: Uint8Array.from({ length: 20 }, (_, t) => (t > 0 ? 1 : 0)) }));
+  return Array.from({ length: count }, () => ({
+    tokenIds: Int32Array.from({ length: 20 }, () => random.nextInteger(0, vocabularySize - 1)),
+    labelMask: Uint8Array.from({ length: 20 }, (_, t) => (t > 0 ? 1 : 0)),
+  }));
 }
-const iteration = (n: number, steps: StepStatistics[], parameters: Iteration['parameters']): Iteration => ({ iteration: n, steps, informativeGroupFraction: 1, objective: null, heldOut: null, kl: null, parameters, executed: [] });
+const iteration = (n: number, steps: StepStatistics[], parameters: Iteration['parameters']): Iteration => ({
+  iteration: n,
+  steps,
+  informativeGroupFraction: 1,
+  objective: null,
+  heldOut: null,
+  kl: null,
+  parameters,
+  executed: [],
+});
 const kept = new Map<string, Uint8Array>();
-const digestOf = async (trainer: Trainer): Promise<string> => createHash('sha256').update(await trainer.snapshot()).digest('hex');
+const digestOf = async (trainer: Trainer): Promise<string> =>
+  createHash('sha256')
+    .update(await trainer.snapshot())
+    .digest('hex');
 function executorOf(trainer: Trainer, learningRate: number): TrainerExecutor {
-  const loop = { setBatch: (n: number) => n, kept: (digest: string) => kept.get(digest), digest: () => digestOf(trainer), stop: () => undefined };
+  const loop = {
+    setBatch: (n: number) => n,
+    kept: (digest: string) => kept.get(digest),
+    digest: () => digestOf(trainer),
+    stop: () => undefined,
+  };
   const executor = new TrainerExecutor(trainer, { inForce: { learningRate, maxNorm: 1, epsilon: 1e-8 }, loop });
   executor.begin({ probe: batch(2, 9n), steps: [] });
   return executor;
@@ -49,9 +69,15 @@ describe('on a real trainer', () => {
       const evaluations = evaluateHistory(history, DEFAULT_RULES);
       const now = evaluations.at(-1)!;
       firedAt.push(...now.fired.map((rule): [number, string] => [n, `${rule} ${now.rules[rule].side}`]));
-      const decisions = await decide(scripted, evaluations, { ...SETTINGS, learningRate: executor.inForce.learningRate, maxGradNorm: executor.inForce.maxNorm, modules: {} });
+      const decisions = await decide(scripted, evaluations, {
+        ...SETTINGS,
+        learningRate: executor.inForce.learningRate,
+        maxGradNorm: executor.inForce.maxNorm,
+        modules: {},
+      });
       const effects = [];
-      for (const decision of decisions.filter(({ cites }) => cites[0] === 'R1')) effects.push(...(await executeDecision(decision, n, executor)));
+      for (const decision of decisions.filter(({ cites }) => cites[0] === 'R1'))
+        effects.push(...(await executeDecision(decision, n, executor)));
       history[n] = { ...history[n]!, executed: executedRules(decisions, effects) };
     }
     const r1 = firedAt.filter(([, what]) => what.startsWith('R1'));
@@ -60,19 +86,28 @@ describe('on a real trainer', () => {
     expect(r1[0]![0]).toBeLessThanOrEqual(8);
     // random tokens agree on no direction, so R2 asks for a larger batch from the start, and rightly
     expect(new Set(firedAt.filter(([n]) => n < 4).map(([, what]) => what))).toEqual(new Set(['R2 high']));
-    expect(executor.inForce.learningRate).toBeLessThan(start * 100 / 3 + 1e-9);
+    expect(executor.inForce.learningRate).toBeLessThan((start * 100) / 3 + 1e-9);
     expect(r1.at(-1)![0]).toBeLessThan(21); // cleared at the end
     expect(trainer.stats!.learningRate).toBeCloseTo(executor.inForce.learningRate, 8);
   });
 
   test('edits measure their consequence: growing, adding, rebalancing and rescaling keep the function, recycling does not', async () => {
-    await using trainer = await createTrainer({ path: file }, { lora: { targets: ['q', 'v'], rank: 4 }, optimiser: { learningRate: 5e-3 }, threads: 1 });
+    await using trainer = await createTrainer(
+      { path: file },
+      { lora: { targets: ['q', 'v'], rank: 4 }, optimiser: { learningRate: 5e-3 }, threads: 1 },
+    );
     const executor = executorOf(trainer, 5e-3);
     const data = batch(8, 1n);
     for (let k = 0; k < 6; k++) await trainer.step(data);
     const module = 'blk.0.attn_q';
-    expect(await executor.execute({ op: 'raise_rank', module, from: 4, to: 6 })).toMatchObject({ rank: 6, probeChange: expect.closeTo(0, 5) });
-    expect(await executor.execute({ op: 'add_target', module: 'blk.1.ffn_down', rank: 4 })).toMatchObject({ rank: 4, probeChange: expect.closeTo(0, 5) });
+    expect(await executor.execute({ op: 'raise_rank', module, from: 4, to: 6 })).toMatchObject({
+      rank: 6,
+      probeChange: expect.closeTo(0, 5),
+    });
+    expect(await executor.execute({ op: 'add_target', module: 'blk.1.ffn_down', rank: 4 })).toMatchObject({
+      rank: 4,
+      probeChange: expect.closeTo(0, 5),
+    });
     expect(await executor.execute({ op: 'rebalance', module, factor: 4 })).toMatchObject({ probeChange: expect.closeTo(0, 4) });
     expect(await executor.execute({ op: 'rescale', module, factor: 2 })).toMatchObject({ probeChange: expect.closeTo(0, 4) });
     expect((await executor.execute({ op: 'recycle', module, directions: [0, 1] })).probeChange).toBeGreaterThan(1e-4);

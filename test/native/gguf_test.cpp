@@ -103,10 +103,20 @@ TEST(gguf_what_the_format_forbids_is_named) {
   CHECK_SAYS((with(with(Bytes().header(0, 2), entry("k")), entry("k")).parse()), "MODEL_CORRUPT", "twice");
   CHECK_SAYS((with(Bytes().header(0, 1), entry("")).parse()), "MODEL_CORRUPT", "not a key");
   CHECK_SAYS((with(Bytes().header(0, 1), entry(std::string("a\0b", 3))).parse()), "MODEL_CORRUPT", "not a key");
-  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(13).number<std::uint64_t>(1).parse()), "MODEL_CORRUPT", "unknown type 13");
-  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(9).number<std::uint32_t>(9).number<std::uint64_t>(1).parse()), "MODEL_CORRUPT", "array of arrays");
-  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(9).number<std::uint32_t>(12).number<std::uint64_t>(std::uint64_t{1} << 61).parse()), "MODEL_CORRUPT", "ends within metadata");
-  CHECK_SAYS((Bytes().header(0, 1).text("general.alignment").number<std::uint32_t>(4).number<std::uint32_t>(24).parse()), "MODEL_CORRUPT", "power of two");
+  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(13).number<std::uint64_t>(1).parse()), "MODEL_CORRUPT",
+             "unknown type 13");
+  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(9).number<std::uint32_t>(9).number<std::uint64_t>(1).parse()),
+             "MODEL_CORRUPT", "array of arrays");
+  CHECK_SAYS((Bytes()
+                  .header(0, 1)
+                  .text("k")
+                  .number<std::uint32_t>(9)
+                  .number<std::uint32_t>(12)
+                  .number<std::uint64_t>(std::uint64_t{1} << 61)
+                  .parse()),
+             "MODEL_CORRUPT", "ends within metadata");
+  CHECK_SAYS((Bytes().header(0, 1).text("general.alignment").number<std::uint32_t>(4).number<std::uint32_t>(24).parse()), "MODEL_CORRUPT",
+             "power of two");
   const auto tensor = [](const std::string& name, std::vector<std::uint64_t> dimensions, std::uint32_t type, std::uint64_t offset) {
     Bytes bytes;
     bytes.header(1, 0).tensor(name, std::move(dimensions), type, offset).pad(32).resize(4096);

@@ -25,8 +25,10 @@ constexpr std::size_t kLongest = 9;  // characters of a text
 std::string utf8(std::uint32_t c) {
   if (c < 0x80) return {static_cast<char>(c)};
   if (c < 0x800) return {static_cast<char>(0xc0 | c >> 6), static_cast<char>(0x80 | (c & 0x3f))};
-  if (c < 0x10000) return {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)), static_cast<char>(0x80 | (c & 0x3f))};
-  return {static_cast<char>(0xf0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 0x3f)), static_cast<char>(0x80 | (c >> 6 & 0x3f)), static_cast<char>(0x80 | (c & 0x3f))};
+  if (c < 0x10000)
+    return {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)), static_cast<char>(0x80 | (c & 0x3f))};
+  return {static_cast<char>(0xf0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 0x3f)), static_cast<char>(0x80 | (c >> 6 & 0x3f)),
+          static_cast<char>(0x80 | (c & 0x3f))};
 }
 
 std::string utf8(const Text& text) {
@@ -147,9 +149,12 @@ class Generator {
 
   void write(std::uint32_t c) {
     constexpr char digits[] = "0123456789ABCDEF";
-    if (c == '"') gbnf += "\\\"";
-    else if (c == '\n') gbnf += "\\n";
-    else if (below(2) == 0) gbnf += utf8(c);
+    if (c == '"')
+      gbnf += "\\\"";
+    else if (c == '\n')
+      gbnf += "\\n";
+    else if (below(2) == 0)
+      gbnf += utf8(c);
     else {
       gbnf += c < 0x80 ? "\\x" : c < 0x10000 ? "\\u" : "\\U";
       for (int shift = c < 0x80 ? 4 : c < 0x10000 ? 12 : 28; shift >= 0; shift -= 4) gbnf += digits[c >> shift & 15];
@@ -161,11 +166,28 @@ class Generator {
     made.parts.push_back(std::move(one));
     const auto number = [&] { return static_cast<int>(below(4)); };
     switch (below(6)) {
-      case 0: gbnf += '*'; made.most = -1; break;
-      case 1: gbnf += '+'; made.least = 1; made.most = -1; break;
-      case 2: gbnf += '?'; made.most = 1; break;
-      case 3: made.least = made.most = number(); gbnf += "{" + std::to_string(made.least) + "}"; break;
-      case 4: made.least = number(); made.most = -1; gbnf += "{" + std::to_string(made.least) + ",}"; break;
+      case 0:
+        gbnf += '*';
+        made.most = -1;
+        break;
+      case 1:
+        gbnf += '+';
+        made.least = 1;
+        made.most = -1;
+        break;
+      case 2:
+        gbnf += '?';
+        made.most = 1;
+        break;
+      case 3:
+        made.least = made.most = number();
+        gbnf += "{" + std::to_string(made.least) + "}";
+        break;
+      case 4:
+        made.least = number();
+        made.most = -1;
+        gbnf += "{" + std::to_string(made.least) + ",}";
+        break;
       default:
         made.least = number();
         made.most = made.least + number();
@@ -181,16 +203,20 @@ class Generator {
 // without any state of a parser, and indifferent to ambiguity and left recursion.
 class Recogniser {
  public:
-  explicit Recogniser(const std::vector<Expression>& rules) : rules_(rules), productive_(rules.size(), false), nullable_(rules.size(), false) {
+  explicit Recogniser(const std::vector<Expression>& rules)
+      : rules_(rules), productive_(rules.size(), false), nullable_(rules.size(), false) {
     for (bool changed = true; changed;) {
       changed = false;
       for (std::size_t rule = 0; rule < rules.size(); ++rule) {
-        changed |= raise(productive_, rule, derives(rules[rule], productive_, true)) | raise(nullable_, rule, derives(rules[rule], nullable_, false));
+        changed |= raise(productive_, rule, derives(rules[rule], productive_, true)) |
+                   raise(nullable_, rule, derives(rules[rule], nullable_, false));
       }
     }
   }
 
-  bool everyRuleEnds() const { return std::all_of(productive_.begin(), productive_.end(), [](bool it) { return it; }); }
+  bool everyRuleEnds() const {
+    return std::all_of(productive_.begin(), productive_.end(), [](bool it) { return it; });
+  }
 
   // Whether a rule reaches itself before any character.
   bool hasLeftCycle() const {
@@ -236,11 +262,16 @@ class Recogniser {
   bool derives(const Expression& e, const std::vector<bool>& known, bool withCharacters) const {
     const auto recurse = [&](const Expression& part) { return derives(part, known, withCharacters); };
     switch (e.kind) {
-      case Expression::kSet: return withCharacters;
-      case Expression::kReference: return known[e.rule];
-      case Expression::kSequence: return std::all_of(e.parts.begin(), e.parts.end(), recurse);
-      case Expression::kChoice: return std::any_of(e.parts.begin(), e.parts.end(), recurse);
-      case Expression::kRepeat: return e.least == 0 || recurse(e.parts.front());
+      case Expression::kSet:
+        return withCharacters;
+      case Expression::kReference:
+        return known[e.rule];
+      case Expression::kSequence:
+        return std::all_of(e.parts.begin(), e.parts.end(), recurse);
+      case Expression::kChoice:
+        return std::any_of(e.parts.begin(), e.parts.end(), recurse);
+      case Expression::kRepeat:
+        return e.least == 0 || recurse(e.parts.front());
     }
     return false;
   }
@@ -256,8 +287,10 @@ class Recogniser {
   // The set of positions, as bits, up to which the expression can read from `at`.
   std::uint32_t ends(const Expression& e, std::size_t at) const {
     switch (e.kind) {
-      case Expression::kSet: return at < text_->size() && e.contains((*text_)[at]) ? 2u << at : 0;
-      case Expression::kReference: return ends_[e.rule][at];
+      case Expression::kSet:
+        return at < text_->size() && e.contains((*text_)[at]) ? 2u << at : 0;
+      case Expression::kReference:
+        return ends_[e.rule][at];
       case Expression::kChoice: {
         std::uint32_t found = 0;
         for (const Expression& part : e.parts) found |= ends(part, at);
@@ -272,7 +305,8 @@ class Recogniser {
         std::uint32_t from = 1u << at;
         for (int i = 0; i < e.least; ++i) from = after(e.parts.front(), from);
         // As long as anything is added where there is no end: at most once a character.
-        for (int i = e.least; e.most < 0 ? i <= e.least + static_cast<int>(text_->size()) : i < e.most; ++i) from |= after(e.parts.front(), from);
+        for (int i = e.least; e.most < 0 ? i <= e.least + static_cast<int>(text_->size()) : i < e.most; ++i)
+          from |= after(e.parts.front(), from);
         return from;
       }
     }
@@ -297,9 +331,12 @@ class Recogniser {
   // Whether the text from `at` to its end begins something that the expression derives.
   bool begins(const Expression& e, std::size_t at) const {
     switch (e.kind) {
-      case Expression::kSet: return at == text_->size() || (at + 1 == text_->size() && e.contains((*text_)[at]));
-      case Expression::kReference: return begins_[e.rule][at];
-      case Expression::kChoice: return std::any_of(e.parts.begin(), e.parts.end(), [&](const Expression& part) { return begins(part, at); });
+      case Expression::kSet:
+        return at == text_->size() || (at + 1 == text_->size() && e.contains((*text_)[at]));
+      case Expression::kReference:
+        return begins_[e.rule][at];
+      case Expression::kChoice:
+        return std::any_of(e.parts.begin(), e.parts.end(), [&](const Expression& part) { return begins(part, at); });
       case Expression::kSequence: {
         std::uint32_t from = 1u << at;
         for (const Expression& part : e.parts) {
@@ -339,9 +376,12 @@ bool derive(const std::vector<Expression>& rules, const Expression& e, isopro::R
       text.push_back(members.empty() ? 'z' : members[random.nextUint64() % members.size()]);
       return true;
     }
-    case Expression::kReference: return derive(rules, rules[e.rule], random, budget, text);
-    case Expression::kChoice: return derive(rules, e.parts[random.nextUint64() % e.parts.size()], random, budget, text);
-    case Expression::kSequence: return std::all_of(e.parts.begin(), e.parts.end(), [&](const Expression& part) { return derive(rules, part, random, budget, text); });
+    case Expression::kReference:
+      return derive(rules, rules[e.rule], random, budget, text);
+    case Expression::kChoice:
+      return derive(rules, e.parts[random.nextUint64() % e.parts.size()], random, budget, text);
+    case Expression::kSequence:
+      return std::all_of(e.parts.begin(), e.parts.end(), [&](const Expression& part) { return derive(rules, part, random, budget, text); });
     case Expression::kRepeat: {
       const int extra = e.most < 0 ? 2 : e.most - e.least;
       const int count = e.least + static_cast<int>(random.nextUint64() % static_cast<std::uint64_t>(extra + 1));
@@ -367,10 +407,17 @@ Text randomText(const std::vector<Expression>& rules, isopro::Random& random) {
   if (text.size() > kLongest) text.resize(kLongest);
   const auto at = static_cast<std::ptrdiff_t>(random.nextUint64() % (text.size() + 1));
   switch (random.nextUint64() % 8) {
-    case 0: text.insert(text.begin() + at, letter()); break;
-    case 1: text.resize(static_cast<std::size_t>(at)); break;
-    case 2: if (static_cast<std::size_t>(at) < text.size()) text[static_cast<std::size_t>(at)] = letter(); break;
-    default: break;
+    case 0:
+      text.insert(text.begin() + at, letter());
+      break;
+    case 1:
+      text.resize(static_cast<std::size_t>(at));
+      break;
+    case 2:
+      if (static_cast<std::size_t>(at) < text.size()) text[static_cast<std::size_t>(at)] = letter();
+      break;
+    default:
+      break;
   }
   if (text.size() > kLongest) text.resize(kLongest);
   return text;
@@ -380,7 +427,9 @@ Text randomText(const std::vector<Expression>& rules, isopro::Random& random) {
 std::shared_ptr<const Vocabulary> vocabulary() {
   std::vector<std::string> pieces;
   for (const std::uint32_t c : kAlphabet) pieces.push_back(utf8(c));
-  for (const char* piece : {"", "ab", "abc", "ba", "aa", "c\n", "\xc3", "\xa9", "\xe2", "\xe2\x98", "\x98\x83", "\x83", "\xf0\x9f", "\x98\x80", "a\xc3", "z", "\xff", ""}) pieces.push_back(piece);
+  for (const char* piece : {"", "ab", "abc", "ba", "aa", "c\n", "\xc3", "\xa9", "\xe2", "\xe2\x98", "\x98\x83", "\x83", "\xf0\x9f",
+                            "\x98\x80", "a\xc3", "z", "\xff", ""})
+    pieces.push_back(piece);
   const auto last = static_cast<std::int32_t>(pieces.size()) - 1;
   return std::make_shared<const Vocabulary>(std::move(pieces), std::vector<std::int32_t>{last});
 }
@@ -504,8 +553,8 @@ TEST(grammar_generated_ones_agree_with_a_recogniser) {
   const auto tokens = vocabulary();
   Counts counts;
   for (std::uint64_t seed = 0; seed < cases; ++seed) Case(seed, tokens, counts).run();
-  std::printf("%d grammars accepted, %d without an end, %d left-recursive, %d too ambiguous; %d texts, %d of them members, %d prefixes\n", counts.accepted, counts.endless,
-              counts.leftRecursive, counts.ambiguous, counts.texts, counts.members, counts.prefixes);
+  std::printf("%d grammars accepted, %d without an end, %d left-recursive, %d too ambiguous; %d texts, %d of them members, %d prefixes\n",
+              counts.accepted, counts.endless, counts.leftRecursive, counts.ambiguous, counts.texts, counts.members, counts.prefixes);
   const int all = static_cast<int>(cases);
   CHECK(counts.accepted > all / 2);
   CHECK(counts.endless > all / 50);

@@ -77,9 +77,12 @@ TEST(grammar_recursion_agrees_with_a_recogniser) {
   const auto balanced = [](const std::string& text) {
     std::string open;
     for (const char c : text) {
-      if (c == '(' || c == '[') open += c;
-      else if (open.empty() || (open.back() == '(') != (c == ')')) return false;
-      else open.pop_back();
+      if (c == '(' || c == '[')
+        open += c;
+      else if (open.empty() || (open.back() == '(') != (c == ')'))
+        return false;
+      else
+        open.pop_back();
     }
     return open.empty();
   };
@@ -103,16 +106,16 @@ TEST(grammar_recursion_agrees_with_a_recogniser) {
 TEST(grammar_prefixes_within_a_character_are_judged_by_what_may_follow) {
   const GrammarRules rules = parseGrammar("root ::= [ä-ü] \"☃\" [^\\u0000-\\U0000FFFF]");
   GrammarMatcher matcher(rules);
-  CHECK(!matcher.allows("\xc2"));          // U+0080 to U+00BF
-  CHECK(matcher.accept("\xc3"));           // U+00C0 to U+00FF
-  CHECK(!matcher.allows("\x9f"));          // ß
-  CHECK(matcher.accept("\xa4"));           // ä
+  CHECK(!matcher.allows("\xc2"));  // U+0080 to U+00BF
+  CHECK(matcher.accept("\xc3"));   // U+00C0 to U+00FF
+  CHECK(!matcher.allows("\x9f"));  // ß
+  CHECK(matcher.accept("\xa4"));   // ä
   CHECK(matcher.accept("\xe2\x98"));
   CHECK(!matcher.allows("\x84"));
   CHECK(matcher.accept("\x83"));
-  CHECK(!matcher.allows("\xef"));          // within the plane that is excluded
+  CHECK(!matcher.allows("\xef"));  // within the plane that is excluded
   CHECK(matcher.accept("\xf0\x9f"));
-  CHECK(matcher.accept("\x98\x80"));       // 😀
+  CHECK(matcher.accept("\x98\x80"));  // 😀
   CHECK(matcher.mayEnd());
   const GrammarRules any = parseGrammar("root ::= .*");
   for (const char* malformed : {"\x80", "\xc0\x80", "\xe0\x80", "\xed\xa0", "\xf0\x80", "\xf4\x90", "\xf5", "\xff", "a\xc3z"}) {
@@ -193,9 +196,19 @@ TEST(grammar_explosions_end_soon) {
   };
   const std::string parentheses(100'000, '(');
   const std::vector<std::string> hostile = {
-      "root ::= " + parentheses, "root ::= " + parentheses + "\"a\"" + std::string(100'000, ')'), chain(60, "N? N?"), chain(60, "N | N"), chain(20'000, "N"),
-      "root ::= (((((\"a\"{100}){100}){100}){100}){100}){100}", "root ::= . root \"b\" | . root \"c\" | .", "root ::= (. | .)*", "root ::= (. | . . | . . .)* \"!\"",
-      "root ::= ([a-z ]* [a-z ]*)* \"!\"", "root ::= (((\"a\"?)*)*)*", "root ::= \"" + std::string(100'000, 'a') + "\"{10000}", "root ::= root | \"a\"",
+      "root ::= " + parentheses,
+      "root ::= " + parentheses + "\"a\"" + std::string(100'000, ')'),
+      chain(60, "N? N?"),
+      chain(60, "N | N"),
+      chain(20'000, "N"),
+      "root ::= (((((\"a\"{100}){100}){100}){100}){100}){100}",
+      "root ::= . root \"b\" | . root \"c\" | .",
+      "root ::= (. | .)*",
+      "root ::= (. | . . | . . .)* \"!\"",
+      "root ::= ([a-z ]* [a-z ]*)* \"!\"",
+      "root ::= (((\"a\"?)*)*)*",
+      "root ::= \"" + std::string(100'000, 'a') + "\"{10000}",
+      "root ::= root | \"a\"",
   };
   for (const std::string& gbnf : hostile) {
     const auto start = std::chrono::steady_clock::now();
@@ -247,7 +260,8 @@ std::shared_ptr<const isopro::Vocabulary> largeVocabulary(int size) {
 const char* const kJson =
     "root ::= object\nobject ::= \"{\" ws (pair (\",\" ws pair)*)? \"}\"\npair ::= string \":\" ws value\n"
     "value ::= object | \"[\" ws (value (\",\" ws value)*)? \"]\" | string | number | \"true\" | \"false\" | \"null\"\n"
-    "string ::= \"\\\"\" ([^\"\\\\\\x00-\\x1F] | \"\\\\\" [\"\\\\/bfnrt])* \"\\\"\"\nnumber ::= \"-\"? [0-9]{1,15} (\".\" [0-9]{1,15})?\nws ::= [ \\n]{0,8}";
+    "string ::= \"\\\"\" ([^\"\\\\\\x00-\\x1F] | \"\\\\\" [\"\\\\/bfnrt])* \"\\\"\"\nnumber ::= \"-\"? [0-9]{1,15} (\".\" "
+    "[0-9]{1,15})?\nws ::= [ \\n]{0,8}";
 
 TEST(grammar_over_large_vocabularies) {
   using Clock = std::chrono::steady_clock;
@@ -273,7 +287,8 @@ TEST(grammar_over_large_vocabularies) {
         members += allowed;
         CHECK(((*set)[static_cast<std::size_t>(token) / 64] >> (token % 64) & 1) == (allowed ? 1u : 0u));
       }
-      std::printf("%d tokens, after %-12s %6d allowed: %6.2f ms by the tree, %6.2f ms one by one\n", size, text, members, walk, milliseconds(Clock::now() - before));
+      std::printf("%d tokens, after %-12s %6d allowed: %6.2f ms by the tree, %6.2f ms one by one\n", size, text, members, walk,
+                  milliseconds(Clock::now() - before));
     }
     CHECK(longest < 1000);
 
@@ -291,7 +306,8 @@ TEST(grammar_over_large_vocabularies) {
           if (sampler.next(logits.data()).token == size - 1) break;
         }
       }
-      std::printf("%d tokens, %s: %.3f ms a sampled token over %d\n", size, followed == nullptr ? "no grammar" : "JSON", milliseconds(Clock::now() - start) / tokens, tokens);
+      std::printf("%d tokens, %s: %.3f ms a sampled token over %d\n", size, followed == nullptr ? "no grammar" : "JSON",
+                  milliseconds(Clock::now() - start) / tokens, tokens);
     }
   }
 }

@@ -103,8 +103,9 @@ TEST(dequantisation_is_ggmls_bit_for_bit) {
       ++own;
       for (std::size_t i = 0; i < ours.size(); ++i) {
         if (std::isnan(theirs[i]) ? !std::isnan(ours[i]) : ours[i] != theirs[i]) {
-          check::report(false, __FILE__, __LINE__, std::string(variant.name) + " " + ggml_type_name(type) + " element " + std::to_string(i) +
-              ": " + std::to_string(ours[i]) + " and " + std::to_string(theirs[i]));
+          check::report(false, __FILE__, __LINE__,
+                        std::string(variant.name) + " " + ggml_type_name(type) + " element " + std::to_string(i) + ": " +
+                            std::to_string(ours[i]) + " and " + std::to_string(theirs[i]));
           break;
         }
       }
@@ -153,10 +154,14 @@ TEST(largest_value_and_sums_of_exponentials) {
 }
 
 TEST(products_match_the_reference_for_every_type_and_odd_shapes) {
-  const struct { ggml_type type; std::int64_t rows, columns; } cases[] = {
-      {GGML_TYPE_F32, 37, 300},  {GGML_TYPE_F32, 1, 5},      {GGML_TYPE_F32, 16, 700}, {GGML_TYPE_F16, 129, 96},
-      {GGML_TYPE_Q8_0, 70, 288}, {GGML_TYPE_Q4_0, 40, 320},  {GGML_TYPE_Q4_K, 150, 768}, {GGML_TYPE_Q5_K, 20, 256},
-      {GGML_TYPE_Q6_K, 140, 512}, {GGML_TYPE_BF16, 33, 64},  {GGML_TYPE_IQ4_NL, 30, 320}, {GGML_TYPE_Q5_0, 9, 96}, {GGML_TYPE_Q2_K, 10, 256},
+  const struct {
+    ggml_type type;
+    std::int64_t rows, columns;
+  } cases[] = {
+      {GGML_TYPE_F32, 37, 300},   {GGML_TYPE_F32, 1, 5},     {GGML_TYPE_F32, 16, 700},    {GGML_TYPE_F16, 129, 96},
+      {GGML_TYPE_Q8_0, 70, 288},  {GGML_TYPE_Q4_0, 40, 320}, {GGML_TYPE_Q4_K, 150, 768},  {GGML_TYPE_Q5_K, 20, 256},
+      {GGML_TYPE_Q6_K, 140, 512}, {GGML_TYPE_BF16, 33, 64},  {GGML_TYPE_IQ4_NL, 30, 320}, {GGML_TYPE_Q5_0, 9, 96},
+      {GGML_TYPE_Q2_K, 10, 256},
   };
   forVariants([&](const Variant& variant) {
     for (const auto& c : cases) {
@@ -169,7 +174,8 @@ TEST(products_match_the_reference_for_every_type_and_odd_shapes) {
         engine.forward(w.matrix, x.data(), y.data(), static_cast<std::int64_t>(tokens));
         engine.backward(w.matrix, dy.data(), dx.data(), static_cast<std::int64_t>(tokens), true);
         engine.gradient(dy.data(), x.data(), dw.data(), static_cast<std::int64_t>(tokens), c.rows, c.columns);
-        CHECK_NEAR(largestDifference(y, reference::product(widen(x), w.values, tokens, columns, rows)), 0, 2e-7 * static_cast<double>(columns));
+        CHECK_NEAR(largestDifference(y, reference::product(widen(x), w.values, tokens, columns, rows)), 0,
+                   2e-7 * static_cast<double>(columns));
         Values expected = reference::product(widen(dy), transposed(w.values, rows, columns), tokens, rows, columns);
         for (double& value : expected) value += 1;
         CHECK_NEAR(largestDifference(dx, expected), 0, 2e-7 * static_cast<double>(rows + 8));
@@ -236,7 +242,8 @@ TEST(gated_activations_forward_and_backward) {
       const auto f = gelu ? reference::gelu : reference::silu;
       std::vector<float> h(count), dGate(count), dUp(count);
       (gelu ? variant.gegluForward : variant.swigluForward)(gate.data(), up.data(), h.data(), static_cast<std::int64_t>(count));
-      (gelu ? variant.gegluBackward : variant.swigluBackward)(gate.data(), up.data(), dh.data(), dGate.data(), dUp.data(), static_cast<std::int64_t>(count));
+      (gelu ? variant.gegluBackward : variant.swigluBackward)(gate.data(), up.data(), dh.data(), dGate.data(), dUp.data(),
+                                                              static_cast<std::int64_t>(count));
       for (std::size_t i = 0; i < count; ++i) {
         const double g = gate[i], u = up[i], d = dh[i];
         const double size = 1 + std::fabs(g);

@@ -8,7 +8,8 @@
 int main(int argc, char** argv) {
   int run = 0;
   for (const check::Test& test : check::tests()) {
-    if (argc > 1 && std::none_of(argv + 1, argv + argc, [&](const char* part) { return std::strstr(test.name, part) != nullptr; })) continue;
+    if (argc > 1 && std::none_of(argv + 1, argv + argc, [&](const char* part) { return std::strstr(test.name, part) != nullptr; }))
+      continue;
     const int before = check::failures();
     try {
       test.body();

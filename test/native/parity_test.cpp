@@ -24,7 +24,8 @@ const std::atomic<bool> kNever{false};
 
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& name) : path_(std::filesystem::temp_directory_path() / ("isopro-" + std::to_string(std::rand()) + "-" + name)) {}
+  explicit TemporaryFile(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() / ("isopro-" + std::to_string(std::rand()) + "-" + name)) {}
   ~TemporaryFile() { std::filesystem::remove(path_); }
   std::string path() const { return path_.string(); }
   void write(const std::vector<std::uint8_t>& bytes) const {
@@ -44,7 +45,9 @@ void writeModel(const Model& model, const std::string& path, const Metadata& met
   std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), gguf_free);
   std::unique_ptr<ggml_context, decltype(&ggml_free)> context(ggml_init({std::size_t{64} << 20, nullptr, false}), ggml_free);
   const std::string name = h.architecture.name, prefix = name + ".";
-  const auto integer = [&](const char* key, std::int64_t value) { gguf_set_val_u32(gguf.get(), (prefix + key).c_str(), static_cast<std::uint32_t>(value)); };
+  const auto integer = [&](const char* key, std::int64_t value) {
+    gguf_set_val_u32(gguf.get(), (prefix + key).c_str(), static_cast<std::uint32_t>(value));
+  };
   const auto real = [&](const char* key, float value) { gguf_set_val_f32(gguf.get(), (prefix + key).c_str(), value); };
   gguf_set_val_str(gguf.get(), "general.architecture", name.c_str());
   gguf_set_val_str(gguf.get(), "tokenizer.ggml.model", "no_vocab");
@@ -63,7 +66,8 @@ void writeModel(const Model& model, const std::string& path, const Metadata& met
   }
   if (metadata) metadata(gguf.get(), prefix);
   const auto add = [&](const std::string& tensorName, ggml_type type, std::int64_t columns, std::int64_t rows, const void* data) {
-    ggml_tensor* tensor = rows == 1 ? ggml_new_tensor_1d(context.get(), type, columns) : ggml_new_tensor_2d(context.get(), type, columns, rows);
+    ggml_tensor* tensor =
+        rows == 1 ? ggml_new_tensor_1d(context.get(), type, columns) : ggml_new_tensor_2d(context.get(), type, columns, rows);
     ggml_set_name(tensor, tensorName.c_str());
     std::memcpy(tensor->data, data, ggml_nbytes(tensor));
     gguf_add_tensor(gguf.get(), tensor);
@@ -85,7 +89,8 @@ void writeModel(const Model& model, const std::string& path, const Metadata& met
     }
     addVector(block + "attn_norm.weight", layer.attentionNorm.weight), addVector(block + "ffn_norm.weight", layer.feedForwardNorm.weight);
     addVector(block + "attn_q_norm.weight", layer.queryNorm.weight), addVector(block + "attn_k_norm.weight", layer.keyNorm.weight);
-    addVector(block + "post_attention_norm.weight", layer.attentionPostNorm.weight), addVector(block + "post_ffw_norm.weight", layer.feedForwardPostNorm.weight);
+    addVector(block + "post_attention_norm.weight", layer.attentionPostNorm.weight),
+        addVector(block + "post_ffw_norm.weight", layer.feedForwardPostNorm.weight);
   }
   gguf_write_to_file(gguf.get(), path.c_str(), false);
 }
@@ -96,7 +101,11 @@ class Llama {
   explicit Llama(const std::string& path) {
     static const bool loaded = [] {
       ggml_backend_load_all_from_path(std::filesystem::read_symlink("/proc/self/exe").parent_path().c_str());
-      llama_log_set([](ggml_log_level level, const char* text, void*) { if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
+      llama_log_set(
+          [](ggml_log_level level, const char* text, void*) {
+            if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
+          },
+          nullptr);
       llama_backend_init();
       return true;
     }();
@@ -158,10 +167,12 @@ std::vector<float> ourLogits(Trainer& trainer, const TrainSequence& sequence) {
   const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
   std::vector<float> normed(hidden.size()), logits(static_cast<std::size_t>(tokens * model.hyper.vocabulary));
   for (std::int64_t t = 0; t < tokens; ++t) {
-    kernels::kernels().normForward(hidden.data() + t * model.hyper.width, model.outputNorm.values(), normed.data() + t * model.hyper.width, model.hyper.width, model.hyper.normEpsilon);
+    kernels::kernels().normForward(hidden.data() + t * model.hyper.width, model.outputNorm.values(), normed.data() + t * model.hyper.width,
+                                   model.hyper.width, model.hyper.normEpsilon);
   }
   trainer.engine().forward(model.head.weight, normed.data(), logits.data(), tokens);
-  if (model.hyper.finalCap > 0) kernels::kernels().softCapForward(logits.data(), model.hyper.finalCap, static_cast<std::int64_t>(logits.size()));
+  if (model.hyper.finalCap > 0)
+    kernels::kernels().softCapForward(logits.data(), model.hyper.finalCap, static_cast<std::int64_t>(logits.size()));
   return logits;
 }
 
@@ -193,7 +204,8 @@ TrainSequence sequenceOf(std::int64_t vocabulary, std::size_t length) {
 TrainerOptions everything(const Model& model, std::int64_t rankStep) {
   TrainerOptions options;
   for (std::int64_t layer = 0; layer < model.hyper.layers; ++layer) {
-    for (int m = 0; m < kModules; ++m) options.targets.push_back({layer, m, 2 + rankStep * m, rankStep == 0 ? 2.0f : 0.3f + 0.2f * static_cast<float>(m), 0});
+    for (int m = 0; m < kModules; ++m)
+      options.targets.push_back({layer, m, 2 + rankStep * m, rankStep == 0 ? 2.0f : 0.3f + 0.2f * static_cast<float>(m), 0});
   }
   options.threads = 2;
   return options;
@@ -324,7 +336,8 @@ namespace {
 
 // Where llama.cpp rounds and we do not: with that rounding put into the reference in double nothing remains of the
 // difference, and ours is as large as the rounding by itself makes it.
-void differsByRoundingAlone(const char* name, const char* architecture, const Shape& shape, const std::function<void(ReferenceModel&)>& round) {
+void differsByRoundingAlone(const char* name, const char* architecture, const Shape& shape,
+                            const std::function<void(ReferenceModel&)>& round) {
   const TemporaryFile file("model.gguf");
   writeModel(*randomModel(architecture, shape, 1), file.path());
   Llama llama(file.path());
@@ -353,10 +366,11 @@ void differsByRoundingAlone(const char* name, const char* architecture, const Sh
   const TrainSequence s = sequenceOf(shape.vocabulary, 60);
   const auto ours = ourLogits(trainer, s), precisely = logits(exact, s);
   CHECK_NEAR(worstDifference(ours, precisely, V), 0, 1e-5);
-  const double difference = worstDifference(ours, llama.logits(s.tokens), V), byRounding = worstDifference(precisely, logits(rounded, s), V);
+  const double difference = worstDifference(ours, llama.logits(s.tokens), V),
+               byRounding = worstDifference(precisely, logits(rounded, s), V);
   CHECK_NEAR(difference / byRounding, 1, 0.25);
-  std::printf("     %s: logits differ by %.1e of their norm, the rounding by itself makes %.1e; with the rounding %.1e remains\n", name, difference, byRounding,
-              remains[remains.size() / 2]);
+  std::printf("     %s: logits differ by %.1e of their norm, the rounding by itself makes %.1e; with the rounding %.1e remains\n", name,
+              difference, byRounding, remains[remains.size() / 2]);
 }
 
 }  // namespace
@@ -376,8 +390,11 @@ TEST(gemma2_differs_by_llama_cpps_gelu_table_alone) {
 
 TEST(quantised_logits_differ_by_llama_cpps_rounding_of_activations_alone) {
   // Before it multiplies a weight that is not f32, llama.cpp rounds the activations: to f16, or to 8 bits in blocks.
-  const std::pair<ggml_type, ggml_type> types[] = {{GGML_TYPE_F16, GGML_TYPE_F16}, {GGML_TYPE_Q8_0, GGML_TYPE_Q8_0}, {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0},
-                                                   {GGML_TYPE_Q4_K, GGML_TYPE_Q8_K}, {GGML_TYPE_Q6_K, GGML_TYPE_Q8_K}};
+  const std::pair<ggml_type, ggml_type> types[] = {{GGML_TYPE_F16, GGML_TYPE_F16},
+                                                   {GGML_TYPE_Q8_0, GGML_TYPE_Q8_0},
+                                                   {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0},
+                                                   {GGML_TYPE_Q4_K, GGML_TYPE_Q8_K},
+                                                   {GGML_TYPE_Q6_K, GGML_TYPE_Q8_K}};
   for (const auto& [type, activations] : types) {
     Shape shape;
     shape.type = type;
@@ -406,7 +423,8 @@ TEST(gradient_is_the_slope_of_llama_cpps_loss) {
       double loss = 0;
       for (std::size_t t = 1; t < s.tokens.size(); ++t) {
         const Values row(logits.begin() + static_cast<std::ptrdiff_t>((t - 1) * V), logits.begin() + static_cast<std::ptrdiff_t>(t * V));
-        loss += (kernels::reference::logSumExp(row) - row[static_cast<std::size_t>(s.tokens[t])]) / static_cast<double>(s.tokens.size() - 1);
+        loss +=
+            (kernels::reference::logSumExp(row) - row[static_cast<std::size_t>(s.tokens[t])]) / static_cast<double>(s.tokens.size() - 1);
       }
       return loss;
     };
@@ -424,7 +442,8 @@ TEST(gradient_is_the_slope_of_llama_cpps_loss) {
       const double norm = std::sqrt(squared), h = steps ? 5e-2 : 3e-3;
       const auto lossAt = [&](double by) {
         for (auto& [p, value] : moved) {
-          for (std::size_t i = 0; i < value.size(); ++i) p->value[i] = static_cast<float>(static_cast<double>(value[i]) + by * static_cast<double>(p->gradient[i]) / norm);
+          for (std::size_t i = 0; i < value.size(); ++i)
+            p->value[i] = static_cast<float>(static_cast<double>(value[i]) + by * static_cast<double>(p->gradient[i]) / norm);
         }
         return llamaLoss();
       };

@@ -126,7 +126,9 @@ class ReferenceModel {
     lookNorm(outputNorm_);
     for (RefLayer& layer : layers_) {
       for (RefLinear& l : layer.linear) lookLinear(l);
-      for (RefNorm* n : {&layer.attentionNorm, &layer.feedForwardNorm, &layer.queryNorm, &layer.keyNorm, &layer.attentionPostNorm, &layer.feedForwardPostNorm}) lookNorm(*n);
+      for (RefNorm* n : {&layer.attentionNorm, &layer.feedForwardNorm, &layer.queryNorm, &layer.keyNorm, &layer.attentionPostNorm,
+                         &layer.feedForwardPostNorm})
+        lookNorm(*n);
     }
     return found;
   }
@@ -139,7 +141,8 @@ class ReferenceModel {
     Values x;
     for (const std::int32_t token : tokens) {
       for (std::size_t i = 0; i < d; ++i) {
-        x.push_back(embedding_[static_cast<std::size_t>(token) * d + i] * (h_.architecture.scalesEmbedding ? std::sqrt(static_cast<double>(d)) : 1.0));
+        x.push_back(embedding_[static_cast<std::size_t>(token) * d + i] *
+                    (h_.architecture.scalesEmbedding ? std::sqrt(static_cast<double>(d)) : 1.0));
       }
     }
     for (std::size_t index = 0; index < layers_.size(); ++index) {

@@ -2,8 +2,8 @@
 // how often, and the log-probabilities that are reported.
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -24,7 +24,9 @@ using isopro::Vocabulary;
 // Letters, pairs and triples of them, digits, and one token that ends the text.
 std::shared_ptr<const Vocabulary> smallVocabulary() {
   std::vector<std::string> pieces;
-  for (const char* piece : {"a", "b", "c", "d", "e", "f", "ab", "ba", "abc", "bad", "cab", "de", "ef", "fed", "0", "1", "2", "12", "a1", "", ""}) pieces.push_back(piece);
+  for (const char* piece :
+       {"a", "b", "c", "d", "e", "f", "ab", "ba", "abc", "bad", "cab", "de", "ef", "fed", "0", "1", "2", "12", "a1", "", ""})
+    pieces.push_back(piece);
   return std::make_shared<const Vocabulary>(pieces, std::vector<std::int32_t>{19});
 }
 
@@ -34,8 +36,10 @@ std::vector<double> reference(const std::vector<float>& logits, const SamplingSe
   std::vector<double> x(logits.begin(), logits.end());
   const std::size_t window = std::min(prompt.size(), static_cast<std::size_t>(settings.repeatWindow));
   for (std::size_t token = 0; token < x.size(); ++token) {
-    if (std::find(prompt.end() - static_cast<std::ptrdiff_t>(window), prompt.end(), static_cast<std::int32_t>(token)) == prompt.end()) continue;
-    x[token] = x[token] > 0 ? x[token] / static_cast<double>(settings.repeatPenalty) : x[token] * static_cast<double>(settings.repeatPenalty);
+    if (std::find(prompt.end() - static_cast<std::ptrdiff_t>(window), prompt.end(), static_cast<std::int32_t>(token)) == prompt.end())
+      continue;
+    x[token] =
+        x[token] > 0 ? x[token] / static_cast<double>(settings.repeatPenalty) : x[token] * static_cast<double>(settings.repeatPenalty);
   }
   std::vector<double> p(x.size(), 0.0);
   for (std::size_t token = 0; token < x.size(); ++token) {
@@ -107,19 +111,22 @@ void checkFrequencies(const std::vector<int>& counts, const std::vector<double>&
 }
 
 // One combination, by the first token of many sequences.
-void checkCombination(const SamplingSettings& settings, const Grammar* grammar, const std::vector<bool>& allowed, const std::vector<float>& logits, std::uint64_t firstSeed) {
+void checkCombination(const SamplingSettings& settings, const Grammar* grammar, const std::vector<bool>& allowed,
+                      const std::vector<float>& logits, std::uint64_t firstSeed) {
   constexpr int draws = 20'000;
   const std::vector<std::int32_t> prompt = {5, 0, 0, 7, 12, 6};
   const std::vector<double> expected = reference(logits, settings, prompt, allowed);
-  const std::string name = "temperature " + std::to_string(settings.temperature) + ", top-k " + std::to_string(settings.topK) + ", top-p " + std::to_string(settings.topP) +
-                           ", min-p " + std::to_string(settings.minP) + ", penalty " + std::to_string(settings.repeatPenalty) + (grammar == nullptr ? "" : ", grammar");
+  const std::string name = "temperature " + std::to_string(settings.temperature) + ", top-k " + std::to_string(settings.topK) + ", top-p " +
+                           std::to_string(settings.topP) + ", min-p " + std::to_string(settings.minP) + ", penalty " +
+                           std::to_string(settings.repeatPenalty) + (grammar == nullptr ? "" : ", grammar");
   std::vector<int> counts(logits.size(), 0);
   double worst = 0;
   for (std::uint64_t seed = firstSeed; seed < firstSeed + draws; ++seed) {
     Sampler sampler(static_cast<int>(logits.size()), settings, seed, grammar, prompt);
     const Sampled drawn = sampler.next(logits.data());
     ++counts[static_cast<std::size_t>(drawn.token)];
-    worst = std::max(worst, std::fabs(static_cast<double>(drawn.sampledLogProbability) - std::log(expected[static_cast<std::size_t>(drawn.token)])));
+    worst = std::max(
+        worst, std::fabs(static_cast<double>(drawn.sampledLogProbability) - std::log(expected[static_cast<std::size_t>(drawn.token)])));
   }
   checkFrequencies(counts, expected, draws, name);
   check::report(worst < 2e-6, name.c_str(), 0, "a log-probability of the sampled distribution is off by " + std::to_string(worst));

@@ -52,7 +52,8 @@ void randomiseB(Trainer& trainer, std::uint64_t seed) {
 
 // Gradient of every parameter against central differences of the reference: up to `entries` of each, by the error
 // relative to the parameter's largest one.
-void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& batch, const Objective& objective, double tolerance, std::size_t entries = 6) {
+void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& batch, const Objective& objective, double tolerance,
+                    std::size_t entries = 6) {
   const StepStatistics s = trainer.differentiate(batch, objective, kNever);
   ReferenceModel reference(trainer.model());
   CHECK_NEAR(s.loss, reference.loss(batch, objective), 3e-6);
@@ -63,7 +64,8 @@ void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& batch, c
     for (std::size_t n = 0; n < entries; ++n) {
       auto i = static_cast<std::size_t>(random.nextDouble() * static_cast<double>(p->value.size()));
       // An embedding's row that does not occur has no gradient: look at rows that do.
-      if (p->name == "token_embd.weight" && n > 0) i = static_cast<std::size_t>(batch[0].tokens[n]) * static_cast<std::size_t>(p->columns) + n;
+      if (p->name == "token_embd.weight" && n > 0)
+        i = static_cast<std::size_t>(batch[0].tokens[n]) * static_cast<std::size_t>(p->columns) + n;
       const auto places = reference.entry(*p, i);
       CHECK(!places.empty());
       const double h = 1e-4;
@@ -331,8 +333,9 @@ TEST(statistics_against_explicit_matrices) {
     for (std::int64_t o = 0; o < lora.b.columns; ++o) {
       for (std::int64_t i = 0; i < lora.a.columns; ++i) {
         for (std::int64_t j = 0; j < lora.rank(); ++j) {
-          w[static_cast<std::size_t>(o * lora.a.columns + i)] += static_cast<double>(lora.b.value[static_cast<std::size_t>(j * lora.b.columns + o)]) *
-                                                                 static_cast<double>(lora.a.value[static_cast<std::size_t>(j * lora.a.columns + i)]);
+          w[static_cast<std::size_t>(o * lora.a.columns + i)] +=
+              static_cast<double>(lora.b.value[static_cast<std::size_t>(j * lora.b.columns + o)]) *
+              static_cast<double>(lora.a.value[static_cast<std::size_t>(j * lora.a.columns + i)]);
         }
       }
     }
@@ -474,7 +477,8 @@ TEST(bad_batches_are_refused_and_leave_the_state) {
   const auto good = randomBatch(shape, 3);
   trainer.step(good, {}, kNever);
   const auto before = trainer.state();
-  const auto refused = [&](const std::function<void(std::vector<TrainSequence>&)>& spoil, const char* code, const Objective& objective = {}) {
+  const auto refused = [&](const std::function<void(std::vector<TrainSequence>&)>& spoil, const char* code,
+                           const Objective& objective = {}) {
     auto batch = good;
     spoil(batch);
     CHECK_THROWS(trainer.step(batch, objective, kNever), code);
@@ -486,7 +490,11 @@ TEST(bad_batches_are_refused_and_leave_the_state) {
   refused([](auto& b) { b[0].labelled[0] = 1; }, "INVALID_ARGUMENT");
   refused([](auto& b) { b[0].labelled.pop_back(); }, "INVALID_ARGUMENT");
   refused([](auto& b) { b[0].labelled[1] = 2; }, "INVALID_ARGUMENT");
-  refused([](auto& b) { for (auto& s : b) std::fill(s.labelled.begin(), s.labelled.end(), std::uint8_t{0}); }, "INVALID_ARGUMENT");
+  refused(
+      [](auto& b) {
+        for (auto& s : b) std::fill(s.labelled.begin(), s.labelled.end(), std::uint8_t{0});
+      },
+      "INVALID_ARGUMENT");
   refused([](auto& b) { b[1].tokens.assign(65, 1), b[1].labelled.assign(65, 0); }, "CONTEXT_OVERFLOW");
   refused([](auto& b) { b[0].weight = NAN; }, "INVALID_ARGUMENT");
   refused([](auto& b) { b[0].boundary.size = 3; }, "INVALID_ARGUMENT");

@@ -1,8 +1,8 @@
 // The validators of models, vocabularies and adapters: each thing that libllama asserts on is refused by name, and
 // arbitrary damage is a typed error under the sanitisers.
 #include <functional>
-#include <map>
 #include <limits>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,7 +20,8 @@ using isopro::test::Bytes;
 
 // A llama model of two layers with a SentencePiece vocabulary, as lists that a test changes.
 struct Model {
-  using Value = std::variant<std::uint32_t, float, bool, std::string, std::vector<std::string>, std::vector<float>, std::vector<std::int32_t>>;
+  using Value =
+      std::variant<std::uint32_t, float, bool, std::string, std::vector<std::string>, std::vector<float>, std::vector<std::int32_t>>;
   struct Tensor {
     std::vector<std::uint64_t> dimensions;
     std::uint32_t type = GGML_TYPE_F32;
@@ -37,8 +38,13 @@ struct Model {
     types[0] = 2;
     types[1] = types[2] = 3;
     entries = {
-        {"general.architecture", architecture}, {"tokenizer.ggml.model", std::string("llama")}, {"tokenizer.ggml.tokens", tokens}, {"tokenizer.ggml.token_type", types},
-        {"tokenizer.ggml.scores", std::vector<float>(tokens.size(), 0.0f)}, {"tokenizer.ggml.bos_token_id", 1u}, {"tokenizer.ggml.eos_token_id", 2u},
+        {"general.architecture", architecture},
+        {"tokenizer.ggml.model", std::string("llama")},
+        {"tokenizer.ggml.tokens", tokens},
+        {"tokenizer.ggml.token_type", types},
+        {"tokenizer.ggml.scores", std::vector<float>(tokens.size(), 0.0f)},
+        {"tokenizer.ggml.bos_token_id", 1u},
+        {"tokenizer.ggml.eos_token_id", 2u},
     };
     const auto h = [&](const std::string& suffix, Value value) { entries[architecture + "." + suffix] = std::move(value); };
     h("block_count", 2u);
@@ -65,13 +71,20 @@ struct Model {
     Bytes bytes;
     bytes.header(tensors.size(), entries.size());
     for (const auto& [key, value] : entries) {
-      if (const auto* floats = std::get_if<std::vector<float>>(&value)) bytes.entry(key, 6, *floats);
-      else if (const auto* integers = std::get_if<std::vector<std::int32_t>>(&value)) bytes.entry(key, 5, *integers);
-      else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) bytes.entry(key, *texts);
-      else if (const auto* text = std::get_if<std::string>(&value)) bytes.entry(key, *text);
-      else if (const auto* real = std::get_if<float>(&value)) bytes.entry(key, *real);
-      else if (const auto* flag = std::get_if<bool>(&value)) bytes.entry(key, *flag);
-      else bytes.entry(key, std::get<std::uint32_t>(value));
+      if (const auto* floats = std::get_if<std::vector<float>>(&value))
+        bytes.entry(key, 6, *floats);
+      else if (const auto* integers = std::get_if<std::vector<std::int32_t>>(&value))
+        bytes.entry(key, 5, *integers);
+      else if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
+        bytes.entry(key, *texts);
+      else if (const auto* text = std::get_if<std::string>(&value))
+        bytes.entry(key, *text);
+      else if (const auto* real = std::get_if<float>(&value))
+        bytes.entry(key, *real);
+      else if (const auto* flag = std::get_if<bool>(&value))
+        bytes.entry(key, *flag);
+      else
+        bytes.entry(key, std::get<std::uint32_t>(value));
     }
     std::uint64_t offset = 0;
     for (const auto& [name, tensor] : tensors) {
@@ -143,7 +156,8 @@ TEST(validate_names_what_libllama_would_assert_on) {
       entryRefused("tokenizer.ggml.scores", std::vector<float>(3), "MODEL_CORRUPT", "3 scores for 259"),
       entryRefused("tokenizer.ggml.eos_token_id", 259u, "MODEL_CORRUPT", "outside the vocabulary of 259"),
       entryRefused("tokenizer.chat_template", 1u, "MODEL_CORRUPT", "chat_template"),
-      {"a token twice", "MODEL_CORRUPT", "occurs twice", [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] = "<s>"; }},
+      {"a token twice", "MODEL_CORRUPT", "occurs twice",
+       [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] = "<s>"; }},
       {"a token that a zero byte cuts to another", "MODEL_CORRUPT", "occurs twice",
        [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] = std::string("<s>\0x", 5); }},
       {"a byte without token", "MODEL_UNSUPPORTED", "<0x41>",
@@ -151,19 +165,32 @@ TEST(validate_names_what_libllama_would_assert_on) {
          std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[3 + 0x41] = "x";
          std::get<std::vector<std::int32_t>>(m.entries["tokenizer.ggml.token_type"])[3 + 0x41] = 1;
        }},
-      {"a byte token of another form", "MODEL_CORRUPT", "not <0xNN>", [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[5] = "<0"; }},
+      {"a byte token of another form", "MODEL_CORRUPT", "not <0xNN>",
+       [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[5] = "<0"; }},
       {"BOS that does not exist", "MODEL_CORRUPT", "add_bos_token",
        [](Model& m) {
          m.entries.erase("tokenizer.ggml.bos_token_id");
          m.entries["tokenizer.ggml.add_bos_token"] = true;
        }},
-      {"a tensor of another shape", "MODEL_CORRUPT", "[16, 32, 1, 1] instead of [32, 16]", [](Model& m) { m.tensors["blk.0.attn_k.weight"] = {{16, 32}}; }},
-      {"a tensor of rank three", "MODEL_CORRUPT", "instead of [32]", [](Model& m) { m.tensors["output_norm.weight"] = {{32, 1, 2}}; }},
-      {"a norm in f16", "MODEL_UNSUPPORTED", "output_norm.weight has the type f16", [](Model& m) { m.tensors["output_norm.weight"].type = GGML_TYPE_F16; }},
-      {"a matrix of integers", "MODEL_UNSUPPORTED", "has the type i32", [](Model& m) { m.tensors["blk.0.attn_q.weight"].type = GGML_TYPE_I32; }},
-      {"rope factors in f16", "MODEL_UNSUPPORTED", "rope_freqs.weight has the type f16", [](Model& m) { m.tensors["rope_freqs.weight"] = {{4}, GGML_TYPE_F16}; }},
+      {"a tensor of another shape", "MODEL_CORRUPT", "[16, 32, 1, 1] instead of [32, 16]",
+       [](Model& m) {
+         m.tensors["blk.0.attn_k.weight"] = {{16, 32}};
+       }},
+      {"a tensor of rank three", "MODEL_CORRUPT", "instead of [32]",
+       [](Model& m) {
+         m.tensors["output_norm.weight"] = {{32, 1, 2}};
+       }},
+      {"a norm in f16", "MODEL_UNSUPPORTED", "output_norm.weight has the type f16",
+       [](Model& m) { m.tensors["output_norm.weight"].type = GGML_TYPE_F16; }},
+      {"a matrix of integers", "MODEL_UNSUPPORTED", "has the type i32",
+       [](Model& m) { m.tensors["blk.0.attn_q.weight"].type = GGML_TYPE_I32; }},
+      {"rope factors in f16", "MODEL_UNSUPPORTED", "rope_freqs.weight has the type f16",
+       [](Model& m) {
+         m.tensors["rope_freqs.weight"] = {{4}, GGML_TYPE_F16};
+       }},
       {"a missing matrix", "MODEL_CORRUPT", "blk.1.ffn_up.weight is missing", [](Model& m) { m.tensors.erase("blk.1.ffn_up.weight"); }},
-      {"a tensor of another architecture", "MODEL_UNSUPPORTED", "attn_q_norm", [](Model& m) { m.tensors["blk.0.attn_q_norm.weight"] = {{8}}; }},
+      {"a tensor of another architecture", "MODEL_UNSUPPORTED", "attn_q_norm",
+       [](Model& m) { m.tensors["blk.0.attn_q_norm.weight"] = {{8}}; }},
   };
   for (const Refusal& refusal : refusals) {
     Model model;
@@ -189,10 +216,16 @@ TEST(validate_names_what_libllama_would_assert_on) {
 
 Bytes adapter(const std::function<void(Model&)>& change = [](Model&) {}) {
   Model draft;
-  draft.entries = {{"general.type", std::string("adapter")}, {"general.architecture", std::string("llama")}, {"adapter.type", std::string("lora")}, {"adapter.lora.alpha", 8.0f}};
-  draft.tensors = {{"blk.0.attn_q.weight.lora_a", {{32, 4}}}, {"blk.0.attn_q.weight.lora_b", {{4, 32}}},
-                   {"blk.1.ffn_down.weight.lora_a", {{64, 4}, GGML_TYPE_F16}}, {"blk.1.ffn_down.weight.lora_b", {{4, 32}, GGML_TYPE_F16}},
-                   {"token_embd.weight.lora_a", {{4, 259}}}, {"token_embd.weight.lora_b", {{4, 32}}}};
+  draft.entries = {{"general.type", std::string("adapter")},
+                   {"general.architecture", std::string("llama")},
+                   {"adapter.type", std::string("lora")},
+                   {"adapter.lora.alpha", 8.0f}};
+  draft.tensors = {{"blk.0.attn_q.weight.lora_a", {{32, 4}}},
+                   {"blk.0.attn_q.weight.lora_b", {{4, 32}}},
+                   {"blk.1.ffn_down.weight.lora_a", {{64, 4}, GGML_TYPE_F16}},
+                   {"blk.1.ffn_down.weight.lora_b", {{4, 32}, GGML_TYPE_F16}},
+                   {"token_embd.weight.lora_a", {{4, 259}}},
+                   {"token_embd.weight.lora_b", {{4, 32}}}};
   change(draft);
   return draft.encode();
 }
@@ -211,13 +244,27 @@ TEST(validate_adapters_are_held_against_their_base) {
       {"no tensors", "ADAPTER_CORRUPT", "not complete", [](Model& m) { m.tensors.clear(); }},
       {"half a pair", "ADAPTER_CORRUPT", "no counterpart", [](Model& m) { m.tensors.erase("blk.0.attn_q.weight.lora_b"); }},
       {"the other half", "ADAPTER_CORRUPT", "not complete", [](Model& m) { m.tensors.erase("blk.0.attn_q.weight.lora_a"); }},
-      {"unequal ranks", "ADAPTER_CORRUPT", "ranks 4 and 5", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_b"] = {{5, 32}}; }},
-      {"unequal ranks of the embedding", "ADAPTER_CORRUPT", "ranks 4 and 5", [](Model& m) { m.tensors["token_embd.weight.lora_b"] = {{5, 32}}; }},
+      {"unequal ranks", "ADAPTER_CORRUPT", "ranks 4 and 5",
+       [](Model& m) {
+         m.tensors["blk.0.attn_q.weight.lora_b"] = {{5, 32}};
+       }},
+      {"unequal ranks of the embedding", "ADAPTER_CORRUPT", "ranks 4 and 5",
+       [](Model& m) {
+         m.tensors["token_embd.weight.lora_b"] = {{5, 32}};
+       }},
       {"integers", "ADAPTER_CORRUPT", "type i32", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_a"].type = GGML_TYPE_I32; }},
-      {"rank three", "ADAPTER_CORRUPT", "not a matrix", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_a"] = {{32, 4, 2}}; }},
-      {"another width", "ADAPTER_MISMATCH", "48 by 32", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_a"] = {{48, 4}}; }},
+      {"rank three", "ADAPTER_CORRUPT", "not a matrix",
+       [](Model& m) {
+         m.tensors["blk.0.attn_q.weight.lora_a"] = {{32, 4, 2}};
+       }},
+      {"another width", "ADAPTER_MISMATCH", "48 by 32",
+       [](Model& m) {
+         m.tensors["blk.0.attn_q.weight.lora_a"] = {{48, 4}};
+       }},
       {"a layer that the base lacks", "ADAPTER_MISMATCH", "no matrix \"blk.7.attn_q.weight\"",
-       [](Model& m) { m.tensors["blk.7.attn_q.weight.lora_a"] = m.tensors["blk.7.attn_q.weight.lora_b"] = {{32, 32}}; }},
+       [](Model& m) {
+         m.tensors["blk.7.attn_q.weight.lora_a"] = m.tensors["blk.7.attn_q.weight.lora_b"] = {{32, 32}};
+       }},
       {"a norm", "ADAPTER_CORRUPT", "not half of a low-rank pair", [](Model& m) { m.tensors["blk.0.attn_norm.weight"] = {{32}}; }},
   };
   for (const Refusal& refusal : refusals) {
@@ -227,7 +274,8 @@ TEST(validate_adapters_are_held_against_their_base) {
     } catch (const isopro::Error& error) {
       said = error.code() + ": " + error.what();
     }
-    check::report(said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos, __FILE__, __LINE__, refusal.what + ": " + said);
+    check::report(said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos, __FILE__, __LINE__,
+                  refusal.what + ": " + said);
   }
 }
 
@@ -239,14 +287,18 @@ TEST(validate_damage_is_a_typed_error) {
     const bool lora = round % 3 == 0;
     Bytes bytes = lora ? adapter() : Model(round % 2 == 0 ? "qwen3" : "gemma2").encode();
     const std::size_t header = lora ? 600 : 11'000;
-    for (auto flips = 1 + random.nextUint64() % 4; flips > 0; --flips) bytes[random.nextUint64() % header] ^= static_cast<std::uint8_t>(1u << (random.nextUint64() % 8));
+    for (auto flips = 1 + random.nextUint64() % 4; flips > 0; --flips)
+      bytes[random.nextUint64() % header] ^= static_cast<std::uint8_t>(1u << (random.nextUint64() % 8));
     try {
-      if (lora) isopro::validateAdapter(bytes.parse("ADAPTER_CORRUPT"), base);
-      else check(bytes);
+      if (lora)
+        isopro::validateAdapter(bytes.parse("ADAPTER_CORRUPT"), base);
+      else
+        check(bytes);
       ++passed;
     } catch (const isopro::Error& error) {
       const std::string code = error.code();
-      CHECK(code == "MODEL_CORRUPT" || code == "MODEL_UNSUPPORTED" || code == "ARCH_UNSUPPORTED" || code == "ADAPTER_CORRUPT" || code == "ADAPTER_MISMATCH");
+      CHECK(code == "MODEL_CORRUPT" || code == "MODEL_UNSUPPORTED" || code == "ARCH_UNSUPPORTED" || code == "ADAPTER_CORRUPT" ||
+            code == "ADAPTER_MISMATCH");
     }
   }
   CHECK(passed > 100);

@@ -15,13 +15,19 @@ beforeEach(() => {
   // A space, which a path on a Mac or on Windows may well have.
   place = path.join(mkdtempSync(path.join(tmpdir(), 'isopro package ')), 'isopro native');
   mkdirSync(place);
-  for (const name of ['package.json', 'CMakeLists.txt', 'native', 'scripts', 'dist']) cpSync(path.join(root, name), path.join(place, name), { recursive: true });
+  for (const name of ['package.json', 'CMakeLists.txt', 'native', 'scripts', 'dist'])
+    cpSync(path.join(root, name), path.join(place, name), { recursive: true });
   symlinkSync(path.join(root, 'node_modules'), path.join(place, 'node_modules'), 'dir');
 });
 afterEach(() => rmSync(path.dirname(place), { recursive: true, force: true }));
 
 function node(args: readonly string[], env: NodeJS.ProcessEnv = {}): { status: number | null; output: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: place, encoding: 'utf8', maxBuffer: 2 ** 28, env: { ...process.env, ...env } });
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd: place,
+    encoding: 'utf8',
+    maxBuffer: 2 ** 28,
+    env: { ...process.env, ...env },
+  });
   return { status, output: `${stdout}${stderr}` };
 }
 
@@ -29,7 +35,9 @@ const install = (env: NodeJS.ProcessEnv = {}) => node(['scripts/install.mjs'], e
 
 /** Which addon the loader takes, or the code of its error. */
 function loaded(): string {
-  const program = `import('./dist/src/engine/addon.js').then(({ loadAddon }) => console.log(require('node:path').relative('.', loadAddon().file))).catch((error) => console.log(error.code))`;
+  const program =
+    `import('./dist/src/engine/addon.js').then(({ loadAddon }) => console.log(require('node:path').relative('.', ` +
+    `loadAddon().file))).catch((error) => console.log(error.code))`;
   return node(['-e', program]).output.trim().split('\n').at(-1)!;
 }
 
@@ -54,7 +62,8 @@ describe('npm install', () => {
     expect(status).toBe(1);
     const lines = output.trim().split('\n');
     expect(lines).toHaveLength(4);
-    for (const [index, tool] of ['git', 'CMake', 'a C++ compiler'].entries()) expect(lines[index]).toMatch(new RegExp(`^isopro-native: ${tool.replaceAll('+', '\\+')}.* was not found.*get it with: \\S+`));
+    for (const [index, tool] of ['git', 'CMake', 'a C++ compiler'].entries())
+      expect(lines[index]).toMatch(new RegExp(`^isopro-native: ${tool.replaceAll('+', '\\+')}.* was not found.*get it with: \\S+`));
   });
 
   test('takes a prebuilt addon that loads, without any tool', () => {
@@ -99,40 +108,64 @@ describe('the loader', () => {
     expect(status === 0 ? '' : output).toBe('');
   }
 
-  test('of the addon alone takes under 3 minutes', () => {
-    const begin = Date.now();
-    const { status, output } = install();
-    expect(status === 0 ? '' : output).toBe('');
-    expect(Date.now() - begin).toBeLessThan(180_000);
-    // Only the headers come out of the bundle.
-    const source = readdirSync(path.join(place, 'build')).find((name) => name.startsWith('llama.cpp-'))!;
-    expect(readdirSync(path.join(place, 'build', source)).sort()).toEqual(['.headers-complete', 'ggml', 'include']);
-    generates(place);
-  }, HOUR);
+  test(
+    'of the addon alone takes under 3 minutes',
+    () => {
+      const begin = Date.now();
+      const { status, output } = install();
+      expect(status === 0 ? '' : output).toBe('');
+      expect(Date.now() - begin).toBeLessThan(180_000);
+      // Only the headers come out of the bundle.
+      const source = readdirSync(path.join(place, 'build')).find((name) => name.startsWith('llama.cpp-'))!;
+      expect(readdirSync(path.join(place, 'build', source)).sort()).toEqual(['.headers-complete', 'ggml', 'include']);
+      generates(place);
+    },
+    HOUR,
+  );
 
-  test('of llama.cpp too (ISOPRO_LLAMA_FROM_SOURCE=1) generates the same', () => {
-    const { status, output } = install({ ISOPRO_LLAMA_FROM_SOURCE: '1' });
-    expect(status === 0 ? '' : output).toBe('');
-    generates(place);
-  }, HOUR);
+  test(
+    'of llama.cpp too (ISOPRO_LLAMA_FROM_SOURCE=1) generates the same',
+    () => {
+      const { status, output } = install({ ISOPRO_LLAMA_FROM_SOURCE: '1' });
+      expect(status === 0 ? '' : output).toBe('');
+      generates(place);
+    },
+    HOUR,
+  );
 
-  test('`npm run prebuild` makes a folder that works where nothing was compiled', () => {
-    expect(node(['scripts/prebuild.mjs']).status).toBe(0);
-    rmSync(path.join(place, 'build'), { recursive: true });
-    expect(loaded()).toBe(path.join(path.relative(place, prebuilds()), 'isopro_native.node'));
-    generates(place);
-  }, HOUR);
+  test(
+    '`npm run prebuild` makes a folder that works where nothing was compiled',
+    () => {
+      expect(node(['scripts/prebuild.mjs']).status).toBe(0);
+      rmSync(path.join(place, 'build'), { recursive: true });
+      expect(loaded()).toBe(path.join(path.relative(place, prebuilds()), 'isopro_native.node'));
+      generates(place);
+    },
+    HOUR,
+  );
 
-  test('of the packed package, installed into another folder', () => {
-    const npm = (args: readonly string[], cwd: string) => spawnSync('npm', args, { cwd, encoding: 'utf8', shell: process.platform === 'win32' });
-    const packed = npm(['pack', '--ignore-scripts', '--pack-destination', path.dirname(place)], root);
-    expect(packed.status).toBe(0);
-    const app = path.join(path.dirname(place), 'app');
-    mkdirSync(app);
-    writeFileSync(path.join(app, 'package.json'), '{"name":"app","private":true}');
-    const installed = npm(['install', '--no-audit', '--no-fund', path.join(path.dirname(place), packed.stdout.trim().split('\n').at(-1)!)], app);
-    expect(installed.status === 0 ? '' : installed.stderr).toBe('');
-    const bin = spawnSync(path.join(app, 'node_modules', '.bin', 'isopro-native'), ['doctor', '--json'], { cwd: app, encoding: 'utf8', shell: process.platform === 'win32' });
-    expect(JSON.parse(bin.stdout).findings.find(({ check }: { check: string }) => check === 'native addon').status).toBe('ok');
-  }, HOUR);
+  test(
+    'of the packed package, installed into another folder',
+    () => {
+      const npm = (args: readonly string[], cwd: string) =>
+        spawnSync('npm', args, { cwd, encoding: 'utf8', shell: process.platform === 'win32' });
+      const packed = npm(['pack', '--ignore-scripts', '--pack-destination', path.dirname(place)], root);
+      expect(packed.status).toBe(0);
+      const app = path.join(path.dirname(place), 'app');
+      mkdirSync(app);
+      writeFileSync(path.join(app, 'package.json'), '{"name":"app","private":true}');
+      const installed = npm(
+        ['install', '--no-audit', '--no-fund', path.join(path.dirname(place), packed.stdout.trim().split('\n').at(-1)!)],
+        app,
+      );
+      expect(installed.status === 0 ? '' : installed.stderr).toBe('');
+      const bin = spawnSync(path.join(app, 'node_modules', '.bin', 'isopro-native'), ['doctor', '--json'], {
+        cwd: app,
+        encoding: 'utf8',
+        shell: process.platform === 'win32',
+      });
+      expect(JSON.parse(bin.stdout).findings.find(({ check }: { check: string }) => check === 'native addon').status).toBe('ok');
+    },
+    HOUR,
+  );
 });

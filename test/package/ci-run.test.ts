@@ -15,7 +15,8 @@ if (process.env.RESULT !== undefined) writeFileSync(file, process.env.RESULT);
 process.exit(Number(process.env.TEST_STATUS));
 `;
 
-const result = (numPassedTests: number, numFailedTests: number, numRuntimeErrorTestSuites = 0): string => JSON.stringify({ numPassedTests, numFailedTests, numRuntimeErrorTestSuites });
+const result = (numPassedTests: number, numFailedTests: number, numRuntimeErrorTestSuites = 0): string =>
+  JSON.stringify({ numPassedTests, numFailedTests, numRuntimeErrorTestSuites });
 
 let place: string;
 beforeAll(() => {
@@ -33,14 +34,27 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
     ['all passed', { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0) }, '12 passed, 0 failed', 0],
     ['a test failed', { CI_STATUS: '0', TEST_STATUS: '1', RESULT: result(11, 1) }, '11 passed, 1 failed', 1],
     ['a suite could not run', { CI_STATUS: '0', TEST_STATUS: '1', RESULT: result(11, 0, 1) }, '11 passed, 1 failed', 1],
-    ['a failure that jest did not report by its status', { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(11, 1) }, '11 passed, 1 failed', 1],
+    [
+      'a failure that jest did not report by its status',
+      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(11, 1) },
+      '11 passed, 1 failed',
+      1,
+    ],
     ['no result', { CI_STATUS: '0', TEST_STATUS: '0' }, '0 passed, 1 failed', 1],
     ['a result that is no JSON', { CI_STATUS: '0', TEST_STATUS: '2', RESULT: '{' }, '0 passed, 1 failed', 2],
     ['the installation failed', { CI_STATUS: '7', TEST_STATUS: '0', RESULT: result(12, 0) }, '0 passed, 1 failed', 7],
-    ['passed, but the process around the tests failed', { CI_STATUS: '0', TEST_STATUS: '3', RESULT: result(12, 0) }, '12 passed, 0 failed', 3],
+    [
+      'passed, but the process around the tests failed',
+      { CI_STATUS: '0', TEST_STATUS: '3', RESULT: result(12, 0) },
+      '12 passed, 0 failed',
+      3,
+    ],
   ])('%s', (_title, env, line, status) => {
     const { RESULT: _inherited, ...inherited } = process.env;
-    const run = spawnSync('bash', [path.join(place, '.ci', 'run')], { encoding: 'utf8', env: { ...inherited, ...env, PATH: `${place}:${process.env.PATH}` } });
+    const run = spawnSync('bash', [path.join(place, '.ci', 'run')], {
+      encoding: 'utf8',
+      env: { ...inherited, ...env, PATH: `${place}:${process.env.PATH}` },
+    });
     expect(run.stdout.trim().split('\n').at(-1)).toBe(line);
     expect(run.status).toBe(status);
   });

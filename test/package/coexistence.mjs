@@ -7,7 +7,12 @@ async function isopro() {
   const { loadModel } = await import('../../dist/src/engine/model.js');
   const model = await loadModel(file, { threads: 1, fixedThreads: true });
   const run = async () => {
-    for await (const rollout of model.generate({ prompts: [{ tokenIds: model.tokenize(prompt) }], sampling: { temperature: 0 }, maxTokens: 16, ignoreEndOfSequence: true })) {
+    for await (const rollout of model.generate({
+      prompts: [{ tokenIds: model.tokenize(prompt) }],
+      sampling: { temperature: 0 },
+      maxTokens: 16,
+      ignoreEndOfSequence: true,
+    })) {
       return Array.from(rollout.tokenIds);
     }
   };
@@ -16,7 +21,14 @@ async function isopro() {
     const prompts = Array.from({ length: 8 }, () => ({ tokenIds: model.tokenize(prompt) }));
     setTimeout(() => cancellation.abort(), 20);
     try {
-      for await (const _ of model.generate({ prompts, samples: 4, sampling: { temperature: 0 }, maxTokens: 200, ignoreEndOfSequence: true, signal: cancellation.signal }));
+      for await (const _ of model.generate({
+        prompts,
+        samples: 4,
+        sampling: { temperature: 0 },
+        maxTokens: 200,
+        ignoreEndOfSequence: true,
+        signal: cancellation.signal,
+      }));
     } catch (error) {
       return error.code;
     }

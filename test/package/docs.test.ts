@@ -13,11 +13,19 @@ import { COMMANDS } from '../../src/cli/commands.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const docs = path.join(root, 'docs');
-const PAGES = ['README.md', ...(readdirSync(docs, { recursive: true }) as string[]).filter((name) => name.endsWith('.md')).map((name) => path.join('docs', name))];
+const PAGES = [
+  'README.md',
+  ...(readdirSync(docs, { recursive: true }) as string[]).filter((name) => name.endsWith('.md')).map((name) => path.join('docs', name)),
+];
 const read = (page: string): string => readFileSync(path.join(root, page), 'utf8');
 
 /** GitHub's anchor of a heading. */
-const anchor = (heading: string): string => heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-');
+const anchor = (heading: string): string =>
+  heading
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replace(/\s/g, '-');
 const withoutCode = (text: string): string => text.replace(/^```[^]*?^```$/gm, '');
 
 const links = (page: string): string[] => [...withoutCode(read(page)).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].map(([, target]) => target!);
@@ -27,14 +35,21 @@ test.each(PAGES)('%s: every link leads somewhere', (page) => {
     const [file, heading] = target.split('#') as [string, string | undefined];
     const to = file === '' ? path.join(root, page) : path.resolve(root, path.dirname(page), file);
     if (!existsSync(to)) return true;
-    return heading !== undefined && !withoutCode(readFileSync(to, 'utf8')).split('\n').some((line) => /^#+ /.test(line) && anchor(line.replace(/^#+ /, '')) === heading);
+    return (
+      heading !== undefined &&
+      !withoutCode(readFileSync(to, 'utf8'))
+        .split('\n')
+        .some((line) => /^#+ /.test(line) && anchor(line.replace(/^#+ /, '')) === heading)
+    );
   });
   expect(dead).toEqual([]);
 });
 
 /** docs/log.md tells of files that are gone. */
 test.each(PAGES.filter((page) => page !== 'docs/log.md'))('%s: every file of the project that it names is there', (page) => {
-  const named = [...read(page).matchAll(/(?<![\w./-])(?:assets|bench|dist|docs|examples|native|scripts|src|test)\/[\w./-]*\w/g)].map(([name]) => name);
+  const named = [...read(page).matchAll(/(?<![\w./-])(?:assets|bench|dist|docs|examples|native|scripts|src|test)\/[\w./-]*\w/g)].map(
+    ([name]) => name,
+  );
   expect([...new Set(named)].filter((name) => !existsSync(path.join(root, name)))).toEqual([]);
 });
 
@@ -44,7 +59,9 @@ test('docs/README.md lists every page', () => {
 });
 
 test('every command has a page, and its flags are those of the command (npm run docs:commands)', async () => {
-  const { pageOf } = (await import(path.join(root, 'scripts', 'document-commands.mjs'))) as { pageOf: (page: string, command: unknown) => string };
+  const { pageOf } = (await import(path.join(root, 'scripts', 'document-commands.mjs'))) as {
+    pageOf: (page: string, command: unknown) => string;
+  };
   const names = COMMANDS.map(({ command }) => String(command).split(' ')[0]!);
   expect(readdirSync(path.join(docs, 'commands')).sort()).toEqual(names.map((name) => `${name}.md`).sort());
   for (const [index, command] of COMMANDS.entries()) {
@@ -60,7 +77,13 @@ interface Block {
   readonly mark: string;
   readonly code: string;
 }
-const blocksOf = (page: string): Block[] => [...read(page).matchAll(/^```(\w*)(?: (\S+))?\n([^]*?)^```$/gm)].map(([, language, mark, code]) => ({ page, language: language!, mark: mark ?? '', code: code! }));
+const blocksOf = (page: string): Block[] =>
+  [...read(page).matchAll(/^```(\w*)(?: (\S+))?\n([^]*?)^```$/gm)].map(([, language, mark, code]) => ({
+    page,
+    language: language!,
+    mark: mark ?? '',
+    code: code!,
+  }));
 
 test('excerpts of examples stand in them as they are printed', () => {
   const excerpts = PAGES.flatMap(blocksOf).filter(({ mark }) => mark.startsWith('examples/'));
@@ -68,8 +91,16 @@ test('excerpts of examples stand in them as they are printed', () => {
   expect(excerpts.filter(({ mark, code }) => !read(mark).includes(code))).toEqual([]);
 });
 
-/** A line without what differs from machine to machine and from one embedded model to the next: words with digits, widths, and where this test keeps keys. */
-const shape = (line: string): string => line.replace(/\bISOPRO_HOME=\S+/g, '').replace(/\S*\d\S*/g, '#').replace(/\s+/g, ' ').trim();
+/**
+ * A line without what differs from machine to machine and from one embedded model to the next: words with digits, widths, and where this
+ * test keeps keys.
+ */
+const shape = (line: string): string =>
+  line
+    .replace(/\bISOPRO_HOME=\S+/g, '')
+    .replace(/\S*\d\S*/g, '#')
+    .replace(/\s+/g, ' ')
+    .trim();
 
 describe('the snippets, in reading order', () => {
   const project = mkdtempSync(path.join(tmpdir(), 'isopro-docs-'));
@@ -84,23 +115,49 @@ describe('the snippets, in reading order', () => {
 
   async function run(command: string, args: readonly string[]): Promise<string> {
     return await new Promise((resolve, reject) => {
-      execFile(command, args, { cwd: project, env, timeout: 120_000, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => (error === null ? resolve(`${stderr}\n${stdout}`) : reject(new Error(`${error.message}\n${stdout}`))));
+      execFile(command, args, { cwd: project, env, timeout: 120_000, maxBuffer: 2 ** 26 }, (error, stdout, stderr) =>
+        error === null ? resolve(`${stderr}\n${stdout}`) : reject(new Error(`${error.message}\n${stdout}`)),
+      );
     });
   }
   const NPX = `npx() { shift; node node_modules/isopro-native/dist/src/cli/main.js "$@"; }; set -eo pipefail; `;
 
-  const order = [...new Set(links('docs/README.md').filter((target) => target.endsWith('.md')))].map((target) => path.posix.join('docs', target)).filter((page) => page !== 'README.md');
-  const session = order.flatMap((page) => blocksOf(page).map((block, index, blocks) => ({ ...block, printed: blocks[index + 1]?.language === 'text' ? blocks[index + 1]!.code : '' }))).filter(({ mark }) => mark === 'run');
+  const order = [...new Set(links('docs/README.md').filter((target) => target.endsWith('.md')))]
+    .map((target) => path.posix.join('docs', target))
+    .filter((page) => page !== 'README.md');
+  const session = order
+    .flatMap((page) =>
+      blocksOf(page).map((block, index, blocks) => ({
+        ...block,
+        printed: blocks[index + 1]?.language === 'text' ? blocks[index + 1]!.code : '',
+      })),
+    )
+    .filter(({ mark }) => mark === 'run');
 
-  test.each(session.map((block) => [block.page, block.code.split('\n')[0]!, block] as const))('%s: %s', async (_page, _line, { language, code, printed }) => {
-    const output = language === 'sh' ? await run('bash', ['-c', NPX + code]) : await run(process.execPath, ['--input-type=module', '-e', code]);
-    const seen = new Set(output.split('\n').map(shape));
-    const promised = printed.split('\n').filter((line) => line.trim() !== '' && line !== '…');
-    expect(promised.filter((line) => !seen.has(shape(line)))).toEqual([]);
-  }, 150_000);
+  test.each(session.map((block) => [block.page, block.code.split('\n')[0]!, block] as const))(
+    '%s: %s',
+    async (_page, _line, { language, code, printed }) => {
+      const output =
+        language === 'sh' ? await run('bash', ['-c', NPX + code]) : await run(process.execPath, ['--input-type=module', '-e', code]);
+      const seen = new Set(output.split('\n').map(shape));
+      const promised = printed.split('\n').filter((line) => line.trim() !== '' && line !== '…');
+      expect(promised.filter((line) => !seen.has(shape(line)))).toEqual([]);
+    },
+    150_000,
+  );
 
   test('what they wrote is there', () => {
-    for (const file of ['runs/first/report.html', 'runs/own/manifest.json', 'count.gguf', 'first-peft/adapter_config.json', 'merged.gguf', 'proof.json', 'replies.jsonl', 'answers.jsonl', 'witness.pub']) {
+    for (const file of [
+      'runs/first/report.html',
+      'runs/own/manifest.json',
+      'count.gguf',
+      'first-peft/adapter_config.json',
+      'merged.gguf',
+      'proof.json',
+      'replies.jsonl',
+      'answers.jsonl',
+      'witness.pub',
+    ]) {
       expect([file, statSync(path.join(project, file), { throwIfNoEntry: false })?.isFile()]).toEqual([file, true]);
     }
     expect(JSON.parse(readFileSync(path.join(project, 'proof.json'), 'utf8'))).toMatchObject({ holds: true });

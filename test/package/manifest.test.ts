@@ -8,8 +8,18 @@ import { ERRORS } from '../../src/errors.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-function command(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): { status: number | null; stdout: string; stderr: string } {
-  return spawnSync(name, args, { cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28, env: { ...process.env, ...env }, shell: process.platform === 'win32' });
+function command(
+  name: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): { status: number | null; stdout: string; stderr: string } {
+  return spawnSync(name, args, {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 2 ** 28,
+    env: { ...process.env, ...env },
+    shell: process.platform === 'win32',
+  });
 }
 
 function read(file: string): string {
@@ -24,11 +34,17 @@ interface Manifest {
   scripts: Record<string, string>;
 }
 const manifest = JSON.parse(read('package.json')) as Manifest;
-const tracked = existsSync(path.join(root, '.git')) ? command('git', ['ls-files', '-z']).stdout.split('\0').filter((name) => name !== '' && existsSync(path.join(root, name))) : [];
+const tracked = existsSync(path.join(root, '.git'))
+  ? command('git', ['ls-files', '-z'])
+      .stdout.split('\0')
+      .filter((name) => name !== '' && existsSync(path.join(root, name)))
+  : [];
 
 describe('package.json', () => {
   test('pins every dependency to one version', () => {
-    const ranges = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies }).filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(version));
+    const ranges = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies }).filter(
+      ([, version]) => !/^\d+\.\d+\.\d+$/.test(version),
+    );
     expect(ranges).toEqual([]);
   });
 
@@ -46,7 +62,9 @@ describe('package.json', () => {
   });
 
   test('is matched by a lock that npm ci accepts on every platform', async () => {
-    const { missingOptionalPackages } = (await import(path.join(root, 'scripts', 'complete-lock.mjs'))) as { missingOptionalPackages: (lock: unknown) => { name: string }[] };
+    const { missingOptionalPackages } = (await import(path.join(root, 'scripts', 'complete-lock.mjs'))) as {
+      missingOptionalPackages: (lock: unknown) => { name: string }[];
+    };
     const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, { dependencies?: object; devDependencies?: object }> };
     expect(missingOptionalPackages(lock).map(({ name }) => name)).toEqual([]);
     expect(lock.packages['']).toMatchObject({ dependencies: manifest.dependencies, devDependencies: manifest.devDependencies });
@@ -58,19 +76,35 @@ test('the command can be executed after a build, whoever linked it before', () =
 });
 
 describe('what npm publishes', () => {
-  const packed = (JSON.parse(command('npm', ['pack', '--dry-run', '--json', '--ignore-scripts']).stdout) as { files: { path: string; mode: number }[] }[])[0]!.files.map(({ path }) => path);
+  const packed = (
+    JSON.parse(command('npm', ['pack', '--dry-run', '--json', '--ignore-scripts']).stdout) as { files: { path: string; mode: number }[] }[]
+  )[0]!.files.map(({ path }) => path);
 
   test('is enough to build, load and run', () => {
     const needed = [
-      'LICENSE', 'README.md', 'CMakeLists.txt', 'bindings.gyp', 'native/addon.cpp', 'native/llama.cmake', 'scripts/install.mjs', 'scripts/toolchain.mjs',
-      'scripts/locate-llama.mjs', 'scripts/copy-libraries.mjs', 'dist/src/index.js', 'dist/src/index.d.ts', 'dist/src/cli/main.js', 'dist/src/engine/download-worker.js',
+      'LICENSE',
+      'README.md',
+      'CMakeLists.txt',
+      'bindings.gyp',
+      'native/addon.cpp',
+      'native/llama.cmake',
+      'scripts/install.mjs',
+      'scripts/toolchain.mjs',
+      'scripts/locate-llama.mjs',
+      'scripts/copy-libraries.mjs',
+      'dist/src/index.js',
+      'dist/src/index.d.ts',
+      'dist/src/cli/main.js',
+      'dist/src/engine/download-worker.js',
     ];
     expect(needed.filter((file) => !packed.includes(file))).toEqual([]);
     expect(Object.values(manifest.bin).filter((file) => !packed.includes(file))).toEqual([]);
   });
 
   test('holds no test, build folder or model but the embedded one', () => {
-    expect(packed.filter((file) => /^(test|build|node_modules|\.ci)\/|\.test\.|\.gguf$|\.log$/.test(file))).toEqual(['assets/models/tiny.gguf']);
+    expect(packed.filter((file) => /^(test|build|node_modules|\.ci)\/|\.test\.|\.gguf$|\.log$/.test(file))).toEqual([
+      'assets/models/tiny.gguf',
+    ]);
   });
 });
 
@@ -79,16 +113,23 @@ describe('what npm publishes', () => {
 
   test('hold no path of this machine', () => {
     // A checkout in /src or /app would match anything; the home folder is asked for with its slash.
-    const places = [root, process.env.npm_config_cache ?? ''].filter((place) => place.split(/[\\/]+/).filter(Boolean).length > 1).concat(homedir()).map((place) => `${place.replace(/[\\/]+$/, '')}${path.sep}`);
+    const places = [root, process.env.npm_config_cache ?? '']
+      .filter((place) => place.split(/[\\/]+/).filter(Boolean).length > 1)
+      .concat(homedir())
+      .map((place) => `${place.replace(/[\\/]+$/, '')}${path.sep}`);
     // A short name such as `localhost` says nothing.
     const host = hostname().length > 8 && hostname() !== 'localhost' ? [hostname()] : [];
-    const leaks = texts.flatMap(({ name, text }) => [...places, ...host].filter((place) => text.includes(place)).map((place) => `${name}: ${place}`));
+    const leaks = texts.flatMap(({ name, text }) =>
+      [...places, ...host].filter((place) => text.includes(place)).map((place) => `${name}: ${place}`),
+    );
     expect(leaks).toEqual([]);
   });
 
   test('hold no host of a package registry', () => {
     const configured = command('npm', ['config', 'get', 'registry']).stdout.trim();
-    const hosts = [URL.canParse(configured) ? new URL(configured).host : '', ['registry', 'npmjs', 'org'].join('.')].filter((host) => host !== '');
+    const hosts = [URL.canParse(configured) ? new URL(configured).host : '', ['registry', 'npmjs', 'org'].join('.')].filter(
+      (host) => host !== '',
+    );
     expect(texts.filter(({ text }) => hosts.some((host) => text.includes(host))).map(({ name }) => name)).toEqual([]);
     expect(JSON.stringify(JSON.parse(read('package-lock.json')))).not.toContain('"resolved":"http');
   });
@@ -102,7 +143,10 @@ describe('errors', () => {
   });
 
   test('every code is raised somewhere', () => {
-    const sources = tracked.filter((name) => /^(src|native)\//.test(name) && name !== 'src/errors.ts').map(read).join('\n');
+    const sources = tracked
+      .filter((name) => /^(src|native)\//.test(name) && name !== 'src/errors.ts')
+      .map(read)
+      .join('\n');
     const unused = Object.keys(ERRORS).filter((code) => !new RegExp(`\\b${code}\\b`).test(sources));
     expect(tracked.length === 0 ? [] : unused).toEqual([]);
   });

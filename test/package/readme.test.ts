@@ -15,7 +15,11 @@ import { writeSyntheticModel } from '../models/synthetic.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
-const blocks = [...readme.matchAll(/^```(\w+)( run)?\n([^]*?)^```$/gm)].map(([, language, run, code]) => ({ language, run: run !== undefined, code: code!.trim() }));
+const blocks = [...readme.matchAll(/^```(\w+)( run)?\n([^]*?)^```$/gm)].map(([, language, run, code]) => ({
+  language,
+  run: run !== undefined,
+  code: code!.trim(),
+}));
 
 const home = mkdtempSync(path.join(tmpdir(), 'isopro-readme-'));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
@@ -47,7 +51,10 @@ test('the run command answers as it says', async () => {
   const commands = blocks.filter(({ language, run }) => language === 'sh' && run);
   expect(commands).toHaveLength(1);
   const { stdout } = await promisify(execFile)('bash', ['-c', commands[0]!.code], { cwd: root, env });
-  const rollouts = stdout.trim().split('\n').map((line) => JSON.parse(line) as { sampleIndex: number; tokenIds: number[] });
+  const rollouts = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { sampleIndex: number; tokenIds: number[] });
   expect(rollouts.map(({ sampleIndex }) => sampleIndex).sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   expect(Math.max(...rollouts.map(({ tokenIds }) => tokenIds.length))).toBeLessThanOrEqual(64);
 });

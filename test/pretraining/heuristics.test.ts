@@ -15,7 +15,8 @@ const drawn = (tier: string, count: number): SchedulingProblem[] => {
   return Array.from({ length: count }, () => drawProblem('scheduling', TIERS.find(({ id }) => id === tier)!, random));
 };
 const every = TIERS.flatMap(({ id }) => drawn(id, 25));
-const accepted = (name: HeuristicName, tier: string): number => drawn(tier, 100).filter((problem) => verifySchedule(problem, followHeuristic(name, problem).schedule).kind === 'pass').length;
+const accepted = (name: HeuristicName, tier: string): number =>
+  drawn(tier, 100).filter((problem) => verifySchedule(problem, followHeuristic(name, problem).schedule).kind === 'pass').length;
 
 describe('heuristics that the embedded model imitates', () => {
   test.each(HEURISTIC_NAMES)('%s: the reply is well formed, names the heuristic and answers with the schedule of its steps', (name) => {
@@ -70,10 +71,14 @@ describe('corpus', () => {
   });
 
   test('holds no problem of T5 and none of the frozen sets', () => {
-    const frozen = new Set(['dev', 'test'].flatMap((name) => frozenSet('scheduling', name as 'dev').problems.map(({ problem }) => problem.id)));
+    const frozen = new Set(
+      ['dev', 'test'].flatMap((name) => frozenSet('scheduling', name as 'dev').problems.map(({ problem }) => problem.id)),
+    );
     const ids = Array.from({ length: 20_000 }, (_, index) => drawExample(5n, index, 0).problem);
     expect(ids.some(({ id }) => frozen.has(id))).toBe(false);
-    expect(new Set([...ids, ...examples.map(({ problem }) => problem)].map(({ tier }) => tier))).toEqual(new Set(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd']));
+    expect(new Set([...ids, ...examples.map(({ problem }) => problem)].map(({ tier }) => tier))).toEqual(
+      new Set(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd']),
+    );
   });
 
   test('practises in one proportion and teaches the names in another', () => {

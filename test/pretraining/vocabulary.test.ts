@@ -25,12 +25,16 @@ const pieces = (ids: Int32Array): string[] => [...ids].map((id) => model.detoken
 
 describe("the embedded model's vocabulary", () => {
   test('any text survives', () => {
-    for (const text of ['', 'Ünïcode – 日本語 🙂', 'A1B22C333 4444', '<|im_end|>', '\t\n\n  x', drawExample(8n, 0, 1).reply]) expect(model.detokenize(model.tokenize(text))).toBe(text);
+    for (const text of ['', 'Ünïcode – 日本語 🙂', 'A1B22C333 4444', '<|im_end|>', '\t\n\n  x', drawExample(8n, 0, 1).reply])
+      expect(model.detokenize(model.tokenize(text))).toBe(text);
   });
 
   test('in prompts and replies each number up to 99 is a token of its own, and no token holds two job letters', () => {
     const problems = frozenSet<SchedulingProblem, unknown>('scheduling', 'dev').problems.map(({ problem }) => problem);
-    const texts = [...problems.map((problem) => schedulingPrompt(problem, 'cot')[0]!.content), ...Array.from({ length: 200 }, (_, index) => drawExample(8n, index, 1).reply)];
+    const texts = [
+      ...problems.map((problem) => schedulingPrompt(problem, 'cot')[0]!.content),
+      ...Array.from({ length: 200 }, (_, index) => drawExample(8n, index, 1).reply),
+    ];
     for (const text of texts) {
       const found = pieces(model.tokenize(text.replace(/\d{3,}/g, '')));
       expect(found.filter((piece) => /\d/.test(piece))).toEqual(text.replace(/\d{3,}/g, '').match(/\d+/g));
@@ -39,7 +43,23 @@ describe("the embedded model's vocabulary", () => {
   });
 
   test('what is said of a job and its letter are one token, the same in prompt and reply', () => {
-    expect(pieces(model.tokenize('.\nJob B takes 2; B starts 3; B ends 5.\nB ends 5.\n<answer>A: 0, B: 3'))).toEqual(['.\nJob ', 'B takes ', '2', '; B starts ', '3', '; B ends ', '5', '.\n', 'B ends ', '5', '.\n<answer>', 'A: ', '0', ', B: ', '3']);
+    expect(pieces(model.tokenize('.\nJob B takes 2; B starts 3; B ends 5.\nB ends 5.\n<answer>A: 0, B: 3'))).toEqual([
+      '.\nJob ',
+      'B takes ',
+      '2',
+      '; B starts ',
+      '3',
+      '; B ends ',
+      '5',
+      '.\n',
+      'B ends ',
+      '5',
+      '.\n<answer>',
+      'A: ',
+      '0',
+      ', B: ',
+      '3',
+    ]);
     expect(pieces(model.tokenize('has ended.\nJob B takes 4 steps'))).toContain('B takes ');
   });
 
@@ -49,7 +69,9 @@ describe("the embedded model's vocabulary", () => {
   });
 
   test('prompts of ten jobs have fewer than 200 tokens', () => {
-    const longest = frozenSet<SchedulingProblem, unknown>('scheduling', 'dev').problems.map(({ problem }) => model.renderChat(schedulingPrompt(problem, 'cot')).tokenIds.length);
+    const longest = frozenSet<SchedulingProblem, unknown>('scheduling', 'dev').problems.map(
+      ({ problem }) => model.renderChat(schedulingPrompt(problem, 'cot')).tokenIds.length,
+    );
     expect(Math.max(...longest)).toBeLessThan(200);
   });
 });

@@ -1,4 +1,7 @@
-/** The report in a real browser: nothing requested, nothing complained of, readable in light, dark and print. Screenshots go to $ISOPRO_SCREENSHOTS. */
+/**
+ * The report in a real browser: nothing requested, nothing complained of, readable in light, dark and print. Screenshots go to
+ * $ISOPRO_SCREENSHOTS.
+ */
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -16,31 +19,37 @@ if (executable === null) console.warn('no Chromium on the PATH: the report is no
 /** Contrast ratio of WCAG 2.2 §1.4.3 between two `rgb(r, g, b)`. */
 function contrast(a: string, b: string): number {
   const luminance = (color: string): number => {
-    const [r, g, blue] = color.match(/\d+/g)!.slice(0, 3).map((text) => {
-      const c = Number(text) / 255;
-      return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-    }) as [number, number, number];
+    const [r, g, blue] = color
+      .match(/\d+/g)!
+      .slice(0, 3)
+      .map((text) => {
+        const c = Number(text) / 255;
+        return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+      }) as [number, number, number];
     return 0.2126 * r + 0.7152 * g + 0.0722 * blue;
   };
   const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y) as [number, number];
   return (high + 0.05) / (low + 0.05);
 }
 
-(process.platform === 'win32' ? test.skip : test)('what a browser leaves running does not write to its profile after it was closed', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'isopro-browser-'));
-  const program = path.join(folder, 'browser');
-  const begun = path.join(folder, 'begun');
-  const script = `for flag; do case $flag in --user-data-dir=*) profile=\${flag#*=} ;; esac; done
+(process.platform === 'win32' ? test.skip : test)(
+  'what a browser leaves running does not write to its profile after it was closed',
+  async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'isopro-browser-'));
+    const program = path.join(folder, 'browser');
+    const begun = path.join(folder, 'begun');
+    const script = `for flag; do case $flag in --user-data-dir=*) profile=\${flag#*=} ;; esac; done
 (while mkdir -p "$profile/$((i += 1))"; do touch "${begun}"; done) 3<&- 4>&- &
 exec sleep 60`;
-  writeFileSync(program, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-  const browser = new Browser(program);
-  while (!existsSync(begun)) await setTimeout(10);
-  await browser.close();
-  await setTimeout(100);
-  expect(existsSync(browser.profile)).toBe(false);
-  rmSync(folder, { recursive: true });
-});
+    writeFileSync(program, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    const browser = new Browser(program);
+    while (!existsSync(begun)) await setTimeout(10);
+    await browser.close();
+    await setTimeout(100);
+    expect(existsSync(browser.profile)).toBe(false);
+    rmSync(folder, { recursive: true });
+  },
+);
 
 (executable === null ? describe.skip : describe)('in headless Chromium', () => {
   let root: string;
@@ -56,7 +65,16 @@ exec sleep 60`;
       return pathToFileURL((await writeReport(folder)).file).href;
     };
     url = await write('plain', { reply: (i: number) => (i < 12 ? 'the needle in this haystack' : `reply ${i}\n<answer>A: 0</answer>`) });
-    hostile = await write('hostile', { runId: 'cd'.repeat(16), tiers: HOSTILE.map((id) => ({ id })), iterations: 2, rollouts: 4, problems: 2, reply: () => HOSTILE.join('\n'), prompt: HOSTILE.join('\n'), names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] } });
+    hostile = await write('hostile', {
+      runId: 'cd'.repeat(16),
+      tiers: HOSTILE.map((id) => ({ id })),
+      iterations: 2,
+      rollouts: 4,
+      problems: 2,
+      reply: () => HOSTILE.join('\n'),
+      prompt: HOSTILE.join('\n'),
+      names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] },
+    });
     browser = new Browser(executable!);
   }, 240_000);
   afterAll(async () => {
@@ -80,38 +98,51 @@ exec sleep 60`;
     expect(browser.complaints.join()).toMatch(/spoke.*(Uncaught|ReferenceError)|(Uncaught|ReferenceError).*spoke/);
   });
 
-  test.each(['light', 'dark'] as const)('%s: nothing is requested but the file, nothing is complained of, text has contrast', async (scheme) => {
-    await browser.emulate('screen', scheme);
-    for (const width of [1000, 390]) {
-      await browser.open(url, width);
-      expect(browser.requests.filter((each) => each !== url && !each.startsWith('data:'))).toEqual([]);
-      expect(browser.complaints).toEqual([]);
-      expect(await browser.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
-      keep(`${scheme}-${width}.png`, await browser.screenshot());
-    }
-    const colors = await browser.evaluate<Record<string, string>>(`(() => {
+  test.each(['light', 'dark'] as const)(
+    '%s: nothing is requested but the file, nothing is complained of, text has contrast',
+    async (scheme) => {
+      await browser.emulate('screen', scheme);
+      for (const width of [1000, 390]) {
+        await browser.open(url, width);
+        expect(browser.requests.filter((each) => each !== url && !each.startsWith('data:'))).toEqual([]);
+        expect(browser.complaints).toEqual([]);
+        expect(await browser.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+        keep(`${scheme}-${width}.png`, await browser.screenshot());
+      }
+      const colors = await browser.evaluate<Record<string, string>>(`(() => {
       const probe = document.body.appendChild(document.createElement('i'));
       const found = {};
       for (const name of ['paper', 'panel', 'ink', 'muted', 'good', 'fair', 'bad', 'accent']) { probe.style.color = 'var(--' + name + ')'; found[name] = getComputedStyle(probe).color; }
       return found;
     })()`);
-    for (const text of ['ink', 'muted', 'good', 'fair', 'bad', 'accent']) for (const ground of ['paper', 'panel']) expect([text, ground, contrast(colors[text]!, colors[ground]!)]).toEqual([text, ground, expect.any(Number)]);
-    for (const text of ['ink', 'muted', 'good', 'fair', 'bad', 'accent']) for (const ground of ['paper', 'panel']) expect(contrast(colors[text]!, colors[ground]!)).toBeGreaterThan(4.5);
-    expect(contrast(colors.paper!, 'rgb(0, 0, 0)') > 10).toBe(scheme === 'light');
-  });
+      for (const text of ['ink', 'muted', 'good', 'fair', 'bad', 'accent'])
+        for (const ground of ['paper', 'panel'])
+          expect([text, ground, contrast(colors[text]!, colors[ground]!)]).toEqual([text, ground, expect.any(Number)]);
+      for (const text of ['ink', 'muted', 'good', 'fair', 'bad', 'accent'])
+        for (const ground of ['paper', 'panel']) expect(contrast(colors[text]!, colors[ground]!)).toBeGreaterThan(4.5);
+      expect(contrast(colors.paper!, 'rgb(0, 0, 0)') > 10).toBe(scheme === 'light');
+    },
+  );
 
   test('search and filters show what they name', async () => {
     await browser.open(url);
     const shown = 'document.querySelectorAll("details.rollout:not([hidden])").length';
     expect(await browser.evaluate(shown)).toBe(300);
     await browser.evaluate('query.value = "NEEDLE hay"; query.dispatchEvent(new Event("input"))');
-    const needles = await browser.evaluate<number>('[...document.querySelectorAll("details.rollout")].filter((e) => e.textContent.includes("needle in this hay")).length');
+    const needles = await browser.evaluate<number>(
+      '[...document.querySelectorAll("details.rollout")].filter((e) => e.textContent.includes("needle in this hay")).length',
+    );
     expect(needles).toBeGreaterThan(0);
     expect(needles).toBeLessThan(13);
     expect(await browser.evaluate(shown)).toBe(needles);
     expect(await browser.evaluate('found.textContent')).toBe(`${needles} shown`);
-    await browser.evaluate('query.value = ""; document.getElementById("tier").value = "T1"; document.getElementById("verdict").value = "pass"; document.getElementById("tier").dispatchEvent(new Event("change"))');
-    const kinds = await browser.evaluate<string[]>('[...document.querySelectorAll("details.rollout:not([hidden])")].map((e) => e.dataset.tier + e.dataset.verdict)');
+    await browser.evaluate(
+      'query.value = ""; document.getElementById("tier").value = "T1"; document.getElementById("verdict").value = "pass"; ' +
+        'document.getElementById("tier").dispatchEvent(new Event("change"))',
+    );
+    const kinds = await browser.evaluate<string[]>(
+      '[...document.querySelectorAll("details.rollout:not([hidden])")].map((e) => e.dataset.tier + e.dataset.verdict)',
+    );
     expect(kinds.length).toBeGreaterThan(0);
     expect(new Set(kinds)).toEqual(new Set(['T1pass']));
     await browser.evaluate('document.querySelector("details.rollout:not([hidden])").open = true');
@@ -136,7 +167,9 @@ exec sleep 60`;
     expect(browser.complaints).toEqual([]);
     expect(await browser.evaluate('globalThis.broken ?? null')).toBeNull();
     expect(await browser.evaluate('document.querySelectorAll("img, iframe, base, textarea, script").length')).toBe(1);
-    expect(await browser.evaluate<string>('document.querySelector("details.rollout pre").textContent')).toContain('</script><script>globalThis.broken = true</script>');
+    expect(await browser.evaluate<string>('document.querySelector("details.rollout pre").textContent')).toContain(
+      '</script><script>globalThis.broken = true</script>',
+    );
     keep('hostile.png', await browser.screenshot());
   });
 });

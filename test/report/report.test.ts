@@ -23,7 +23,11 @@ const build = async (name: string, options: Partial<Parameters<typeof writeRunFo
 const reportOf = async (folder: string): Promise<string> => readFileSync((await writeReport(folder)).file, 'utf8');
 
 /** Visible text of a part of the page. */
-const textOf = (part: string): string => part.replace(/<(style|script)[\s\S]*?<\/\1>/g, '').replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+const textOf = (part: string): string =>
+  part
+    .replace(/<(style|script)[\s\S]*?<\/\1>/g, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ');
 const sectionOf = (page: string, id: string): string => new RegExp(`<section id="${id}">([\\s\\S]*?)</section>`).exec(page)?.[1] ?? '';
 
 beforeAll(() => {
@@ -45,18 +49,40 @@ describe('the report of a whole run', () => {
   });
 
   test('has every part', () => {
-    expect([...page.matchAll(/<section id="(\w+)">/g)].map(([, id]) => id)).toEqual(['result', 'learning', 'adapter', 'rules', 'rollouts', 'integrity', 'settings']);
+    expect([...page.matchAll(/<section id="(\w+)">/g)].map(([, id]) => id)).toEqual([
+      'result',
+      'learning',
+      'adapter',
+      'rules',
+      'rollouts',
+      'integrity',
+      'settings',
+    ]);
     expect([...page.matchAll(/<figure role="img" aria-label="([^"]+)">/g)].map(([, name]) => name)).toEqual([
-      'accuracy on dev problems by tier over iterations', 'hit rate and loss over the run', 'hit rate by tier and iteration', 'composition of the replay buffer by iteration', 'score of each layer', 'rules fired and remedies by iteration',
+      'accuracy on dev problems by tier over iterations',
+      'hit rate and loss over the run',
+      'hit rate by tier and iteration',
+      'composition of the replay buffer by iteration',
+      'score of each layer',
+      'rules fired and remedies by iteration',
     ]);
     expect(page.match(/<svg/g)).toHaveLength(6);
   });
 
   test('gives the figures that the log gives, counted here anew', () => {
     const run = readRun(folder);
-    const [before, after] = (['before', 'after'] as const).map((when) => new Map(run.evaluations.find((each) => each.set === 'test' && each.when === when)!.outcomes.map(([id, tier, kind]) => [id, { tier, kind }])));
+    const [before, after] = (['before', 'after'] as const).map(
+      (when) =>
+        new Map(
+          run.evaluations
+            .find((each) => each.set === 'test' && each.when === when)!
+            .outcomes.map(([id, tier, kind]) => [id, { tier, kind }]),
+        ),
+    );
     const [result, policies] = sectionOf(page, 'result').split('<h3>') as [string, string];
-    const rows = [...result.matchAll(/<tr[^>]*>(<td[\s\S]*?)<\/tr>/g)].map(([, row]) => [...row!.matchAll(/<td[^>]*>([\s\S]*?)<\/td>/g)].map(([, cell]) => textOf(cell!).trim()));
+    const rows = [...result.matchAll(/<tr[^>]*>(<td[\s\S]*?)<\/tr>/g)].map(([, row]) =>
+      [...row!.matchAll(/<td[^>]*>([\s\S]*?)<\/td>/g)].map(([, cell]) => textOf(cell!).trim()),
+    );
     expect(rows.map(([name]) => name)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5 not trained on', 'mean']);
     for (const [name, n, was, is, change, pairs] of rows.slice(0, 7)) {
       const ids = [...before!].filter(([, { tier }]) => tier === name).map(([id]) => id);
@@ -94,13 +120,27 @@ describe('the report of a whole run', () => {
   });
 
   test('shows what the verdicts in the log give, whatever sums the run wrote beside them, or beside the log', async () => {
-    const claimed = { mean: 0.97, low: 0.95, high: 0.99, n: 160, none: 0, valid: true, byTier: Object.fromEntries(readRun(folder).tiers.map(({ id }) => [id, { mean: 0.97, low: 0.95, high: 0.99, n: 20, none: 0, passed: 19 }])) };
+    const claimed = {
+      mean: 0.97,
+      low: 0.95,
+      high: 0.99,
+      n: 160,
+      none: 0,
+      valid: true,
+      byTier: Object.fromEntries(
+        readRun(folder).tiers.map(({ id }) => [id, { mean: 0.97, low: 0.95, high: 0.99, n: 20, none: 0, passed: 19 }]),
+      ),
+    };
     const claiming = await build('claiming', { claimed });
     const row = (method: string): object => ({ method, test: claimed, k: 1, tokens: 1, seconds: 1, note: '' });
     writeFileSync(path.join(claiming, 'comparison.json'), JSON.stringify({ methods: [row('isopro'), row('zero-shot')], skipped: [] }));
     const [own, honest] = [readRun(claiming), readRun(folder)];
     expect(own.evaluations).toEqual(honest.evaluations);
-    expect([own.policies, own.iterations, own.methods!.methods.map(({ test: { mean } }) => mean)]).toEqual([honest.policies, honest.iterations, [testEvaluation(honest, 'after')!.summary.mean, 0.97]]);
+    expect([own.policies, own.iterations, own.methods!.methods.map(({ test: { mean } }) => mean)]).toEqual([
+      honest.policies,
+      honest.iterations,
+      [testEvaluation(honest, 'after')!.summary.mean, 0.97],
+    ]);
     const shown = await reportOf(claiming);
     for (const id of ['result', 'learning', 'rules']) expect(textOf(sectionOf(shown, id))).toBe(textOf(sectionOf(page, id)));
     const { folder: _, runId: __, startedAt: ___, ...listed } = summariseRun(claiming);
@@ -157,7 +197,7 @@ describe('a run that is not whole', () => {
     const db = new Database(path.join(folder, 'log.sqlite'));
     const triggers = db.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").all() as { name: string; sql: string }[];
     for (const { name } of triggers) db.exec(`DROP TRIGGER "${name}"`);
-    db.prepare("UPDATE log SET payload = replace(payload, '\"fail\"', '\"pass\"') WHERE gseq = 1").run();
+    db.prepare('UPDATE log SET payload = replace(payload, \'"fail"\', \'"pass"\') WHERE gseq = 1').run();
     for (const { sql } of triggers) db.exec(sql);
     db.close();
     const page = await reportOf(folder);
@@ -179,10 +219,24 @@ describe('hostile texts', () => {
     const hostileTiers = HOSTILE.map((id, i) => ({ id, title: id, trains: i % 2 === 0 }));
     const text = HOSTILE.join('\n');
     const folder = await build('hostile', {
-      tiers: hostileTiers, iterations: 2, rollouts: 4, problems: 2, reply: (i) => `${i} ${text}`, prompt: text, settings: { note: text, '<b>': text },
+      tiers: hostileTiers,
+      iterations: 2,
+      rollouts: 4,
+      problems: 2,
+      reply: (i) => `${i} ${text}`,
+      prompt: text,
+      settings: { note: text, '<b>': text },
       names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] },
     });
-    writeFileSync(path.join(folder, 'comparison.json'), JSON.stringify({ methods: [{ method: HOSTILE[0], test: { mean: 0.5, low: 0.4, high: 0.6, n: 3, byTier: {} }, k: 1, tokens: 3, seconds: 1, note: HOSTILE[1] }], skipped: [{ method: HOSTILE[2], reason: HOSTILE[3] }] }));
+    writeFileSync(
+      path.join(folder, 'comparison.json'),
+      JSON.stringify({
+        methods: [
+          { method: HOSTILE[0], test: { mean: 0.5, low: 0.4, high: 0.6, n: 3, byTier: {} }, k: 1, tokens: 3, seconds: 1, note: HOSTILE[1] },
+        ],
+        skipped: [{ method: HOSTILE[2], reason: HOSTILE[3] }],
+      }),
+    );
     const page = await reportOf(folder);
     expect(page.match(/<script/g)).toHaveLength(1);
     expect(page).not.toMatch(/<(img|iframe|base|textarea|pre[^>]*on)/i);
@@ -196,7 +250,16 @@ describe('hostile texts', () => {
   });
 
   test('in charts are text', () => {
-    const { text } = svgChart('x', { width: 200, height: 100 }, { title: { text: HOSTILE[0] }, xAxis: { type: 'category', data: HOSTILE.map((name) => chartLabel(name, 80)) }, yAxis: {}, series: [{ type: 'bar', name: HOSTILE[2], data: [1] }] });
+    const { text } = svgChart(
+      'x',
+      { width: 200, height: 100 },
+      {
+        title: { text: HOSTILE[0] },
+        xAxis: { type: 'category', data: HOSTILE.map((name) => chartLabel(name, 80)) },
+        yAxis: {},
+        series: [{ type: 'bar', name: HOSTILE[2], data: [1] }],
+      },
+    );
     expect(text).not.toMatch(/<(script|img|svg onload)/);
     expect(text.match(/<\/svg>/g)).toHaveLength(1);
     expect(HOSTILE.map((name) => chartLabel(name, 40)).filter((name) => name in {})).toEqual([]);
@@ -216,7 +279,12 @@ describe('hostile texts', () => {
 
 describe('size', () => {
   test('thousands of long rollouts stay below 2 MB, each cut text says where the rest is', async () => {
-    const folder = await build('large', { iterations: 5, rollouts: 90, reply: (i) => `${i} ${'<&"long">'.repeat(400)}`, prompt: 'prompt '.repeat(500) });
+    const folder = await build('large', {
+      iterations: 5,
+      rollouts: 90,
+      reply: (i) => `${i} ${'<&"long">'.repeat(400)}`,
+      prompt: 'prompt '.repeat(500),
+    });
     const { bytes, rollouts, file } = await writeReport(folder);
     expect(bytes).toBeLessThan(REPORT_BYTES);
     expect(bytes).toBeGreaterThan(REPORT_BYTES / 4);
@@ -232,7 +300,12 @@ describe('size', () => {
 });
 
 describe('the rollouts that are shown', () => {
-  const places = Array.from({ length: 4000 }, (_, i) => ({ gseq: i, iteration: 1 + (i % 4), tier: `T${i % 5}`, verdict: i % 101 === 0 ? 'pass' : 'fail' }));
+  const places = Array.from({ length: 4000 }, (_, i) => ({
+    gseq: i,
+    iteration: 1 + (i % 4),
+    tier: `T${i % 5}`,
+    verdict: i % 101 === 0 ? 'pass' : 'fail',
+  }));
 
   test('are as many of every kind as there are, up to an even share', () => {
     const chosen = new Set(chooseRollouts(places, 300));
@@ -240,7 +313,8 @@ describe('the rollouts that are shown', () => {
     const passed = places.filter(({ gseq, verdict }) => verdict === 'pass' && chosen.has(gseq));
     expect(passed).toHaveLength(40); // all there are
     const failed = new Map<string, number>();
-    for (const { gseq, iteration, tier, verdict } of places) if (verdict === 'fail' && chosen.has(gseq)) failed.set(`${tier}/${iteration}`, (failed.get(`${tier}/${iteration}`) ?? 0) + 1);
+    for (const { gseq, iteration, tier, verdict } of places)
+      if (verdict === 'fail' && chosen.has(gseq)) failed.set(`${tier}/${iteration}`, (failed.get(`${tier}/${iteration}`) ?? 0) + 1);
     expect([...failed.values()].every((n) => n === 13)).toBe(true);
   });
 

@@ -20,10 +20,13 @@ const { PAGES, readResults, resultsText, withResults } = (await import(path.join
 
 const committed = readResults();
 if (committed === null) console.warn('no folder results/: README has no tables to compare with');
-(committed === null ? test.skip : test).each(Object.entries(PAGES))('the tables of %s are what the files in results/ say (npm run docs:results)', (page, brief) => {
-  const text = readFileSync(path.join(project, page), 'utf8');
-  expect(text).toBe(withResults(text, resultsText(committed!, figures, { brief })));
-});
+(committed === null ? test.skip : test).each(Object.entries(PAGES))(
+  'the tables of %s are what the files in results/ say (npm run docs:results)',
+  (page, brief) => {
+    const text = readFileSync(path.join(project, page), 'utf8');
+    expect(text).toBe(withResults(text, resultsText(committed!, figures, { brief })));
+  },
+);
 
 test('what stands between the marks is replaced, nothing else', () => {
   const text = 'above\n<!-- results -->\nold\n<!-- end of results -->\nbelow\n';
@@ -37,8 +40,36 @@ describe('an ablation', () => {
   let ablation: Ablation;
   let page: string;
   const at = (...names: string[]): string => path.join(root, ...names);
-  const SMALL = ['--iterations', '2', '--rollouts', '64', '--samples', '4', '--max-tokens', '4', '--steps-per-iteration', '8', '--batch-size', '8', '--learning-rate', '0.005', '--warmup-steps', '2', '--rank', '4', '--top-layers', '2', '--dev-size', '10', '--test-size', '20', '--threads', '1'];
-  const letters = (...args: string[]): ReturnType<typeof runCli> => runCli([...args, '--model', at('letters.gguf'), '--task', at('letters.mjs'), ...SMALL, '--json'], { ISOPRO_HOME: at('home') });
+  const SMALL = [
+    '--iterations',
+    '2',
+    '--rollouts',
+    '64',
+    '--samples',
+    '4',
+    '--max-tokens',
+    '4',
+    '--steps-per-iteration',
+    '8',
+    '--batch-size',
+    '8',
+    '--learning-rate',
+    '0.005',
+    '--warmup-steps',
+    '2',
+    '--rank',
+    '4',
+    '--top-layers',
+    '2',
+    '--dev-size',
+    '10',
+    '--test-size',
+    '20',
+    '--threads',
+    '1',
+  ];
+  const letters = (...args: string[]): ReturnType<typeof runCli> =>
+    runCli([...args, '--model', at('letters.gguf'), '--task', at('letters.mjs'), ...SMALL, '--json'], { ISOPRO_HOME: at('home') });
   beforeAll(async () => {
     root = mkdtempSync(path.join(tmpdir(), 'isopro-results-'));
     writeLetterModel(at('letters.gguf'));
@@ -55,7 +86,14 @@ describe('an ablation', () => {
   afterAll(() => rmSync(root, { recursive: true, force: true }));
 
   /** Cells of the first row that begins so. */
-  const cells = (head: string, after = ''): string[] => page.slice(page.indexOf(after)).split('\n').find((line) => line.startsWith(`| ${head} |`))!.split('|').slice(2, -1).map((cell) => cell.trim());
+  const cells = (head: string, after = ''): string[] =>
+    page
+      .slice(page.indexOf(after))
+      .split('\n')
+      .find((line) => line.startsWith(`| ${head} |`))!
+      .split('|')
+      .slice(2, -1)
+      .map((cell) => cell.trim());
   /** Per cent of a tier's problems that a run's log calls solved after training. */
   const solved = (folder: string, tier: string): string => {
     const { outcomes } = testEvaluation(readRun(at('runs', folder)), 'after')!;
@@ -66,7 +104,10 @@ describe('an ablation', () => {
   test('is written in a form that can be published, and says what its log says', () => {
     expect(JSON.parse(readFileSync(at('runs', 'ablation.json'), 'utf8'))).toEqual(ablation);
     expect(JSON.stringify(ablation)).not.toContain(root);
-    expect(ablation.conditions.map(({ condition, runs }) => [condition, runs.map(({ folder }) => folder)])).toEqual([['full', ['full-1', 'full-2']], ['failures', ['failures-1', 'failures-2']]]);
+    expect(ablation.conditions.map(({ condition, runs }) => [condition, runs.map(({ folder }) => folder)])).toEqual([
+      ['full', ['full-1', 'full-2']],
+      ['failures', ['failures-1', 'failures-2']],
+    ]);
     expect(ablation.untrained).toEqual(['L2']);
     // the loop learns, a control that trains on failures does not
     const [full, failures] = ablation.conditions;
@@ -77,7 +118,8 @@ describe('an ablation', () => {
 
   test('gives tables with the figures of the logs', () => {
     for (const seed of ['1', '2']) {
-      for (const tier of ['L0', 'L1', 'L2']) expect(cells(tier, `Seed ${seed} by tier`)[2]).toMatch(new RegExp(`^${solved(`full-${seed}`, tier)} \\(`));
+      for (const tier of ['L0', 'L1', 'L2'])
+        expect(cells(tier, `Seed ${seed} by tier`)[2]).toMatch(new RegExp(`^${solved(`full-${seed}`, tier)} \\(`));
     }
     const [n, , , gained, lost, p] = cells('L0', 'Seed 1 by tier');
     // only gains: exact two-sided p is 2 * 2^-gained

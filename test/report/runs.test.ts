@@ -22,7 +22,8 @@ const cli = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISO
 beforeAll(async () => {
   root = mkdtempSync(path.join(tmpdir(), 'isopro-runs-'));
   mkdirSync(at('runs'));
-  const write = (name: string, runId: string, options: object): Promise<unknown> => writeRunFolder({ folder: at(`runs/${name}`), home: at('home'), runId: runId.repeat(16), rollouts: 4, ...options });
+  const write = (name: string, runId: string, options: object): Promise<unknown> =>
+    writeRunFolder({ folder: at(`runs/${name}`), home: at('home'), runId: runId.repeat(16), rollouts: 4, ...options });
   await write('weak', 'a1', { skill: 0.2 });
   await write('strong', 'b2', { skill: 0.9, seed: 43n });
   await write('other', 'c3', { setName: 'another set' });
@@ -30,7 +31,10 @@ beforeAll(async () => {
   mkdirSync(at('runs/broken'));
   writeFileSync(at('runs/broken/manifest.json'), '{"format": "something else"}');
   await write('forged', 'e5', {});
-  writeFileSync(at('runs/forged/manifest.json'), readFileSync(at('runs/forged/manifest.json'), 'utf8').replace('"version": "0.1.0"', '"version": "0.0.9"'));
+  writeFileSync(
+    at('runs/forged/manifest.json'),
+    readFileSync(at('runs/forged/manifest.json'), 'utf8').replace('"version": "0.1.0"', '"version": "0.0.9"'),
+  );
   await write('cut', 'f6', {});
   truncateSync(at('runs/cut/log.sqlite'), 100_000);
   rmSync(at('runs/cut/log.sqlite-wal'), { force: true });
@@ -41,8 +45,21 @@ describe('runs list', () => {
   test('names each run once, also one that is not finished and one that cannot be read', async () => {
     const { code, stdout } = await cli('runs', 'list', at('runs'), '--json');
     expect(code).toBe(0);
-    const runs = stdout.trim().split('\n').map((line) => JSON.parse(line) as { folder: string; state: string; runId: string; after: number | null });
-    expect(new Map(runs.map(({ folder, state }) => [path.basename(folder), state]))).toEqual(new Map([['weak', 'ended'], ['strong', 'ended'], ['other', 'ended'], ['killed', 'unfinished'], ['broken', 'unreadable'], ['forged', 'damaged'], ['cut', 'damaged']]));
+    const runs = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { folder: string; state: string; runId: string; after: number | null });
+    expect(new Map(runs.map(({ folder, state }) => [path.basename(folder), state]))).toEqual(
+      new Map([
+        ['weak', 'ended'],
+        ['strong', 'ended'],
+        ['other', 'ended'],
+        ['killed', 'unfinished'],
+        ['broken', 'unreadable'],
+        ['forged', 'damaged'],
+        ['cut', 'damaged'],
+      ]),
+    );
     expect(runs.find(({ folder }) => folder.endsWith('strong'))!.after).toBeGreaterThan(0.5);
     expect(runs.find(({ folder }) => folder.endsWith('killed'))!.after).toBeNull();
   });
@@ -50,7 +67,8 @@ describe('runs list', () => {
   test('in a terminal tells every folder apart, and what is wrong with some', async () => {
     const { code, stdout } = await cli('runs', 'list', at('runs'));
     expect(code).toBe(0);
-    for (const name of ['weak', 'strong', 'other', 'killed', 'broken', 'forged', 'cut']) expect(stdout).toMatch(new RegExp(`^\\S+ +${name} `, 'm'));
+    for (const name of ['weak', 'strong', 'other', 'killed', 'broken', 'forged', 'cut'])
+      expect(stdout).toMatch(new RegExp(`^\\S+ +${name} `, 'm'));
     expect(stdout).toMatch(/forged: manifest\.json is not the configuration with which the log begins/);
     expect(stdout).toMatch(/cut: the log could not be read to its end/);
     expect(stdout).toMatch(/broken: .*isopro\.run\.v1/);
@@ -76,7 +94,10 @@ describe('runs show', () => {
   });
 
   test('as JSON holds the test by tier and the integrity', async () => {
-    const shown = JSON.parse((await cli('runs', 'show', at('runs/strong'), '--json')).stdout) as { test: { comparison: { p: number; byTier: Record<string, unknown> } }; integrity: { outcome: string } };
+    const shown = JSON.parse((await cli('runs', 'show', at('runs/strong'), '--json')).stdout) as {
+      test: { comparison: { p: number; byTier: Record<string, unknown> } };
+      integrity: { outcome: string };
+    };
     expect(shown.integrity.outcome).toBe('ok');
     expect(Object.keys(shown.test.comparison.byTier)).toContain('T4');
     expect(shown.test.comparison.p).toBeLessThan(0.01);
@@ -86,7 +107,12 @@ describe('runs show', () => {
 describe('runs compare', () => {
   test('pairs the final test outcomes problem by problem', async () => {
     const { comparison, differences } = compareRuns(at('runs/weak'), at('runs/strong'));
-    const [a, b] = ['weak', 'strong'].map((name) => new Map(testEvaluation(readRun(at(`runs/${name}`)), 'after')!.outcomes.map(([id, tier, kind]) => [id, { tier, passed: kind === 'pass' }])));
+    const [a, b] = ['weak', 'strong'].map(
+      (name) =>
+        new Map(
+          testEvaluation(readRun(at(`runs/${name}`)), 'after')!.outcomes.map(([id, tier, kind]) => [id, { tier, passed: kind === 'pass' }]),
+        ),
+    );
     const gained = [...a!].filter(([id, { passed }]) => !passed && b!.get(id)!.passed).length;
     const lost = [...a!].filter(([id, { passed }]) => passed && !b!.get(id)!.passed).length;
     expect([comparison.n, comparison.gained, comparison.lost]).toEqual([160, gained, lost]);
@@ -94,7 +120,10 @@ describe('runs compare', () => {
     // the mean counts T4's three tiers as one
     const rate = (of: typeof a, tier: string): number => [...of!.values()].filter((each) => each.tier === tier && each.passed).length / 20;
     const slots = [['T0'], ['T1'], ['T2'], ['T3'], ['T4sr', 'T4rd', 'T4sd'], ['T5']];
-    const expected = slots.reduce((sum, members) => sum + members.reduce((of, tier) => of + (rate(b, tier) - rate(a, tier)) / members.length, 0) / slots.length, 0);
+    const expected = slots.reduce(
+      (sum, members) => sum + members.reduce((of, tier) => of + (rate(b, tier) - rate(a, tier)) / members.length, 0) / slots.length,
+      0,
+    );
     expect(comparison.difference!.mean).toBeCloseTo(expected, 12);
     expect(comparison.difference!.low).toBeLessThan(expected);
     expect(comparison.difference!.high).toBeGreaterThan(expected);
@@ -107,7 +136,9 @@ describe('runs compare', () => {
     const { stdout } = await cli('runs', 'compare', at('runs/weak'), at('runs/strong'));
     expect(stdout).toMatch(/they differ in: .*settings\.seed/);
     expect(stdout).toMatch(/b - a: \+\d+\.\d points, 95 % interval .* \(paired bootstrap\)/);
-    const json = JSON.parse((await cli('runs', 'compare', at('runs/weak'), at('runs/strong'), '--json')).stdout) as { comparison: { n: number } };
+    const json = JSON.parse((await cli('runs', 'compare', at('runs/weak'), at('runs/strong'), '--json')).stdout) as {
+      comparison: { n: number };
+    };
     expect(json.comparison.n).toBe(160);
   });
 
@@ -121,7 +152,12 @@ describe('runs compare', () => {
 
 test('evaluations are compared where the same problems of the same tiers stand in the same order', () => {
   type Problem = [string, string, 'pass' | 'fail'];
-  const evaluation = (iteration: number, ...outcomes: Problem[]) => ({ set: 'dev' as const, when: 'iteration' as const, iteration, outcomes });
+  const evaluation = (iteration: number, ...outcomes: Problem[]) => ({
+    set: 'dev' as const,
+    when: 'iteration' as const,
+    iteration,
+    outcomes,
+  });
   const first = evaluation(1, ['a', 'T0', 'pass'], ['b', 'T1', 'fail']);
   const stray = 'the dev evaluation of iteration 2 is not of the problems of the first one';
   expect(strayEvaluation([first, evaluation(2, ['a', 'T0', 'fail'], ['b', 'T1', 'pass'])])).toBeNull();
@@ -134,16 +170,29 @@ describe.each(['dev', 'test'] as const)('an evaluation of fewer %s problems than
   const what = set === 'dev' ? 'of iteration 1' : 'after training';
   const defect = `the ${set} evaluation ${what} is not of the problems of the first one`;
   const folder = (): string => at(`stray/${set}`);
-  beforeAll(() => writeRunFolder({ folder: folder(), home: at('home'), runId: (set === 'dev' ? 'd0' : 'e0').repeat(16), rollouts: 4, cutShort: { set, when: set === 'dev' ? 'iteration' : 'after' } }));
+  beforeAll(() =>
+    writeRunFolder({
+      folder: folder(),
+      home: at('home'),
+      runId: (set === 'dev' ? 'd0' : 'e0').repeat(16),
+      rollouts: 4,
+      cutShort: { set, when: set === 'dev' ? 'iteration' : 'after' },
+    }),
+  );
 
   test('makes a log that gives no result', () => {
-    expect(() => readResult(folder())).toThrow(expect.objectContaining({ code: 'LOG_UNREADABLE', message: expect.stringContaining(defect) }));
+    expect(() => readResult(folder())).toThrow(
+      expect.objectContaining({ code: 'LOG_UNREADABLE', message: expect.stringContaining(defect) }),
+    );
   });
 
   test('is named by every command that shows the run, beside the other runs', async () => {
     const listed = await cli('runs', 'list', at('stray'), '--json');
     expect(listed.code).toBe(0);
-    const runs = listed.stdout.trim().split('\n').map((line) => JSON.parse(line) as { folder: string; state: string; reason: string });
+    const runs = listed.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { folder: string; state: string; reason: string });
     expect(runs.find((run) => run.folder === folder())).toMatchObject({ state: 'damaged', reason: defect });
     const shown = await cli('runs', 'show', folder());
     expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining(defect)]);
@@ -161,7 +210,11 @@ test('report writes the page, also of a run that was killed, where it is told to
 });
 
 test('the chart library is not loaded for --help', () => {
-  const { stderr } = spawnSync(process.execPath, [MAIN, '--help'], { env: { ...process.env, NODE_DEBUG: 'esm' }, encoding: 'utf8', maxBuffer: 1 << 28 });
+  const { stderr } = spawnSync(process.execPath, [MAIN, '--help'], {
+    env: { ...process.env, NODE_DEBUG: 'esm' },
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+  });
   expect(stderr.length).toBeGreaterThan(1000); // it does list what it loads
   expect(stderr).not.toMatch(/echarts/);
 });
@@ -170,7 +223,11 @@ test('watch-curriculum draws each iteration, as long as its buffer', () => {
   const example = fileURLToPath(new URL('../../dist/examples/watch-curriculum.js', import.meta.url));
   const { status, stdout } = spawnSync(process.execPath, [example, at('runs/strong')], { encoding: 'utf8' });
   expect(status).toBe(0);
-  const rows = [...stdout.matchAll(/^iteration +(\d+) +(\d+) (.*)$/gm)].map(([, iteration, total, bar]) => ({ iteration: Number(iteration), total: Number(total), length: [...bar!].length }));
+  const rows = [...stdout.matchAll(/^iteration +(\d+) +(\d+) (.*)$/gm)].map(([, iteration, total, bar]) => ({
+    iteration: Number(iteration),
+    total: Number(total),
+    length: [...bar!].length,
+  }));
   expect(rows.map(({ iteration }) => iteration)).toEqual([1, 2, 3, 4, 5, 6]);
   const longest = rows.at(-1)!;
   for (const { total, length } of rows) expect(Math.abs(length - (total / longest.total) * longest.length)).toBeLessThanOrEqual(1);
@@ -180,7 +237,11 @@ test('watch-curriculum draws each iteration, as long as its buffer', () => {
 describe('tables in a terminal', () => {
   test.each([40, 60, 80, 100, 200])('fit %d columns', (width) => {
     const run = readRun(at('runs/strong'));
-    const [before, after, comparison] = [testEvaluation(run, 'before')!.summary, testEvaluation(run, 'after')!.summary, testComparison(run)!];
+    const [before, after, comparison] = [
+      testEvaluation(run, 'before')!.summary,
+      testEvaluation(run, 'after')!.summary,
+      testComparison(run)!,
+    ];
     const text = resultTable({ before, after, comparison, policies: run.policies }, { width, color: false });
     const table = text.split('\n').slice(1);
     for (const line of table.filter((each) => !each.startsWith('trivial'))) expect([...line].length).toBeLessThanOrEqual(width);
@@ -198,7 +259,13 @@ describe('tables in a terminal', () => {
     const summary = { mean: 0.5, low: 0.4, high: 0.6, n: 2, none: 0, passed: 1 };
     const byTier = Object.fromEntries(HOSTILE.filter((name) => name !== '__proto__').map((name) => [name, summary]));
     const pair = { n: 2, gained: 1, lost: 0, p: 1 };
-    const text = comparisonTable({ ...summary, valid: true, byTier }, { ...summary, valid: true, byTier }, { ...pair, difference: null, byTier: Object.fromEntries(Object.keys(byTier).map((name) => [name, pair])) }, [HOSTILE[9], 'b'], { width: 200, color: false });
+    const text = comparisonTable(
+      { ...summary, valid: true, byTier },
+      { ...summary, valid: true, byTier },
+      { ...pair, difference: null, byTier: Object.fromEntries(Object.keys(byTier).map((name) => [name, pair])) },
+      [HOSTILE[9], 'b'],
+      { width: 200, color: false },
+    );
     expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
   });
 });

@@ -1,13 +1,35 @@
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
 import {
-  fisherInterval, gainScore, holm, kendall, mcnemarExact, mean, meanOverTiers, normalInterval, pairedBootstrap, pairedChange, passAtK, pearson, sampleStandardDeviation, spearman, summarise, verdictsByTier, wilsonInterval,
+  fisherInterval,
+  gainScore,
+  holm,
+  kendall,
+  mcnemarExact,
+  mean,
+  meanOverTiers,
+  normalInterval,
+  pairedBootstrap,
+  pairedChange,
+  passAtK,
+  pearson,
+  sampleStandardDeviation,
+  spearman,
+  summarise,
+  verdictsByTier,
+  wilsonInterval,
   type Outcome,
 } from '../../src/statistics/index.js';
 
 const TIERS = [
-  { id: 'T0' }, { id: 'T1' }, { id: 'T2' }, { id: 'T3' },
-  { id: 'T4sr', group: 'T4' }, { id: 'T4rd', group: 'T4' }, { id: 'T4sd', group: 'T4' }, { id: 'T5' },
+  { id: 'T0' },
+  { id: 'T1' },
+  { id: 'T2' },
+  { id: 'T3' },
+  { id: 'T4sr', group: 'T4' },
+  { id: 'T4rd', group: 'T4' },
+  { id: 'T4sd', group: 'T4' },
+  { id: 'T5' },
 ];
 const outcomes = (tier: string, passed: number, failed: number, none = 0): Outcome[] => [
   ...Array.from({ length: passed }, () => ({ tier, kind: 'pass' as const })),
@@ -28,7 +50,8 @@ describe('intervals', () => {
   });
 
   test('2 of 3 is 21 to 94 %, 0 of 3 is 0 to 56 %, 4 of 5 is 38 to 96 %', () => {
-    const percent = (passed: number, n: number): number[] => Object.values(wilsonInterval(passed, n)).map((bound) => Math.round(100 * bound));
+    const percent = (passed: number, n: number): number[] =>
+      Object.values(wilsonInterval(passed, n)).map((bound) => Math.round(100 * bound));
     expect(percent(2, 3)).toEqual([21, 94]);
     expect(percent(0, 3)).toEqual([0, 56]);
     expect(percent(4, 5)).toEqual([38, 96]);
@@ -38,7 +61,10 @@ describe('intervals', () => {
     const { low, high } = fisherInterval(0.5, 28);
     expect(low).toBeCloseTo(0.156021, 6);
     expect(high).toBeCloseTo(0.735822, 6);
-    const [x, y] = [[1, 2, 3, 4, 5], [2, 1, 4, 3, 5]];
+    const [x, y] = [
+      [1, 2, 3, 4, 5],
+      [2, 1, 4, 3, 5],
+    ];
     expect(pearson(x, y)).toBeCloseTo(0.8, 12);
     expect(spearman(x, y)).toBeCloseTo(0.8, 12);
     expect(kendall(x, y)).toBeCloseTo(0.6, 12);
@@ -75,11 +101,17 @@ describe('paired tests', () => {
     expect(mcnemarExact(900, 700)).toBeLessThan(1e-6);
   });
 
-  test('the bootstrap over problems keeps a problem\'s samples together', () => {
+  test("the bootstrap over problems keeps a problem's samples together", () => {
     const random = new Random(3n);
     const perProblem = Array.from({ length: 40 }, () => (random.nextDouble() < 0.5 ? 1 : 0));
-    const once = pairedBootstrap(perProblem.map((after) => ({ stratum: 'T1', before: [0], after: [after] })), { seed: 5n });
-    const eightFold = pairedBootstrap(perProblem.map((after) => ({ stratum: 'T1', before: new Array<number>(8).fill(0), after: new Array<number>(8).fill(after) })), { seed: 5n });
+    const once = pairedBootstrap(
+      perProblem.map((after) => ({ stratum: 'T1', before: [0], after: [after] })),
+      { seed: 5n },
+    );
+    const eightFold = pairedBootstrap(
+      perProblem.map((after) => ({ stratum: 'T1', before: new Array<number>(8).fill(0), after: new Array<number>(8).fill(after) })),
+      { seed: 5n },
+    );
     expect(eightFold).toEqual(once); // eight copies of a sample carry no information
     expect(once.difference).toBeCloseTo(mean(perProblem), 12);
     const half = 1.96 * Math.sqrt((once.difference * (1 - once.difference)) / 40);
@@ -88,20 +120,32 @@ describe('paired tests', () => {
   });
 
   test('strata count equally whatever their size', () => {
-    const pairs = [...Array.from({ length: 90 }, () => ({ stratum: 'a', before: [0], after: [1] })), ...Array.from({ length: 10 }, () => ({ stratum: 'b', before: [1], after: [1] }))];
+    const pairs = [
+      ...Array.from({ length: 90 }, () => ({ stratum: 'a', before: [0], after: [1] })),
+      ...Array.from({ length: 10 }, () => ({ stratum: 'b', before: [1], after: [1] })),
+    ];
     expect(pairedBootstrap(pairs, { seed: 1n })).toMatchObject({ difference: 0.5, problems: 100 });
-    expect(pairedBootstrap([...pairs, { stratum: 'c', before: [1], after: [1] }], { seed: 1n, groupOf: (stratum) => (stratum === 'a' ? 'a' : 'rest') }).difference).toBe(0.5);
+    expect(
+      pairedBootstrap([...pairs, { stratum: 'c', before: [1], after: [1] }], {
+        seed: 1n,
+        groupOf: (stratum) => (stratum === 'a' ? 'a' : 'rest'),
+      }).difference,
+    ).toBe(0.5);
   });
 
   test('without a single difference the interval is that of Tango (1998) for no discordant pair, not a point', () => {
-    const same = (stratum: string): { stratum: string; before: number[]; after: number[] }[] => Array.from({ length: 100 }, (_, i) => ({ stratum, before: [i % 2], after: [i % 2] }));
+    const same = (stratum: string): { stratum: string; before: number[]; after: number[] }[] =>
+      Array.from({ length: 100 }, (_, i) => ({ stratum, before: [i % 2], after: [i % 2] }));
     const reach = 1.96 ** 2 / (100 + 1.96 ** 2);
     const one = pairedBootstrap(same('a'), { seed: 1n });
     expect([one.difference, one.low, one.high]).toEqual([0, expect.closeTo(-reach, 12), expect.closeTo(reach, 12)]);
     // two strata, each half: their reaches add up in squares
     const two = pairedBootstrap([...same('a'), ...same('b')], { seed: 1n });
     expect([two.low, two.high]).toEqual([expect.closeTo(-reach / Math.SQRT2, 12), expect.closeTo(reach / Math.SQRT2, 12)]);
-    const all = pairedBootstrap(Array.from({ length: 100 }, () => ({ stratum: 'a', before: [0], after: [1] })), { seed: 1n });
+    const all = pairedBootstrap(
+      Array.from({ length: 100 }, () => ({ stratum: 'a', before: [0], after: [1] })),
+      { seed: 1n },
+    );
     expect(all.high).toBe(1);
     expect(all.low).toBeLessThan(1 - reach);
     expect(all.low).toBeGreaterThan(0.9);
@@ -115,7 +159,12 @@ describe('paired tests', () => {
 
 describe('pass@k', () => {
   test('equals the fraction of k-subsets with a pass', () => {
-    for (const [n, c] of [[5, 2], [6, 0], [6, 6], [7, 1]] as const) {
+    for (const [n, c] of [
+      [5, 2],
+      [6, 0],
+      [6, 6],
+      [7, 1],
+    ] as const) {
       for (let k = 1; k <= n; k++) {
         let [subsets, hits] = [0, 0];
         for (let mask = 0; mask < 1 << n; mask++) {
@@ -137,8 +186,14 @@ test('the sample standard deviation divides by n - 1', () => {
 
 describe('summaries', () => {
   const all = [
-    ...outcomes('T0', 10, 0), ...outcomes('T1', 5, 5), ...outcomes('T2', 0, 10), ...outcomes('T3', 2, 8),
-    ...outcomes('T4sr', 9, 1), ...outcomes('T4rd', 0, 10), ...outcomes('T4sd', 3, 7), ...outcomes('T5', 1, 9),
+    ...outcomes('T0', 10, 0),
+    ...outcomes('T1', 5, 5),
+    ...outcomes('T2', 0, 10),
+    ...outcomes('T3', 2, 8),
+    ...outcomes('T4sr', 9, 1),
+    ...outcomes('T4rd', 0, 10),
+    ...outcomes('T4sd', 3, 7),
+    ...outcomes('T5', 1, 9),
   ];
 
   test('the mean is unweighted over tiers, with T4 the mean of its subtypes', () => {
@@ -152,7 +207,11 @@ describe('summaries', () => {
     expect(Object.keys(summary.byTier)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5']);
     expect(summary.byTier['T1']).toEqual({ passed: 5, n: 10, none: 0, mean: 0.5, ...wilsonInterval(5, 10) });
     expect(summarise(all, TIERS, { seed: 1n })).toEqual(summary);
-    expect([meanOverTiers(all, TIERS), meanOverTiers([], TIERS), meanOverTiers(outcomes('T0', 0, 0, 3), TIERS)]).toEqual([summary.mean, null, null]);
+    expect([meanOverTiers(all, TIERS), meanOverTiers([], TIERS), meanOverTiers(outcomes('T0', 0, 0, 3), TIERS)]).toEqual([
+      summary.mean,
+      null,
+      null,
+    ]);
   });
 
   test('`none` is outside n, and above 1 % of all verdicts makes the result invalid', () => {
@@ -170,7 +229,9 @@ describe('summaries', () => {
     const random = new Random(21n);
     let covered = 0;
     for (let trial = 0; trial < 100; trial++) {
-      const drawn = TIERS.flatMap(({ id }, tier) => Array.from({ length: 50 }, (): Outcome => ({ tier: id, kind: random.nextDouble() < rates[tier]! ? 'pass' : 'fail' })));
+      const drawn = TIERS.flatMap(({ id }, tier) =>
+        Array.from({ length: 50 }, (): Outcome => ({ tier: id, kind: random.nextDouble() < rates[tier]! ? 'pass' : 'fail' })),
+      );
       const { low, high } = summarise(drawn, TIERS, { seed: BigInt(trial), resamples: 300 });
       if (low <= truth && truth <= high) covered++;
     }
@@ -178,12 +239,26 @@ describe('summaries', () => {
   });
 
   test('a group without a single pass has an interval, narrower than its tiers have, and so has the mean', () => {
-    const { byTier, low, high } = summarise(TIERS.flatMap(({ id }) => outcomes(id, 0, 100)), TIERS, { seed: 1n });
+    const { byTier, low, high } = summarise(
+      TIERS.flatMap(({ id }) => outcomes(id, 0, 100)),
+      TIERS,
+      { seed: 1n },
+    );
     const wilson = wilsonInterval(0, 100).high;
     expect(byTier['T4']).toMatchObject({ mean: 0, low: 0, high: expect.closeTo(wilson / Math.sqrt(3), 12) });
     // five tiers and a group of three, each slot a sixth
     expect([low, high]).toEqual([0, expect.closeTo((wilson / 6) * Math.sqrt(5 + 1 / 3), 12)]);
-    expect(summarise(TIERS.flatMap(({ id }) => outcomes(id, 100, 0)), TIERS, { seed: 1n })).toMatchObject({ mean: expect.closeTo(1, 12), low: expect.closeTo(1 - (wilson / 6) * Math.sqrt(5 + 1 / 3), 12), high: expect.closeTo(1, 12) });
+    expect(
+      summarise(
+        TIERS.flatMap(({ id }) => outcomes(id, 100, 0)),
+        TIERS,
+        { seed: 1n },
+      ),
+    ).toMatchObject({
+      mean: expect.closeTo(1, 12),
+      low: expect.closeTo(1 - (wilson / 6) * Math.sqrt(5 + 1 / 3), 12),
+      high: expect.closeTo(1, 12),
+    });
     // tiers that vary are not widened by anything
     expect(summarise(outcomes('T0', 50, 50), TIERS, { seed: 1n }).high).toBeLessThan(wilsonInterval(50, 100).high + 0.01);
   });
@@ -192,7 +267,9 @@ describe('summaries', () => {
     const random = new Random(22n);
     let covered = 0;
     for (let trial = 0; trial < 100; trial++) {
-      const drawn = TIERS.flatMap(({ id }) => Array.from({ length: 50 }, (): Outcome => ({ tier: id, kind: random.nextDouble() < 0.01 ? 'pass' : 'fail' })));
+      const drawn = TIERS.flatMap(({ id }) =>
+        Array.from({ length: 50 }, (): Outcome => ({ tier: id, kind: random.nextDouble() < 0.01 ? 'pass' : 'fail' })),
+      );
       const { low, high } = summarise(drawn, TIERS, { seed: BigInt(trial), resamples: 100 });
       if (low <= 0.01 && 0.01 <= high) covered++;
     }
@@ -209,19 +286,31 @@ describe('paired change of the mean over tiers', () => {
   const draw = (n: number, none = 0): ('pass' | 'fail' | 'none')[] =>
     Array.from({ length: n }, () => (random.nextDouble() < none ? 'none' : random.nextDouble() < 0.5 ? 'pass' : 'fail'));
   const tiers = [{ id: 'a' }, { id: 'b1', group: 'b' }, { id: 'b2', group: 'b' }, { id: 'c' }];
-  const of = (kinds: Record<string, readonly ('pass' | 'fail' | 'none')[]>) => Object.entries(kinds).flatMap(([tier, list]) => list.map((kind) => ({ tier, kind })));
+  const of = (kinds: Record<string, readonly ('pass' | 'fail' | 'none')[]>) =>
+    Object.entries(kinds).flatMap(([tier, list]) => list.map((kind) => ({ tier, kind })));
 
   test('is the difference of the means that summarise reports, groups weighed as there', () => {
     const [before, after] = [0, 1].map(() => of({ a: draw(5), b1: draw(3), b2: draw(8), c: draw(4) }));
     const change = pairedChange(verdictsByTier(before!, tiers), verdictsByTier(after!, tiers));
     const [first, second] = [before!, after!].map((outcomes) => summarise(outcomes, tiers, { seed: 1n }).mean!);
-    expect([change.before, change.after, change.difference]).toEqual([expect.closeTo(first!, 12), expect.closeTo(second!, 12), expect.closeTo(second! - first!, 12)]);
+    expect([change.before, change.after, change.difference]).toEqual([
+      expect.closeTo(first!, 12),
+      expect.closeTo(second!, 12),
+      expect.closeTo(second! - first!, 12),
+    ]);
     expect(change.effective).toBeLessThan(20);
   });
 
-  test('has McNemar\'s exact p where all problems weigh alike', () => {
+  test("has McNemar's exact p where all problems weigh alike", () => {
     const of = (verdicts: string) => [{ weight: 1, verdicts }];
-    for (const [gained, lost] of [[0, 0], [0, 5], [6, 0], [4, 9], [30, 41], [900, 1000]] as const) {
+    for (const [gained, lost] of [
+      [0, 0],
+      [0, 5],
+      [6, 0],
+      [4, 9],
+      [30, 41],
+      [900, 1000],
+    ] as const) {
       const change = pairedChange(of('f'.repeat(gained) + 'p'.repeat(lost + 3)), of('p'.repeat(gained) + 'f'.repeat(lost) + 'p'.repeat(3)));
       expect(change.p).toBeCloseTo(mcnemarExact(gained, lost), 9);
       expect(change).toMatchObject({ gained, lost, effective: expect.closeTo(gained + lost + 3, 9) });
@@ -230,20 +319,38 @@ describe('paired change of the mean over tiers', () => {
 
   test('has the p of trying all signs where they do not, so that many small gains do not outweigh what the mean lost', () => {
     // one problem of a small tier against three of a large one: the mean fell, although more problems were gained than lost
-    const before = [{ weight: 0.5, verdicts: 'pp' }, { weight: 0.5, verdicts: 'fffffppp' }];
-    const after = [{ weight: 0.5, verdicts: 'ff' }, { weight: 0.5, verdicts: 'pppffppp' }];
+    const before = [
+      { weight: 0.5, verdicts: 'pp' },
+      { weight: 0.5, verdicts: 'fffffppp' },
+    ];
+    const after = [
+      { weight: 0.5, verdicts: 'ff' },
+      { weight: 0.5, verdicts: 'pppffppp' },
+    ];
     const change = pairedChange(before, after);
     expect(change).toMatchObject({ gained: 3, lost: 2, difference: expect.closeTo(3 / 16 - 1 / 2, 12) });
     const weights = [1 / 4, 1 / 4, 1 / 16, 1 / 16, 1 / 16];
-    const sums = Array.from({ length: 32 }, (_, signs) => weights.reduce((sum, weight, i) => sum + (signs >> i & 1 ? weight : -weight), 0));
+    const sums = Array.from({ length: 32 }, (_, signs) =>
+      weights.reduce((sum, weight, i) => sum + ((signs >> i) & 1 ? weight : -weight), 0),
+    );
     expect(change.p).toBeCloseTo(sums.filter((sum) => Math.abs(sum) >= 5 / 16 - 1e-12).length / 32, 12);
   });
 
   test('has that p, as drawn signs have it, where eight tiers of different sizes give more sums than can be told apart in time', () => {
     const sizes = [97, 101, 103, 107, 109, 113, 127, 131];
-    const [before, after] = [0, 1].map(() => sizes.map((n) => ({ weight: 1 / 8, verdicts: draw(n).map((kind) => kind[0]).join('') })));
+    const [before, after] = [0, 1].map(() =>
+      sizes.map((n) => ({
+        weight: 1 / 8,
+        verdicts: draw(n)
+          .map((kind) => kind[0])
+          .join(''),
+      })),
+    );
     const change = pairedChange(before!, after!);
-    const each = sizes.map((n, tier) => ({ weight: 1 / 8 / n, pairs: [...before![tier]!.verdicts].filter((verdict, i) => verdict !== after![tier]!.verdicts[i]).length }));
+    const each = sizes.map((n, tier) => ({
+      weight: 1 / 8 / n,
+      pairs: [...before![tier]!.verdicts].filter((verdict, i) => verdict !== after![tier]!.verdicts[i]).length,
+    }));
     const trials = 8_000;
     let atLeast = 0;
     for (let trial = 0; trial < trials; trial++) {
@@ -255,16 +362,36 @@ describe('paired change of the mean over tiers', () => {
   });
 
   test('is over the problems with a verdict on both sides, and 0 where there is none', () => {
-    const change = pairedChange([{ weight: 0.5, verdicts: 'pnf' }, { weight: 0.5, verdicts: 'n' }], [{ weight: 0.5, verdicts: 'ppp' }, { weight: 0.5, verdicts: 'p' }]);
+    const change = pairedChange(
+      [
+        { weight: 0.5, verdicts: 'pnf' },
+        { weight: 0.5, verdicts: 'n' },
+      ],
+      [
+        { weight: 0.5, verdicts: 'ppp' },
+        { weight: 0.5, verdicts: 'p' },
+      ],
+    );
     expect(change).toMatchObject({ gained: 1, lost: 0, before: 0.5, after: 1, difference: 0.5, effective: 2 });
-    expect(pairedChange([{ weight: 1, verdicts: 'n' }], [{ weight: 1, verdicts: 'p' }])).toMatchObject({ difference: 0, p: 1, effective: 0 });
+    expect(pairedChange([{ weight: 1, verdicts: 'n' }], [{ weight: 1, verdicts: 'p' }])).toMatchObject({
+      difference: 0,
+      p: 1,
+      effective: 0,
+    });
     expect(() => pairedChange([{ weight: 1, verdicts: 'p' }], [{ weight: 1, verdicts: 'pp' }])).toThrow(RangeError);
   });
 
   test('the score for a gain has the variance of the likeliest pairs with that gain, as found by search', () => {
-    for (const [b, c, n] of [[12, 2, 50], [0, 0, 40], [3, 0, 40], [0, 4, 80], [9, 9, 80]] as const) {
+    for (const [b, c, n] of [
+      [12, 2, 50],
+      [0, 0, 40],
+      [3, 0, 40],
+      [0, 4, 80],
+      [9, 9, 80],
+    ] as const) {
       for (const least of [0.01, 0.05, 0.2]) {
-        const likelihood = (p: number): number => (b && b * Math.log(p + least)) + (c && c * Math.log(p)) + (n - b - c) * Math.log(1 - 2 * p - least);
+        const likelihood = (p: number): number =>
+          (b && b * Math.log(p + least)) + (c && c * Math.log(p)) + (n - b - c) * Math.log(1 - 2 * p - least);
         const top = (1 - least) / 2;
         let [low, high] = [0, top];
         for (let k = 0; k < 200; k++) {

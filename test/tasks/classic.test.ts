@@ -20,7 +20,16 @@ const PUBLISHED: Record<string, (number | null)[]> = {
   'optimum as worded': [null, null, 0.3, null, 0.3, 0, null, 0.3],
   'rejected as infeasible': [0, 14.0, 12.5, 0, 0, 21.4, 39.9, 70.0],
 };
-const MAKESPAN_AND_DURATIONS = [[3.5, 5.9], [4.8, 9.9], [11.9, 14.9], [4.8, 21.1], [14.4, 20.1], [13.2, 20.0], [7.3, 20.1], [18.9, 29.7]];
+const MAKESPAN_AND_DURATIONS = [
+  [3.5, 5.9],
+  [4.8, 9.9],
+  [11.9, 14.9],
+  [4.8, 21.1],
+  [14.4, 20.1],
+  [13.2, 20.0],
+  [7.3, 20.1],
+  [18.9, 29.7],
+];
 const N = 400;
 
 test('the policy table of §1.5 is reproduced within its sampling error, 400 problems a tier', () => {
@@ -37,17 +46,27 @@ test('the policy table of §1.5 is reproduced within its sampling error, 400 pro
       makespans += exact.makespan;
       durations += candidate.jobs.reduce((sum, job) => sum + job.duration, 0);
     }
-    const accepted = (decide: (problem: SchedulingProblem) => Record<string, number>): number => problems.filter((problem) => schedulingClassic.verify(problem, decide(problem)).kind === 'pass').length;
+    const accepted = (decide: (problem: SchedulingProblem) => Record<string, number>): number =>
+      problems.filter((problem) => schedulingClassic.verify(problem, decide(problem)).kind === 'pass').length;
     for (const [row, published] of Object.entries(PUBLISHED)) {
       const there = published[column]! === null ? null : published[column]! / 100;
       if (there === null) continue;
       const rejections = row === 'rejected as infeasible';
       const trials = rejections ? candidates : N;
-      const count = rejections ? candidates - N : accepted(row === 'optimum as worded' ? (problem) => solveExactly(asWorded(problem))?.schedule ?? {} : schedulingClassic.trivialPolicies[row]!);
+      const count = rejections
+        ? candidates - N
+        : accepted(
+            row === 'optimum as worded'
+              ? (problem) => solveExactly(asWorded(problem))?.schedule ?? {}
+              : schedulingClassic.trivialPolicies[row]!,
+          );
       // Two samples of about the same size; one added success and failure keep the error of 0 and 100 % above zero.
       const pooled = (count + there * trials + 1) / (2 * trials + 2);
       const z = Math.abs(count / trials - there) / Math.sqrt((pooled * (1 - pooled) * 2) / trials);
-      if (z > 3.3) deviations.push(`${tier.id} ${row}: ${((100 * count) / trials).toFixed(1)} against ${100 * there}, ${z.toFixed(1)} standard errors`);
+      if (z > 3.3)
+        deviations.push(
+          `${tier.id} ${row}: ${((100 * count) / trials).toFixed(1)} against ${100 * there}, ${z.toFixed(1)} standard errors`,
+        );
     }
     const [makespan, total] = MAKESPAN_AND_DURATIONS[column]!;
     expect(Math.abs(makespans / N - makespan!)).toBeLessThan(0.6);
@@ -81,7 +100,7 @@ describe('the five strategies', () => {
   });
 });
 
-test('the prompt keeps the original\'s defects: capacities in jobs, no horizon, a sample of three jobs', () => {
+test("the prompt keeps the original's defects: capacities in jobs, no horizon, a sample of three jobs", () => {
   const problem = schedulingClassic.generate('T4sr', 2n) as SchedulingProblem;
   const text = schedulingClassic.prompt(problem, 'cot')[0]!.content;
   expect(text).toMatch(/At most \d jobs? can use machines/);
@@ -93,7 +112,9 @@ test('the prompt keeps the original\'s defects: capacities in jobs, no horizon, 
 test('letters that are no job are ignored, a cut-off reply is read, the unstated horizon is enforced', () => {
   const problem = schedulingClassic.generate('T0', 3n) as SchedulingProblem;
   const good = solveExactly(problem)!.schedule;
-  const text = Object.entries(good).map(([label, start]) => `${label}: ${start}`).join(', ');
+  const text = Object.entries(good)
+    .map(([label, start]) => `${label}: ${start}`)
+    .join(', ');
   expect(judgeReply(schedulingClassic, problem, `${text}, Z: 99`, 'length').verdict.kind).toBe('pass');
   const late = Object.fromEntries(Object.entries(good).map(([label, start]) => [label, start + problem.horizon]));
   expect(schedulingClassic.verify(problem, late).violations.every(({ category }) => category === 'deadlines')).toBe(true);

@@ -11,7 +11,10 @@ const set = frozenSet<SchedulingProblem, GroundTruth>('scheduling', 'test').prob
 
 /** A 3, B 2 after A, C 1 after B; machines: 2. */
 const content = {
-  task: 'scheduling', tier: 'T4sr', horizon: 9, resources: [{ name: 'machines', capacity: 2 }],
+  task: 'scheduling',
+  tier: 'T4sr',
+  horizon: 9,
+  resources: [{ name: 'machines', capacity: 2 }],
   jobs: [
     { label: 'A', duration: 3, needs: [1], after: [], deadline: null },
     { label: 'B', duration: 2, needs: [2], after: ['A'], deadline: 6 },
@@ -20,7 +23,13 @@ const content = {
 };
 const problem: SchedulingProblem = { id: problemId(content), ...content };
 const BLOCK = '<answer>A: 0, B: 3, C: 5</answer>';
-const findings = (reasoning: string) => scheduling.checkTrace!(problem, `${reasoning}\n${BLOCK}`).map(({ category, jobs, claimed, actual }) => [category, jobs.join(''), claimed, actual]);
+const findings = (reasoning: string) =>
+  scheduling.checkTrace!(problem, `${reasoning}\n${BLOCK}`).map(({ category, jobs, claimed, actual }) => [
+    category,
+    jobs.join(''),
+    claimed,
+    actual,
+  ]);
 
 describe('the trace check', () => {
   test.each([
@@ -39,7 +48,13 @@ describe('the trace check', () => {
     ['Job B starts 5; B ends 5.', [['start', 'B', '5', '3']]],
     ['Job B begins at time 4, no: B starts at 3.', []],
     ['Job B could start at 4. Job B can start at 9.', []],
-    ['Job B runs from 4 to 6.', [['start', 'B', '4', '3'], ['end', 'B', '6', '5']]],
+    [
+      'Job B runs from 4 to 6.',
+      [
+        ['start', 'B', '4', '3'],
+        ['end', 'B', '6', '5'],
+      ],
+    ],
     ['Job B must end by time 6, Job C must finish by 9, and the deadline of Job B is 6.', []],
     ['Job B must end by time 9.', []],
     ['Job B must be done by 7.', [['deadline', 'B', '7', '6']]],
@@ -128,6 +143,8 @@ describe('few-shot examples', () => {
 
   test('a solver that never answers is a typed error, not an endless search', async () => {
     const generate = (tier: string, seed: bigint): SchedulingProblem => scheduling.generate(tier, seed) as SchedulingProblem;
-    await expect(fewShotExamples(set[0]!.problem, 'cot', 2, 1n, generate, async () => null)).rejects.toMatchObject({ code: 'SOLVER_FAILED' });
+    await expect(fewShotExamples(set[0]!.problem, 'cot', 2, 1n, generate, async () => null)).rejects.toMatchObject({
+      code: 'SOLVER_FAILED',
+    });
   });
 });

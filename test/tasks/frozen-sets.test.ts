@@ -53,7 +53,9 @@ test('a damaged, incomplete or unknown set is a typed error', () => {
   expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }));
   const forged = text.replace('"duration":2', '"duration":1');
   writeFileSync(join(folder, 'SHA256SUMS'), `${createHash('sha256').update(forged).digest('hex')}  scheduling/dev.json\n`);
-  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT', message: expect.stringContaining('its id') }));
+  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(
+    expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT', message: expect.stringContaining('its id') }),
+  );
   rmSync(file);
   expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }));
   expect(() => frozenSet('addition', 'test')).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));

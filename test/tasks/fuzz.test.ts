@@ -27,8 +27,11 @@ function acceptable(problem: SchedulingProblem, text: string, finish: FinishReas
   for (let tag = 1; tag < pieces.length; tag += 2) {
     const [before, after] = [pieces[tag - 1]!.at(-1), pieces[tag + 1]![0]];
     const hollow = (piece: string | undefined): boolean => piece !== undefined && !/\d/.test(piece);
-    const opened = '"\'`“‘'.includes(before ?? ' ') || (tag > 1 && pieces[tag] === '</answer>' && pieces[tag - 2] === '<answer>' && hollow(pieces[tag - 1]));
-    const closed = '"\'`”’'.includes(after ?? ' ') || (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && hollow(pieces[tag + 1]));
+    const opened =
+      '"\'`“‘'.includes(before ?? ' ') ||
+      (tag > 1 && pieces[tag] === '</answer>' && pieces[tag - 2] === '<answer>' && hollow(pieces[tag - 1]));
+    const closed =
+      '"\'`”’'.includes(after ?? ' ') || (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && hollow(pieces[tag + 1]));
     if (!opened || !closed) return false;
     if (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && !hollow(pieces[tag + 1])) return false;
   }
@@ -42,7 +45,11 @@ function acceptable(problem: SchedulingProblem, text: string, finish: FinishReas
   }
   if (/[^A-Za-z0-9\s:,;.|{}"'*_`-]/.test(content)) return false;
   if (/[0-9][*_`]+[0-9]|-\s*[0-9]|[0-9]\s+[0-9]|[0-9][\s*_`"']*[.,][\s*_`"']*[0-9]|[.,]{2}/.test(content)) return false;
-  const words = content.replace(/[^A-Za-z0-9]+/g, ' ').trim().split(' ').filter((word) => !/^(job|jobs|start|starting|time|times|step|steps|at|json|text|txt|plaintext|markdown|md)$/i.test(word));
+  const words = content
+    .replace(/[^A-Za-z0-9]+/g, ' ')
+    .trim()
+    .split(' ')
+    .filter((word) => !/^(job|jobs|start|starting|time|times|step|steps|at|json|text|txt|plaintext|markdown|md)$/i.test(word));
   if (words.length !== 2 * problem.jobs.length) return false;
   const starts = new Map<string, number>();
   for (let i = 0; i < words.length; i += 2) {
@@ -70,9 +77,101 @@ function acceptable(problem: SchedulingProblem, text: string, finish: FinishReas
 }
 
 const PIECES = [
-  '<answer>', '</answer>', '<ANSWER>', '<answer', 'answer>', '<', '>', '```', '```json', '**', '*', '_', '`', '~~', '|', '|---|---|', '| Job | Start |', '\n', '\r\n', ' ', '\t', ',', ';', ':', '：', '-', '−', '+', '.', '=',
-  '{', '}', '[', ']', '"', '\'', 'Job ', 'job', 'Time: 4', 'A', 'B', 'E', 'J', 'Z', 'a', 'А', '0', '1', '3', '12', '007', '999999999', '9'.repeat(400), '0.5', '1e3', '0x3', '-3', '½', '３', '\u200b', '\u202e', '\0', '\ud800', '💥',
-  'A: 0', 'B: 3', '"A": 0', '| A | 0 |', 'A starts at 3', 'A = 0', '1. A: 0', 'ends at 7', 'takes 3 steps', '\n1. ', '\n2) ', '\u00a0', '\u202f', '"<answer>"', '`</answer>`', '`<answer>...</answer>`', '.</answer>.', ',\n', '"3"', 'depends on B', 'null', 'NaN', '__proto__', 'constructor', 'toString', '$&', '$1', '\\', '%s', '<|im_end|>', 'pass',
+  '<answer>',
+  '</answer>',
+  '<ANSWER>',
+  '<answer',
+  'answer>',
+  '<',
+  '>',
+  '```',
+  '```json',
+  '**',
+  '*',
+  '_',
+  '`',
+  '~~',
+  '|',
+  '|---|---|',
+  '| Job | Start |',
+  '\n',
+  '\r\n',
+  ' ',
+  '\t',
+  ',',
+  ';',
+  ':',
+  '：',
+  '-',
+  '−',
+  '+',
+  '.',
+  '=',
+  '{',
+  '}',
+  '[',
+  ']',
+  '"',
+  "'",
+  'Job ',
+  'job',
+  'Time: 4',
+  'A',
+  'B',
+  'E',
+  'J',
+  'Z',
+  'a',
+  'А',
+  '0',
+  '1',
+  '3',
+  '12',
+  '007',
+  '999999999',
+  '9'.repeat(400),
+  '0.5',
+  '1e3',
+  '0x3',
+  '-3',
+  '½',
+  '３',
+  '\u200b',
+  '\u202e',
+  '\0',
+  '\ud800',
+  '💥',
+  'A: 0',
+  'B: 3',
+  '"A": 0',
+  '| A | 0 |',
+  'A starts at 3',
+  'A = 0',
+  '1. A: 0',
+  'ends at 7',
+  'takes 3 steps',
+  '\n1. ',
+  '\n2) ',
+  '\u00a0',
+  '\u202f',
+  '"<answer>"',
+  '`</answer>`',
+  '`<answer>...</answer>`',
+  '.</answer>.',
+  ',\n',
+  '"3"',
+  'depends on B',
+  'null',
+  'NaN',
+  '__proto__',
+  'constructor',
+  'toString',
+  '$&',
+  '$1',
+  '\\',
+  '%s',
+  '<|im_end|>',
+  'pass',
 ];
 
 /** Replies that are close to right: a good or bad schedule in some form, then edited a few times. */
@@ -82,12 +181,26 @@ function mutate(random: Random, text: string): string {
     const at = random.nextInteger(0, result.length);
     const piece = PIECES[random.nextInteger(0, PIECES.length - 1)]!;
     switch (random.nextInteger(0, 5)) {
-      case 0: result = result.slice(0, at) + piece + result.slice(at); break;
-      case 1: result = result.slice(0, at) + result.slice(at + random.nextInteger(1, 4)); break;
-      case 2: result = result.slice(0, at) + String.fromCharCode(random.nextInteger(0, random.nextInteger(0, 3) === 0 ? 0xffff : 127)) + result.slice(at + 1); break;
-      case 3: result += result.slice(at, at + random.nextInteger(1, 60)); break;
-      case 4: result = result.replace(/\d+/, () => String(random.nextInteger(0, 30))); break;
-      default: result = result.slice(0, at) + result.slice(at).replace(/[A-J]: \d+/, (pair) => `${pair}, ${pair}`);
+      case 0:
+        result = result.slice(0, at) + piece + result.slice(at);
+        break;
+      case 1:
+        result = result.slice(0, at) + result.slice(at + random.nextInteger(1, 4));
+        break;
+      case 2:
+        result =
+          result.slice(0, at) +
+          String.fromCharCode(random.nextInteger(0, random.nextInteger(0, 3) === 0 ? 0xffff : 127)) +
+          result.slice(at + 1);
+        break;
+      case 3:
+        result += result.slice(at, at + random.nextInteger(1, 60));
+        break;
+      case 4:
+        result = result.replace(/\d+/, () => String(random.nextInteger(0, 30)));
+        break;
+      default:
+        result = result.slice(0, at) + result.slice(at).replace(/[A-J]: \d+/, (pair) => `${pair}, ${pair}`);
     }
   }
   return result;
@@ -101,20 +214,50 @@ function soup(random: Random): string {
 
 /** Inputs made to be slow for one pattern or another. */
 function monstrous(random: Random): string {
-  const unit = [...PIECES, ' ', '\n', 'job ', 'A ', 'A: ', '1', '1.', 'A takes 3, ', 'Job A depends on B and ', '```\n', '{"A": ', '|-', '<answer>A: 0, ', 'A, B, '][random.nextInteger(0, PIECES.length + 13)]!;
+  const unit = [
+    ...PIECES,
+    ' ',
+    '\n',
+    'job ',
+    'A ',
+    'A: ',
+    '1',
+    '1.',
+    'A takes 3, ',
+    'Job A depends on B and ',
+    '```\n',
+    '{"A": ',
+    '|-',
+    '<answer>A: 0, ',
+    'A, B, ',
+  ][random.nextInteger(0, PIECES.length + 13)]!;
   const body = unit.repeat(Math.floor(random.nextInteger(1, 19_000) / unit.length) + 1);
-  return [body, `<answer>${body}</answer>`, `<answer>${body}`, `${body}<answer>A: 0</answer>`, `<answer>A: 0</answer>${body}`][random.nextInteger(0, 4)]!;
+  return [body, `<answer>${body}</answer>`, `<answer>${body}`, `${body}<answer>A: 0</answer>`, `<answer>A: 0</answer>${body}`][
+    random.nextInteger(0, 4)
+  ]!;
 }
 
 const problems = frozenSet<SchedulingProblem, GroundTruth>('scheduling', 'test').problems;
 const FORMS: ((schedule: Schedule, problem: SchedulingProblem) => string)[] = [
   (schedule, problem) => solvedReply(problem, schedule, 'cot'),
   (schedule, problem) => solvedReply(problem, schedule, 'plain'),
-  (schedule) => `<answer>\n${Object.entries(schedule).map(([label, start]) => `- **Job ${label}:** ${start}`).join('\n')}\n</answer>`,
+  (schedule) =>
+    `<answer>\n${Object.entries(schedule)
+      .map(([label, start]) => `- **Job ${label}:** ${start}`)
+      .join('\n')}\n</answer>`,
   (schedule) => `<answer>\n\`\`\`json\n${JSON.stringify(schedule, null, 1)}\n\`\`\`\n</answer>`,
-  (schedule) => `\`<answer>\` comes last.\n<answer>\n${Object.entries(schedule).map(([label, start], at) => `${at + 1}. ${label}: ${start}`).join('\n')}\n</answer>.`,
-  (schedule) => `<answer>${Object.entries(schedule).map(([label, start]) => `"${label}":\u00a0"${start}"`).join(', ')}.</answer>`,
-  (schedule) => `<answer>\n| Job | Start |\n|---|---|\n${Object.entries(schedule).map(([label, start]) => `| ${label} | ${start} |`).join('\n')}\n</answer>`,
+  (schedule) =>
+    `\`<answer>\` comes last.\n<answer>\n${Object.entries(schedule)
+      .map(([label, start], at) => `${at + 1}. ${label}: ${start}`)
+      .join('\n')}\n</answer>.`,
+  (schedule) =>
+    `<answer>${Object.entries(schedule)
+      .map(([label, start]) => `"${label}":\u00a0"${start}"`)
+      .join(', ')}.</answer>`,
+  (schedule) =>
+    `<answer>\n| Job | Start |\n|---|---|\n${Object.entries(schedule)
+      .map(([label, start]) => `| ${label} | ${start} |`)
+      .join('\n')}\n</answer>`,
 ];
 
 describe.each([scheduling, schedulingClassic] as Task<SchedulingProblem, Schedule, GroundTruth>[])('fuzz of $id', (task) => {
@@ -129,7 +272,12 @@ describe.each([scheduling, schedulingClassic] as Task<SchedulingProblem, Schedul
       const kind = random.nextInteger(0, 99);
       const schedule: Record<string, number> = { ...reference.schedule };
       if (random.nextInteger(0, 2) === 0) schedule[problem.jobs[0]!.label] = random.nextInteger(0, 2 * problem.horizon);
-      const text = kind < 70 ? mutate(random, FORMS[random.nextInteger(0, FORMS.length - 1)]!(schedule, problem)) : kind < 97 ? soup(random) : monstrous(random);
+      const text =
+        kind < 70
+          ? mutate(random, FORMS[random.nextInteger(0, FORMS.length - 1)]!(schedule, problem))
+          : kind < 97
+            ? soup(random)
+            : monstrous(random);
       const finish: FinishReason = random.nextInteger(0, 19) === 0 ? 'length' : 'stop';
       const judge = (): string => {
         const { verdict } = judgeReply(task, problem, text, finish);
@@ -158,7 +306,8 @@ describe.each([scheduling, schedulingClassic] as Task<SchedulingProblem, Schedul
 });
 
 test('the independent evaluator accepts honest replies and refuses broken ones', () => {
-  for (const { problem, reference } of problems) for (const form of FORMS) expect(acceptable(problem, form(reference.schedule!, problem), 'stop')).toBe(true);
+  for (const { problem, reference } of problems)
+    for (const form of FORMS) expect(acceptable(problem, form(reference.schedule!, problem), 'stop')).toBe(true);
   for (const { problem, reference } of problems) {
     const late = Object.fromEntries(Object.entries(reference.schedule!).map(([label, start]) => [label, start + problem.horizon]));
     for (const form of FORMS) {

@@ -23,8 +23,20 @@ afterAll(async () => {
 function hardProblem(): SchedulingProblem {
   const random = new Random(5n);
   const content = {
-    task: 'scheduling', tier: 'T5', horizon: 400, resources: [{ name: 'machines', capacity: 7 }, { name: 'workers', capacity: 7 }],
-    jobs: Array.from({ length: 26 }, (_, index) => ({ label: labelOf(index), duration: random.nextInteger(3, 17), needs: [random.nextInteger(1, 6), random.nextInteger(1, 6)], after: [], deadline: null })),
+    task: 'scheduling',
+    tier: 'T5',
+    horizon: 400,
+    resources: [
+      { name: 'machines', capacity: 7 },
+      { name: 'workers', capacity: 7 },
+    ],
+    jobs: Array.from({ length: 26 }, (_, index) => ({
+      label: labelOf(index),
+      duration: random.nextInteger(3, 17),
+      needs: [random.nextInteger(1, 6), random.nextInteger(1, 6)],
+      after: [],
+      deadline: null,
+    })),
   };
   return { id: problemId(content), ...content };
 }
@@ -34,7 +46,9 @@ describe('CP-SAT in a worker', () => {
     const random = new Random(2n);
     const small = [
       ...TIERS.filter(({ jobs }) => jobs <= 6).flatMap((tier) => Array.from({ length: 12 }, () => drawProblem('scheduling', tier, random))),
-      ...CLASSIC_TIERS.filter(({ jobs }) => jobs <= 6).flatMap((tier) => Array.from({ length: 12 }, () => drawClassicCandidate(tier, random))),
+      ...CLASSIC_TIERS.filter(({ jobs }) => jobs <= 6).flatMap((tier) =>
+        Array.from({ length: 12 }, () => drawClassicCandidate(tier, random)),
+      ),
     ];
     let infeasible = 0;
     for (const problem of small) {
@@ -53,7 +67,12 @@ describe('CP-SAT in a worker', () => {
     const file = join(folder, `${problem.id}.json`);
     expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual(truth);
     expect(readdirSync(folder).some((name) => name.endsWith('.tmp'))).toBe(false);
-    for (const damage of ['{', '{"status":"optimal"}', JSON.stringify({ ...truth, makespan: truth.makespan! - 1, lowerBound: truth.makespan! - 1 }), JSON.stringify({ ...truth, schedule: Object.fromEntries(problem.jobs.map((job) => [job.label, 0])) })]) {
+    for (const damage of [
+      '{',
+      '{"status":"optimal"}',
+      JSON.stringify({ ...truth, makespan: truth.makespan! - 1, lowerBound: truth.makespan! - 1 }),
+      JSON.stringify({ ...truth, schedule: Object.fromEntries(problem.jobs.map((job) => [job.label, 0])) }),
+    ]) {
       writeFileSync(file, damage);
       await using other = new GroundTruthSolver({ cacheFolder: folder });
       expect((await other.solve(problem)).makespan).toBe(truth.makespan);
@@ -68,10 +87,13 @@ describe('CP-SAT in a worker', () => {
     const truth = await solver.solve(problem, { timeLimitSeconds: 0.001 });
     expect(['unknown', 'feasible']).toContain(truth.status);
     expect(truth.status === 'unknown' ? readdirSync(folder).includes(`${problem.id}.json`) : false).toBe(false);
-    const serial = Object.fromEntries(problem.jobs.map((job, index) => [job.label, problem.jobs.slice(0, index).reduce((sum, { duration }) => sum + duration, 0)]));
+    const serial = Object.fromEntries(
+      problem.jobs.map((job, index) => [job.label, problem.jobs.slice(0, index).reduce((sum, { duration }) => sum + duration, 0)]),
+    );
     const verdict = scheduling.verify(problem, serial);
     expect(verdict.kind).toBe('pass');
-    if (truth.status === 'unknown') expect(gradeSchedule(verdict, truth)).toEqual({ feasible: 'pass', epsilon0: 'none', 'epsilon0.1': 'none' });
+    if (truth.status === 'unknown')
+      expect(gradeSchedule(verdict, truth)).toEqual({ feasible: 'pass', epsilon0: 'none', 'epsilon0.1': 'none' });
   });
 
   test('cancelling is a typed error and leaves the solver usable', async () => {
@@ -100,7 +122,15 @@ describe('grades', () => {
     expect(gradeSchedule(pass(20), null)).toEqual({ feasible: 'pass', epsilon0: 'none', 'epsilon0.1': 'none' });
   });
   test('what fails the gate fails every grade, what has no verdict has none', () => {
-    expect(gradeSchedule({ kind: 'fail', violations: [], metrics: {} }, null)).toEqual({ feasible: 'fail', epsilon0: 'fail', 'epsilon0.1': 'fail' });
-    expect(gradeSchedule({ kind: 'none', violations: [], metrics: {} }, optimal)).toEqual({ feasible: 'none', epsilon0: 'none', 'epsilon0.1': 'none' });
+    expect(gradeSchedule({ kind: 'fail', violations: [], metrics: {} }, null)).toEqual({
+      feasible: 'fail',
+      epsilon0: 'fail',
+      'epsilon0.1': 'fail',
+    });
+    expect(gradeSchedule({ kind: 'none', violations: [], metrics: {} }, optimal)).toEqual({
+      feasible: 'none',
+      epsilon0: 'none',
+      'epsilon0.1': 'none',
+    });
   });
 });

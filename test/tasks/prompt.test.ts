@@ -7,8 +7,12 @@ import { answerLiterally } from '../models/literal-reader.js';
 
 describe('the scheduling prompt', () => {
   test('a literal reader of nothing but the prompt is accepted on every problem, in both styles', () => {
-    const frozen = (['test', 'dev'] as const).flatMap((name) => frozenSet<SchedulingProblem, unknown>('scheduling', name).problems.map(({ problem }) => problem));
-    const generated = scheduling.tiers.flatMap(({ id }) => Array.from({ length: 100 }, (_, seed) => scheduling.generate(id, BigInt(seed)) as SchedulingProblem));
+    const frozen = (['test', 'dev'] as const).flatMap((name) =>
+      frozenSet<SchedulingProblem, unknown>('scheduling', name).problems.map(({ problem }) => problem),
+    );
+    const generated = scheduling.tiers.flatMap(({ id }) =>
+      Array.from({ length: 100 }, (_, seed) => scheduling.generate(id, BigInt(seed)) as SchedulingProblem),
+    );
     const refused: string[] = [];
     for (const problem of [...frozen, ...generated]) {
       for (const style of ['cot', 'plain'] as const) {

@@ -33,7 +33,9 @@ const write = (content: string, extension = 'js'): string => {
   return path;
 };
 const source = (changes: Record<string, string | null> = {}, before = ''): string =>
-  `${before}\nexport default {\n${Object.entries({ ...MEMBERS, ...changes }).flatMap(([name, value]) => (value === null ? [] : [`  ${name}: ${value},`])).join('\n')}\n};\n`;
+  `${before}\nexport default {\n${Object.entries({ ...MEMBERS, ...changes })
+    .flatMap(([name, value]) => (value === null ? [] : [`  ${name}: ${value},`]))
+    .join('\n')}\n};\n`;
 const load = async (path: string): Promise<OpenTask> => {
   const task = await openTask(path);
   open.push(task);
@@ -47,40 +49,84 @@ describe('a task file that gives two results for the same arguments is refused, 
     ['generate', { generate: `(tier, seed) => ({ a: calls++, b: 3 })` }, /differ in a/],
     ['generate', { generate: `(tier, seed) => ({ a: 1, b: 3, at: Date.now() })` }, /differ in at/],
     ['prompt', { prompt: `() => [{ role: 'user', content: String(Math.random()) }]` }, /two prompts/],
-    ['verify', { verify: `() => ({ kind: Math.random() < 0.5 ? 'pass' : 'fail' })`, tiers: `Array.from({ length: 10 }, (_, i) => ({ id: 't' + i }))` }, /policy zero/],
-    ['verify', { verify: `() => ({ kind: calls++ % 2 === 0 ? 'pass' : 'fail' })` , trivialPolicies: `{}`, exploits: `[{ name: 'x', problem: { a: 1 }, text: '1' }, { name: 'y', problem: { a: 2 }, text: '2' }]` }, /pass and fail|fail and pass/],
+    [
+      'verify',
+      {
+        verify: `() => ({ kind: Math.random() < 0.5 ? 'pass' : 'fail' })`,
+        tiers: `Array.from({ length: 10 }, (_, i) => ({ id: 't' + i }))`,
+      },
+      /policy zero/,
+    ],
+    [
+      'verify',
+      {
+        verify: `() => ({ kind: calls++ % 2 === 0 ? 'pass' : 'fail' })`,
+        trivialPolicies: `{}`,
+        exploits: `[{ name: 'x', problem: { a: 1 }, text: '1' }, { name: 'y', problem: { a: 2 }, text: '2' }]`,
+      },
+      /pass and fail|fail and pass/,
+    ],
   ])('%s, %j', async (member, changes, message) => {
     const task = await load(write(source(changes, 'const salt = Math.random(); let calls = 0;')));
-    await expect(refuseNondeterminism(task, 'plain')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringMatching(new RegExp(`"${member}" is not deterministic.*${message.source}`)) });
+    await expect(refuseNondeterminism(task, 'plain')).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringMatching(new RegExp(`"${member}" is not deterministic.*${message.source}`)),
+    });
   });
 
   test('a deterministic one is not, nor one whose verifier finds no verdict at times', async () => {
     await refuseNondeterminism(await load(write(source())), 'cot');
-    await refuseNondeterminism(await load(write(source({ verify: `() => ({ kind: calls++ % 2 === 0 ? 'pass' : 'none' })` }, 'let calls = 0;'))), 'cot');
+    await refuseNondeterminism(
+      await load(write(source({ verify: `() => ({ kind: calls++ % 2 === 0 ? 'pass' : 'none' })` }, 'let calls = 0;'))),
+      'cot',
+    );
     await refuseNondeterminism(await openTask('scheduling'), 'cot');
   });
 
   test('replies of the model show a verifier that no policy has shown', async () => {
-    const task = await load(write(source({ verify: `(problem, answer) => ({ kind: answer === 5 && calls++ % 2 === 0 ? 'pass' : 'fail' })` }, 'let calls = 0;')));
+    const task = await load(
+      write(source({ verify: `(problem, answer) => ({ kind: answer === 5 && calls++ % 2 === 0 ? 'pass' : 'fail' })` }, 'let calls = 0;')),
+    );
     await refuseNondeterminism(task, 'plain');
     const problem = await task.generate('small', 1n);
     const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
-    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('pass and fail') });
+    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('pass and fail'),
+    });
   });
 
   test.each([
-    ['the violations of a reply', 'verify', { verify: `() => ({ kind: 'fail', violations: [{ category: calls++ % 2 === 0 ? 'low' : 'high', detail: 'other' }] })` }],
-    ['the forms of a reply', 'verify', { parse: `(text) => ({ ok: true, answer: 1, form: calls++ % 2 === 0 ? 'number' : 'word' })`, verify: `() => ({ kind: 'fail' })` }],
-    ['the findings in a reply that passes', 'checkTrace', { verify: `() => ({ kind: 'pass' })`, checkTrace: `() => (calls++ % 2 === 0 ? [] : [{ category: 'claim', claimed: '1', actual: '2', excerpt: 'one' }])` }],
+    [
+      'the violations of a reply',
+      'verify',
+      { verify: `() => ({ kind: 'fail', violations: [{ category: calls++ % 2 === 0 ? 'low' : 'high', detail: 'other' }] })` },
+    ],
+    [
+      'the forms of a reply',
+      'verify',
+      { parse: `(text) => ({ ok: true, answer: 1, form: calls++ % 2 === 0 ? 'number' : 'word' })`, verify: `() => ({ kind: 'fail' })` },
+    ],
+    [
+      'the findings in a reply that passes',
+      'checkTrace',
+      {
+        verify: `() => ({ kind: 'pass' })`,
+        checkTrace: `() => (calls++ % 2 === 0 ? [] : [{ category: 'claim', claimed: '1', actual: '2', excerpt: 'one' }])`,
+      },
+    ],
   ])('%s, where they are others the second time: a judge holds the log against them too', async (_, member, changes) => {
     const task = await load(write(source(changes, 'let calls = 0;')));
     const problem = await task.generate('small', 1n);
     const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
-    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining(`"${member}" is not deterministic`) });
+    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining(`"${member}" is not deterministic`),
+    });
   });
 });
 
-describe('a user\'s task file', () => {
+describe("a user's task file", () => {
   test('JavaScript: problems with content hashes, prompts, verdicts, policies', async () => {
     const task = await load(write(source()));
     const problem = await task.generate('small', 14n);
@@ -129,10 +175,25 @@ export default defineTask<Sum, number>({
       writeFileSync(join(at, file), content);
     };
     put('node_modules/verdicts/package.json', '{"name":"verdicts","main":"lib.js"}');
-    put('node_modules/verdicts/lib.js', `const { basename } = require('path'); exports.kind = '${verdict}'; exports.file = basename(__filename);`);
-    put('words/words.ts', `import list from './list.json' with { type: 'json' };\nexport const words: string[] = list;\nexport const place = import.meta.url;`);
+    put(
+      'node_modules/verdicts/lib.js',
+      `const { basename } = require('path'); exports.kind = '${verdict}'; exports.file = basename(__filename);`,
+    );
+    put(
+      'words/words.ts',
+      `import list from './list.json' with { type: 'json' };\nexport const words: string[] = list;\nexport const place = import.meta.url;`,
+    );
     put('words/list.json', words);
-    put('task.ts', source({ generate: `() => ({ a: 1, b: 2, word: words[0], place, file })`, verify: `(problem, answer) => (Number.isNaN(answer) ? process.exit(0) : { kind })` }, `import { kind, file } from 'verdicts';\nimport { words, place } from './words/words.js';`));
+    put(
+      'task.ts',
+      source(
+        {
+          generate: `() => ({ a: 1, b: 2, word: words[0], place, file })`,
+          verify: `(problem, answer) => (Number.isNaN(answer) ? process.exit(0) : { kind })`,
+        },
+        `import { kind, file } from 'verdicts';\nimport { words, place } from './words/words.js';`,
+      ),
+    );
     return join(at, 'task.ts');
   };
   const hashOf = async (path: string): Promise<string> => ((await load(path)).source as { sha256: string }).sha256;
@@ -145,14 +206,20 @@ export default defineTask<Sum, number>({
     expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('pass');
   });
 
-  test('has a hash that covers its imports, and no folder\'s name', async () => {
+  test("has a hash that covers its imports, and no folder's name", async () => {
     const own = await hashOf(imported(join(folder, 'own')));
     expect(await hashOf(imported(join(folder, 'elsewhere', 'deeper')))).toBe(own);
-    const changed = [await hashOf(imported(join(folder, 'helper'), { words: '["y"]' })), await hashOf(imported(join(folder, 'package'), { verdict: 'fail' }))];
+    const changed = [
+      await hashOf(imported(join(folder, 'helper'), { words: '["y"]' })),
+      await hashOf(imported(join(folder, 'package'), { verdict: 'fail' })),
+    ];
     expect(new Set([own, ...changed]).size).toBe(3);
     const misnamed = imported(join(folder, 'misnamed'));
     renameSync(join(folder, 'misnamed', 'words', 'words.ts'), join(folder, 'misnamed', 'words', 'other.ts'));
-    await expect(openTask(misnamed)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringMatching(/words\/words\.js.*task\.ts/s) });
+    await expect(openTask(misnamed)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringMatching(/words\/words\.js.*task\.ts/s),
+    });
   });
 
   test('has a hash that covers a native addon of its packages, which is loaded from where it lies', async () => {
@@ -162,37 +229,52 @@ export default defineTask<Sum, number>({
     writeFileSync(join(addon, 'index.js'), `exports.size = Object.keys(require('./addon.node')).length;`);
     writeFileSync(join(at, 'task.mjs'), source({ generate: `() => ({ a: 1, b: 2, size })` }, `import { size } from 'addon';`));
     const task = await load(join(at, 'task.mjs'));
-    expect((await task.generate('small', 1n) as unknown as { size: number }).size).toBeGreaterThan(0);
+    expect(((await task.generate('small', 1n)) as unknown as { size: number }).size).toBeGreaterThan(0);
     appendFileSync(join(addon, 'addon.node'), 'x');
     expect(await hashOf(join(at, 'task.mjs'))).not.toBe((task.source as { sha256: string }).sha256);
   });
 
-  test('does not change under a run: a file that is exchanged later is not read, even where its thread has to be started anew', async () => {
-    const at = join(folder, 'exchanged');
-    const task = await load(imported(at));
-    imported(at, { verdict: 'fail', words: '["y"]' });
-    writeFileSync(join(at, 'task.ts'), source({ verify: `() => ({ kind: 'fail' })` }));
-    const problem = await task.generate('small', 1n);
-    expect(problem).toMatchObject({ word: 'x' });
-    expect((await task.judge(problem, 'end', 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('thread') });
-    expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('pass');
-  });
+  test(
+    'does not change under a run: a file that is exchanged later is not read, even where its thread has to be started ' + 'anew',
+    async () => {
+      const at = join(folder, 'exchanged');
+      const task = await load(imported(at));
+      imported(at, { verdict: 'fail', words: '["y"]' });
+      writeFileSync(join(at, 'task.ts'), source({ verify: `() => ({ kind: 'fail' })` }));
+      const problem = await task.generate('small', 1n);
+      expect(problem).toMatchObject({ word: 'x' });
+      expect((await task.judge(problem, 'end', 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('thread') });
+      expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('pass');
+    },
+  );
 
   test.each(['id', 'version', 'tiers', 'generate', 'prompt', 'parse', 'verify'])('a file without %s is refused by name', async (member) => {
-    await expect(openTask(write(source({ [member]: null })))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining(`"${member}"`) });
+    await expect(openTask(write(source({ [member]: null })))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining(`"${member}"`),
+    });
   });
 
   test('a file that throws, does not parse, exports nothing or is absent is a typed error', async () => {
-    await expect(openTask(write(source({}, `throw new Error('no luck');`)))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('no luck') });
+    await expect(openTask(write(source({}, `throw new Error('no luck');`)))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('no luck'),
+    });
     await expect(openTask(write('export default {'))).rejects.toMatchObject({ code: 'TASK_INVALID' });
-    await expect(openTask(write('export const other = 1;'))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('default') });
+    await expect(openTask(write('export const other = 1;'))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('default'),
+    });
     await expect(openTask(join(folder, 'absent.ts'))).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
     await expect(openTask('no-such-task')).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
     await expect(openTask(write(source({}, `process.exit(3);`)))).rejects.toMatchObject({ code: 'TASK_INVALID' });
   });
 
   test('a built-in task cannot be impersonated', async () => {
-    await expect(openTask(write(source({ id: `'scheduling'` })))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('"id"') });
+    await expect(openTask(write(source({ id: `'scheduling'` })))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('"id"'),
+    });
   });
 
   test('an unknown tier is a typed error', async () => {
@@ -204,10 +286,16 @@ export default defineTask<Sum, number>({
 
   test('an exception inside parse or verify is no verdict, with its message', async () => {
     const verifying = await load(write(source({ verify: `() => { throw new Error('division by zero'); }` })));
-    expect((await verifying.judge(await verifying.generate('small', 1n), '7', 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('division by zero') });
+    expect((await verifying.judge(await verifying.generate('small', 1n), '7', 'stop')).verdict).toMatchObject({
+      kind: 'none',
+      reason: expect.stringContaining('division by zero'),
+    });
     expect(await verifying.applyPolicy('zero', await verifying.generate('small', 1n))).toMatchObject({ kind: 'none' });
     const parsing = await load(write(source({ parse: `() => { throw 'a string'; }` })));
-    expect((await parsing.judge(await parsing.generate('small', 1n), '7', 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('a string') });
+    expect((await parsing.judge(await parsing.generate('small', 1n), '7', 'stop')).verdict).toMatchObject({
+      kind: 'none',
+      reason: expect.stringContaining('a string'),
+    });
   });
 
   test.each([
@@ -218,16 +306,31 @@ export default defineTask<Sum, number>({
     ['parse', `() => 'seven'`, 'parsed'],
   ])('a malformed result of %s is a typed error that names the member', async (member, code, place) => {
     const task = await load(write(source({ [member]: code })));
-    await expect(task.judge(await task.generate('small', 1n), '7', 'stop')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringMatching(new RegExp(`"${member}".*${place}`, 's')) });
+    await expect(task.judge(await task.generate('small', 1n), '7', 'stop')).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringMatching(new RegExp(`"${member}".*${place}`, 's')),
+    });
   });
 
   test('generate and prompt that throw or return nonsense are typed errors that name the member', async () => {
-    for (const generate of [`() => { throw new Error('x'); }`, `() => 7`, `() => ({ f() {} })`, `() => ({ big: 1n })`, `() => ({ nan: NaN })`]) {
+    for (const generate of [
+      `() => { throw new Error('x'); }`,
+      `() => 7`,
+      `() => ({ f() {} })`,
+      `() => ({ big: 1n })`,
+      `() => ({ nan: NaN })`,
+    ]) {
       const task = await load(write(source({ generate })));
-      await expect(task.generate('small', 1n)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('"generate"') });
+      await expect(task.generate('small', 1n)).rejects.toMatchObject({
+        code: 'TASK_INVALID',
+        message: expect.stringContaining('"generate"'),
+      });
     }
     const task = await load(write(source({ prompt: `() => 'What?'` })));
-    await expect(task.prompt(await task.generate('small', 1n), 'cot')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('"prompt"') });
+    await expect(task.prompt(await task.generate('small', 1n), 'cot')).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('"prompt"'),
+    });
   });
 
   test('a verifier that hangs, exhausts its memory or ends its thread has no verdict, and the next reply is judged', async () => {
@@ -240,7 +343,10 @@ export default defineTask<Sum, number>({
     const task = await load(write(source({ verify })));
     const problem = await task.generate('small', 1n);
     for (const reply of ['1', '2', '3']) {
-      expect((await task.judge(problem, reply, 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('no verdict') });
+      expect((await task.judge(problem, reply, 'stop')).verdict).toMatchObject({
+        kind: 'none',
+        reason: expect.stringContaining('no verdict'),
+      });
       expect((await task.judge(problem, '4', 'stop')).verdict.kind).toBe('pass');
     }
   });
@@ -248,7 +354,10 @@ export default defineTask<Sum, number>({
   test('generate that hangs is a typed error after 5 seconds', async () => {
     const task = await load(write(source({ generate: `() => { for (;;); }` })));
     const started = performance.now();
-    await expect(task.generate('small', 1n)).rejects.toMatchObject({ code: 'TASK_TIMEOUT', message: expect.stringContaining('"generate"') });
+    await expect(task.generate('small', 1n)).rejects.toMatchObject({
+      code: 'TASK_TIMEOUT',
+      message: expect.stringContaining('"generate"'),
+    });
     expect(performance.now() - started).toBeLessThan(8_000);
   });
 });

@@ -5,7 +5,17 @@ import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { convertAdapter, createTrainer, inspectAdapter, inspectModel, loadModel, mergeAdapter, Random, type Trainer, type TrainSequence } from '../../src/index.js';
+import {
+  convertAdapter,
+  createTrainer,
+  inspectAdapter,
+  inspectModel,
+  loadModel,
+  mergeAdapter,
+  Random,
+  type Trainer,
+  type TrainSequence,
+} from '../../src/index.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { ARCHITECTURES, writeSyntheticModel, type TensorType } from '../models/synthetic.js';
 
@@ -36,7 +46,10 @@ async function code(promise: Promise<unknown>): Promise<string> {
 
 /** Ranks, scales and sets of modules that differ, with B other than 0. */
 async function trained(at: string, vocabulary: number): Promise<Trainer> {
-  const trainer = await createTrainer({ path: at }, { lora: { rank: { q: 4, k: 4, v: 2, down: 3 } }, threads: 1, optimiser: { learningRate: 0.01 } });
+  const trainer = await createTrainer(
+    { path: at },
+    { lora: { rank: { q: 4, k: 4, v: 2, down: 3 } }, threads: 1, optimiser: { learningRate: 0.01 } },
+  );
   for (let i = 0; i < 2; i++) await trainer.step(sequences(2, 16, vocabulary, BigInt(i)));
   await trainer.raiseRank('blk.0.attn_q', 6);
   await trainer.rescale('blk.1.attn_k', 0.3);
@@ -52,12 +65,31 @@ interface Stored {
 function literalSafetensors(at: string): Record<string, Stored> {
   const bytes = readFileSync(at);
   const length = Number(bytes.readBigUInt64LE());
-  const header = JSON.parse(bytes.toString('utf8', 8, 8 + length)) as Record<string, { dtype: string; shape: number[]; data_offsets: [number, number] }>;
+  const header = JSON.parse(bytes.toString('utf8', 8, 8 + length)) as Record<
+    string,
+    { dtype: string; shape: number[]; data_offsets: [number, number] }
+  >;
   expect((8 + length) % 8).toBe(0);
   expect(header['__metadata__']).toEqual({ format: 'pt' });
   delete header['__metadata__'];
   return Object.fromEntries(
-    Object.entries(header).map(([name, { dtype, shape, data_offsets: [begin, end] }]) => [name, { dtype, shape, values: new Float32Array(bytes.buffer.slice(bytes.byteOffset + 8 + length + begin, bytes.byteOffset + 8 + length + end)) }]),
+    Object.entries(header).map(
+      ([
+        name,
+        {
+          dtype,
+          shape,
+          data_offsets: [begin, end],
+        },
+      ]) => [
+        name,
+        {
+          dtype,
+          shape,
+          values: new Float32Array(bytes.buffer.slice(bytes.byteOffset + 8 + length + begin, bytes.byteOffset + 8 + length + end)),
+        },
+      ],
+    ),
   );
 }
 
@@ -101,7 +133,11 @@ describe('PEFT', () => {
       const q = tensors['base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight']!;
       const k = tensors['base_model.model.model.layers.1.self_attn.k_proj.lora_B.weight']!;
       const v = tensors['base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight']!;
-      expect([q.shape, k.shape, v.shape]).toEqual([[64, 1], [32, 1], [32, 1]]);
+      expect([q.shape, k.shape, v.shape]).toEqual([
+        [64, 1],
+        [32, 1],
+        [32, 1],
+      ]);
       expect(tensors['base_model.model.model.layers.0.mlp.down_proj.lora_A.weight']!.shape).toEqual([1, 128]);
 
       // GGUF's B of rank 1 is a plain list of rows; heads have 16 dimensions. convert_hf_to_gguf reshapes each head from
@@ -114,17 +150,27 @@ describe('PEFT', () => {
         rows[name] = new Float32Array(bytes.buffer.slice(bytes.byteOffset + offset, bytes.byteOffset + offset + size));
         offset += Math.ceil(size / 32) * 32;
       }
-      for (const [stored, gguf] of [[q, rows['blk.0.attn_q.weight.lora_b']!], [k, rows['blk.1.attn_k.weight.lora_b']!]] as const) {
+      for (const [stored, gguf] of [
+        [q, rows['blk.0.attn_q.weight.lora_b']!],
+        [k, rows['blk.1.attn_k.weight.lora_b']!],
+      ] as const) {
         const expected = new Float32Array(gguf.length);
         for (let head = 0; head < gguf.length / 16; head++) {
-          for (let half = 0; half < 2; half++) for (let pair = 0; pair < 8; pair++) expected[head * 16 + half * 8 + pair] = gguf[head * 16 + pair * 2 + half]!;
+          for (let half = 0; half < 2; half++)
+            for (let pair = 0; pair < 8; pair++) expected[head * 16 + half * 8 + pair] = gguf[head * 16 + pair * 2 + half]!;
         }
         expect(stored.values).toEqual(architecture === 'llama' ? expected : gguf);
       }
       expect(v.values).toEqual(rows['blk.1.attn_v.weight.lora_b']);
       expect(tensors['base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight']!.values).toEqual(rows['blk.0.attn_q.weight.lora_a']);
       expect(JSON.parse(readFileSync(path.join(out, 'adapter_config.json'), 'utf8'))).toMatchObject({
-        peft_type: 'LORA', r: 1, lora_alpha: 2, rank_pattern: {}, alpha_pattern: {}, use_rslora: false, layers_to_transform: null,
+        peft_type: 'LORA',
+        r: 1,
+        lora_alpha: 2,
+        rank_pattern: {},
+        alpha_pattern: {},
+        use_rslora: false,
+        layers_to_transform: null,
         target_modules: ['down_proj', 'gate_proj', 'k_proj', 'o_proj', 'q_proj', 'up_proj', 'v_proj'],
       });
     }
@@ -135,23 +181,54 @@ describe('PEFT', () => {
     writeSyntheticModel(at, { architecture: 'qwen2' });
     const out = file('foreign');
     mkdirSync(out);
-    const tensor = (name: string, dtype: string, shape: number[], bytes: Buffer): { name: string; dtype: string; shape: number[]; bytes: Buffer } => ({ name: `base_model.model.model.layers.1.self_attn.v_proj.${name}`, dtype, shape, bytes });
+    const tensor = (
+      name: string,
+      dtype: string,
+      shape: number[],
+      bytes: Buffer,
+    ): { name: string; dtype: string; shape: number[]; bytes: Buffer } => ({
+      name: `base_model.model.model.layers.1.self_attn.v_proj.${name}`,
+      dtype,
+      shape,
+      bytes,
+    });
     // 1.5 in F16 is 0x3e00, in BF16 0x3fc0.
-    const parts = [tensor('lora_A.weight', 'F16', [4, 64], Buffer.alloc(512).fill(Buffer.from([0x00, 0x3e]))), tensor('lora_B.weight', 'BF16', [32, 4], Buffer.alloc(256).fill(Buffer.from([0xc0, 0x3f])))];
+    const parts = [
+      tensor('lora_A.weight', 'F16', [4, 64], Buffer.alloc(512).fill(Buffer.from([0x00, 0x3e]))),
+      tensor('lora_B.weight', 'BF16', [32, 4], Buffer.alloc(256).fill(Buffer.from([0xc0, 0x3f]))),
+    ];
     let end = 0;
-    const header = Object.fromEntries(parts.map(({ name, dtype, shape, bytes }) => [name, { dtype, shape, data_offsets: [end, (end += bytes.length)] }]));
+    const header = Object.fromEntries(
+      parts.map(({ name, dtype, shape, bytes }) => [name, { dtype, shape, data_offsets: [end, (end += bytes.length)] }]),
+    );
     const json = Buffer.from(JSON.stringify(header));
     const length = Buffer.alloc(8);
     length.writeBigUInt64LE(BigInt(json.length));
     writeFileSync(path.join(out, 'adapter_model.safetensors'), Buffer.concat([length, json, ...parts.map(({ bytes }) => bytes)]));
-    writeFileSync(path.join(out, 'adapter_config.json'), JSON.stringify({ peft_type: 'LORA', r: 8, lora_alpha: 16, rank_pattern: { 'layers.1.self_attn.v_proj': 4 }, alpha_pattern: { v_proj: 6 }, use_rslora: true, target_modules: ['v_proj'] }));
+    writeFileSync(
+      path.join(out, 'adapter_config.json'),
+      JSON.stringify({
+        peft_type: 'LORA',
+        r: 8,
+        lora_alpha: 16,
+        rank_pattern: { 'layers.1.self_attn.v_proj': 4 },
+        alpha_pattern: { v_proj: 6 },
+        use_rslora: true,
+        target_modules: ['v_proj'],
+      }),
+    );
     await using trainer = await createTrainer({ path: at }, { threads: 1 });
     await trainer.importAdapter(out);
     expect(trainer.info.targets).toMatchObject([{ module: 'blk.1.attn_v', rank: 4, scale: 3 }]);
     // ||A|| = 1.5 sqrt(4 * 64), ||B|| = 1.5 sqrt(4 * 32); B A has 32 x 64 elements of 4 * 2.25, times 3.
     const { modules, parameters } = await inspectAdapter(out);
     expect(parameters).toBe(4 * 96);
-    expect(modules[0]).toMatchObject({ alpha: 12, normA: 24, normB: expect.closeTo(1.5 * Math.sqrt(128), 9), norm: expect.closeTo(27 * Math.sqrt(32 * 64), 6) });
+    expect(modules[0]).toMatchObject({
+      alpha: 12,
+      normA: 24,
+      normB: expect.closeTo(1.5 * Math.sqrt(128), 9),
+      norm: expect.closeTo(27 * Math.sqrt(32 * 64), 6),
+    });
   });
 
   (FULL ? test : test.skip)('python reads what was written (numpy, or safetensors where it is installed)', async () => {
@@ -185,7 +262,9 @@ print(json.dumps(float(numpy.linalg.norm(tensors[p + 'B.weight'] @ tensors[p + '
 });
 
 describe('merging', () => {
-  /** Mean difference in nats of llama.cpp's log-probabilities: merged model against base with adapter, and base with adapter against base. */
+  /**
+   * Mean difference in nats of llama.cpp's log-probabilities: merged model against base with adapter, and base with adapter against base.
+   */
   async function difference(at: string, adapter: string, merged: string, vocabulary: number): Promise<{ gap: number; moved: number }> {
     await using base = await loadModel(at, { threads: 1 });
     await using other = await loadModel(merged, { threads: 1 });
@@ -200,7 +279,12 @@ describe('merging', () => {
 
   // docs/training.md, "Merging", has what was measured.
   test.each<[TensorType, 'f32' | 'f16' | 'q8_0', number]>([
-    ['F32', 'f32', 0.001], ['F32', 'f16', 0.01], ['F16', 'f16', 0.01], ['F32', 'q8_0', 0.2], ['Q4_K', 'f16', 0.15], ['Q6_K', 'q8_0', 0.2],
+    ['F32', 'f32', 0.001],
+    ['F32', 'f16', 0.01],
+    ['F16', 'f16', 0.01],
+    ['F32', 'q8_0', 0.2],
+    ['Q4_K', 'f16', 0.15],
+    ['Q6_K', 'q8_0', 0.2],
   ])('%s into %s: llama.cpp computes what it computes with base and adapter', async (from, type, bound) => {
     const at = file('merge.gguf');
     for (const architecture of FULL ? ARCHITECTURES : (['llama', 'gemma2'] as const)) {
@@ -237,7 +321,9 @@ describe('merging', () => {
     const adapter = file('narrow-adapter.gguf');
     for (const model of ['wide.gguf', 'shallow.gguf', 'stranger.gguf']) {
       expect(await code(mergeAdapter({ model: file(model), adapter, out }))).toBe('ADAPTER_MISMATCH');
-      expect(await code(convertAdapter({ model: file(model), adapter, out: path.join(place, 'peft'), format: 'peft' }))).toBe('ADAPTER_MISMATCH');
+      expect(await code(convertAdapter({ model: file(model), adapter, out: path.join(place, 'peft'), format: 'peft' }))).toBe(
+        'ADAPTER_MISMATCH',
+      );
       await using trainer = await createTrainer({ path: file(model) }, { threads: 1 });
       const before = await trainer.snapshot();
       expect(await code(trainer.importAdapter(adapter))).toBe('ADAPTER_MISMATCH');
@@ -277,7 +363,10 @@ describe('damaged PEFT folders', () => {
   type Header = Record<string, { dtype: string; shape: number[]; data_offsets: number[] }>;
   const withHeader = (change: (header: Header, names: string[]) => void): Buffer => {
     const header = JSON.parse(good.weights.toString('utf8', 8, 8 + good.header)) as Header;
-    change(header, Object.keys(header).filter((name) => name !== '__metadata__'));
+    change(
+      header,
+      Object.keys(header).filter((name) => name !== '__metadata__'),
+    );
     const json = Buffer.from(JSON.stringify(header));
     const length = Buffer.alloc(8);
     length.writeBigUInt64LE(BigInt(json.length));
@@ -312,8 +401,16 @@ describe('damaged PEFT folders', () => {
     ['a shape of another size', () => withHeader((h, [a]) => (h[a!]!.shape[0]! += 1)), 'ADAPTER_CORRUPT'],
     ['a shape whose product overflows', () => withHeader((h, [a]) => (h[a!]!.shape = [2 ** 40, 2 ** 40])), 'ADAPTER_CORRUPT'],
     ['another type', () => withHeader((h, [a]) => (h[a!]!.dtype = 'I32')), 'ADAPTER_CORRUPT'],
-    ['one factor of a pair', () => withHeader((h, [a, b]) => ((h['base_model.model.model.layers.9.mlp.up_proj.lora_A.weight'] = h[b!]!), delete h[b!], void a)), 'ADAPTER_CORRUPT'],
-    ['a foreign tensor', () => withHeader((h, [a]) => ((h['base_model.model.lm_head.lora_A.weight'] = h[a!]!), delete h[a!])), 'ADAPTER_MISMATCH'],
+    [
+      'one factor of a pair',
+      () => withHeader((h, [a, b]) => ((h['base_model.model.model.layers.9.mlp.up_proj.lora_A.weight'] = h[b!]!), delete h[b!], void a)),
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'a foreign tensor',
+      () => withHeader((h, [a]) => ((h['base_model.model.lm_head.lora_A.weight'] = h[a!]!), delete h[a!])),
+      'ADAPTER_MISMATCH',
+    ],
     ['NaN', withNaN, 'NUMERIC_FAILURE'],
   ])('%s', async (_, weights, expected) => {
     const before = await trainer.snapshot();
@@ -353,7 +450,14 @@ describe('damaged PEFT folders', () => {
       const config = Buffer.from(good.config);
       for (let n = random.nextInteger(1, 3); n > 0; n--) {
         // Half of them in the header, a quarter each in the configuration and in the tensors.
-        const [target, begin, end] = ([[weights, 0, 8 + good.header], [weights, 0, 8 + good.header], [config, 0, config.length], [weights, 8 + good.header, weights.length]] as const)[random.nextInteger(0, 3)]!;
+        const [target, begin, end] = (
+          [
+            [weights, 0, 8 + good.header],
+            [weights, 0, 8 + good.header],
+            [config, 0, config.length],
+            [weights, 8 + good.header, weights.length],
+          ] as const
+        )[random.nextInteger(0, 3)]!;
         target[random.nextInteger(begin, end - 1)] = random.nextInteger(0, 255);
       }
       const cut = random.nextInteger(0, 9) === 0 ? random.nextInteger(0, weights.length) : weights.length;
@@ -363,7 +467,9 @@ describe('damaged PEFT folders', () => {
       if (outcome === 'nothing') await trainer.rollbackTo(before);
       else expect(Buffer.from(await trainer.snapshot()).equals(before)).toBe(true);
     }
-    expect(Object.keys(outcomes).filter((outcome) => !['nothing', 'ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'].includes(outcome))).toEqual([]);
+    expect(
+      Object.keys(outcomes).filter((outcome) => !['nothing', 'ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'].includes(outcome)),
+    ).toEqual([]);
     expect(outcomes['nothing']).toBeGreaterThan(0);
     expect(outcomes['ADAPTER_CORRUPT']).toBeGreaterThan(0);
   });

@@ -16,16 +16,47 @@ beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-train-'));
   writeSyntheticModel(file('model.gguf'), { architecture: 'qwen2' });
   const examples = Array.from({ length: 20 }, (_, i) =>
-    i % 2 === 0 ? { prompt: `say ${i}`, completion: `it is ${i * 7}` } : { messages: [{ role: 'user', content: `say ${i}` }, { role: 'assistant', content: `no ${i}` }] },
+    i % 2 === 0
+      ? { prompt: `say ${i}`, completion: `it is ${i * 7}` }
+      : {
+          messages: [
+            { role: 'user', content: `say ${i}` },
+            { role: 'assistant', content: `no ${i}` },
+          ],
+        },
   );
-  writeFileSync(file('data.jsonl'), [...examples, { prompt: 'x'.repeat(600), completion: 'y' }].map((example) => JSON.stringify(example)).join('\n'));
+  writeFileSync(
+    file('data.jsonl'),
+    [...examples, { prompt: 'x'.repeat(600), completion: 'y' }].map((example) => JSON.stringify(example)).join('\n'),
+  );
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const flags = (out: string, ...more: string[]): string[] => [
-  MAIN, 'train', '--model', file('model.gguf'), '--data', file('data.jsonl'), '--out', file(out), '--batch', '2', '--epochs', '4', '--lr', '0.005', '--save-every', '1', '--json', ...more,
+  MAIN,
+  'train',
+  '--model',
+  file('model.gguf'),
+  '--data',
+  file('data.jsonl'),
+  '--out',
+  file(out),
+  '--batch',
+  '2',
+  '--epochs',
+  '4',
+  '--lr',
+  '0.005',
+  '--save-every',
+  '1',
+  '--json',
+  ...more,
 ];
-const lines = (text: string): Record<string, unknown>[] => text.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+const lines = (text: string): Record<string, unknown>[] =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 test('trains, is killed, resumes, and ends with the same adapter as an uninterrupted run', async () => {
   const whole = spawnSync(process.execPath, flags('whole.gguf'), { encoding: 'utf8' });
@@ -63,7 +94,11 @@ test('--dry-run trains nothing and says what would happen', () => {
 
 test('a broken line is named', () => {
   writeFileSync(file('broken.jsonl'), '{"prompt": "a", "completion": "b"}\n{"prompt": 3}\n');
-  const { stderr, status } = spawnSync(process.execPath, [MAIN, 'train', '--model', file('model.gguf'), '--data', file('broken.jsonl'), '--json'], { encoding: 'utf8' });
+  const { stderr, status } = spawnSync(
+    process.execPath,
+    [MAIN, 'train', '--model', file('model.gguf'), '--data', file('broken.jsonl'), '--json'],
+    { encoding: 'utf8' },
+  );
   expect(status).toBe(1);
   expect(stderr).toMatch(/INVALID_ARGUMENT.*line 2/s);
 });

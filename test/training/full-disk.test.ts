@@ -62,7 +62,25 @@ afterAll(async () => {
 (process.platform === 'win32' ? test.skip : test)('the command line under a limit on the size of files', () => {
   const out = path.join(folder, 'limited.gguf');
   writeFileSync(out, 'older');
-  const { status, stderr } = spawnSync('bash', ['-c', 'ulimit -f 64; exec "$@"', 'bash', process.execPath, MAIN, 'adapters', 'merge', '--model', model, '--adapter', adapter, '--out', out], { encoding: 'utf8' });
+  const { status, stderr } = spawnSync(
+    'bash',
+    [
+      '-c',
+      'ulimit -f 64; exec "$@"',
+      'bash',
+      process.execPath,
+      MAIN,
+      'adapters',
+      'merge',
+      '--model',
+      model,
+      '--adapter',
+      adapter,
+      '--out',
+      out,
+    ],
+    { encoding: 'utf8' },
+  );
   expect(stderr).toContain('WRITE_FAILED');
   expect(status).toBe(1);
   expect(readFileSync(out, 'utf8')).toBe('older');

@@ -1,4 +1,7 @@
-/** What a trainer and an export promise at their edges: memory that is too little, evaluation without advantages, the cache's type, the file's. */
+/**
+ * What a trainer and an export promise at their edges: memory that is too little, evaluation without advantages, the cache's type, the
+ * file's.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +13,10 @@ const folder = mkdtempSync(path.join(tmpdir(), 'isopro-limits-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const file = path.join(folder, 'limits.gguf');
 writeSyntheticModel(file, { architecture: 'llama', type: 'F32', seed: 3n });
-const sequence = (length: number): TrainSequence => ({ tokenIds: Int32Array.from({ length }, (_, i) => 3 + (i % 50)), labelMask: new Uint8Array(length).fill(1, 1) });
+const sequence = (length: number): TrainSequence => ({
+  tokenIds: Int32Array.from({ length }, (_, i) => 3 + (i % 50)),
+  labelMask: new Uint8Array(length).fill(1, 1),
+});
 
 test('memoryBytes that a micro-batch cannot meet: the error says what would, and that does', async () => {
   const batch = Array.from({ length: 200 }, () => sequence(500));

@@ -7,7 +7,14 @@ import path from 'node:path';
 import { createTrainer, inspectModel, loadModel, Random, type ModelType, type Trainer, type TrainSequence } from '../../src/index.js';
 import { uint32 } from '../../src/pretraining/gguf.js';
 import { fromHalf } from '../models/quantise.js';
-import { ARCHITECTURES, encodeModel, synthesizeModel, writeSyntheticModel, type SyntheticModelOptions, type TensorType } from '../models/synthetic.js';
+import {
+  ARCHITECTURES,
+  encodeModel,
+  synthesizeModel,
+  writeSyntheticModel,
+  type SyntheticModelOptions,
+  type TensorType,
+} from '../models/synthetic.js';
 
 const STORIES = path.resolve('../shared/models/stories260K/stories260K-f32-ctx512.gguf');
 let folder: string;
@@ -30,7 +37,8 @@ function sequences(count: number, length: number, vocabulary: number, seed: bigi
   }));
 }
 
-const allWeights = (at: string): Promise<Trainer> => createTrainer({ path: at }, { allWeights: true, threads: 1, optimiser: { learningRate: 0.003 } });
+const allWeights = (at: string): Promise<Trainer> =>
+  createTrainer({ path: at }, { allWeights: true, threads: 1, optimiser: { learningRate: 0.003 } });
 
 async function code(promise: Promise<unknown>): Promise<string> {
   return promise.then(
@@ -42,7 +50,9 @@ async function code(promise: Promise<unknown>): Promise<string> {
 /** What test/models writes for the same weights in another type, with the metadata of the F32 file: header, then tensors. */
 function expectedParts(options: SyntheticModelOptions, type: TensorType, fileType: number): Uint8Array[] {
   const { tensors } = synthesizeModel({ ...options, type });
-  const metadata = synthesizeModel(options).metadata.map((entry) => (entry.key === 'general.file_type' ? { ...entry, value: uint32(fileType) } : entry));
+  const metadata = synthesizeModel(options).metadata.map((entry) =>
+    entry.key === 'general.file_type' ? { ...entry, value: uint32(fileType) } : entry,
+  );
   if (type === 'Q8_0') metadata.push({ key: 'general.quantization_version', value: uint32(2) });
   return [...encodeModel({ metadata, tensors })];
 }
@@ -56,7 +66,8 @@ function wrongBlocks(encoded: Buffer, weights: Float32Array): number {
   for (let block = 0; block * 32 < weights.length; block++) {
     const scale = fromHalf(encoded.readUInt16LE(block * 34));
     const values = weights.subarray(block * 32, block * 32 + 32);
-    let largest = 0, error = 0;
+    let largest = 0,
+      error = 0;
     for (let i = 0; i < 32; i++) {
       largest = max(largest, abs(values[i]!));
       error = max(error, abs(encoded.readInt8(block * 34 + 2 + i) * scale - values[i]!));
@@ -75,7 +86,10 @@ describe('what was not trained', () => {
     writeSyntheticModel(at, options);
     await using trainer = await allWeights(at);
     const out = file('out.gguf');
-    for (const [type, stored, fileType] of [['f32', 'F32', 0], ['f16', 'F16', 1]] as const) {
+    for (const [type, stored, fileType] of [
+      ['f32', 'F32', 0],
+      ['f16', 'F16', 1],
+    ] as const) {
       const written = await trainer.exportModel(out, { type });
       const bytes = readFileSync(out);
       expect(bytes.equals(Buffer.concat(expectedParts(options, stored, fileType)))).toBe(true);
@@ -121,7 +135,12 @@ describe('what was trained', () => {
     expect(ours.loss).toBeLessThan(untrained - 0.5);
 
     // Loss after rounding the weights: F16 keeps 11 bits, Q8_0 about 7.
-    for (const [type, bound] of [['f32', 0], ['bf16', 0.1], ['f16', 0.01], ['q8_0', 0.1]] as const) {
+    for (const [type, bound] of [
+      ['f32', 0],
+      ['bf16', 0.1],
+      ['f16', 0.01],
+      ['q8_0', 0.1],
+    ] as const) {
       const out = file(`trained-${type}.gguf`);
       await trainer.exportModel(out, { type });
       await using again = await createTrainer({ path: out }, { lora: { rank: 1 }, threads: 1 });
@@ -166,7 +185,13 @@ describe('what was trained', () => {
 });
 
 describe('types', () => {
-  test.each<[ModelType, string]>([['q4_0', 'q4_0'], ['q5_0', 'q5_0'], ['q4_k', 'q4_K'], ['q5_k', 'q5_K'], ['q6_k', 'q6_K']])('%s is readable by llama.cpp and near the original', async (type, name) => {
+  test.each<[ModelType, string]>([
+    ['q4_0', 'q4_0'],
+    ['q5_0', 'q5_0'],
+    ['q4_k', 'q4_K'],
+    ['q5_k', 'q5_K'],
+    ['q6_k', 'q6_K'],
+  ])('%s is readable by llama.cpp and near the original', async (type, name) => {
     const at = file('wide.gguf');
     const shape = writeSyntheticModel(at, { architecture: 'llama', embedding: 256, feedForward: 256 });
     await using trainer = await allWeights(at);
@@ -176,7 +201,10 @@ describe('types', () => {
     await using model = await loadModel(file('small.gguf'), { threads: 1 });
     await using base = await loadModel(at, { threads: 1 });
     const tokens = sequences(1, 24, shape.vocabularySize, 4n)[0]!.tokenIds;
-    const [[ours], [theirs]] = [await model.score(tokens.slice(0, 1), [tokens.slice(1)]), await base.score(tokens.slice(0, 1), [tokens.slice(1)])];
+    const [[ours], [theirs]] = [
+      await model.score(tokens.slice(0, 1), [tokens.slice(1)]),
+      await base.score(tokens.slice(0, 1), [tokens.slice(1)]),
+    ];
     const mean = ours!.reduce((total, value, i) => total + Math.abs(value - theirs![i]!), 0) / ours!.length;
     expect(mean).toBeGreaterThan(0);
     // Random weights with peaked attention amplify rounding; without a shared scale or with swapped blocks it is above 3.
@@ -189,7 +217,8 @@ describe('types', () => {
     await trainer.exportModel(file('odd-q8.gguf'), { type: 'q8_0' });
     const { tensors, problem } = await inspectModel(file('odd-q8.gguf'));
     expect(problem).toBeNull();
-    for (const { name, type, dimensions } of tensors) expect([name, type]).toEqual([name, dimensions.length === 1 ? 'f32' : dimensions[0] === 96 ? 'q8_0' : 'f16']);
+    for (const { name, type, dimensions } of tensors)
+      expect([name, type]).toEqual([name, dimensions.length === 1 ? 'f32' : dimensions[0] === 96 ? 'q8_0' : 'f16']);
     await using model = await loadModel(file('odd-q8.gguf'), { threads: 1 });
     expect((await model.score(Int32Array.of(1), [Int32Array.of(2, 3)]))[0]).toHaveLength(2);
   });
@@ -213,7 +242,9 @@ describe('refusals leave the older file', () => {
     expect(await code(trainer.exportModel(out, { type: 'q8_0' }))).toBe('NUMERIC_FAILURE');
     expect(await code(trainer.exportModel(out, { type: 'int8' as ModelType }))).toBe('INVALID_ARGUMENT');
     const controller = new AbortController();
-    expect(await code(trainer.exportModel(out, { type: 'f32', signal: controller.signal, onProgress: () => controller.abort() }))).toBe('ABORTED');
+    expect(await code(trainer.exportModel(out, { type: 'f32', signal: controller.signal, onProgress: () => controller.abort() }))).toBe(
+      'ABORTED',
+    );
     expect(readFileSync(out, 'utf8')).toBe('older');
     expect(readdirSync(place)).toEqual(['out.gguf']);
     const seen: [number, number][] = [];

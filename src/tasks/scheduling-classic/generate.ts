@@ -22,12 +22,65 @@ export interface ClassicTier extends Tier {
 export const CLASSIC_TIERS: readonly ClassicTier[] = [
   { id: 'T0', title: 'warm-up', trains: true, jobs: 4, duration: [1, 2], edges: 2, capacity: null, slack: 3, deadlines: false },
   { id: 'T1', title: 'sequencing', trains: true, jobs: 5, duration: [1, 3], edges: 2, capacity: null, slack: 3, deadlines: true },
-  { id: 'T2', title: 'resource allocation', trains: true, jobs: 6, duration: [1, 4], edges: 0, capacity: [2, 3], slack: 2, deadlines: true },
+  {
+    id: 'T2',
+    title: 'resource allocation',
+    trains: true,
+    jobs: 6,
+    duration: [1, 4],
+    edges: 0,
+    capacity: [2, 3],
+    slack: 2,
+    deadlines: true,
+  },
   { id: 'T3', title: 'deadline pressure', trains: true, jobs: 6, duration: [2, 5], edges: 0, capacity: null, slack: 1.15, deadlines: true },
-  { id: 'T4sr', title: 'sequencing and resources', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 4, capacity: [2, 4], slack: 1.5, deadlines: false },
-  { id: 'T4rd', title: 'resources and deadlines', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 0, capacity: [2, 4], slack: 1.5, deadlines: true },
-  { id: 'T4sd', title: 'sequencing and deadlines', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 4, capacity: null, slack: 1.5, deadlines: true },
-  { id: 'T5', title: 'full composition', trains: false, jobs: 10, duration: [1, 5], edges: 6, capacity: [2, 4], slack: 1.3, deadlines: true },
+  {
+    id: 'T4sr',
+    title: 'sequencing and resources',
+    trains: true,
+    group: 'T4',
+    jobs: 8,
+    duration: [1, 4],
+    edges: 4,
+    capacity: [2, 4],
+    slack: 1.5,
+    deadlines: false,
+  },
+  {
+    id: 'T4rd',
+    title: 'resources and deadlines',
+    trains: true,
+    group: 'T4',
+    jobs: 8,
+    duration: [1, 4],
+    edges: 0,
+    capacity: [2, 4],
+    slack: 1.5,
+    deadlines: true,
+  },
+  {
+    id: 'T4sd',
+    title: 'sequencing and deadlines',
+    trains: true,
+    group: 'T4',
+    jobs: 8,
+    duration: [1, 4],
+    edges: 4,
+    capacity: null,
+    slack: 1.5,
+    deadlines: true,
+  },
+  {
+    id: 'T5',
+    title: 'full composition',
+    trains: false,
+    jobs: 10,
+    duration: [1, 5],
+    edges: 6,
+    capacity: [2, 4],
+    slack: 1.3,
+    deadlines: true,
+  },
 ];
 
 /** One draw of the original's distribution, in its drawing order; it may be infeasible. */
@@ -37,7 +90,8 @@ export function drawClassicCandidate(tier: ClassicTier, random: Random): Schedul
     needs: tier.capacity === null ? [] : [random.nextInteger(1, 2), random.nextInteger(1, 2)],
   }));
   const before = drawEdges(random, tier.jobs, tier.edges);
-  const resources = tier.capacity === null ? [] : ['machines', 'workers'].map((name) => ({ name, capacity: random.nextInteger(...tier.capacity!) }));
+  const resources =
+    tier.capacity === null ? [] : ['machines', 'workers'].map((name) => ({ name, capacity: random.nextInteger(...tier.capacity!) }));
   const horizon = Math.floor(drawn.reduce((sum, { duration }) => sum + duration, 0) * tier.slack) + 1;
   const content = {
     task: 'scheduling-classic',

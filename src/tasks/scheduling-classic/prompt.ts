@@ -8,7 +8,8 @@ import type { ChatMessage, PromptStyle } from '../task.js';
  */
 export function classicPrompt(problem: SchedulingProblem, style: PromptStyle): ChatMessage[] {
   const { jobs, resources } = problem;
-  const available = resources.length === 0 ? '' : ` You have ${resources.map((resource) => units(resource.capacity, resource.name)).join(' and ')}.`;
+  const available =
+    resources.length === 0 ? '' : ` You have ${resources.map((resource) => units(resource.capacity, resource.name)).join(' and ')}.`;
   const ordered = jobs.some((job) => job.after.length > 0);
   const due = jobs.some((job) => job.deadline !== null);
   const hints = [
@@ -22,14 +23,18 @@ export function classicPrompt(problem: SchedulingProblem, style: PromptStyle): C
     '',
     ...jobs.map((job) => {
       const needs = resources.map((resource, index) => units(job.needs[index]!, resource.name));
-      return [
-        `Job ${job.label} takes ${units(job.duration, 'time steps')}`,
-        ...(needs.length > 0 ? [`requires ${needs.join(' and ')}`] : []),
-        ...(job.after.length > 0 ? [`cannot start until ${jobList(job.after)} ${job.after.length === 1 ? 'is' : 'are'} complete`] : []),
-        ...(job.deadline !== null ? [`must complete by time step ${job.deadline}`] : []),
-      ].join(', ') + '.';
+      return (
+        [
+          `Job ${job.label} takes ${units(job.duration, 'time steps')}`,
+          ...(needs.length > 0 ? [`requires ${needs.join(' and ')}`] : []),
+          ...(job.after.length > 0 ? [`cannot start until ${jobList(job.after)} ${job.after.length === 1 ? 'is' : 'are'} complete`] : []),
+          ...(job.deadline !== null ? [`must complete by time step ${job.deadline}`] : []),
+        ].join(', ') + '.'
+      );
     }),
-    ...(resources.length > 0 ? ['', ...resources.map((resource) => `At most ${units(resource.capacity, 'jobs')} can use ${resource.name} in any one time step.`)] : []),
+    ...(resources.length > 0
+      ? ['', ...resources.map((resource) => `At most ${units(resource.capacity, 'jobs')} can use ${resource.name} in any one time step.`)]
+      : []),
     ...(style === 'cot' && hints.length > 0 ? ['', 'Think step by step:', ...hints.map((hint, index) => `${index + 1}. ${hint}`)] : []),
     '',
     'End with the start time of each job as `Job: start_time`, for example: A: 0, B: 3, C: 5',

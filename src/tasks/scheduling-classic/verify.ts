@@ -20,6 +20,8 @@ export function verifyClassic(problem: SchedulingProblem, schedule: Schedule): V
   const known = Object.fromEntries(Object.entries(schedule).filter(([label]) => indexOf(label) < problem.jobs.length));
   const due = { ...problem, jobs: problem.jobs.map((job) => ({ ...job, deadline: job.deadline ?? problem.horizon })) };
   const verdict = verifySchedule(due, known, LATEST_START);
-  const violations = verdict.violations.filter((violation) => violation.category !== 'horizon').map((violation) => ({ ...violation, category: CATEGORY[violation.category]! }));
+  const violations = verdict.violations
+    .filter((violation) => violation.category !== 'horizon')
+    .map((violation) => ({ ...violation, category: CATEGORY[violation.category]! }));
   return { ...verdict, violations };
 }

@@ -29,7 +29,8 @@ function nameCharacter(character: string): string {
   return character.charCodeAt(0) < 128 ? JSON.stringify(character) : `${JSON.stringify(character)} (${number})`;
 }
 
-const show = (token: Token | undefined): string => (token === undefined ? 'the end of the block' : token.text === '\n' ? 'the end of a line' : JSON.stringify(token.text.slice(0, 20)));
+const show = (token: Token | undefined): string =>
+  token === undefined ? 'the end of the block' : token.text === '\n' ? 'the end of a line' : JSON.stringify(token.text.slice(0, 20));
 
 const isDigit = (code: number): boolean => code >= 48 && code <= 57;
 const isLetter = (code: number): boolean => (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
@@ -131,7 +132,8 @@ class BlockReader {
   #pair(label: string): void {
     const quote = this.#quote();
     const token = this.#current;
-    if (token?.kind !== 'number') reject(`${show(token)} stands where the start time of job ${label} should; start times are whole numbers from 0`);
+    if (token?.kind !== 'number')
+      reject(`${show(token)} stands where the start time of job ${label} should; start times are whole numbers from 0`);
     const text = token!.text;
     if (text.length > 1 && text.startsWith('0')) reject(`the start time ${text} of job ${label} has a leading zero`);
     if (text.length > 15) reject(`the start time of job ${label} has ${text.length} digits`);
@@ -162,7 +164,8 @@ class BlockReader {
       if (this.#current === undefined) return numbered ? 'numbered' : 'list';
       if (separator === undefined && !line) return reject(`${show(this.#current)} follows the start time of job ${label}`);
       if (!line && this.#is('-')) return reject('a minus sign precedes a job');
-      if (!line && numbered) return reject(`${show(this.#current)} follows job ${label} on its line; numbered jobs have lines of their own`);
+      if (!line && numbered)
+        return reject(`${show(this.#current)} follows job ${label} on its line; numbered jobs have lines of their own`);
     }
   }
 
@@ -271,7 +274,8 @@ export function findAnswerBlock(text: string): AnswerBlock | string {
 }
 
 /** A code fence directly inside the block, with or without a language name. */
-const unfence = (content: string): string => content.replace(/^\s*```(?:json|text|txt|plaintext|markdown|md)?[ \t]*\r?\n([\s\S]*)\n[ \t]*```\s*$/i, '$1');
+const unfence = (content: string): string =>
+  content.replace(/^\s*```(?:json|text|txt|plaintext|markdown|md)?[ \t]*\r?\n([\s\S]*)\n[ \t]*```\s*$/i, '$1');
 
 /** One pair of quotes around everything. */
 const unquote = (content: string): string => content.replace(/^\s*(?:"([^"]*)"|'([^']*)')\s*$/, '$1$2');

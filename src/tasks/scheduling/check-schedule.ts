@@ -8,7 +8,14 @@ export type ScheduleFault =
   | { readonly category: 'precedence'; readonly before: string; readonly after: string; readonly end: number; readonly start: number }
   | { readonly category: 'deadline'; readonly job: string; readonly end: number; readonly deadline: number }
   | { readonly category: 'horizon'; readonly job: string; readonly end: number }
-  | { readonly category: 'resources'; readonly resource: number; readonly jobs: readonly string[]; readonly from: number; readonly to: number; readonly peak: number };
+  | {
+      readonly category: 'resources';
+      readonly resource: number;
+      readonly jobs: readonly string[];
+      readonly from: number;
+      readonly to: number;
+      readonly peak: number;
+    };
 
 /** No later start can be checked; far beyond any horizon. */
 export const LATEST_START = 1_000_000_000_000;
@@ -89,7 +96,11 @@ function sweep({ jobs, resources }: SchedulingProblem, starts: Float64Array, fau
         if (from < 0) from = time;
         peak = Math.max(peak, usage);
       } else if (from >= 0) {
-        const involved = jobs.flatMap((other, index) => (starts[index]! >= 0 && starts[index]! < time && starts[index]! + other.duration > from && other.needs[resource]! > 0 ? [labelOf(index)] : []));
+        const involved = jobs.flatMap((other, index) =>
+          starts[index]! >= 0 && starts[index]! < time && starts[index]! + other.duration > from && other.needs[resource]! > 0
+            ? [labelOf(index)]
+            : [],
+        );
         faults.push({ category: 'resources', resource, jobs: involved, from, to: time, peak });
         [from, peak] = [-1, 0];
       }

@@ -24,7 +24,9 @@ async function solve({ problem, timeLimitSeconds }: SolveRequest): Promise<Groun
   const model = new CpModel();
   const starts: IntVar[] = [];
   const impossible = problem.jobs.some(
-    (job) => job.duration > Math.min(job.deadline ?? problem.horizon, problem.horizon) || job.needs.some((need, resource) => need > problem.resources[resource]!.capacity),
+    (job) =>
+      job.duration > Math.min(job.deadline ?? problem.horizon, problem.horizon) ||
+      job.needs.some((need, resource) => need > problem.resources[resource]!.capacity),
   );
   if (impossible) return { status: 'infeasible', schedule: null, makespan: null, lowerBound: 0 };
   const intervals = problem.jobs.map((job) => {
@@ -42,7 +44,11 @@ async function solve({ problem, timeLimitSeconds }: SolveRequest): Promise<Groun
     }
   });
   problem.resources.forEach((resource, index) => {
-    model.addCumulative(intervals, problem.jobs.map((job) => job.needs[index]!), resource.capacity);
+    model.addCumulative(
+      intervals,
+      problem.jobs.map((job) => job.needs[index]!),
+      resource.capacity,
+    );
   });
   model.minimize(end);
   const solver = new CpSolver();

@@ -25,8 +25,12 @@ export function solveExactly(problem: SchedulingProblem): ExactResult | null {
 
   let best: number[] | null = null;
   let bound = problem.horizon + 1;
-  const incumbent = serialSchedule(project, jobs.slice().sort((a, b) => latestEnd[a]! - latestEnd[b]! || a - b));
-  if (incumbent.every((start, job) => start + durations[job]! <= latestEnd[job]!)) [best, bound] = [incumbent, makespan(durations, incumbent)];
+  const incumbent = serialSchedule(
+    project,
+    jobs.slice().sort((a, b) => latestEnd[a]! - latestEnd[b]! || a - b),
+  );
+  if (incumbent.every((start, job) => start + durations[job]! <= latestEnd[job]!))
+    [best, bound] = [incumbent, makespan(durations, incumbent)];
 
   const span = durations.reduce((sum, duration) => sum + duration, 0);
   const usage = capacities.map(() => new Int32Array(span + 1));
@@ -51,7 +55,8 @@ export function solveExactly(problem: SchedulingProblem): ExactResult | null {
   /** Earliest start from precedences of jobs whose predecessors may themselves be unplaced; indices need not be topological. */
   const readyAt = (job: number, from: number): number => {
     let ready = from;
-    for (const other of predecessors[job]!) ready = Math.max(ready, starts[other]! >= 0 ? starts[other]! + durations[other]! : readyAt(other, from) + durations[other]!);
+    for (const other of predecessors[job]!)
+      ready = Math.max(ready, starts[other]! >= 0 ? starts[other]! + durations[other]! : readyAt(other, from) + durations[other]!);
     return ready;
   };
 

@@ -15,6 +15,8 @@ export function schedulingFeedback(problem: SchedulingProblem, verdict: Verdict)
   return [
     malformed ? 'Your reply could not be read as an answer:' : 'Your schedule breaks these rules:',
     ...lines,
-    malformed ? `End your reply with exactly one block of the form ${form} and nothing after it.` : 'Revise it and give the whole schedule again in the same form.',
+    malformed
+      ? `End your reply with exactly one block of the form ${form} and nothing after it.`
+      : 'Revise it and give the whole schedule again in the same form.',
   ].join('\n');
 }

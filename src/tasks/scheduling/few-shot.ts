@@ -25,8 +25,12 @@ export async function fewShotExamples(
   const messages: ChatMessage[] = [];
   const used = new Set([question.id]);
   for (let draw = 0; used.size <= count; draw++) {
-    if (draw > 10 * count + 10) throw new IsoproError('SOLVER_FAILED', `the solver could not solve ${count} examples of tier ${question.tier}`);
-    const example = generate(question.tier, deriveSeed({ runSeed: seed, purpose: 'few-shot', iteration: 0, problemId: question.id, sample: draw }));
+    if (draw > 10 * count + 10)
+      throw new IsoproError('SOLVER_FAILED', `the solver could not solve ${count} examples of tier ${question.tier}`);
+    const example = generate(
+      question.tier,
+      deriveSeed({ runSeed: seed, purpose: 'few-shot', iteration: 0, problemId: question.id, sample: draw }),
+    );
     if (used.has(example.id)) continue;
     const schedule = await oracle(example);
     if (schedule === null) continue;

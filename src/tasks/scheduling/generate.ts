@@ -25,14 +25,97 @@ const machinesAndWorkers = (capacity: Range): TierShape['resources'] => [
 
 /** The families of isopro.md §1.2; T3 has a machine that couples its jobs, and slack is drawn against a witness. */
 export const TIERS: readonly TierShape[] = [
-  { id: 'T0', title: 'warm-up: order', trains: true, jobs: 4, duration: [1, 2], edges: 2, resources: [], deadlineSlack: null, horizonSlack: [1, 4] },
-  { id: 'T1', title: 'order and deadlines', trains: true, jobs: 5, duration: [1, 3], edges: 2, resources: [], deadlineSlack: [0, 2], horizonSlack: [0, 2] },
-  { id: 'T2', title: 'resources and deadlines', trains: true, jobs: 6, duration: [1, 4], edges: 0, resources: machinesAndWorkers([2, 3]), deadlineSlack: [0, 3], horizonSlack: [0, 2] },
-  { id: 'T3', title: 'deadlines on one machine', trains: true, jobs: 6, duration: [2, 5], edges: 0, resources: [{ name: 'machines', capacity: [1, 1], need: [1, 1] }], deadlineSlack: [0, 6], horizonSlack: [0, 3] },
-  { id: 'T4sr', title: 'order and resources', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 4, resources: machinesAndWorkers([2, 4]), deadlineSlack: null, horizonSlack: [0, 2] },
-  { id: 'T4rd', title: 'resources and deadlines, larger', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 0, resources: machinesAndWorkers([2, 4]), deadlineSlack: [0, 4], horizonSlack: [0, 2] },
-  { id: 'T4sd', title: 'order and deadlines, larger', trains: true, group: 'T4', jobs: 8, duration: [1, 4], edges: 4, resources: [], deadlineSlack: [0, 3], horizonSlack: [0, 2] },
-  { id: 'T5', title: 'order, resources and deadlines', trains: false, jobs: 10, duration: [1, 5], edges: 6, resources: machinesAndWorkers([2, 4]), deadlineSlack: [0, 8], horizonSlack: [0, 2] },
+  {
+    id: 'T0',
+    title: 'warm-up: order',
+    trains: true,
+    jobs: 4,
+    duration: [1, 2],
+    edges: 2,
+    resources: [],
+    deadlineSlack: null,
+    horizonSlack: [1, 4],
+  },
+  {
+    id: 'T1',
+    title: 'order and deadlines',
+    trains: true,
+    jobs: 5,
+    duration: [1, 3],
+    edges: 2,
+    resources: [],
+    deadlineSlack: [0, 2],
+    horizonSlack: [0, 2],
+  },
+  {
+    id: 'T2',
+    title: 'resources and deadlines',
+    trains: true,
+    jobs: 6,
+    duration: [1, 4],
+    edges: 0,
+    resources: machinesAndWorkers([2, 3]),
+    deadlineSlack: [0, 3],
+    horizonSlack: [0, 2],
+  },
+  {
+    id: 'T3',
+    title: 'deadlines on one machine',
+    trains: true,
+    jobs: 6,
+    duration: [2, 5],
+    edges: 0,
+    resources: [{ name: 'machines', capacity: [1, 1], need: [1, 1] }],
+    deadlineSlack: [0, 6],
+    horizonSlack: [0, 3],
+  },
+  {
+    id: 'T4sr',
+    title: 'order and resources',
+    trains: true,
+    group: 'T4',
+    jobs: 8,
+    duration: [1, 4],
+    edges: 4,
+    resources: machinesAndWorkers([2, 4]),
+    deadlineSlack: null,
+    horizonSlack: [0, 2],
+  },
+  {
+    id: 'T4rd',
+    title: 'resources and deadlines, larger',
+    trains: true,
+    group: 'T4',
+    jobs: 8,
+    duration: [1, 4],
+    edges: 0,
+    resources: machinesAndWorkers([2, 4]),
+    deadlineSlack: [0, 4],
+    horizonSlack: [0, 2],
+  },
+  {
+    id: 'T4sd',
+    title: 'order and deadlines, larger',
+    trains: true,
+    group: 'T4',
+    jobs: 8,
+    duration: [1, 4],
+    edges: 4,
+    resources: [],
+    deadlineSlack: [0, 3],
+    horizonSlack: [0, 2],
+  },
+  {
+    id: 'T5',
+    title: 'order, resources and deadlines',
+    trains: false,
+    jobs: 10,
+    duration: [1, 5],
+    edges: 6,
+    resources: machinesAndWorkers([2, 4]),
+    deadlineSlack: [0, 8],
+    horizonSlack: [0, 2],
+  },
 ];
 
 /** Pairs (i, j), i < j, drawn without replacement. */
@@ -71,7 +154,9 @@ export function drawProblem(task: string, shape: TierShape, random: Random): Sch
     }
     const horizon = shortest + random.nextInteger(...shape.horizonSlack);
     const slack = shape.deadlineSlack;
-    const deadlines = witness.map((start, job) => (slack === null ? null : Math.min(horizon, start + project.durations[job]! + random.nextInteger(...slack))));
+    const deadlines = witness.map((start, job) =>
+      slack === null ? null : Math.min(horizon, start + project.durations[job]! + random.nextInteger(...slack)),
+    );
     const serial = project.durations.reduce((sum, duration) => sum + duration, 0);
     const disjunctive = shape.resources.some((resource) => resource.capacity[1] === 1);
     if (shape.id !== 'T0' && !disjunctive && serial <= horizon) continue;
@@ -82,9 +167,17 @@ export function drawProblem(task: string, shape: TierShape, random: Random): Sch
 }
 
 /** Gives the jobs labels in an order that contradicts at least one precedence, so that the alphabet is no schedule. */
-function label(task: string, shape: TierShape, project: Project, deadlines: readonly (number | null)[], horizon: number, random: Random): SchedulingProblem {
+function label(
+  task: string,
+  shape: TierShape,
+  project: Project,
+  deadlines: readonly (number | null)[],
+  horizon: number,
+  random: Random,
+): SchedulingProblem {
   const jobs = range(shape.jobs);
-  const misleads = (positions: readonly number[]): boolean => jobs.some((job) => project.predecessors[job]!.some((other) => positions[other]! > positions[job]!));
+  const misleads = (positions: readonly number[]): boolean =>
+    jobs.some((job) => project.predecessors[job]!.some((other) => positions[other]! > positions[job]!));
   let positions = random.shuffle(jobs);
   while (shape.edges > 0 && !misleads(positions)) positions = random.shuffle(jobs);
   const atPosition = jobs.map((position) => positions.indexOf(position));

@@ -20,7 +20,8 @@ export const EPSILON_PERCENT = [0, 10] as const;
  */
 export function gradeSchedule(verdict: Verdict, truth: GroundTruth | null): Grades {
   const grades: Record<string, VerdictKind> = { feasible: verdict.kind };
-  for (const percent of EPSILON_PERCENT) grades[`epsilon${percent / 100}`] = verdict.kind === 'pass' ? within(verdict.metrics['makespan']!, percent, truth) : verdict.kind;
+  for (const percent of EPSILON_PERCENT)
+    grades[`epsilon${percent / 100}`] = verdict.kind === 'pass' ? within(verdict.metrics['makespan']!, percent, truth) : verdict.kind;
   return grades;
 }
 

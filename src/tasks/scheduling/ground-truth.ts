@@ -138,7 +138,12 @@ export class GroundTruthSolver {
 function sound(problem: SchedulingProblem, truth: GroundTruth): boolean {
   if (truth.schedule === null) return truth.status === 'infeasible' || truth.status === 'unknown';
   const { faults, makespan } = checkSchedule(problem, truth.schedule);
-  return faults.length === 0 && makespan === truth.makespan && truth.lowerBound <= makespan && (truth.status !== 'optimal' || truth.lowerBound === makespan);
+  return (
+    faults.length === 0 &&
+    makespan === truth.makespan &&
+    truth.lowerBound <= makespan &&
+    (truth.status !== 'optimal' || truth.lowerBound === makespan)
+  );
 }
 
 /** @param ended called when the thread ends, also while nobody waits for it */

@@ -37,7 +37,11 @@ export function serialSchedule(project: Project, priority: readonly number[], op
   const span = durations.reduce((sum, duration) => sum + duration, 0);
   const usage = options.ignoreResources === true ? [] : capacities.map(() => new Int32Array(span));
   for (let placed = 0; placed < count; placed++) {
-    const job = priority.find((candidate) => starts[candidate] === -1 && (options.ignoreOrder === true || project.predecessors[candidate]!.every((other) => starts[other] !== -1)));
+    const job = priority.find(
+      (candidate) =>
+        starts[candidate] === -1 &&
+        (options.ignoreOrder === true || project.predecessors[candidate]!.every((other) => starts[other] !== -1)),
+    );
     if (job === undefined) throw new RangeError('the precedences form a cycle');
     const duration = durations[job]!;
     let start = 0;
@@ -80,7 +84,9 @@ export function dependencyOrder(problem: SchedulingProblem, compare: (a: number,
   const done = new Set<number>();
   const order: number[] = [];
   while (order.length < problem.jobs.length) {
-    const ready = problem.jobs.map((_, index) => index).filter((index) => !done.has(index) && problem.jobs[index]!.after.every((label) => done.has(indexOf(label))));
+    const ready = problem.jobs
+      .map((_, index) => index)
+      .filter((index) => !done.has(index) && problem.jobs[index]!.after.every((label) => done.has(indexOf(label))));
     if (ready.length === 0) throw new RangeError('the precedences form a cycle');
     const next = ready.reduce((best, candidate) => (compare(candidate, best) < 0 ? candidate : best));
     done.add(next);
@@ -93,12 +99,15 @@ export function dependencyOrder(problem: SchedulingProblem, compare: (a: number,
 export function latestEnds(problem: SchedulingProblem): number[] {
   const latest = problem.jobs.map((job) => Math.min(job.deadline ?? problem.horizon, problem.horizon));
   for (let pass = 0; pass < latest.length; pass++) {
-    problem.jobs.forEach((job, index) => job.after.forEach((label) => (latest[indexOf(label)] = Math.min(latest[indexOf(label)]!, latest[index]! - job.duration))));
+    problem.jobs.forEach((job, index) =>
+      job.after.forEach((label) => (latest[indexOf(label)] = Math.min(latest[indexOf(label)]!, latest[index]! - job.duration))),
+    );
   }
   return latest;
 }
 
-export const toSchedule = (starts: readonly number[]): Schedule => Object.fromEntries(starts.map((start, index) => [labelOf(index), start]));
+export const toSchedule = (starts: readonly number[]): Schedule =>
+  Object.fromEntries(starts.map((start, index) => [labelOf(index), start]));
 
 export const makespan = (durations: readonly number[], starts: readonly number[]): number =>
   starts.reduce((latest, start, job) => Math.max(latest, start + durations[job]!), 0);

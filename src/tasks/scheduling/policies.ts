@@ -11,8 +11,10 @@ export interface Policy {
 }
 
 const alphabetical = (a: number, b: number): number => a - b;
-const byStatedDeadline = (problem: SchedulingProblem) => (a: number, b: number): number =>
-  (problem.jobs[a]!.deadline ?? problem.horizon) - (problem.jobs[b]!.deadline ?? problem.horizon) || a - b;
+const byStatedDeadline =
+  (problem: SchedulingProblem) =>
+  (a: number, b: number): number =>
+    (problem.jobs[a]!.deadline ?? problem.horizon) - (problem.jobs[b]!.deadline ?? problem.horizon) || a - b;
 /**
  * By the latest end that leaves the successors room: deadlines tightened backwards along the precedences. The rows of
  * isopro.md §1.5 that go by deadlines are reproduced with these and not with the stated ones.
@@ -21,8 +23,10 @@ export function byDeadline(problem: SchedulingProblem): (a: number, b: number) =
   const due = latestEnds(problem);
   return (a, b) => due[a]! - due[b]! || a - b;
 }
-const byDuration = (problem: SchedulingProblem, sign: 1 | -1) => (a: number, b: number): number =>
-  sign * (problem.jobs[a]!.duration - problem.jobs[b]!.duration) || a - b;
+const byDuration =
+  (problem: SchedulingProblem, sign: 1 | -1) =>
+  (a: number, b: number): number =>
+    sign * (problem.jobs[a]!.duration - problem.jobs[b]!.duration) || a - b;
 
 const jobIndices = (problem: SchedulingProblem): number[] => problem.jobs.map((_, index) => index);
 const durations = (problem: SchedulingProblem): number[] => problem.jobs.map((job) => job.duration);
@@ -55,7 +59,8 @@ export const POLICIES = {
   'list-earliest-deadline': { ignores: [], decide: (problem) => list(problem, byDeadline(problem)) },
 } as const satisfies Record<string, Policy>;
 
-const EARLIEST = 'exact solver of T0, T1 and T4sd, where nothing limits the jobs but their order; exempt there from the bound on trivial policies';
+const EARLIEST =
+  'exact solver of T0, T1 and T4sd, where nothing limits the jobs but their order; exempt there from the bound on trivial policies';
 
 /** Where a policy is an exact solver, so that its figure is no sign of a weak tier. */
 export const POLICY_NOTES: Readonly<Record<string, string>> = {
@@ -67,7 +72,6 @@ export const POLICY_NOTES: Readonly<Record<string, string>> = {
   'serial-earliest-deadline': 'looks at every dimension; exact solver of T3, which has one machine',
 };
 
-
 /** Dimensions that can make a schedule of this problem wrong. */
 export function dimensionsOf(problem: SchedulingProblem): Dimension[] {
   const dimensions: Dimension[] = [];
@@ -78,4 +82,7 @@ export function dimensionsOf(problem: SchedulingProblem): Dimension[] {
 }
 
 export const scheduleLength = (problem: SchedulingProblem, schedule: Schedule): number =>
-  makespan(durations(problem), problem.jobs.map((job) => schedule[job.label]!));
+  makespan(
+    durations(problem),
+    problem.jobs.map((job) => schedule[job.label]!),
+  );

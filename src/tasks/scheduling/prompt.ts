@@ -30,15 +30,24 @@ export function schedulingPrompt(problem: SchedulingProblem, style: PromptStyle)
     'A job that starts at time s and takes d steps runs without a break and ends at time s + d.',
     `Every job must end by time ${problem.horizon}.`,
     ...(due ? ['"Must end by time D" means that s + d is at most D.'] : []),
-    ...(ordered ? ['"Cannot start before Job X has ended" means that its start time is at least the end time of Job X; equal is allowed.'] : []),
-    ...(problem.resources.length > 0 ? ['A job holds what it uses from its start until its end; at its end it is free for another job.'] : []),
-    ...problem.resources.map((resource) => `There ${resource.capacity === 1 ? 'is' : 'are'} ${units(resource.capacity, resource.name)}: at no time may the running jobs together use more than ${units(resource.capacity, resource.name)}.`),
+    ...(ordered
+      ? ['"Cannot start before Job X has ended" means that its start time is at least the end time of Job X; equal is allowed.']
+      : []),
+    ...(problem.resources.length > 0
+      ? ['A job holds what it uses from its start until its end; at its end it is free for another job.']
+      : []),
+    ...problem.resources.map(
+      (resource) =>
+        `There ${resource.capacity === 1 ? 'is' : 'are'} ${units(resource.capacity, resource.name)}: at no time may the running jobs ` +
+        `together use more than ${units(resource.capacity, resource.name)}.`,
+    ),
     ...(problem.jobs.length > 1 ? ['Jobs may run at the same time unless a rule forbids it.'] : []),
   ];
   const form = `<answer>${problem.jobs.map((job) => `${job.label}: ?`).join(', ')}</answer>`;
   const ask =
     style === 'cot'
-      ? 'Work it out step by step. Then end your reply with exactly one answer block of this form, with a start time in place of each question mark:'
+      ? 'Work it out step by step. Then end your reply with exactly one answer block of this form, with a start time in place of each ' +
+        'question mark:'
       : 'Reply with exactly one answer block of this form and nothing else, with a start time in place of each question mark:';
   const content = [
     `Find a schedule for ${problem.jobs.length} jobs.`,
@@ -61,9 +70,16 @@ export function explainSchedule(problem: SchedulingProblem, schedule: Schedule):
     .map((job) => ({ job, start: schedule[job.label]! }))
     .sort((a, b) => a.start - b.start || indexOf(a.job.label) - indexOf(b.job.label))
     .map(({ job, start }) => {
-      const waits = job.after.length === 0 ? '' : ` It waits for ${job.after.map((label) => `Job ${label}, which ends at ${schedule[label]! + problem.jobs[indexOf(label)]!.duration}`).join(', and for ')}.`;
+      const waits =
+        job.after.length === 0
+          ? ''
+          : ` It waits for ` +
+            `${job.after.map((label) => `Job ${label}, which ends at ${schedule[label]! + problem.jobs[indexOf(label)]!.duration}`).join(', and for ')}.`;
       const due = job.deadline === null ? '' : `, by its deadline ${job.deadline}`;
-      return `Job ${job.label} takes ${steps(job.duration)}.${waits} Job ${job.label} starts at ${start} and ends at ${start + job.duration}${due}.`;
+      return (
+        `Job ${job.label} takes ${steps(job.duration)}.${waits} Job ${job.label} starts at ${start} and ends at ` +
+        `${start + job.duration}${due}.`
+      );
     })
     .join('\n');
 }

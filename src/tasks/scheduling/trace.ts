@@ -12,7 +12,11 @@ const DURATION = [
 ];
 const INTERVAL = [
   new RegExp(`${JOB}:? (?:runs |goes |is scheduled )?from ${AT}(\\d+) (?:to|until|till) ${AT}(\\d+)`, 'g'),
-  new RegExp(`${JOB}:? (?:starts|begins|can start|will start|start) ${AT}(\\d+),? (?:and |so it |it )?(?:ends|finishes|is done|will end|end|finish) ${AT}(\\d+)`, 'g'),
+  new RegExp(
+    `${JOB}:? (?:starts|begins|can start|will start|start) ${AT}(\\d+),? (?:and |so it |it )?(?:ends|finishes|is done|will ` +
+      `end|end|finish) ${AT}(\\d+)`,
+    'g',
+  ),
   new RegExp(`${JOB}: ?\\[?(\\d+) ?(?:-|–|→|to) ?(\\d+)`, 'g'),
 ];
 const START = [new RegExp(`${JOB}:? (?:starts|begins) ${AT}(\\d+)`, 'g')];
@@ -26,9 +30,19 @@ const DEADLINE = [
 const LIST = '((?:[Jj]obs? )?[A-Z](?:(?:,| and|, and) (?:[Jj]ob )?[A-Z])*)\\b';
 /** [pattern, true where the first job named is the one that comes later] */
 const PRECEDENCE: readonly (readonly [RegExp, boolean])[] = [
-  [new RegExp(`${JOB} (?:depends on|must wait for|waits for|must (?:start|come|run) after|cannot start (?:before|until)|can only start after|can start only after) ${LIST}`, 'g'), true],
+  [
+    new RegExp(
+      `${JOB} (?:depends on|must wait for|waits for|must (?:start|come|run) after|cannot start (?:before|until)|can only start after|can ` +
+        `start only after) ${LIST}`,
+      'g',
+    ),
+    true,
+  ],
   [new RegExp(`${JOB} takes \\d+ (?:time )?steps?\\. It (?:depends on|must wait for|waits for) ${LIST}`, 'g'), true],
-  [new RegExp(`${JOB} (?:must|has to) (?:end|finish|be (?:done|finished|complete|completed)|complete|come|run) before ${LIST}`, 'g'), false],
+  [
+    new RegExp(`${JOB} (?:must|has to) (?:end|finish|be (?:done|finished|complete|completed)|complete|come|run) before ${LIST}`, 'g'),
+    false,
+  ],
 ];
 
 /**
@@ -49,7 +63,8 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
   for (const pattern of DURATION) {
     for (const match of reasoning.matchAll(pattern)) {
       const job = jobOf(match);
-      if (job !== undefined && Number(match[3]) !== job.duration) findings.push({ category: 'duration', jobs: [job.label], claimed: match[3]!, actual: String(job.duration), excerpt: match[0] });
+      if (job !== undefined && Number(match[3]) !== job.duration)
+        findings.push({ category: 'duration', jobs: [job.label], claimed: match[3]!, actual: String(job.duration), excerpt: match[0] });
     }
   }
   for (const pattern of DEADLINE) {
@@ -57,7 +72,8 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       const job = jobOf(match);
       const [claimed, deadline] = [Number(match[3]), job?.deadline ?? problem.horizon];
       // of a job with a deadline the horizon may be said too: it must end by that as well
-      if (job !== undefined && claimed !== deadline && claimed !== problem.horizon) findings.push({ category: 'deadline', jobs: [job.label], claimed: match[3]!, actual: String(deadline), excerpt: match[0] });
+      if (job !== undefined && claimed !== deadline && claimed !== problem.horizon)
+        findings.push({ category: 'deadline', jobs: [job.label], claimed: match[3]!, actual: String(deadline), excerpt: match[0] });
     }
   }
   type Last = Map<string, { readonly at: number; readonly time: number; readonly excerpt: string }>;
@@ -72,10 +88,20 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       const [start, end] = [Number(match[3]), Number(match[4])];
       note(lastStart, job.label, match, start);
       note(lastEnd, job.label, match, end);
-      if (end - start !== job.duration) findings.push({ category: 'end', jobs: [job.label], claimed: String(end), actual: String(start + job.duration), excerpt: match[0] });
+      if (end - start !== job.duration)
+        findings.push({
+          category: 'end',
+          jobs: [job.label],
+          claimed: String(end),
+          actual: String(start + job.duration),
+          excerpt: match[0],
+        });
     }
   }
-  for (const [patterns, last] of [[START, lastStart], [END, lastEnd]] as const) {
+  for (const [patterns, last] of [
+    [START, lastStart],
+    [END, lastEnd],
+  ] as const) {
     for (const pattern of patterns) {
       for (const match of reasoning.matchAll(pattern)) {
         const job = jobOf(match);
@@ -85,7 +111,10 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
   }
   const parsed = parseAnswer(text);
   if (parsed.ok) {
-    for (const [category, last] of [['start', lastStart], ['end', lastEnd]] as const) {
+    for (const [category, last] of [
+      ['start', lastStart],
+      ['end', lastEnd],
+    ] as const) {
       for (const [label, { time, excerpt }] of last) {
         const start = parsed.answer[label];
         if (start === undefined) continue;
@@ -103,7 +132,13 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       for (const [other] of match[3]!.matchAll(/\b[A-Z]\b/g)) {
         const [before, after] = firstIsLater ? [other, subject.label] : [subject.label, other];
         if (indexOf(other) >= problem.jobs.length || ancestors[indexOf(after)]!.has(before)) continue;
-        findings.push({ category: 'precedence', jobs: [before, after], claimed: `${before} before ${after}`, actual: 'no such rule', excerpt: match[0] });
+        findings.push({
+          category: 'precedence',
+          jobs: [before, after],
+          claimed: `${before} before ${after}`,
+          actual: 'no such rule',
+          excerpt: match[0],
+        });
       }
     }
   }

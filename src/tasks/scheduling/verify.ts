@@ -22,17 +22,44 @@ function describe(problem: SchedulingProblem, fault: ScheduleFault): Violation {
     case 'range': {
       const { start } = fault;
       const amount = start < 0 ? -start : start > problem.horizon ? start - problem.horizon : 1;
-      return { category: 'range', jobs: [fault.job], amount: Number.isFinite(amount) ? amount : Number.MAX_SAFE_INTEGER, detail: `Job ${fault.job} starts at ${start}, which is not a whole number from 0 to ${problem.horizon}.` };
+      return {
+        category: 'range',
+        jobs: [fault.job],
+        amount: Number.isFinite(amount) ? amount : Number.MAX_SAFE_INTEGER,
+        detail: `Job ${fault.job} starts at ${start}, which is not a whole number from 0 to ${problem.horizon}.`,
+      };
     }
     case 'precedence':
-      return { category: 'precedence', jobs: [fault.before, fault.after], amount: fault.end - fault.start, detail: `Job ${fault.after} starts at ${fault.start}, before Job ${fault.before} has ended at ${fault.end}.` };
+      return {
+        category: 'precedence',
+        jobs: [fault.before, fault.after],
+        amount: fault.end - fault.start,
+        detail: `Job ${fault.after} starts at ${fault.start}, before Job ${fault.before} has ended at ${fault.end}.`,
+      };
     case 'deadline':
-      return { category: 'deadline', jobs: [fault.job], amount: fault.end - fault.deadline, detail: `Job ${fault.job} ends at ${fault.end}, after its deadline ${fault.deadline}.` };
+      return {
+        category: 'deadline',
+        jobs: [fault.job],
+        amount: fault.end - fault.deadline,
+        detail: `Job ${fault.job} ends at ${fault.end}, after its deadline ${fault.deadline}.`,
+      };
     case 'horizon':
-      return { category: 'horizon', jobs: [fault.job], amount: fault.end - problem.horizon, detail: `Job ${fault.job} ends at ${fault.end}; every job must end by time ${problem.horizon}.` };
+      return {
+        category: 'horizon',
+        jobs: [fault.job],
+        amount: fault.end - problem.horizon,
+        detail: `Job ${fault.job} ends at ${fault.end}; every job must end by time ${problem.horizon}.`,
+      };
     case 'resources': {
       const { name, capacity } = problem.resources[fault.resource]!;
-      return { category: 'resources', jobs: fault.jobs, amount: fault.peak - capacity, detail: `From time ${fault.from} to ${fault.to} ${jobList(fault.jobs)} together use up to ${units(fault.peak, name)}; there ${capacity === 1 ? 'is' : 'are'} ${units(capacity, name)}.` };
+      return {
+        category: 'resources',
+        jobs: fault.jobs,
+        amount: fault.peak - capacity,
+        detail:
+          `From time ${fault.from} to ${fault.to} ${jobList(fault.jobs)} together use up to ${units(fault.peak, name)}; there ` +
+          `${capacity === 1 ? 'is' : 'are'} ${units(capacity, name)}.`,
+      };
     }
   }
 }

@@ -27,7 +27,12 @@ export interface Comparison {
   readonly run: RunResult | null;
 }
 
-const GREEDY: readonly (readonly [Method, (context: ModeContext) => Promise<MethodResult>])[] = [['zero-shot', zeroShot], ['few-shot', fewShot], ['multi-turn', multiTurn], ['isozero', isozero]];
+const GREEDY: readonly (readonly [Method, (context: ModeContext) => Promise<MethodResult>])[] = [
+  ['zero-shot', zeroShot],
+  ['few-shot', fewShot],
+  ['multi-turn', multiTurn],
+  ['isozero', isozero],
+];
 const SAMPLED: readonly Method[] = ['best-of-k', 'majority', 'pass@k'];
 
 export interface CompareOptions extends RunOptions {
@@ -39,7 +44,11 @@ export interface CompareOptions extends RunOptions {
  * test problems: measured where the loop ran, else by the settings, each sequence counting alike.
  * @throws as `run`; INVALID_ARGUMENT where a method that was asked for by its name cannot be measured on the task
  */
-export async function compareModes(modes: Mode | readonly Mode[], input: RunSettingsInput = {}, options: CompareOptions = {}): Promise<Comparison> {
+export async function compareModes(
+  modes: Mode | readonly Mode[],
+  input: RunSettingsInput = {},
+  options: CompareOptions = {},
+): Promise<Comparison> {
   const settings = resolveSettings(input);
   const { onMethod, ...runOptions } = options;
   const named = [modes].flat();
@@ -50,7 +59,15 @@ export async function compareModes(modes: Mode | readonly Mode[], input: RunSett
   await using model = await openModel(settings, options.signal);
   await using verdicts = new VerdictPool(task);
   const { problems } = await evaluationSet(task, 'test', settings.testSize);
-  const context: ModeContext = { settings, model, task, verdicts, problems, ...(options.signal === undefined ? {} : { signal: options.signal }), ...(onMethod === undefined ? {} : { onProgress: onMethod }) };
+  const context: ModeContext = {
+    settings,
+    model,
+    task,
+    verdicts,
+    problems,
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    ...(onMethod === undefined ? {} : { onProgress: onMethod }),
+  };
   const methods: MethodResult[] = [];
   const skipped: { method: Method; reason: string }[] = [];
   for (const [method, measure] of GREEDY) {
@@ -66,9 +83,23 @@ export async function compareModes(modes: Mode | readonly Mode[], input: RunSett
   if (sampled.length > 0) methods.push(...(await sampledMethods(context, sampled, equalTokens(settings, problems.length, loop, methods))));
   if (loop !== null) {
     const { test, seconds } = loop;
-    methods.push({ method: 'isopro', test: test.after, k: 1, tokens: loopTokens(loop), seconds, note: 'after training, greedy; tokens and seconds are the loop\'s' });
+    methods.push({
+      method: 'isopro',
+      test: test.after,
+      k: 1,
+      tokens: loopTokens(loop),
+      seconds,
+      note: "after training, greedy; tokens and seconds are the loop's",
+    });
   }
-  const comparison = { task: task.id, model: path.basename(settings.model), seed: settings.seed, problems: problems.length, methods, skipped };
+  const comparison = {
+    task: task.id,
+    model: path.basename(settings.model),
+    seed: settings.seed,
+    problems: problems.length,
+    methods,
+    skipped,
+  };
   if (loop !== null) {
     // beside the log: methods that need no training are no part of the run
     await writeFileAtomically(runPaths(loop.folder).comparison, [Buffer.from(`${JSON.stringify(comparison, null, 2)}\n`)]);
@@ -79,7 +110,8 @@ export async function compareModes(modes: Mode | readonly Mode[], input: RunSett
 }
 
 /** Sampled in rollouts and trained on. */
-const loopTokens = ({ iterations }: RunResult): number => iterations.reduce((sum, { tokens: { sampled, trained } }) => sum + sampled + trained, 0);
+const loopTokens = ({ iterations }: RunResult): number =>
+  iterations.reduce((sum, { tokens: { sampled, trained } }) => sum + sampled + trained, 0);
 
 function equalTokens(settings: RunSettings, problems: number, loop: RunResult | null, methods: readonly MethodResult[]): number {
   const greedy = methods.find(({ method }) => method === 'zero-shot');

@@ -17,21 +17,42 @@ interface Answers {
   readonly tokens: number;
 }
 
-async function answer(context: ModeContext, method: Method, problems: readonly Problem[], prompt: (problem: Problem) => Promise<readonly ChatMessage[]>): Promise<Answers> {
+async function answer(
+  context: ModeContext,
+  method: Method,
+  problems: readonly Problem[],
+  prompt: (problem: Problem) => Promise<readonly ChatMessage[]>,
+): Promise<Answers> {
   const { model, task, verdicts, settings, signal, onProgress } = context;
   if (problems.length === 0) return { replies: [], tokens: 0 };
   const { groups, sampledTokens } = await sampleRollouts({
-    model, task, verdicts, prompt,
+    model,
+    task,
+    verdicts,
+    prompt,
     plan: problems.map((problem) => ({ problem, seeds: [0n] })),
-    style: settings.style, temperature: 0, topP: 1, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences, adapter: null,
+    style: settings.style,
+    temperature: 0,
+    topP: 1,
+    maxTokens: settings.maxTokens,
+    maxSequences: settings.maxSequences,
+    adapter: null,
     ...(signal === undefined ? {} : { signal }),
     ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(method, progress) }),
   });
   return { replies: groups.map(({ rollouts }) => rollouts[0]!), tokens: sampledTokens };
 }
 
-const summaryOf = ({ task, settings }: ModeContext, problems: readonly Problem[], replies: readonly Pick<JudgedRollout, 'verdict'>[]): Summary =>
-  summarise(problems.map(({ tier }, i) => ({ tier, kind: replies[i]!.verdict.kind })), task.tiers, { seed: BigInt(settings.seed) });
+const summaryOf = (
+  { task, settings }: ModeContext,
+  problems: readonly Problem[],
+  replies: readonly Pick<JudgedRollout, 'verdict'>[],
+): Summary =>
+  summarise(
+    problems.map(({ tier }, i) => ({ tier, kind: replies[i]!.verdict.kind })),
+    task.tiers,
+    { seed: BigInt(settings.seed) },
+  );
 
 const timed = async (method: Method, work: () => Promise<Omit<MethodResult, 'method' | 'seconds'>>): Promise<MethodResult> => {
   const begin = performance.now();
@@ -51,12 +72,23 @@ export function fewShot(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('few-shot', async () => {
     const prompt = async (problem: Problem): Promise<readonly ChatMessage[]> => {
-      const examples = await task.fewShot(problem, settings.style, EXAMPLES, deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'few-shot', iteration: 0, problemId: problem.id, sample: 0 }));
-      if (examples === null) throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no solved examples, so that few-shot cannot be measured`);
+      const examples = await task.fewShot(
+        problem,
+        settings.style,
+        EXAMPLES,
+        deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'few-shot', iteration: 0, problemId: problem.id, sample: 0 }),
+      );
+      if (examples === null)
+        throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no solved examples, so that few-shot cannot be measured`);
       return [...examples, ...(await task.prompt(problem, settings.style))];
     };
     const { replies, tokens } = await answer(context, 'few-shot', problems, prompt);
-    return { test: summaryOf(context, problems, replies), k: EXAMPLES, tokens, note: `${EXAMPLES} solved problems of the same tier stand before the question` };
+    return {
+      test: summaryOf(context, problems, replies),
+      k: EXAMPLES,
+      tokens,
+      note: `${EXAMPLES} solved problems of the same tier stand before the question`,
+    };
   });
 }
 
@@ -78,19 +110,30 @@ export function multiTurn(context: ModeContext): Promise<MethodResult> {
         latest.set(problem.id, reply);
         if (reply.verdict.kind === 'pass') continue;
         const advice = await task.feedback(problem, reply.verdict);
-        if (advice === null) throw new IsoproError('INVALID_ARGUMENT', `${task.id} gives no feedback, so that multi-turn cannot be measured`);
+        if (advice === null)
+          throw new IsoproError('INVALID_ARGUMENT', `${task.id} gives no feedback, so that multi-turn cannot be measured`);
         dialogues.get(problem.id)!.push({ role: 'assistant', content: reply.text }, { role: 'user', content: advice });
         failed.push(problem);
       }
       open = failed;
     }
-    return { test: summaryOf(context, problems, problems.map(({ id }) => latest.get(id)!)), k: TURNS, tokens, note: `up to ${TURNS} attempts; the verifier's feedback stands between them, so it has seen more than the others` };
+    return {
+      test: summaryOf(
+        context,
+        problems,
+        problems.map(({ id }) => latest.get(id)!),
+      ),
+      k: TURNS,
+      tokens,
+      note: `up to ${TURNS} attempts; the verifier's feedback stands between them, so it has seen more than the others`,
+    };
   });
 }
 
 const CHAIN = [
   'This is step 1 of 3. Do not answer yet: list the rules that matter here and what they imply, in a few lines.',
-  'This is step 2 of 3. Work out a tentative answer from that, check it against every rule and correct it. Do not give the final answer block yet.',
+  'This is step 2 of 3. Work out a tentative answer from that, check it against every rule and correct it. Do not give the final answer ' +
+    'block yet.',
   'This is step 3 of 3. Now give the final answer in exactly the form that was asked for.',
 ] as const;
 

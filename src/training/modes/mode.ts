@@ -15,7 +15,11 @@ export type Method = Exclude<Mode, 'all'>;
 export interface MethodResult {
   readonly method: Method;
   /** Pass@k has an estimate in place of verdicts: `passed` is then rounded, and intervals are bootstrapped. */
-  readonly test: Pick<Summary, 'mean' | 'low' | 'high' | 'n'> & { readonly byTier: Readonly<Record<string, { readonly mean: number | null; readonly low: number; readonly high: number; readonly n: number }>> };
+  readonly test: Pick<Summary, 'mean' | 'low' | 'high' | 'n'> & {
+    readonly byTier: Readonly<
+      Record<string, { readonly mean: number | null; readonly low: number; readonly high: number; readonly n: number }>
+    >;
+  };
   /** Samples of each problem, attempts or calls. */
   readonly k: number;
   /** Sampled for this method; the loop's own where it trains. */

@@ -6,7 +6,8 @@ import { groupBy, stratifiedBootstrap } from '../../statistics/paired.js';
 import { passAtK, summarise } from '../../statistics/index.js';
 import type { Method, MethodResult, ModeContext } from './mode.js';
 
-const meanLogprob = ({ logprobs }: JudgedRollout): number => (logprobs.length === 0 ? -Infinity : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length);
+const meanLogprob = ({ logprobs }: JudgedRollout): number =>
+  logprobs.length === 0 ? -Infinity : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
 
 /** The complete reply with the highest mean token log-probability; the first of equals. The verifier is not asked. */
 export function mostLikely(rollouts: readonly JudgedRollout[]): JudgedRollout {
@@ -15,7 +16,10 @@ export function mostLikely(rollouts: readonly JudgedRollout[]): JudgedRollout {
 }
 
 /** The first reply with the commonest answer; the first reply where none can be read. */
-export async function commonest({ problem, rollouts }: RolloutGroup, readAnswer: ModeContext['task']['readAnswer']): Promise<JudgedRollout> {
+export async function commonest(
+  { problem, rollouts }: RolloutGroup,
+  readAnswer: ModeContext['task']['readAnswer'],
+): Promise<JudgedRollout> {
   const answers = new Map<string, JudgedRollout[]>();
   for (const rollout of rollouts) {
     const key = rollout.finish === 'stop' ? await readAnswer(problem, rollout.text) : null;
@@ -33,9 +37,21 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
   const { model, task, verdicts, settings, problems, signal, onProgress } = context;
   const begin = performance.now();
   const { groups, sampledTokens: tokens } = await sampleRollouts({
-    model, task, verdicts,
-    plan: problems.map((problem) => ({ problem, seeds: Array.from({ length: k }, (_, sample) => deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'best of k', iteration: 0, problemId: problem.id, sample })) })),
-    style: settings.style, temperature: settings.temperature, topP: settings.topP, maxTokens: settings.maxTokens, maxSequences: settings.maxSequences, adapter: null,
+    model,
+    task,
+    verdicts,
+    plan: problems.map((problem) => ({
+      problem,
+      seeds: Array.from({ length: k }, (_, sample) =>
+        deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'best of k', iteration: 0, problemId: problem.id, sample }),
+      ),
+    })),
+    style: settings.style,
+    temperature: settings.temperature,
+    topP: settings.topP,
+    maxTokens: settings.maxTokens,
+    maxSequences: settings.maxSequences,
+    adapter: null,
     ...(signal === undefined ? {} : { signal }),
     ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress) }),
   });
@@ -49,9 +65,20 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
   const results: MethodResult[] = [];
   for (const method of methods) {
     const common = { method, k, tokens, seconds };
-    if (method === 'best-of-k') results.push({ ...common, test: await chosen(({ rollouts }) => mostLikely(rollouts)), note: 'the sample with the highest mean token log-probability; the verifier does not choose' });
-    if (method === 'majority') results.push({ ...common, test: await chosen((group) => commonest(group, task.readAnswer.bind(task))), note: 'the commonest answer' });
-    if (method === 'pass@k') results.push({ ...common, test: ceiling(context, groups, k), note: 'any of the k: a ceiling, since choosing needs the verifier' });
+    if (method === 'best-of-k')
+      results.push({
+        ...common,
+        test: await chosen(({ rollouts }) => mostLikely(rollouts)),
+        note: 'the sample with the highest mean token log-probability; the verifier does not choose',
+      });
+    if (method === 'majority')
+      results.push({
+        ...common,
+        test: await chosen((group) => commonest(group, task.readAnswer.bind(task))),
+        note: 'the commonest answer',
+      });
+    if (method === 'pass@k')
+      results.push({ ...common, test: ceiling(context, groups, k), note: 'any of the k: a ceiling, since choosing needs the verifier' });
   }
   return results;
 }
@@ -60,7 +87,11 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
 function ceiling({ task, settings }: ModeContext, groups: readonly RolloutGroup[], k: number): MethodResult['test'] {
   const seed = BigInt(settings.seed);
   const decided = groups.filter(({ rollouts }) => rollouts.every(({ verdict }) => verdict.kind !== 'none'));
-  const values = groupBy(decided, ({ problem }) => problem.tier, ({ rollouts }) => passAtK(k, rollouts.filter(({ verdict }) => verdict.kind === 'pass').length, k));
+  const values = groupBy(
+    decided,
+    ({ problem }) => problem.tier,
+    ({ rollouts }) => passAtK(k, rollouts.filter(({ verdict }) => verdict.kind === 'pass').length, k),
+  );
   const present = task.tiers.filter(({ id }) => values.has(id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
   const strataOf = (slot: string): { weight: number; values: readonly number[] }[] => {
@@ -68,8 +99,13 @@ function ceiling({ task, settings }: ModeContext, groups: readonly RolloutGroup[
     return members.map(({ id }) => ({ weight: 1 / members.length, values: values.get(id)! }));
   };
   const byTier = dictionary<MethodResult['test']['byTier'][string]>();
-  for (const { id } of present) byTier[id] = { ...stratifiedBootstrap([{ weight: 1, values: values.get(id)! }], { seed, of: 'fractions' }), n: values.get(id)!.length };
-  for (const slot of slots) byTier[slot] ??= { ...stratifiedBootstrap(strataOf(slot), { seed, of: 'fractions' }), n: strataOf(slot).reduce((sum, { values: of }) => sum + of.length, 0) };
+  for (const { id } of present)
+    byTier[id] = { ...stratifiedBootstrap([{ weight: 1, values: values.get(id)! }], { seed, of: 'fractions' }), n: values.get(id)!.length };
+  for (const slot of slots)
+    byTier[slot] ??= {
+      ...stratifiedBootstrap(strataOf(slot), { seed, of: 'fractions' }),
+      n: strataOf(slot).reduce((sum, { values: of }) => sum + of.length, 0),
+    };
   const all = slots.flatMap((slot) => strataOf(slot).map(({ weight, values: of }) => ({ weight: weight / slots.length, values: of })));
   return { ...stratifiedBootstrap(all, { seed, of: 'fractions' }), n: decided.length, byTier };
 }
