@@ -1,8 +1,7 @@
 /**
  * Time and memory of the loop's parts in the 3B shape: two iterations of rollouts and steps on the top layers with cached boundaries, the
- * adapter put
- * to use in between. Weights are random, so no reply could pass a verifier: every rollout is trained on, which costs what an accepted one
- * costs.
+ * adapter put to use in between. Weights are random, so no reply could pass a verifier: every rollout is trained on, which costs what an
+ * accepted one costs.
  */
 import { readFileSync } from 'node:fs';
 import { loadModel } from '../src/engine/model.js';

@@ -1,9 +1,7 @@
 // `npm run calibrate:monitor`: tiny training runs, healthy and sick, without remedies. Fits the three numbers of our own judgement on one
-// set of seeds, reports false and
-// missed alarms on another, counts on that one how many remedies settle their rule, simulates false and missed stops by R3 in both
-// profiles, and writes docs/monitor-calibration.json. A short form by default; ISOPRO_FULL=1 is the form whose figures docs/monitor.md
-// gives.
-// `--runs FILE` keeps what was measured, and takes it from there where the file exists.
+// set of seeds, reports false and missed alarms on another, counts on that one how many remedies settle their rule, simulates false and
+// missed stops by R3 in both profiles, and writes docs/monitor-calibration.json. A short form by default; ISOPRO_FULL=1 is the form whose
+// figures docs/monitor.md gives. `--runs FILE` keeps what was measured, and takes it from there where the file exists.
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,7 +1,6 @@
 // `npm run docs:results`: writes the tables of docs/results.md, and the first of them into README.md, between their marks, from the files
-// in results/. A folder there holds what was measured with
-// one model: `ablation.json` as `isopro-native ablate` left it, `modes-<seed>.json` as `isopro-native run --mode all` left it in its run
-// folder (comparison.json).
+// in results/. A folder there holds what was measured with one model: `ablation.json` as `isopro-native ablate` left it,
+// `modes-<seed>.json` as `isopro-native run --mode all` left it in its run folder (comparison.json).
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

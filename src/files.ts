@@ -136,8 +136,7 @@ export function realTarget(file: string): string {
 
 /**
  * Refuses a path at which no file can be written or replaced: a folder, a device or a pipe, or a name in a folder that is missing or may
- * not be
- * written. @throws IsoproError WRITE_FAILED
+ * not be written. @throws IsoproError WRITE_FAILED
  */
 export function requireTarget(file: string): void {
   const refuse = (reason: string, cause?: unknown): never => {
@@ -165,8 +164,7 @@ export function requireTarget(file: string): void {
 
 /**
  * Makes a folder and those above it; harmless where it is there. Node's own `recursive` asks again for ever, and hears no signal, where a
- * file
- * system answers that the path does not exist although the folder above it does (as /proc does).
+ * file system answers that the path does not exist although the folder above it does (as /proc does).
  */
 export function makeFolder(folder: string, mode = 0o777): void {
   const place = path.resolve(folder);

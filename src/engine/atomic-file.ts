@@ -23,8 +23,7 @@ export async function writeFileAtomically(file: string, parts: Parts): Promise<v
 
 /**
  * Writes files that belong together into one folder, which is made where it is missing: all of them are complete on the disk before the
- * first
- * replaces an older one.
+ * first replaces an older one.
  * @throws IsoproError WRITE_FAILED, SYSTEM_LIMIT; the old files are untouched
  */
 export async function writeFilesAtomically(together: readonly { readonly file: string; readonly parts: Parts }[]): Promise<void> {

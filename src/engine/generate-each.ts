@@ -23,9 +23,8 @@ export interface GenerateEachRequest extends Omit<GenerateRequest, 'prompts' | '
 
 /**
  * As `Model.generate`, for prompts that are too many to hold: their rollouts come in the order of prompts and samples, each as soon as
- * those
- * before it have. Seeds are those of one request with all prompts; a window of prompts is decoded together, so that the last bits of the
- * logits are those of the window.
+ * those before it have. Seeds are those of one request with all prompts; a window of prompts is decoded together, so that the last bits of
+ * the logits are those of the window.
  * @throws IsoproError as Model.generate, and whatever reading a prompt throws, after the rollouts of the windows before
  */
 export async function* generateEach(

@@ -39,8 +39,7 @@ export interface OptimiserSettings {
   readonly weightDecay?: number;
   /**
    * Gradients of a larger norm over all parameters are multiplied by maxNorm / norm, exactly: without the 1e-6 that PyTorch's
-   * clip_grad_norm_
-   * adds to the norm. 0: never. Default 1.
+   * clip_grad_norm_ adds to the norm. 0: never. Default 1.
    */
   readonly maxNorm?: number;
   /** Course of the learning rate after the warm-up: it stays, falls in a line, or falls along half a cosine. Default 'constant'. */
@@ -90,8 +89,7 @@ export interface TrainSequence {
   readonly labelMask: Uint8Array;
   /**
    * Factor on the loss of each of its labelled tokens, and so on their gradient; any finite number. The divisor stays the number of
-   * labelled
-   * tokens: twice the weight is twice the pull, in a batch of one sequence too. Default 1.
+   * labelled tokens: twice the weight is twice the pull, in a batch of one sequence too. Default 1.
    */
   readonly weight?: number;
   /** [tokens]; a step of the policy objective needs them, the likelihood ignores them. */

@@ -40,8 +40,7 @@ export interface JudgedAnswers {
 
 /**
  * Samples every problem in one running batch and has the task judge each answer as it is finished. One request, so that the composition of
- * the
- * batches, and with it the last bits of the logits, is the same each time.
+ * the batches, and with it the last bits of the logits, is the same each time.
  */
 export async function sampleAndJudge(
   model: Model,

@@ -23,8 +23,7 @@ export interface GreedyEvaluation {
 
 /**
  * Greedy answers to every problem, each judged by the task; an answer that is cut off fails, a verdict that could not be found is `none`
- * and in
- * no denominator. Verdicts depend on model, adapter, problems, options and the machine's arithmetic, on no seed.
+ * and in no denominator. Verdicts depend on model, adapter, problems, options and the machine's arithmetic, on no seed.
  * @throws IsoproError CONTEXT_OVERFLOW, TEMPLATE_INVALID, NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY, ABORTED
  */
 export async function evaluateGreedy(

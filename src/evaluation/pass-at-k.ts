@@ -60,8 +60,7 @@ function summariseK(k: number, problems: PassAtKEvaluation['problems'], tiers: r
 
 /**
  * Several answers to each problem at a temperature, and from them the unbiased chance that one of k passes (Chen et al. 2021, §2.1). It is
- * a
- * ceiling: choosing the right answer among k needs the verifier.
+ * a ceiling: choosing the right answer among k needs the verifier.
  * @throws IsoproError as evaluateGreedy
  */
 export async function evaluatePassAtK(

@@ -19,8 +19,7 @@ import { HardFail } from './hard-fail.js';
 
 /**
  * Step 12: what the rules read of rollouts and evaluations, every sum that the log holds, and what became of each rollout in training, is
- * what
- * the log's single verdicts give.
+ * what the log's single verdicts give.
  */
 
 const settings = z.object({

@@ -1,7 +1,6 @@
 /**
  * The judge's steps by their numbers (env_rl.md §3.1; 12 and 13 are our own), in the order in which they run (§8.3; the ticket is read from
- * a
- * log that holds).
+ * a log that holds).
  */
 export const STEPS = [
   { step: 5, name: 'chain_integrity', kind: 'hard_fail_gate' },

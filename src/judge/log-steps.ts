@@ -48,8 +48,7 @@ function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
 
 /**
  * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the genesis commits to, and compares every member
- * with
- * the rule_evals stream.
+ * with the rule_evals stream.
  * @param config as the run configuration holds it
  * @throws HardFail where they differ, or where one stream counts other iterations than the other
  */

@@ -8,8 +8,7 @@ import { HardFail } from './hard-fail.js';
 
 /**
  * Step 6: the adapter's structure from its first state and every executed change. What the run says of itself (later states, the
- * submission) and
- * what the file's tensors say has to be that.
+ * submission) and what the file's tensors say has to be that.
  */
 
 const fail = (detail: string): never => {

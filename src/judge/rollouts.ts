@@ -19,8 +19,7 @@ import { reply, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
  * Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem;
- * the dev
- * evaluations' replies have the verdicts that the rules and the gate read.
+ * the dev evaluations' replies have the verdicts that the rules and the gate read.
  */
 
 const problemForm = problemRecord.omit({ prompt: true });

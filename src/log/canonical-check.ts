@@ -25,8 +25,8 @@ const WAITING = 8;
 
 /**
  * Half of what verification costs is whether payloads are canonical (parse, print, compare), and no record's check needs another's: a
- * second thread does
- * them, after SQLite's own check of the file's pages, while this one follows the chain. The thread gets the very texts that were hashed.
+ * second thread does them, after SQLite's own check of the file's pages, while this one follows the chain. The thread gets the very texts
+ * that were hashed.
  */
 export class CanonicalCheck {
   readonly #worker: Worker;

@@ -135,8 +135,7 @@ function checkSize(operation: RemedyOperation): void {
 
 /**
  * Checks a decision's form and that it answers a rule that fired at this iteration or in the window before it: one cite, the right class of
- * event, the
- * direction for the side that was breached, operations that serve it, a bounded deferral.
+ * event, the direction for the side that was breached, operations that serve it, a bounded deferral.
  * @param recent evaluations of the window, oldest first; the last one is the decision's own iteration
  * @throws IsoproError DECISION_INVALID; nothing has been logged then
  */

@@ -220,8 +220,8 @@ class BatchSize implements Rule {
 
 /**
  * R3: the last evaluations speak against an improvement. Each is compared with the best one before all of them on the same problems, so
- * that what counts is
- * how many problems changed sides and not how far a rate may stray; a few problems that show nothing either way end no run.
+ * that what counts is how many problems changed sides and not how far a rate may stray; a few problems that show nothing either way end no
+ * run.
  */
 class EarlyStop implements Rule {
   #evaluations: HeldOutMeasurement[] = [];

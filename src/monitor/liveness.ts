@@ -1,7 +1,6 @@
 /**
  * From when a rule can fire. Rules wait for readings: windows, warm-ups, as many in a row as persist. How long that takes together is found
- * by trying: histories
- * that are healthy up to some iteration and as sick as can be from it on, given to the evaluator itself.
+ * by trying: histories that are healthy up to some iteration and as sick as can be from it on, given to the evaluator itself.
  */
 import type { ModuleStatistics, StepStatistics } from '../engine/trainer.js';
 import { evaluateHistory } from './evaluate-rules.js';

@@ -132,9 +132,8 @@ export const scripted: Policy = {
 
 /**
  * Decisions on the rules that fired. The policy is asked about the first of them, and where it only defers that one, about the next; once
- * it acts, the
- * others are deferred to that. An obligation gets one deferral and one action at most, so that what was answered before is not answered
- * again.
+ * it acts, the others are deferred to that. An obligation gets one deferral and one action at most, so that what was answered before is not
+ * answered again.
  * @param earlier decisions of the iterations before
  * @throws IsoproError DECISION_INVALID where the policy's answer does not hold; nothing may be logged or executed then
  */

@@ -25,9 +25,8 @@ export type BreachSide = 'high' | 'low' | 'plateau' | 'nonfinite' | 'none';
 /**
  * Thresholds and their units. Sources: env_rl (patience, gap, .40, 10), McCandlish et al. 2018 (noise scale), Sokar et al. 2023 (dormancy),
  * ZClip (arXiv 2504.02507), Tango 1998 (R3's score). `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement; tiny
- * runs decided on the last and
- * say nothing of the other two; `minGain` and `z` of R3 are chosen by simulation (docs/monitor.md). The digest of the whole object is part
- * of a run's genesis.
+ * runs decided on the last and say nothing of the other two; `minGain` and `z` of R3 are chosen by simulation (docs/monitor.md). The digest
+ * of the whole object is part of a run's genesis.
  */
 export const ruleConfig = z.strictObject({
   /** Smoothing factor per iteration; scale-like signals are smoothed as log10. */

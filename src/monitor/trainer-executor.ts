@@ -66,8 +66,7 @@ const TARGETS: Readonly<Record<string, LoraTarget>> = {
 
 /**
  * Carries remedies out on a trainer, and measures their consequence on it: ranks it reports, log-probabilities of the probe before and
- * after, the digest
- * of what was restored. One serves a whole run; it has no state of its own that a checkpoint would have to keep.
+ * after, the digest of what was restored. One serves a whole run; it has no state of its own that a checkpoint would have to keep.
  */
 export class TrainerExecutor implements RemedyExecutor {
   readonly #trainer: Trainer;

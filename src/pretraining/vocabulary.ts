@@ -1,7 +1,6 @@
 /**
- * The embedded model's vocabulary: byte-level BPE learned on prompts and replies. A job's letter is a token of its own
- * or with what is said of the job, numbers up to 99 are one token each, and what stands between them, often a whole rule of the prompt, is
- * one token where it is
+ * The embedded model's vocabulary: byte-level BPE learned on prompts and replies. A job's letter is a token of its own or with what is said
+ * of the job, numbers up to 99 are one token each, and what stands between them, often a whole rule of the prompt, is one token where it is
  * frequent enough. llama.cpp's pre-tokenizer `superbpe` (Liu et al. 2025), which bounds words by digits only, allows that.
  */
 import type { PromptStyle } from '../tasks/task.js';

@@ -1,7 +1,6 @@
 /**
  * A run as its folder tells it, from manifest.json, log.sqlite and, where methods were compared, comparison.json. Whatever can be read is
- * read: an aborted run has no end, a damaged log
- * has fewer records, and both are worth a report that says so.
+ * read: an aborted run has no end, a damaged log has fewer records, and both are worth a report that says so.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';

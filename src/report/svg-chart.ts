@@ -26,8 +26,7 @@ export const axisStyle = {
 
 /**
  * A label as a chart may have it. ECharts keeps text widths in a plain object by text, so that `__proto__` would write into the prototype
- * of
- * every object of this process; such a name gets a space.
+ * of every object of this process; such a name gets a space.
  */
 export const chartLabel = (text: string, length: number): string => {
   const short = label(text, length);

@@ -1,7 +1,6 @@
 /**
  * What becomes of an iteration's rollouts: which ones are trained on, in which direction, and how often they are drawn. It follows from
- * their
- * verdicts, ends and tokens alone, so that a run decides by it and its judge decides again.
+ * their verdicts, ends and tokens alone, so that a run decides by it and its judge decides again.
  */
 import { Random, deriveSeed } from '../random.js';
 
@@ -35,8 +34,7 @@ const EPSILON = 1e-6;
 
 /**
  * What a policy gradient learns from (GRPO, arXiv 2402.03300 §4.1.2): (reward - mean) / (standard deviation + epsilon) within each group;
- * reward 1
- * for a pass, 0 for a failure, none without a verdict.
+ * reward 1 for a pass, 0 for a failure, none without a verdict.
  */
 export function advantages(rewards: readonly (0 | 1 | null)[]): (number | null)[] {
   const known: number[] = rewards.filter((reward) => reward !== null);

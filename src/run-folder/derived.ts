@@ -1,7 +1,6 @@
 /**
  * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows or judges a run derives them here, so
- * that
- * nothing that it says of itself is believed.
+ * that nothing that it says of itself is believed.
  */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement } from '../monitor/measurements.js';

@@ -120,8 +120,7 @@ function signFlipTest(discordant: readonly { readonly weight: number; readonly p
 
 /**
  * Score statistic for a gain of `least` in a paired difference (Tango 1998): standard normal where that is the gain, far below zero where
- * the pairs
- * speak against so much. It holds for few discordant pairs and for none.
+ * the pairs speak against so much. It holds for few discordant pairs and for none.
  */
 export function gainScore({ gain, loss, effective: n }: Pick<PairedChange, 'gain' | 'loss' | 'effective'>, least: number): number {
   if (n === 0) return 0;

@@ -97,9 +97,8 @@ export const weightedMean = (strata: readonly Stratum[]): number =>
 
 /**
  * Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each stratum. A stratum whose values are all
- * alike has nothing to resample
- * and would count as known exactly; it widens the interval by the score interval of its mean instead (see `intervalOfAlike`,
- * `intervalOfSum`).
+ * alike has nothing to resample and would count as known exactly; it widens the interval by the score interval of its mean instead (see
+ * `intervalOfAlike`, `intervalOfSum`).
  */
 export function stratifiedBootstrap(
   strata: readonly Stratum[],

@@ -1,7 +1,6 @@
 /**
  * Whether a task of one's own gives the same for the same arguments. A judge generates its problems and verifies its replies anew: where
- * they
- * come out otherwise, an honest run cannot be told from a forged one. So it is found before anything is trained.
+ * they come out otherwise, an honest run cannot be told from a forged one. So it is found before anything is trained.
  */
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';

@@ -14,8 +14,7 @@ export interface TaskBundle {
   readonly code: string;
   /**
    * SHA-256 (hex) of the import graph: contents of each file, in the order in which they are imported, and who imports whom. No folder's
-   * name
-   * is part of it, so that a copy elsewhere has the same.
+   * name is part of it, so that a copy elsewhere has the same.
    */
   readonly sha256: string;
 }

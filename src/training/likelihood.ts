@@ -20,8 +20,7 @@ export interface LearningContext {
 
 /**
  * At least two micro-batches where a step has two sequences, as even as can be: the noise scale (rule R2) needs two gradients. Undefined
- * leaves the
- * packing to the trainer, which makes several of them anyway once the tokens exceed one.
+ * leaves the packing to the trainer, which makes several of them anyway once the tokens exceed one.
  */
 export function microBatches(tokens: number, sequences: number, limit = 512): number[] | undefined {
   return sequences < 2 || tokens > limit ? undefined : [Math.ceil(sequences / 2), Math.floor(sequences / 2)];

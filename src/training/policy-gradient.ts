@@ -1,8 +1,7 @@
 /**
  * A clipped policy gradient on this iteration's rollouts, with the same adapter and budget. Advantages are those of group-relative policy
  * optimisation (GRPO, Shao et al. 2024, arXiv 2402.03300 §4.1.2), and so is the estimate of the divergence from the base model; the loss is
- * not
- * theirs, which gives each reply the same weight, but the mean over all tokens of a step, as in DAPO (Yu et al. 2025, arXiv 2503.14476
+ * not theirs, which gives each reply the same weight, but the mean over all tokens of a step, as in DAPO (Yu et al. 2025, arXiv 2503.14476
  * §3.3).
  */
 import type { Objective, StepStatistics, TrainSequence } from '../engine/trainer.js';

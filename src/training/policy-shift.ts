@@ -58,8 +58,7 @@ export function policyShift(
 
 /**
  * Mean |log p of the trainer - log p that the sampler drew by| over the sampled tokens, nats: what quantised activations, f16 KV and
- * another
- * order of sums make of the same weights. Null without tokens.
+ * another order of sums make of the same weights. Null without tokens.
  * @param rows of the trainer with the weights that sampled, at the rollouts' temperature; `sampledLogprobs` must be of a whole distribution
  */
 export function samplerGap(rows: readonly Float32Array[], probes: readonly Pick<KeyedRollout, 'promptIds' | 'rollout'>[]): number | null {

@@ -84,8 +84,7 @@ export class ReplayBuffer {
 
   /**
    * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from earlier ones; where one part is too
-   * small
-   * for that, the other one fills up. Within each part tiers take turns, and within a tier traces come by weighted sampling without
+   * small for that, the other one fills up. Within each part tiers take turns, and within a tier traces come by weighted sampling without
    * replacement. Fewer than `wanted` only where every trace has been used four times.
    */
   drawBalanced(options: {

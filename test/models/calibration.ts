@@ -1,7 +1,6 @@
 /**
  * False and missed alarms of the rules on tiny training runs. Runs are measured once, without remedies; since the rules are a pure function
- * of what was
- * measured, every configuration is then tried on the same runs.
+ * of what was measured, every configuration is then tried on the same runs.
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import type { Iteration } from '../../src/monitor/measurements.js';

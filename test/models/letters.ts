@@ -1,7 +1,6 @@
 /**
  * A model that can be taught by selection within seconds: it answers any prompt with one of eight letters, each about as likely, and ends
- * its
- * turn. Two coordinates of the residual stream are wired by hand, the rest is random: coordinate 0 is constant and carries the
+ * its turn. Two coordinates of the residual stream are wired by hand, the rest is random: coordinate 0 is constant and carries the
  * preference for letters, coordinate 1 marks letter tokens and carries the end of the turn after one.
  */
 import { writeFileSync } from 'node:fs';

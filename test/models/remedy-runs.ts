@@ -1,7 +1,6 @@
 /**
  * Real runs on the model that learns letters, each with one rule that is made to fire and a policy that answers it with one operation. As a
- * program it makes
- * such a run and kills itself at a place: `remedy-runs.js FOLDER CASE effects|checkpoint`.
+ * program it makes such a run and kills itself at a place: `remedy-runs.js FOLDER CASE effects|checkpoint`.
  */
 import { join } from 'node:path';
 import {

@@ -1,9 +1,7 @@
 /**
  * False and missed stops of R3, on the dev sets and patience that users get. Runs are simulated: each problem has an ability, each adapter
- * adds what it gained
- * and a shake of its own, and a problem passes where the sum is above zero. The shake decides how many problems change sides between two
- * adapters of one
- * accuracy; on the embedded model's default run that are 2 to 8 of 80.
+ * adds what it gained and a shake of its own, and a problem passes where the sum is above zero. The shake decides how many problems change
+ * sides between two adapters of one accuracy; on the embedded model's default run that are 2 to 8 of 80.
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import type { Iteration } from '../../src/monitor/measurements.js';
