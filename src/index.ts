@@ -12,17 +12,17 @@ export {
 } from './engine/model.js';
 export { resolveModel, type DownloadProgress, type ResolvedModel, type ResolveModelOptions } from './engine/model-files.js';
 export { generateEach, type GenerateEachRequest, type NamedRollout } from './engine/generate-each.js';
-export { inspectModel, type ModelInspection, type TensorSummary } from './engine/inspect.js';
+export { inspectModel, type ModelInspection } from './engine/inspect.js';
 export { estimateMemory, type MemoryEstimate } from './engine/memory-estimate.js';
 export { diagnose, type Finding } from './engine/diagnosis.js';
 export type { Adapter } from './engine/adapter.js';
-export type { GenerationProgress } from './engine/addon.js';
+export type { GenerationProgress, TensorSummary } from './engine/addon.js';
 export type { GenerateRequest, Prompt, SamplingSettings, TokenIds } from './engine/generate-request.js';
 export type { CapturedBoundary, Rollout } from './engine/generation.js';
 export type { ChatMessage, RenderedPrompt } from './engine/prompt-renderer.js';
 export { defineTask, type TaskDefinition } from './tasks/define-task.js';
 export { frozenSet, type FrozenProblem, type FrozenSet, type SetName } from './tasks/frozen-sets.js';
-export { openTask, type Judgement, type OpenTask } from './tasks/open-task.js';
+export { openTask } from './tasks/open-task.js';
 export { scheduling } from './tasks/scheduling/scheduling.js';
 export type { GroundTruth } from './tasks/scheduling/grade.js';
 export type { Schedule, SchedulingProblem } from './tasks/scheduling/problem.js';
@@ -31,6 +31,8 @@ export type {
   ExploitCase,
   FinishReason,
   Grades,
+  Judgement,
+  OpenTask,
   Parsed,
   Problem,
   PromptStyle,
@@ -80,10 +82,10 @@ export type { Decision, RemedyOperation } from './monitor/decision.js';
 export type { DecisionContext, Policy, TrainerSettings } from './monitor/policy.js';
 export type { Effect } from './monitor/remedies.js';
 export type { MonitorReport } from './monitor/session.js';
-export { run, type RunOptions } from './training/run.js';
+export { run } from './training/run.js';
 export { resolveSettings, type RunSettings, type RunSettingsInput } from './training/settings.js';
 export { readResult, type RunResult } from './training/result.js';
-export type { IterationReport, RunHooks, RunProgress, Stage } from './training/hooks.js';
+export type { IterationReport, RunHooks, RunOptions, RunProgress, Stage } from './training/hooks.js';
 export { planRun, type RunPlan } from './training/dry-run.js';
 export { ablate, type Ablation, type AblationOptions, type Condition } from './training/ablation.js';
 export { compareModes, type CompareOptions, type Comparison } from './training/modes/compare.js';

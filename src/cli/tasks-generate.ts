@@ -1,7 +1,7 @@
 import { deriveSeed } from '../random.js';
 import { frozenSet, SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
-import { openTask, type OpenTask } from '../tasks/open-task.js';
-import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
+import { openTask } from '../tasks/open-task.js';
+import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
 import { defineCommand } from './command.js';
 import { UsageError, write } from './output.js';

@@ -5,7 +5,6 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ERRORS, IsoproError, type ErrorCode } from '../errors.js';
 import { readJson, unreadable } from '../files.js';
-import type { ModelInspection } from './inspect.js';
 
 export interface NativeCancellation {
   cancel(): void;
@@ -85,6 +84,41 @@ export interface GenerationProgress {
   live: number;
   /** Threads that the last decode step used. */
   threads: number;
+}
+
+export interface TensorSummary {
+  readonly name: string;
+  /** ggml's name: f32, q4_K, … */
+  readonly type: string;
+  /** `dimensions[0]` is the length of a row. */
+  readonly dimensions: readonly number[];
+  readonly bytes: number;
+}
+
+export interface NativeInspection {
+  /** GGUF version. */
+  readonly version: number;
+  /** Size of the file. */
+  readonly bytes: number;
+  /** `general.type`; `model` where the file does not say. */
+  readonly kind: string;
+  /** Empty where the file names none. */
+  readonly architecture: string;
+  readonly name: string;
+  readonly parameters: number;
+  readonly vocabularySize: number;
+  /** By tensor type, most bytes first. */
+  readonly types: readonly { readonly type: string; readonly tensors: number; readonly parameters: number; readonly bytes: number }[];
+  /** Scalars as text, arrays as their type and length, in the file's order. */
+  readonly metadata: readonly (readonly [key: string, value: string])[];
+  readonly tensors: readonly TensorSummary[];
+  /**
+   * Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are held against a base only when they are
+   * loaded.
+   */
+  readonly problem: { readonly code: ErrorCode; readonly message: string } | null;
+  /** Why `createTrainer` would refuse it: for `problem`, or since the trainer has no backward for what inference runs. */
+  readonly trainingProblem: { readonly code: ErrorCode; readonly message: string } | null;
 }
 
 export interface NativeModel {
@@ -277,7 +311,7 @@ export interface Addon {
   processorFeatures(): Record<string, string>;
   /** loadModel's default of threads. */
   physicalCores(): number;
-  inspectModel(path: string): Promise<Omit<ModelInspection, 'metadata'> & { readonly metadata: readonly (readonly [string, string])[] }>;
+  inspectModel(path: string): Promise<NativeInspection>;
   readonly Cancellation: new () => NativeCancellation;
   readonly NativeModel: new () => NativeModel;
   /** Cancels and ends every job thread of this environment. */

@@ -1,9 +1,9 @@
 /** The request of Model.generate: its fields, their limits and defaults, checked once where it enters. */
 import { types } from 'node:util';
 import { z } from 'zod';
-import { IsoproError } from '../errors.js';
 import type { Adapter } from './adapter.js';
 import type { GenerationProgress } from './addon.js';
+import { abortSignal, callback, checked } from './checked.js';
 import type { ChatMessage } from './prompt-renderer.js';
 import { copied } from './typed-array.js';
 
@@ -91,16 +91,6 @@ export const chatMessages = z
   .array(z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() }))
   .min(1, 'a prompt needs at least one message');
 
-/** An AbortSignal of any realm. */
-export const abortSignal = z.custom<AbortSignal>(
-  (value) => typeof (value as AbortSignal | null)?.addEventListener === 'function',
-  'expected an AbortSignal',
-);
-
-export function callback<T>(): z.ZodType<(argument: T) => void> {
-  return z.custom<(argument: T) => void>((value) => typeof value === 'function', 'expected a function');
-}
-
 const requestSchema = z
   .strictObject({
     prompts: z.array(
@@ -146,14 +136,6 @@ const requestSchema = z
   .refine((request) => request.grammar === undefined || request.jsonSchema === undefined, 'grammar and jsonSchema exclude each other');
 
 export type CheckedRequest = z.output<typeof requestSchema>;
-
-/** Parses with a schema. @throws IsoproError INVALID_ARGUMENT naming the field */
-export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const problems = result.error.issues.map((issue) => `${[what, ...issue.path].join('.')}: ${issue.message}`);
-  throw new IsoproError('INVALID_ARGUMENT', problems.join('; '), { cause: result.error });
-}
 
 /** @throws IsoproError INVALID_ARGUMENT naming the field */
 export function checkRequest(request: GenerateRequest): CheckedRequest {

@@ -5,7 +5,7 @@ import { IsoproError } from '../errors.js';
 import { loadAddon, settled, typed, type Addon, type NativeModelFile } from './addon.js';
 import { modelShape, readAdapterFile } from './adapter-files.js';
 import { sha256, writeFileAtomically } from './atomic-file.js';
-import { abortSignal, checked } from './generate-request.js';
+import { abortSignal, checked } from './checked.js';
 
 /** What matrices can be written as. Norms and biases stay as they are; rows that are not whole blocks of the type become f16. */
 export const MODEL_TYPES = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0', 'q5_0', 'q4_k', 'q5_k', 'q6_k'] as const;

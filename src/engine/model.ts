@@ -14,16 +14,8 @@ import {
   type NativeModel,
   type NativeModelInfo,
 } from './addon.js';
-import {
-  abortSignal,
-  callback,
-  chatMessages,
-  checked,
-  checkRequest,
-  tokenIds,
-  type GenerateRequest,
-  type TokenIds,
-} from './generate-request.js';
+import { abortSignal, callback, checked } from './checked.js';
+import { chatMessages, checkRequest, tokenIds, type GenerateRequest, type TokenIds } from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';

@@ -20,7 +20,7 @@ import {
   type NativeTrainerInfo,
 } from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
-import { checked } from './generate-request.js';
+import { checked } from './checked.js';
 import type { Model } from './model.js';
 import { resolveModel } from './model-files.js';
 import { exportModelOptions, writeModel, type ExportModelOptions, type WrittenModel } from './model-export.js';

@@ -2,7 +2,7 @@
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { abortSignal } from './generate-request.js';
+import { abortSignal } from './checked.js';
 import { copied } from './typed-array.js';
 
 /** The linear maps of a block that LoRA can adapt. */

@@ -2,8 +2,7 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Rollout } from '../engine/generation.js';
 import type { Model } from '../engine/model.js';
 import { deriveSeed } from '../random.js';
-import type { Judgement, OpenTask } from '../tasks/open-task.js';
-import type { Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
+import type { Judgement, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 
 export interface EvaluationOptions {
   readonly style: PromptStyle;

@@ -3,8 +3,7 @@ import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { frozenSet, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
-import type { OpenTask } from '../tasks/open-task.js';
-import type { Problem } from '../tasks/task.js';
+import type { OpenTask, Problem } from '../tasks/task.js';
 
 /** Problems to evaluate on, and what identifies them. */
 export interface EvaluationSet {

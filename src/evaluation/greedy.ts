@@ -1,8 +1,7 @@
 import type { Rollout } from '../engine/generation.js';
 import type { Model } from '../engine/model.js';
 import { summarise, SUMMARY_SEED, type Outcome, type Summary } from '../statistics/index.js';
-import type { OpenTask } from '../tasks/open-task.js';
-import type { Problem } from '../tasks/task.js';
+import type { OpenTask, Problem } from '../tasks/task.js';
 import { sampleAndJudge, type EvaluationOptions } from './answers.js';
 
 /** Verdict on the greedy answer to one problem. */

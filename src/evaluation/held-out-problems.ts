@@ -1,6 +1,5 @@
 import type { Model } from '../engine/model.js';
-import type { OpenTask } from '../tasks/open-task.js';
-import type { Problem, PromptStyle } from '../tasks/task.js';
+import type { OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 
 /**
  * What training may not see: problems of evaluation sets, by their ids and by the tokens that the model reads of them. A member that the

@@ -1,8 +1,7 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { passAtK, stratifiedBootstrap, SUMMARY_SEED, type Stratum } from '../statistics/index.js';
-import type { OpenTask } from '../tasks/open-task.js';
-import type { Problem, Tier } from '../tasks/task.js';
+import type { OpenTask, Problem, Tier } from '../tasks/task.js';
 import { sampleAndJudge, type EvaluationOptions } from './answers.js';
 
 export interface PassAtKOptions extends EvaluationOptions {

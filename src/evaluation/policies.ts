@@ -1,7 +1,6 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { summarise, SUMMARY_SEED, type Summary } from '../statistics/index.js';
-import type { OpenTask } from '../tasks/open-task.js';
-import type { Problem, VerdictKind } from '../tasks/task.js';
+import type { OpenTask, Problem, VerdictKind } from '../tasks/task.js';
 
 /** Verdicts on the task's trivial policies, by policy in the order of the problems. */
 export async function judgePolicies(task: OpenTask, problems: readonly Problem[]): Promise<Record<string, VerdictKind[]>> {

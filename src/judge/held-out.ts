@@ -8,7 +8,8 @@ import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { heldOut, type HeldOut } from '../run-folder/records.js';
 import { mcnemarExact, summarise, SUMMARY_SEED, type Summary } from '../statistics/index.js';
-import { openTask, type OpenTask } from '../tasks/open-task.js';
+import { openTask } from '../tasks/open-task.js';
+import type { OpenTask } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
 import { HardFail } from './hard-fail.js';
 

@@ -9,9 +9,8 @@ import { readsReasoning, type AdmissionRules } from '../run-folder/admission.js'
 import type { RunStart } from '../run-folder/manifest.js';
 import { problem as problemRecord, rollout as rolloutRecord, type HeldOut } from '../run-folder/records.js';
 import { MAX_NONE_FRACTION } from '../statistics/index.js';
-import type { OpenTask } from '../tasks/open-task.js';
 import { problemId } from '../tasks/problem-id.js';
-import type { Problem } from '../tasks/task.js';
+import type { OpenTask, Problem } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
 import { HardFail } from './hard-fail.js';

@@ -1,8 +1,7 @@
 /** The problems of one iteration, each with the seeds of its samples. */
 import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { deriveSeed } from '../random.js';
-import type { OpenTask } from '../tasks/open-task.js';
-import type { Problem } from '../tasks/task.js';
+import type { OpenTask, Problem } from '../tasks/task.js';
 
 export interface PlannedProblem {
   readonly problem: Problem;

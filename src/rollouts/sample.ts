@@ -4,8 +4,7 @@ import type { Rollout } from '../engine/generation.js';
 import type { Model } from '../engine/model.js';
 import type { GenerationProgress } from '../engine/addon.js';
 import { IsoproError } from '../errors.js';
-import type { OpenTask } from '../tasks/open-task.js';
-import type { ChatMessage, Problem, PromptStyle, Verdict } from '../tasks/task.js';
+import type { ChatMessage, OpenTask, Problem, PromptStyle, Verdict } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 import type { VerdictPool } from './verdict-pool.js';
 

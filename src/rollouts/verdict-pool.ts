@@ -1,7 +1,6 @@
 /** Verdicts off the main thread. A user's task has its own thread already; a built-in one gets one here. */
 import type { Worker } from 'node:worker_threads';
-import type { Judgement, OpenTask } from '../tasks/open-task.js';
-import type { FinishReason, Problem } from '../tasks/task.js';
+import type { FinishReason, Judgement, OpenTask, Problem } from '../tasks/task.js';
 import { undecided } from '../tasks/verdict.js';
 import { startThread } from '../thread.js';
 import type { VerdictReply, VerdictRequest } from './verdict-worker.js';

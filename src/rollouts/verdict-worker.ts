@@ -1,7 +1,7 @@
 /** Worker thread that judges replies with a built-in task, while the main thread feeds the decoder. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { openTask, type Judgement } from '../tasks/open-task.js';
-import type { FinishReason, Problem } from '../tasks/task.js';
+import { openTask } from '../tasks/open-task.js';
+import type { FinishReason, Judgement, Problem } from '../tasks/task.js';
 
 export interface VerdictRequest {
   readonly id: number;

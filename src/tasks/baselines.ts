@@ -3,8 +3,7 @@ import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { summarise, type Outcome, type Summary } from '../statistics/index.js';
 import { frozenSet, type SetName } from './frozen-sets.js';
-import type { OpenTask } from './open-task.js';
-import type { Problem } from './task.js';
+import type { OpenTask, Problem } from './task.js';
 
 export interface BaselineOptions {
   /** Problems of each tier; for a frozen set the first ones of each tier. */

@@ -4,8 +4,8 @@
  */
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
-import { openTask, type Judgement, type OpenTask } from './open-task.js';
-import type { FinishReason, Problem, PromptStyle, Verdict } from './task.js';
+import { openTask } from './open-task.js';
+import type { FinishReason, Judgement, OpenTask, Problem, PromptStyle, Verdict } from './task.js';
 
 /** Problems of each tier that are tried. */
 const TRIALS = 3;

@@ -111,3 +111,40 @@ export interface Task<P extends Problem, A, R = A> {
   /** Replies that were cut off are judged like complete ones instead of failing as `truncated`. */
   readonly judgesTruncated?: boolean;
 }
+
+export interface Judgement {
+  readonly verdict: Verdict;
+  /** The surface form of the answer as the parser names it; null where there was no answer to read. */
+  readonly form: string | null;
+}
+
+/**
+ * A task ready for use: the same asynchronous face for a built-in one, which runs here, and a user's, which runs in a
+ * thread with a time limit. Answers stay inside.
+ */
+export interface OpenTask {
+  readonly id: string;
+  readonly version: string;
+  readonly tiers: readonly Tier[];
+  /** Names of the trivial policies. */
+  readonly policies: readonly string[];
+  readonly policyNotes: Readonly<Record<string, string>>;
+  readonly exploits: readonly ExploitCase[];
+  readonly source: { readonly kind: 'built-in' } | { readonly kind: 'file'; readonly path: string; readonly sha256: string };
+  /** @throws IsoproError TIER_UNKNOWN */
+  generate(tier: string, seed: bigint): Promise<Problem>;
+  /** @throws IsoproError PROBLEM_INVALID */
+  readProblem(value: unknown): Problem;
+  prompt(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
+  judge(problem: Problem, text: string, finish: FinishReason): Promise<Judgement>;
+  /** The answer in a reply as RFC 8785 JSON, so that equal answers can be counted; null where none can be read. */
+  readAnswer(problem: Problem, text: string): Promise<string | null>;
+  applyPolicy(name: string, problem: Problem): Promise<Verdict>;
+  /** null where the task has no grades; a grade whose reference cannot be found is `none`. */
+  grade(problem: Problem, verdict: Verdict): Promise<Grades | null>;
+  feedback(problem: Problem, verdict: Verdict): Promise<string | null>;
+  checkTrace(problem: Problem, text: string): Promise<TraceFinding[]>;
+  fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[] | null>;
+  dispose(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}

@@ -4,8 +4,19 @@ import type { Worker } from 'node:worker_threads';
 import { IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
 import { startThread } from '../thread.js';
-import type { Judgement, OpenTask } from './open-task.js';
-import type { ChatMessage, ExploitCase, FinishReason, Grades, Problem, PromptStyle, Tier, TraceFinding, Verdict } from './task.js';
+import type {
+  ChatMessage,
+  ExploitCase,
+  FinishReason,
+  Grades,
+  Judgement,
+  OpenTask,
+  Problem,
+  PromptStyle,
+  Tier,
+  TraceFinding,
+  Verdict,
+} from './task.js';
 import { BundleError, bundleTask, type TaskBundle } from './task-bundle.js';
 import { findTier } from './tier.js';
 import type { WorkerCall, WorkerReply } from './user-task-worker.js';

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';
 import { frozenIndex } from './frozen-sets.js';
-import type { OpenTask } from './open-task.js';
-import type { Grades, Problem, TraceFinding, Verdict } from './task.js';
+import type { Grades, OpenTask, Problem, TraceFinding, Verdict } from './task.js';
 
 export interface VerifyOptions {
   /** Also grade against the optimum; this may start the solver. */

@@ -2,8 +2,7 @@
 import type { Model } from '../engine/model.js';
 import { beginning, HEURISTIC_NAMES, namedHeuristic, type HeuristicName } from '../pretraining/heuristics.js';
 import { summarise, type Summary } from '../statistics/index.js';
-import type { OpenTask } from '../tasks/open-task.js';
-import type { Problem, VerdictKind } from '../tasks/task.js';
+import type { OpenTask, Problem, VerdictKind } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 
 export interface HeuristicReport {

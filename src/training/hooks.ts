@@ -3,6 +3,8 @@
  * it.
  */
 import type { Dictionary } from '../dictionary.js';
+import type { Policy } from '../monitor/policy.js';
+import type { RuleConfigInput } from '../monitor/rules.js';
 import type { MonitorReport } from '../monitor/session.js';
 import type { TierCounts } from '../run-folder/derived.js';
 import type { PairedChange, Summary } from '../statistics/index.js';
@@ -61,4 +63,17 @@ export interface RunHooks {
   readonly onNotice?: (text: string) => void;
   /** After an iteration in which a rule fired. */
   readonly onRule?: (report: MonitorReport) => void;
+}
+
+export interface RunOptions extends RunHooks {
+  /** The run folder. Absent: an unfinished run of the same configuration in ./runs, else a new folder there. */
+  readonly out?: string;
+  readonly signal?: AbortSignal;
+  /**
+   * Decides in place of the setting's policy. A run that is resumed asks it anew, so that it has to decide the same on the same
+   * evaluations.
+   */
+  readonly policy?: Policy;
+  /** Thresholds other than the profile's. */
+  readonly rules?: RuleConfigInput;
 }

@@ -1,5 +1,5 @@
 /** What an iteration tells the monitor, and what the monitor's remedies change in the run. */
-import { checked } from '../engine/generate-request.js';
+import { checked } from '../engine/checked.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { observe, scripted, type Policy } from '../monitor/policy.js';

@@ -32,7 +32,7 @@ import { ReplayBuffer } from './replay-buffer.js';
 import { readEvaluations, readResult, type RunResult } from './result.js';
 import { readRolloutRecord } from './rollout-records.js';
 import { report, type RunContext, type RunState } from './run-state.js';
-import type { RunOptions } from './run.js';
+import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
 import type { RunSettings } from './settings.js';
 

@@ -6,7 +6,7 @@ import type { LogPayload, LogValue } from '../log/payload.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
 import { fates, readsReasoning } from '../run-folder/admission.js';
 import { problem as problemForm, rollout as rolloutForm, type ProblemRecord, type RolloutRecord } from '../run-folder/records.js';
-import type { OpenTask } from '../tasks/open-task.js';
+import type { OpenTask } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 
 /** @throws IsoproError LOG_UNREADABLE */

@@ -7,7 +7,7 @@ import type { RunStart } from '../run-folder/manifest.js';
 import type { TierVerdicts } from '../statistics/index.js';
 import type { TrainerExecutor } from '../monitor/trainer-executor.js';
 import type { VerdictPool } from '../rollouts/verdict-pool.js';
-import type { OpenTask } from '../tasks/open-task.js';
+import type { OpenTask } from '../tasks/task.js';
 import type { RunHooks, RunProgress } from './hooks.js';
 import type { Learner } from './learner.js';
 import type { ReplayBuffer } from './replay-buffer.js';

@@ -2,12 +2,10 @@
 import { existsSync } from 'node:fs';
 import { durable } from '../durable.js';
 import { judgePolicies } from '../evaluation/policies.js';
-import type { Policy } from '../monitor/policy.js';
-import type { RuleConfigInput } from '../monitor/rules.js';
 import { runPaths } from '../run-folder/paths.js';
 import { checkpointRecord, policiesRecord } from '../run-folder/records.js';
 import { refuseUnsteadyVerdicts, type JudgedText } from '../tasks/determinism.js';
-import type { RunHooks } from './hooks.js';
+import type { RunOptions } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';
 import { evaluateSet } from './evaluations.js';
 import { close, submit } from './finish.js';
@@ -17,19 +15,6 @@ import { refuseUntrained } from './monitoring.js';
 import { readResult, type RunResult } from './result.js';
 import { peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
 import { resolveSettings, type RunSettingsInput } from './settings.js';
-
-export interface RunOptions extends RunHooks {
-  /** The run folder. Absent: an unfinished run of the same configuration in ./runs, else a new folder there. */
-  readonly out?: string;
-  readonly signal?: AbortSignal;
-  /**
-   * Decides in place of the setting's policy. A run that is resumed asks it anew, so that it has to decide the same on the same
-   * evaluations.
-   */
-  readonly policy?: Policy;
-  /** Thresholds other than the profile's. */
-  readonly rules?: RuleConfigInput;
-}
 
 /**
  * Trains an adapter by the model's own verified answers and measures it on problems that it never saw. The same settings on the same

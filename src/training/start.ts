@@ -7,7 +7,7 @@ import type { RuleConfig } from '../monitor/rules.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
 import type { EvaluationSetIdentity, RunStart } from '../run-folder/manifest.js';
-import type { OpenTask } from '../tasks/open-task.js';
+import type { OpenTask } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 
 const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): EvaluationSetIdentity => ({

@@ -7,7 +7,8 @@ import { evaluationSet, type EvaluationSet } from '../../src/evaluation/evaluati
 import { evaluateGreedy } from '../../src/evaluation/greedy.js';
 import { evaluatePassAtK } from '../../src/evaluation/pass-at-k.js';
 import { scheduleFactor } from '../../src/judge/schedule.js';
-import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import type { OpenTask } from '../../src/tasks/task.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { temporaryFolder } from '../models/signed-log.js';

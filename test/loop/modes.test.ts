@@ -7,8 +7,8 @@ import { loadModel, resolveSettings, type Model, type Rollout } from '../../src/
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { LogReader } from '../../src/log/read.js';
 import { VerdictPool } from '../../src/rollouts/verdict-pool.js';
-import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
-import type { ChatMessage, Problem } from '../../src/tasks/task.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import type { ChatMessage, OpenTask, Problem } from '../../src/tasks/task.js';
 import type { Comparison } from '../../src/training/modes/compare.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../../src/training/modes/greedy.js';
 import type { ModeContext } from '../../src/training/modes/mode.js';

@@ -32,8 +32,8 @@ import {
   submissionRecord,
   type AdapterTargets,
 } from '../../src/run-folder/records.js';
-import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
-import type { Problem } from '../../src/tasks/task.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import type { OpenTask, Problem } from '../../src/tasks/task.js';
 import { deriveSeed } from '../../src/random.js';
 import { encodeModel, synthesizeModel } from './synthetic.js';
 

@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { refuseNondeterminism, refuseUnsteadyVerdicts } from '../../src/tasks/determinism.js';
-import { openTask, type OpenTask } from '../../src/tasks/open-task.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import type { OpenTask } from '../../src/tasks/task.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'isopro-task-'));
 const open: OpenTask[] = [];

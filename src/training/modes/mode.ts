@@ -3,8 +3,7 @@ import type { Model } from '../../engine/model.js';
 import type { GenerationProgress } from '../../engine/addon.js';
 import type { VerdictPool } from '../../rollouts/verdict-pool.js';
 import type { Summary } from '../../statistics/index.js';
-import type { OpenTask } from '../../tasks/open-task.js';
-import type { Problem } from '../../tasks/task.js';
+import type { OpenTask, Problem } from '../../tasks/task.js';
 import type { RunSettings } from '../settings.js';
 
 export const MODES = ['zero-shot', 'few-shot', 'multi-turn', 'isozero', 'best-of-k', 'majority', 'pass@k', 'isopro', 'all'] as const;
