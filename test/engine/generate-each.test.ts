@@ -143,7 +143,7 @@ describe('isopro-native generate --prompts -', () => {
         writtenAtFirst ??= written;
         const { promptIndex, id } = JSON.parse(line) as { promptIndex: number; id: string };
         if (promptIndex !== done || id !== `p${done}`) throw new Error(`answer ${done} is to prompt ${promptIndex}, ${id}`);
-        if (++done % (total / 6) === 0 || done === total)
+        if (++done === Math.ceil(((marks.length + 1) * total) / 6))
           marks.push({ done, seconds: (performance.now() - begin) / 1000, bytes: resident(child.pid!) });
       }
       await writing;
