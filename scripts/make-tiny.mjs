@@ -5,7 +5,7 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import path from 'node:path';
-import { pretrain, SETTINGS } from '../dist/src/pretraining/pretrain.js';
+import { pretrain, SETTINGS } from '../dist/src/embedded/pretrain.js';
 
 const { values } = parseArgs({
   options: {

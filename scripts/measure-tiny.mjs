@@ -6,8 +6,8 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { loadModel } from '../dist/src/engine/model.js';
-import { measure } from '../dist/src/pretraining/measure.js';
-import { renderFigures } from '../dist/src/pretraining/figures.js';
+import { measure } from '../dist/src/embedded/measure.js';
+import { renderFigures } from '../dist/src/embedded/figures.js';
 import { resolveSettings } from '../dist/src/training/settings.js';
 
 const { values } = parseArgs({

@@ -1,7 +1,7 @@
 /** What `ablate` prints. */
 import { bounds, percent, points } from '../report/figures.js';
 import type { Ablation } from '../training/ablation.js';
-import type { EmbeddedAblation } from '../training/embedded-ablation.js';
+import type { EmbeddedAblation } from '../embedded/ablation.js';
 
 export function ablationText({ task, model, seeds, conditions }: Ablation, embedded: EmbeddedAblation | null): string {
   const width = Math.max(...conditions.map(({ condition }) => condition.length)) + 2;

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { inspectModel } from '../../src/engine/inspect.js';
 import { loadModel } from '../../src/engine/model.js';
 import { createTrainer } from '../../src/engine/trainer.js';
-import { writeAtomically, type MetadataEntry } from '../../src/pretraining/gguf.js';
+import { writeAtomically, type MetadataEntry } from '../../src/embedded/gguf.js';
 import { encodeModel, synthesizeModel, type SyntheticModel } from '../models/synthetic.js';
 
 let folder: string;

@@ -8,7 +8,7 @@ import { verifyRun } from '../../src/log/local-trust.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { hashFile } from '../../src/engine/adapter.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
-import { float32, text } from '../../src/pretraining/gguf.js';
+import { float32, text } from '../../src/embedded/gguf.js';
 import type { RunResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { judgeLog } from '../models/judge-log.js';

@@ -1,7 +1,7 @@
 /** LoRA adapters in the form that llama.cpp loads: pairs `NAME.lora_a` [rank, input] and `NAME.lora_b` [output, rank]. */
 import { deriveSeed, Random } from '../../src/random.js';
-import { planTensors, type ModelShape } from '../../src/pretraining/architecture.js';
-import { bool, float32, layOut, text, writeAtomically, type MetadataEntry } from '../../src/pretraining/gguf.js';
+import { planTensors, type ModelShape } from '../../src/embedded/architecture.js';
+import { bool, float32, layOut, text, writeAtomically, type MetadataEntry } from '../../src/embedded/gguf.js';
 import { BLOCK_FORMATS, quantise } from './quantise.js';
 import { encodeModel, type SyntheticModel } from './synthetic.js';
 

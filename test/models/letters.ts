@@ -5,7 +5,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { encodeModel, synthesizeModel } from './synthetic.js';
-import { writeAtomically } from '../../src/pretraining/gguf.js';
+import { writeAtomically } from '../../src/embedded/gguf.js';
 
 export const LETTERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
 

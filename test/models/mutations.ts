@@ -12,7 +12,7 @@ import {
   type MetadataEntry,
   type MetadataValue,
   type ScalarType,
-} from '../../src/pretraining/gguf.js';
+} from '../../src/embedded/gguf.js';
 import { ARCHITECTURES, synthesizeModel, type SyntheticModelOptions, type TensorType } from './synthetic.js';
 
 export interface Mutant {

@@ -5,8 +5,8 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { deriveSeed, Random } from '../../src/random.js';
-import { hyperParameters, isMatrix, planTensors, type ModelShape, type TensorPlan } from '../../src/pretraining/architecture.js';
-import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, writeAtomically } from '../../src/pretraining/gguf.js';
+import { hyperParameters, isMatrix, planTensors, type ModelShape, type TensorPlan } from '../../src/embedded/architecture.js';
+import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, writeAtomically } from '../../src/embedded/gguf.js';
 import { BLOCK_FORMATS, quantise, tensorBytes, type TensorType } from './quantise.js';
 import { matrixDeviation, normalTable, vectorElement } from './synthetic.js';
 import { byteLevelVocabulary, CHATML_TEMPLATE } from './vocabulary.js';

@@ -8,7 +8,7 @@ import {
   type ModelShape,
   type TensorPlan,
   type TensorRole,
-} from '../../src/pretraining/architecture.js';
+} from '../../src/embedded/architecture.js';
 import {
   alignUp,
   DEFAULT_ALIGNMENT,
@@ -18,12 +18,12 @@ import {
   writeAtomically,
   type MetadataEntry,
   type TensorInfo,
-} from '../../src/pretraining/gguf.js';
+} from '../../src/embedded/gguf.js';
 import { BLOCK_FORMATS, quantise, type TensorType } from './quantise.js';
 import { byteLevelVocabulary, CHATML_TEMPLATE, scoredVocabulary, type Vocabulary, type VocabularyKind } from './vocabulary.js';
 
-export type { Architecture, ModelShape } from '../../src/pretraining/architecture.js';
-export { ARCHITECTURES } from '../../src/pretraining/architecture.js';
+export type { Architecture, ModelShape } from '../../src/embedded/architecture.js';
+export { ARCHITECTURES } from '../../src/embedded/architecture.js';
 export type { TensorType } from './quantise.js';
 
 export interface SyntheticModelOptions extends Partial<Omit<ModelShape, 'architecture'>> {

@@ -2,7 +2,7 @@
  * Vocabularies for the synthetic models: any text tokenises, because every byte has a token. `bpe` is GPT-2's byte-level
  * BPE (as in Qwen and Llama 3), `spm` the score-based one with byte fallback (as in Llama 2 and Gemma).
  */
-import { arrayOf, bool, text, uint32, type MetadataEntry } from '../../src/pretraining/gguf.js';
+import { arrayOf, bool, text, uint32, type MetadataEntry } from '../../src/embedded/gguf.js';
 
 export type VocabularyKind = 'bpe' | 'spm';
 

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, type Trainer, type TrainSequence } from '../../src/index.js';
-import { text } from '../../src/pretraining/gguf.js';
+import { text } from '../../src/embedded/gguf.js';
 import { encodeModel, synthesizeModel, writeSyntheticModel, type SyntheticModel } from '../models/synthetic.js';
 
 let folder: string;

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, inspectModel, loadModel, Random, type ModelType, type Trainer, type TrainSequence } from '../../src/index.js';
-import { uint32 } from '../../src/pretraining/gguf.js';
+import { uint32 } from '../../src/embedded/gguf.js';
 import { fromHalf } from '../models/quantise.js';
 import {
   ARCHITECTURES,

@@ -4,10 +4,10 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
-import type { Ablation } from './ablation.js';
-import { forcedPrefix, heuristicShares, type ForcedPrefix, type HeuristicReport } from './heuristics.js';
-import { openModel } from './open-run.js';
-import { resolveSettings, type RunSettingsInput } from './settings.js';
+import type { Ablation } from '../training/ablation.js';
+import { forcedPrefix, heuristicShares, type ForcedPrefix, type HeuristicReport } from './heuristic-replies.js';
+import { openModel } from '../training/open-run.js';
+import { resolveSettings, type RunSettingsInput } from '../training/settings.js';
 
 export interface EmbeddedAblation {
   readonly forcedPrefix: ForcedPrefix;

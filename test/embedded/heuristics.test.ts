@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { drawExample, NAMING, PRACTICE } from '../../src/pretraining/corpus.js';
-import { followHeuristic, HEURISTIC_NAMES, namedHeuristic, opening, type HeuristicName } from '../../src/pretraining/heuristics.js';
+import { drawExample, NAMING, PRACTICE } from '../../src/embedded/corpus.js';
+import { followHeuristic, HEURISTIC_NAMES, namedHeuristic, opening, type HeuristicName } from '../../src/embedded/heuristics.js';
 import { Random } from '../../src/random.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
 import { parseAnswer } from '../../src/tasks/scheduling/answer.js';

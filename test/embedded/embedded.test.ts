@@ -4,12 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { EMBEDDED_MODEL_FILE } from '../../src/engine/model-aliases.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
-import { renderFigures, type Figures } from '../../src/pretraining/figures.js';
+import { renderFigures, type Figures } from '../../src/embedded/figures.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
-import { beginning, namedHeuristic } from '../../src/pretraining/heuristics.js';
-import { measure } from '../../src/pretraining/measure.js';
+import { beginning, namedHeuristic } from '../../src/embedded/heuristics.js';
+import { measure } from '../../src/embedded/measure.js';
 import { openTask } from '../../src/tasks/open-task.js';
-import { replies } from '../../src/training/heuristics.js';
+import { replies } from '../../src/embedded/heuristic-replies.js';
 import { resolveSettings } from '../../src/training/settings.js';
 
 const asset = (name: string): string => fileURLToPath(new URL(name, EMBEDDED_MODEL_FILE));

@@ -1,9 +1,9 @@
 /** What the embedded model's replies say about the heuristic that they follow: what was learned can then be told plainly. */
 import type { Model } from '../engine/model.js';
-import { beginning, HEURISTIC_NAMES, namedHeuristic, type HeuristicName } from '../pretraining/heuristics.js';
+import { beginning, HEURISTIC_NAMES, namedHeuristic, type HeuristicName } from './heuristics.js';
 import { summarise, type Summary } from '../statistics/index.js';
 import type { OpenTask, Problem, VerdictKind } from '../tasks/task.js';
-import type { RunSettings } from './settings.js';
+import type { RunSettings } from '../training/settings.js';
 
 export interface HeuristicReport {
   /** Part of the greedy test replies that name each heuristic, `none` those that name no known one. */

@@ -2,7 +2,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { learningRateAt, pretrain, type PretrainingSettings } from '../../src/pretraining/pretrain.js';
+import { learningRateAt, pretrain, type PretrainingSettings } from '../../src/embedded/pretrain.js';
 
 const SETTINGS: PretrainingSettings = {
   seed: 2n,
