@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { loadModel } from '../src/engine/model.js';
 import { Random } from '../src/random.js';
 import { Learner } from '../src/training/learner.js';
-import { chunks } from '../src/training/likelihood.js';
+import { chunks } from '../src/algorithms/steps.js';
 import { resolveSettings } from '../src/training/settings.js';
 
 export interface LoopBenchOptions {

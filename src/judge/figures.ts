@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import { ALGORITHM_IDS, algorithmOf } from '../algorithms/index.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { HeldOut, Policies } from '../run-folder/records.js';
 import { gate, heldOut, iterationReport, policies, rollout } from '../run-folder/records.js';
-import { fates } from '../run-folder/admission.js';
 import {
   compareDev,
   heldOutReading,
@@ -22,12 +22,12 @@ import { HardFail } from './hard-fail.js';
  * what the log's single verdicts give.
  */
 
-const settings = z.object({
+const settings = z.looseObject({
   gate: z.boolean(),
   gateLevel: z.number(),
   seed: z.string().regex(/^\d{1,20}$/),
   samples: z.int().min(1),
-  algorithm: z.enum(['rft', 'grpo']),
+  algorithm: z.enum(ALGORITHM_IDS),
   accept: z.enum(['passing', 'shuffled', 'failing']),
   buffer: z.enum(['balanced', 'classic']),
 });
@@ -76,7 +76,8 @@ export interface CheckedFigures {
  * @throws HardFail where a record says otherwise than the verdicts of its iteration. Whether reasoning contradicts its problem only the
  * task can say.
  */
-function checkFates(iteration: number, rollouts: readonly LoggedRollout[], { seed, samples, ...rules }: Settings): void {
+function checkFates(iteration: number, rollouts: readonly LoggedRollout[], settings: Settings): void {
+  const { seed, samples } = settings;
   const groups = new Map<string, { readonly tier: string; readonly rollouts: LoggedRollout[] }>();
   for (const each of rollouts) {
     const group = groups.get(each.problemId) ?? { tier: each.tier, rollouts: [] };
@@ -92,8 +93,13 @@ function checkFates(iteration: number, rollouts: readonly LoggedRollout[], { see
     },
   ] of groups)
     if (length !== samples) fail(`problem ${problemId} has ${length} samples in iteration ${iteration}, not ${samples}`);
-  const options = { rules, iteration, runSeed: BigInt(seed), contradicts: ({ admission }: LoggedRollout) => admission === 'contradictory' };
-  for (const [{ gseq, admission, advantage, weight }, own] of fates([...groups.values()], options)) {
+  const options = {
+    settings,
+    iteration,
+    runSeed: BigInt(seed),
+    contradicts: ({ admission }: LoggedRollout) => admission === 'contradictory',
+  };
+  for (const [{ gseq, admission, advantage, weight }, own] of algorithmOf(settings).admit([...groups.values()], options)) {
     const said = { admission, ...(advantage === undefined ? {} : { advantage }), weight };
     if (canonicalJson(said) !== canonicalJson({ ...own }))
       fail(`record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`);

@@ -1,11 +1,12 @@
 import type { z } from 'zod';
+import type { AdmissionSettings } from '../algorithms/algorithm.js';
+import { algorithmOf } from '../algorithms/index.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import type { LogReader, LogRecord } from '../log/read.js';
-import { readsReasoning, type AdmissionRules } from '../run-folder/admission.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { problem as problemRecord, rollout as rolloutRecord, type HeldOut } from '../run-folder/records.js';
 import { MAX_NONE_FRACTION } from '../statistics/index.js';
@@ -115,7 +116,8 @@ class Verdicts {
 /** @throws HardFail, and what the judge's own copy of the task throws */
 export async function verifyRollouts({ reader, start, task, model, replies, figures, signal }: VerifyRequest): Promise<VerifiedRollouts> {
   const { style } = start.evaluation;
-  const rules = start.settings as unknown as AdmissionRules; // which step 12 has checked
+  const settings = start.settings as unknown as AdmissionSettings; // which step 12 has checked
+  const { readsReasoning } = algorithmOf(settings);
   const heldOut = new HeldOutProblems(await wholeSets(task), { model, task, style });
   const trained = new Map(task.tiers.map(({ id, trains }) => [id, trains]));
 
@@ -167,7 +169,7 @@ export async function verifyRollouts({ reader, start, task, model, replies, figu
             `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
         );
       }
-      if (readsReasoning(rules, { ...rest, finish, verdict: logged })) {
+      if (readsReasoning(settings, { ...rest, finish, verdict: logged })) {
         const [finding] = await task.checkTrace(asked, text);
         if (admission === 'contradictory' && finding === undefined)
           fail(`record ${gseq}: left out because its reasoning contradicts the problem, and it does not`);

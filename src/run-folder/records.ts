@@ -3,7 +3,6 @@ import { dictionary, dictionaryOf } from '../dictionary.js';
 import type { ProbeMeasurement } from '../evaluation/probe.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogValue } from '../log/payload.js';
-import { ADMISSIONS } from './admission.js';
 
 /**
  * Records that a run writes for its judge, beside the monitor's (src/monitor/records.ts). Their order in the log is the order in which
@@ -37,6 +36,19 @@ export const problem = z.object({
 });
 /** Rollouts: what the rollouts that follow it answer. */
 export type ProblemRecord = z.infer<typeof problem>;
+
+/** What becomes of a rollout. */
+export const ADMISSIONS = [
+  'admitted', // into the replay buffer: its likelihood is raised where it is drawn
+  'contrasted', // with the other samples of its problem: trained on with its advantage, up or down
+  'failed', // by the verdict, or by what a control trains on instead of it
+  'undecided',
+  'incomplete', // it did not end by itself: training on it would teach to stop anywhere
+  'contradictory', // its reasoning contradicts the problem
+  'duplicate', // of an earlier sample of its problem
+  'uninformative', // no sample of its problem has the other verdict: there is nothing to contrast it with
+] as const;
+export type Admission = (typeof ADMISSIONS)[number];
 
 export const rollout = z.object({
   kind: z.literal('rollout'),

@@ -11,7 +11,7 @@ import { Learner } from './learner.js';
 import { ruleConfigOf } from './monitoring.js';
 import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
-import { trainSequence } from './sequences.js';
+import { trainSequence } from '../algorithms/sequences.js';
 import { chooseLayers } from './layers.js';
 import type { RunSettings } from './settings.js';
 

@@ -1,5 +1,9 @@
 /** One iteration: rollouts, verdicts, admission, steps, dev evaluation, gate, rules and remedies, all of it logged. */
 import { createHash } from 'node:crypto';
+import { algorithmOf } from '../algorithms/index.js';
+import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
+import { trainSequence } from '../algorithms/sequences.js';
+import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
@@ -14,15 +18,11 @@ import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { evaluateSet } from './evaluations.js';
 import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
-import { Learner, temperedLogprobs } from './learner.js';
-import { learnByLikelihood } from './likelihood.js';
+import { Learner } from './learner.js';
 import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.js';
-import { learnByPolicyGradient } from './policy-gradient.js';
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
-import type { ReplayBuffer } from './replay-buffer.js';
 import { asLogRecord, rolloutRecords } from './rollout-records.js';
 import { cancellation, peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
-import { trainSequence } from './sequences.js';
 
 /** Sequences that layers are chosen on, and on which it is measured how far a remedy moves the function. */
 const PROBES = 8;
@@ -241,10 +241,11 @@ async function learn(
   const { settings, signal } = context;
   let tokens = 0;
   const data = createHash('sha256');
-  const common = {
+  const learning = {
     trainer: learner.trainer,
     boundaries: learner.boundaries,
     buffer: state.buffer,
+    groups,
     settings,
     iteration,
     batchSize: state.batchSize,
@@ -262,7 +263,7 @@ async function learn(
   const probes = await learner.boundaries.sequences(probed, signal);
   const measured = { temperature: settings.temperature, ...cancellation(context) };
   const before = await temperedLogprobs(learner.trainer, probes, measured);
-  const steps = settings.algorithm === 'grpo' ? await learnByPolicyGradient(common, groups) : await learnByLikelihood(common);
+  const steps = await algorithmOf(settings).learn(learning);
   const after = steps.length === 0 ? before : await temperedLogprobs(learner.trainer, probes, measured);
   const gap = settings.topP < 1 ? null : samplerGap(before, probed);
   return { steps, shift: policyShift(before, after, probes), gap, tokens, data: data.digest('hex') };

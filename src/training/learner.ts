@@ -1,9 +1,9 @@
 /** The adapter in training: the trainer, what it cost to feed it, and the states that a run may go back to. */
+import { BoundaryCache } from '../algorithms/sequences.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
-import { createTrainer, type Trainer, type TrainSequence } from '../engine/trainer.js';
+import { createTrainer, type Trainer } from '../engine/trainer.js';
 import { deriveSeed } from '../random.js';
-import { BoundaryCache } from './sequences.js';
 import type { RunSettings } from './settings.js';
 
 export interface LearnerOptions {
@@ -83,17 +83,4 @@ export class Learner {
       this.#adapter?.dispose();
     }
   }
-}
-
-/**
- * Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is the base model. @throws as Trainer.step
- */
-export async function temperedLogprobs(
-  trainer: Trainer,
-  sequences: readonly TrainSequence[],
-  { temperature, ...options }: { readonly temperature: number; readonly adapter?: boolean; readonly signal?: AbortSignal },
-): Promise<Float32Array[]> {
-  if (sequences.length === 0) return [];
-  const { sequences: evaluated } = await trainer.evaluate(sequences, { objective: { kind: 'policy', temperature }, ...options });
-  return evaluated.map(({ logprobs }) => logprobs);
 }

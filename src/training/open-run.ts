@@ -28,7 +28,7 @@ import { openTask } from '../tasks/open-task.js';
 import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
 import { createExecutor, policyOf, ruleConfigOf } from './monitoring.js';
-import { ReplayBuffer } from './replay-buffer.js';
+import { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import { readEvaluations, readResult, type RunResult } from './result.js';
 import { readRolloutRecord } from './rollout-records.js';
 import { report, type RunContext, type RunState } from './run-state.js';

@@ -1,26 +1,8 @@
 /** How far an iteration's steps moved the policy, measured on tokens that the policy before them sampled. */
+import { keyedRollouts, type KeyedRollout } from '../algorithms/sequences.js';
 import type { TrainSequence } from '../engine/trainer.js';
 import { deriveSeed, Random } from '../random.js';
-import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
-
-/** A rollout with the name and the prompt that training needs. */
-export interface KeyedRollout {
-  readonly key: string;
-  readonly promptIds: Int32Array;
-  readonly tokenIds: Int32Array;
-  readonly rollout: JudgedRollout;
-}
-
-/** All rollouts of an iteration, whatever their verdict. */
-export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number): KeyedRollout[] =>
-  groups.flatMap(({ problem, promptIds, rollouts }) =>
-    rollouts.map((rollout) => ({
-      key: `${iteration}/${problem.id}/${rollout.sampleIndex}`,
-      promptIds,
-      tokenIds: rollout.tokenIds,
-      rollout,
-    })),
-  );
+import type { RolloutGroup } from '../rollouts/sample.js';
 
 /** Rollouts that are measured: a forward pass over each before the iteration's steps, and one after them. */
 const PROBES = 8;

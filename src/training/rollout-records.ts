@@ -1,10 +1,10 @@
 /** The rollouts stream of the log: how judged rollouts stand in it, and how they are read back. */
 import { z } from 'zod';
+import { algorithmOf } from '../algorithms/index.js';
 import { IsoproError } from '../errors.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
-import { fates, readsReasoning } from '../run-folder/admission.js';
 import { problem as problemForm, rollout as rolloutForm, type ProblemRecord, type RolloutRecord } from '../run-folder/records.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
@@ -28,7 +28,7 @@ export interface AdmissionOptions {
   readonly task: OpenTask;
   readonly iteration: number;
   readonly runSeed: bigint;
-  readonly settings: Pick<RunSettings, 'accept' | 'algorithm' | 'buffer' | 'style'>;
+  readonly settings: RunSettings;
 }
 
 /** The groups of an iteration as records: each problem, then its samples with what becomes of them. */
@@ -37,14 +37,16 @@ export async function rolloutRecords(
   options: AdmissionOptions,
 ): Promise<(ProblemRecord | RolloutRecord)[]> {
   const { task, iteration, runSeed, settings } = options;
+  const algorithm = algorithmOf(settings);
   const contradictory = new Set<JudgedRollout>();
   for (const { problem, rollouts } of groups) {
     for (const rollout of rollouts)
-      if (readsReasoning(settings, rollout) && (await task.checkTrace(problem, rollout.text)).length > 0) contradictory.add(rollout);
+      if (algorithm.readsReasoning(settings, rollout) && (await task.checkTrace(problem, rollout.text)).length > 0)
+        contradictory.add(rollout);
   }
-  const fateOf = fates(
+  const fateOf = algorithm.admit(
     groups.map(({ problem: { tier }, rollouts }) => ({ tier, rollouts })),
-    { rules: settings, iteration, runSeed, contradicts: (rollout) => contradictory.has(rollout) },
+    { settings, iteration, runSeed, contradicts: (rollout) => contradictory.has(rollout) },
   );
   const records: (ProblemRecord | RolloutRecord)[] = [];
   for (const { problem, promptIds, rollouts } of groups) {

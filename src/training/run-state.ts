@@ -10,7 +10,7 @@ import type { VerdictPool } from '../rollouts/verdict-pool.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { RunHooks, RunProgress } from './hooks.js';
 import type { Learner } from './learner.js';
-import type { ReplayBuffer } from './replay-buffer.js';
+import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import type { RunSettings } from './settings.js';
 
 /** Open for the whole run. */

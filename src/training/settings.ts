@@ -1,5 +1,6 @@
 /** Everything that determines a run: one schema, each field documented and a flag of `run`. */
 import { z } from 'zod';
+import { ALGORITHM_IDS, ALGORITHM_SETTINGS, ALGORITHMS, algorithmOf } from '../algorithms/index.js';
 import { IsoproError } from '../errors.js';
 import { readJson } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
@@ -25,9 +26,9 @@ export const runSettings = z.strictObject({
     .describe('64-bit seed of every draw'),
 
   algorithm: z
-    .enum(['rft', 'grpo'])
-    .default('rft')
-    .describe('rejection-sampling fine-tuning, or a policy gradient with the advantages of GRPO and a mean over tokens'),
+    .enum(ALGORITHM_IDS)
+    .default(ALGORITHMS[0]!.id)
+    .describe(ALGORITHMS.map(({ title }) => title).join(', or ')),
   iterations: count(1, 1000).default(6).describe('rounds of rollouts, verdicts and training'),
   rollouts: count(1).default(84).describe('samples an iteration, over all problems'),
   samples: count(1, 1024).default(4).describe('samples a problem'),
@@ -78,9 +79,7 @@ export const runSettings = z.strictObject({
     .describe('first steps of the run, in which the learning rate rises in a line; the last of them takes all of it'),
   weightDecay: z.number().min(0).max(10).default(0).describe('of the adapter, decoupled: each step takes away learning rate x this of it'),
   maxNorm: z.number().gt(0).max(1e6).default(1).describe('gradients of a larger norm over the whole adapter are scaled down to it'),
-  klCoefficient: z.number().min(0).max(100).default(0).describe('grpo: weight of the divergence from the base model'),
-  clipLow: z.number().gt(0).lt(1).default(0.2).describe('grpo: the ratio is clipped below 1 - this'),
-  clipHigh: z.number().gt(0).max(10).default(0.2).describe('grpo: and above 1 + this'),
+  ...ALGORITHM_SETTINGS,
 
   devSize: count(1, 20).default(5).describe('problems of each tier in the evaluation after each iteration'),
   testSize: count(1, 100).default(25).describe('problems of each tier in the evaluation before and after the run'),
@@ -155,15 +154,16 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
 }
 
 function contradictionsOf(settings: RunSettings, stated: Readonly<Record<string, unknown>>): string[] {
-  const { algorithm, topP, samples, rollouts, buffer, accumulate, layers, accept, klCoefficient } = settings;
+  const { algorithm, samples, rollouts, buffer, accumulate, layers } = settings;
   const found: string[] = [];
   if (rollouts < samples) found.push(`rollouts: ${rollouts} are fewer than the ${samples} samples of one problem`);
-  if (algorithm === 'grpo' && samples < 2)
-    found.push('samples: grpo compares the samples of a problem with each other and needs at least 2');
-  if (algorithm === 'grpo' && topP < 1)
-    found.push('topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it');
-  if (algorithm === 'grpo' && accept !== 'passing') found.push('accept: grpo trains on all verdicts');
-  if (algorithm === 'rft' && klCoefficient > 0) found.push('klCoefficient: belongs to grpo');
+  found.push(...algorithmOf(settings).contradictions(settings));
+  for (const other of ALGORITHMS) {
+    const strange = Object.keys(other.settings.shape).filter(
+      (field) => field in stated && !(field in algorithmOf(settings).settings.shape),
+    );
+    found.push(...strange.map((field) => `${field}: belongs to ${other.id}, and the algorithm is ${algorithm}`));
+  }
   if (buffer === 'classic' && 'stepsPerIteration' in stated)
     found.push('stepsPerIteration: the classic buffer makes one pass over everything');
   if (buffer === 'classic' && !accumulate) found.push('accumulate: the classic buffer is the one that keeps everything');

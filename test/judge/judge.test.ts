@@ -19,7 +19,7 @@ import type { LogValue } from '../../src/log/payload.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { publicKeyFile } from '../../src/log/witness-key.js';
 import { readManifest, startDigests, writeManifest, type RunManifest } from '../../src/run-folder/manifest.js';
-import type { AdmissionRules } from '../../src/run-folder/admission.js';
+import type { AdmissionSettings } from '../../src/algorithms/algorithm.js';
 import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
 import { adapterTargets, gateRecord } from '../../src/run-folder/records.js';
 import { openTask } from '../../src/tasks/open-task.js';
@@ -97,7 +97,7 @@ function reevaluated(change: Records): Records {
 }
 
 /** Changes verdicts, and with them everything that the log derives from verdicts. */
-const consistently = (change: Records, rules?: AdmissionRules): Records =>
+const consistently = (change: Records, rules?: AdmissionSettings): Records =>
   reevaluated((batch, i) => {
     const changed = withFates(i, change([...batch], i), rules);
     const tally = new RolloutTally();
@@ -452,8 +452,8 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
 describe('what training takes: decided again from verdicts, ends and tokens', () => {
   type Payload = NewRecord['payload'];
   /** The honest run under other rules, and with the first rollout changed that is what is looked for. */
-  const under = (rules: Partial<AdmissionRules>, which?: (payload: Payload) => boolean, change: object = {}): Promise<SignedRun> => {
-    const all: AdmissionRules = { algorithm: 'rft', accept: 'passing', buffer: 'classic', ...rules };
+  const under = (rules: Partial<AdmissionSettings>, which?: (payload: Payload) => boolean, change: object = {}): Promise<SignedRun> => {
+    const all: AdmissionSettings = { algorithm: 'rft', accept: 'passing', buffer: 'classic', ...rules };
     const honestly = consistently((batch) => batch, all);
     let wanted = which;
     return cheating({
@@ -472,7 +472,7 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
       payload.admission === admission;
   const kind = (payload: Payload): string => (payload.verdict as { kind: string }).kind;
 
-  test.each<[string, Partial<AdmissionRules>]>([
+  test.each<[string, Partial<AdmissionSettings>]>([
     ['grpo', { algorithm: 'grpo' }],
     ['what failed', { accept: 'failing' }],
     ['verdicts that were shuffled', { accept: 'shuffled' }],
@@ -481,7 +481,7 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
     expect(await judged(await under(rules))).toMatchObject({ verdict: 'pass', failure: null });
   });
 
-  test.each<[string, Partial<AdmissionRules>, (payload: Payload) => boolean, object]>([
+  test.each<[string, Partial<AdmissionSettings>, (payload: Payload) => boolean, object]>([
     ['grpo: an advantage that is another', { algorithm: 'grpo' }, is('contrasted'), { advantage: 3 }],
     ['grpo: the sign of one turned round', { algorithm: 'grpo' }, (payload) => Number(payload.advantage) < 0, { advantage: 0.5773495 }],
     [

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
-import { advantages } from '../../src/run-folder/admission.js';
+import { advantages } from '../../src/algorithms/grpo.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { isSignificantDrop, pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import {
@@ -15,10 +15,10 @@ import {
   type SealedCheckpoint,
 } from '../../src/training/checkpoints.js';
 import { chooseLayers } from '../../src/training/layers.js';
-import { microBatches } from '../../src/training/likelihood.js';
+import { microBatches } from '../../src/algorithms/steps.js';
 import { policyShift } from '../../src/training/policy-shift.js';
 import { hitRate } from '../../src/run-folder/derived.js';
-import { BoundaryCache, trainSequence } from '../../src/training/sequences.js';
+import { BoundaryCache, trainSequence } from '../../src/algorithms/sequences.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-parts-'));

@@ -4,18 +4,18 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, resolveSettings, run, type StepStatistics, type Trainer, type TrainSequence } from '../../src/index.js';
+import { grpo } from '../../src/algorithms/grpo.js';
+import { BoundaryCache, trainSequence } from '../../src/algorithms/sequences.js';
+import { temperedLogprobs } from '../../src/algorithms/steps.js';
 import { hashFile } from '../../src/engine/adapter.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { LogReader } from '../../src/log/read.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
 import { openTask } from '../../src/tasks/open-task.js';
-import { temperedLogprobs } from '../../src/training/learner.js';
-import { learnByPolicyGradient } from '../../src/training/policy-gradient.js';
 import { policyShift, samplerGap, shiftProbes } from '../../src/training/policy-shift.js';
 import type { RunResult } from '../../src/training/result.js';
 import type { RolloutRecord } from '../../src/run-folder/records.js';
-import { BoundaryCache, trainSequence } from '../../src/training/sequences.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
@@ -86,18 +86,16 @@ describe('the update', () => {
     more: object = {},
     onBatch: (batch: readonly TrainSequence[]) => void = () => undefined,
   ): Promise<StepStatistics[]> =>
-    learnByPolicyGradient(
-      {
-        trainer,
-        boundaries: new BoundaryCache(trainer, 1e9),
-        buffer: null as never,
-        iteration: 1,
-        batchSize: used.length,
-        onBatch,
-        settings: { ...resolveSettings({ algorithm: 'grpo', ...more }), stepsPerIteration },
-      },
-      GROUPS,
-    );
+    grpo.learn({
+      trainer,
+      boundaries: new BoundaryCache(trainer, 1e9),
+      buffer: null as never,
+      groups: GROUPS,
+      iteration: 1,
+      batchSize: used.length,
+      onBatch,
+      settings: { ...resolveSettings({ algorithm: 'grpo', ...more }), stepsPerIteration },
+    });
 
   test("takes complete replies of groups that disagree, once a pass, each token with its reply's advantage", async () => {
     const batches: (readonly TrainSequence[])[] = [];

@@ -21,7 +21,8 @@ import { TrainerExecutor } from '../../src/monitor/trainer-executor.js';
 import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
 import { startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
-import { fates, type AdmissionRules, type Sample } from '../../src/run-folder/admission.js';
+import type { AdmissionSettings, Sample } from '../../src/algorithms/algorithm.js';
+import { algorithmOf } from '../../src/algorithms/index.js';
 import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
 import {
   adapterStateRecord,
@@ -150,7 +151,7 @@ function rolloutRecords(model: Model, iteration: number, problems: readonly Trai
 type Sampled = Sample & { readonly problemId: string; readonly tier: string };
 
 /** An iteration's records with what their verdicts make of each rollout, whatever they said of it before. */
-export function withFates(iteration: number, records: readonly NewRecord[], rules: AdmissionRules = RULES): NewRecord[] {
+export function withFates(iteration: number, records: readonly NewRecord[], rules: AdmissionSettings = RULES): NewRecord[] {
   const groups = new Map<string, { tier: string; rollouts: Sampled[] }>();
   for (const { payload } of records) {
     if (payload.kind !== 'rollout') continue;
@@ -159,7 +160,7 @@ export function withFates(iteration: number, records: readonly NewRecord[], rule
     groups.set(rollout.problemId, group);
     group.rollouts.push(rollout);
   }
-  const of = fates([...groups.values()], { rules, iteration, runSeed: 42n, contradicts: () => false });
+  const of = algorithmOf(rules).admit([...groups.values()], { settings: rules, iteration, runSeed: 42n, contradicts: () => false });
   return records.map((record) => {
     if (record.payload.kind !== 'rollout') return record;
     const { admission: _, advantage: __, weight: ___, ...payload } = record.payload;

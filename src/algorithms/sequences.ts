@@ -1,9 +1,31 @@
 /** From accepted rollouts to training sequences, with the frozen layers' activations where they are kept. */
 import type { Boundary, Trainer, TrainSequence } from '../engine/trainer.js';
-import type { Trace } from './replay-buffer.js';
+import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
+
+/** What was sampled, under the name that it has within the run. */
+export interface Sampled {
+  readonly key: string;
+  readonly promptIds: Int32Array;
+  readonly tokenIds: Int32Array;
+}
+
+export interface KeyedRollout extends Sampled {
+  readonly rollout: JudgedRollout;
+}
+
+/** All rollouts of an iteration, whatever their verdict. */
+export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number): KeyedRollout[] =>
+  groups.flatMap(({ problem, promptIds, rollouts }) =>
+    rollouts.map((rollout) => ({
+      key: `${iteration}/${problem.id}/${rollout.sampleIndex}`,
+      promptIds,
+      tokenIds: rollout.tokenIds,
+      rollout,
+    })),
+  );
 
 /** The exact ids that were sampled; the prompt is masked. */
-export function trainSequence({ promptIds, tokenIds }: Pick<Trace, 'promptIds' | 'tokenIds'>): TrainSequence {
+export function trainSequence({ promptIds, tokenIds }: Omit<Sampled, 'key'>): TrainSequence {
   const all = new Int32Array(promptIds.length + tokenIds.length);
   all.set(promptIds);
   all.set(tokenIds, promptIds.length);
@@ -30,7 +52,7 @@ export class BoundaryCache {
   }
 
   /** The sequences of the traces, with boundaries where layers lie below the trained ones. */
-  async sequences(traces: readonly Pick<Trace, 'key' | 'promptIds' | 'tokenIds'>[], signal?: AbortSignal): Promise<TrainSequence[]> {
+  async sequences(traces: readonly Sampled[], signal?: AbortSignal): Promise<TrainSequence[]> {
     const plain = traces.map(trainSequence);
     const layer = this.#trainer.info.lowestTrained;
     if (layer === 0) return plain;

@@ -4,15 +4,12 @@ import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import { RolloutTally } from '../run-folder/derived.js';
 import type { ProblemRecord, RolloutRecord } from '../run-folder/records.js';
+import type { Sampled } from './sequences.js';
 
 /** An accepted rollout, ready to be trained on. */
-export interface Trace {
-  /** Names it within the run. */
-  readonly key: string;
+export interface Trace extends Sampled {
   readonly iteration: number;
   readonly tier: string;
-  readonly promptIds: Int32Array;
-  readonly tokenIds: Int32Array;
   readonly weight: number;
 }
 

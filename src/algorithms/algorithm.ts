@@ -1,0 +1,120 @@
+/**
+ * What an algorithm is: which rollouts of an iteration it takes, and the steps that it makes of them. One file an algorithm, and its place in
+ * the list of index.ts; flags, refusals, manifest and judge take it from there.
+ */
+import type { z } from 'zod';
+import type { StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
+import type { RolloutGroup } from '../rollouts/sample.js';
+import type { Admission } from '../run-folder/records.js';
+import type { ReplayBuffer } from './replay-buffer.js';
+import type { BoundaryCache } from './sequences.js';
+
+/** A rollout as it was sampled, and as it stands in a log. */
+export interface Sample {
+  readonly tokenIds: ArrayLike<number>;
+  readonly finish: string;
+  readonly verdict: { readonly kind: string };
+}
+
+/** All samples of one problem, in their order. */
+export interface Group<S extends Sample> {
+  readonly tier: string;
+  readonly rollouts: readonly S[];
+}
+
+export interface Fate {
+  readonly admission: Admission;
+  /** Of a contrasted one. */
+  readonly advantage?: number;
+  /** 1 - smoothed solve rate of its problem; what the replay draws by. */
+  readonly weight: number;
+}
+
+/** What admission reads of a run's settings beside the algorithm's own. */
+export interface AdmissionSettings {
+  /** Its id. */
+  readonly algorithm: string;
+  readonly accept: 'passing' | 'shuffled' | 'failing';
+  readonly buffer: 'balanced' | 'classic';
+}
+
+export interface AdmissionContext<S extends Sample, Own> {
+  readonly settings: AdmissionSettings & Own;
+  readonly iteration: number;
+  readonly runSeed: bigint;
+  /** Of those whose reasoning is read. */
+  readonly contradicts: (rollout: S) => boolean;
+}
+
+/** What learning reads of them. */
+export interface LearningSettings extends AdmissionSettings {
+  readonly seed: string;
+  readonly temperature: number;
+  readonly maxTokens: number;
+  readonly stepsPerIteration: number;
+  readonly newShare: number;
+  readonly accumulate: boolean;
+}
+
+export interface LearningContext<Own = unknown> {
+  readonly trainer: Trainer;
+  readonly boundaries: BoundaryCache;
+  readonly buffer: ReplayBuffer;
+  /** Of this iteration. */
+  readonly groups: readonly RolloutGroup[];
+  readonly settings: LearningSettings & Own;
+  readonly iteration: number;
+  /** Sequences a step; a remedy may have changed it. */
+  readonly batchSize: number;
+  readonly signal?: AbortSignal;
+  /** Before each step. */
+  readonly onBatch?: (sequences: readonly TrainSequence[]) => void;
+  readonly onStep?: (statistics: StepStatistics, step: number, steps: number) => void;
+}
+
+/** What a choice of settings may contradict. */
+export interface SampledSettings extends AdmissionSettings {
+  readonly samples: number;
+  readonly topP: number;
+}
+
+export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawShape> {
+  readonly id: Id;
+  /** In the help of --algorithm. */
+  readonly title: string;
+  /** Those that no other algorithm reads; each a flag of `run` with a default. */
+  readonly settings: z.ZodObject<Shape>;
+  /** What cannot be trained this way, each sentence beginning with the setting's name. */
+  contradictions(settings: SampledSettings): string[];
+  /** Whether the reasoning of a rollout is held against its problem before it is trained on. */
+  readsReasoning(settings: AdmissionSettings, rollout: Sample): boolean;
+  /**
+   * What becomes of each rollout. It follows from verdicts, ends and tokens alone, so that a run decides by it and its judge decides again.
+   * @param groups of one iteration, in the order in which they were sampled
+   */
+  admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, z.output<z.ZodObject<Shape>>>): Map<S, Fate>;
+  /** One iteration of steps; none where there is nothing to train on. @throws as Trainer.step */
+  learn(context: LearningContext<z.output<z.ZodObject<Shape>>>): Promise<StepStatistics[]>;
+}
+
+/** One of several: its own settings are among those of the run, and are read by its schema. */
+export interface Algorithm<Id extends string = string, Shape extends z.ZodRawShape = z.ZodRawShape>
+  extends Omit<AlgorithmDefinition<Id, Shape>, 'admit' | 'learn'> {
+  admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, object>): Map<S, Fate>;
+  learn(context: LearningContext<object>): Promise<StepStatistics[]>;
+}
+
+/** @throws z.ZodError from its methods where the settings lack those of its schema */
+export function algorithm<const Id extends string, Shape extends z.ZodRawShape>(
+  definition: AlgorithmDefinition<Id, Shape>,
+): Algorithm<Id, Shape> {
+  const withOwn = <C extends { readonly settings: object }>(context: C): C & { settings: z.output<z.ZodObject<Shape>> } => ({
+    ...context,
+    settings: { ...context.settings, ...definition.settings.parse(context.settings) },
+  });
+  return {
+    ...definition,
+    admit: (groups, context) => definition.admit(groups, withOwn(context)),
+    learn: (context) => definition.learn(withOwn(context)),
+  };
+}

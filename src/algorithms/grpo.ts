@@ -1,0 +1,104 @@
+/**
+ * A clipped policy gradient on this iteration's rollouts, with the same adapter and budget. Advantages are those of group-relative policy
+ * optimisation (GRPO, Shao et al. 2024, arXiv 2402.03300 §4.1.2), and so is the estimate of the divergence from the base model; the loss is
+ * not theirs, which gives each reply the same weight, but the mean over all tokens of a step, as in DAPO (Yu et al. 2025, arXiv 2503.14476
+ * §3.3).
+ */
+import { z } from 'zod';
+import type { Objective, TrainSequence } from '../engine/trainer.js';
+import { deriveSeed, Random } from '../random.js';
+import { fates, rarity, unusable } from './admission.js';
+import { algorithm, type Group, type Sample } from './algorithm.js';
+import { keyedRollouts } from './sequences.js';
+import { chunks, takeSteps, temperedLogprobs } from './steps.js';
+
+/** Added to the standard deviation of a group's rewards. */
+const EPSILON = 1e-6;
+
+/**
+ * (reward - mean) / (standard deviation + epsilon) within a group; reward 1 for a pass, 0 for a failure, none without a verdict.
+ */
+export function advantages(rewards: readonly (0 | 1 | null)[]): (number | null)[] {
+  const known: number[] = rewards.filter((reward) => reward !== null);
+  const mean = known.reduce((sum, reward) => sum + reward, 0) / known.length;
+  const deviation = Math.sqrt(known.reduce((sum, reward) => sum + (reward - mean) ** 2, 0) / known.length);
+  return rewards.map((reward) => (reward === null ? null : (reward - mean) / (deviation + EPSILON)));
+}
+
+/**
+ * Advantages of the rollouts that are trained on. One that was cut off counts in its group's mean, but is not trained on; a group whose
+ * samples do not differ in verdict has no gradient.
+ */
+function contrasts<S extends Sample>({ rollouts }: Pick<Group<S>, 'rollouts'>): ReadonlyMap<S, number> {
+  const informative = ['pass', 'fail'].every((kind) => rollouts.some(({ verdict }) => verdict.kind === kind));
+  if (!informative) return new Map();
+  const values = advantages(rollouts.map(({ verdict: { kind } }) => (kind === 'none' ? null : kind === 'pass' ? 1 : 0)));
+  return new Map(rollouts.flatMap((rollout, i): [S, number][] => (unusable(rollout) === null ? [[rollout, values[i]!]] : [])));
+}
+
+/** Shuffled passes over an iteration's samples, at most. */
+const PASSES = 4;
+
+export const grpo = algorithm({
+  id: 'grpo',
+  title: 'a policy gradient with the advantages of GRPO and a mean over tokens',
+  settings: z.object({
+    klCoefficient: z.number().min(0).max(100).default(0).describe('grpo: weight of the divergence from the base model'),
+    clipLow: z.number().gt(0).lt(1).default(0.2).describe('grpo: the ratio is clipped below 1 - this'),
+    clipHigh: z.number().gt(0).max(10).default(0.2).describe('grpo: and above 1 + this'),
+  }),
+  readsReasoning: () => false,
+
+  contradictions: ({ samples, topP, accept }) => [
+    ...(samples < 2 ? ['samples: grpo compares the samples of a problem with each other and needs at least 2'] : []),
+    ...(topP < 1 ? ['topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it'] : []),
+    ...(accept !== 'passing' ? ['accept: grpo trains on all verdicts'] : []),
+  ],
+
+  admit: (groups) =>
+    fates(groups, (group) => {
+      const advantageOf = contrasts(group);
+      return {
+        weight: rarity(group),
+        fateOf: (rollout) => {
+          const advantage = advantageOf.get(rollout);
+          return advantage === undefined ? { admission: 'uninformative' } : { admission: 'contrasted', advantage };
+        },
+      };
+    }),
+
+  /**
+   * The iteration's step budget on its own samples, in as many shuffled passes as it allows, at most four. Old log-probabilities are the
+   * trainer's own before the first update, so the first ratio is exactly 1.
+   */
+  async learn(context) {
+    const { trainer, boundaries, groups, settings, iteration, batchSize, signal } = context;
+    const { temperature, stepsPerIteration, clipLow, clipHigh, klCoefficient } = settings;
+    const advantageOf = new Map(groups.flatMap((group) => [...contrasts(group)]));
+    const samples = keyedRollouts(groups, iteration).filter(({ rollout }) => advantageOf.has(rollout));
+    if (samples.length === 0) return [];
+    const measured = { temperature, ...(signal === undefined ? {} : { signal }) };
+    const old = new Map<string, Pick<TrainSequence, 'oldLogprobs' | 'referenceLogprobs'>>();
+    for (const part of chunks(samples, batchSize)) {
+      const sequences = await boundaries.sequences(part, signal);
+      const before = await temperedLogprobs(trainer, sequences, measured);
+      const base = klCoefficient > 0 ? await temperedLogprobs(trainer, sequences, { ...measured, adapter: false }) : null;
+      for (const [index, { key }] of part.entries())
+        old.set(key, { oldLogprobs: before[index]!, ...(base === null ? {} : { referenceLogprobs: base[index]! }) });
+    }
+    const random = new Random(
+      deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'policy gradient', iteration, problemId: '', sample: 0 }),
+    );
+    const order: typeof samples = [];
+    for (let pass = 0; pass < PASSES && order.length < stepsPerIteration * batchSize; pass++) order.push(...random.shuffle(samples));
+    const objective: Objective = { kind: 'policy', temperature, clipLow, clipHigh, klCoefficient };
+    return takeSteps(context, chunks(order, batchSize).slice(0, stepsPerIteration), {
+      objective,
+      prepare: (sequence, { key, rollout }) => ({
+        ...sequence,
+        ...old.get(key),
+        advantages: new Float32Array(sequence.tokenIds.length).fill(advantageOf.get(rollout)!),
+      }),
+    });
+  },
+});

@@ -1,0 +1,23 @@
+/** The algorithms of `run`, the default one first. */
+import type { Algorithm } from './algorithm.js';
+import { grpo } from './grpo.js';
+import { rft } from './rft.js';
+
+const LIST = [rft, grpo] as const;
+
+type Listed = (typeof LIST)[number];
+export type AlgorithmId = Listed['id'];
+type Merged<Shape> = (Shape extends unknown ? (shape: Shape) => void : never) extends (shape: infer All) => void ? All : never;
+
+export const ALGORITHMS: readonly Algorithm<AlgorithmId>[] = LIST;
+export const ALGORITHM_IDS: readonly AlgorithmId[] = LIST.map(({ id }) => id);
+
+/** Settings that belong to one algorithm or another, by name. */
+export const ALGORITHM_SETTINGS = Object.assign({}, ...LIST.map(({ settings }) => settings.shape)) as Merged<Listed['settings']['shape']>;
+
+/** @param settings naming one of ALGORITHM_IDS */
+export function algorithmOf({ algorithm }: { readonly algorithm: string }): Algorithm {
+  const found = ALGORITHMS.find(({ id }) => id === algorithm);
+  if (found === undefined) throw new RangeError(`${algorithm} is none of ${ALGORITHM_IDS.join(', ')}`);
+  return found;
+}

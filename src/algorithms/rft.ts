@@ -1,0 +1,85 @@
+/** Rejection-sampling fine-tuning: likelihood steps on accepted rollouts. */
+import { z } from 'zod';
+import { deriveSeed, Random } from '../random.js';
+import { fates, rarity } from './admission.js';
+import { algorithm, type AdmissionContext, type Fate, type Group, type LearningContext, type Sample } from './algorithm.js';
+import type { Trace } from './replay-buffer.js';
+import { chunks, takeSteps } from './steps.js';
+
+/** Two samples of one problem are near-duplicates when this part of their runs of five tokens is common (Jaccard). */
+const SIMILAR = 0.9;
+const SHINGLE = 5;
+
+function shingles(tokenIds: ArrayLike<number>): Set<string> {
+  const ids = Array.from(tokenIds);
+  const set = new Set<string>();
+  for (let at = 0; at + SHINGLE <= ids.length || at === 0; at++) set.add(ids.slice(at, at + SHINGLE).join());
+  return set;
+}
+
+function similar(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  let common = 0;
+  for (const each of a) if (b.has(each)) common++;
+  return common >= SIMILAR * (a.size + b.size - common);
+}
+
+/** Control: as many rollouts of each tier as passed, drawn among the complete ones whatever their verdict. */
+function shuffledVerdicts<S extends Sample>(
+  groups: readonly Group<S>[],
+  { iteration, runSeed }: AdmissionContext<S, unknown>,
+): (rollout: S) => boolean {
+  const chosen = new Set<S>();
+  for (const tier of new Set(groups.map((group) => group.tier))) {
+    const complete = groups
+      .filter((group) => group.tier === tier)
+      .flatMap(({ rollouts }) => rollouts.filter(({ finish, verdict }) => finish === 'stop' && verdict.kind !== 'none'));
+    const passed = complete.filter(({ verdict }) => verdict.kind === 'pass').length;
+    const random = new Random(deriveSeed({ runSeed, purpose: 'shuffled verdicts', iteration, problemId: tier, sample: 0 }));
+    for (const rollout of random.shuffle(complete).slice(0, passed)) chosen.add(rollout);
+  }
+  return (rollout) => chosen.has(rollout);
+}
+
+/** The sequences that this iteration trains on, in order. */
+function drawTraces({ buffer, settings, iteration, batchSize }: LearningContext): Trace[] {
+  const runSeed = BigInt(settings.seed);
+  if (settings.buffer === 'classic') return buffer.drawClassic(runSeed, iteration);
+  return buffer.drawBalanced({
+    runSeed,
+    iteration,
+    wanted: settings.stepsPerIteration * batchSize,
+    newShare: settings.newShare,
+    accumulate: settings.accumulate,
+  });
+}
+
+export const rft = algorithm({
+  id: 'rft',
+  title: 'rejection-sampling fine-tuning',
+  settings: z.object({}),
+  contradictions: () => [],
+  readsReasoning: ({ accept }, { finish, verdict }) => accept === 'passing' && finish === 'stop' && verdict.kind === 'pass',
+
+  admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, unknown>): Map<S, Fate> {
+    const { accept, buffer } = context.settings;
+    const wanted =
+      accept === 'shuffled'
+        ? shuffledVerdicts(groups, context)
+        : ({ verdict }: Sample): boolean => verdict.kind === (accept === 'failing' ? 'fail' : 'pass');
+    return fates(groups, (group) => {
+      const kept: Set<string>[] = [];
+      const fateOf = (rollout: S): Omit<Fate, 'weight'> => {
+        if (!wanted(rollout)) return { admission: 'failed' };
+        if (rft.readsReasoning(context.settings, rollout) && context.contradicts(rollout)) return { admission: 'contradictory' };
+        if (buffer === 'classic') return { admission: 'admitted' }; // the original removes no duplicates
+        const own = shingles(rollout.tokenIds);
+        if (kept.some((other) => similar(own, other))) return { admission: 'duplicate' };
+        kept.push(own);
+        return { admission: 'admitted' };
+      };
+      return { weight: accept === 'passing' ? rarity(group) : 1, fateOf };
+    });
+  },
+
+  learn: (context) => takeSteps(context, chunks(drawTraces(context), context.batchSize)),
+});

@@ -1,0 +1,60 @@
+/** Optimiser steps on batches of rollouts, as every algorithm makes them. */
+import type { Objective, StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
+import type { LearningContext } from './algorithm.js';
+import type { Sampled } from './sequences.js';
+
+/**
+ * At least two micro-batches where a step has two sequences, as even as can be: the noise scale (rule R2) needs two gradients. Undefined
+ * leaves the packing to the trainer, which makes several of them anyway once the tokens exceed one.
+ */
+export function microBatches(tokens: number, sequences: number, limit = 512): number[] | undefined {
+  return sequences < 2 || tokens > limit ? undefined : [Math.ceil(sequences / 2), Math.floor(sequences / 2)];
+}
+
+export const chunks = <T>(items: readonly T[], size: number): T[][] =>
+  Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
+
+interface StepOptions<T> {
+  /** Default: the likelihood. */
+  readonly objective?: Objective;
+  /** What the objective needs of a sequence beside its tokens. */
+  readonly prepare?: (sequence: TrainSequence, item: T, batch: readonly T[]) => TrainSequence;
+}
+
+/** A step a batch. @throws as Trainer.step */
+export async function takeSteps<T extends Sampled>(
+  { trainer, boundaries, signal, onBatch, onStep }: LearningContext,
+  batches: readonly (readonly T[])[],
+  { objective, prepare = (sequence) => sequence }: StepOptions<T> = {},
+): Promise<StepStatistics[]> {
+  const statistics: StepStatistics[] = [];
+  for (const [step, batch] of batches.entries()) {
+    const sequences = (await boundaries.sequences(batch, signal)).map((sequence, index) => prepare(sequence, batch[index]!, batch));
+    onBatch?.(sequences);
+    const parts = microBatches(
+      sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
+      sequences.length,
+    );
+    const stats = await trainer.step(sequences, {
+      ...(objective === undefined ? {} : { objective }),
+      ...(parts === undefined ? {} : { microBatches: parts }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    statistics.push(stats);
+    onStep?.(stats, step + 1, batches.length);
+  }
+  return statistics;
+}
+
+/**
+ * Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is the base model. @throws as Trainer.step
+ */
+export async function temperedLogprobs(
+  trainer: Trainer,
+  sequences: readonly TrainSequence[],
+  { temperature, ...options }: { readonly temperature: number; readonly adapter?: boolean; readonly signal?: AbortSignal },
+): Promise<Float32Array[]> {
+  if (sequences.length === 0) return [];
+  const { sequences: evaluated } = await trainer.evaluate(sequences, { objective: { kind: 'policy', temperature }, ...options });
+  return evaluated.map(({ logprobs }) => logprobs);
+}

@@ -1,0 +1,63 @@
+/** The seam between loop and algorithm: what one more of them would touch. */
+import { describe, expect, test } from '@jest/globals';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { fates } from '../../src/algorithms/admission.js';
+import { algorithm, type Group, type Sample } from '../../src/algorithms/algorithm.js';
+import { ALGORITHM_IDS, ALGORITHM_SETTINGS, ALGORITHMS } from '../../src/algorithms/index.js';
+import { resolveSettings } from '../../src/index.js';
+
+const sample = (kind: 'pass' | 'fail' | 'none', finish = 'stop'): Sample => ({ tokenIds: [1, 2], finish, verdict: { kind } });
+
+describe('an algorithm', () => {
+  test('is named in its own file alone: nothing else in src knows which ones there are', () => {
+    const source = path.join(process.cwd(), 'src');
+    const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+    const named = files.filter((file) => {
+      const text = readFileSync(path.join(source, file), 'utf8');
+      return ALGORITHM_IDS.some((id) => text.includes(`'${id}'`));
+    });
+    expect(named.map((file) => file.replaceAll(path.sep, '/')).sort()).toEqual(ALGORITHM_IDS.map((id) => `algorithms/${id}.ts`).sort());
+  });
+
+  test('has settings of its own, each of which stands for one thing', () => {
+    const fields = ALGORITHMS.flatMap(({ settings }) => Object.keys(settings.shape));
+    expect(new Set(fields).size).toBe(fields.length);
+    expect(Object.keys(ALGORITHM_SETTINGS).sort()).toEqual([...fields].sort());
+    expect(() => resolveSettings({ algorithm: 'rft', clipLow: 0.1 })).toThrow(/clipLow: belongs to grpo/);
+  });
+
+  test('reads its own settings by its schema, and those of admission and learning beside them', async () => {
+    const seen: object[] = [];
+    const third = algorithm({
+      id: 'third',
+      title: 'every other one',
+      settings: z.object({ every: z.int().default(2) }),
+      contradictions: () => [],
+      readsReasoning: () => false,
+      admit: <S extends Sample>(groups: readonly Group<S>[], { settings }: { readonly settings: { readonly every: number } }) =>
+        fates(groups, ({ rollouts }) => ({
+          weight: 1,
+          fateOf: (rollout) => ({ admission: rollouts.indexOf(rollout) % settings.every === 0 ? 'admitted' : 'failed' }),
+        })),
+      learn: ({ settings }) => {
+        seen.push(settings);
+        return Promise.resolve([]);
+      },
+    });
+    const rollouts = [sample('pass'), sample('fail'), sample('none'), sample('pass', 'length'), sample('fail')];
+    const settings = { algorithm: 'third', accept: 'passing', buffer: 'classic' } as const;
+    const admitted = third.admit([{ tier: 'T', rollouts }], { settings, iteration: 1, runSeed: 1n, contradicts: () => false });
+    expect(rollouts.map((rollout) => admitted.get(rollout)!.admission)).toEqual([
+      'admitted',
+      'failed',
+      'undecided',
+      'incomplete',
+      'admitted',
+    ]);
+    await third.learn({ settings: { ...settings, every: 3, stepsPerIteration: 7 } } as never);
+    expect(seen).toEqual([{ ...settings, every: 3, stepsPerIteration: 7 }]);
+    await expect((async () => third.learn({ settings: { every: 'x' } } as never))()).rejects.toThrow(z.ZodError);
+  });
+});
