@@ -20,7 +20,9 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const NOBODY = ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'];
+/** A user of this process alone: the system counts threads by user. */
+const USER = 100_000 + process.pid;
+const NOBODY = ['setpriv', `--reuid=${USER}`, `--regid=${USER}`, '--clear-groups'];
 const GENERATE = [MAIN, 'generate', '--model', 'tiny', '--prompt', 'hello', '--max-tokens', '8', '--threads', '2'];
 const DRY_RUN = [MAIN, 'run', '--model', 'tiny', '--dry-run', '--threads', '1'];
 
@@ -52,6 +54,17 @@ function outcome({ code, signal, stderr }: Ended): unknown {
 const ALLOWED = [null, 'SYSTEM_LIMIT', 'OUT_OF_MEMORY'];
 /** Of the dynamic loader, where a new thread first touches the thread-local data of a library that was loaded while the program ran. */
 const LOADER = /^cannot allocate memory for thread-local data: ABORT$/m;
+
+/** Tells in whose code a process ended. */
+function lastFrame(): string {
+  const library = path.join(folder, 'last-frame.so');
+  const source = path.resolve('test/cli/last-frame.cpp');
+  expect(spawnSync('c++', ['-std=c++17', '-O1', '-fPIC', '-shared', '-o', library, source, '-ldl']).status).toBe(0);
+  return library;
+}
+
+/** As outcome; a process that Node or the loader ended is not ours. */
+const outcomeOfOurs = (one: Ended): unknown => (LOADER.test(one.stderr) || /^ended in node$/m.test(one.stderr) ? 'not ours' : outcome(one));
 
 (limits ? test : test.skip)(
   'open files',
@@ -106,11 +119,12 @@ const LOADER = /^cannot allocate memory for thread-local data: ABORT$/m;
     const bare = ['-e', `require('fs').promises.readFile(process.execPath).then(() => process.exit())`];
     let needed = 20;
     while (under([...NOBODY, 'prlimit', `--nproc=${needed - 1}`], bare, 5).code === 0) needed--;
+    const preload = `LD_PRELOAD=${lastFrame()}`;
     for (const command of full ? [GENERATE, DRY_RUN] : [GENERATE]) {
       const outcomes = Array.from({ length: full ? 12 : 5 }, (_, i) =>
-        outcome(under([...NOBODY, 'prlimit', `--nproc=${needed + i}`], command)),
+        outcomeOfOurs(under([...NOBODY, 'env', preload, 'prlimit', `--nproc=${needed + i}`], command)),
       );
-      expect(outcomes.filter((one) => !ALLOWED.includes(one as string | null))).toEqual([]);
+      expect(outcomes.filter((one) => one !== 'not ours' && !ALLOWED.includes(one as string | null))).toEqual([]);
       expect(outcomes[0]).toBe('SYSTEM_LIMIT');
     }
     expect(outcome(under([...NOBODY, 'prlimit', `--nproc=${needed + 60}`], GENERATE))).toBeNull();
@@ -125,12 +139,8 @@ const LOADER = /^cannot allocate memory for thread-local data: ABORT$/m;
     const module = path.join(folder, 'report.cjs');
     writeFileSync(module, report);
     const peak = Number(/^VmPeak:\s+(\d+) kB$/m.exec(under([], ['--require', module, ...GENERATE]).stderr)![1]) * 1024;
-    const library = path.join(folder, 'last-frame.so');
-    expect(
-      spawnSync('c++', ['-std=c++17', '-O1', '-fPIC', '-shared', '-o', library, path.resolve('test/cli/last-frame.cpp'), '-ldl']).status,
-    ).toBe(0);
     const at = (megabytes: number): Ended =>
-      under(['env', `LD_PRELOAD=${library}`, 'prlimit', `--as=${peak - megabytes * 2 ** 20}`], GENERATE);
+      under(['env', `LD_PRELOAD=${lastFrame()}`, 'prlimit', `--as=${peak - megabytes * 2 ** 20}`], GENERATE);
     let [enough, missed] = [0, 512];
     while (missed - enough > 8) {
       const middle = (enough + missed) / 2;
@@ -138,9 +148,7 @@ const LOADER = /^cannot allocate memory for thread-local data: ABORT$/m;
       else missed = middle;
     }
     // Somewhere below V8 finds no room for its own heap and ends the process, or the loader does (docs/own-model.md); nobody else.
-    const outcomes = Array.from({ length: full ? 40 : 6 }, (_, i) => at(missed + 8 * i)).map((one) =>
-      LOADER.test(one.stderr) || /^ended in node$/m.test(one.stderr) ? 'not ours' : outcome(one),
-    );
+    const outcomes = Array.from({ length: full ? 40 : 6 }, (_, i) => outcomeOfOurs(at(missed + 8 * i)));
     expect(outcomes.filter((one) => one !== 'not ours' && !ALLOWED.includes(one as string | null))).toEqual([]);
     expect(outcomes.filter((one) => one === 'OUT_OF_MEMORY' || one === 'SYSTEM_LIMIT').length).toBeGreaterThanOrEqual(2);
     expect(outcome(under(['prlimit', `--as=${peak + 2 ** 26}`], GENERATE))).toBeNull();
