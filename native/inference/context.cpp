@@ -105,7 +105,7 @@ void Context::release() {
   releaseFreeBlocks();
 }
 
-// llama.cpp was left in the middle of a call: where `new` threw in ggml, freeing its context frees a buffer twice.
+// ggml was left in the middle of a graph: where `new` threw in it, freeing its context frees a buffer twice.
 void Context::abandon() {
   static_cast<void>(context_.release());
   threads_->abandon();
@@ -160,6 +160,7 @@ void Context::findMappedWeights(const ggml_tensor* node) {
 
 bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   auto& context = *static_cast<Context*>(self);
+  context.computing_ = true;
   if (ask && !context.decoded_ && context.mappedWeights_ == nullptr) context.findMappedWeights(node);
   if (!context.observer_.wants) return !ask;
   if (ask) return context.observer_.wants(node);
@@ -168,30 +169,30 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
 }
 
 void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
-  cancelled_ = &cancelled;
+  const llama_batch rows = batch.view();
   std::int32_t status = 0;
   do {
-    starved_ = false;
+    // What is refused before llama.cpp has begun leaves the context as it is.
+    const LlamaCall call(kUncheckedBytes + (newGraph_ ? schedulerBytes() : 0));
+    newGraph_ = false;
+    starved_ = computing_ = false;
+    cancelled_ = &cancelled;
     governor_.beginStep();
     try {
-      const std::size_t unchecked = kUncheckedBytes + (std::exchange(newGraph_, false) ? schedulerBytes() : 0);
-      const auto compute = [&] {
-        llama_set_n_threads(context_.get(), governor_.threads(), governor_.threads());
-        return llama_decode(context_.get(), batch.view());
-      };
-      status = callLlama(compute, unchecked);
+      llama_set_n_threads(context_.get(), governor_.threads(), governor_.threads());
+      status = llama_decode(context_.get(), rows);
     } catch (...) {
       cancelled_ = nullptr;
-      abandon();
+      computing_ ? abandon() : release();
       throw;
     }
+    cancelled_ = nullptr;
     if (status == 2 && starved_) {
       governor_.abandonStep();
     } else {
       governor_.endStep();
     }
   } while (status == 2 && starved_);
-  cancelled_ = nullptr;
   decoded_ = true;
 
   switch (status) {

@@ -138,6 +138,7 @@ class Context {
   bool newGraph_ = false;  // the next decode makes llama.cpp's scheduler anew
   const std::atomic<bool>* cancelled_ = nullptr;
   bool starved_ = false;
+  bool computing_ = false;  // the call under way has come to its graph
 };
 
 }  // namespace isopro

@@ -12,7 +12,7 @@ import { loadModel } from '../../src/engine/model.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { ERRORS } from '../../src/errors.js';
 import { makeFolder } from '../../src/files.js';
-import { brokenPath, INPUT_KINDS, OUTPUT_KINDS, pathCases, type Kind, type PathCase } from '../models/broken-input.js';
+import { brokenPath, INPUT_KINDS, OUTPUT_KINDS, pathCases, SMALL_RUN, type Kind, type PathCase } from '../models/broken-input.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { MAIN, runCli, type CliResult } from './run-cli.js';
 
@@ -50,32 +50,8 @@ beforeAll(async () => {
   writeFileSync(file('data.jsonl'), '{"prompt":"one","completion":"a"}\n{"prompt":"two","completion":"b"}\n');
   await using trainer = await createTrainer({ path: file('model.gguf') }, { lora: { rank: 1, layers: { top: 1 } }, threads: 1 });
   await trainer.exportAdapter(file('adapter.gguf'));
-  const small = [
-    '--iterations',
-    '1',
-    '--rollouts',
-    '8',
-    '--samples',
-    '4',
-    '--max-tokens',
-    '2',
-    '--steps-per-iteration',
-    '1',
-    '--batch-size',
-    '2',
-    '--rank',
-    '1',
-    '--top-layers',
-    '1',
-    '--dev-size',
-    '1',
-    '--test-size',
-    '1',
-    '--threads',
-    '1',
-  ];
   const { code, stderr } = await runCli(
-    ['run', '--model', file('model.gguf'), '--task', file('task.mjs'), '--out', file('run'), '--signer', 'single-process', ...small],
+    ['run', '--model', file('model.gguf'), '--task', file('task.mjs'), '--out', file('run'), ...SMALL_RUN],
     env(),
   );
   if (code !== 0 && code !== 3) throw new Error(stderr); // 3: nothing was accepted

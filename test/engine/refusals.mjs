@@ -91,6 +91,24 @@ const CALLS = {
       adapter.dispose();
     }
   }),
+  // A context of many tokens, cancelled as soon as it decodes: what its refused calls leave behind would add up.
+  cancelled: withModel(async (model) => {
+    const cancellation = new AbortController();
+    setTimeout(() => cancellation.abort(), 20);
+    const request = {
+      prompts: [{ tokenIds: [1, 2, 3] }],
+      samples: 60,
+      maxTokens: 500,
+      ignoreEndOfSequence: true,
+      signal: cancellation.signal,
+    };
+    try {
+      for await (const rollout of model.generate(request)) void rollout;
+    } catch (error) {
+      if (error.code !== 'ABORTED') throw error;
+    }
+    return 'cancelled';
+  }),
   tokenize: withModel(async (model) => model.tokenize('some text of several words')),
   step: withTrainer((trainer) => trainer.step(batch)),
   evaluate: withTrainer((trainer) => trainer.evaluate(batch)),
@@ -104,6 +122,8 @@ const CALLS = {
 const adapterPath = await adapterFile();
 const subject = await CALLS[call]();
 const expected = text(await subject.run());
+const resident = () => process.memoryUsage.rss() / 2 ** 20;
+const before = resident();
 let request = Number(from);
 for (; request <= Number(to); request += Number(stride)) {
   console.log(`request ${request}`);
@@ -126,4 +146,5 @@ for (; request <= Number(to); request += Number(stride)) {
   if (refused === 0) break;
 }
 await subject.end();
+console.log(`resident ${Math.round(resident() - before)} MB more`);
 console.log(`done ${request}`);

@@ -11,7 +11,12 @@ const notRepacked = syntheticModel({ architecture: 'llama', type: 'F32', seed: 2
 const library = path.join(folder, 'refusals.so');
 
 /** What is wrong with a campaign of refusals.mjs; a process that ended is one line, and the campaign goes on behind it. */
-async function campaign(call: string, kinds: string, mode: 1 | 2, stride: number): Promise<{ wrong: string[]; requests: number }> {
+async function campaign(
+  call: string,
+  kinds: string,
+  mode: 1 | 2,
+  stride: number,
+): Promise<{ wrong: string[]; requests: number; grown: number }> {
   const wrong: string[] = [];
   let from = 1;
   for (;;) {
@@ -31,7 +36,8 @@ async function campaign(call: string, kinds: string, mode: 1 | 2, stride: number
     const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => child.once('close', (...end) => resolve(end)));
     wrong.push(...(text.match(/^WRONG .*(\n {4}at .*)*/gm) ?? []));
     const done = /^done (\d+)$/m.exec(text);
-    if (done !== null) return { wrong, requests: Number(done[1]) };
+    const grown = Number(/^resident (-?\d+) MB more$/m.exec(text)?.[1]);
+    if (done !== null) return { wrong, requests: Number(done[1]), grown };
     const last = Number(
       text
         .match(/^request (\d+)$/gm)
@@ -39,7 +45,7 @@ async function campaign(call: string, kinds: string, mode: 1 | 2, stride: number
         ?.slice(8) ?? NaN,
     );
     wrong.push(`${call}: the process ended (${signal ?? code}) at request ${last}: ${text.slice(-600)}`);
-    if (Number.isNaN(last) || wrong.length > 20) return { wrong, requests: last };
+    if (Number.isNaN(last) || wrong.length > 20) return { wrong, requests: last, grown };
     from = last + stride;
   }
 }
@@ -88,6 +94,16 @@ const cases = calls.flatMap((call) => [
   '$call where $what',
   async ({ call, kinds, mode, stride }) => {
     expect(await campaign(call, kinds, mode, stride)).toMatchObject({ wrong: [] });
+  },
+  900_000,
+);
+
+(process.platform === 'linux' ? test : test.skip)(
+  'calls that were refused an allocation leave no memory behind',
+  async () => {
+    const { wrong, grown } = await campaign('cancelled', 'a', 1, full ? 7 : 97);
+    expect(wrong).toEqual([]);
+    expect(grown).toBeLessThan(100);
   },
   900_000,
 );

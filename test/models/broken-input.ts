@@ -27,7 +27,8 @@ export interface Sound {
   readonly scratch: string;
 }
 
-const SMALL_RUN = [
+/** Flags of a run of a few seconds. */
+export const SMALL_RUN = [
   '--iterations',
   '1',
   '--rollouts',

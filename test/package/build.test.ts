@@ -147,10 +147,8 @@ describe('the loader', () => {
   test(
     'of the packed package, installed into another folder',
     () => {
-      // Without what an npm that runs these tests was told, --ignore-scripts above all.
-      const { npm_config_ignore_scripts: _, ...env } = process.env;
       const npm = (args: readonly string[], cwd: string) =>
-        spawnSync('npm', args, { cwd, env, encoding: 'utf8', shell: process.platform === 'win32' });
+        spawnSync('npm', args, { cwd, encoding: 'utf8', shell: process.platform === 'win32' });
       const packed = npm(['pack', '--ignore-scripts', '--pack-destination', path.dirname(place)], root);
       expect(packed.status).toBe(0);
       const app = path.join(path.dirname(place), 'app');
