@@ -48,8 +48,9 @@ function under(limit: readonly string[], args: readonly string[], seconds = 60):
 /** Null where it worked, the code where it failed as it should; anything else as it was. */
 function outcome({ code, signal, stderr }: Ended): unknown {
   if (code === 0) return null;
-  const said = /^error (\w+): .+\n {2}what to do: .+/m.exec(stderr);
-  return code === 1 && said !== null && !/download|report it/i.test(stderr) ? said[1] : { code, signal, stderr: stderr.slice(-400) };
+  // The message may name any file, one of our own too; it is the advice that must fit a limit.
+  const said = /^error (\w+): .+\n {2}what to do: (.+)/m.exec(stderr);
+  return code === 1 && said !== null && !/download|report it/i.test(said[2]!) ? said[1] : { code, signal, stderr: stderr.slice(-400) };
 }
 const ALLOWED = [null, 'SYSTEM_LIMIT', 'OUT_OF_MEMORY'];
 /** Of the dynamic loader, where a new thread first touches the thread-local data of a library that was loaded while the program ran. */
