@@ -41,8 +41,8 @@ function connect(address: string): Promise<Socket | null> {
 
 /** Starts the witness as a process of its own: no shared terminal, so Ctrl-C reaches the run only, and it ends by itself. */
 function startWitness(home: string): ChildProcess {
-  const program = fileURLToPath(new URL('../cli/main.js', import.meta.url));
-  const child = spawn(process.execPath, [program, 'witness'], {
+  const program = fileURLToPath(new URL('./witness-process.js', import.meta.url));
+  const child = spawn(process.execPath, [program], {
     detached: true,
     stdio: 'ignore',
     env: { ...process.env, ISOPRO_HOME: home },

@@ -120,6 +120,12 @@ describe('the witness process', () => {
   test('is started by a run, keeps key and heads in its own folder, and ends with its last run', async () => {
     const home = folder.path;
     const client = await WitnessClient.open(home);
+    if (process.platform === 'linux')
+      expect(
+        readFileSync(`/proc/${witnessProcess(home)}/cmdline`, 'utf8')
+          .split('\0')
+          .slice(1, -1),
+      ).toEqual([expect.stringMatching(/\/log\/witness-process\.js$/)]);
     const path = join(home, 'log.sqlite');
     const log = await EventLog.create({ path, runId: RUN, signer: client, runConfig: null, digests: {} });
     log.append([{ stream: 'metrics', payload: { kind: 'step', loss: 1 } }]);
