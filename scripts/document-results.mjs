@@ -110,8 +110,11 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
   const policies = [...Object.entries(trivialPolicies).map(([policy, summary]) => [`\`${policy}\``, summary]), ...forced];
   if (policies.length > 0) {
     parts.push(
-      `Programs of a few lines that use no ` +
-        `model${forced.length === 0 ? '' : ", and the base model with one method's name put into its mouth (the one that does best on the dev problems)"}, on the same problems.`,
+      'Programs of a few lines that use no model' +
+        (forced.length === 0
+          ? ''
+          : ", and the base model with one method's name put into its mouth (the one that does best on the dev problems)") +
+        ', on the same problems.',
       table(
         ['', 'mean', ...tiers],
         policies.map(([policy, summary]) => [policy, measured(summary), ...tiers.map((tier) => percent(summary.byTier[tier]?.mean))]),

@@ -1,6 +1,6 @@
 /**
- * What an algorithm is: which rollouts of an iteration it takes, and the steps that it makes of them. One file an algorithm, and its place in
- * the list of index.ts; flags, refusals, manifest and judge take it from there.
+ * What an algorithm is: which rollouts of an iteration it takes, and the steps that it makes of them. One file an algorithm, and its place
+ * in the list of index.ts; flags, refusals, manifest and judge take it from there.
  */
 import type { z } from 'zod';
 import type { StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';

@@ -100,10 +100,10 @@ export class RunScreen implements RunHooks {
   readonly onNotice = (text: string): void => this.say(text);
 
   readonly onRule = ({ decisions, effects }: MonitorReport): void => {
-    this.#rules = decisions.map(
-      ({ cites: [rule], edit, remedy_direction: direction }) =>
-        `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${effects.some((effect) => effect.rule === rule && !effect.executed) ? ' (failed)' : ''}`}`,
-    );
+    this.#rules = decisions.map(({ cites: [rule], edit, remedy_direction: direction }) => {
+      const failed = effects.some((effect) => effect.rule === rule && !effect.executed);
+      return `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${failed ? ' (failed)' : ''}`}`;
+    });
   };
 
   readonly onMethod = (

@@ -22,6 +22,10 @@ export const runsCompareCommand = defineCommand({
     } = compareRuns(findRun(first), findRun(second));
     if (json) return printJson({ ...rest, comparison, setSha256: before.setSha256, test: { a: before.summary, b: after.summary } });
     const { difference, gained, lost, n, p } = comparison;
+    const change =
+      difference === null
+        ? '–'
+        : `${points(difference.mean)} points, 95 % interval ${points(difference.low)} to ${points(difference.high)} (paired bootstrap)`;
     process.stdout.write(
       [
         `a  ${label(rest.a.folder, 80)}: ${label(String(rest.a.model))}, seed ${label(String(rest.a.seed), 20)}`,
@@ -32,7 +36,7 @@ export const runsCompareCommand = defineCommand({
         '',
         comparisonTable(before.summary, after.summary, comparison, ['a', 'b'], terminalStyle(process.stdout)),
         '',
-        `b - a: ${difference === null ? '–' : `${points(difference.mean)} points, 95 % interval ${points(difference.low)} to ${points(difference.high)} (paired bootstrap)`}; b solves ${gained} that a does not, a ${lost} that b does not, of ${n}; p = ${pValue(p)}`,
+        `b - a: ${change}; b solves ${gained} that a does not, a ${lost} that b does not, of ${n}; p = ${pValue(p)}`,
         '',
       ].join('\n'),
     );

@@ -34,8 +34,8 @@ export const runsListCommand = defineCommand({
           ];
     });
     const reasons = runs.flatMap(({ folder: at, reason }) => (reason === undefined ? [] : [`${label(at, 80)}: ${label(reason, 300)}`]));
-    process.stdout.write(
-      `${listTable(['run', 'folder', 'state', 'iter.', 'before', 'after', 'n', 'p', 'seed', 'model', 'task'], rows, terminalStyle(process.stdout))}\n${reasons.length === 0 ? '' : `\n${reasons.join('\n')}\n`}`,
-    );
+    const columns = ['run', 'folder', 'state', 'iter.', 'before', 'after', 'n', 'p', 'seed', 'model', 'task'];
+    process.stdout.write(`${listTable(columns, rows, terminalStyle(process.stdout))}\n`);
+    if (reasons.length > 0) process.stdout.write(`\n${reasons.join('\n')}\n`);
   },
 });

@@ -68,12 +68,8 @@ export const tasksGenerateCommand = defineCommand({
       const examples = fewShot === 0 ? [] : await task.fewShot(problem, style, fewShot, seed);
       if (examples === null) throw new UsageError(`${task.id} has no solved examples; leave --few-shot out`);
       const messages = [...examples, ...(await task.prompt(problem, style))];
-      await write(
-        json
-          ? `${JSON.stringify({ problem, messages })}\n`
-          : `${problem.tier} ` +
-              `${problem.id}\n\n${messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`)).join('\n\n')}\n\n`,
-      );
+      const texts = messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`));
+      await write(json ? `${JSON.stringify({ problem, messages })}\n` : `${problem.tier} ${problem.id}\n\n${texts.join('\n\n')}\n\n`);
     }
   },
 });

@@ -10,6 +10,7 @@ export interface Figures {
   readonly greedyTest?: Measurement;
 }
 
+const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
 const percent = (part: number, whole: number): string => (whole === 0 ? '–' : ((100 * part) / whole).toFixed(1));
 
 function row(title: string, { byTier, mean, replies, parsed }: Measurement): string {
@@ -17,7 +18,7 @@ function row(title: string, { byTier, mean, replies, parsed }: Measurement): str
     ({ passed, replies: count, interval: [low, high] }) =>
       `${percent(passed, count)} (${(100 * low).toFixed(0)}–${(100 * high).toFixed(0)})`,
   );
-  return `| ${[title, ...cells, (100 * mean).toFixed(1), percent(parsed, replies)].join(' | ')} |`;
+  return line([title, ...cells, (100 * mean).toFixed(1), percent(parsed, replies)]);
 }
 
 export function renderFigures({ model, bytes, greedyDev, sampledDev, greedyTest }: Figures): string {
@@ -34,13 +35,23 @@ export function renderFigures({ model, bytes, greedyDev, sampledDev, greedyTest 
     ...(greedyTest === undefined ? [] : [row(`greedy, test (${greedyTest.replies})`, greedyTest)]),
     row(`greedy, dev (${greedyDev.replies})`, greedyDev),
     row(`T = ${sampledDev.temperature}, dev (${sampledDev.replies}, ${sampledDev.samplesPerProblem} a problem)`, sampledDev),
-    `| ${['problems solved in one of those', ...Object.values(sampledDev.byTier).map(({ solved, problems }) => `${solved} of ${problems}`), '', ''].join(' | ')} |`,
+    line([
+      'problems solved in one of those',
+      ...Object.values(sampledDev.byTier).map(({ solved, problems }) => `${solved} of ${problems}`),
+      '',
+      '',
+    ]),
     '',
     `| heuristic | named, % (T = ${sampledDev.temperature}) | passes, % | executed to the letter, % | named, % (greedy) |`,
     '|---|---|---|---|---|',
-    ...names.map(
-      ([name, { replies, passed, exact }]) =>
-        `| ${[name, percent(replies, sampledDev.replies), percent(passed, replies), percent(exact, replies), percent(greedy.byHeuristic[name]?.replies ?? 0, greedy.replies)].join(' | ')} |`,
+    ...names.map(([name, { replies, passed, exact }]) =>
+      line([
+        name,
+        percent(replies, sampledDev.replies),
+        percent(passed, replies),
+        percent(exact, replies),
+        percent(greedy.byHeuristic[name]?.replies ?? 0, greedy.replies),
+      ]),
     ),
     '',
     `Tokens: ${(greedy.promptTokens / greedy.replies).toFixed(0)} a prompt, ` +

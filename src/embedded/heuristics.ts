@@ -136,8 +136,6 @@ export function followHeuristic(name: HeuristicName, problem: SchedulingProblem)
   const events: readonly (Line | string)[] = HEURISTICS[name](problem);
   const starts = new Map(events.flatMap((event) => (typeof event === 'string' ? [] : [[event.job.label, event.start]])));
   const schedule = Object.fromEntries(problem.jobs.map(({ label }) => [label, starts.get(label)!]));
-  return {
-    schedule,
-    text: `${opening(name)}${events.map((event) => (typeof event === 'string' ? event : describe(event))).join('')}${printAnswer(schedule)}`,
-  };
+  const steps = events.map((event) => (typeof event === 'string' ? event : describe(event)));
+  return { schedule, text: `${opening(name)}${steps.join('')}${printAnswer(schedule)}` };
 }

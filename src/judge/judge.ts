@@ -367,7 +367,8 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       const unverified = value.after.unverified + (value.before?.unverified ?? 0);
       findings.unverified += unverified;
       const missing = unverified === 0 ? '' : `; ${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`;
-      const detail = `${differing === 0 ? (unverified === 0 ? 'every verdict is as claimed' : 'no verdict is other than claimed') : `${plural(differing, 'verdict')} differ from the claim`}${missing}`;
+      const agreed = unverified === 0 ? 'every verdict is as claimed' : 'no verdict is other than claimed';
+      const detail = `${differing === 0 ? agreed : `${plural(differing, 'verdict')} differ from the claim`}${missing}`;
       return { value, detail, status: differing + unverified === 0 ? ('pass' as const) : ('findings' as const) };
     });
 

@@ -13,16 +13,14 @@ export function playbook(config: RuleConfig): string {
   const section = (title: string, symptoms: string, cause: string, remedy: string, caveat: string): string =>
     `## ${title}\n\n**Symptoms.** ${symptoms}\n\n**Cause.** ${cause}\n\n**Remedy.** ${remedy}\n\n**Caveat.** ${caveat}\n`;
   return [
-    `# Playbook
-
-This text explains; \`evaluateRules\` decides. Rules are evaluated once an iteration, on what the trainer measured before clipping. Signals
-that have a scale are smoothed as logarithms (factor ${alpha}), and a rule fires when its signal stays outside its band ${inARow}; R7 fires at
-once on anything that is not finite. Iterations without any informative group give R1, R2, R5 and R6 no reading.
-
-Where several rules fire, act on the first of ${PRECEDENCE.join(', ')} and defer the others to it. A decision cites exactly one rule and comes at
-the iteration where it fired or at most ${DECISION_WINDOW} later. A deferral names an iteration at most ${MAX_DEFERRAL} ahead at which its rule must be clear. After an executed remedy
-its rule is silent for ${coolDown} iteration and measures anew; if it fires again within ${recurrenceWindow} iterations, that is a recurrence.
-`,
+    '# Playbook\n\n' +
+      'This text explains; `evaluateRules` decides. Rules are evaluated once an iteration, on what the trainer measured before clipping. ' +
+      `Signals\nthat have a scale are smoothed as logarithms (factor ${alpha}), and a rule fires when its signal stays outside its band ` +
+      `${inARow}; R7 fires at\nonce on anything that is not finite. Iterations without any informative group give R1, R2, R5 and R6 no ` +
+      `reading.\n\nWhere several rules fire, act on the first of ${PRECEDENCE.join(', ')} and defer the others to it. A decision cites ` +
+      `exactly one rule and comes at\nthe iteration where it fired or at most ${DECISION_WINDOW} later. A deferral names an iteration at ` +
+      `most ${MAX_DEFERRAL} ahead at which its rule must be clear. After an executed remedy\nits rule is silent for ${coolDown} ` +
+      `iteration and measures anew; if it fires again within ${recurrenceWindow} iterations, that is a recurrence.\n`,
     section(
       `R1 Learning rate (${RULE_CLASS.R1})`,
       `The effective weights move by more than ${r1.updateRatioHigh} or less than ${r1.updateRatioLow} of their size per step (median ` +

@@ -20,6 +20,11 @@ const figure = (chart: Html | null, description: string, caption: HtmlValue): Ht
   chart === null
     ? null
     : html`<figure role="img" aria-label="${description}"><div class="chart">${chart}</div><figcaption>${caption}</figcaption></figure>`;
+const cells = (values: readonly HtmlValue[]): Html[] => values.map((value) => html`<td>${value}</td>`);
+const heads = (values: readonly HtmlValue[]): Html[] => values.map((value) => html`<th>${value}</th>`);
+const tierHeads = (keys: readonly string[]): Html[] => heads(keys.map((key) => name(key, 16)));
+const list = (rows: readonly (readonly [HtmlValue, HtmlValue])[]): Html =>
+  html`<dl>${rows.map(([term, value]) => html`<dt>${term}</dt><dd>${value}</dd>`)}</dl>`;
 const more = (shown: number, of: number, what: string): HtmlValue =>
   of > shown && html`<p class="note muted">${of - shown} further ${what} are in the log.</p>`;
 const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
@@ -35,19 +40,46 @@ export function header(run: RunRecord, integrity: Integrity): Html {
     defects.length > 0 && integrity.outcome === 'unchecked'
       ? ({ text: 'log missing or damaged', tone: 'bad' } as const)
       : integrityLine(integrity);
+  const seed = label(String(settings.seed ?? '–'), 20);
+  const iterations = `${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}`;
   const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
-<p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${label(String(settings.seed ?? '–'), 20)}${at !== null && html` · ${time(at.first)} UTC`}</p>
+<p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${seed}${
+    at !== null && html` · ${time(at.first)} UTC`
+  }</p>
 <h1>${name(model.name, 80)} on ${name(task.id, 60)}</h1>
 <p><span class="badge ${tone}">${text}</span></p>
-${end === null ? html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>` : html`<p class="muted">Ended after ${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}: ${name(end.stopped, 200)}.</p>`}
+${
+  end === null
+    ? html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`
+    : html`<p class="muted">Ended after ${iterations}: ${name(end.stopped, 200)}.</p>`
+}
 ${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}
 <div class="cards">
 ${before !== null && card(`${percent(before.summary.mean)} %`, 'of the test problems solved before, mean over tiers')}
 ${after !== null && card(`${percent(after.summary.mean)} %`, 'solved after, mean over tiers')}
-${comparison?.difference != null && card(points(comparison.difference.mean), html`points of change; 95 % interval ${points(comparison.difference.low)} to ${points(comparison.difference.high)}`)}
-${comparison !== null && card(pValue(comparison.p), html`exact McNemar p, each problem counting once; ${comparison.gained} gained, ${comparison.lost} lost of ${comparison.n}`)}
-${end !== null && card(duration(end.seconds), html`${whole(end.tokens.sampled)} tokens sampled, ${whole(end.tokens.trained)} trained on; at most ${whole(end.peakRssBytes / 1e6)} MB resident`)}
+${
+  comparison?.difference != null &&
+  card(
+    points(comparison.difference.mean),
+    `points of change; 95 % interval ${points(comparison.difference.low)} to ${points(comparison.difference.high)}`,
+  )
+}
+${
+  comparison !== null &&
+  card(
+    pValue(comparison.p),
+    `exact McNemar p, each problem counting once; ${comparison.gained} gained, ${comparison.lost} lost of ${comparison.n}`,
+  )
+}
+${
+  end !== null &&
+  card(
+    duration(end.seconds),
+    `${whole(end.tokens.sampled)} tokens sampled, ${whole(end.tokens.trained)} trained on; ` +
+      `at most ${whole(end.peakRssBytes / 1e6)} MB resident`,
+  )
+}
 </div>
 </header>
 `;
@@ -63,12 +95,19 @@ export function resultSection(run: RunRecord): Html {
   const tiers = new Map(run.tiers.map((tier) => [tier.id, tier]));
   const keys = inOrder(Object.keys(first.summary.byTier), run.tiers);
   const cell = (summary: { mean: number | null; low: number; high: number } | undefined, lead = false): Html =>
-    html`<td${lead && html` class="lead"`}>${summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`}</td>`;
+    html`<td${lead && html` class="lead"`}>${
+      summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`
+    }</td>`;
+  const pair = (of: { gained: number; lost: number; p: number } | null | undefined): Html[] =>
+    cells(of == null ? ['–', '–'] : [`+${of.gained} −${of.lost}`, pValue(of.p)]);
   const row = (key: string): Html => {
     const tier = tiers.get(key);
-    const [was, is, pair] = [before?.summary.byTier[key], after?.summary.byTier[key], comparison?.byTier[key]];
-    return html`<tr${tier === undefined && html` class="group"`}><td>${name(key, 24)}${tier?.trains === false && html` <small>not trained on</small>`}</td><td>${first.summary.byTier[key]!.n}</td>${cell(was)}${cell(is, true)}
-<td>${points(was?.mean != null && is?.mean != null ? is.mean - was.mean : null)}</td><td>${pair === undefined ? '–' : html`+${pair.gained} −${pair.lost}`}</td><td>${pair === undefined ? '–' : pValue(pair.p)}</td>${best !== undefined && html`<td>${percent(best[1].byTier[key]?.mean)}</td>`}</tr>
+    const [was, is] = [before?.summary.byTier[key], after?.summary.byTier[key]];
+    const untrained = tier?.trains === false && html` <small>not trained on</small>`;
+    return html`<tr${tier === undefined && html` class="group"`}><td>${name(key, 24)}${untrained}</td>
+<td>${first.summary.byTier[key]!.n}</td>
+${cell(was)}${cell(is, true)}<td>${points(was?.mean != null && is?.mean != null ? is.mean - was.mean : null)}</td>
+${pair(comparison?.byTier[key])}${best !== undefined && html`<td>${percent(best[1].byTier[key]?.mean)}</td>`}</tr>
 `;
   };
   const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
@@ -78,14 +117,24 @@ export function resultSection(run: RunRecord): Html {
   return section(
     'result',
     'Before and after',
-    html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and once after the run. The mean counts each tier once${groups.length > 0 && ', and the tiers of a group, in italics, together once'}.</p>
-<div class="wide"><table><thead><tr><th>tier</th><th>n</th><th>before</th><th>after</th><th>change</th><th>gained, lost</th><th>p</th>${best !== undefined && html`<th class="policy">best program</th>`}</tr></thead><tbody>
-${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td><td>${comparison !== null && html`+${comparison.gained} −${comparison.lost}`}</td><td>${comparison === null ? '–' : pValue(comparison.p)}</td>${best !== undefined && html`<td>${percent(best[1].mean)}</td>`}</tr>
+    html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and
+once after the run. The mean counts each tier once${groups.length > 0 && ', and the tiers of a group, in italics, together once'}.</p>
+<div class="wide"><table><thead><tr>${heads(['tier', 'n', 'before', 'after', 'change', 'gained, lost', 'p'])}${
+      best !== undefined && html`<th class="policy">best program</th>`
+    }</tr></thead><tbody>
+${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>
+${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td>
+${pair(comparison)}${best !== undefined && html`<td>${percent(best[1].mean)}</td>`}</tr>
 </tbody></table></div>
 ${more(ROWS, keys.length, 'tiers')}
-<p class="note muted">p: exact two-sided McNemar test over the same problems, each counting once, in the line of the mean too; p values of tiers are not adjusted for their number.${best !== undefined && html` Best program: ${name(best[0], 60)}, see below.`}</p>
-${titled.length > 0 && html`<p class="note muted">${titled.map(({ id, title }, i) => html`${i > 0 && '; '}<b>${name(id, 24)}</b> ${label(title, 60)}`)}.</p>`}
-${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
+<p class="note muted">p: exact two-sided McNemar test over the same problems, each counting once, in the line of the mean too; p values
+of tiers are not adjusted for their number.${best !== undefined && html` Best program: ${name(best[0], 60)}, see below.`}</p>
+${
+  titled.length > 0 &&
+  html`<p class="note muted">${titled.map(({ id, title }, i) => html`${i > 0 && '; '}<b>${name(id, 24)}</b> ${label(title, 60)}`)}.</p>`
+}
+${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
+${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
 ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys)}${more(ROWS, policies.length, 'programs')}`,
   );
 }
@@ -95,14 +144,12 @@ function policyTable(policies: readonly (readonly [string, Summary])[], keys: re
   const columns = keys.slice(0, COLUMNS);
   return html`<h3>Without a model</h3>
 <p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>
-<div class="wide"><table class="dense"><thead><tr><th>program</th><th>mean</th>${columns.map((key) => html`<th>${name(key, 16)}</th>`)}</tr></thead><tbody>
-${policies.map(
-  ([
-    policy,
-    summary,
-  ]) => html`<tr><td>${name(policy, 60)}</td><td class="lead">${percent(summary.mean)}</td>${columns.map((key) => html`<td>${percent(summary.byTier[key]?.mean)}</td>`)}</tr>
-`,
-)}</tbody></table></div>`;
+<div class="wide"><table class="dense"><thead><tr>${heads(['program', 'mean'])}${tierHeads(columns)}</tr></thead><tbody>
+${policies.map(([policy, { mean, byTier }]) => {
+  const tiers = cells(columns.map((key) => percent(byTier[key]?.mean)));
+  return html`<tr><td>${name(policy, 60)}</td><td class="lead">${percent(mean)}</td>${tiers}</tr>
+`;
+})}</tbody></table></div>`;
 }
 
 export function learningSection(run: RunRecord): Html {
@@ -112,7 +159,8 @@ export function learningSection(run: RunRecord): Html {
     figure(
       accuracyChart(run),
       'accuracy on dev problems by tier over iterations',
-      html`Per cent of ${devEvaluations(run)[0]?.outcomes.length ?? 0} dev problems solved, by iteration; 0 is the base model. Bars are 95 % intervals.`,
+      `Per cent of ${devEvaluations(run)[0]?.outcomes.length ?? 0} dev problems solved, by iteration; 0 is the base model. ` +
+        'Bars are 95 % intervals.',
     ),
     figure(
       hitRateAndLossChart(run),
@@ -143,24 +191,23 @@ export function learningSection(run: RunRecord): Html {
 
 export function methodSection({ methods: compared, tiers }: RunRecord): Html | null {
   if (compared === null || compared.methods.length === 0) return null;
-  const methods = compared.methods.slice(0, ROWS);
+  const [methods, skipped] = [compared.methods.slice(0, ROWS), compared.skipped.slice(0, ROWS)];
   const keys = inOrder(Object.keys(methods[0]!.test.byTier), tiers).slice(0, COLUMNS);
   return section(
     'methods',
     'Methods compared',
-    html`<p class="note muted">Per cent of the test problems solved, 95 % interval beside the mean, with what each method costs. From comparison.json, which is not part of the signed log.</p>
-<div class="wide"><table class="dense"><thead><tr><th>method</th><th>mean</th>${keys.map((key) => html`<th>${name(key, 16)}</th>`)}<th>n</th><th>k</th><th>tokens</th><th>seconds</th></tr></thead><tbody>
+    html`<p class="note muted">Per cent of the test problems solved, 95 % interval beside the mean, with what each method costs. From
+comparison.json, which is not part of the signed log.</p>
+<div class="wide"><table class="dense"><thead><tr>${heads(['method', 'mean'])}${tierHeads(keys)}${heads(['n', 'k', 'tokens', 'seconds'])}
+</tr></thead><tbody>
 ${methods.map(
-  ({
-    method,
-    test,
-    k,
-    tokens,
-    seconds,
-  }) => html`<tr><td>${name(method)}</td><td class="lead">${percent(test.mean)} <small>${bounds(test)}</small></td>${keys.map((key) => html`<td>${percent(test.byTier[key]?.mean)}</td>`)}<td>${test.n}</td><td>${k}</td><td>${whole(tokens)}</td><td>${whole(seconds)}</td></tr>
+  ({ method, test, k, tokens, seconds }) => html`<tr><td>${name(method)}</td>
+<td class="lead">${percent(test.mean)} <small>${bounds(test)}</small></td>
+${cells([...keys.map((key) => percent(test.byTier[key]?.mean)), test.n, k, whole(tokens), whole(seconds)])}</tr>
 `,
 )}</tbody></table></div>
-${methods.map(({ method, note }) => html`<p class="note muted">${name(method)}: ${label(note, 200)}</p>`)}${compared.skipped.slice(0, ROWS).map(({ method, reason }) => html`<p class="note muted">${name(method)}: not measured, ${label(reason, 200)}</p>`)}`,
+${methods.map(({ method, note }) => html`<p class="note muted">${name(method)}: ${label(note, 200)}</p>`)}
+${skipped.map(({ method, reason }) => html`<p class="note muted">${name(method)}: not measured, ${label(reason, 200)}</p>`)}`,
   );
 }
 
@@ -173,6 +220,11 @@ export function adapterSection(run: RunRecord): Html | null {
     const key = `rank ${rank}, scale ${scale}`;
     byRank.set(key, [...(byRank.get(key) ?? []), module]);
   }
+  const rows: [string, string][] = [...byRank]
+    .slice(0, 20)
+    .map(([key, modules]) => [key, `${modules.length} module${modules.length === 1 ? '' : 's'}: ${label(modules.join(', '), 400)}`]);
+  if (submission !== null)
+    rows.push(['adapter', submission.adapter === null ? 'none: the bare base model' : `${submission.adapter} (SHA-256)`]);
   const chosen = (layers?.layers ?? []).join(', ');
   return section(
     'adapter',
@@ -186,8 +238,7 @@ export function adapterSection(run: RunRecord): Html | null {
         ? 'Gradient norm of an untrained adapter by layer; trained layers are filled.'
         : 'Relative update of the residual stream by layer; trained layers are filled.',
     ),
-    html`<dl>${[...byRank].slice(0, 20).map(([key, modules]) => html`<dt>${key}</dt><dd>${modules.length} module${modules.length === 1 ? '' : 's'}: ${label(modules.join(', '), 400)}</dd>`)}
-${submission !== null && html`<dt>adapter</dt><dd>${submission.adapter === null ? 'none: the bare base model' : `${submission.adapter} (SHA-256)`}</dd>`}</dl>`,
+    list(rows),
   );
 }
 
@@ -236,10 +287,11 @@ export function ruleSection(run: RunRecord): Html | null {
           'back.',
       ),
     events.length === 0
-      ? html`<p class="muted">No rule fired in ${evaluated} evaluation${evaluated === 1 ? '' : 's'}, and the gate never put an earlier adapter back. With fewer than three obligations a run has no process score: it says nothing about the process, good or bad.</p>`
-      : html`<div class="wide"><table class="text"><thead><tr><th>iteration</th><th>what</th><th>how</th></tr></thead><tbody>
+      ? html`<p class="muted">No rule fired in ${evaluated} evaluation${evaluated === 1 ? '' : 's'}, and the gate never put an earlier
+adapter back. With fewer than three obligations a run has no process score: it says nothing about the process, good or bad.</p>`
+      : html`<div class="wide"><table class="text"><thead><tr>${heads(['iteration', 'what', 'how'])}</tr></thead><tbody>
 ${events.slice(0, ROWS).map(
-  ({ iteration, what, text }) => html`<tr><td>${iteration}</td><td>${label(what, 80)}</td><td>${label(text, 300)}</td></tr>
+  ({ iteration, what, text }) => html`<tr>${cells([iteration, label(what, 80), label(text, 300)])}</tr>
 `,
 )}</tbody></table></div>`,
     more(ROWS, events.length, 'events'),
@@ -267,18 +319,23 @@ export function rolloutSection({ shown, rolloutCount }: RunRecord, budget: numbe
     if (items.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= budget) break;
     if (limit < 200) kept = kept.filter((_, i) => i % 2 === 1); // all of it is names and violations
   }
-  const options = (values: readonly (string | number)[]): Html[] =>
-    values.map((value) => html`<option value="${label(String(value), 24)}">${label(String(value), 24)}</option>`);
-  const distinct = <T extends string | number>(read: (rollout: ShownRollout) => T): T[] => [...new Set(kept.map(read))];
+  const select = (id: string, all: string, values: readonly (string | number)[]): Html =>
+    html`<select id="${id}" aria-label="${id}"><option value="">${all}</option>${[...new Set(values)]
+      .map((value) => label(String(value), 24))
+      .map((value) => html`<option value="${value}">${value}</option>`)}</select>`;
+  const tiers = kept.map(({ tier }) => tier);
+  const iterations = kept.map(({ iteration }) => iteration).sort((a, b) => a - b);
+  const verdicts = kept.map(({ verdict }) => verdict.kind);
   return section(
     'rollouts',
     'Rollouts',
-    html`<p class="note muted">${kept.length} of ${rolloutCount}, chosen evenly over tiers, iterations and verdicts, so that their proportions are not the run's. Characters that would not show are written as symbols.</p>
+    html`<p class="note muted">${kept.length} of ${rolloutCount}, chosen evenly over tiers, iterations and verdicts, so that their
+proportions are not the run's. Characters that would not show are written as symbols.</p>
 <p class="note muted only-print">Only rollouts that were open on the screen are printed.</p>
 <div class="tools"><input id="query" type="search" placeholder="search in prompts, replies and violations" aria-label="search">
-<select id="tier" aria-label="tier"><option value="">all tiers</option>${options(distinct(({ tier }) => tier))}</select>
-<select id="iteration" aria-label="iteration"><option value="">all iterations</option>${options(distinct(({ iteration }) => iteration).sort((a, b) => a - b))}</select>
-<select id="verdict" aria-label="verdict"><option value="">all verdicts</option>${options(distinct(({ verdict }) => verdict.kind))}</select>
+${select('tier', 'all tiers', tiers)}
+${select('iteration', 'all iterations', iterations)}
+${select('verdict', 'all verdicts', verdicts)}
 <span id="found" class="note muted" role="status"></span></div>
 ${items}`,
   );
@@ -294,8 +351,22 @@ function rolloutItem(
   };
   const { kind, violations, details, reason } = verdict;
   const tone = kind === 'pass' ? 'good' : kind === 'fail' ? 'bad' : 'fair';
-  return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}"><summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${name(tier, 24)}</span><span class="muted">iteration ${iteration}</span><span class="muted">${tokens} tokens</span><span class="muted">${label(counted(violations), 80)}</span></summary>
-<div class="pair"><div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div><div><h4>verdict</h4>${verdictOf(kind, violations, details, reason)}<h4>rollout</h4><ul><li>${label(ADMISSIONS.get(admission) ?? admission, 80)}${typeof advantage === 'number' && `: ${figureOf(advantage)}`}</li><li>finish: ${label(finish, 20)}</li>${typeof meanLogprob === 'number' && html`<li>mean log-probability ${figureOf(meanLogprob)}</li>`}<li>record ${gseq} of the log</li></ul></div></div></details>
+  const muted = [`iteration ${iteration}`, `${tokens} tokens`, label(counted(violations), 80)].map(
+    (value) => html`<span class="muted">${value}</span>`,
+  );
+  const facts: HtmlValue[] = [
+    [label(ADMISSIONS.get(admission) ?? admission, 80), typeof advantage === 'number' && `: ${figureOf(advantage)}`],
+    `finish: ${label(finish, 20)}`,
+    ...(typeof meanLogprob === 'number' ? [`mean log-probability ${figureOf(meanLogprob)}`] : []),
+    `record ${gseq} of the log`,
+  ];
+  return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}">
+<summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${name(tier, 24)}</span>${muted}</summary>
+<div class="pair">
+<div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div>
+<div><h4>verdict</h4>${verdictOf(kind, violations, details, reason)}
+<h4>rollout</h4><ul>${facts.map((fact) => html`<li>${fact}</li>`)}</ul></div>
+</div></details>
 `;
 }
 
@@ -309,7 +380,12 @@ function counted(names: readonly string[]): string {
 function verdictOf(kind: string, violations: readonly string[], details: readonly string[] | undefined, reason: string | undefined): Html {
   if (kind === 'pass') return html`<p class="good">every rule is kept</p>`;
   if (kind === 'none') return html`<p class="fair">no verdict: ${label(reason ?? 'no reason given', 300)}</p>`;
-  return html`<ul>${violations.slice(0, 12).map((category, i) => html`<li><b>${label(category, 40)}</b>${details?.[i] !== undefined && html` ${label(details[i], 320)}`}</li>`)}</ul>${violations.length > 12 && html`<p class="note muted">and ${violations.length - 12} more</p>`}`;
+  const items = violations.slice(0, 12).map((category, i) => {
+    const detail = details?.[i];
+    return html`<li><b>${label(category, 40)}</b>${detail !== undefined && html` ${label(detail, 320)}`}</li>`;
+  });
+  const rest = violations.length - items.length;
+  return html`<ul>${items}</ul>${rest > 0 && html`<p class="note muted">and ${rest} more</p>`}`;
 }
 
 /** Leaves of a plain object by their path. */
@@ -324,8 +400,9 @@ export function integritySection(integrity: Integrity): Html {
     'integrity',
     'Integrity',
     integrityText(integrity).map((sentence) => html`<p>${label(sentence, 600)}</p>`),
-    html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone: <code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`,
-    integrity.outcome !== 'unchecked' && html`<dl><dt>Merkle root</dt><dd>${integrity.root}</dd></dl>`,
+    html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone:
+<code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`,
+    integrity.outcome !== 'unchecked' && list([['Merkle root', integrity.root]]),
   );
 }
 
@@ -335,19 +412,20 @@ export function settingsSection({ manifest }: RunRecord): Html {
     machine: { features, ...machine },
     ...rest
   } = manifest.start;
-  const list = (values: Iterable<[string, string]>): Html => {
+  const table = (values: Iterable<[string, string]>): HtmlValue => {
     const all = [...values];
-    return html`<dl>${all.slice(0, 2 * ROWS).map(([key, value]) => html`<dt>${label(key, 60)}</dt><dd>${label(value, 300)}</dd>`)}</dl>${more(2 * ROWS, all.length, 'entries')}`;
+    const rows = all.slice(0, 2 * ROWS).map(([key, value]) => [label(key, 60), label(value, 300)] as const);
+    return [list(rows), more(2 * ROWS, all.length, 'entries')];
   };
   const { rules, ...identities } = rest;
   return section(
     'settings',
     'Settings and hashes',
-    list(leaves(settings)),
+    table(leaves(settings)),
     html`<h3>What determined the run</h3>`,
-    list(leaves({ ...identities, machine: { ...machine, features: features.join(' ') } })),
+    table(leaves({ ...identities, machine: { ...machine, features: features.join(' ') } })),
     html`<h3>Thresholds of the rules</h3>`,
-    list(leaves(rules)),
+    table(leaves(rules)),
   );
 }
 

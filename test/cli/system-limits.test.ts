@@ -91,7 +91,14 @@ const outcomeOfOurs = (one: Ended): unknown => (LOADER.test(one.stderr) || /^end
     import { EMBEDDED_MODEL_FILE } from ${engine('model-aliases.js')};
     const trainer = await createTrainer({ path: EMBEDDED_MODEL_FILE.pathname }, { threads: 1 });
     const model = await loadModel('tiny', { threads: 1 });
-    const calls = [() => model.hash(), () => trainer.save('state'), () => trainer.load('state'), () => trainer.applyTo(model), () => trainer.exportAdapter('a.gguf'), () => loadModel('tiny')];
+    const calls = [
+      () => model.hash(),
+      () => trainer.save('state'),
+      () => trainer.load('state'),
+      () => trainer.applyTo(model),
+      () => trainer.exportAdapter('a.gguf'),
+      () => loadModel('tiny'),
+    ];
     const outcomes = async () => {
       const codes = [];
       for (const call of calls) codes.push(await call().then(() => 'done', (error) => error.name + ' ' + error.code));

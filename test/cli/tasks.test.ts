@@ -171,8 +171,16 @@ describe('isopro-native tasks', () => {
     writeFileSync(
       file,
       `console.log('noise');
-export default { id: 'one', version: '1', tiers: [{ id: 'only' }], generate: () => ({ a: 1 }), prompt: () => [{ role: 'user', content: 'Say 1.' }],
-  parse: (text: string) => ({ ok: true, answer: text, form: 'text' }), verify: (_: unknown, answer: string) => { if (answer === 'boom') throw new Error('boom'); return { kind: answer === '1' ? 'pass' : 'fail' }; } };`,
+export default {
+  id: 'one', version: '1', tiers: [{ id: 'only' }],
+  generate: () => ({ a: 1 }),
+  prompt: () => [{ role: 'user', content: 'Say 1.' }],
+  parse: (text: string) => ({ ok: true, answer: text, form: 'text' }),
+  verify: (_: unknown, answer: string) => {
+    if (answer === 'boom') throw new Error('boom');
+    return { kind: answer === '1' ? 'pass' : 'fail' };
+  },
+};`,
     );
     const [row] = lines<{ problem: object }>(cli(['tasks', 'generate', '--task', file, '--json']).out);
     const { out, code } = cli(

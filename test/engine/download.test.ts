@@ -296,7 +296,8 @@ test('two processes that want the same file fetch it once, and a killed one does
   writeFileSync(
     script,
     `import { resolveModel } from ${JSON.stringify(new URL('../../dist/src/engine/model-files.js', import.meta.url).href)};
-     const { path } = await resolveModel(${JSON.stringify(`${base}/m.gguf`)}, { onProgress: ({ phase }) => process.stderr.write(phase + '\\n') });
+     const onProgress = ({ phase }) => process.stderr.write(phase + '\\n');
+     const { path } = await resolveModel(${JSON.stringify(`${base}/m.gguf`)}, { onProgress });
      process.stdout.write(path);`,
   );
   const start = () => {

@@ -119,7 +119,8 @@ describe('disposing', () => {
     [
       'a generation',
       `const model = await loadModel(${JSON.stringify(file)}, { threads: 1 });
-       for await (const _ of model.generate({ prompts: [{ tokenIds: [1] }], samples: 50, maxTokens: 400, ignoreEndOfSequence: true, onProgress: () => process.exit(7) })) {}`,
+       const request = { prompts: [{ tokenIds: [1] }], samples: 50, maxTokens: 400, ignoreEndOfSequence: true };
+       for await (const _ of model.generate({ ...request, onProgress: () => process.exit(7) })) {}`,
     ],
     [
       'a training step',

@@ -13,7 +13,8 @@ describe('payload text', () => {
       d: '##',
     };
     expect(encodePayload(payload)).toBe(
-      '{"a":{"\\r":null,"seed":"#18446744073709551616","€":"é\\u0007"},"b":["#NaN","#Infinity","#-Infinity",0,1e+21,1e-7,5e-324],"c":"##NaN","d":"###","kind":"x"}',
+      '{"a":{"\\r":null,"seed":"#18446744073709551616","€":"é\\u0007"},' +
+        '"b":["#NaN","#Infinity","#-Infinity",0,1e+21,1e-7,5e-324],"c":"##NaN","d":"###","kind":"x"}',
     );
     expect(decodePayload(encodePayload(payload))).toEqual({ ...payload, b: [NaN, Infinity, -Infinity, 0, 1e21, 1e-7, 5e-324] });
   });

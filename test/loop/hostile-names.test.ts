@@ -21,8 +21,12 @@ const TASK = `export default {
   id: 'names', version: '1',
   tiers: [{ id: '__proto__' }, { id: 'constructor' }, { id: 'toString', trains: false, group: 'valueOf' }],
   generate: (tier, seed) => ({ ['__proto__']: { number: Number(seed % 100000n) }, constructor: 1 }),
-  prompt: (problem) => [{ role: 'user', content: \`\${problem.tier} \${Object.keys(problem).sort()} \${problem['__proto__'].number}: say a letter\` }],
-  parse: (text) => (/^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: '__proto__', detail: 'one letter from a to h' }),
+  prompt: (problem) => {
+    const content = \`\${problem.tier} \${Object.keys(problem).sort()} \${problem['__proto__'].number}: say a letter\`;
+    return [{ role: 'user', content }];
+  },
+  parse: (text) =>
+    /^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: '__proto__', detail: 'one letter from a to h' },
   verify: (problem, answer) => ({ kind: 'abcd'.includes(answer) ? 'pass' : 'fail', violations: [], metrics: { ['__proto__']: 1 } }),
   trivialPolicies: { ['__proto__']: () => 'c', constructor: () => 'h' },
   policyNotes: { ['__proto__']: 'a note' },

@@ -87,7 +87,8 @@ export function writeLetterTask(path: string, { verifier = VERIFIER, numbers = 1
   tiers: [{ id: 'L0' }, { id: 'L1' }, { id: 'L2', trains: false }],
   generate: (tier, seed) => ({ number: Number(seed % ${numbers}n) }),
   prompt: (problem, style) => [{ role: 'user', content: \`tier \${problem.tier} \${problem.number}: say a letter\` }],
-  parse: (text) => (/^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: 'format', detail: 'one letter from a to h' }),
+  parse: (text) =>
+    /^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: 'format', detail: 'one letter from a to h' },
   verify: (problem, answer) => (${verifier}),
   trivialPolicies: { always_c: () => 'c' },
 ${members}};

@@ -381,7 +381,15 @@ const tensorValues: Mutation = (draft, random) => {
 
 /** Combinations of hyper-parameters of a consistent other model: the tensors then contradict them. */
 const hyperParameter: Mutation = (draft, random) => {
-  const key = `${architectureOf(draft)}.${pick(random, ['block_count', 'embedding_length', 'feed_forward_length', 'attention.head_count', 'attention.head_count_kv', 'attention.key_length'])}`;
+  const parameters = [
+    'block_count',
+    'embedding_length',
+    'feed_forward_length',
+    'attention.head_count',
+    'attention.head_count_kv',
+    'attention.key_length',
+  ];
+  const key = `${architectureOf(draft)}.${pick(random, parameters)}`;
   const value = random.nextInteger(0, 130);
   set(draft, key, { type: 'uint32', value });
   return `${key} = ${value}`;

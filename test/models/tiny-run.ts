@@ -44,10 +44,16 @@ import { encodeModel, synthesizeModel } from './synthetic.js';
  */
 const TASK = `export default {
   id: 'say-ok', version: '1', tiers: [{ id: 'short' }, { id: 'long' }],
-  generate: (tier, seed) => ({ words: Array.from({ length: tier === 'short' ? 1 : 3 }, (_, i) => ((seed >> BigInt(8 * i)) & 255n).toString(36)) }),
+  generate: (tier, seed) => {
+    const word = (_, i) => ((seed >> BigInt(8 * i)) & 255n).toString(36);
+    return { words: Array.from({ length: tier === 'short' ? 1 : 3 }, word) };
+  },
   prompt: ({ words }) => [{ role: 'user', content: words.join(' ') }],
   parse: (text) => ({ ok: true, answer: text.trim(), form: 'text' }),
-  verify: (problem, answer) => (process.env.SAY_OK_SLOW === answer ? { kind: 'none', reason: 'it took longer' } : { kind: answer === 'ok' ? 'pass' : 'fail' }),
+  verify: (problem, answer) =>
+    process.env.SAY_OK_SLOW === answer
+      ? { kind: 'none', reason: 'it took longer' }
+      : { kind: answer === 'ok' ? 'pass' : 'fail' },
   trivialPolicies: { silent: () => '' },
 };
 `;

@@ -125,7 +125,8 @@ describe('a decision is refused before it is logged', () => {
         Object.values(OPERATIONS).some(({ event, directions }) => ALLOWED_EVENTS[rule].includes(event) && directions.includes(direction!)),
       ).toBe(true);
     }
-    expect(expectedDirection('R2', 'high')).toBe('increase_batch_size'); // noise over signal: the other sign than the original's signal over noise
+    // noise over signal: the other sign than the original's signal over noise
+    expect(expectedDirection('R2', 'high')).toBe('increase_batch_size');
     expect(EVENT_TYPES.every((event) => ALLOWED_EVENTS.R6.includes(event) && ALLOWED_EVENTS.R7.includes(event))).toBe(true);
   });
 });

@@ -112,7 +112,10 @@ exec sleep 60`;
       const colors = await browser.evaluate<Record<string, string>>(`(() => {
       const probe = document.body.appendChild(document.createElement('i'));
       const found = {};
-      for (const name of ['paper', 'panel', 'ink', 'muted', 'good', 'fair', 'bad', 'accent']) { probe.style.color = 'var(--' + name + ')'; found[name] = getComputedStyle(probe).color; }
+      for (const name of ['paper', 'panel', 'ink', 'muted', 'good', 'fair', 'bad', 'accent']) {
+        probe.style.color = 'var(--' + name + ')';
+        found[name] = getComputedStyle(probe).color;
+      }
       return found;
     })()`);
       for (const text of ['ink', 'muted', 'good', 'fair', 'bad', 'accent'])

@@ -159,7 +159,10 @@ export default defineTask<Sum, number>({
     return { a: random.nextInteger(0, 9), b: random.nextInteger(0, 9) };
   },
   prompt: ({ a, b }) => [{ role: 'user', content: \`What is \${a} + \${b}?\` }],
-  parse: (text) => (/^\\d+$/.test(text) ? { ok: true, answer: Number(text), form: 'number' } : { ok: false, category: 'format', detail: 'not a number' }),
+  parse: (text) =>
+    /^\\d+$/.test(text)
+      ? { ok: true, answer: Number(text), form: 'number' }
+      : { ok: false, category: 'format', detail: 'not a number' },
   verify: ({ a, b }, answer) => ({ kind: answer === a + b ? 'pass' : 'fail' }),
 });
 `;

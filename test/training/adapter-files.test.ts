@@ -249,7 +249,12 @@ try:
 except ImportError:
     raw = open(path, 'rb').read()
     n = struct.unpack('<Q', raw[:8])[0]
-    tensors = {k: numpy.frombuffer(raw[8 + n:][v['data_offsets'][0]:v['data_offsets'][1]], '<f4').reshape(v['shape']) for k, v in json.loads(raw[8:8 + n]).items() if k != '__metadata__'}
+    header = json.loads(raw[8:8 + n])
+    header.pop('__metadata__', None)
+    def tensor(entry):
+        start, end = entry['data_offsets']
+        return numpy.frombuffer(raw[8 + n:][start:end], '<f4').reshape(entry['shape'])
+    tensors = {key: tensor(entry) for key, entry in header.items()}
 p = 'base_model.model.model.layers.0.self_attn.q_proj.lora_'
 print(json.dumps(float(numpy.linalg.norm(tensors[p + 'B.weight'] @ tensors[p + 'A.weight']))))
 `;

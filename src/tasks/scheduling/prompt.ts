@@ -70,11 +70,8 @@ export function explainSchedule(problem: SchedulingProblem, schedule: Schedule):
     .map((job) => ({ job, start: schedule[job.label]! }))
     .sort((a, b) => a.start - b.start || indexOf(a.job.label) - indexOf(b.job.label))
     .map(({ job, start }) => {
-      const waits =
-        job.after.length === 0
-          ? ''
-          : ` It waits for ` +
-            `${job.after.map((label) => `Job ${label}, which ends at ${schedule[label]! + problem.jobs[indexOf(label)]!.duration}`).join(', and for ')}.`;
+      const earlier = job.after.map((label) => `Job ${label}, which ends at ${schedule[label]! + problem.jobs[indexOf(label)]!.duration}`);
+      const waits = earlier.length === 0 ? '' : ` It waits for ${earlier.join(', and for ')}.`;
       const due = job.deadline === null ? '' : `, by its deadline ${job.deadline}`;
       return (
         `Job ${job.label} takes ${steps(job.duration)}.${waits} Job ${job.label} starts at ${start} and ends at ` +

@@ -1,0 +1,23 @@
+// Searches and filters the rollouts. Without it everything can still be read: all of them are in the page.
+(() => {
+  const get = (id) => document.getElementById(id);
+  const query = get('query');
+  if (!query) return;
+  const rollouts = [...document.querySelectorAll('details.rollout')];
+  const texts = rollouts.map((rollout) => rollout.textContent.toLowerCase());
+  const selects = ['tier', 'iteration', 'verdict'].map(get);
+  const show = () => {
+    const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    rollouts.forEach((rollout, i) => {
+      const hit =
+        words.every((word) => texts[i].includes(word)) && selects.every(({ id, value }) => value === '' || rollout.dataset[id] === value);
+      rollout.hidden = !hit;
+      if (hit) shown++;
+    });
+    get('found').textContent = `${shown} shown`;
+  };
+  query.addEventListener('input', show);
+  for (const select of selects) select.addEventListener('change', show);
+  show();
+})();
