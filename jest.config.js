@@ -1,19 +1,36 @@
+import { readFileSync } from 'node:fs';
+
 /**
  * Tests are TypeScript and import `../../src/…`; they run against what `npm run build:ts` wrote to dist/, so that
  * worker threads, the command line and the addon are tested exactly as they ship.
  */
-export default {
+const common = {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
-  testMatch: ['**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'es6' } }] },
   moduleNameMapper: {
     '^(?:\\.\\./)+(src|bench)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
-    '^\\./fixtures\\.js$': './fixtures.ts',
+    '^\\./(fixtures|on-processors)\\.js$': './$1.ts',
     '^(?:\\.\\.?/)+models/(.*)\\.js$': '<rootDir>/dist/test/models/$1.js',
     '^(?:\\.\\.?/)+(?:cli/)?run-cli\\.js$': '<rootDir>/test/cli/run-cli.ts',
   },
-  maxWorkers: 1,
   testTimeout: 120_000,
+};
+
+/**
+ * test/suites.json says where each suite belongs. `unit`: functions of the project alone, together under a minute; `loop`: what drives the
+ * engine, the loop or the command line; `campaign`: what runs with ISOPRO_FULL=1 only, which lengthens suites of the others too.
+ */
+const suites = JSON.parse(readFileSync(new URL('test/suites.json', import.meta.url), 'utf8'));
+const projects = ['unit', 'loop', ...(process.env.ISOPRO_FULL === '1' ? ['campaign'] : [])];
+
+export default {
+  projects: projects.map((name) => ({
+    ...common,
+    displayName: name,
+    testMatch: suites[name].map((suite) => `<rootDir>/test/${suite}.test.ts`),
+  })),
+  maxWorkers: 1,
+  testTimeout: common.testTimeout,
 };

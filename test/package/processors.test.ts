@@ -1,20 +1,6 @@
-/** What is true on this processor is true on others: with the other CPU back ends of ggml, and (test:full) under an emulator. */
-import { spawnSync } from 'node:child_process';
-import path from 'node:path';
-import { expect, test } from '@jest/globals';
-
-const FULL = process.env.ISOPRO_FULL === '1';
-const x64 = process.platform === 'linux' && process.arch === 'x64' ? test : test.skip;
-
-function onProcessors(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [path.resolve('scripts/test-processors.mjs'), ...args], {
-    encoding: 'utf8',
-    maxBuffer: 1 << 26,
-  });
-  if (status !== 0) console.error(stdout.slice(-8000), stderr.slice(-8000));
-  expect(status).toBe(0);
-  return stdout;
-}
+/** What is true on this processor is true with the other CPU back ends of ggml; every-processor.test.ts has the rest of them. */
+import { expect } from '@jest/globals';
+import { onProcessors, x64 } from './on-processors.js';
 
 x64(
   'the selftest holds with the back ends for SSE2 and for AVX2',
@@ -24,29 +10,4 @@ x64(
     expect(stdout).toMatch(/\nall passed\n$/);
   },
   300_000,
-);
-
-(FULL ? x64 : test.skip)('the selftest holds with every back end that runs here', () => void onProcessors(), 3_600_000);
-
-(FULL ? x64 : test.skip)(
-  'the selftest holds on processors that have less than any of today',
-  () => {
-    onProcessors('--emulate', 'Nehalem,IvyBridge,Haswell');
-  },
-  3_600_000,
-);
-
-(FULL ? x64 : test.skip)(
-  'parity, sampling and training hold in every arithmetic',
-  () => {
-    onProcessors(
-      '--processors',
-      'x64,ivybridge,haswell,skylakex,zen4',
-      'test/engine/parity',
-      'test/engine/generate',
-      'test/training',
-      'test/package/coexistence',
-    );
-  },
-  7_200_000,
 );
