@@ -12,12 +12,13 @@ export const generateCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .option('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
-      .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message; may be repeated' })
+      .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message, or with --raw a text; may be repeated' })
       .option('prompts', {
         type: 'string',
         nargs: 1,
-        describe: 'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"tokenIds", "id"?}',
+        describe: 'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
       })
+      .option('raw', { type: 'boolean', default: false, describe: 'continue each prompt as it stands, without chat template' })
       .option('system', { type: 'string', describe: 'system message before every prompt' })
       .option('samples', { type: 'number', default: 1, describe: 'answers a prompt' })
       .option('max-tokens', { type: 'number', default: 256, describe: 'tokens an answer' })
@@ -35,19 +36,22 @@ export const generateCommand = defineCommand({
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
       .option('fixed-threads', { type: 'boolean', default: false, describe: 'never step the threads down under load' })
       .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
+      .conflicts('raw', 'system')
       .conflicts('grammar', 'json-schema')
       .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8', 'eight answers at once')
       .example('$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl', 'a file of prompts')
+      .example('$0 generate --model ./base.gguf --raw --prompt "Once upon a time"', 'a base model goes on')
       .example('$0 tasks generate --json | $0 generate --model tiny --prompts -', 'one answer to a problem of each tier'),
   handler: async (argv) => {
     if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
       throw new UsageError('Give either --prompt or --prompts.');
     }
     if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number, got ${argv.seed}`);
+    const { system, raw } = argv;
     const prompts =
       argv.prompts === undefined
-        ? (argv.prompt ?? []).map((text) => promptOf(text, argv.system))
-        : readPrompts(readLines(argv.prompts), argv.system);
+        ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw }))
+        : readPrompts(readLines(argv.prompts), { system, raw });
     const form = {
       ...(argv.grammar === undefined ? {} : { grammar: readText(argv.grammar) }),
       ...(argv.jsonSchema === undefined ? {} : { jsonSchema: readJson(argv.jsonSchema) as object }),

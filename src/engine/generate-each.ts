@@ -95,8 +95,8 @@ function sum(
 /** Rendered prompts, so many together. */
 async function* windows(model: Model, prompts: AsyncIterable<Prompt> | Iterable<Prompt>, size: number): AsyncGenerator<Prompt[], void> {
   let window: Prompt[] = [];
-  for await (const { messages, ...prompt } of prompts) {
-    window.push(messages === undefined ? prompt : { ...prompt, tokenIds: model.renderChat(messages).tokenIds });
+  for await (const { messages, text, ...prompt } of prompts) {
+    window.push(messages === undefined && text === undefined ? prompt : { ...prompt, tokenIds: model.promptIds({ messages, text }) });
     if (window.length % RENDERED_TOGETHER === 0) await setImmediate();
     if (window.length < size) continue;
     yield window;

@@ -9,9 +9,14 @@ import { copied } from './typed-array.js';
 
 export type TokenIds = Int32Array | readonly number[];
 
-/** A prompt: chat messages, rendered by the model's template with a generation prompt, or token ids as they are. */
+/**
+ * A prompt: chat messages, rendered by the model's template with a generation prompt; a text that the model continues, without a template;
+ * or token ids as they are.
+ */
 export interface Prompt {
   readonly messages?: readonly ChatMessage[];
+  /** After a BOS where the vocabulary asks for one. The name of a control token is text like any other. */
+  readonly text?: string;
   readonly tokenIds?: TokenIds;
   /** Names the prompt in the derivation of its samples' seeds; its index where absent. */
   readonly id?: string;
@@ -37,7 +42,7 @@ export interface SamplingSettings {
 }
 
 export interface GenerateRequest {
-  /** Each has either `messages` or `tokenIds`. */
+  /** Each has exactly one of `messages`, `text` and `tokenIds`. */
   readonly prompts: readonly Prompt[];
   /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
   readonly samples?: number;
@@ -97,13 +102,14 @@ const requestSchema = z
       z
         .strictObject({
           messages: chatMessages.optional(),
+          text: z.string().optional(),
           tokenIds: tokenIds.optional(),
           id: z.string().optional(),
           seeds: z.array(uint64).optional(),
         })
         .refine(
-          (prompt) => (prompt.messages === undefined) !== (prompt.tokenIds === undefined),
-          'a prompt has either messages or tokenIds',
+          ({ messages, text, tokenIds: ids }) => [messages, text, ids].filter((form) => form !== undefined).length === 1,
+          'a prompt has exactly one of messages, text and tokenIds',
         ),
     ),
     samples: z.int().min(0).max(1_000_000).default(1),

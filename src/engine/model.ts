@@ -15,7 +15,7 @@ import {
   type NativeModelInfo,
 } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
-import { chatMessages, checkRequest, tokenIds, type GenerateRequest, type TokenIds } from './generate-request.js';
+import { chatMessages, checkRequest, tokenIds, type GenerateRequest, type Prompt, type TokenIds } from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
@@ -186,6 +186,14 @@ export class Model {
     return this.#run(() => this.#renderer.render(valid, options.addGenerationPrompt ?? true));
   }
 
+  /** @internal What `generate` evaluates for a prompt. */
+  promptIds({ messages, text, tokenIds: ids }: Pick<Prompt, 'messages' | 'text' | 'tokenIds'>): TokenIds {
+    if (ids !== undefined) return ids;
+    if (messages !== undefined) return this.renderChat(messages).tokenIds;
+    const { addBos, bos } = this.info;
+    return Int32Array.from([...(addBos && bos >= 0 ? [bos] : []), ...this.tokenize(text ?? '')]);
+  }
+
   /** Token ids of a text, without BOS. Control tokens are recognised only with `parseControl`. */
   tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
     const valid = checked(z.string(), text, 'text');
@@ -207,8 +215,8 @@ export class Model {
    */
   async *generate(request: GenerateRequest): AsyncGenerator<Rollout, GenerationProgress, undefined> {
     const valid = checkRequest(request);
-    const prompts = valid.prompts.map(({ messages, tokenIds: ids, id, seeds }, index) => ({
-      tokens: ids ?? this.renderChat(messages as ChatMessage[]).tokenIds,
+    const prompts = valid.prompts.map(({ id, seeds, ...prompt }, index) => ({
+      tokens: this.promptIds(prompt),
       seeds:
         seeds ??
         Array.from({ length: valid.samples }, (_, sample) =>

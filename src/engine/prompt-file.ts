@@ -1,6 +1,6 @@
 /**
- * Prompts from JSONL: one object a line with `prompt` (a user message), `messages` or `tokenIds`, and optionally `id`. What `tasks generate
- * --json` prints is such a file.
+ * Prompts from JSONL: one object a line with `prompt` (a user message), `messages`, `text` (which the model continues, without its chat
+ * template) or `tokenIds`, and optionally `id`. What `tasks generate --json` prints is such a file.
  */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -11,26 +11,33 @@ const line = z
   .strictObject({
     prompt: z.string().optional(),
     messages: chatMessages.optional(),
+    text: z.string().optional(),
     tokenIds: z.array(z.int()).optional(),
     id: z.string().optional(),
     problem: z.unknown().optional(),
   })
   .refine(
-    ({ prompt, messages, tokenIds }) => [prompt, messages, tokenIds].filter((field) => field !== undefined).length === 1,
-    'a line has exactly one of prompt, messages and tokenIds',
+    ({ prompt, messages, text, tokenIds }) => [prompt, messages, text, tokenIds].filter((field) => field !== undefined).length === 1,
+    'a line has exactly one of prompt, messages, text and tokenIds',
   );
 
-/** A user message, after a system message where one is given. */
-export function promptOf(text: string, system?: string): Prompt {
+/** How a `prompt` is put to the model: as a user message, after a system message where one is given, or as a text that it continues. */
+export interface PromptForm {
+  readonly system?: string | undefined;
+  readonly raw?: boolean;
+}
+
+export function promptOf(text: string, { system, raw = false }: PromptForm = {}): Prompt {
+  if (raw) return { text };
   const user = { role: 'user', content: text } as const;
   return { messages: system === undefined ? [user] : [{ role: 'system', content: system }, user] };
 }
 
 /**
- * @param system put before every `prompt` line
+ * @param form of every `prompt` line
  * @throws IsoproError INVALID_ARGUMENT naming the line, or where there is no prompt
  */
-export async function* readPrompts(lines: AsyncIterable<string>, system?: string): AsyncGenerator<Prompt, void> {
+export async function* readPrompts(lines: AsyncIterable<string>, form: PromptForm = {}): AsyncGenerator<Prompt, void> {
   let number = 0;
   let prompts = 0;
   for await (const text of lines) {
@@ -43,7 +50,7 @@ export async function* readPrompts(lines: AsyncIterable<string>, system?: string
     }
     const { prompt, id, problem: _, ...rest } = result.data;
     prompts++;
-    yield { ...(prompt === undefined ? rest : promptOf(prompt, system)), ...(id === undefined ? {} : { id }) } as Prompt;
+    yield { ...(prompt === undefined ? rest : promptOf(prompt, form)), ...(id === undefined ? {} : { id }) } as Prompt;
   }
   if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file has no prompt');
 }

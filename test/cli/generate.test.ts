@@ -53,6 +53,17 @@ describe('isopro-native generate', () => {
     expect(rollouts[0]!.tokenIds).toEqual(rollouts[1]!.tokenIds);
   });
 
+  test('--raw continues a text as it stands: the same tokens as {"text"}, and fewer than with the chat template', async () => {
+    const prompts = file('texts.jsonl', '{"text":"hi"}\n{"prompt":"hi"}\n');
+    const raw = lines((await runCli([...common, '--temperature', '0', '--raw', '--prompt', 'hi', '--prompt', 'hi'])).stdout);
+    const mixed = lines((await runCli([...common, '--temperature', '0', '--prompts', prompts])).stdout);
+    const all = lines((await runCli([...common, '--temperature', '0', '--raw', '--prompts', prompts])).stdout);
+    expect(mixed.map(({ promptTokens }) => promptTokens)).toEqual([raw[0]!.promptTokens, expect.any(Number)]);
+    expect(mixed[1]!.promptTokens).toBeGreaterThan(raw[0]!.promptTokens as number);
+    expect(mixed[0]!.tokenIds).toEqual(raw[0]!.tokenIds);
+    expect(all.map(({ tokenIds }) => tokenIds)).toEqual(raw.map(({ tokenIds }) => tokenIds));
+  });
+
   test('prompts from standard input', () => {
     const { status, stdout } = spawnSync(process.execPath, [MAIN, ...common, '--prompts', '-'], {
       input: '{"prompt":"hi","id":"a"}\n',
@@ -89,6 +100,7 @@ describe('isopro-native generate', () => {
     ['a negative temperature', ['--prompt', 'x', '--temperature', '-1'], 1, 'INVALID_ARGUMENT'],
     ['a file that is not there', ['--prompts', 'absent.jsonl'], 1, 'error FILE_UNREADABLE: there is no file absent.jsonl'],
     ['grammar and schema together', ['--prompt', 'x', '--grammar', 'a', '--json-schema', 'b'], 2, 'mutually exclusive'],
+    ['a system message without a template', ['--prompt', 'x', '--raw', '--system', 'y'], 2, 'mutually exclusive'],
     ['an adapter that is not there', ['--prompt', 'x', '--adapter', 'absent.gguf'], 1, 'MODEL_NOT_FOUND'],
   ])('%s: a clear line and the right exit code', async (_name, args, expectedCode, message) => {
     const { code, stdout, stderr } = await runCli([...common, ...args]);
@@ -98,7 +110,7 @@ describe('isopro-native generate', () => {
   });
 
   test('a line of the prompts that is not usable is named', async () => {
-    for (const bad of ['{"prompt":1}', 'not json', '{"prompt":"a","tokenIds":[1]}', '{}']) {
+    for (const bad of ['{"prompt":1}', 'not json', '{"prompt":"a","tokenIds":[1]}', '{"prompt":"a","text":"a"}', '{}']) {
       const { code, stderr } = await runCli([...common, '--prompts', file('bad.jsonl', `{"prompt":"ok"}\n${bad}\n`)]);
       expect(code).toBe(1);
       expect(stderr).toContain('line 2');

@@ -83,6 +83,41 @@ describe.each(ARCHITECTURES)('synthetic %s', (architecture) => {
   });
 });
 
+/** The ids that node-llama-cpp evaluates for a text: no chat template, no control tokens, BOS where its vocabulary asks for it. */
+async function peerPrompt(file: string, text: string): Promise<number[]> {
+  const model = await llama.loadModel({ modelPath: file });
+  try {
+    const { bos, shouldPrependBosToken } = model.tokens;
+    return [...(shouldPrependBosToken && bos !== null ? [bos] : []), ...model.tokenize(text)];
+  } finally {
+    await model.dispose();
+  }
+}
+
+describe.each(ARCHITECTURES)('a text prompt to %s', (architecture) => {
+  test.each(['Once upon a time', ' two  spaces\n', 'An <|im_end|> is text', 'é — 猫', ''])(
+    '%j: the tokens of node-llama-cpp, and no others',
+    async (text) => {
+      const file = syntheticModel({ architecture, type: 'F32', seed: 5n });
+      const expected = await peerPrompt(file, text);
+      await using model = await loadModel(file, { threads: 1 });
+      if (expected.length === 0) {
+        await expect(collectSorted(model, { prompts: [{ text }] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+        return;
+      }
+      const [rollout] = await collectSorted(model, { prompts: [{ text }], maxTokens: 1 });
+      expect([...rollout!.promptIds]).toEqual(expected);
+    },
+  );
+
+  test('has exactly one form', async () => {
+    await using model = await loadModel(syntheticModel({ architecture, type: 'F32', seed: 5n }), { threads: 1 });
+    const both = { text: 'a', messages: [{ role: 'user', content: 'a' }] } as const;
+    await expect(collectSorted(model, { prompts: [both] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(collectSorted(model, { prompts: [{}] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+});
+
 describe('types of the KV cache', () => {
   const file = (): string => syntheticModel({ architecture: 'qwen2', type: 'Q8_0', seed: 5n, heads: 2 });
   const logprobs = async (kvType?: KvType): Promise<{ rows: Float32Array[]; bytes: number }> => {
