@@ -84,8 +84,10 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
   readonly title: string;
   /** Those that no other algorithm reads; each a flag of `run` with a default. */
   readonly settings: z.ZodObject<Shape>;
+  /** Defaults that other settings of its own change. @param stated what the caller says */
+  defaults?(stated: Readonly<Record<string, unknown>>): Partial<z.output<z.ZodObject<Shape>>>;
   /** What cannot be trained this way, each sentence beginning with the setting's name. */
-  contradictions(settings: SampledSettings): string[];
+  contradictions(settings: SampledSettings & z.output<z.ZodObject<Shape>>): string[];
   /** Whether the reasoning of a rollout is held against its problem before it is trained on. */
   readsReasoning(settings: AdmissionSettings, rollout: Sample): boolean;
   /**
@@ -99,7 +101,8 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
 
 /** One of several: its own settings are among those of the run, and are read by its schema. */
 export interface Algorithm<Id extends string = string, Shape extends z.ZodRawShape = z.ZodRawShape>
-  extends Omit<AlgorithmDefinition<Id, Shape>, 'admit' | 'learn'> {
+  extends Omit<AlgorithmDefinition<Id, Shape>, 'contradictions' | 'admit' | 'learn'> {
+  contradictions(settings: SampledSettings): string[];
   admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, object>): Map<S, Fate>;
   learn(context: LearningContext<object>): Promise<StepStatistics[]>;
 }
@@ -108,13 +111,14 @@ export interface Algorithm<Id extends string = string, Shape extends z.ZodRawSha
 export function algorithm<const Id extends string, Shape extends z.ZodRawShape>(
   definition: AlgorithmDefinition<Id, Shape>,
 ): Algorithm<Id, Shape> {
-  const withOwn = <C extends { readonly settings: object }>(context: C): C & { settings: z.output<z.ZodObject<Shape>> } => ({
-    ...context,
-    settings: { ...context.settings, ...definition.settings.parse(context.settings) },
+  const own = <S extends object>(settings: S): S & z.output<z.ZodObject<Shape>> => ({
+    ...settings,
+    ...definition.settings.parse(settings),
   });
   return {
     ...definition,
-    admit: (groups, context) => definition.admit(groups, withOwn(context)),
-    learn: (context) => definition.learn(withOwn(context)),
+    contradictions: (settings) => definition.contradictions(own(settings)),
+    admit: (groups, context) => definition.admit(groups, { ...context, settings: own(context.settings) }),
+    learn: (context) => definition.learn({ ...context, settings: own(context.settings) }),
   };
 }

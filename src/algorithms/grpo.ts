@@ -15,24 +15,52 @@ import { chunks, takeSteps, temperedLogprobs } from './steps.js';
 /** Added to the standard deviation of a group's rewards. */
 const EPSILON = 1e-6;
 
+/** What sets one variant apart from the others. */
+interface Variant {
+  /** Whether the centred rewards of a group are divided by their standard deviation. */
+  readonly standardised: boolean;
+  /** By what the sum over the tokens of a step is divided. */
+  readonly divisor: 'tokens' | 'longest replies';
+  readonly clipLow: number;
+  readonly clipHigh: number;
+}
+
+const VARIANTS = {
+  /** Advantages and clip as in Shao et al., the mean over tokens as in DAPO. */
+  grpo: { standardised: true, divisor: 'tokens', clipLow: 0.2, clipHigh: 0.2 },
+  /**
+   * Dr. GRPO (Liu et al. 2025, arXiv 2503.20783 §3.2): advantages are not divided by the deviation, which favours problems that are all but
+   * always or never solved; each reply's sum is divided by a constant, the longest reply that is allowed, so that long wrong replies do not
+   * weigh less a token than short ones.
+   */
+  'dr-grpo': { standardised: false, divisor: 'longest replies', clipLow: 0.2, clipHigh: 0.2 },
+} as const satisfies Record<string, Variant>;
+const VARIANT_IDS = Object.keys(VARIANTS) as (keyof typeof VARIANTS)[];
+const isVariant = (id: unknown): id is keyof typeof VARIANTS => typeof id === 'string' && Object.hasOwn(VARIANTS, id);
+
 /**
- * (reward - mean) / (standard deviation + epsilon) within a group; reward 1 for a pass, 0 for a failure, none without a verdict.
+ * (reward - mean) within a group, and where standardised that over (standard deviation + epsilon); reward 1 for a pass, 0 for a failure,
+ * none without a verdict.
  */
-export function advantages(rewards: readonly (0 | 1 | null)[]): (number | null)[] {
+export function advantages(rewards: readonly (0 | 1 | null)[], standardised: boolean): (number | null)[] {
   const known: number[] = rewards.filter((reward) => reward !== null);
   const mean = known.reduce((sum, reward) => sum + reward, 0) / known.length;
   const deviation = Math.sqrt(known.reduce((sum, reward) => sum + (reward - mean) ** 2, 0) / known.length);
-  return rewards.map((reward) => (reward === null ? null : (reward - mean) / (deviation + EPSILON)));
+  const unit = standardised ? deviation + EPSILON : 1;
+  return rewards.map((reward) => (reward === null ? null : (reward - mean) / unit));
 }
 
 /**
  * Advantages of the rollouts that are trained on. One that was cut off counts in its group's mean, but is not trained on; a group whose
  * samples do not differ in verdict has no gradient.
  */
-function contrasts<S extends Sample>({ rollouts }: Pick<Group<S>, 'rollouts'>): ReadonlyMap<S, number> {
+function contrasts<S extends Sample>({ rollouts }: Pick<Group<S>, 'rollouts'>, { standardised }: Variant): ReadonlyMap<S, number> {
   const informative = ['pass', 'fail'].every((kind) => rollouts.some(({ verdict }) => verdict.kind === kind));
   if (!informative) return new Map();
-  const values = advantages(rollouts.map(({ verdict: { kind } }) => (kind === 'none' ? null : kind === 'pass' ? 1 : 0)));
+  const values = advantages(
+    rollouts.map(({ verdict: { kind } }) => (kind === 'none' ? null : kind === 'pass' ? 1 : 0)),
+    standardised,
+  );
   return new Map(rollouts.flatMap((rollout, i): [S, number][] => (unusable(rollout) === null ? [[rollout, values[i]!]] : [])));
 }
 
@@ -43,11 +71,18 @@ export const grpo = algorithm({
   id: 'grpo',
   title: 'a policy gradient with the advantages of GRPO and a mean over tokens',
   settings: z.object({
+    variant: z.enum(VARIANT_IDS).default('grpo').describe('grpo: how advantages, mean and clip are made; docs/training.md'),
     klCoefficient: z.number().min(0).max(100).default(0).describe('grpo: weight of the divergence from the base model'),
     clipLow: z.number().gt(0).lt(1).default(0.2).describe('grpo: the ratio is clipped below 1 - this'),
     clipHigh: z.number().gt(0).max(10).default(0.2).describe('grpo: and above 1 + this'),
   }),
   readsReasoning: () => false,
+
+  defaults: ({ variant }) => {
+    if (!isVariant(variant)) return {};
+    const { clipLow, clipHigh } = VARIANTS[variant];
+    return { clipLow, clipHigh };
+  },
 
   contradictions: ({ samples, topP, accept }) => [
     ...(samples < 2 ? ['samples: grpo compares the samples of a problem with each other and needs at least 2'] : []),
@@ -55,9 +90,9 @@ export const grpo = algorithm({
     ...(accept !== 'passing' ? ['accept: grpo trains on all verdicts'] : []),
   ],
 
-  admit: (groups) =>
+  admit: (groups, { settings: { variant } }) =>
     fates(groups, (group) => {
-      const advantageOf = contrasts(group);
+      const advantageOf = contrasts(group, VARIANTS[variant]);
       return {
         weight: rarity(group),
         fateOf: (rollout) => {
@@ -73,8 +108,9 @@ export const grpo = algorithm({
    */
   async learn(context) {
     const { trainer, boundaries, groups, settings, iteration, batchSize, signal } = context;
-    const { temperature, stepsPerIteration, clipLow, clipHigh, klCoefficient } = settings;
-    const advantageOf = new Map(groups.flatMap((group) => [...contrasts(group)]));
+    const { temperature, maxTokens, stepsPerIteration, clipLow, clipHigh, klCoefficient } = settings;
+    const variant = VARIANTS[settings.variant];
+    const advantageOf = new Map(groups.flatMap((group) => [...contrasts(group, variant)]));
     const samples = keyedRollouts(groups, iteration).filter(({ rollout }) => advantageOf.has(rollout));
     if (samples.length === 0) return [];
     const measured = { temperature, ...(signal === undefined ? {} : { signal }) };
@@ -94,11 +130,17 @@ export const grpo = algorithm({
     const objective: Objective = { kind: 'policy', temperature, clipLow, clipHigh, klCoefficient };
     return takeSteps(context, chunks(order, batchSize).slice(0, stepsPerIteration), {
       objective,
-      prepare: (sequence, { key, rollout }) => ({
-        ...sequence,
-        ...old.get(key),
-        advantages: new Float32Array(sequence.tokenIds.length).fill(advantageOf.get(rollout)!),
-      }),
+      prepare: (sequences, batch) => {
+        // the trainer divides by the tokens of the step
+        const weight =
+          variant.divisor === 'tokens' ? 1 : batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0) / (batch.length * maxTokens);
+        return sequences.map((sequence, i) => ({
+          ...sequence,
+          ...old.get(batch[i]!.key),
+          ...(weight === 1 ? {} : { weight }),
+          advantages: new Float32Array(sequence.tokenIds.length).fill(advantageOf.get(batch[i]!.rollout)!),
+        }));
+      },
     });
   },
 });

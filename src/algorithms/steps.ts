@@ -18,18 +18,19 @@ interface StepOptions<T> {
   /** Default: the likelihood. */
   readonly objective?: Objective;
   /** What the objective needs of a sequence beside its tokens. */
-  readonly prepare?: (sequence: TrainSequence, item: T, batch: readonly T[]) => TrainSequence;
+  readonly prepare?: (sequences: readonly TrainSequence[], batch: readonly T[]) => TrainSequence[] | Promise<TrainSequence[]>;
 }
 
 /** A step a batch. @throws as Trainer.step */
 export async function takeSteps<T extends Sampled>(
   { trainer, boundaries, signal, onBatch, onStep }: LearningContext,
   batches: readonly (readonly T[])[],
-  { objective, prepare = (sequence) => sequence }: StepOptions<T> = {},
+  { objective, prepare }: StepOptions<T> = {},
 ): Promise<StepStatistics[]> {
   const statistics: StepStatistics[] = [];
   for (const [step, batch] of batches.entries()) {
-    const sequences = (await boundaries.sequences(batch, signal)).map((sequence, index) => prepare(sequence, batch[index]!, batch));
+    const plain = await boundaries.sequences(batch, signal);
+    const sequences = prepare === undefined ? plain : await prepare(plain, batch);
     onBatch?.(sequences);
     const parts = microBatches(
       sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),

@@ -148,7 +148,8 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
   if (!parsed.success) return complain(parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'settings'}: ${message}`));
   const profile = parsed.data.profile !== 'auto' ? parsed.data.profile : parsed.data.model === EMBEDDED_MODEL ? 'embedded' : 'downloaded';
   const stated = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  const settings = runSettings.parse({ ...PROFILES[profile], ...stated, profile });
+  const own = algorithmOf(parsed.data).defaults?.(stated);
+  const settings = runSettings.parse({ ...PROFILES[profile], ...own, ...stated, profile });
   const contradictions = contradictionsOf(settings, stated);
   return contradictions.length > 0 ? complain(contradictions) : settings;
 }

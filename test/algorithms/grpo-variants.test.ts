@@ -1,0 +1,95 @@
+/**
+ * The variants of grpo against numbers that do not come from this code: each paper's objective written down in Python as it stands there, for
+ * the replies below, and its gradient by central differences (step 1e-5) with respect to each token's log-probability, rounded to 1e-7.
+ */
+import { describe, expect, test } from '@jest/globals';
+import { advantages, grpo } from '../../src/algorithms/grpo.js';
+import { BoundaryCache } from '../../src/algorithms/sequences.js';
+import { resolveSettings, type Trainer, type TrainSequence } from '../../src/index.js';
+import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
+
+/** One problem, four replies of 2, 3, 4 and 3 tokens: pass, fail, pass, fail. */
+const OLD = [
+  [-1.0, -0.7],
+  [-0.25, -1.1, -0.9],
+  [-0.35, -0.45, -0.8, -0.12],
+  [-0.8, -0.2, -0.5],
+];
+const NEW = [
+  [-0.9, -0.48],
+  [-0.2, -1.3, -0.6],
+  [-0.3, -0.5, -0.8, -0.1],
+  [-1.2, -0.3, -0.7],
+];
+const MAX_TOKENS = 8;
+
+const EXPECTED = {
+  grpo: [-0.0920974, 0, 0.0876057, 0.0682274, 0.112488, -0.0876057, -0.079269, -0.0833332, -0.0850166, 0, 0.075403, 0.0682274],
+  'dr-grpo': [-0.0172683, 0, 0.0164261, 0.0127927, 0.0210915, -0.0164261, -0.014863, -0.015625, -0.0159406, 0, 0.0141381, 0.0127927],
+};
+
+const PROMPT = Int32Array.of(1);
+const group: RolloutGroup = {
+  problem: { id: 'p', tier: 'T' },
+  promptIds: PROMPT,
+  rollouts: OLD.map(
+    (row, i) =>
+      ({
+        sampleIndex: i,
+        tokenIds: Int32Array.from(row, () => 10 + i),
+        finish: 'stop',
+        verdict: { kind: i % 2 === 0 ? 'pass' : 'fail', violations: [], metrics: {} },
+      }) as unknown as JudgedRollout,
+  ),
+};
+const replyOf = ({ tokenIds }: TrainSequence): number => tokenIds[1]! - 10;
+const padded = (row: readonly number[]): Float32Array => Float32Array.of(0, ...row);
+
+/** What the trainer makes of a step (docs/training.md): the slope of its loss in each token's log-probability, replies in their order. */
+function slopes(
+  sequences: readonly TrainSequence[],
+  { clipLow, clipHigh }: { readonly clipLow: number; readonly clipHigh: number },
+): number[] {
+  const tokens = sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length - 1, 0);
+  return [...sequences]
+    .sort((a, b) => replyOf(a) - replyOf(b))
+    .flatMap(({ weight = 1, advantages: of, oldLogprobs, ...sequence }) =>
+      NEW[replyOf(sequence)]!.map((now, t) => {
+        const ratio = oldLogprobs === undefined ? 1 : Math.exp(now - oldLogprobs[t + 1]!);
+        const advantage = of![t + 1]!;
+        const bounded = Math.min(1 + clipHigh, Math.max(1 - clipLow, ratio));
+        return bounded * advantage < ratio * advantage ? 0 : (-weight * ratio * advantage) / tokens;
+      }),
+    );
+}
+
+/** The second step of an iteration: the first one has moved OLD to NEW. */
+async function secondStep(settings: object): Promise<number[]> {
+  const resolved = resolveSettings({ algorithm: 'grpo', samples: 4, maxTokens: MAX_TOKENS, stepsPerIteration: 2, ...settings });
+  const steps: { sequences: readonly TrainSequence[]; objective: { clipLow: number; clipHigh: number } }[] = [];
+  const trainer = {
+    info: { lowestTrained: 0 },
+    evaluate: (sequences: readonly TrainSequence[]) =>
+      Promise.resolve({ sequences: sequences.map((each) => ({ logprobs: padded((steps.length === 0 ? OLD : NEW)[replyOf(each)]!) })) }),
+    step: (sequences: readonly TrainSequence[], { objective }: { objective: { clipLow: number; clipHigh: number } }) => {
+      steps.push({ sequences, objective });
+      return Promise.resolve({});
+    },
+  } as unknown as Trainer;
+  const boundaries = new BoundaryCache(trainer, 0);
+  await grpo.learn({ trainer, boundaries, buffer: null as never, groups: [group], settings: resolved, iteration: 1, batchSize: 4 });
+  expect(steps).toHaveLength(2);
+  return slopes(steps[1]!.sequences, steps[1]!.objective);
+}
+
+const close = (values: readonly number[]): unknown[] => values.map((value) => expect.closeTo(value, 6));
+
+test("dr-grpo's advantages are rewards less their mean", () => {
+  expect(advantages([1, 0, 0, 0, null], false)).toEqual([0.75, -0.25, -0.25, -0.25, null]);
+});
+
+describe('the gradient of a step', () => {
+  test.each(Object.entries(EXPECTED))('%s: as its paper has it', async (variant, expected) => {
+    expect(await secondStep({ variant })).toEqual(close(expected));
+  });
+});
