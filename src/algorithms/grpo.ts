@@ -34,6 +34,11 @@ const VARIANTS = {
    * weigh less a token than short ones.
    */
   'dr-grpo': { standardised: false, divisor: 'longest replies', clipLow: 0.2, clipHigh: 0.2 },
+  /**
+   * DAPO (Yu et al. 2025, arXiv 2503.14476): the ratio may rise further than it may fall (§3.1, values of §4.1), groups that agree are left
+   * out (§3.2; what they leave free goes to further passes, and no others are sampled for them), a mean over tokens (§3.3).
+   */
+  dapo: { standardised: true, divisor: 'tokens', clipLow: 0.2, clipHigh: 0.28 },
 } as const satisfies Record<string, Variant>;
 const VARIANT_IDS = Object.keys(VARIANTS) as (keyof typeof VARIANTS)[];
 const isVariant = (id: unknown): id is keyof typeof VARIANTS => typeof id === 'string' && Object.hasOwn(VARIANTS, id);

@@ -26,6 +26,7 @@ const MAX_TOKENS = 8;
 const EXPECTED = {
   grpo: [-0.0920974, 0, 0.0876057, 0.0682274, 0.112488, -0.0876057, -0.079269, -0.0833332, -0.0850166, 0, 0.075403, 0.0682274],
   'dr-grpo': [-0.0172683, 0, 0.0164261, 0.0127927, 0.0210915, -0.0164261, -0.014863, -0.015625, -0.0159406, 0, 0.0141381, 0.0127927],
+  dapo: [-0.0920974, -0.1038395, 0.0876057, 0.0682274, 0.112488, -0.0876057, -0.079269, -0.0833332, -0.0850166, 0, 0.075403, 0.0682274],
 };
 
 const PROMPT = Int32Array.of(1);
@@ -91,5 +92,11 @@ test("dr-grpo's advantages are rewards less their mean", () => {
 describe('the gradient of a step', () => {
   test.each(Object.entries(EXPECTED))('%s: as its paper has it', async (variant, expected) => {
     expect(await secondStep({ variant })).toEqual(close(expected));
+  });
+
+  test('dapo clips higher by default, and a clip that is given comes first', () => {
+    expect(resolveSettings({ algorithm: 'grpo', variant: 'dapo' })).toMatchObject({ clipLow: 0.2, clipHigh: 0.28 });
+    expect(resolveSettings({ algorithm: 'grpo', variant: 'dapo', clipHigh: 0.3 })).toMatchObject({ clipLow: 0.2, clipHigh: 0.3 });
+    expect(resolveSettings({ algorithm: 'grpo' })).toMatchObject({ variant: 'grpo', clipLow: 0.2, clipHigh: 0.2 });
   });
 });
