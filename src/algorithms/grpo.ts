@@ -20,7 +20,7 @@ interface Variant {
   /** Whether the centred rewards of a group are divided by their standard deviation. */
   readonly standardised: boolean;
   /** By what the sum over the tokens of a step is divided. */
-  readonly divisor: 'tokens' | 'longest replies';
+  readonly divisor: 'tokens' | 'longest replies' | 'replies';
   readonly clipLow: number;
   readonly clipHigh: number;
 }
@@ -39,6 +39,11 @@ const VARIANTS = {
    * out (§3.2; what they leave free goes to further passes, and no others are sampled for them), a mean over tokens (§3.3).
    */
   dapo: { standardised: true, divisor: 'tokens', clipLow: 0.2, clipHigh: 0.28 },
+  /**
+   * GSPO (Zheng et al. 2025, arXiv 2507.18071 §4.1): one ratio a reply, the geometric mean of its tokens' ratios, clipped as a whole (values
+   * of §5.1); a mean over replies.
+   */
+  gspo: { standardised: true, divisor: 'replies', clipLow: 3e-4, clipHigh: 4e-4 },
 } as const satisfies Record<string, Variant>;
 const VARIANT_IDS = Object.keys(VARIANTS) as (keyof typeof VARIANTS)[];
 const isVariant = (id: unknown): id is keyof typeof VARIANTS => typeof id === 'string' && Object.hasOwn(VARIANTS, id);
@@ -69,6 +74,36 @@ function contrasts<S extends Sample>({ rollouts }: Pick<Group<S>, 'rollouts'>, {
   return new Map(rollouts.flatMap((rollout, i): [S, number][] => (unusable(rollout) === null ? [[rollout, values[i]!]] : [])));
 }
 
+interface RatioOf {
+  readonly advantage: number;
+  /** Of its tokens. */
+  readonly old: Float32Array;
+  readonly now: Float32Array;
+}
+
+/**
+ * What GSPO makes of a step: with s the ratio of a reply, -min(s A, clip(s) A) and the slope -s A / length in each of its tokens, 0 where the
+ * minimum is the clipped one; a mean over replies. The trainer divides by the tokens of the step, which the weights undo.
+ */
+export function replyRatios(
+  replies: readonly RatioOf[],
+  { clipLow, clipHigh }: { readonly clipLow: number; readonly clipHigh: number },
+): { readonly weights: number[]; readonly loss: number; readonly clipFraction: number; readonly oldPolicyGap: number } {
+  const tokens = replies.reduce((sum, { now }) => sum + now.length, 0);
+  let [loss, clippedTokens, gap] = [0, 0, 0];
+  const weights = replies.map(({ advantage, old, now }) => {
+    const differences = [...now].map((value, t) => value - old[t]!);
+    const ratio = Math.exp(differences.reduce((sum, value) => sum + value, 0) / now.length);
+    const bounded = Math.min(1 + clipHigh, Math.max(1 - clipLow, ratio));
+    const clipped = bounded * advantage < ratio * advantage;
+    loss -= Math.min(ratio * advantage, bounded * advantage) / replies.length;
+    if (clipped) clippedTokens += now.length;
+    gap += differences.reduce((sum, value) => sum + Math.abs(value), 0);
+    return clipped ? 0 : (ratio * tokens) / (replies.length * now.length);
+  });
+  return { weights, loss, clipFraction: clippedTokens / tokens, oldPolicyGap: gap / tokens };
+}
+
 /** Shuffled passes over an iteration's samples, at most. */
 const PASSES = 4;
 
@@ -89,10 +124,11 @@ export const grpo = algorithm({
     return { clipLow, clipHigh };
   },
 
-  contradictions: ({ samples, topP, accept }) => [
+  contradictions: ({ samples, topP, accept, variant, klCoefficient }) => [
     ...(samples < 2 ? ['samples: grpo compares the samples of a problem with each other and needs at least 2'] : []),
     ...(topP < 1 ? ['topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it'] : []),
     ...(accept !== 'passing' ? ['accept: grpo trains on all verdicts'] : []),
+    ...(variant === 'gspo' && klCoefficient > 0 ? ['klCoefficient: gspo has no divergence from the base model'] : []),
   ],
 
   admit: (groups, { settings: { variant } }) =>
@@ -135,16 +171,28 @@ export const grpo = algorithm({
     const objective: Objective = { kind: 'policy', temperature, clipLow, clipHigh, klCoefficient };
     return takeSteps(context, chunks(order, batchSize).slice(0, stepsPerIteration), {
       objective,
-      prepare: (sequences, batch) => {
-        // the trainer divides by the tokens of the step
-        const weight =
-          variant.divisor === 'tokens' ? 1 : batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0) / (batch.length * maxTokens);
-        return sequences.map((sequence, i) => ({
+      prepare: async (sequences, batch) => {
+        const tokens = batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+        const advantaged = sequences.map((sequence, i) => ({
           ...sequence,
-          ...old.get(batch[i]!.key),
-          ...(weight === 1 ? {} : { weight }),
           advantages: new Float32Array(sequence.tokenIds.length).fill(advantageOf.get(batch[i]!.rollout)!),
         }));
+        if (variant.divisor === 'replies') {
+          const now = await temperedLogprobs(trainer, sequences, measured);
+          const { weights, ...found } = replyRatios(
+            batch.map(({ key, rollout, promptIds }, i) => ({
+              advantage: advantageOf.get(rollout)!,
+              old: old.get(key)!.oldLogprobs!.subarray(promptIds.length),
+              now: now[i]!.subarray(promptIds.length),
+            })),
+            settings,
+          );
+          // without old log-probabilities a token's ratio is 1, and its slope the weight that its reply gives it
+          return { sequences: advantaged.map((sequence, i) => ({ ...sequence, weight: weights[i]! })), statistics: found };
+        }
+        // the trainer divides by the tokens of the step
+        const weight = variant.divisor === 'tokens' ? {} : { weight: tokens / (batch.length * maxTokens) };
+        return { sequences: advantaged.map((sequence, i) => ({ ...sequence, ...old.get(batch[i]!.key), ...weight })) };
       },
     });
   },

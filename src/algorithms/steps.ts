@@ -14,11 +14,17 @@ export function microBatches(tokens: number, sequences: number, limit = 512): nu
 export const chunks = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
 
+interface Prepared {
+  readonly sequences: readonly TrainSequence[];
+  /** What the trainer cannot know of the objective, in place of its own. */
+  readonly statistics?: Partial<StepStatistics>;
+}
+
 interface StepOptions<T> {
   /** Default: the likelihood. */
   readonly objective?: Objective;
   /** What the objective needs of a sequence beside its tokens. */
-  readonly prepare?: (sequences: readonly TrainSequence[], batch: readonly T[]) => TrainSequence[] | Promise<TrainSequence[]>;
+  readonly prepare?: (sequences: readonly TrainSequence[], batch: readonly T[]) => Promise<Prepared>;
 }
 
 /** A step a batch. @throws as Trainer.step */
@@ -30,17 +36,18 @@ export async function takeSteps<T extends Sampled>(
   const statistics: StepStatistics[] = [];
   for (const [step, batch] of batches.entries()) {
     const plain = await boundaries.sequences(batch, signal);
-    const sequences = prepare === undefined ? plain : await prepare(plain, batch);
+    const { sequences, statistics: own }: Prepared = prepare === undefined ? { sequences: plain } : await prepare(plain, batch);
     onBatch?.(sequences);
     const parts = microBatches(
       sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
       sequences.length,
     );
-    const stats = await trainer.step(sequences, {
+    const made = await trainer.step(sequences, {
       ...(objective === undefined ? {} : { objective }),
       ...(parts === undefined ? {} : { microBatches: parts }),
       ...(signal === undefined ? {} : { signal }),
     });
+    const stats = own === undefined ? made : { ...made, ...own };
     statistics.push(stats);
     onStep?.(stats, step + 1, batches.length);
   }

@@ -3,7 +3,7 @@
  * the replies below, and its gradient by central differences (step 1e-5) with respect to each token's log-probability, rounded to 1e-7.
  */
 import { describe, expect, test } from '@jest/globals';
-import { advantages, grpo } from '../../src/algorithms/grpo.js';
+import { advantages, grpo, replyRatios } from '../../src/algorithms/grpo.js';
 import { BoundaryCache } from '../../src/algorithms/sequences.js';
 import { resolveSettings, type Trainer, type TrainSequence } from '../../src/index.js';
 import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
@@ -92,6 +92,21 @@ test("dr-grpo's advantages are rewards less their mean", () => {
 describe('the gradient of a step', () => {
   test.each(Object.entries(EXPECTED))('%s: as its paper has it', async (variant, expected) => {
     expect(await secondStep({ variant })).toEqual(close(expected));
+  });
+
+  test('gspo: as its paper has it, with the loss and the clipped part of the same numbers', async () => {
+    const clip = { clipLow: 0.1, clipHigh: 0.15 };
+    expect(await secondStep({ variant: 'gspo', ...clip })).toEqual(
+      close([0, 0, 0.0876057, 0.0876057, 0.0876057, -0.0628132, -0.0628132, -0.0628132, -0.0628132, 0, 0, 0]),
+    );
+    expect(await secondStep({ variant: 'gspo' })).toEqual(close([0, 0, 0.0876057, 0.0876057, 0.0876057, 0, 0, 0, 0, 0, 0, 0]));
+    const replies = OLD.map((row, i) => ({
+      advantage: (i % 2 === 0 ? 1 : -1) * 0.999998,
+      old: Float32Array.from(row),
+      now: Float32Array.from(NEW[i]!),
+    }));
+    expect(replyRatios(replies, clip)).toMatchObject({ loss: expect.closeTo(-0.0509353, 6), clipFraction: expect.closeTo(5 / 12, 9) });
+    expect(() => resolveSettings({ algorithm: 'grpo', variant: 'gspo', klCoefficient: 0.1 })).toThrow(/klCoefficient: gspo/);
   });
 
   test('dapo clips higher by default, and a clip that is given comes first', () => {
