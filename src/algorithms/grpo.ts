@@ -40,8 +40,8 @@ const VARIANTS = {
    */
   dapo: { standardised: true, divisor: 'tokens', clipLow: 0.2, clipHigh: 0.28 },
   /**
-   * GSPO (Zheng et al. 2025, arXiv 2507.18071 §4.1): one ratio a reply, the geometric mean of its tokens' ratios, clipped as a whole (values
-   * of §5.1); a mean over replies.
+   * GSPO (Zheng et al. 2025, arXiv 2507.18071 §4.1): one ratio a reply, the geometric mean of its tokens' ratios, clipped as a whole
+   * (values of §5.1); a mean over replies.
    */
   gspo: { standardised: true, divisor: 'replies', clipLow: 3e-4, clipHigh: 4e-4 },
 } as const satisfies Record<string, Variant>;
@@ -82,8 +82,8 @@ interface RatioOf {
 }
 
 /**
- * What GSPO makes of a step: with s the ratio of a reply, -min(s A, clip(s) A) and the slope -s A / length in each of its tokens, 0 where the
- * minimum is the clipped one; a mean over replies. The trainer divides by the tokens of the step, which the weights undo.
+ * What GSPO makes of a step: with s the ratio of a reply, -min(s A, clip(s) A) and the slope -s A / length in each of its tokens, 0 where
+ * the minimum is the clipped one; a mean over replies. The trainer divides by the tokens of the step, which the weights undo.
  */
 export function replyRatios(
   replies: readonly RatioOf[],

@@ -1,6 +1,6 @@
 /**
- * The variants of grpo against numbers that do not come from this code: each paper's objective written down in Python as it stands there, for
- * the replies below, and its gradient by central differences (step 1e-5) with respect to each token's log-probability, rounded to 1e-7.
+ * The variants of grpo against numbers that do not come from this code: each paper's objective written down in Python as it stands there,
+ * for the replies below, and its gradient by central differences (step 1e-5) with respect to each token's log-probability, rounded to 1e-7.
  */
 import { describe, expect, test } from '@jest/globals';
 import { advantages, grpo, replyRatios } from '../../src/algorithms/grpo.js';
