@@ -143,6 +143,13 @@ const requestSchema = z
 
 export type CheckedRequest = z.output<typeof requestSchema>;
 
+/** A prompt's content with its token ids checked: exactly one of the three. */
+export interface PromptContent {
+  readonly messages?: readonly ChatMessage[] | undefined;
+  readonly text?: string | undefined;
+  readonly tokenIds?: Int32Array | undefined;
+}
+
 /** @throws IsoproError INVALID_ARGUMENT naming the field */
 export function checkRequest(request: GenerateRequest): CheckedRequest {
   return checked(requestSchema, request, 'request');

@@ -15,7 +15,7 @@ import {
   type NativeModelInfo,
 } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
-import { chatMessages, checkRequest, tokenIds, type GenerateRequest, type Prompt, type TokenIds } from './generate-request.js';
+import { chatMessages, checkRequest, tokenIds, type GenerateRequest, type PromptContent, type TokenIds } from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
@@ -187,7 +187,7 @@ export class Model {
   }
 
   /** @internal What `generate` evaluates for a prompt. */
-  promptIds({ messages, text, tokenIds: ids }: Pick<Prompt, 'messages' | 'text' | 'tokenIds'>): TokenIds {
+  promptIds({ messages, text, tokenIds: ids }: PromptContent): Int32Array {
     if (ids !== undefined) return ids;
     if (messages !== undefined) return this.renderChat(messages).tokenIds;
     const { addBos, bos } = this.info;

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 
-export const x64 = process.platform === 'linux' && process.arch === 'x64' ? test : test.skip;
+export const x64: typeof test.skip = process.platform === 'linux' && process.arch === 'x64' ? test : test.skip;
 
 export function onProcessors(...args: string[]): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, [path.resolve('scripts/test-processors.mjs'), ...args], {
