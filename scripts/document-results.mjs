@@ -1,5 +1,5 @@
-// `npm run docs:results`: writes the tables of docs/results.md, and the first of them into README.md, between their marks, from the files
-// in results/. A folder there holds what was measured with one model: `ablation.json` as `isopro-native ablate` left it,
+// `npm run docs:results`: writes the tables of docs/results.md, and the main figures of them into README.md, between their marks, from the
+// files in results/. A folder there holds what was measured with one model: `ablation.json` as `isopro-native ablate` left it,
 // `modes-<seed>.json` as `isopro-native run --mode all` left it in its run folder (comparison.json).
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -13,12 +13,41 @@ const row = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\
 const table = (heads, rows) => [row(heads), row(heads.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(row)].join('\n');
 const minutes = (seconds) => (seconds / 60).toFixed(1);
 
-/**
- * The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). `brief`: what README shows of
- * them.
- */
-function folderTables(name, { ablation, modes }, { percent, bounds, points, pValue, whole }, brief) {
-  const measured = (part) => (part === undefined ? '–' : `${percent(part.mean)} (${bounds(part)})`);
+const measuredBy =
+  ({ percent, bounds }) =>
+  (part) =>
+    part === undefined ? '–' : `${percent(part.mean)} (${bounds(part)})`;
+const methodOf = (each, method) => each.methods.find((candidate) => candidate.method === method);
+
+/** What README shows of a folder of results: one table of at most eight lines. */
+function mainTable({ ablation, modes }, figures) {
+  const { points, pValue } = figures;
+  const measured = measuredBy(figures);
+  const { model, task, seeds, conditions } = ablation;
+  const runs = (name) => conditions.find(({ condition }) => condition === name)?.runs;
+  const full = runs('full');
+  const control = runs('shuffled-verdicts');
+  const [first] = modes;
+  const k = first === undefined ? undefined : methodOf(first, 'pass@k')?.k;
+  const method = (label, name) => (k === undefined ? [] : [[label, ...modes.map((each) => measured(methodOf(each, name)?.test))]]);
+  const rows = [
+    ['before: the base model', ...full.map(({ before }) => measured(before))],
+    ...method(`its commonest answer of ${k}, at the loop's price`, 'majority'),
+    ...method(`any of ${k} right: a ceiling, choosing takes the verifier`, 'pass@k'),
+    ['**after the loop**', ...full.map(({ after }) => `**${measured(after)}**`)],
+    ...(control === undefined ? [] : [['after a control, on shuffled verdicts', ...control.map(({ after }) => measured(after))]]),
+    ['change; p', ...full.map(({ paired }) => `${points(paired.difference?.mean)}; ${pValue(paired.p)}`)],
+  ];
+  return [
+    `Per cent of ${full[0].before.n} frozen test problems (\`${model}\` on \`${task}\`), greedy, with 95 % intervals; p: exact McNemar.`,
+    table(['', ...seeds.map((seed) => `seed ${seed}`)], rows),
+  ].join('\n\n');
+}
+
+/** The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). */
+function folderTables(name, { ablation, modes }, figures) {
+  const { percent, points, pValue, whole } = figures;
+  const measured = measuredBy(figures);
   const spread = ({ low, high }) => `${points(low)} to ${points(high)}`;
   const { task, model, modelSha256, code, machine, untrained, trivialPolicies, seeds, conditions, embedded } = ablation;
   const full = conditions.find(({ condition }) => condition === 'full');
@@ -46,7 +75,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
         whole(peakRssBytes / 1e6),
       ]),
     ),
-    ...(brief ? [] : full.runs).flatMap(({ seed, before, after, paired }) => [
+    ...full.runs.flatMap(({ seed, before, after, paired }) => [
       `Seed ${seed} by tier${untrained.length === 0 ? '' : `; never trained on: ${untrained.join(', ')}`}. The p values are not adjusted ` +
         `for the number of tiers.`,
       table(
@@ -73,8 +102,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
   ];
   if (modes.length > 0) {
     const methods = [...new Set(modes.flatMap((each) => each.methods.map(({ method }) => method)))];
-    const of = (each, method) => each.methods.find((candidate) => candidate.method === method);
-    const notes = methods.map((method) => `- \`${method}\`: ${modes.map((each) => of(each, method)).find(Boolean).note}`);
+    const notes = methods.map((method) => `- \`${method}\`: ${modes.map((each) => methodOf(each, method)).find(Boolean).note}`);
     const skipped = [
       ...new Set(modes.flatMap((each) => each.skipped.map(({ method, reason }) => `- \`${method}\` was not measured: ${reason}`))),
     ];
@@ -83,7 +111,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
       [
         ...new Set(
           modes
-            .map((each) => of(each, method))
+            .map((each) => methodOf(each, method))
             .filter(Boolean)
             .map(read),
         ),
@@ -95,7 +123,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
         ['method', ...modes.map(({ seed }) => `seed ${seed}`), 'k', 'tokens', 'seconds'],
         methods.map((method) => [
           `\`${method}\``,
-          ...modes.map((each) => measured(of(each, method)?.test)),
+          ...modes.map((each) => measured(methodOf(each, method)?.test)),
           cost(method, ({ k }) => k),
           cost(method, ({ tokens }) => whole(tokens)),
           cost(method, ({ seconds }) => seconds.toFixed(0)),
@@ -104,7 +132,6 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
       [...notes, ...skipped].join('\n'),
     );
   }
-  if (brief) return parts.join('\n\n');
   const forced =
     embedded == null ? [] : [[`base model, \`${embedded.forcedPrefix.heuristic}\` forced as its method`, embedded.forcedPrefix.test]];
   const policies = [...Object.entries(trivialPolicies).map(([policy, summary]) => [`\`${policy}\``, summary]), ...forced];
@@ -141,7 +168,7 @@ function folderTables(name, { ablation, modes }, { percent, bounds, points, pVal
 /** What stands between the marks, for folders of results by name; `figures` is dist/src/report/figures.js. */
 export const resultsText = (folders, figures, { brief = false } = {}) =>
   Object.entries(folders)
-    .map(([name, results]) => folderTables(name, results, figures, brief))
+    .map(([name, results]) => (brief ? mainTable(results, figures) : folderTables(name, results, figures)))
     .join('\n\n');
 
 /** The files that hold results, and whether in brief. */

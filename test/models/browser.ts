@@ -106,9 +106,10 @@ export class Browser {
     await this.send('Emulation.setEmulatedMedia', { media, features: [{ name: 'prefers-color-scheme', value: scheme }] });
   }
 
-  /** The whole page as PNG. */
-  async screenshot(): Promise<Buffer> {
-    return Buffer.from((await this.send('Page.captureScreenshot', { captureBeyondViewport: true })).data as string, 'base64');
+  /** The page as PNG: all of it, or what `clip` says, in pixels of the page. */
+  async screenshot(clip?: { x: number; y: number; width: number; height: number }): Promise<Buffer> {
+    const part = clip === undefined ? {} : { clip: { ...clip, scale: 1 } };
+    return Buffer.from((await this.send('Page.captureScreenshot', { captureBeyondViewport: true, ...part })).data as string, 'base64');
   }
 
   async pdf(): Promise<Buffer> {
