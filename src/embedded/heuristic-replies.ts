@@ -1,5 +1,6 @@
 /** What the embedded model's replies say about the heuristic that they follow: what was learned can then be told plainly. */
 import type { Model } from '../engine/model.js';
+import { answer } from '../rollouts/answer.js';
 import { beginning, HEURISTIC_NAMES, namedHeuristic, type HeuristicName } from './heuristics.js';
 import { summarise, type Summary } from '../statistics/index.js';
 import type { OpenTask, Problem, VerdictKind } from '../tasks/task.js';
@@ -33,25 +34,26 @@ export async function replies(
   problems: readonly Problem[],
   prefix: string,
 ): Promise<{ text: string; kind: VerdictKind }[]> {
-  const forced = model.tokenize(prefix);
-  const prompts: { tokenIds: number[] }[] = [];
-  for (const problem of problems)
-    prompts.push({ tokenIds: [...model.renderChat(await task.prompt(problem, settings.style)).tokenIds, ...forced] });
   const adapter = file === null ? null : await model.loadAdapter(file);
   try {
     const answers: { text: string; kind: VerdictKind }[] = [];
-    const generation = model.generate({
-      prompts,
-      sampling: { temperature: 0 },
-      maxTokens: settings.maxTokens,
-      maxSequences: settings.maxSequences,
-      adapter,
-      ...(signal === undefined ? {} : { signal }),
-    });
-    for await (const { promptIndex, text, finish } of generation) {
-      const whole = prefix + text;
-      answers[promptIndex] = { text: whole, kind: (await task.judge(problems[promptIndex]!, whole, finish)).verdict.kind };
-    }
+    await answer(
+      {
+        model,
+        verdicts: task,
+        plan: problems.map((problem) => ({ problem, seeds: [0n] })),
+        prompt: (problem) => task.prompt(problem, settings.style),
+        opening: prefix,
+        temperature: 0,
+        maxTokens: settings.maxTokens,
+        maxSequences: settings.maxSequences,
+        adapter,
+        ...(signal === undefined ? {} : { signal }),
+      },
+      ({ rollout: { promptIndex, text }, judgement }) => {
+        answers[promptIndex] = { text, kind: judgement.verdict.kind };
+      },
+    );
     return answers;
   } finally {
     adapter?.dispose();

@@ -2,7 +2,8 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Rollout } from '../engine/generation.js';
 import type { Model } from '../engine/model.js';
 import { deriveSeed } from '../random.js';
-import type { Judgement, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
+import { answer, type JudgedReply } from '../rollouts/answer.js';
+import type { OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 
 export interface EvaluationOptions {
   readonly style: PromptStyle;
@@ -15,7 +16,7 @@ export interface EvaluationOptions {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number; readonly sampledTokens: number }) => void;
   /** Every reply as it is judged, for a reader; the order is that in which they finish. */
-  readonly onReply?: (reply: { readonly problem: Problem; readonly rollout: Rollout; readonly judgement: Judgement }) => void;
+  readonly onReply?: (reply: JudgedReply) => void;
 }
 
 export interface Sampling {
@@ -37,10 +38,7 @@ export interface JudgedAnswers {
   readonly sampledTokens: number;
 }
 
-/**
- * Samples every problem in one running batch and has the task judge each answer as it is finished. One request, so that the composition of
- * the batches, and with it the last bits of the logits, is the same each time.
- */
+/** Samples every problem and has the task judge each answer, as `answer`. */
 export async function sampleAndJudge(
   model: Model,
   task: OpenTask,
@@ -49,40 +47,35 @@ export async function sampleAndJudge(
   { samples, temperature, seed }: Sampling,
 ): Promise<JudgedAnswers> {
   const { style, maxTokens, maxSequences = 64, adapter, signal, onProgress, onReply } = options;
-  const prompts = [];
-  for (const problem of problems) {
-    const { tokenIds } = model.renderChat(await task.prompt(problem, style));
-    const seeds = Array.from({ length: samples }, (_, sample) =>
+  const plan = problems.map((problem) => ({
+    problem,
+    seeds: Array.from({ length: samples }, (_, sample) =>
       deriveSeed({ runSeed: seed, purpose: 'evaluation', iteration: 0, problemId: problem.id, sample }),
-    );
-    prompts.push({ tokenIds, seeds });
-  }
+    ),
+  }));
   const judged: JudgedAnswer[][] = problems.map(() => []);
-  let done = 0;
-  let sampledTokens = 0;
-  const total = problems.length * samples;
-  if (total > 0) {
-    const rollouts = model.generate({
-      prompts,
+  const promptTokens = problems.map(() => 0);
+  let [done, sampledTokens] = [0, 0];
+  await answer(
+    {
+      model,
+      verdicts: task,
+      plan,
+      prompt: (problem) => task.prompt(problem, style),
+      temperature,
       maxTokens,
       maxSequences,
-      sampling: { temperature },
       ...(adapter === undefined ? {} : { adapter }),
       ...(signal === undefined ? {} : { signal }),
-    });
-    for await (const rollout of rollouts) {
-      if (rollout.finish === 'aborted') continue; // ABORTED follows
-      const problem = problems[rollout.promptIndex]!;
-      const judgement = await task.judge(problem, rollout.text, rollout.finish);
-      judged[rollout.promptIndex]![rollout.sampleIndex] = {
-        kind: judgement.verdict.kind,
-        finish: rollout.finish,
-        tokens: rollout.tokenIds.length,
-      };
-      sampledTokens += rollout.tokenIds.length;
-      onReply?.({ problem, rollout, judgement });
-      onProgress?.({ done: ++done, total, sampledTokens });
-    }
-  }
-  return { judged, promptTokens: prompts.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0), sampledTokens };
+    },
+    (reply) => {
+      const { promptIndex, sampleIndex, finish, promptIds, tokenIds } = reply.rollout;
+      judged[promptIndex]![sampleIndex] = { kind: reply.judgement.verdict.kind, finish, tokens: tokenIds.length };
+      promptTokens[promptIndex] = promptIds.length;
+      sampledTokens += tokenIds.length;
+      onReply?.(reply);
+      onProgress?.({ done: ++done, total: problems.length * samples, sampledTokens });
+    },
+  );
+  return { judged, promptTokens: promptTokens.reduce((sum, tokens) => sum + tokens, 0), sampledTokens };
 }

@@ -1,5 +1,4 @@
 /** The problems of one iteration, each with the seeds of its samples. */
-import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { deriveSeed } from '../random.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 
@@ -15,8 +14,8 @@ export interface PlanOptions {
   /** Problems by tier. */
   readonly counts: ReadonlyMap<string, number>;
   readonly samples: number;
-  /** What training may not see: every evaluation set. */
-  readonly excluded?: Pick<HeldOutProblems, 'find'>;
+  /** What training may not see: every evaluation set. `find` says null of a problem that is none of it. */
+  readonly excluded?: { find(problem: Problem): Promise<string | null> };
 }
 
 const MAX_DRAWS = 100;

@@ -2,8 +2,8 @@
 import { IsoproError } from '../errors.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
+import { answer } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
-import { sampleRollouts } from '../rollouts/sample.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
@@ -70,23 +70,24 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   const sequences: { promptIds: Int32Array; tokenIds: Int32Array }[] = [];
   let sampled = 0;
   const begin = performance.now();
-  await sampleRollouts({
-    model,
-    task,
-    verdicts,
-    plan,
-    style: settings.style,
-    temperature: settings.temperature,
-    topP: settings.topP,
-    maxTokens: settings.maxTokens,
-    maxSequences: settings.maxSequences,
-    signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
-    onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
-    onRollout: ({ promptIds, tokenIds }) => {
+  await answer(
+    {
+      model,
+      verdicts,
+      plan,
+      prompt: (problem) => task.prompt(problem, settings.style),
+      temperature: settings.temperature,
+      topP: settings.topP,
+      maxTokens: settings.maxTokens,
+      maxSequences: settings.maxSequences,
+      signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+      onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
+    },
+    ({ rollout: { promptIds, tokenIds } }) => {
       lengths.push(tokenIds.length);
       sequences.push({ promptIds, tokenIds });
     },
-  }).catch((error: unknown) => {
+  ).catch((error: unknown) => {
     if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true) throw error;
   });
   const samplingRate = Math.max(1, sampled) / ((performance.now() - begin) / 1000);

@@ -154,10 +154,9 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   report(context, { ...progress, hits: shownHits() });
   return sampleRollouts({
     model,
-    task,
     verdicts,
     plan,
-    style: settings.style,
+    prompt: (problem) => task.prompt(problem, settings.style),
     temperature: settings.temperature,
     topP: settings.topP,
     maxTokens: settings.maxTokens,

@@ -23,17 +23,13 @@ async function answer(
   problems: readonly Problem[],
   prompt: (problem: Problem) => Promise<readonly ChatMessage[]>,
 ): Promise<Answers> {
-  const { model, task, verdicts, settings, signal, onProgress } = context;
-  if (problems.length === 0) return { replies: [], tokens: 0 };
+  const { model, verdicts, settings, signal, onProgress } = context;
   const { groups, sampledTokens } = await sampleRollouts({
     model,
-    task,
     verdicts,
     prompt,
     plan: problems.map((problem) => ({ problem, seeds: [0n] })),
-    style: settings.style,
     temperature: 0,
-    topP: 1,
     maxTokens: settings.maxTokens,
     maxSequences: settings.maxSequences,
     adapter: null,

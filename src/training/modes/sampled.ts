@@ -38,15 +38,14 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
   const begin = performance.now();
   const { groups, sampledTokens: tokens } = await sampleRollouts({
     model,
-    task,
     verdicts,
+    prompt: (problem) => task.prompt(problem, settings.style),
     plan: problems.map((problem) => ({
       problem,
       seeds: Array.from({ length: k }, (_, sample) =>
         deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'best of k', iteration: 0, problemId: problem.id, sample }),
       ),
     })),
-    style: settings.style,
     temperature: settings.temperature,
     topP: settings.topP,
     maxTokens: settings.maxTokens,
