@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { loadModel } from '../src/engine/model.js';
 import { Random } from '../src/random.js';
 import { Learner } from '../src/training/learner.js';
+import { exchange, type Episode } from '../src/rollouts/episode.js';
 import { chunks } from '../src/algorithms/steps.js';
 import { resolveSettings } from '../src/training/settings.js';
 
@@ -122,7 +123,7 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
       const prompts = Array.from({ length: rollouts / samples }, () => ({
         tokenIds: Int32Array.from({ length: promptTokens }, () => random.nextInteger(256, vocabularySize - 1024)),
       }));
-      const traces: { key: string; promptIds: Int32Array; tokenIds: Int32Array }[] = [];
+      const traces: { key: string; episode: Episode }[] = [];
       const begin = performance.now();
       for await (const { promptIds, tokenIds, promptIndex, sampleIndex } of model.generate({
         prompts,
@@ -131,7 +132,7 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
         maxTokens: tokens,
         ignoreEndOfSequence: true,
       })) {
-        traces.push({ key: `${iteration}/${promptIndex}/${sampleIndex}`, promptIds, tokenIds });
+        traces.push({ key: `${iteration}/${promptIndex}/${sampleIndex}`, episode: exchange(promptIds, tokenIds) });
       }
       const sampled = performance.now();
       look(iteration, 'sampled');

@@ -7,6 +7,7 @@
 import { z } from 'zod';
 import type { Objective, TrainSequence } from '../engine/trainer.js';
 import { deriveSeed, Random } from '../random.js';
+import { ofSampled } from '../rollouts/episode.js';
 import { fates, rarity, unusable } from './admission.js';
 import { algorithm, type Group, type Sample } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
@@ -172,7 +173,7 @@ export const grpo = algorithm({
     return takeSteps(context, chunks(order, batchSize).slice(0, stepsPerIteration), {
       objective,
       prepare: async (sequences, batch) => {
-        const tokens = batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+        const tokens = batch.reduce((sum, { rollout }) => sum + rollout.tokenIds.length, 0);
         const advantaged = sequences.map((sequence, i) => ({
           ...sequence,
           advantages: new Float32Array(sequence.tokenIds.length).fill(advantageOf.get(batch[i]!.rollout)!),
@@ -180,10 +181,10 @@ export const grpo = algorithm({
         if (variant.divisor === 'replies') {
           const now = await temperedLogprobs(trainer, sequences, measured);
           const { weights, ...found } = replyRatios(
-            batch.map(({ key, rollout, promptIds }, i) => ({
+            batch.map(({ key, rollout, episode }, i) => ({
               advantage: advantageOf.get(rollout)!,
-              old: old.get(key)!.oldLogprobs!.subarray(promptIds.length),
-              now: now[i]!.subarray(promptIds.length),
+              old: ofSampled(episode, old.get(key)!.oldLogprobs!),
+              now: ofSampled(episode, now[i]!),
             })),
             settings,
           );

@@ -4,6 +4,7 @@ import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import { RolloutTally } from '../run-folder/derived.js';
 import type { ProblemRecord, RolloutRecord } from '../run-folder/records.js';
+import { exchange } from '../rollouts/episode.js';
 import type { Sampled } from './sequences.js';
 
 /** An accepted rollout, ready to be trained on. */
@@ -38,7 +39,7 @@ export class ReplayBuffer {
     if (admission !== 'admitted') return;
     const key = `${iteration}/${problemId}/${sample}`;
     if (this.#prompt?.problemId !== problemId) throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
-    this.#traces.push({ key, iteration, tier, promptIds: this.#prompt.ids, tokenIds: Int32Array.from(tokenIds), weight });
+    this.#traces.push({ key, iteration, tier, episode: exchange(this.#prompt.ids, Int32Array.from(tokenIds)), weight });
     const admitted = this.#tally.buffer(Infinity, Infinity)[tier]!;
     if (admitted > this.#tierCap)
       this.#traces.splice(

@@ -1,12 +1,12 @@
 /** From accepted rollouts to training sequences, with the frozen layers' activations where they are kept. */
 import type { Boundary, Trainer, TrainSequence } from '../engine/trainer.js';
+import { episodeIds, lossMask, type Episode } from '../rollouts/episode.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
 
 /** What was sampled, under the name that it has within the run. */
 export interface Sampled {
   readonly key: string;
-  readonly promptIds: Int32Array;
-  readonly tokenIds: Int32Array;
+  readonly episode: Episode;
 }
 
 export interface KeyedRollout extends Sampled {
@@ -15,22 +15,16 @@ export interface KeyedRollout extends Sampled {
 
 /** All rollouts of an iteration, whatever their verdict. */
 export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number): KeyedRollout[] =>
-  groups.flatMap(({ problem, promptIds, rollouts }) =>
+  groups.flatMap(({ problem, rollouts }) =>
     rollouts.map((rollout) => ({
       key: `${iteration}/${problem.id}/${rollout.sampleIndex}`,
-      promptIds,
-      tokenIds: rollout.tokenIds,
+      episode: rollout.episode,
       rollout,
     })),
   );
 
-/** The exact ids that were sampled; the prompt is masked. */
-export function trainSequence({ promptIds, tokenIds }: Omit<Sampled, 'key'>): TrainSequence {
-  const all = new Int32Array(promptIds.length + tokenIds.length);
-  all.set(promptIds);
-  all.set(tokenIds, promptIds.length);
-  return { tokenIds: all, labelMask: Uint8Array.from(all, (_, t) => (t >= promptIds.length ? 1 : 0)) };
-}
+/** The exact ids; what was not sampled is masked. */
+export const trainSequence = (episode: Episode): TrainSequence => ({ tokenIds: episodeIds(episode), labelMask: lossMask(episode) });
 
 /**
  * Boundary rows of sequences that are trained on again, newest last, within a limit of bytes. Rows are always the trainer's own:
@@ -53,7 +47,7 @@ export class BoundaryCache {
 
   /** The sequences of the traces, with boundaries where layers lie below the trained ones. */
   async sequences(traces: readonly Sampled[], signal?: AbortSignal): Promise<TrainSequence[]> {
-    const plain = traces.map(trainSequence);
+    const plain = traces.map(({ episode }) => trainSequence(episode));
     const layer = this.#trainer.info.lowestTrained;
     if (layer === 0) return plain;
     const known = traces.map(({ key }) => this.#recall(key, layer));

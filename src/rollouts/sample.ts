@@ -2,8 +2,11 @@
 import type { Rollout } from '../engine/generation.js';
 import type { Problem, Verdict } from '../tasks/task.js';
 import { answer, type AnswerRequest, type AnswerTotals } from './answer.js';
+import { exchange, type Episode } from './episode.js';
 
-export interface JudgedRollout extends Rollout {
+/** `tokenIds` and the log-probabilities are of the sampled tokens of the episode, in order. */
+export interface JudgedRollout extends Omit<Rollout, 'promptIds'> {
+  readonly episode: Episode;
   readonly verdict: Verdict;
   /** Surface form of the answer; null where none was read. */
   readonly form: string | null;
@@ -12,7 +15,6 @@ export interface JudgedRollout extends Rollout {
 /** All samples of one problem, by sample index. */
 export interface RolloutGroup {
   readonly problem: Problem;
-  readonly promptIds: Int32Array;
   readonly rollouts: readonly JudgedRollout[];
 }
 
@@ -31,10 +33,11 @@ export interface SampledGroups extends AnswerTotals {
  */
 export async function sampleRollouts({ onVerdict, ...request }: SampleOptions): Promise<SampledGroups> {
   const judged: JudgedRollout[][] = request.plan.map(() => []);
-  const { promptTokens, sampledTokens } = await answer(request, ({ problem, rollout, judgement: { verdict, form } }) => {
-    judged[rollout.promptIndex]![rollout.sampleIndex] = { ...rollout, verdict, form };
+  const { promptTokens, sampledTokens } = await answer(request, ({ problem, rollout: { promptIds, ...rollout }, judgement }) => {
+    const { verdict, form } = judgement;
+    judged[rollout.promptIndex]![rollout.sampleIndex] = { ...rollout, episode: exchange(promptIds, rollout.tokenIds), verdict, form };
     onVerdict?.(problem, verdict);
   });
-  const groups = request.plan.map(({ problem }, i) => ({ problem, promptIds: judged[i]![0]!.promptIds, rollouts: judged[i]! }));
+  const groups = request.plan.map(({ problem }, i) => ({ problem, rollouts: judged[i]! }));
   return { groups, promptTokens, sampledTokens };
 }

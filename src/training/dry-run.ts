@@ -3,6 +3,7 @@ import { IsoproError } from '../errors.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer } from '../rollouts/answer.js';
+import { exchange, type Episode } from '../rollouts/episode.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
@@ -67,7 +68,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
 
   const limit = AbortSignal.timeout(SAMPLING_MS);
   const lengths: number[] = [];
-  const sequences: { promptIds: Int32Array; tokenIds: Int32Array }[] = [];
+  const episodes: Episode[] = [];
   let sampled = 0;
   const begin = performance.now();
   await answer(
@@ -85,7 +86,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
     },
     ({ rollout: { promptIds, tokenIds } }) => {
       lengths.push(tokenIds.length);
-      sequences.push({ promptIds, tokenIds });
+      episodes.push(exchange(promptIds, tokenIds));
     },
   ).catch((error: unknown) => {
     if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true) throw error;
@@ -95,24 +96,17 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   const finished = lengths.length;
   const tokensPerReply = finished === 0 ? settings.maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
   const promptLength = plan.length === 0 ? 0 : model.renderChat(await task.prompt(plan[0]!.problem, settings.style)).tokenIds.length;
-  if (sequences.length === 0)
-    sequences.push({
-      promptIds: Int32Array.from({ length: promptLength }, () => 0),
-      tokenIds: Int32Array.from({ length: Math.round(tokensPerReply) }, () => 0),
-    });
+  if (episodes.length === 0) episodes.push(exchange(new Int32Array(promptLength), new Int32Array(Math.round(tokensPerReply))));
 
   await model.releaseContext();
-  const probes = sequences.slice(0, 8).map(trainSequence);
+  const probes = episodes.slice(0, 8).map(trainSequence);
   const { layers } = await chooseLayers({ model, settings: resolved, probes });
   const learner = await Learner.create({ model, settings: resolved, layers });
   let [trained, trainingSeconds] = [0, 0];
   try {
     const beginTraining = performance.now();
     for (let at = 0; trained === 0 || performance.now() - beginTraining < TRAINING_MS; at++) {
-      const pair = [sequences[(2 * at) % sequences.length]!, sequences[(2 * at + 1) % sequences.length]!].map((each, index) => ({
-        ...each,
-        key: `${(2 * at + index) % sequences.length}`,
-      }));
+      const pair = [2 * at, 2 * at + 1].map((n) => ({ episode: episodes[n % episodes.length]!, key: `${n % episodes.length}` }));
       const batch = await learner.boundaries.sequences(pair, signal);
       await learner.trainer.differentiate(batch, signal === undefined ? {} : { signal });
       trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);

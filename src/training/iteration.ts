@@ -183,14 +183,13 @@ function refuseUndecided({ task }: RunContext, rollouts: readonly RolloutRecord[
 /** The iteration's first accepted traces, or what passed where nothing is accepted (grpo), or whole prompts where there is none. */
 function probeSequences(buffer: ReplayBuffer, groups: readonly RolloutGroup[], iteration: number): TrainSequence[] {
   const traces = buffer.traces.filter((trace) => trace.iteration === iteration);
-  const passed = groups.flatMap(({ promptIds, rollouts }) =>
-    rollouts.filter(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop').map(({ tokenIds }) => ({ promptIds, tokenIds })),
-  );
+  const passed = groups.flatMap(({ rollouts }) => rollouts.filter(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop'));
   const right = (traces.length > 0 ? traces : passed).slice(0, PROBES);
-  if (right.length > 0) return right.map(trainSequence);
-  return groups
-    .slice(0, PROBES)
-    .map(({ promptIds }) => ({ tokenIds: promptIds, labelMask: Uint8Array.from(promptIds, (_, t) => (t > 0 ? 1 : 0)) }));
+  if (right.length > 0) return right.map(({ episode }) => trainSequence(episode));
+  return groups.slice(0, PROBES).map(({ rollouts }) => {
+    const { ids } = rollouts[0]!.episode[0]!;
+    return { tokenIds: ids, labelMask: Uint8Array.from(ids, (_, t) => (t > 0 ? 1 : 0)) };
+  });
 }
 
 /** The layers are chosen on what the base model got right, or on its prompts where that is nothing. */

@@ -2,6 +2,7 @@
 import { keyedRollouts, type KeyedRollout } from '../algorithms/sequences.js';
 import type { TrainSequence } from '../engine/trainer.js';
 import { deriveSeed, Random } from '../random.js';
+import { ofSampled } from '../rollouts/episode.js';
 import type { RolloutGroup } from '../rollouts/sample.js';
 
 /** Rollouts that are measured: a forward pass over each before the iteration's steps, and one after them. */
@@ -43,17 +44,12 @@ export function policyShift(
  * another order of sums make of the same weights. Null without tokens.
  * @param rows of the trainer with the weights that sampled, at the rollouts' temperature; `sampledLogprobs` must be of a whole distribution
  */
-export function samplerGap(rows: readonly Float32Array[], probes: readonly Pick<KeyedRollout, 'promptIds' | 'rollout'>[]): number | null {
+export function samplerGap(rows: readonly Float32Array[], probes: readonly Pick<KeyedRollout, 'episode' | 'rollout'>[]): number | null {
   let [sum, tokens] = [0, 0];
-  for (const [
-    i,
-    {
-      promptIds,
-      rollout: { sampledLogprobs },
-    },
-  ] of probes.entries()) {
-    for (const [t, logprob] of sampledLogprobs.entries()) sum += Math.abs(rows[i]![promptIds.length + t]! - logprob);
-    tokens += sampledLogprobs.length;
+  for (const [i, { episode, rollout }] of probes.entries()) {
+    const row = ofSampled(episode, rows[i]!);
+    for (const [t, logprob] of rollout.sampledLogprobs.entries()) sum += Math.abs(row[t]! - logprob);
+    tokens += row.length;
   }
   return tokens === 0 ? null : sum / tokens;
 }

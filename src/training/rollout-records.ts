@@ -49,7 +49,7 @@ export async function rolloutRecords(
     { settings, iteration, runSeed, contradicts: (rollout) => contradictory.has(rollout) },
   );
   const records: (ProblemRecord | RolloutRecord)[] = [];
-  for (const { problem, promptIds, rollouts } of groups) {
+  for (const { problem, rollouts } of groups) {
     const { id: problemId, tier } = problem;
     const prompt = (await task.prompt(problem, settings.style))
       .map(({ content }) => content)
@@ -62,7 +62,7 @@ export async function rolloutRecords(
       tier,
       problem: problem as unknown as Record<string, unknown>,
       prompt,
-      promptIds: [...promptIds],
+      promptIds: [...rollouts[0]!.episode[0]!.ids],
     });
     for (const rollout of rollouts) {
       const { sampleIndex: sample, seed, tokenIds, text, finish, adapterId, logprobs, verdict, form } = rollout;

@@ -6,6 +6,7 @@ import { describe, expect, test } from '@jest/globals';
 import { advantages, grpo, replyRatios } from '../../src/algorithms/grpo.js';
 import { BoundaryCache } from '../../src/algorithms/sequences.js';
 import { resolveSettings, type Trainer, type TrainSequence } from '../../src/index.js';
+import { exchange } from '../../src/rollouts/episode.js';
 import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
 
 /** One problem, four replies of 2, 3, 4 and 3 tokens: pass, fail, pass, fail. */
@@ -32,12 +33,15 @@ const EXPECTED = {
 const PROMPT = Int32Array.of(1);
 const group: RolloutGroup = {
   problem: { id: 'p', tier: 'T' },
-  promptIds: PROMPT,
   rollouts: OLD.map(
     (row, i) =>
       ({
         sampleIndex: i,
         tokenIds: Int32Array.from(row, () => 10 + i),
+        episode: exchange(
+          PROMPT,
+          Int32Array.from(row, () => 10 + i),
+        ),
         finish: 'stop',
         verdict: { kind: i % 2 === 0 ? 'pass' : 'fail', violations: [], metrics: {} },
       }) as unknown as JudgedRollout,

@@ -19,6 +19,7 @@ import { microBatches } from '../../src/algorithms/steps.js';
 import { policyShift } from '../../src/training/policy-shift.js';
 import { hitRate } from '../../src/run-folder/derived.js';
 import { BoundaryCache, trainSequence } from '../../src/algorithms/sequences.js';
+import { exchange } from '../../src/rollouts/episode.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-parts-'));
@@ -96,7 +97,7 @@ describe('layers', () => {
     threads: 1,
     trainerMemory: 1e8,
   });
-  const probes = [trainSequence({ promptIds: Int32Array.of(1, 2, 3, 4), tokenIds: Int32Array.of(5, 6, 7) })];
+  const probes = [trainSequence(exchange(Int32Array.of(1, 2, 3, 4), Int32Array.of(5, 6, 7)))];
 
   test('are the last, a random or a named set; random is never the last', async () => {
     await using loaded = await loadModel(model, { threads: 1 });
@@ -151,7 +152,7 @@ describe('layers', () => {
 });
 
 test('boundaries from the cache, evicted or not, give the same step to the last bit', async () => {
-  const traces = [1, 2, 3, 4].map((n) => ({ key: String(n), promptIds: Int32Array.of(n, 2, 3), tokenIds: Int32Array.of(4, 5, n) }));
+  const traces = [1, 2, 3, 4].map((n) => ({ key: String(n), episode: exchange(Int32Array.of(n, 2, 3), Int32Array.of(4, 5, n)) }));
   const losses: number[][] = [];
   for (const limit of [0, 1e9]) {
     await using trainer = await createTrainer({ path: model }, { lora: { layers: { top: 2 } }, threads: 1 });

@@ -11,6 +11,7 @@ import { hashFile } from '../../src/engine/adapter.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { LogReader } from '../../src/log/read.js';
 import { judgeRun } from '../../src/judge/judge.js';
+import { exchange } from '../../src/rollouts/episode.js';
 import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { policyShift, samplerGap, shiftProbes } from '../../src/training/policy-shift.js';
@@ -37,13 +38,13 @@ const PASS = 'pass',
 /** A group whose i-th reply has i + 2 tokens, so that replies and tokens weigh differently. */
 const group = (id: string, verdicts: readonly ('pass' | 'fail' | 'none')[], cutOff: readonly number[] = []): RolloutGroup => ({
   problem: { id, tier: 'T' },
-  promptIds: Int32Array.of(1, 2, 3, id.length),
   rollouts: verdicts.map((kind, i) => {
     const tokenIds = Int32Array.from({ length: i + 2 }, (_, t) => 5 + ((7 * t + 3 * i + id.length) % 40));
     return {
       promptIndex: 0,
       sampleIndex: i,
       tokenIds,
+      episode: exchange(Int32Array.of(1, 2, 3, id.length), tokenIds),
       verdict: { kind, violations: [], metrics: {} },
       finish: cutOff.includes(i) ? 'length' : 'stop',
     } as unknown as JudgedRollout;
@@ -60,12 +61,11 @@ const ADVANTAGES = new Map([
   ['a', [Math.SQRT2, -Math.SQRT1_2, -Math.SQRT1_2]],
   ['bb', [1, -1, 1]],
 ]);
-const used = GROUPS.slice(0, 2).flatMap(({ problem: { id }, promptIds, rollouts }) =>
+const used = GROUPS.slice(0, 2).flatMap(({ problem: { id }, rollouts }) =>
   ADVANTAGES.get(id)!.map((advantage, i) => ({
     advantage,
-    promptIds,
     tokenIds: rollouts[i]!.tokenIds,
-    sequence: trainSequence({ promptIds, tokenIds: rollouts[i]!.tokenIds }),
+    sequence: trainSequence(rollouts[i]!.episode),
   })),
 );
 
@@ -135,9 +135,9 @@ describe('the update', () => {
     const second = (await learn(await open(), 2, settings))[1]!;
 
     let [loss, byReply, clipped, tokens, kl, gap] = [0, 0, 0, 0, 0, 0];
-    for (const [i, { advantage, promptIds, tokenIds }] of used.entries()) {
+    for (const [i, { advantage, tokenIds }] of used.entries()) {
       let own = 0;
-      for (let t = promptIds.length; t < promptIds.length + tokenIds.length; t++) {
+      for (let t = 4; t < 4 + tokenIds.length; t++) {
         const ratio = Math.exp(now[i]![t]! - old[i]![t]!);
         const [free, bounded] = [ratio * advantage, Math.min(1.15, Math.max(0.9, ratio)) * advantage];
         const d = base[i]![t]! - now[i]![t]!;
@@ -180,8 +180,11 @@ describe("what is measured on an iteration's own tokens", () => {
   });
 
   test('the gap between sampler and trainer is over sampled tokens alone', () => {
-    const probe = { promptIds: Int32Array.of(1, 2), rollout: { sampledLogprobs: Float32Array.of(-1, -2) } as unknown as JudgedRollout };
-    expect(samplerGap([Float32Array.of(9, 9, -1.5, -2.25)], [probe])).toBe(0.375);
+    const rollout = { sampledLogprobs: Float32Array.of(-1, -2) } as unknown as JudgedRollout;
+    const once = { episode: exchange(Int32Array.of(1, 2), Int32Array.of(3, 4)), rollout };
+    expect(samplerGap([Float32Array.of(9, 9, -1.5, -2.25)], [once])).toBe(0.375);
+    const twice = { episode: [...exchange(Int32Array.of(1), Int32Array.of(2)), ...exchange(Int32Array.of(3), Int32Array.of(4))], rollout };
+    expect(samplerGap([Float32Array.of(9, -1.5, 9, -2.25)], [twice])).toBe(0.375);
     expect(samplerGap([], [])).toBeNull();
     expect(policyShift([], [], [])).toBeNull();
   });

@@ -57,7 +57,7 @@ const countBy = <T>(items: readonly T[], key: (item: T) => string): Record<strin
 describe('the buffer as a view of the rollouts stream', () => {
   test('holds admitted rollouts with their prompt, and counts the rest', () => {
     const buffer = bufferOf(10, records(1, 'A', 1, ['pass', 'fail', 'none']), records(2, 'B', 2, ['fail', 'pass']));
-    expect(buffer.traces.map(({ key, promptIds, tokenIds }) => [key, [...promptIds], [...tokenIds]])).toEqual([
+    expect(buffer.traces.map(({ key, episode }) => [key, ...episode.map(({ ids }) => [...ids])])).toEqual([
       ['1/A-1/0', [1], [0]],
       ['2/B-2/1', [2], [1]],
     ]);
