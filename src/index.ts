@@ -77,11 +77,16 @@ export {
 } from './engine/trainer.js';
 export { DEFAULT_RULES, ruleConfig, type BreachSide, type RuleConfig, type RuleConfigInput, type RuleId } from './monitor/rules.js';
 export type { Evaluation as RuleEvaluations, RuleEvaluation } from './monitor/evaluate-rules.js';
-export type { Iteration } from './monitor/measurements.js';
-export type { Decision, RemedyOperation } from './monitor/decision.js';
-export type { DecisionContext, Policy, TrainerSettings } from './monitor/policy.js';
-export type { Effect } from './monitor/remedies.js';
-export type { MonitorReport } from './monitor/session.js';
+export type { LoraOperation as RemedyOperation } from './trainees/lora/operations.js';
+export type {
+  LoraDecision as Decision,
+  LoraDecisionContext as DecisionContext,
+  LoraEffect as Effect,
+  LoraIteration as Iteration,
+  LoraPolicy as Policy,
+  TrainerSettings,
+} from './trainees/lora/trainee.js';
+export type { LoraReport as MonitorReport } from './training/monitor-session.js';
 export { run } from './training/run.js';
 export { resolveSettings, type RunSettings, type RunSettingsInput } from './training/settings.js';
 export { readResult, type RunResult } from './training/result.js';

@@ -1,5 +1,5 @@
 /** What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere. Always on stderr. */
-import type { MonitorReport } from '../monitor/session.js';
+import type { MonitorReport } from '../training/monitor-session.js';
 import type { IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
 import type { ProgressStream } from './progress.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';

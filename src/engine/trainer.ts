@@ -51,7 +51,8 @@ export type {
 } from './training-request.js';
 
 /** Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md. */
-export interface ModuleStatistics {
+/** A type and not an interface, so that it is a dictionary of numbers too, as the monitor reads it. */
+export type ModuleStatistics = {
   /** sqrt(||gA||^2 + ||gB||^2), before clipping. */
   readonly pairGradNorm: number;
   /** s ||delta(BA)|| / ||W||. */
@@ -62,7 +63,7 @@ export interface ModuleStatistics {
   readonly dormantDirections: readonly number[];
   /** exp(entropy of the normalised singular values of BA) / rank. */
   readonly rankUse: number;
-}
+};
 
 /** Measured in C++ before clipping; frozen. */
 export interface StepStatistics {

@@ -1,16 +1,14 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
-import { dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { Verification } from '../log/verify.js';
-import { decisionSchema, remedyOperation } from '../monitor/decision.js';
 import { evaluateHistory } from '../monitor/evaluate-rules.js';
-import { monitorDigests } from '../monitor/playbook.js';
-import { evaluationRecord, readHistory } from '../monitor/records.js';
-import type { Effect } from '../monitor/remedies.js';
-import { RULES, ruleConfig } from '../monitor/rules.js';
+import { monitorDigests } from '../monitor/rule-set.js';
+import { ruleConfig } from '../monitor/rules.js';
+import { decisionForm, effectForm, evaluationRecord, readHistory } from '../run-folder/monitor-records.js';
+import { LORA } from '../trainees/lora/trainee.js';
 import { HardFail, NotEnded } from './hard-fail.js';
 import type { LoggedDecision, ProcessRecord } from './obligations.js';
 
@@ -29,16 +27,8 @@ export function requireIntact({ outcome, disagreement }: Verification): void {
     );
 }
 
-const loggedDecision = decisionSchema.extend({ kind: z.literal('decision'), iteration: z.number().int().min(0) });
-const loggedEffect = z.object({
-  kind: z.literal('effect'),
-  iteration: z.number().int(),
-  rule: z.enum(RULES),
-  operation: remedyOperation,
-  executed: z.boolean(),
-  measured: dictionaryOf(z.union([z.number(), z.string()])),
-  failure: z.string().optional(),
-});
+const loggedDecision = decisionForm(LORA);
+const loggedEffect = effectForm(LORA.trainee);
 
 function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
   const parsed = schema.safeParse(payload);
@@ -61,14 +51,14 @@ export function recomputeRules(records: readonly LogRecord[], config: unknown): 
   const start = records.find(({ payload }) => payload.kind === 'session_start')?.payload.digests as
     | { rules?: string; playbook?: string }
     | undefined;
-  const digests = monitorDigests(parsed.data);
+  const digests = monitorDigests(LORA.ruleSet, parsed.data);
   if (start?.rules !== digests.rules || start.playbook !== digests.playbook)
     fail('thresholds or playbook are not those that the run committed to at its start');
   let history;
   let evaluations;
   try {
-    history = readHistory(records);
-    evaluations = evaluateHistory(history, parsed.data);
+    history = readHistory(records, LORA.trainee);
+    evaluations = evaluateHistory(history, parsed.data, LORA.ruleSet);
   } catch (error) {
     if (error instanceof IsoproError) return fail(error.message);
     throw error;
@@ -89,7 +79,7 @@ export function recomputeRules(records: readonly LogRecord[], config: unknown): 
     });
   const effects = records
     .filter(({ stream, payload }) => stream === 'effects' && payload.kind === 'effect')
-    .map((record) => parseAs(loggedEffect, record) as Effect);
+    .map((record) => parseAs(loggedEffect, record));
   return { history, evaluations, decisions, effects, config: parsed.data };
 }
 

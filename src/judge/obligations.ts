@@ -1,11 +1,9 @@
-import { ALLOWED_EVENTS, DECISION_WINDOW, expectedDirection, MAX_DEFERRAL, type Decision } from '../monitor/decision.js';
+import { acts as decidesToAct, DECISION_WINDOW, MAX_DEFERRAL, REOPEN_AFTER, type LoggedDecision as Logged } from '../monitor/decision.js';
 import type { Evaluation } from '../monitor/evaluate-rules.js';
-import type { Iteration } from '../monitor/measurements.js';
-import type { Effect } from '../monitor/remedies.js';
+import { expectedDirection } from '../monitor/rule-set.js';
 import { RULE_CLASS, RULES, type BreachSide, type RuleConfig, type RuleId } from '../monitor/rules.js';
-
-/** While a rule keeps firing it asks again every so many iterations. */
-const REOPEN_AFTER = DECISION_WINDOW + 1;
+import type { LoraOperation } from '../trainees/lora/operations.js';
+import { LORA, type LoraEffect, type LoraIteration } from '../trainees/lora/trainee.js';
 
 /** A rule that fired and wants exactly one accepted answer within [opened, opened + 2]. */
 export interface Obligation {
@@ -33,17 +31,14 @@ export interface Violation {
   readonly detail: string;
 }
 
-export interface LoggedDecision {
-  readonly iteration: number;
-  readonly decision: Decision;
-}
+export type LoggedDecision = Logged<LoraOperation>;
 
 /** What a decision process left in the log; evaluations are the judge's own. */
 export interface ProcessRecord {
   readonly evaluations: readonly Evaluation[];
   readonly decisions: readonly LoggedDecision[];
-  readonly effects: readonly Effect[];
-  readonly history: readonly Iteration[];
+  readonly effects: readonly LoraEffect[];
+  readonly history: readonly LoraIteration[];
   readonly config: RuleConfig;
   /** What the schedule multiplies the base learning rate by at an optimiser step; 1 for a constant one. */
   readonly scheduleFactor?: (step: number) => number;
@@ -73,7 +68,7 @@ export function findObligations(evaluations: readonly Evaluation[]): Obligation[
   }).sort((a, b) => a.opened - b.opened || RULES.indexOf(a.rule) - RULES.indexOf(b.rule));
 }
 
-const acts = ({ decision }: LoggedDecision): boolean => decision.event_type !== 'rule_triggered_no_action';
+const acts = ({ decision }: LoggedDecision): boolean => decidesToAct(decision);
 const cited = ({ decision }: LoggedDecision): RuleId => decision.cites[0];
 const close = (a: unknown, b: number): boolean => typeof a === 'number' && Math.abs(a - b) <= 1e-6 * Math.abs(b);
 
@@ -85,7 +80,7 @@ function notExecuted({ iteration, decision }: LoggedDecision, record: ProcessRec
     return `${decision.edit.length} operations were decided and ${effects.length} have an effect record`;
   const next = record.history.find((each) => each.iteration > iteration);
   for (const [i, operation] of decision.edit.entries()) {
-    const effect = effects[i] as Effect;
+    const effect = effects[i] as LoraEffect;
     if (JSON.stringify(effect.operation) !== JSON.stringify(operation)) return `operation ${i} is not the one that was decided`;
     if (!effect.executed) return `${operation.op}: ${effect.failure ?? 'not executed'}`;
     if (operation.op === 'set_lr' || operation.op === 'rollback') {
@@ -157,10 +152,10 @@ export function auditProcess(record: ProcessRecord): ProcessAudit {
     for (const each of extra) note('duplicate', rule, each.iteration, `a second answer to ${rule} of ${opened}`);
     const { decision, iteration } = chosen;
     const side = firedIn(rule, opened, iteration)?.rules[rule].side ?? 'none';
-    if (!ALLOWED_EVENTS[rule].includes(decision.event_type))
+    if (!LORA.ruleSet.answers[rule].events.includes(decision.event_type))
       note('wrong_class', rule, iteration, `a ${decision.event_type} does not answer ${rule}`);
     else if (acts(chosen)) {
-      const expected = expectedDirection(rule, side);
+      const expected = expectedDirection(LORA.ruleSet, rule, side);
       if (decision.remedy_direction !== expected)
         note('wrong_direction', rule, iteration, `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`);
       else {

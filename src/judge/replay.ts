@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 import { valueOf } from '../dictionary.js';
 import type { LogRecord } from '../log/read.js';
-import type { RemedyOperation } from '../monitor/decision.js';
-import type { Effect } from '../monitor/remedies.js';
 import { adapterState, gate, type AdapterTargets } from '../run-folder/records.js';
+import type { LoraOperation } from '../trainees/lora/operations.js';
+import type { LoraEffect } from '../trainees/lora/trainee.js';
 import { HardFail } from './hard-fail.js';
 
 /**
@@ -36,8 +36,8 @@ export function structureDifference(expected: AdapterTargets, found: AdapterTarg
 
 /** What an executed operation makes of a structure. @throws HardFail where it could not have been executed on it */
 function apply(
-  operation: RemedyOperation,
-  measured: Effect['measured'],
+  operation: LoraOperation,
+  measured: LoraEffect['measured'],
   current: AdapterTargets,
   states: ReadonlyMap<string, AdapterTargets>,
   at: number,
@@ -97,7 +97,7 @@ export function replayStructure(records: readonly LogRecord[]): AdapterTargets |
       if (names(payload.modules as object) !== names(trained)) fail(`the step in record ${gseq} measured other modules than are adapted`);
     } else if (stream === 'effects' && payload.kind === 'effect' && payload.executed === true) {
       if (current === null) return fail(`the effect in record ${gseq} comes before the first state of an adapter`);
-      const { operation, measured } = payload as unknown as Effect;
+      const { operation, measured } = payload as unknown as LoraEffect;
       const next = apply(operation, measured, current, states, gseq);
       if (operation.op === 'raise_rank' && measured.rank !== operation.to)
         fail(`record ${gseq}: raise_rank to ${operation.to} measured rank ${measured.rank ?? 'none'}`);

@@ -1,154 +1,94 @@
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import type { Evaluation } from './evaluate-rules.js';
-import { RULES, type BreachSide, type RuleId } from './rules.js';
+import { expectedDirection, type RuleSet, type Watched } from './rule-set.js';
+import { RULES, type RuleId } from './rules.js';
+import { EVENT_TYPES, type EventType, type Operation, type OperationForm, type Trainee, type TraineeTypes } from './trainee.js';
 
 /** Iterations after a rule fired in which a decision on it is in time (E, E+1, E+2). */
 export const DECISION_WINDOW = 2;
 /** A deferral names an iteration at most so far ahead at which its rule is clear. */
 export const MAX_DEFERRAL = 5;
 
-export const DIRECTIONS = [
-  'decrease_lr',
-  'increase_lr',
-  'increase_batch_size',
-  'decrease_batch_size',
-  'stop',
-  'add_capacity',
-  'recycle_directions',
-  'rebalance_gradient',
-  'stabilise',
-  'none',
-] as const;
-export type Direction = (typeof DIRECTIONS)[number];
-export const EVENT_TYPES = ['hyperparameter_change', 'architecture_change', 'rule_triggered_no_action'] as const;
-export type EventType = (typeof EVENT_TYPES)[number];
-
-const module = z.string().min(1).max(200);
-const digest = z.string().regex(/^[0-9a-f]{64}$/);
-const learningRate = z.number().positive().max(1);
-const factor = z.number().positive().max(1e6);
-const rank = z.number().int().min(1).max(1024);
-
-/** What is done to the running trainer (env_rl.md §7.4). `from` is what the decision found, so that a stale one is refused. */
-export const remedyOperation = z.discriminatedUnion('op', [
-  z.strictObject({ op: z.literal('set_lr'), from: learningRate, to: learningRate }),
-  z.strictObject({ op: z.literal('set_batch'), from: z.number().int().min(1), to: z.number().int().min(8).max(65_536) }),
-  z.strictObject({ op: z.literal('set_clip'), maxNorm: z.number().positive().max(1e6) }),
-  z.strictObject({ op: z.literal('lr_mult'), module, factor }),
-  z.strictObject({ op: z.literal('raise_precision'), adamEps: z.number().positive().max(1e-3) }),
-  z.strictObject({ op: z.literal('stop'), restore: digest }),
-  z.strictObject({ op: z.literal('skip_step') }),
-  z.strictObject({ op: z.literal('rollback'), to: digest, learningRate: learningRate, maxNorm: z.number().positive().max(1e6) }),
-  z.strictObject({ op: z.literal('raise_rank'), module, from: rank, to: rank }),
-  z.strictObject({ op: z.literal('add_target'), module, rank }),
-  z.strictObject({ op: z.literal('recycle'), module, directions: z.array(z.number().int().min(0)).min(1).max(1024) }),
-  z.strictObject({ op: z.literal('rebalance'), module, factor }),
-  z.strictObject({ op: z.literal('rescale'), module, factor }),
-]);
-export type RemedyOperation = z.infer<typeof remedyOperation>;
-export type Operation = RemedyOperation['op'];
-
-/** Which class of event an operation is, and which directions it can serve. */
-export const OPERATIONS: Readonly<Record<Operation, { readonly event: EventType; readonly directions: readonly Direction[] }>> = {
-  set_lr: { event: 'hyperparameter_change', directions: ['decrease_lr', 'increase_lr', 'stabilise'] },
-  set_batch: { event: 'hyperparameter_change', directions: ['increase_batch_size', 'decrease_batch_size'] },
-  set_clip: { event: 'hyperparameter_change', directions: ['stabilise'] },
-  lr_mult: { event: 'hyperparameter_change', directions: ['rebalance_gradient'] },
-  raise_precision: { event: 'hyperparameter_change', directions: ['rebalance_gradient'] },
-  stop: { event: 'hyperparameter_change', directions: ['stop'] },
-  skip_step: { event: 'hyperparameter_change', directions: ['stabilise'] },
-  rollback: { event: 'hyperparameter_change', directions: ['stabilise'] },
-  raise_rank: { event: 'architecture_change', directions: ['add_capacity'] },
-  add_target: { event: 'architecture_change', directions: ['add_capacity'] },
-  recycle: { event: 'architecture_change', directions: ['recycle_directions'] },
-  rebalance: { event: 'architecture_change', directions: ['rebalance_gradient'] },
-  rescale: { event: 'architecture_change', directions: ['rebalance_gradient'] },
-};
-
-const HYPER: readonly EventType[] = ['hyperparameter_change', 'rule_triggered_no_action'];
-const ARCHITECTURE: readonly EventType[] = ['architecture_change', 'rule_triggered_no_action'];
-export const ALLOWED_EVENTS: Readonly<Record<RuleId, readonly EventType[]>> = {
-  R1: HYPER,
-  R2: HYPER,
-  R3: HYPER,
-  R4: ARCHITECTURE,
-  R5: ARCHITECTURE,
-  R6: EVENT_TYPES,
-  R7: EVENT_TYPES,
-};
-
-/** The direction that cures a breach on a side; null where that side does not exist for the rule. */
-export function expectedDirection(rule: RuleId, side: BreachSide): Direction | null {
-  const table: Readonly<Record<RuleId, Partial<Record<BreachSide, Direction>>>> = {
-    R1: { high: 'decrease_lr', low: 'increase_lr', plateau: 'decrease_lr' },
-    R2: { high: 'increase_batch_size', low: 'decrease_batch_size' },
-    R3: { plateau: 'stop' },
-    R4: { plateau: 'add_capacity' },
-    R5: { high: 'recycle_directions' },
-    R6: { low: 'rebalance_gradient' },
-    R7: { high: 'stabilise', nonfinite: 'stabilise' },
-  };
-  return table[rule][side] ?? null;
+/** A decision as a policy returns it: a closed object, everything required. */
+export interface Decision<O extends Operation = Operation> {
+  readonly event_type: EventType;
+  /** The rule that it answers. */
+  readonly cites: readonly [RuleId];
+  readonly justification: string;
+  /** One of the rule set's, or `none`. */
+  readonly remedy_direction: string;
+  /** What is done to the trainee, in this order. */
+  readonly edit: readonly O[];
+  readonly deferral: { readonly until: number; readonly reason: string } | null;
 }
 
+/** Text that has a place in the log: lone surrogates have no canonical form. */
+const text = (longest: number): z.ZodString =>
+  z
+    .string()
+    .trim()
+    .min(1)
+    .max(longest)
+    .refine((given) => given.isWellFormed(), 'holds half of a surrogate pair');
+
+/** An operation of a trainee, with its parameters. */
+export function operationForm<T extends TraineeTypes>({ operations }: Trainee<T>): z.ZodType<T['operation']> {
+  const forms = Object.entries<OperationForm>(operations).map(([op, { parameters }]) =>
+    z.strictObject({ op: z.literal(op), ...parameters }),
+  );
+  return z.discriminatedUnion('op', forms as [(typeof forms)[number]]) as unknown as z.ZodType<T['operation']>;
+}
+
+const directionsOf = ({ answers }: RuleSet): string[] => [...new Set(RULES.flatMap((rule) => Object.values(answers[rule].directions)))];
+
 /**
- * A decision as a policy returns it: a closed object, everything required. `iteration` and the other reserved keys are set by the
- * monitor when it is logged; a policy cannot.
+ * `iteration` and the other members of a record are set by the monitor when it is logged; a policy cannot.
+ * @param members that a record has besides
  */
-export const decisionSchema = z.strictObject({
-  event_type: z.enum(EVENT_TYPES),
-  cites: z.tuple([z.enum(RULES)]),
-  justification: z.string().trim().min(1).max(2000),
-  remedy_direction: z.enum(DIRECTIONS),
-  edit: z.array(remedyOperation).max(64),
-  deferral: z.strictObject({ until: z.number().int().min(0), reason: z.string().trim().min(1).max(500) }).nullable(),
-});
-export type Decision = z.infer<typeof decisionSchema>;
+export const decisionSchema = <T extends TraineeTypes>({ trainee, ruleSet }: Watched<T>, members: z.ZodRawShape = {}) =>
+  z.strictObject({
+    event_type: z.enum(EVENT_TYPES),
+    cites: z.tuple([z.enum(RULES)]),
+    justification: text(2000),
+    remedy_direction: z.enum(['none', ...directionsOf(ruleSet)]),
+    edit: z.array(operationForm(trainee)).max(64),
+    deferral: z.strictObject({ until: z.number().int().min(0), reason: text(500) }).nullable(),
+    ...members,
+  });
 
 const refuse = (reason: string): never => {
   throw new IsoproError('DECISION_INVALID', reason);
 };
 
-/** A learning rate changes by 1/10 to 1/3, or by 1.5 to 3; one unit in the last place is not worth a refusal. */
-function checkSize(operation: RemedyOperation): void {
-  const within = (ratio: number, low: number, high: number): boolean => ratio >= low * (1 - 1e-9) && ratio <= high * (1 + 1e-9);
-  switch (operation.op) {
-    case 'set_lr': {
-      const ratio = operation.to / operation.from;
-      if (!within(ratio, 1 / 10, 1 / 3) && !within(ratio, 1.5, 3))
-        refuse(`set_lr changes the rate by ${ratio}; 1/10 to 1/3 or 1.5 to 3 is allowed`);
-      break;
-    }
-    case 'set_batch': {
-      // downwards it may stop at the floor of 8 before the half
-      const halved = operation.to === Math.max(8, Math.ceil(operation.from / 2)) && operation.to < operation.from;
-      if (operation.to !== 2 * operation.from && !halved) refuse('set_batch doubles or halves the batch, to not less than 8');
-      break;
-    }
-    case 'raise_rank':
-      if (operation.to <= operation.from) refuse('raise_rank raises the rank');
-      break;
-    default:
-  }
-}
-
 /**
  * Checks a decision's form and that it answers a rule that fired at this iteration or in the window before it: one cite, the right class of
  * event, the direction for the side that was breached, operations that serve it, a bounded deferral.
  * @param recent evaluations of the window, oldest first; the last one is the decision's own iteration
+ * @returns a copy that nobody else holds
  * @throws IsoproError DECISION_INVALID; nothing has been logged then
  */
-export function checkDecision(value: unknown, recent: readonly Evaluation[]): Decision {
-  const parsed = decisionSchema.safeParse(value);
+export function checkDecision<T extends TraineeTypes>(
+  value: unknown,
+  recent: readonly Evaluation[],
+  watched: Watched<T>,
+): Decision<T['operation']> {
+  const { trainee, ruleSet } = watched;
+  let data: unknown;
+  try {
+    data = structuredClone(value);
+  } catch (cause) {
+    throw new IsoproError('DECISION_INVALID', 'not a decision: it is not data that can be copied', { cause });
+  }
+  const parsed = decisionSchema(watched).safeParse(data);
   if (!parsed.success) return refuse(`not a decision: ${z.prettifyError(parsed.error)}`);
-  const decision = parsed.data;
+  const decision = parsed.data as Decision<T['operation']>;
   const [rule] = decision.cites;
   const now = recent.at(-1)?.iteration ?? refuse('nothing was evaluated yet');
   const cited = recent.filter(({ iteration, rules }) => iteration >= now - DECISION_WINDOW && rules[rule].fired).at(-1);
   if (cited === undefined) return refuse(`${rule} did not fire within the last ${DECISION_WINDOW} iterations`);
-  if (!ALLOWED_EVENTS[rule].includes(decision.event_type)) refuse(`a ${decision.event_type} does not answer ${rule}`);
-  if (decision.event_type === 'rule_triggered_no_action') {
+  if (!ruleSet.answers[rule].events.includes(decision.event_type)) refuse(`a ${decision.event_type} does not answer ${rule}`);
+  if (!acts(decision)) {
     if (decision.edit.length > 0 || decision.remedy_direction !== 'none')
       refuse('a decision without action has no direction and no operation');
     if (decision.deferral === null) return refuse('a decision without action says until when its rule is deferred');
@@ -157,32 +97,28 @@ export function checkDecision(value: unknown, recent: readonly Evaluation[]): De
     return decision;
   }
   if (decision.deferral !== null) refuse('a decision that acts defers nothing');
-  const expected = expectedDirection(rule, cited.rules[rule].side);
+  const expected = expectedDirection(ruleSet, rule, cited.rules[rule].side);
   if (decision.remedy_direction !== expected)
     refuse(`${rule} on its ${cited.rules[rule].side} side wants ${expected}, not ${decision.remedy_direction}`);
   if (decision.edit.length === 0) refuse('a decision that acts names its operations');
+  const forms: Readonly<Record<string, OperationForm>> = trainee.operations;
   for (const operation of decision.edit) {
-    const { event, directions } = OPERATIONS[operation.op];
-    if (event !== decision.event_type) refuse(`${operation.op} is no ${decision.event_type}`);
-    if (!directions.includes(decision.remedy_direction)) refuse(`${operation.op} does not ${decision.remedy_direction}`);
-    if (operation.op === 'set_lr') {
-      const down = decision.remedy_direction !== 'increase_lr';
-      if (operation.to < operation.from !== down) refuse(`set_lr goes the other way than ${decision.remedy_direction}`);
-    }
-    if (operation.op === 'set_batch' && operation.to > operation.from !== (decision.remedy_direction === 'increase_batch_size'))
-      refuse(`set_batch goes the other way than ${decision.remedy_direction}`);
-    checkSize(operation);
+    const form = forms[operation.op] as OperationForm;
+    if (form.event !== decision.event_type) refuse(`${operation.op} is no ${decision.event_type}`);
+    if (!form.directions.includes(decision.remedy_direction)) refuse(`${operation.op} does not ${decision.remedy_direction}`);
+    const objection = form.objection?.(operation, decision.remedy_direction) ?? null;
+    if (objection !== null) refuse(objection);
   }
   return decision;
 }
 
 /** A decision with the iteration that the monitor stamped on it. */
-export interface LoggedDecision {
+export interface LoggedDecision<O extends Operation = Operation> {
   readonly iteration: number;
-  readonly decision: Decision;
+  readonly decision: Decision<O>;
 }
 
-export const acts = ({ event_type }: Decision): boolean => event_type !== 'rule_triggered_no_action';
+export const acts = ({ event_type }: Pick<Decision, 'event_type'>): boolean => event_type !== 'rule_triggered_no_action';
 
 /** While a rule keeps firing it is owed a new answer every so many iterations. */
 export const REOPEN_AFTER = DECISION_WINDOW + 1;

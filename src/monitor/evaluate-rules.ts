@@ -1,7 +1,8 @@
 import { valueOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { gainScore, pairedChange, type PairedChange } from '../statistics/index.js';
-import type { HeldOutMeasurement, Iteration, StepStatistics } from './measurements.js';
+import type { HeldOutMeasurement, Iteration, ModuleSignals, Step } from './measurements.js';
+import type { RuleSet } from './rule-set.js';
 import { PRECEDENCE, RULES, type BreachSide, type RuleConfig, type RuleId } from './rules.js';
 import { Ema, mean, median, Persistence } from './smoothing.js';
 
@@ -50,12 +51,18 @@ interface Rule {
 const NOTHING: Finding = { side: 'none', value: null, threshold: null, reading: false, warm: true };
 const positive = (x: number): boolean => Number.isFinite(x) && x > 0;
 
-/** Mean over the iteration's steps of a module's statistic; only finite readings count. */
-function moduleMeans(steps: readonly StepStatistics[], read: (module: StepStatistics['modules'][string]) => number): Map<string, number> {
+/** NaN where the module has no such number. */
+function readingOf(module: ModuleSignals, signal: string): number {
+  const value = valueOf(module, signal);
+  return typeof value === 'number' ? value : NaN;
+}
+
+/** Mean over the iteration's steps of a module's signal; only finite readings count. */
+function moduleMeans(steps: readonly Step[], signal: string): Map<string, number> {
   const values = new Map<string, number[]>();
   for (const step of steps) {
     for (const [name, module] of Object.entries(step.modules)) {
-      const value = read(module);
+      const value = readingOf(module, signal);
       if (!Number.isFinite(value)) continue;
       const list = values.get(name);
       if (list === undefined) values.set(name, [value]);
@@ -105,14 +112,17 @@ class LogBand {
  */
 const bandMiddle = ({ r1 }: RuleConfig): number => Math.sqrt(r1.updateRatioLow * r1.updateRatioHigh);
 
-/** R1: effective-weight update ratio, KL, plateau of the train objective. */
+/** R1: how far a step moves the modules, KL, plateau of the train objective. */
 class LearningRate implements Rule {
   readonly #band: LogBand;
   readonly #kl: Persistence;
   #objectives: { value: number; standardError: number }[] = [];
   #steps = 0;
 
-  constructor(readonly config: RuleConfig) {
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
     this.#band = new LogBand(config, config.r1.updateRatioLow, config.r1.updateRatioHigh);
     this.#kl = new Persistence(config.persistence);
   }
@@ -130,7 +140,7 @@ class LearningRate implements Rule {
       .map((step) =>
         median(
           Object.values(step.modules)
-            .map(({ updateRatio }) => updateRatio)
+            .map((module) => readingOf(module, this.signals.change))
             .filter(Number.isFinite),
         ),
       )
@@ -266,12 +276,15 @@ function compared(before: HeldOutMeasurement['best'], after: HeldOutMeasurement[
   }
 }
 
-/** R4: the objective has stopped rising below its target, and the adapter's rank is used up. The caller adds that R5 to R7 are silent. */
+/** R4: the objective has stopped rising below its target, and capacity is used up. The caller adds that R5 to R7 are silent. */
 class Capacity implements Rule {
   #objectives: number[] = [];
   readonly #flat: Persistence;
 
-  constructor(readonly config: RuleConfig) {
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
     this.#flat = new Persistence(config.persistence);
   }
 
@@ -283,9 +296,11 @@ class Capacity implements Rule {
     if (this.#objectives.length < window) return { ...NOTHING, reading: true, warm: false };
     const bound = slopeUpperBound(this.#objectives.slice(-window));
     const flat = this.#flat.update(bound < saturationGap);
-    const use = moduleMeans(iteration.steps, (module) => module.rankUse);
+    const { capacity } = this.signals;
+    const use = capacity === null ? new Map<string, number>() : moduleMeans(iteration.steps, capacity);
     const full = [...use].filter(([, value]) => value >= rankUse).map(([name]) => name);
-    const saturated = flat && objective.value < this.config.objectiveTarget && use.size > 0 && full.length * 2 >= use.size;
+    const usedUp = capacity === null || (use.size > 0 && full.length * 2 >= use.size);
+    const saturated = flat && objective.value < this.config.objectiveTarget && usedUp;
     return {
       side: saturated ? 'plateau' : 'none',
       value: bound,
@@ -313,34 +328,45 @@ export function slopeUpperBound(y: readonly number[]): number {
   return slope + (n > 2 ? Math.sqrt(residual / (n - 2) / spread) : 0);
 }
 
-/** R5: the module with the largest part of dormant adapter directions. */
+/** Steps in which some module has begun to contribute. */
+const begunSteps = (steps: readonly Step[], { begun }: RuleSet['signals']): readonly Step[] =>
+  begun === null ? steps : steps.filter((step) => Object.values(step.modules).some((module) => readingOf(module, begun) > 0));
+
+/** R5: the module of which the largest part is dormant. */
 class Dormancy implements Rule {
   readonly #ema: Ema;
   readonly #high: Persistence;
   #steps = 0;
 
-  constructor(readonly config: RuleConfig) {
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
     this.#ema = new Ema(config.alpha);
     this.#high = new Persistence(config.persistence);
   }
 
   read(iteration: Iteration, informative: boolean): Finding {
-    const trained = iteration.steps.filter((step) => Object.values(step.modules).some(({ rankUse }) => rankUse > 0));
+    const trained = begunSteps(iteration.steps, this.signals);
     this.#steps += trained.length;
     const last = trained.at(-1);
     const warm = this.#steps >= this.config.r5.minSteps;
-    // directions younger than the warm-up look dormant without being it, so their readings do not enter the average either
-    if (!informative || last === undefined || !warm) return { ...NOTHING, warm };
+    const { dormancy, begun } = this.signals;
+    // what is younger than the warm-up looks dormant without being it, so its readings do not enter the average either
+    if (dormancy === null || !informative || last === undefined || !warm) return { ...NOTHING, warm };
     const limit = this.config.r5.dormantFraction;
-    const fractions = Object.entries(last.modules).filter(([, module]) => module.rankUse > 0 && Number.isFinite(module.dormantFraction));
+    const fractions = Object.entries(last.modules)
+      .filter(([, module]) => begun === null || readingOf(module, begun) > 0)
+      .map(([name, module]): [string, number] => [name, readingOf(module, dormancy)])
+      .filter(([, fraction]) => Number.isFinite(fraction));
     if (fractions.length === 0) return { ...NOTHING, warm };
-    const value = this.#ema.update(Math.max(...fractions.map(([, { dormantFraction }]) => dormantFraction)));
+    const value = this.#ema.update(Math.max(...fractions.map(([, fraction]) => fraction)));
     const side = this.#high.update(value > limit) ? 'high' : 'none';
     return {
       side,
       value,
       threshold: limit,
-      modules: side === 'high' ? fractions.filter(([, { dormantFraction }]) => dormantFraction > limit).map(([name]) => name) : [],
+      modules: side === 'high' ? fractions.filter(([, fraction]) => fraction > limit).map(([name]) => name) : [],
       reading: true,
       warm,
     };
@@ -359,18 +385,21 @@ class Vanishing implements Rule {
   readonly #zero: Persistence;
   #steps = 0;
 
-  constructor(readonly config: RuleConfig) {
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
     this.#band = new LogBand(config, config.r6.relativeGradientLow, null);
     this.#zero = new Persistence(config.persistence);
   }
 
   read(iteration: Iteration, informative: boolean): Finding {
-    const trained = iteration.steps.filter((step) => Object.values(step.modules).some(({ rankUse }) => rankUse > 0));
+    const trained = begunSteps(iteration.steps, this.signals);
     this.#steps += trained.length;
     const warm = this.#steps >= this.config.r6.minSteps;
     const limit = this.config.r6.relativeGradientLow;
     if (!informative || !warm) return { ...NOTHING, warm };
-    const norms = [...moduleMeans(trained, (module) => module.pairGradNorm)].map(([name, norm]): [string, number] => [
+    const norms = [...moduleMeans(trained, this.signals.gradient)].map(([name, norm]): [string, number] => [
       name,
       norm / Math.sqrt(valueOf(iteration.parameters, name) ?? 1),
     ]);
@@ -403,14 +432,17 @@ class Exploding implements Rule {
   #center = 0;
   #variance = 0;
 
-  constructor(readonly config: RuleConfig) {
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
     this.#ratio = new Persistence(config.persistence);
     this.#unusual = new Persistence(config.persistence);
     this.#clipped = new Persistence(config.persistence);
   }
 
   /** z-score of a step's log gradient norm; the statistics take in at most a z of zHigh (ZClip), so that a spike does not hide the next. */
-  #score({ gradNorm, clipped }: StepStatistics): number {
+  #score({ gradNorm, clipped }: Step): number {
     const { zHigh, zDecay, zWarmupSteps } = this.config.r7;
     const x = Math.log(gradNorm);
     if (this.#warmup.length < zWarmupSteps) {
@@ -434,7 +466,7 @@ class Exploding implements Rule {
     if (steps.length === 0) return NOTHING;
     const broken = steps.filter((step) => step.nonFinite.length > 0 || !Number.isFinite(step.loss) || !Number.isFinite(step.gradNorm));
     const sound = steps.filter((step) => !broken.includes(step) && step.gradNorm > 0);
-    const largest = moduleMeans(sound, (module) => module.pairGradNorm);
+    const largest = moduleMeans(sound, this.signals.gradient);
     const top = [...largest].reduce<[string, number] | null>((best, each) => (best === null || each[1] > best[1] ? each : best), null);
     const usual = median(this.#baseline);
     const ratio = top === null || this.#baseline.length < this.config.persistence ? null : top[1] / usual;
@@ -479,24 +511,24 @@ class Exploding implements Rule {
  * no reading.
  * @throws IsoproError INVALID_ARGUMENT for an empty history or iterations that do not ascend
  */
-export function evaluateRules(history: readonly Iteration[], config: RuleConfig): Evaluation {
-  const evaluations = evaluateHistory(history, config);
+export function evaluateRules(history: readonly Iteration[], config: RuleConfig, ruleSet: RuleSet): Evaluation {
+  const evaluations = evaluateHistory(history, config, ruleSet);
   const newest = evaluations.at(-1);
   if (newest === undefined) throw new IsoproError('INVALID_ARGUMENT', 'rules are evaluated over at least one iteration');
   return newest;
 }
 
 /** The same for every iteration of a history. @throws IsoproError INVALID_ARGUMENT */
-export function evaluateHistory(history: readonly Iteration[], config: RuleConfig): Evaluation[] {
-  const learningRate = new LearningRate(config);
+export function evaluateHistory(history: readonly Iteration[], config: RuleConfig, { signals }: RuleSet): Evaluation[] {
+  const learningRate = new LearningRate(config, signals);
   const rules: Record<RuleId, Rule> = {
     R1: learningRate,
     R2: new BatchSize(config),
     R3: new EarlyStop(config),
-    R4: new Capacity(config),
-    R5: new Dormancy(config),
-    R6: new Vanishing(config),
-    R7: new Exploding(config),
+    R4: new Capacity(config, signals),
+    R5: new Dormancy(config, signals),
+    R6: new Vanishing(config, signals),
+    R7: new Exploding(config, signals),
   };
   const executedAt = new Map<RuleId, number>();
   const noSignal = new Persistence(config.persistence);
@@ -525,7 +557,7 @@ export function evaluateHistory(history: readonly Iteration[], config: RuleConfi
       };
     };
     const concluded = Object.fromEntries(RULES.map((rule) => [rule, conclude(rule, findings[rule])])) as Record<RuleId, RuleEvaluation>;
-    // growing the adapter is no answer to sick gradients or a wrong rate
+    // growing is no answer to sick gradients or a wrong rate
     const ratio = learningRate.ratio;
     const inBand = ratio === null || (ratio >= bandMiddle(config) && ratio <= config.r1.updateRatioHigh);
     if (concluded.R4.fired && (concluded.R5.fired || concluded.R6.fired || concluded.R7.fired || !inBand)) {
@@ -534,7 +566,7 @@ export function evaluateHistory(history: readonly Iteration[], config: RuleConfi
     for (const rule of iteration.executed) {
       executedAt.set(rule, now);
       rules[rule].reseed();
-      if (rule === 'R4') rules.R5.reseed(); // directions that are new are not dormant yet
+      if (rule === 'R4') rules.R5.reseed(); // what is new is not dormant yet
     }
     return {
       iteration: now,

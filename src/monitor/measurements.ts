@@ -1,8 +1,26 @@
-import type { StepStatistics } from '../engine/trainer.js';
 import type { TierVerdicts } from '../statistics/index.js';
 import type { RuleId } from './rules.js';
 
-export type { ModuleStatistics, StepStatistics } from '../engine/trainer.js';
+/** Signals of one module, by the names that its trainee describes. A member that is missing, or not finite, is no reading. */
+export type ModuleSignals = { readonly [signal: string]: number | readonly number[] };
+
+/** An optimiser step as the rules see it. Measured before clipping. */
+export interface Step {
+  /** 1 is the first. */
+  readonly step: number;
+  readonly learningRate: number;
+  readonly loss: number;
+  readonly gradNorm: number;
+  readonly clipped: boolean;
+  /** False where something was not finite: then nothing was changed. */
+  readonly applied: boolean;
+  /** Names of what was not finite. */
+  readonly nonFinite: readonly string[];
+  /** Norm of each micro-batch's mean gradient, for the noise scale, and the sizes of those batches. */
+  readonly microBatchNorms: readonly number[];
+  readonly microBatchTokens: readonly number[];
+  readonly modules: { readonly [module: string]: ModuleSignals };
+}
 
 /** On the frozen dev problems. */
 export interface HeldOutMeasurement {
@@ -10,23 +28,26 @@ export interface HeldOutMeasurement {
   readonly passRate: number;
   readonly n: number;
   readonly verdicts: readonly TierVerdicts[];
-  /** The same problems under the best adapter before this iteration; the base model counts as one. */
+  /** The same problems under the best state before this iteration; the untrained model counts as one. */
   readonly best: readonly TierVerdicts[];
 }
 
-/** One iteration as the rules see it: rollouts, verdicts, K optimiser steps, an evaluation. All of it stands in the metrics stream. */
-export interface Iteration {
+/** One iteration as the rules see it: data, K optimiser steps, an evaluation. All of it stands in the metrics stream. */
+export interface Iteration<S extends Step = Step> {
   readonly iteration: number;
-  readonly steps: readonly StepStatistics[];
-  /** Part of the rollout groups that carry a gradient (neither all right nor all wrong); 0 makes this a no-signal iteration. */
+  readonly steps: readonly S[];
+  /** Part of the groups of training data that carry a gradient; 0 makes this a no-signal iteration. */
   readonly informativeGroupFraction: number;
-  /** Train objective in [0, 1], higher is better (hit rate on training problems), with its standard error. */
+  /** Train objective in [0, 1], higher is better, with its standard error. */
   readonly objective: { readonly value: number; readonly standardError: number } | null;
   readonly heldOut: HeldOutMeasurement | { readonly loss: number } | null;
-  /** Mean KL(new‖old) per token, nats. */
+  /** Mean KL(new‖old) of an output, nats. */
   readonly kl: number | null;
   /** Trainable parameters of each module. */
   readonly parameters: { readonly [module: string]: number };
   /** Rules whose remedy was executed after this iteration (an effect record is in the log). */
   readonly executed: readonly RuleId[];
 }
+
+/** What an iteration measured; what is executed after it is not known yet. */
+export type Measurement<S extends Step = Step> = Omit<Iteration<S>, 'executed'>;

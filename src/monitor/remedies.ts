@@ -1,27 +1,32 @@
-import type { Decision, RemedyOperation } from './decision.js';
+import { acts, type Decision } from './decision.js';
 import type { RuleId } from './rules.js';
+import type { Operation } from './trainee.js';
 
-/** What an operation did, as measured on the trainer; the judge compares it with the next iteration's records. */
-export interface Effect {
+/** What an operation did, as measured on the trainee; the judge compares it with the next iteration's records. */
+export interface Effect<O extends Operation = Operation> {
   readonly kind: 'effect';
   readonly iteration: number;
   readonly rule: RuleId;
-  readonly operation: RemedyOperation;
+  readonly operation: O;
   readonly executed: boolean;
-  /** Measured consequence by name: the learning rate now in force, sequences per step, the probe's largest logit change, … */
+  /** Measured consequence by name: the learning rate now in force, what a step is made of, … */
   readonly measured: { readonly [name: string]: number | string };
   /** Why it was not executed. */
   readonly failure?: string;
 }
 
-/** The side of the trainer that remedies need. Each call takes effect before the next optimiser step or throws with the state as it was. */
-export interface RemedyExecutor {
-  execute(operation: RemedyOperation): Promise<{ readonly [name: string]: number | string }>;
+/** The side of a running trainee that remedies need. A call takes effect before the next step, or throws with the state as it was. */
+export interface RemedyExecutor<O extends Operation = Operation> {
+  execute(operation: O): Promise<{ readonly [name: string]: number | string }>;
 }
 
 /** Executes a decision's operations in order. One that fails ends the decision; its effect record says so. */
-export async function executeDecision(decision: Decision, iteration: number, executor: RemedyExecutor): Promise<Effect[]> {
-  const effects: Effect[] = [];
+export async function executeDecision<O extends Operation>(
+  decision: Decision<O>,
+  iteration: number,
+  executor: RemedyExecutor<O>,
+): Promise<Effect<O>[]> {
+  const effects: Effect<O>[] = [];
   const [rule] = decision.cites;
   for (const operation of decision.edit) {
     try {
@@ -46,7 +51,7 @@ export async function executeDecision(decision: Decision, iteration: number, exe
 /** Rules whose remedy was executed as a whole; they go into the iteration's `executed`. */
 export function executedRules(decisions: readonly Decision[], effects: readonly Effect[]): RuleId[] {
   return decisions
-    .filter(({ event_type, edit }) => event_type !== 'rule_triggered_no_action' && edit.length > 0)
+    .filter((decision) => acts(decision) && decision.edit.length > 0)
     .map(({ cites: [rule] }) => rule)
     .filter(
       (rule) =>

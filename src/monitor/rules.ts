@@ -39,10 +39,10 @@ export const ruleConfig = z.strictObject({
   recurrenceWindow: z.number().int().min(0).default(5),
   r1: z
     .strictObject({
-      /** s‖Δ(BA)‖/‖W0‖ per optimiser step, median over modules. */
+      /** How far an optimiser step moves a module, for its size; median over modules. */
       updateRatioHigh: z.number().positive().default(5e-3),
       updateRatioLow: z.number().positive().default(1e-5),
-      /** Mean KL(new‖old) per token over the iteration's own tokens, nats. */
+      /** Mean KL(new‖old) of an output over the iteration's own data, nats. */
       klHigh: z.number().positive().default(0.02),
       plateauPatience: z.number().int().min(1).default(3),
       minSteps: z.number().int().min(0).default(3),
@@ -72,7 +72,7 @@ export const ruleConfig = z.strictObject({
       /** Upper 1-σ bound of the slope of the train objective, per iteration. */
       saturationGap: z.number().positive().default(0.02),
       window: z.number().int().min(3).default(5),
-      /** exp(entropy of BA's normalised singular values)/rank, in at least half of the modules. */
+      /** Part of its capacity that a module uses, in at least half of them. */
       rankUse: z.number().gt(0).max(1).default(0.8),
     })
     .prefault({}),

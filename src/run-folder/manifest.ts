@@ -7,9 +7,10 @@ import { writeFileAtomically } from '../engine/atomic-file.js';
 import { IsoproError } from '../errors.js';
 import { isRunId } from '../log/checkpoint.js';
 import type { RunDigests } from '../log/leaf.js';
-import { monitorDigests } from '../monitor/playbook.js';
+import { monitorDigests } from '../monitor/rule-set.js';
 import { ruleConfig } from '../monitor/rules.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
+import { LORA } from '../trainees/lora/trainee.js';
 import { isRunFolder, runPaths } from './paths.js';
 
 /**
@@ -117,7 +118,7 @@ export function startDigests({ code, model, task, sets, rules, settings, ...rest
     devSet: sets.dev.sha256,
     testSet: sets.test.sha256,
     settings: digest(settings),
-    ...monitorDigests(rules),
+    ...monitorDigests(LORA.ruleSet, rules),
     start: digest({ code, model, task, sets, rules, settings, ...rest } as Json),
   };
 }

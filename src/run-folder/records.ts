@@ -5,7 +5,7 @@ import type { NewRecord } from '../log/event-log.js';
 import type { LogValue } from '../log/payload.js';
 
 /**
- * Records that a run writes for its judge, beside the monitor's (src/monitor/records.ts). Their order in the log is the order in which
+ * Records that a run writes for its judge, beside the monitor's (monitor-records.ts). Their order in the log is the order in which
  * things happened; docs/run-folder.md says what must come before what.
  */
 

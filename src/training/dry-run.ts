@@ -9,6 +9,7 @@ import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import { Learner } from './learner.js';
+import { LORA } from '../trainees/lora/trainee.js';
 import { ruleConfigOf } from './monitoring.js';
 import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
@@ -124,7 +125,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
       evaluations: { dev: dev.problems.length, test: test.problems.length },
       layers,
       trainableParameters: parameters,
-      rules: liveness(ruleConfigOf(settings), settings.stepsPerIteration),
+      rules: liveness(ruleConfigOf(settings), LORA.ruleSet, settings.stepsPerIteration),
       predicted: {
         minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
         sampledTokens,

@@ -3,11 +3,11 @@
  * it.
  */
 import type { Dictionary } from '../dictionary.js';
-import type { Policy } from '../monitor/policy.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
-import type { MonitorReport } from '../monitor/session.js';
 import type { TierCounts } from '../run-folder/derived.js';
 import type { PairedChange, Summary } from '../statistics/index.js';
+import type { LoraPolicy } from '../trainees/lora/trainee.js';
+import type { LoraReport } from './monitor-session.js';
 
 export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'after', 'close'] as const;
 export type Stage = (typeof STAGES)[number];
@@ -62,7 +62,7 @@ export interface RunHooks {
   /** What a person should know of and the run goes on with: a checkpoint that was refused, a witness that does not answer. */
   readonly onNotice?: (text: string) => void;
   /** After an iteration in which a rule fired. */
-  readonly onRule?: (report: MonitorReport) => void;
+  readonly onRule?: (report: LoraReport) => void;
 }
 
 export interface RunOptions extends RunHooks {
@@ -73,7 +73,7 @@ export interface RunOptions extends RunHooks {
    * Decides in place of the setting's policy. A run that is resumed asks it anew, so that it has to decide the same on the same
    * evaluations.
    */
-  readonly policy?: Policy;
+  readonly policy?: LoraPolicy;
   /** Thresholds other than the profile's. */
   readonly rules?: RuleConfigInput;
 }

@@ -7,7 +7,6 @@ import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
-import type { MonitorSession } from '../monitor/session.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
@@ -19,6 +18,7 @@ import { evaluateSet } from './evaluations.js';
 import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
 import { Learner } from './learner.js';
+import type { LoraSession } from './monitor-session.js';
 import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.js';
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
 import { asLogRecord, rolloutRecords } from './rollout-records.js';
@@ -33,7 +33,7 @@ const APPEND = 256;
 export async function runIteration(
   context: RunContext,
   state: RunState,
-  session: MonitorSession,
+  session: LoraSession,
   iteration: number,
 ): Promise<IterationReport> {
   const { settings, log } = context;

@@ -2,14 +2,16 @@
 import { checked } from '../engine/checked.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
-import { observe, scripted, type Policy } from '../monitor/policy.js';
+import { observe } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
-import type { MonitorReport, MonitorSession } from '../monitor/session.js';
-import { moduleParameters, TrainerExecutor, trainerSettings } from '../monitor/trainer-executor.js';
 import { heldOutReading, hitRate, type TierCounts } from '../run-folder/derived.js';
 import type { TierVerdicts } from '../statistics/index.js';
+import { moduleParameters, TrainerExecutor, trainerSettings } from '../trainees/lora/executor.js';
+import { scripted } from '../trainees/lora/scripted.js';
+import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { SetEvaluation } from './evaluations.js';
 import type { Learner } from './learner.js';
+import type { LoraReport, LoraSession } from './monitor-session.js';
 import type { Best, KeptState, RunContext, RunState } from './run-state.js';
 import type { RunSettings } from './settings.js';
 
@@ -20,7 +22,7 @@ import type { RunSettings } from './settings.js';
 export const ruleConfigOf = ({ patience }: Pick<RunSettings, 'patience'>, given: RuleConfigInput = {}): RuleConfig =>
   checked(ruleConfig, { ...given, r3: { patience, ...given.r3 } }, 'rules');
 
-export const policyOf = ({ policy }: Pick<RunSettings, 'policy'>): Policy => (policy === 'scripted' ? scripted : observe);
+export const policyOf = ({ policy }: Pick<RunSettings, 'policy'>): LoraPolicy => (policy === 'scripted' ? scripted : observe);
 
 /** A remedy never asks for more sequences a step than this times the setting. */
 const MAX_BATCH_GROWTH = 4;
@@ -46,9 +48,9 @@ export interface Measured {
 export async function monitorIteration(
   { settings, hooks }: RunContext,
   state: RunState,
-  session: MonitorSession,
+  session: LoraSession,
   measured: Measured,
-): Promise<MonitorReport> {
+): Promise<LoraReport> {
   const {
     iteration,
     steps,
@@ -91,7 +93,7 @@ const nonFinite = (steps: readonly StepStatistics[]): string =>
   [...new Set(steps.flatMap((step) => step.nonFinite))].slice(0, 3).join(', ');
 
 /** @throws IsoproError NUMERIC_FAILURE where an iteration changed nothing because nothing was finite, and no remedy was executed */
-export function refuseUnapplied({ iteration, steps }: Pick<Measured, 'iteration' | 'steps'>, { effects }: MonitorReport): void {
+export function refuseUnapplied({ iteration, steps }: Pick<Measured, 'iteration' | 'steps'>, { effects }: LoraReport): void {
   if (steps.length === 0 || steps.some(({ applied }) => applied) || effects.some(({ rule, executed }) => rule === 'R7' && executed)) return;
   throw new IsoproError(
     'NUMERIC_FAILURE',
@@ -100,7 +102,7 @@ export function refuseUnapplied({ iteration, steps }: Pick<Measured, 'iteration'
 }
 
 /** @throws IsoproError NUMERIC_FAILURE where a whole run changed nothing for that reason, whatever was tried */
-export function refuseUntrained(history: MonitorSession['history']): void {
+export function refuseUntrained(history: LoraSession['history']): void {
   const steps = history.flatMap((iteration) => iteration.steps);
   if (steps.length === 0 || steps.some(({ applied }) => applied)) return;
   throw new IsoproError(

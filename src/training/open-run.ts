@@ -16,8 +16,6 @@ import { isUnbegun, LogReader } from '../log/read.js';
 import { settleLogFile } from '../log/schema.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
-import type { Policy } from '../monitor/policy.js';
-import { MonitorSession } from '../monitor/session.js';
 import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../run-folder/manifest.js';
 import { checkpoint as checkpointNamed, refusedCheckpointRecord } from '../run-folder/records.js';
@@ -25,8 +23,10 @@ import { verdictsByTier } from '../statistics/index.js';
 import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
+import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
 import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
+import { MonitorSession, type LoraSession } from './monitor-session.js';
 import { createExecutor, policyOf, ruleConfigOf } from './monitoring.js';
 import { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import { readEvaluations, readResult, type RunResult } from './result.js';
@@ -39,7 +39,7 @@ import type { RunSettings } from './settings.js';
 export interface OpenRun {
   readonly context: RunContext;
   readonly state: RunState;
-  readonly session: MonitorSession;
+  readonly session: LoraSession;
   /** `begun`: nothing is complete yet. */
   readonly stage: 'begun' | 'prepared' | 'iteration' | 'submitted';
   /** The last complete iteration. */
@@ -275,14 +275,14 @@ const freshState = (settings: RunSettings): RunState => ({
  * Takes the state of a checkpoint and of the log below it. @param state what is opened for it is its own at once, also where this fails
  * later
  */
-async function restore(context: RunContext, state: RunState, policy: Policy, checkpoint: Checkpoint | null): Promise<MonitorSession> {
+async function restore(context: RunContext, state: RunState, policy: LoraPolicy, checkpoint: Checkpoint | null): Promise<LoraSession> {
   const { settings, model, folder } = context;
-  const monitor = { rules: context.start.rules, policy, log: context.log };
+  const monitor = { watched: LORA, rules: context.start.rules, policy, log: context.log };
   if (checkpoint === null) return new MonitorSession(monitor);
 
   const { state: saved, trainer, best, sound } = checkpoint;
   const reader = new LogReader(logFile(folder));
-  let session: MonitorSession;
+  let session: LoraSession;
   try {
     for (const { payload } of reader.records({ stream: 'rollouts' })) state.buffer.take(readRolloutRecord(payload));
     // rollouts are the bulk of a log, and no rule reads them

@@ -2,12 +2,12 @@
 import path from 'node:path';
 import { asJson } from '../canonical-json.js';
 import type { Model } from '../engine/model.js';
-import type { Policy } from '../monitor/policy.js';
 import type { RuleConfig } from '../monitor/rules.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
 import type { EvaluationSetIdentity, RunStart } from '../run-folder/manifest.js';
 import type { OpenTask } from '../tasks/task.js';
+import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { RunSettings } from './settings.js';
 
 const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): EvaluationSetIdentity => ({
@@ -26,7 +26,7 @@ export interface StartOptions {
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
   readonly rules: RuleConfig;
-  readonly policy: Policy;
+  readonly policy: Pick<LoraPolicy, 'name'>;
 }
 
 export async function runStart({ settings, model, task, dev, test, rules, policy }: StartOptions): Promise<RunStart> {

@@ -7,13 +7,14 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { hashFile } from '../../src/engine/adapter.js';
+import { LORA } from '../../src/trainees/lora/trainee.js';
 import { createTrainer } from '../../src/engine/trainer.js';
+import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
+import { evaluationRecord, readHistory } from '../../src/run-folder/monitor-records.js';
 import { judgeRun, type JudgeOptions, type JudgeReport } from '../../src/judge/judge.js';
 import { OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from '../../src/judge/live-diagnostic.js';
 import { loadModel } from '../../src/engine/model.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
-import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
-import { evaluationRecord, readHistory } from '../../src/monitor/records.js';
 import type { NewRecord } from '../../src/log/event-log.js';
 import type { LogValue } from '../../src/log/payload.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
@@ -88,7 +89,10 @@ function reevaluated(change: Records): Records {
   const batches = trained.batches.map((batch, i) => change([...batch], i));
   const records = batches.flat().map((record, gseq) => ({ ...record, gseq, sseq: 0, timeUs: 0 }));
   const evaluations = new Map(
-    evaluateHistory(readHistory(records), trained.start.rules).map((evaluation) => [evaluation.iteration, evaluation]),
+    evaluateHistory(readHistory(records, LORA.trainee), trained.start.rules, LORA.ruleSet).map((evaluation) => [
+      evaluation.iteration,
+      evaluation,
+    ]),
   );
   return (_, i) =>
     batches[i]!.map((record) =>

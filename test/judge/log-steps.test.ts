@@ -5,14 +5,15 @@ import { scoreProcess } from '../../src/judge/scores.js';
 import { EventLog, type NewRecord } from '../../src/log/event-log.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { evaluateRules, type Evaluation } from '../../src/monitor/evaluate-rules.js';
-import type { Iteration } from '../../src/monitor/measurements.js';
-import { monitorDigests } from '../../src/monitor/playbook.js';
-import { decide, scripted, type TrainerSettings } from '../../src/monitor/policy.js';
-import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../../src/monitor/records.js';
 import { executeDecision, executedRules, type RemedyExecutor } from '../../src/monitor/remedies.js';
+import { monitorDigests } from '../../src/monitor/rule-set.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
+import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../../src/run-folder/monitor-records.js';
+import type { LoraOperation } from '../../src/trainees/lora/operations.js';
+import { scripted } from '../../src/trainees/lora/scripted.js';
+import { LORA, type LoraIteration as Iteration, type TrainerSettings } from '../../src/trainees/lora/trainee.js';
 import { judgeLog } from '../models/judge-log.js';
-import { eachModule, eachStep, healthyIteration } from '../models/rule-history.js';
+import { decided, eachModule, eachStep, healthyIteration } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { Random } from '../../src/random.js';
 
@@ -36,13 +37,13 @@ async function run(
     runId: RUN,
     signer,
     runConfig: { rules: (options.config ?? DEFAULT_RULES) as never },
-    digests: monitorDigests(DEFAULT_RULES),
+    digests: monitorDigests(LORA.ruleSet, DEFAULT_RULES),
   });
   const random = new Random(4n);
   let learningRate = 2e-4;
   let clip = 2;
   let dormant = 0.9;
-  const executor: RemedyExecutor = {
+  const executor: RemedyExecutor<LoraOperation> = {
     execute: async (operation) => {
       if (operation.op === 'set_lr') learningRate = operation.to;
       if (operation.op === 'set_clip') clip = operation.maxNorm;
@@ -66,7 +67,7 @@ async function run(
       }),
     );
     history.push({ ...measured, executed: [] });
-    const evaluation = evaluateRules(history, DEFAULT_RULES);
+    const evaluation = evaluateRules(history, DEFAULT_RULES, LORA.ruleSet);
     evaluations.push(evaluation);
     const settings: TrainerSettings = {
       learningRate,
@@ -79,7 +80,7 @@ async function run(
         Object.keys(measured.parameters).map((name) => [name, { rank: 16, scale: 2, dormantDirections: [1, 2] }]),
       ),
     };
-    const decisions = await decide(scripted, evaluations, settings);
+    const decisions = await decided(scripted, evaluations, settings);
     const records = [...iterationRecords(measured), evaluationRecord(evaluation)];
     const effects = [];
     for (const decision of decisions) effects.push(...(await executeDecision(decision, i, executor)));

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { auditProcess, findObligations, type LoggedDecision, type ProcessAudit } from '../../src/judge/obligations.js';
 import { emitScores, scoreAccuracy, scoreProcess } from '../../src/judge/scores.js';
-import type { Decision, RemedyOperation } from '../../src/monitor/decision.js';
 import type { Evaluation, RuleEvaluation } from '../../src/monitor/evaluate-rules.js';
-import type { Effect } from '../../src/monitor/remedies.js';
-import { DEFAULT_RULES, PRECEDENCE, RULES, type BreachSide, type RuleId } from '../../src/monitor/rules.js';
+import { type BreachSide, DEFAULT_RULES, PRECEDENCE, type RuleId, RULES } from '../../src/monitor/rules.js';
+import type { LoraOperation as RemedyOperation } from '../../src/trainees/lora/operations.js';
+import type { LoraDecision as Decision, LoraEffect as Effect } from '../../src/trainees/lora/trainee.js';
 
 const SIDE: Record<RuleId, BreachSide> = { R1: 'high', R2: 'high', R3: 'plateau', R4: 'plateau', R5: 'high', R6: 'low', R7: 'high' };
 const ACTION: Record<RuleId, [Decision['event_type'], Decision['remedy_direction'], RemedyOperation]> = {

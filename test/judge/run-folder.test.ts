@@ -3,8 +3,8 @@ import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { probeBatch } from '../../src/evaluation/probe.js';
-import { playbook } from '../../src/monitor/playbook.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
+import { playbook } from '../../src/trainees/lora/playbook.js';
 import { codeVersion, hashModules, machineClass } from '../../src/run-folder/machine.js';
 import {
   readManifest,

@@ -3,10 +3,11 @@
  * of what was measured, every configuration is then tried on the same runs.
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
-import type { Iteration } from '../../src/monitor/measurements.js';
-import { observe, scripted } from '../../src/monitor/policy.js';
-import type { MonitorReport } from '../../src/monitor/session.js';
-import { DEFAULT_RULES, RULES, ruleConfig, type BreachSide, type RuleConfig, type RuleId } from '../../src/monitor/rules.js';
+import { observe } from '../../src/monitor/policy.js';
+import { type BreachSide, DEFAULT_RULES, ruleConfig, type RuleConfig, type RuleId, RULES } from '../../src/monitor/rules.js';
+import { scripted } from '../../src/trainees/lora/scripted.js';
+import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
+import type { LoraReport as MonitorReport } from '../../src/training/monitor-session.js';
 import { Random } from '../../src/random.js';
 import { monitoredRun, type MonitoredRunOptions } from './monitored-run.js';
 import { sickRuns } from './sick-runs.js';
@@ -134,7 +135,8 @@ export interface Rates {
 }
 
 export function ratesOf(runs: readonly MeasuredRun[], config: RuleConfig): Rates {
-  const fired = (run: MeasuredRun): Set<RuleId> => new Set(evaluateHistory(run.history, config).flatMap((evaluation) => evaluation.fired));
+  const fired = (run: MeasuredRun): Set<RuleId> =>
+    new Set(evaluateHistory(run.history, config, LORA.ruleSet).flatMap((evaluation) => evaluation.fired));
   const healthy = runs.filter(({ sick }) => sick === null).map(fired);
   const sick = runs.filter((run) => run.sick !== null);
   const missed = sick.filter((run) => !fired(run).has(run.sick as RuleId));

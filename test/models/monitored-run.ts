@@ -1,11 +1,11 @@
 /** Tiny training runs under the monitor: the real trainer, rules and remedies, on a task that has something to learn. */
 import { createHash } from 'node:crypto';
 import { createTrainer, type LoraSettings, type Trainer, type TrainSequence } from '../../src/engine/trainer.js';
-import type { NewRecord } from '../../src/log/event-log.js';
-import type { Policy } from '../../src/monitor/policy.js';
 import type { RuleConfig } from '../../src/monitor/rules.js';
-import { MonitorSession, type MonitorReport } from '../../src/monitor/session.js';
-import { moduleParameters, TrainerExecutor, trainerSettings } from '../../src/monitor/trainer-executor.js';
+import { moduleParameters, TrainerExecutor, trainerSettings } from '../../src/trainees/lora/executor.js';
+import { LORA, type LoraPolicy as Policy } from '../../src/trainees/lora/trainee.js';
+import { type LoraReport as MonitorReport, MonitorSession, type LoraSession } from '../../src/training/monitor-session.js';
+import type { NewRecord } from '../../src/log/event-log.js';
 import { Random } from '../../src/random.js';
 import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import type { SyntheticModelOptions } from './synthetic.js';
@@ -65,7 +65,7 @@ export interface MonitoredRunOptions {
 
 export interface MonitoredRun {
   readonly reports: readonly MonitorReport[];
-  readonly session: MonitorSession;
+  readonly session: LoraSession;
   readonly batchSizes: readonly number[];
   readonly trainLoss: readonly number[];
   readonly heldOutLoss: readonly number[];
@@ -169,7 +169,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
       stop: () => (stopped = true),
     },
   });
-  const session = new MonitorSession({ rules, policy, log: options.log ?? { append: () => undefined } });
+  const session = new MonitorSession({ watched: LORA, rules, policy, log: options.log ?? { append: () => undefined } });
   const reports: MonitorReport[] = [];
   const batchSizes: number[] = [];
   const trainLoss: number[] = [];

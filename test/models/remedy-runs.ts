@@ -13,7 +13,9 @@ import {
   type RunSettingsInput,
   type TrainerSettings,
 } from '../../src/index.js';
-import { expectedDirection, OPERATIONS, type RemedyOperation } from '../../src/monitor/decision.js';
+import { LORA } from '../../src/trainees/lora/trainee.js';
+import { expectedDirection } from '../../src/monitor/rule-set.js';
+import { type LoraOperation as RemedyOperation, OPERATIONS } from '../../src/trainees/lora/operations.js';
 import { writeLetterModel, writeLetterTask } from './letters.js';
 
 interface Answer {
@@ -133,7 +135,7 @@ export const policyOf = ({ before = [], ...last }: RemedyRun): Policy => ({
           event_type: OPERATIONS[operation.op].event,
           cites: [rule],
           justification: 'as the test says',
-          remedy_direction: expectedDirection(rule, rules[rule].side)!,
+          remedy_direction: expectedDirection(LORA.ruleSet, rule, rules[rule].side)!,
           edit: operations,
           deferral: null,
         };

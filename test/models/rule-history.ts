@@ -1,6 +1,16 @@
-import type { HeldOutMeasurement, Iteration, ModuleStatistics, StepStatistics } from '../../src/monitor/measurements.js';
+import type { ModuleStatistics, StepStatistics } from '../../src/engine/trainer.js';
+import type { HeldOutMeasurement } from '../../src/monitor/measurements.js';
+import type { Evaluation } from '../../src/monitor/evaluate-rules.js';
+import { decide } from '../../src/monitor/policy.js';
 import { Random } from '../../src/random.js';
 import type { TierVerdicts } from '../../src/statistics/index.js';
+import {
+  LORA,
+  type LoraDecision,
+  type LoraIteration as Iteration,
+  type LoraPolicy,
+  type TrainerSettings,
+} from '../../src/trainees/lora/trainee.js';
 
 /** Histories in the shape that the trainer measures; healthy unless a case changes them. */
 export const MODULES = ['blk.0.attn_q', 'blk.0.attn_v', 'blk.1.attn_q', 'blk.1.attn_v'];
@@ -94,3 +104,10 @@ export const eachModule = (
   eachStep(iteration, (step) => ({
     modules: Object.fromEntries(Object.entries(step.modules).map(([name, module]) => [name, { ...module, ...change(module, name) }])),
   }));
+
+/** What a policy decides on evaluations alone. */
+export const decided = (
+  policy: LoraPolicy,
+  evaluations: readonly Evaluation[],
+  settings: TrainerSettings,
+): Promise<readonly LoraDecision[]> => decide(policy, evaluations, settings, LORA);

@@ -4,8 +4,8 @@
  * sides between two adapters of one accuracy; on the embedded model's default run that are 2 to 8 of 80.
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
-import type { Iteration } from '../../src/monitor/measurements.js';
 import { ruleConfig, type RuleConfigInput } from '../../src/monitor/rules.js';
+import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
 import { Random } from '../../src/random.js';
 import { pairedChange, verdictsByTier, type Outcome } from '../../src/statistics/index.js';
 import type { Tier } from '../../src/tasks/task.js';
@@ -101,7 +101,7 @@ export function stopRate(
   let stopped = 0;
   for (let run = 0; run < runs; run++) {
     const history = simulatedRun(random, settings, tiers, course, shake);
-    if (evaluateHistory(history.slice(0, -1), config).some(({ rules }) => rules.R3.fired)) stopped++;
+    if (evaluateHistory(history.slice(0, -1), config, LORA.ruleSet).some(({ rules }) => rules.R3.fired)) stopped++;
   }
   return stopped / runs;
 }

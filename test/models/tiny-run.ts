@@ -3,6 +3,13 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer, type StepStatistics, type TrainSequence } from '../../src/engine/trainer.js';
+import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
+import { executeDecision, executedRules } from '../../src/monitor/remedies.js';
+import { ruleConfig } from '../../src/monitor/rules.js';
+import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../../src/run-folder/monitor-records.js';
+import { TrainerExecutor } from '../../src/trainees/lora/executor.js';
+import { scripted } from '../../src/trainees/lora/scripted.js';
+import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../../src/evaluation/greedy.js';
 import { judgePolicies } from '../../src/evaluation/policies.js';
@@ -11,13 +18,6 @@ import { EventLog, type NewRecord } from '../../src/log/event-log.js';
 import type { LogSigner } from '../../src/log/signer.js';
 import { openWitnessKey, witnessFile } from '../../src/log/witness-key.js';
 import { WitnessStore } from '../../src/log/witness-store.js';
-import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
-import type { Iteration } from '../../src/monitor/measurements.js';
-import { decide, scripted } from '../../src/monitor/policy.js';
-import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../../src/monitor/records.js';
-import { executeDecision, executedRules } from '../../src/monitor/remedies.js';
-import { ruleConfig } from '../../src/monitor/rules.js';
-import { TrainerExecutor } from '../../src/monitor/trainer-executor.js';
 import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
 import { startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
@@ -36,6 +36,7 @@ import {
 import { openTask } from '../../src/tasks/open-task.js';
 import type { OpenTask, Problem } from '../../src/tasks/task.js';
 import { deriveSeed } from '../../src/random.js';
+import { decided } from './rule-history.js';
 import { encodeModel, synthesizeModel } from './synthetic.js';
 
 /**
@@ -317,11 +318,11 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
       executed: [],
     };
     history.push(measured);
-    const evaluations = evaluateHistory(history, rules);
+    const evaluations = evaluateHistory(history, rules, LORA.ruleSet);
     const modules = Object.fromEntries(
       trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: [0] }]),
     );
-    const decisions = await decide(scripted, evaluations, {
+    const decisions = await decided(scripted, evaluations, {
       learningRate: inForce.learningRate,
       batchSize,
       maxBatchSize: 32,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { evaluateCompatibility, type CompatibilityEpoch } from '../../src/monitor/compatibility.js';
-import { RULES, type RuleId } from '../../src/monitor/rules.js';
+import { type CompatibilityEpoch, evaluateCompatibility } from '../../src/monitor/compatibility.js';
+import { type RuleId, RULES } from '../../src/monitor/rules.js';
 import { Ema, Persistence, smooth } from '../../src/monitor/smoothing.js';
 
 type Series = { readonly [K in keyof CompatibilityEpoch]?: readonly NonNullable<CompatibilityEpoch[K]>[] };

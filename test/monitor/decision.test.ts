@@ -5,14 +5,19 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { witnessInProcess } from '../../bench/log.js';
 import { EventLog } from '../../src/log/event-log.js';
 import { LogReader } from '../../src/log/read.js';
-import { ALLOWED_EVENTS, checkDecision, EVENT_TYPES, expectedDirection, OPERATIONS, type Decision } from '../../src/monitor/decision.js';
+import { checkDecision } from '../../src/monitor/decision.js';
 import { evaluateHistory, type Evaluation, type RuleEvaluation } from '../../src/monitor/evaluate-rules.js';
-import { monitorDigests, playbook } from '../../src/monitor/playbook.js';
-import { decide, observe, scripted, type Policy, type TrainerSettings } from '../../src/monitor/policy.js';
-import { decisionRecord, effectRecord, evaluationRecord, iterationRecords, readHistory } from '../../src/monitor/records.js';
+import { observe } from '../../src/monitor/policy.js';
 import { executeDecision, executedRules, type RemedyExecutor } from '../../src/monitor/remedies.js';
-import { DEFAULT_RULES, ruleConfig, RULES, type BreachSide, type RuleId } from '../../src/monitor/rules.js';
-import { eachModule, history, MODULES } from '../models/rule-history.js';
+import { expectedDirection, monitorDigests } from '../../src/monitor/rule-set.js';
+import { type BreachSide, DEFAULT_RULES, ruleConfig, type RuleId, RULES } from '../../src/monitor/rules.js';
+import { EVENT_TYPES } from '../../src/monitor/trainee.js';
+import { decisionRecord, effectRecord, evaluationRecord, iterationRecords, readHistory } from '../../src/run-folder/monitor-records.js';
+import { OPERATIONS } from '../../src/trainees/lora/operations.js';
+import { playbook } from '../../src/trainees/lora/playbook.js';
+import { scripted } from '../../src/trainees/lora/scripted.js';
+import { LORA, type LoraDecision as Decision, type LoraPolicy as Policy, type TrainerSettings } from '../../src/trainees/lora/trainee.js';
+import { decided, eachModule, history, MODULES } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
 const quiet: RuleEvaluation = {
@@ -65,9 +70,9 @@ const high = [evaluation(4, { R1: 'high' })];
 
 describe('a decision is refused before it is logged', () => {
   test('the honest ones pass', () => {
-    expect(checkDecision(act, high)).toEqual(act);
-    expect(checkDecision(wait, high)).toEqual(wait);
-    expect(checkDecision(act, [...high, evaluation(5), evaluation(6)])).toEqual(act); // E + 2
+    expect(checkDecision(act, high, LORA)).toEqual(act);
+    expect(checkDecision(wait, high, LORA)).toEqual(wait);
+    expect(checkDecision(act, [...high, evaluation(5), evaluation(6)], LORA)).toEqual(act); // E + 2
   });
 
   const cases: [string, unknown, (readonly Evaluation[])?][] = [
@@ -101,7 +106,7 @@ describe('a decision is refused before it is logged', () => {
     ['text', 'decrease_lr'],
   ];
   test.each(cases.map(([name, decision, recent = high]) => [name, decision, recent] as const))('%s', (_, decision, recent) => {
-    expect(() => checkDecision(decision, recent)).toThrow(invalid);
+    expect(() => checkDecision(decision, recent, LORA)).toThrow(invalid);
   });
 
   test('every rule and side has one direction, and every direction an operation of an allowed class', () => {
@@ -119,15 +124,19 @@ describe('a decision is refused before it is logged', () => {
       ['R7', 'nonfinite'],
     ];
     for (const [rule, side] of sides) {
-      const direction = expectedDirection(rule, side);
+      const direction = expectedDirection(LORA.ruleSet, rule, side);
       expect(direction).not.toBeNull();
       expect(
-        Object.values(OPERATIONS).some(({ event, directions }) => ALLOWED_EVENTS[rule].includes(event) && directions.includes(direction!)),
+        Object.values(OPERATIONS).some(
+          ({ event, directions }) => LORA.ruleSet.answers[rule].events.includes(event) && directions.includes(direction!),
+        ),
       ).toBe(true);
     }
     // noise over signal: the other sign than the original's signal over noise
-    expect(expectedDirection('R2', 'high')).toBe('increase_batch_size');
-    expect(EVENT_TYPES.every((event) => ALLOWED_EVENTS.R6.includes(event) && ALLOWED_EVENTS.R7.includes(event))).toBe(true);
+    expect(expectedDirection(LORA.ruleSet, 'R2', 'high')).toBe('increase_batch_size');
+    expect(
+      EVENT_TYPES.every((event) => LORA.ruleSet.answers.R6.events.includes(event) && LORA.ruleSet.answers.R7.events.includes(event)),
+    ).toBe(true);
   });
 });
 
@@ -163,7 +172,7 @@ describe('policies', () => {
     ],
   ];
   test.each(sides)('scripted answers %s %s as the playbook says', async (rule, side, expected) => {
-    const decisions = await decide(scripted, [evaluation(4, { [rule]: side })], settings);
+    const decisions = await decided(scripted, [evaluation(4, { [rule]: side })], settings);
     expect(decisions).toHaveLength(1);
     const [decision] = decisions as [Decision];
     expect(decision.cites).toEqual([rule]);
@@ -175,20 +184,20 @@ describe('policies', () => {
   });
 
   test('acts on the first rule and defers the others to it', async () => {
-    const decisions = await decide(scripted, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })], settings);
+    const decisions = await decided(scripted, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })], settings);
     expect(decisions.map(({ cites }) => cites[0])).toEqual(['R7', 'R6', 'R1', 'R3']);
     expect(decisions[0]!.event_type).toBe('hyperparameter_change');
     for (const other of decisions.slice(1))
       expect(other).toMatchObject({ event_type: 'rule_triggered_no_action', deferral: { reason: 'deferred_to_R7', until: 9 } });
     for (const each of decisions)
-      expect(checkDecision(each, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })])).toEqual(each);
+      expect(checkDecision(each, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })], LORA)).toEqual(each);
   });
 
   test('says so where a remedy has nowhere left to go', async () => {
-    const [batch] = await decide(scripted, [evaluation(4, { R2: 'high' })], { ...settings, batchSize: 64 });
-    const [floor] = await decide(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 8 });
-    const [below] = await decide(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 4 });
-    const [rank] = await decide(scripted, [evaluation(4, { R4: 'plateau' })], {
+    const [batch] = await decided(scripted, [evaluation(4, { R2: 'high' })], { ...settings, batchSize: 64 });
+    const [floor] = await decided(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 8 });
+    const [below] = await decided(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 4 });
+    const [rank] = await decided(scripted, [evaluation(4, { R4: 'plateau' })], {
       ...settings,
       modules: { 'blk.0.attn_q': { rank: 128, scale: 2, dormantDirections: [] } },
     });
@@ -197,7 +206,7 @@ describe('policies', () => {
   });
 
   test('observe changes nothing; nothing fired asks nobody', async () => {
-    expect(await decide(observe, [evaluation(4, { R7: 'nonfinite' })], settings)).toMatchObject([
+    expect(await decided(observe, [evaluation(4, { R7: 'nonfinite' })], settings)).toMatchObject([
       { event_type: 'rule_triggered_no_action', edit: [] },
     ]);
     const forbidden: Policy = {
@@ -206,18 +215,18 @@ describe('policies', () => {
         throw new Error('asked');
       },
     };
-    expect(await decide(forbidden, [evaluation(4)], settings)).toEqual([]);
+    expect(await decided(forbidden, [evaluation(4)], settings)).toEqual([]);
   });
 
   test('X18: a policy that returns one object again and again cannot have it changed, nor change it afterwards', async () => {
     const kept = structuredClone(act);
-    const [first] = await decide({ name: 'cache', decide: () => kept }, high, settings);
-    kept.edit = [];
+    const [first] = await decided({ name: 'cache', decide: () => kept }, high, settings);
+    (kept.edit as unknown[]).pop();
     expect(first).toEqual(act);
   });
 
   test('a policy that talks nonsense gets a typed error', async () => {
-    await expect(decide({ name: 'x', decide: () => ({ ...act, cites: ['R2'] }) as never }, high, settings)).rejects.toThrow(invalid);
+    await expect(decided({ name: 'x', decide: () => ({ ...act, cites: ['R2'] }) as never }, high, settings)).rejects.toThrow(invalid);
   });
 });
 
@@ -231,7 +240,7 @@ describe('effects', () => {
         return { learningRate: 3e-5 };
       },
     };
-    const both = (await decide(scripted, [evaluation(4, { R7: 'high' })], settings))[0]!;
+    const both = (await decided(scripted, [evaluation(4, { R7: 'high' })], settings))[0]!;
     const effects = await executeDecision(both, 4, executor);
     expect(effects).toMatchObject([
       { executed: true, measured: { learningRate: 3e-5 } },
@@ -254,14 +263,14 @@ describe('the playbook', () => {
     for (const operation of Object.keys(OPERATIONS).filter((op) => op !== 'skip_step')) expect(text).toContain(`\`${operation}\``);
     const other = ruleConfig.parse({ r5: { dormantFraction: 0.123 } });
     expect(playbook(other)).toContain('0.123');
-    expect(monitorDigests(other).playbook).not.toBe(monitorDigests(DEFAULT_RULES).playbook);
-    expect(monitorDigests(other).rules).not.toBe(monitorDigests(DEFAULT_RULES).rules);
+    expect(monitorDigests(LORA.ruleSet, other).playbook).not.toBe(monitorDigests(LORA.ruleSet, DEFAULT_RULES).playbook);
+    expect(monitorDigests(LORA.ruleSet, other).rules).not.toBe(monitorDigests(LORA.ruleSet, DEFAULT_RULES).rules);
   });
 
   test('the shipped file is what the defaults generate', () => {
     const shipped = readFileSync(new URL('../../assets/playbook.md', import.meta.url), 'utf8');
     expect(shipped).toBe(playbook(DEFAULT_RULES));
-    expect(monitorDigests(DEFAULT_RULES).playbook).toBe(createHash('sha256').update(shipped).digest('hex'));
+    expect(monitorDigests(LORA.ruleSet, DEFAULT_RULES).playbook).toBe(createHash('sha256').update(shipped).digest('hex'));
   });
 
   test('a configuration with unknown or impossible members is refused', () => {
@@ -281,24 +290,24 @@ describe('in the log', () => {
       runId: 'ab12'.repeat(8),
       signer: witnessInProcess(folder.path),
       runConfig: null,
-      digests: monitorDigests(DEFAULT_RULES),
+      digests: monitorDigests(LORA.ruleSet, DEFAULT_RULES),
     });
     const iterations = history(12, (each, i) => ({
       ...(i >= 4 ? eachModule(each, (_, name) => ({ updateRatio: 0.5, dormantFraction: name === MODULES[0] ? NaN : 0.1 })) : each),
       executed: i === 6 ? ['R1'] : [],
     }));
-    const evaluations = evaluateHistory(iterations, DEFAULT_RULES);
+    const evaluations = evaluateHistory(iterations, DEFAULT_RULES, LORA.ruleSet);
     for (const [i, iteration] of iterations.entries()) {
       log.append(iterationRecords(iteration, { iteration: 77, kind: 'forged', kl: 0 }));
       log.append([evaluationRecord(evaluations[i]!)]);
-      for (const decision of await decide(scripted, evaluations.slice(0, i + 1), settings)) log.append([decisionRecord(decision, i)]);
+      for (const decision of await decided(scripted, evaluations.slice(0, i + 1), settings)) log.append([decisionRecord(decision, i)]);
       for (const rule of iteration.executed)
         log.append([
           effectRecord({
             kind: 'effect',
             iteration: i,
             rule,
-            operation: { op: 'set_lr', from: 3e-4, to: 1e-4 },
+            operation: act.edit[0]!,
             executed: true,
             measured: { learningRate: 1e-4 },
           }),
@@ -306,9 +315,9 @@ describe('in the log', () => {
     }
     await log.finish();
     const reader = new LogReader(path);
-    const back = readHistory(reader.records());
+    const back = readHistory(reader.records(), LORA.trainee);
     expect(back).toEqual(iterations);
-    expect(evaluateHistory(back, DEFAULT_RULES)).toEqual(evaluations);
+    expect(evaluateHistory(back, DEFAULT_RULES, LORA.ruleSet)).toEqual(evaluations);
     const logged = [...reader.records({ stream: 'rule_evals' })].map(({ payload: { kind: _, ...rest } }) => rest);
     expect(logged).toEqual(evaluations);
     expect([...reader.records({ stream: 'decisions' })].length).toBeGreaterThan(0);
@@ -319,14 +328,20 @@ describe('in the log', () => {
     const [iteration] = history(1);
     const records = iterationRecords(iteration!).map(({ stream, payload }, i) => ({ gseq: i, sseq: i, timeUs: 0, stream, payload }));
     const unreadable = expect.objectContaining({ code: 'LOG_UNREADABLE' }) as never;
-    expect(readHistory(records)).toHaveLength(1);
-    expect(() => readHistory(records.slice(1))).toThrow(unreadable); // a step is missing
-    expect(() => readHistory(records.slice(0, -1))).toThrow(unreadable); // steps of no iteration
+    expect(readHistory(records, LORA.trainee)).toHaveLength(1);
+    expect(() => readHistory(records.slice(1), LORA.trainee)).toThrow(unreadable); // a step is missing
+    expect(() => readHistory(records.slice(0, -1), LORA.trainee)).toThrow(unreadable); // steps of no iteration
     expect(() =>
-      readHistory(records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, iteration: 5 } } : record))),
+      readHistory(
+        records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, iteration: 5 } } : record)),
+        LORA.trainee,
+      ),
     ).toThrow(unreadable);
     expect(() =>
-      readHistory(records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, loss: 'low' } } : record))),
+      readHistory(
+        records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, loss: 'low' } } : record)),
+        LORA.trainee,
+      ),
     ).toThrow(unreadable);
   });
 });

@@ -1,18 +1,18 @@
 import { describe, expect, test } from '@jest/globals';
-import { evaluateHistory, evaluateRules, slopeUpperBound, type Evaluation } from '../../src/monitor/evaluate-rules.js';
-import type { Iteration } from '../../src/monitor/measurements.js';
-import { DEFAULT_RULES, PRECEDENCE, ruleConfig, RULES, type RuleConfig, type RuleId } from '../../src/monitor/rules.js';
+import { evaluateHistory, evaluateRules, type Evaluation, slopeUpperBound } from '../../src/monitor/evaluate-rules.js';
+import { DEFAULT_RULES, PRECEDENCE, ruleConfig, type RuleConfig, type RuleId, RULES } from '../../src/monitor/rules.js';
+import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
 import type { TierVerdicts } from '../../src/statistics/index.js';
 import { eachModule, eachStep, heldOut, history, MODULES } from '../models/rule-history.js';
 
-const run = (iterations: readonly Iteration[]): Evaluation[] => evaluateHistory(iterations, DEFAULT_RULES);
+const run = (iterations: readonly Iteration[]): Evaluation[] => evaluateHistory(iterations, DEFAULT_RULES, LORA.ruleSet);
 const firing = (iterations: readonly Iteration[], rule: RuleId): number[] =>
   run(iterations).flatMap(({ iteration, rules }) => (rules[rule].fired ? [iteration] : []));
 const sick =
   (from: number, change: (iteration: Iteration) => Iteration, to = Infinity) =>
   (iteration: Iteration, i: number): Iteration =>
     i >= from && i < to ? change(iteration) : iteration;
-const last = (iterations: readonly Iteration[]): Evaluation => evaluateRules(iterations, DEFAULT_RULES);
+const last = (iterations: readonly Iteration[]): Evaluation => evaluateRules(iterations, DEFAULT_RULES, LORA.ruleSet);
 const flat =
   (rate: number) =>
   (iteration: Iteration): Iteration => ({ ...iteration, objective: { value: rate, standardError: 0.01 } });
@@ -29,14 +29,15 @@ describe('a healthy history', () => {
     );
     const frozen = JSON.stringify(iterations);
     const all = run(iterations);
-    for (let n = 1; n <= iterations.length; n++) expect(evaluateRules(iterations.slice(0, n), DEFAULT_RULES)).toEqual(all[n - 1]);
+    for (let n = 1; n <= iterations.length; n++)
+      expect(evaluateRules(iterations.slice(0, n), DEFAULT_RULES, LORA.ruleSet)).toEqual(all[n - 1]);
     expect(JSON.stringify(iterations)).toBe(frozen);
   });
 
   test('an empty one, or iterations that do not ascend, are refused', () => {
     const [a, b] = history(2) as [Iteration, Iteration];
     for (const bad of [[], [b, a], [a, a]])
-      expect(() => evaluateRules(bad, DEFAULT_RULES)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+      expect(() => evaluateRules(bad, DEFAULT_RULES, LORA.ruleSet)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
   });
 });
 
@@ -222,7 +223,9 @@ describe('each rule fires on its own signal, on the right side, and on nothing e
         if (passed(now) >= passed(best)) best = now;
         return evaluated;
       });
-      return evaluateHistory(iterations, config(patience)).flatMap(({ iteration, rules }) => (rules.R3.fired ? [iteration] : []));
+      return evaluateHistory(iterations, config(patience), LORA.ruleSet).flatMap(({ iteration, rules }) =>
+        rules.R3.fired ? [iteration] : [],
+      );
     };
     const share = (passed: number, n = 40): string => 'p'.repeat(passed) + 'f'.repeat(n - passed);
 
@@ -281,7 +284,9 @@ describe('each rule fires on its own signal, on the right side, and on nothing e
     test('evaluations of other problems are refused', () => {
       const [first] = history(1) as [Iteration];
       const mixed: Iteration = { ...first, heldOut: { ...heldOut(10, 10, 40), best: heldOut(10, 10, 41).best } };
-      expect(() => evaluateRules([mixed], DEFAULT_RULES)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+      expect(() => evaluateRules([mixed], DEFAULT_RULES, LORA.ruleSet)).toThrow(
+        expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+      );
     });
   });
 });
@@ -335,7 +340,7 @@ describe('LoRA traps and readings that are none', () => {
     );
     expect(firing(iterations, 'R6')[0]).toBe(8);
     const [low, config] = [1e-5, ruleConfig.parse({ r6: { relativeGradientLow: 1e-5 } })];
-    const found = evaluateHistory(iterations, config).find(({ rules }) => rules.R6.fired);
+    const found = evaluateHistory(iterations, config, LORA.ruleSet).find(({ rules }) => rules.R6.fired);
     expect(found?.iteration).toBe(10); // crosses 1e-5 at the third bad reading (10^-5.3), and persists for three: the fifth
     expect(found!.rules.R6.value!).toBeLessThan(low);
   });

@@ -1,16 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { dryRunText } from '../../src/cli/run-plan.js';
-import { liveness, type Liveness } from '../../src/monitor/liveness.js';
+import { LORA } from '../../src/trainees/lora/trainee.js';
+import { type Liveness, liveness } from '../../src/monitor/liveness.js';
 import { DEFAULT_RULES, ruleConfig, type RuleConfig } from '../../src/monitor/rules.js';
 import type { RunPlan } from '../../src/training/dry-run.js';
 import { ruleConfigOf } from '../../src/training/monitoring.js';
 import { resolveSettings, type RunSettings } from '../../src/training/settings.js';
 
 const from = (config: RuleConfig, steps: number): Record<string, number | null> =>
-  Object.fromEntries(liveness(config, steps).map((each) => [`${each.rule} ${each.criterion}`, each.from]));
+  Object.fromEntries(liveness(config, LORA.ruleSet, steps).map((each) => [`${each.rule} ${each.criterion}`, each.from]));
 const profile = (name: 'downloaded' | 'embedded'): RunSettings => resolveSettings({ profile: name });
-const of = (settings: RunSettings): readonly Liveness[] => liveness(ruleConfigOf(settings), settings.stepsPerIteration);
+const of = (settings: RunSettings): readonly Liveness[] => liveness(ruleConfigOf(settings), LORA.ruleSet, settings.stepsPerIteration);
 const [downloaded, embedded] = [profile('downloaded'), profile('embedded')];
 const [ofDownloaded, ofEmbedded] = [of(downloaded), of(embedded)];
 
@@ -23,7 +24,7 @@ describe('from when a rule can fire', () => {
     const quick = ruleConfig.parse({ persistence: 1, r3: { patience: 1 }, r5: { minSteps: 0 } });
     expect(from(quick, 8)).toMatchObject({ 'R1 KL': 1, 'R3 no gain': 1, 'R4 full and flat': 5, 'R5 dormant directions': 1 });
     expect(from(DEFAULT_RULES, 25)).toMatchObject({ 'R5 dormant directions': 3, 'R7 clipping': 4 });
-    expect(liveness(ruleConfig.parse({ r3: { patience: 50 } }), 8, 10).find(({ rule }) => rule === 'R3')!.from).toBeNull();
+    expect(liveness(ruleConfig.parse({ r3: { patience: 50 } }), LORA.ruleSet, 8, 10).find(({ rule }) => rule === 'R3')!.from).toBeNull();
   });
 
   test('is what docs/monitor.md says of both profiles', () => {

@@ -4,12 +4,13 @@ import { witnessInProcess } from '../../bench/log.js';
 import { EventLog, type NewRecord } from '../../src/log/event-log.js';
 import { LogReader } from '../../src/log/read.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
-import type { Iteration } from '../../src/monitor/measurements.js';
-import { monitorDigests } from '../../src/monitor/playbook.js';
-import { observe, scripted, type Policy, type TrainerSettings } from '../../src/monitor/policy.js';
+import { observe } from '../../src/monitor/policy.js';
 import type { RemedyExecutor } from '../../src/monitor/remedies.js';
+import { monitorDigests } from '../../src/monitor/rule-set.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
-import { MonitorSession, type MonitorReport } from '../../src/monitor/session.js';
+import { scripted } from '../../src/trainees/lora/scripted.js';
+import { LORA, type LoraIteration as Iteration, type LoraPolicy as Policy, type TrainerSettings } from '../../src/trainees/lora/trainee.js';
+import { type LoraReport as MonitorReport, MonitorSession } from '../../src/training/monitor-session.js';
 import { eachModule, eachStep, history } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
@@ -41,7 +42,7 @@ describe('a session', () => {
     const log = listening();
     const at: number[] = [];
     const executor: RemedyExecutor = { execute: async () => (at.push(log.appended.length), { learningRate: 1e-4 }) };
-    const session = new MonitorSession({ rules: DEFAULT_RULES, policy: scripted, log });
+    const session = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: scripted, log });
     const reports: MonitorReport[] = [];
     for (const iteration of history(9, fast(4))) reports.push(await session.iteration(iteration, { settings, executor }));
     const acted = reports.findIndex(({ decisions }) => decisions.length > 0);
@@ -64,17 +65,17 @@ describe('a session', () => {
       runId: 'cd34'.repeat(8),
       signer: witnessInProcess(folder.path),
       runConfig: null,
-      digests: monitorDigests(DEFAULT_RULES),
+      digests: monitorDigests(LORA.ruleSet, DEFAULT_RULES),
     });
     const executor: RemedyExecutor = { execute: async () => ({ learningRate: 1e-4 }) };
     const iterations = history(12, fast(3));
-    const whole = new MonitorSession({ rules: DEFAULT_RULES, policy: scripted, log: listening() });
+    const whole = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: scripted, log: listening() });
     const expected = [];
     for (const iteration of iterations) expected.push(await whole.iteration(iteration, { settings, executor }));
-    const first = new MonitorSession({ rules: DEFAULT_RULES, policy: scripted, log });
+    const first = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: scripted, log });
     for (const iteration of iterations.slice(0, 6)) await first.iteration(iteration, { settings, executor });
     const reader = new LogReader(path);
-    const second = new MonitorSession({ rules: DEFAULT_RULES, policy: scripted, log, records: reader.records() });
+    const second = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: scripted, log, records: reader.records() });
     reader.close();
     const rest = [];
     for (const iteration of iterations.slice(6)) rest.push(await second.iteration(iteration, { settings, executor }));
@@ -85,14 +86,14 @@ describe('a session', () => {
   });
 
   test("a report can be read and not written, and nothing in it is the session's own", async () => {
-    const session = new MonitorSession({ rules: DEFAULT_RULES, policy: observe, log: listening() });
+    const session = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: observe, log: listening() });
     const iterations = history(8, fast(2));
     let report: MonitorReport | undefined;
     for (const iteration of iterations) report = await session.iteration(iteration, { settings, executor: null });
     expect(() => ((report as { iteration: number }).iteration = 99)).toThrow(TypeError);
     expect(() => ((report!.evaluation.rules.R1 as { fired: boolean }).fired = false)).toThrow(TypeError);
     expect(() => (report!.decisions as unknown[]).push({})).toThrow('not extensible');
-    expect(report!.evaluation).toEqual(evaluateHistory(iterations, DEFAULT_RULES).at(-1));
+    expect(report!.evaluation).toEqual(evaluateHistory(iterations, DEFAULT_RULES, LORA.ruleSet).at(-1));
   });
 
   test('an answer that does not hold is refused and recorded, nothing is executed, and the run goes on', async () => {
@@ -103,7 +104,7 @@ describe('a session', () => {
       decide: (context) => (answers++ === 0 ? ({ ...scripted.decide(context), cites: ['R2'] } as never) : scripted.decide(context)),
     };
     const executed: string[] = [];
-    const session = new MonitorSession({ rules: DEFAULT_RULES, policy, log });
+    const session = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy, log });
     const reports = [];
     for (const iteration of history(8, fast(2)))
       reports.push(await session.iteration(iteration, { settings, executor: { execute: async ({ op }) => (executed.push(op), {}) } }));
@@ -114,7 +115,7 @@ describe('a session', () => {
   });
 
   test('a remedy without a trainer fails, is reported as not executed, and does not quieten its rule', async () => {
-    const session = new MonitorSession({ rules: DEFAULT_RULES, policy: scripted, log: listening() });
+    const session = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: scripted, log: listening() });
     const reports = [];
     for (const iteration of history(10, fast(2))) reports.push(await session.iteration(iteration, { settings, executor: null }));
     const [first] = reports.flatMap(({ effects }) => effects);
@@ -133,7 +134,7 @@ describe('one answer for each obligation', () => {
         );
 
   test('a rule that keeps firing is deferred once in three iterations, not in each', async () => {
-    const session = new MonitorSession({ rules: DEFAULT_RULES, policy: observe, log: listening() });
+    const session = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: observe, log: listening() });
     const deferred: number[] = [];
     for (const iteration of history(16, fast(3))) {
       const { decisions } = await session.iteration(iteration, { settings, executor: null });
@@ -144,7 +145,7 @@ describe('one answer for each obligation', () => {
 
   test('where the first rule can only be deferred, the next one is acted on', async () => {
     const stuck: Policy = { name: 'stuck', decide: (context) => (context.rule === 'R1' ? observe : scripted).decide(context) };
-    const session = new MonitorSession({ rules: DEFAULT_RULES, policy: stuck, log: listening() });
+    const session = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: stuck, log: listening() });
     const reports = [];
     for (const iteration of history(16, both))
       reports.push(await session.iteration(iteration, { settings, executor: { execute: async () => ({ sequencesPerStep: 32 }) } }));

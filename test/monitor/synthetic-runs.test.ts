@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { EventLog } from '../../src/log/event-log.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
-import { monitorDigests } from '../../src/monitor/playbook.js';
-import { observe, scripted } from '../../src/monitor/policy.js';
+import { observe } from '../../src/monitor/policy.js';
+import { monitorDigests } from '../../src/monitor/rule-set.js';
 import { DEFAULT_RULES, type RuleId } from '../../src/monitor/rules.js';
-import type { Iteration } from '../../src/monitor/measurements.js';
-import type { Effect } from '../../src/monitor/remedies.js';
-import type { MonitorReport } from '../../src/monitor/session.js';
+import { scripted } from '../../src/trainees/lora/scripted.js';
+import { LORA, type LoraEffect as Effect, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
+import type { LoraReport as MonitorReport } from '../../src/training/monitor-session.js';
 import { judgeLog } from '../models/judge-log.js';
 import { outcomeOf, treatmentRates, type Treated } from '../models/calibration.js';
 import { monitoredRun, type MonitoredRun } from '../models/monitored-run.js';
@@ -97,7 +97,7 @@ describe('a real training run', () => {
           runId: createHash('sha256').update(path).digest('hex').slice(0, 32),
           signer,
           runConfig,
-          digests: monitorDigests(DEFAULT_RULES),
+          digests: monitorDigests(LORA.ruleSet, DEFAULT_RULES),
         });
         const run = await monitoredRun({ model, seed, rules: DEFAULT_RULES, policy: scripted, log, ...options });
         await log.finish();

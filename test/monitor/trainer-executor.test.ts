@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { createTrainer, type Trainer, type TrainSequence } from '../../src/engine/trainer.js';
+import { createTrainer, type StepStatistics, type Trainer, type TrainSequence } from '../../src/engine/trainer.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
-import type { Iteration, StepStatistics } from '../../src/monitor/measurements.js';
-import { decide, scripted } from '../../src/monitor/policy.js';
 import { executeDecision, executedRules } from '../../src/monitor/remedies.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
-import { TrainerExecutor } from '../../src/monitor/trainer-executor.js';
+import { TrainerExecutor } from '../../src/trainees/lora/executor.js';
+import { scripted } from '../../src/trainees/lora/scripted.js';
+import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
 import { Random } from '../../src/random.js';
+import { decided } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
@@ -66,10 +67,10 @@ describe('on a real trainer', () => {
       const steps: StepStatistics[] = [];
       for (let k = 0; k < 4; k++) steps.push(await trainer.step(data, { microBatches: [2, 2, 2, 2] }));
       history.push(iteration(n, steps, parameters));
-      const evaluations = evaluateHistory(history, DEFAULT_RULES);
+      const evaluations = evaluateHistory(history, DEFAULT_RULES, LORA.ruleSet);
       const now = evaluations.at(-1)!;
       firedAt.push(...now.fired.map((rule): [number, string] => [n, `${rule} ${now.rules[rule].side}`]));
-      const decisions = await decide(scripted, evaluations, {
+      const decisions = await decided(scripted, evaluations, {
         ...SETTINGS,
         learningRate: executor.inForce.learningRate,
         maxGradNorm: executor.inForce.maxNorm,

@@ -1,12 +1,7 @@
-import { createHash } from 'node:crypto';
-import { canonicalJson, type Json } from '../canonical-json.js';
-import { DECISION_WINDOW, MAX_DEFERRAL } from './decision.js';
-import { PRECEDENCE, RULE_CLASS, type RuleConfig } from './rules.js';
+import { DECISION_WINDOW, MAX_DEFERRAL } from '../../monitor/decision.js';
+import { PRECEDENCE, RULE_CLASS, type RuleConfig } from '../../monitor/rules.js';
 
-/**
- * The contract between monitor and policy as one Markdown text, its thresholds filled in from the configuration. Its hash is part of a
- * run's genesis; a policy that is a language model gets it word for word.
- */
+/** What each rule sees in LoRA weights, and what is done about it. A policy that is a language model gets it word for word. */
 export function playbook(config: RuleConfig): string {
   const { r1, r2, r3, r4, r5, r6, r7, persistence: n, alpha, coolDown, recurrenceWindow, objectiveTarget } = config;
   const inARow = `in ${n} iterations in a row`;
@@ -78,11 +73,4 @@ export function playbook(config: RuleConfig): string {
       'Always first. A step that is not finite was never applied.',
     ),
   ].join('\n');
-}
-
-const sha256 = (text: string): string => createHash('sha256').update(text, 'utf8').digest('hex');
-
-/** What a run commits to in its genesis. */
-export function monitorDigests(config: RuleConfig): { readonly playbook: string; readonly rules: string } {
-  return { playbook: sha256(playbook(config)), rules: sha256(canonicalJson(config as unknown as Json)) };
 }

@@ -2,39 +2,51 @@ import { IsoproError } from '../errors.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
-import { decisionSchema, type Decision, type LoggedDecision } from './decision.js';
-import { evaluateHistory, type Evaluation } from './evaluate-rules.js';
-import type { Iteration } from './measurements.js';
-import { decide, type Policy, type TrainerSettings } from './policy.js';
-import { decisionRecord, effectRecord, evaluationRecord, iterationRecords, readHistory } from './records.js';
-import { executeDecision, executedRules, type Effect, type RemedyExecutor } from './remedies.js';
-import type { RuleConfig } from './rules.js';
-
-/** What an iteration measured; what was executed after it is the session's to say. */
-export type Measurement = Omit<Iteration, 'executed'>;
+import type { Decision, LoggedDecision } from '../monitor/decision.js';
+import { evaluateHistory, type Evaluation } from '../monitor/evaluate-rules.js';
+import type { Iteration, Measurement } from '../monitor/measurements.js';
+import { decide, type Policy } from '../monitor/policy.js';
+import { executeDecision, executedRules, type Effect, type RemedyExecutor } from '../monitor/remedies.js';
+import type { Watched } from '../monitor/rule-set.js';
+import type { RuleConfig } from '../monitor/rules.js';
+import type { TraineeTypes } from '../monitor/trainee.js';
+import {
+  decisionRecord,
+  effectRecord,
+  evaluationRecord,
+  iterationRecords,
+  readDecisions,
+  readHistory,
+} from '../run-folder/monitor-records.js';
+import type { LoraTypes } from '../trainees/lora/trainee.js';
 
 /** What the monitor concluded and did. Frozen through and through, so that a hook that gets it can only read. */
-export interface MonitorReport {
+export interface MonitorReport<T extends TraineeTypes = TraineeTypes> {
   readonly iteration: number;
   readonly evaluation: Evaluation;
-  readonly decisions: readonly Decision[];
-  readonly effects: readonly Effect[];
+  readonly decisions: readonly Decision<T['operation']>[];
+  readonly effects: readonly Effect<T['operation']>[];
   /** Why the policy's answer was refused; its rule is then left without one. */
   readonly refused: string | null;
 }
 
-export interface MonitorSessionOptions {
+/** Of a run that trains LoRA weights. */
+export type LoraReport = MonitorReport<LoraTypes>;
+export type LoraSession = MonitorSession<LoraTypes>;
+
+export interface MonitorSessionOptions<T extends TraineeTypes> {
+  readonly watched: Watched<T>;
   readonly rules: RuleConfig;
-  readonly policy: Policy;
+  readonly policy: Policy<T>;
   readonly log: { append(records: readonly NewRecord[]): unknown };
   /** Live records of the log so far, where a run is resumed. */
   readonly records?: Iterable<LogRecord>;
 }
 
-export interface IterationOptions {
-  readonly settings: TrainerSettings;
+export interface IterationOptions<T extends TraineeTypes> {
+  readonly settings: T['settings'];
   /** Null where nothing is trained yet: remedies then fail, and the effect says so. */
-  readonly executor: RemedyExecutor | null;
+  readonly executor: RemedyExecutor<T['operation']> | null;
   /** Kept apart from what was measured, and never read back as such. */
   readonly notes?: { readonly [key: string]: LogValue };
 }
@@ -55,27 +67,21 @@ const NO_TRAINER: RemedyExecutor = {
  * A run's monitor, called once an iteration: evaluates the rules over the whole history, has the policy decide, executes, and logs each
  * before the next.
  */
-export class MonitorSession {
-  readonly #options: MonitorSessionOptions;
-  readonly #history: Iteration[];
-  readonly #decisions: LoggedDecision[] = [];
+export class MonitorSession<T extends TraineeTypes> {
+  readonly #options: MonitorSessionOptions<T>;
+  readonly #history: Iteration<T['step']>[];
+  readonly #decisions: LoggedDecision<T['operation']>[];
 
   /** @throws IsoproError LOG_UNREADABLE where the records are not a monitor's */
-  constructor(options: MonitorSessionOptions) {
+  constructor(options: MonitorSessionOptions<T>) {
     this.#options = options;
     const records = [...(options.records ?? [])];
-    this.#history = readHistory(records);
-    for (const {
-      stream,
-      payload: { kind, iteration, ...payload },
-    } of records) {
-      if (stream !== 'decisions' || kind !== 'decision') continue;
-      this.#decisions.push({ iteration: Number(iteration), decision: decisionSchema.parse(payload) });
-    }
+    this.#history = readHistory(records, options.watched.trainee);
+    this.#decisions = readDecisions(records, options.watched);
   }
 
   /** Iterations so far, each with the rules whose remedy was executed after it. */
-  get history(): readonly Iteration[] {
+  get history(): readonly Iteration<T['step']>[] {
     return this.#history;
   }
 
@@ -85,25 +91,25 @@ export class MonitorSession {
    * Neither a policy's bad answer nor a remedy that fails ends the run; both are reported.
    * @throws IsoproError INVALID_ARGUMENT where the iteration does not follow the last one, ABORTED from the policy, and what the log throws
    */
-  async iteration(measurement: Measurement, { settings, executor, notes = {} }: IterationOptions): Promise<MonitorReport> {
-    const { rules, policy, log } = this.#options;
+  async iteration(measurement: Measurement<T['step']>, { settings, executor, notes = {} }: IterationOptions<T>): Promise<MonitorReport<T>> {
+    const { watched, rules, policy, log } = this.#options;
     const { iteration } = measurement;
-    const measured: Iteration = { ...measurement, executed: [] };
-    const evaluations = evaluateHistory([...this.#history, measured], rules);
+    const measured: Iteration<T['step']> = { ...measurement, executed: [] };
+    const evaluations = evaluateHistory([...this.#history, measured], rules, watched.ruleSet);
     const evaluation = evaluations.at(-1) as Evaluation;
     log.append([...iterationRecords(measured, notes), evaluationRecord(evaluation)]);
 
-    let decisions: readonly Decision[] = [];
+    let decisions: readonly Decision<T['operation']>[] = [];
     let refused: string | null = null;
     try {
-      decisions = await decide(policy, evaluations, settings, this.#decisions);
+      decisions = await decide(policy, evaluations, settings, watched, this.#decisions);
     } catch (error) {
       if (error instanceof IsoproError && error.code === 'ABORTED') throw error;
       refused = error instanceof Error ? error.message : String(error);
       log.append([{ stream: 'decisions', payload: { kind: 'refused', iteration, reason: refused } satisfies LogPayload }]);
     }
     if (decisions.length > 0) log.append(decisions.map((decision) => decisionRecord(decision, iteration)));
-    const effects: Effect[] = [];
+    const effects: Effect<T['operation']>[] = [];
     for (const decision of decisions) effects.push(...(await executeDecision(decision, iteration, executor ?? NO_TRAINER)));
     if (effects.length > 0) log.append(effects.map(effectRecord));
 

@@ -1,9 +1,9 @@
-import { valueOf } from '../dictionary.js';
-import type { LoraTarget, StepStatistics, TrainSequence, Trainer } from '../engine/trainer.js';
-import { IsoproError } from '../errors.js';
-import type { RemedyOperation } from './decision.js';
-import type { TrainerSettings } from './policy.js';
-import type { RemedyExecutor } from './remedies.js';
+import { valueOf } from '../../dictionary.js';
+import type { LoraTarget, StepStatistics, TrainSequence, Trainer } from '../../engine/trainer.js';
+import { IsoproError } from '../../errors.js';
+import type { RemedyExecutor } from '../../monitor/remedies.js';
+import type { LoraOperation } from './operations.js';
+import type { TrainerSettings } from './trainee.js';
 
 /** What only the loop can do. */
 export interface LoopControl {
@@ -68,7 +68,7 @@ const TARGETS: Readonly<Record<string, LoraTarget>> = {
  * Carries remedies out on a trainer, and measures their consequence on it: ranks it reports, log-probabilities of the probe before and
  * after, the digest of what was restored. One serves a whole run; it has no state of its own that a checkpoint would have to keep.
  */
-export class TrainerExecutor implements RemedyExecutor {
+export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
   readonly #trainer: Trainer;
   readonly #options: ExecutorOptions;
   #iteration: ExecutedIteration = { probe: [], steps: [] };
@@ -121,7 +121,7 @@ export class TrainerExecutor implements RemedyExecutor {
   }
 
   /** @throws IsoproError INVALID_ARGUMENT where the operation does not fit the trainer; its state is as before */
-  async execute(operation: RemedyOperation): Promise<Measured> {
+  async execute(operation: LoraOperation): Promise<Measured> {
     const trainer = this.#trainer;
     switch (operation.op) {
       case 'set_lr': {

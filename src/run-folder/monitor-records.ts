@@ -1,0 +1,173 @@
+import { z } from 'zod';
+import { dictionaryOf } from '../dictionary.js';
+import { IsoproError } from '../errors.js';
+import type { NewRecord } from '../log/event-log.js';
+import type { LogPayload, LogValue } from '../log/payload.js';
+import type { LogRecord } from '../log/read.js';
+import { decisionSchema, operationForm, type Decision, type LoggedDecision } from '../monitor/decision.js';
+import type { Evaluation } from '../monitor/evaluate-rules.js';
+import type { Iteration } from '../monitor/measurements.js';
+import type { Effect } from '../monitor/remedies.js';
+import type { Watched } from '../monitor/rule-set.js';
+import { RULES, type RuleId } from '../monitor/rules.js';
+import type { SignalForm, Trainee, TraineeTypes } from '../monitor/trainee.js';
+
+/**
+ * How the monitor's findings stand in the log, and how a judge reads them back. What was measured is spread into a record first and the
+ * monitor's own members last, so that nothing that comes with a measurement can name another iteration or kind.
+ */
+
+/** A step's members are the trainer's; `notes` of a hook stay apart and are never read back as measurements. */
+export function iterationRecords(iteration: Iteration, notes: { readonly [key: string]: LogValue } = {}): NewRecord[] {
+  const { steps, executed: _, ...rest } = iteration;
+  return [
+    ...steps.map(
+      (step): NewRecord => ({
+        stream: 'metrics',
+        payload: { ...(step as unknown as { readonly [key: string]: LogValue }), kind: 'step', iteration: iteration.iteration },
+      }),
+    ),
+    {
+      stream: 'metrics',
+      payload: {
+        ...(rest as unknown as { readonly [key: string]: LogValue }),
+        notes,
+        kind: 'iteration',
+        iteration: iteration.iteration,
+        stepCount: steps.length,
+      },
+    },
+  ];
+}
+
+export function evaluationRecord(evaluation: Evaluation): NewRecord {
+  return { stream: 'rule_evals', payload: { ...(evaluation as unknown as { readonly [key: string]: LogValue }), kind: 'rule_eval' } };
+}
+
+/** A checked decision, stamped with the monitor's own iteration. */
+export function decisionRecord(decision: Decision, iteration: number): NewRecord {
+  return {
+    stream: 'decisions',
+    payload: { ...(decision as unknown as { readonly [key: string]: LogValue }), kind: 'decision', iteration },
+  };
+}
+
+export function effectRecord(effect: Effect): NewRecord {
+  return { stream: 'effects', payload: effect as unknown as LogPayload };
+}
+
+const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
+
+function signalForm({ form, absent }: SignalForm): z.ZodType {
+  if (form === 'indices') return z.array(z.number().int());
+  return absent === undefined ? number : number.default(absent);
+}
+const signalForms = (signals: Readonly<Record<string, SignalForm>>): Record<string, z.ZodType> =>
+  Object.fromEntries(Object.entries(signals).map(([name, form]) => [name, signalForm(form)]));
+
+type StepRecord<T extends TraineeTypes> = T['step'] & { readonly kind: 'step'; readonly iteration: number };
+
+/** Metrics: one optimiser step, with the signals that the trainee measures. */
+export const stepForm = <T extends TraineeTypes>({ signals }: Trainee<T>): z.ZodType<StepRecord<T>> =>
+  z.object({
+    kind: z.literal('step'),
+    iteration: z.number().int(),
+    step: number,
+    learningRate: number,
+    loss: number,
+    gradNorm: number,
+    clipped: z.boolean(),
+    applied: z.boolean(),
+    nonFinite: z.array(z.string()),
+    microBatchNorms: z.array(number),
+    microBatchTokens: z.array(number),
+    ...signalForms(signals.step),
+    modules: dictionaryOf(z.object(signalForms(signals.module))),
+  }) as unknown as z.ZodType<StepRecord<T>>;
+
+const verdicts = z.array(z.object({ weight: number, verdicts: z.string().regex(/^[pfn]*$/) }));
+const iterationRecord = z.object({
+  kind: z.literal('iteration'),
+  iteration: z.number().int(),
+  stepCount: z.number().int().min(0),
+  informativeGroupFraction: number,
+  objective: z.object({ value: number, standardError: number }).nullable(),
+  heldOut: z.union([z.object({ passRate: number, n: number, verdicts, best: verdicts }), z.object({ loss: number })]).nullable(),
+  kl: number.nullable(),
+  parameters: dictionaryOf(number),
+});
+type DecisionRecord<T extends TraineeTypes> = Decision<T['operation']> & { readonly kind: 'decision'; readonly iteration: number };
+
+/** Decisions: one that was checked, with the iteration that the monitor stamped on it. */
+export const decisionForm = <T extends TraineeTypes>(watched: Watched<T>): z.ZodType<DecisionRecord<T>> =>
+  decisionSchema(watched, { kind: z.literal('decision'), iteration: z.number().int().min(0) }) as unknown as z.ZodType<DecisionRecord<T>>;
+
+/** Effects: what an operation did, as it was measured. */
+export const effectForm = <T extends TraineeTypes>(trainee: Trainee<T>): z.ZodType<Effect<T['operation']>> =>
+  z.object({
+    kind: z.literal('effect'),
+    iteration: z.number().int(),
+    rule: z.enum(RULES),
+    operation: operationForm(trainee),
+    executed: z.boolean(),
+    measured: dictionaryOf(z.union([z.number(), z.string()])),
+    failure: z.string().optional(),
+  }) as unknown as z.ZodType<Effect<T['operation']>>;
+const executedForm = z.object({ kind: z.literal('effect'), iteration: z.number().int(), rule: z.enum(RULES), executed: z.boolean() });
+
+function read<V>(schema: z.ZodType<V>, { gseq, payload }: LogRecord): V {
+  const parsed = schema.safeParse(payload);
+  if (!parsed.success)
+    throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
+  return parsed.data;
+}
+
+/**
+ * The rules' history from live records of the metrics and effects streams, in log order.
+ * @throws IsoproError LOG_UNREADABLE where a record of the monitor does not have its form, or an iteration lacks steps
+ */
+export function readHistory<T extends TraineeTypes>(records: Iterable<LogRecord>, trainee: Trainee<T>): Iteration<T['step']>[] {
+  const stepRecord = stepForm(trainee);
+  const history: Iteration<T['step']>[] = [];
+  const effects = new Map<number, Map<RuleId, boolean>>();
+  let steps: StepRecord<T>[] = [];
+  for (const record of records) {
+    if (record.stream === 'metrics' && record.payload.kind === 'step') steps.push(read(stepRecord, record));
+    else if (record.stream === 'metrics' && record.payload.kind === 'iteration') {
+      const { kind: _, stepCount, ...iteration } = read(iterationRecord, record);
+      if (steps.length !== stepCount || steps.some((step) => step.iteration !== iteration.iteration)) {
+        throw new IsoproError(
+          'LOG_UNREADABLE',
+          `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, and ${steps.length} precede it`,
+        );
+      }
+      history.push({
+        ...iteration,
+        steps: steps.map(({ kind: __, iteration: ___, ...step }) => step as unknown as T['step']),
+        executed: [],
+      });
+      steps = [];
+    } else if (record.stream === 'effects' && record.payload.kind === 'effect') {
+      const { iteration, rule, executed } = read(executedForm, record);
+      const ofIteration = effects.get(iteration) ?? new Map<RuleId, boolean>();
+      effects.set(iteration, ofIteration.set(rule, (ofIteration.get(rule) ?? true) && executed));
+    }
+  }
+  if (steps.length > 0) throw new IsoproError('LOG_UNREADABLE', `${steps.length} steps at the end belong to no iteration`);
+  return history.map((iteration) => ({
+    ...iteration,
+    executed: [...(effects.get(iteration.iteration) ?? [])].filter(([, executed]) => executed).map(([rule]) => rule),
+  }));
+}
+
+/** The decisions of live records, in log order. @throws IsoproError LOG_UNREADABLE */
+export function readDecisions<T extends TraineeTypes>(records: Iterable<LogRecord>, watched: Watched<T>): LoggedDecision<T['operation']>[] {
+  const form = decisionForm(watched);
+  const decisions: LoggedDecision<T['operation']>[] = [];
+  for (const record of records) {
+    if (record.stream !== 'decisions' || record.payload.kind !== 'decision') continue;
+    const { kind: _, iteration, ...decision } = read(form, record);
+    decisions.push({ iteration, decision });
+  }
+  return decisions;
+}

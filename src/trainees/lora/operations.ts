@@ -1,0 +1,81 @@
+/** What can be done to LoRA weights while they are trained. `from` is what a decision found, so that a stale one is refused. */
+import { z } from 'zod';
+import type { OperationForm } from '../../monitor/trainee.js';
+
+const module = z
+  .string()
+  .min(1)
+  .max(200)
+  .refine((name) => name.isWellFormed(), 'holds half of a surrogate pair');
+const digest = z.string().regex(/^[0-9a-f]{64}$/);
+const learningRate = z.number().positive().max(1);
+const factor = z.number().positive().max(1e6);
+const rank = z.number().int().min(1).max(1024);
+const maxNorm = z.number().positive().max(1e6);
+
+const PARAMETERS = {
+  set_lr: { from: learningRate, to: learningRate },
+  set_batch: { from: z.number().int().min(1), to: z.number().int().min(8).max(65_536) },
+  set_clip: { maxNorm },
+  lr_mult: { module, factor },
+  raise_precision: { adamEps: z.number().positive().max(1e-3) },
+  stop: { restore: digest },
+  skip_step: {},
+  rollback: { to: digest, learningRate, maxNorm },
+  raise_rank: { module, from: rank, to: rank },
+  add_target: { module, rank },
+  recycle: { module, directions: z.array(z.number().int().min(0)).min(1).max(1024) },
+  rebalance: { module, factor },
+  rescale: { module, factor },
+} as const satisfies Record<string, z.ZodRawShape>;
+
+type Name = keyof typeof PARAMETERS;
+type Of<Op extends Name> = { readonly op: Op } & { readonly [P in keyof (typeof PARAMETERS)[Op]]: z.infer<(typeof PARAMETERS)[Op][P]> };
+export type LoraOperation = { [Op in Name]: Of<Op> }[Name];
+
+/** A learning rate changes by 1/10 to 1/3, or by 1.5 to 3; one unit in the last place is not worth a refusal. */
+function rateObjection({ from, to }: Of<'set_lr'>, direction: string): string | null {
+  const within = (ratio: number, low: number, high: number): boolean => ratio >= low * (1 - 1e-9) && ratio <= high * (1 + 1e-9);
+  if (to < from !== (direction !== 'increase_lr')) return `set_lr goes the other way than ${direction}`;
+  const ratio = to / from;
+  return within(ratio, 1 / 10, 1 / 3) || within(ratio, 1.5, 3)
+    ? null
+    : `set_lr changes the rate by ${ratio}; 1/10 to 1/3 or 1.5 to 3 is allowed`;
+}
+
+function batchObjection({ from, to }: Of<'set_batch'>, direction: string): string | null {
+  if (to > from !== (direction === 'increase_batch_size')) return `set_batch goes the other way than ${direction}`;
+  // downwards it may stop at the floor of 8 before the half
+  const halved = to === Math.max(8, Math.ceil(from / 2)) && to < from;
+  return to === 2 * from || halved ? null : 'set_batch doubles or halves the batch, to not less than 8';
+}
+
+const hyperparameter = <Op extends Name>(op: Op, ...directions: string[]): OperationForm<Of<Op>> => ({
+  event: 'hyperparameter_change',
+  directions,
+  parameters: PARAMETERS[op],
+});
+const architecture = <Op extends Name>(op: Op, ...directions: string[]): OperationForm<Of<Op>> => ({
+  event: 'architecture_change',
+  directions,
+  parameters: PARAMETERS[op],
+});
+
+export const OPERATIONS: { readonly [Op in Name]: OperationForm<Of<Op>> } = {
+  set_lr: { ...hyperparameter('set_lr', 'decrease_lr', 'increase_lr', 'stabilise'), objection: rateObjection },
+  set_batch: { ...hyperparameter('set_batch', 'increase_batch_size', 'decrease_batch_size'), objection: batchObjection },
+  set_clip: hyperparameter('set_clip', 'stabilise'),
+  lr_mult: hyperparameter('lr_mult', 'rebalance_gradient'),
+  raise_precision: hyperparameter('raise_precision', 'rebalance_gradient'),
+  stop: hyperparameter('stop', 'stop'),
+  skip_step: hyperparameter('skip_step', 'stabilise'),
+  rollback: hyperparameter('rollback', 'stabilise'),
+  raise_rank: {
+    ...architecture('raise_rank', 'add_capacity'),
+    objection: ({ from, to }) => (to > from ? null : 'raise_rank raises the rank'),
+  },
+  add_target: architecture('add_target', 'add_capacity'),
+  recycle: architecture('recycle', 'recycle_directions'),
+  rebalance: architecture('rebalance', 'rebalance_gradient'),
+  rescale: architecture('rescale', 'rebalance_gradient'),
+};
