@@ -20,9 +20,9 @@ export type { GenerationProgress, TensorSummary } from './engine/addon.js';
 export type { GenerateRequest, Prompt, SamplingSettings, TokenIds } from './engine/generate-request.js';
 export type { CapturedBoundary, Rollout } from './engine/generation.js';
 export type { ChatMessage, RenderedPrompt } from './engine/prompt-renderer.js';
-export { defineTask, type TaskDefinition } from './tasks/define-task.js';
+export { defineTask, type GivenVerdict, type TaskDefinition } from './tasks/define-task.js';
 export { frozenSet, type FrozenProblem, type FrozenSet, type SetName } from './tasks/frozen-sets.js';
-export { openTask } from './tasks/open-task.js';
+export { openTask, type OpenTaskOptions } from './tasks/open-task.js';
 export { scheduling } from './tasks/scheduling/scheduling.js';
 export type { GroundTruth } from './tasks/scheduling/grade.js';
 export type { Schedule, SchedulingProblem } from './tasks/scheduling/problem.js';
@@ -30,16 +30,21 @@ export { schedulingClassic } from './tasks/scheduling-classic/scheduling-classic
 export type {
   ExploitCase,
   FinishReason,
+  Forecast,
   Grades,
+  JudgeOptions,
   Judgement,
   OpenTask,
   Parsed,
   Problem,
   PromptStyle,
+  SynchronousTask,
   Task,
+  TaskLimits,
   Tier,
   TraceFinding,
   Verdict,
+  VerifyContext,
   Violation,
 } from './tasks/task.js';
 export * as statistics from './statistics/index.js';

@@ -1,4 +1,26 @@
-import type { ChatMessage, ExploitCase, FinishReason, Parsed, Problem, PromptStyle, Task, Tier } from './task.js';
+import type {
+  ChatMessage,
+  ExploitCase,
+  FinishReason,
+  Forecast,
+  Parsed,
+  Problem,
+  PromptStyle,
+  Task,
+  TaskLimits,
+  Tier,
+  VerifyContext,
+} from './task.js';
+
+/** A verdict; `violations` and `metrics` may be left out. */
+export interface GivenVerdict {
+  readonly kind: 'pass' | 'fail' | 'none';
+  readonly violations?: readonly { readonly category: string; readonly detail: string }[];
+  readonly metrics?: Readonly<Record<string, number>>;
+  readonly reason?: string;
+  readonly score?: number;
+  readonly forecast?: Forecast;
+}
 
 /** What a user writes: the members of a task without what has an obvious default. Problem ids are assigned by the host. */
 export interface TaskDefinition<P extends object, A> {
@@ -9,16 +31,8 @@ export interface TaskDefinition<P extends object, A> {
   generate(tier: string, seed: bigint): P | Promise<P>;
   prompt(problem: P & Problem, style: PromptStyle): ChatMessage[];
   parse(text: string, problem: P & Problem): Parsed<A>;
-  /** A verdict; `violations` and `metrics` may be left out. */
-  verify(
-    problem: P & Problem,
-    answer: A,
-  ): {
-    kind: 'pass' | 'fail' | 'none';
-    violations?: { category: string; detail: string }[];
-    metrics?: Record<string, number>;
-    reason?: string;
-  };
+  verify(problem: P & Problem, answer: A, context: VerifyContext): GivenVerdict | Promise<GivenVerdict>;
+  readonly limits?: TaskLimits;
   readonly grade?: Task<P & Problem, A>['grade'];
   readonly feedback?: Task<P & Problem, A>['feedback'];
   readonly checkTrace?: Task<P & Problem, A>['checkTrace'];

@@ -32,7 +32,13 @@ function differences(one: Problem, other: Problem): string {
 }
 
 /** A verifier that was too slow this time has no verdict, which says nothing about its verdicts. */
-const differ = (one: Verdict, other: Verdict): boolean => one.kind !== 'none' && other.kind !== 'none' && one.kind !== other.kind;
+const differ = (one: Verdict, other: Verdict): boolean => one.kind !== 'none' && other.kind !== 'none' && shown(one) !== shown(other);
+
+/** Kind and figures, such as `pass` or `fail with {"score":0.5}`. */
+function shown({ kind, score, forecast }: Verdict): string {
+  const figures = JSON.stringify({ score, forecast });
+  return figures === '{}' ? kind : `${kind} with ${figures}`;
+}
 
 /**
  * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its own that loads the file anew.
@@ -67,7 +73,7 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
     refuse(
       task,
       'verify',
-      `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${verdicts[i]!.kind} and ${verdictsAgain[i]!.kind}`,
+      `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${shown(verdicts[i]!)} and ${shown(verdictsAgain[i]!)}`,
     );
   }
   await refuseUnsteadyVerdicts(
@@ -100,8 +106,7 @@ export async function refuseUnsteadyVerdicts(task: OpenTask, replies: readonly J
   for (const [i, { problem, judgement }] of replies.entries()) {
     const [{ verdict: one }, { verdict: other }] = [judgement, again[i]!];
     if (one.kind === 'none' || other.kind === 'none') continue;
-    if (one.kind !== other.kind)
-      refuse(task, 'verify', `one reply to problem ${problem.id} had the verdicts ${one.kind} and ${other.kind}`);
+    if (differ(one, other)) refuse(task, 'verify', `one reply to problem ${problem.id} had the verdicts ${shown(one)} and ${shown(other)}`);
     const [detail, otherDetail] = [detailOf(judgement), detailOf(again[i]!)];
     if (detail !== otherDetail)
       refuse(task, 'verify', `one reply to problem ${problem.id} had the form and violations ${detail} and ${otherDetail}`);

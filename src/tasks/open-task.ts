@@ -3,17 +3,22 @@ import { IsoproError } from '../errors.js';
 import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
 import { openUserTask } from './user-task.js';
-import { judgeReply } from './verdict.js';
+import { judgeReply, verifyAnswer } from './verdict.js';
+
+export interface OpenTaskOptions {
+  /** Threads that may judge at once; default 1. Verdicts and their order are the same with any number. */
+  readonly verifierThreads?: number;
+}
 
 /**
  * Opens a built-in task by its id or a user's task by the path of its file.
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT
  */
-export async function openTask(specifier: string): Promise<OpenTask> {
+export async function openTask(specifier: string, { verifierThreads = 1 }: OpenTaskOptions = {}): Promise<OpenTask> {
   const builtIn = BUILT_IN_TASKS.find(({ task }) => task.id === specifier);
   if (builtIn !== undefined) return openBuiltIn(builtIn);
   if (/[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
-    const task = await openUserTask(specifier);
+    const task = await openUserTask(specifier, verifierThreads);
     if (!BUILT_IN_TASKS.some(({ task: { id } }) => id === task.id)) return task;
     await task.dispose();
     throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`);
@@ -43,12 +48,12 @@ function openBuiltIn({ task, readProblem }: BuiltInTask): OpenTask {
     generate: async (tier, seed) => task.generate(tier, seed),
     readProblem,
     prompt: async (problem, style) => task.prompt(problem, style),
-    judge: async (problem, text, finish) => judgeReply(task, problem, text, finish),
+    judge: async (problem, text, finish, { signal } = {}) => judgeReply(task, problem, text, finish, signal),
     readAnswer: async (problem, text) => {
       const parsed = task.parse(text, problem);
       return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
     },
-    applyPolicy: async (name, problem) => task.verify(problem, policy(name)(problem)),
+    applyPolicy: async (name, problem) => verifyAnswer(task, problem, policy(name)(problem)),
     grade: async (problem, verdict) =>
       task.grade === undefined ? null : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null),
     feedback: async (problem, verdict) => task.feedback?.(problem, verdict) ?? null,

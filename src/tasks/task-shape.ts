@@ -30,6 +30,7 @@ export const memberShapes = {
   prompt: callable,
   parse: callable,
   verify: callable,
+  limits: z.strictObject({ verifySeconds: z.number().positive().max(3600).optional() }).optional(),
   grade: callable.optional(),
   feedback: callable.optional(),
   oracle: callable.optional(),
@@ -53,6 +54,19 @@ export const memberShapes = {
 
 export const verdictKind = z.enum(['pass', 'fail', 'none']);
 
+const fraction = z.number().min(0).max(1);
+const forecast = z.object({ probability: fraction, outcome: z.boolean() });
+
+/** Where nothing was decided there is nothing to count. */
+function figuresOfDecided(
+  verdict: { kind: string; score?: number | undefined; forecast?: object | undefined },
+  { addIssue }: z.RefinementCtx,
+): void {
+  for (const name of ['score', 'forecast'] as const)
+    if (verdict.kind === 'none' && verdict[name] !== undefined)
+      addIssue({ code: 'custom', path: [name], message: 'a verdict of kind none has no figure' });
+}
+
 /** What the members return, by member. */
 export const resultShapes = {
   generate: dictionaryOf(z.unknown()),
@@ -61,14 +75,18 @@ export const resultShapes = {
     z.object({ ok: z.literal(true), answer: z.unknown(), form: z.string().default('answer') }),
     z.object({ ok: z.literal(false), category: z.string().default('format'), detail: z.string().default('The answer could not be read.') }),
   ]),
-  verify: z.object({
-    kind: verdictKind,
-    violations: z
-      .array(z.object({ category: z.string(), jobs: z.array(z.string()).default([]), amount: z.number().default(1), detail: z.string() }))
-      .default([]),
-    metrics: dictionaryOf(z.number()).default({}),
-    reason: z.string().optional(),
-  }),
+  verify: z
+    .object({
+      kind: verdictKind,
+      violations: z
+        .array(z.object({ category: z.string(), jobs: z.array(z.string()).default([]), amount: z.number().default(1), detail: z.string() }))
+        .default([]),
+      metrics: dictionaryOf(z.number()).default({}),
+      reason: z.string().optional(),
+      score: fraction.optional(),
+      forecast: forecast.optional(),
+    })
+    .superRefine(figuresOfDecided),
   grade: dictionaryOf(verdictKind),
   feedback: z.string(),
   checkTrace: z.array(

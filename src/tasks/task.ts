@@ -38,12 +38,34 @@ export interface Violation {
   readonly detail: string;
 }
 
-/** `none`: the verifier could not decide (`reason` says why); it is never counted as a failure. */
+/** An answer that is a probability: what it gave an event, and whether the event came about. */
+export interface Forecast {
+  /** In [0, 1]. */
+  readonly probability: number;
+  readonly outcome: boolean;
+}
+
+/** `none`: the verifier could not decide (`reason` says why); it is never counted as a failure, and carries no figure. */
 export interface Verdict {
   readonly kind: VerdictKind;
   readonly violations: readonly Violation[];
   readonly metrics: Readonly<Record<string, number>>;
   readonly reason?: string;
+  /** How good the answer is, in [0, 1], 1 being best. In a mean a pass without one counts 1, a fail without one 0. */
+  readonly score?: number;
+  /** Of a task whose answers are probabilities; evaluation gives them proper scores. */
+  readonly forecast?: Forecast;
+}
+
+/** What `verify` is given beside the answer. */
+export interface VerifyContext {
+  /** Aborted when the task's time limit is over, and when nobody waits for the verdict any more. */
+  readonly signal: AbortSignal;
+}
+
+export interface TaskLimits {
+  /** Seconds in which a reply must be parsed and verified, at most 3600; 5 where the task declares none. Past it the verdict is `none`. */
+  readonly verifySeconds?: number;
 }
 
 export type Parsed<A> =
@@ -88,8 +110,9 @@ export interface Task<P extends Problem, A, R = A> {
   prompt(problem: P, style: PromptStyle): ChatMessage[];
   /** Strict: one answer block, or the reason why not. */
   parse(text: string, problem: P): Parsed<A>;
-  /** Pure, bounded in time, without a solver. */
-  verify(problem: P, answer: A): Verdict;
+  /** Deterministic, without a solver, and within the task's time limit. */
+  verify(problem: P, answer: A, context: VerifyContext): Verdict | Promise<Verdict>;
+  readonly limits?: TaskLimits;
   grade?(problem: P, verdict: Verdict, reference: R | null): Grades;
   /** What a user would be told before trying again. */
   feedback?(problem: P, verdict: Verdict): string;
@@ -112,10 +135,20 @@ export interface Task<P extends Problem, A, R = A> {
   readonly judgesTruncated?: boolean;
 }
 
+/** A task whose verdicts are there at once. */
+export interface SynchronousTask<P extends Problem, A, R = A> extends Task<P, A, R> {
+  verify(problem: P, answer: A, context?: VerifyContext): Verdict;
+}
+
 export interface Judgement {
   readonly verdict: Verdict;
   /** The surface form of the answer as the parser names it; null where there was no answer to read. */
   readonly form: string | null;
+}
+
+export interface JudgeOptions {
+  /** Of who waits for the verdict; the verifier is told. */
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -136,7 +169,8 @@ export interface OpenTask {
   /** @throws IsoproError PROBLEM_INVALID */
   readProblem(value: unknown): Problem;
   prompt(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
-  judge(problem: Problem, text: string, finish: FinishReason): Promise<Judgement>;
+  /** @throws IsoproError ABORTED */
+  judge(problem: Problem, text: string, finish: FinishReason, options?: JudgeOptions): Promise<Judgement>;
   /** The answer in a reply as RFC 8785 JSON, so that equal answers can be counted; null where none can be read. */
   readAnswer(problem: Problem, text: string): Promise<string | null>;
   applyPolicy(name: string, problem: Problem): Promise<Verdict>;

@@ -1,14 +1,13 @@
 import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Worker } from 'node:worker_threads';
 import { IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
-import { startThread } from '../thread.js';
 import type {
   ChatMessage,
   ExploitCase,
   FinishReason,
   Grades,
+  JudgeOptions,
   Judgement,
   OpenTask,
   Problem,
@@ -18,107 +17,15 @@ import type {
   Verdict,
 } from './task.js';
 import { BundleError, bundleTask, type TaskBundle } from './task-bundle.js';
+import { CallTimeout, invalidMember, ThreadLost, type TaskThread } from './task-thread.js';
+import type { TaskDescription } from './task-worker.js';
 import { findTier } from './tier.js';
-import type { WorkerCall, WorkerReply } from './user-task-worker.js';
-import { undecided } from './verdict.js';
-
-/** Longest time that one call of a user's task may take. */
-export const CALL_LIMIT_MS = 5_000;
-/** Starting the thread, which is not the user's code. */
-const START_LIMIT_MS = 60_000;
-const MEMORY_LIMIT_MB = 512;
-
-interface Description extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits'> {
-  readonly optional: Readonly<Record<'grade' | 'feedback' | 'checkTrace' | 'fewShot', boolean>>;
-}
-
-class CallTimeout extends Error {}
-class ThreadLost extends Error {}
-
-/** The thread that runs a user's task; replaced after a call that hangs or brings it down. */
-class TaskThread {
-  readonly #path: string;
-  readonly #code: string;
-  #worker: Promise<Worker> | undefined;
-  #queue: Promise<unknown> = Promise.resolve();
-  #calls = 0;
-
-  constructor(path: string, code: string) {
-    this.#path = path;
-    this.#code = code;
-  }
-
-  /** One call at a time. @throws CallTimeout, ThreadLost, IsoproError TASK_INVALID */
-  call(method: WorkerCall['method'], ...args: unknown[]): Promise<unknown> {
-    const result = this.#queue.then(async () => this.#send(await (this.#worker ??= this.#start()), method, args));
-    this.#queue = result.catch(() => undefined);
-    return result;
-  }
-
-  async dispose(): Promise<void> {
-    const worker = this.#worker;
-    this.#worker = undefined;
-    await (await worker?.catch(() => undefined))?.terminate();
-  }
-
-  async #start(): Promise<Worker> {
-    const worker = startThread(new URL('./user-task-worker.js', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB },
-    });
-    worker.on('error', () => undefined); // each call listens for itself
-    worker.once('exit', () => (this.#worker = undefined));
-    try {
-      await new Promise<void>((started, failed) => {
-        const timer = setTimeout(() => failed(new ThreadLost('it did not start')), START_LIMIT_MS);
-        worker.once('message', () => (clearTimeout(timer), started()));
-        worker.once('error', (error) => (clearTimeout(timer), failed(error)));
-      });
-      await this.#send(worker, 'load', [this.#code, this.#path]);
-      return worker;
-    } catch (error) {
-      this.#worker = undefined;
-      void worker.terminate();
-      throw error;
-    }
-  }
-
-  #send(worker: Worker, method: WorkerCall['method'], args: readonly unknown[]): Promise<unknown> {
-    const call = ++this.#calls;
-    return new Promise((done, failed) => {
-      const settle = (finish: () => void): void => {
-        clearTimeout(timer);
-        worker.off('message', receive).off('error', lost).off('exit', lost);
-        worker.unref();
-        finish();
-      };
-      const receive = (reply: WorkerReply): void => {
-        if (!('call' in reply) || reply.call !== call) return;
-        settle(() => ('member' in reply ? failed(invalid(this.#path, reply.member, reply.message)) : done(reply.value)));
-      };
-      const lost = (cause?: unknown): void => {
-        this.#worker = undefined;
-        settle(() => failed(new ThreadLost(cause instanceof Error ? cause.message : 'its thread ended')));
-      };
-      const limit = method === 'load' ? START_LIMIT_MS : CALL_LIMIT_MS; // a file that imports much, on a busy machine
-      const timer = setTimeout(() => {
-        this.#worker = undefined;
-        void worker.terminate();
-        settle(() => failed(new CallTimeout(`it took longer than ${limit / 1000} seconds`)));
-      }, limit);
-      worker.on('message', receive).on('error', lost).on('exit', lost);
-      worker.ref();
-      worker.postMessage({ call, method, args } satisfies WorkerCall);
-    });
-  }
-}
-
-const invalid = (path: string, member: string, message: string): IsoproError =>
-  new IsoproError('TASK_INVALID', `${path}: member "${member}" ${message}`);
+import { VerifierThreads } from './verifier-threads.js';
 
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
 function asError(path: string, member: string, error: unknown): unknown {
   if (error instanceof CallTimeout) return new IsoproError('TASK_TIMEOUT', `${path}: member "${member}": ${error.message}`);
-  if (error instanceof ThreadLost) return invalid(path, member, `brought its thread down: ${error.message}`);
+  if (error instanceof ThreadLost) return invalidMember(path, member, `brought its thread down: ${error.message}`);
   return error;
 }
 
@@ -130,11 +37,11 @@ class UserTask implements OpenTask {
   readonly policyNotes: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase[];
   readonly source: OpenTask['source'];
-  readonly #thread: TaskThread;
+  readonly #threads: VerifierThreads;
   readonly #path: string;
-  readonly #optional: Description['optional'];
+  readonly #optional: TaskDescription['optional'];
 
-  constructor(path: string, sha256: string, thread: TaskThread, description: Description) {
+  constructor(path: string, sha256: string, threads: VerifierThreads, description: TaskDescription) {
     ({
       id: this.id,
       version: this.version,
@@ -146,24 +53,14 @@ class UserTask implements OpenTask {
     } = description);
     this.source = { kind: 'file', path, sha256 };
     this.#path = path;
-    this.#thread = thread;
+    this.#threads = threads;
   }
 
-  async #call<T>(member: WorkerCall['method'], ...args: unknown[]): Promise<T> {
+  async #call<T>(member: Parameters<TaskThread['call']>[0], ...args: unknown[]): Promise<T> {
     try {
-      return (await this.#thread.call(member, ...args)) as T;
+      return (await this.#threads.first.call(member, args)) as T;
     } catch (error) {
       throw asError(this.#path, member, error);
-    }
-  }
-
-  /** As `#call`, but a verifier that hangs or crashes has no verdict. */
-  async #undecidedIfLost<T>(member: WorkerCall['method'], args: readonly unknown[], otherwise: (reason: string) => T): Promise<T> {
-    try {
-      return (await this.#thread.call(member, ...args)) as T;
-    } catch (error) {
-      if (error instanceof CallTimeout || error instanceof ThreadLost) return otherwise(`the verifier gave no verdict: ${error.message}`);
-      throw error;
     }
   }
 
@@ -188,16 +85,21 @@ class UserTask implements OpenTask {
     return this.#call('prompt', problem, style);
   }
 
-  judge(problem: Problem, text: string, finish: FinishReason): Promise<Judgement> {
-    return this.#undecidedIfLost<Judgement>('judge', [problem, text, finish], (reason) => ({ verdict: undecided(reason), form: null }));
+  judge(problem: Problem, text: string, finish: FinishReason, { signal }: JudgeOptions = {}): Promise<Judgement> {
+    return this.#threads.judge(problem, text, finish, signal);
   }
 
-  readAnswer(problem: Problem, text: string): Promise<string | null> {
-    return this.#undecidedIfLost<string | null>('answer', [problem, text], () => null);
+  async readAnswer(problem: Problem, text: string): Promise<string | null> {
+    try {
+      return (await this.#threads.first.call('answer', [problem, text])) as string | null;
+    } catch (error) {
+      if (error instanceof CallTimeout || error instanceof ThreadLost) return null;
+      throw error;
+    }
   }
 
   applyPolicy(name: string, problem: Problem): Promise<Verdict> {
-    return this.#undecidedIfLost<Verdict>('policy', [name, problem], undecided);
+    return this.#threads.applyPolicy(name, problem);
   }
 
   grade(problem: Problem, verdict: Verdict): Promise<Grades | null> {
@@ -217,7 +119,7 @@ class UserTask implements OpenTask {
   }
 
   dispose(): Promise<void> {
-    return this.#thread.dispose();
+    return this.#threads.dispose();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -226,10 +128,10 @@ class UserTask implements OpenTask {
 }
 
 /**
- * Loads a task from a .js or .ts file, with everything that it imports, into a thread of its own.
+ * Loads a task from a .js or .ts file, with everything that it imports, into threads of its own.
  * @throws IsoproError TASK_UNKNOWN where there is no such file, TASK_INVALID naming the member that is missing or wrong, TASK_TIMEOUT
  */
-export async function openUserTask(file: string): Promise<OpenTask> {
+export async function openUserTask(file: string, verifierThreads: number): Promise<OpenTask> {
   const path = resolve(file);
   requireFile(path, 'TASK_UNKNOWN');
   try {
@@ -241,15 +143,14 @@ export async function openUserTask(file: string): Promise<OpenTask> {
   try {
     bundle = await bundleTask(path);
   } catch (error) {
-    if (error instanceof BundleError) throw invalid(path, 'module', `cannot be bundled: ${error.message}`);
+    if (error instanceof BundleError) throw invalidMember(path, 'module', `cannot be bundled: ${error.message}`);
     throw error;
   }
-  const thread = new TaskThread(path, bundle.code);
+  const threads = new VerifierThreads({ kind: 'bundle', path, code: bundle.code }, verifierThreads);
   try {
-    const description = (await thread.call('load', bundle.code, path)) as Description;
-    return new UserTask(path, bundle.sha256, thread, description);
+    return new UserTask(path, bundle.sha256, threads, await threads.first.describe());
   } catch (error) {
-    await thread.dispose();
+    await threads.dispose();
     throw asError(path, 'module', error);
   }
 }

@@ -1,4 +1,5 @@
-import type { FinishReason, Problem, Task, Verdict } from './task.js';
+import type { FinishReason, Judgement, Problem, SynchronousTask, Task, Verdict } from './task.js';
+import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 
 export const failed = (category: string, detail: string): Verdict => ({
   kind: 'fail',
@@ -10,19 +11,52 @@ export const TRUNCATED = failed('truncated', 'The reply was cut off before it en
 
 export const undecided = (reason: string): Verdict => ({ kind: 'none', violations: [], metrics: {}, reason });
 
+/** A verifier that hangs, crashes or is too slow. */
+export const lost = (reason: string): Verdict => undecided(`the verifier gave no verdict: ${reason}`);
+
 /**
  * The verdict on a whole reply and the surface form of its answer: a reply that did not end by itself fails as
- * `truncated`, one that cannot be parsed with the parser's category, usually `format`.
+ * `truncated`, one that cannot be parsed with the parser's category, usually `format`. A verdict that is there at once is no promise.
+ * @throws IsoproError ABORTED
  */
 export function judgeReply<P extends Problem, A>(
-  task: Pick<Task<P, A>, 'parse' | 'verify' | 'judgesTruncated'>,
+  task: Pick<SynchronousTask<P, A>, 'parse' | 'verify' | 'judgesTruncated'>,
   problem: P,
   text: string,
   finish: FinishReason,
-): { readonly verdict: Verdict; readonly form: string | null } {
+): Judgement;
+export function judgeReply<P extends Problem, A>(
+  task: Pick<Task<P, A>, 'parse' | 'verify' | 'judgesTruncated' | 'limits'>,
+  problem: P,
+  text: string,
+  finish: FinishReason,
+  signal?: AbortSignal,
+): Judgement | Promise<Judgement>;
+export function judgeReply<P extends Problem, A>(
+  task: Pick<Task<P, A>, 'parse' | 'verify' | 'judgesTruncated' | 'limits'>,
+  problem: P,
+  text: string,
+  finish: FinishReason,
+  signal?: AbortSignal,
+): Judgement | Promise<Judgement> {
   if (finish !== 'stop' && task.judgesTruncated !== true) return { verdict: TRUNCATED, form: null };
   const parsed = task.parse(text, problem);
-  return parsed.ok
-    ? { verdict: task.verify(problem, parsed.answer), form: parsed.form }
-    : { verdict: failed(parsed.category, parsed.detail), form: null };
+  if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
+  const { answer, form } = parsed;
+  const verdict = verifyAnswer(task, problem, answer, signal);
+  return verdict instanceof Promise ? verdict.then((found) => ({ verdict: found, form })) : { verdict, form };
+}
+
+/** @throws IsoproError ABORTED */
+export function verifyAnswer<P extends Problem, A>(
+  task: Pick<Task<P, A>, 'verify' | 'limits'>,
+  problem: P,
+  answer: A,
+  signal?: AbortSignal,
+): Verdict | Promise<Verdict> {
+  const watch = new Watch();
+  const verdict = task.verify(problem, answer, watch);
+  if (!(verdict instanceof Promise)) return verdict;
+  const { verifySeconds = VERIFY_SECONDS } = task.limits ?? {};
+  return inTime(verdict, watch, verifySeconds, signal).then((found) => found ?? lost(tooLate(verifySeconds)));
 }

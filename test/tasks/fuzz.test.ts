@@ -6,7 +6,7 @@ import type { GroundTruth } from '../../src/tasks/scheduling/grade.js';
 import type { Schedule, SchedulingProblem } from '../../src/tasks/scheduling/problem.js';
 import { scheduling } from '../../src/tasks/scheduling/scheduling.js';
 import { schedulingClassic } from '../../src/tasks/scheduling-classic/scheduling-classic.js';
-import type { FinishReason, Task } from '../../src/tasks/task.js';
+import type { FinishReason, SynchronousTask } from '../../src/tasks/task.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
 
 const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 1_000_000 : 100_000;
@@ -260,7 +260,7 @@ const FORMS: ((schedule: Schedule, problem: SchedulingProblem) => string)[] = [
       .join('\n')}\n</answer>`,
 ];
 
-describe.each([scheduling, schedulingClassic] as Task<SchedulingProblem, Schedule, GroundTruth>[])('fuzz of $id', (task) => {
+describe.each([scheduling, schedulingClassic] as SynchronousTask<SchedulingProblem, Schedule, GroundTruth>[])('fuzz of $id', (task) => {
   test(`${TEXTS} texts: no exception, each under ${LIMIT_MS} ms, no false pass`, () => {
     const random = new Random(41n);
     let passed = 0;

@@ -365,3 +365,161 @@ export default defineTask<Sum, number>({
     expect(performance.now() - started).toBeLessThan(8_000);
   });
 });
+
+describe('a verifier that takes its time', () => {
+  /** What happens depends on the answer; the verdict says in which thread, and how often this thread was told to stop. */
+  const TIMED = {
+    limits: `{ verifySeconds: 0.5 }`,
+    verify: `async (problem, answer, { signal }) => {
+      const wait = (ms) => new Promise((resume) => setTimeout(resume, ms));
+      if (answer === 1) { await new Promise((resume) => signal.addEventListener('abort', resume)); told++; }
+      if (answer === 2) await new Promise(() => undefined);
+      if (answer === 3) for (;;);
+      if (answer === 4) for (const end = Date.now() + 800; Date.now() < end; );
+      if (answer === 5) throw new Error('no such table');
+      if (answer >= 10) await wait(answer);
+      return { kind: 'pass', metrics: { told, thread: threadId, answer } };
+    }`,
+  };
+  const timed = (changes: Record<string, string> = {}): string =>
+    write(source({ ...TIMED, ...changes }, `import { threadId } from 'node:worker_threads';\nlet told = 0;`));
+
+  test('may be a promise, and one that is rejected is no verdict', async () => {
+    const task = await load(timed());
+    const problem = await task.generate('small', 1n);
+    expect((await task.judge(problem, '20', 'stop')).verdict.kind).toBe('pass');
+    expect((await task.judge(problem, '5', 'stop')).verdict).toMatchObject({
+      kind: 'none',
+      reason: expect.stringContaining('no such table'),
+    });
+    expect((await task.applyPolicy('zero', problem)).kind).toBe('pass');
+  });
+
+  test('has no verdict past the limit that the task declares: one that listens to its signal keeps its thread', async () => {
+    const task = await load(timed());
+    const problem = await task.generate('small', 1n);
+    const before = (await task.judge(problem, '20', 'stop')).verdict.metrics;
+    expect((await task.judge(problem, '1', 'stop')).verdict).toEqual({
+      kind: 'none',
+      violations: [],
+      metrics: {},
+      reason: 'the verifier gave no verdict: it took longer than 0.5 seconds',
+    });
+    expect((await task.judge(problem, '20', 'stop')).verdict.metrics).toEqual({ ...before, told: 1 });
+  });
+
+  test.each([
+    ['never settles', '2'],
+    ['never gives its thread back', '3'],
+  ])('and one that %s loses its thread soon after', async (_, reply) => {
+    const task = await load(timed());
+    const problem = await task.generate('small', 1n);
+    const { thread } = (await task.judge(problem, '20', 'stop')).verdict.metrics;
+    const started = performance.now();
+    expect((await task.judge(problem, reply, 'stop')).verdict).toMatchObject({
+      kind: 'none',
+      reason: expect.stringContaining('0.5 seconds'),
+    });
+    expect(performance.now() - started).toBeLessThan(4_000);
+    const next = (await task.judge(problem, '20', 'stop')).verdict;
+    expect(next.kind).toBe('pass');
+    expect(next.metrics.thread).not.toBe(thread);
+  });
+
+  test('and a verdict that comes too late is none, although it came', async () => {
+    const task = await load(timed());
+    expect((await task.judge(await task.generate('small', 1n), '4', 'stop')).verdict.kind).toBe('none');
+  });
+
+  test('is told when nobody waits any more, and the next reply is judged', async () => {
+    const task = await load(timed({ limits: `{ verifySeconds: 60 }` }));
+    const problem = await task.generate('small', 1n);
+    await task.judge(problem, '20', 'stop');
+    for (const reply of ['1', '2']) {
+      const controller = new AbortController();
+      const judging = [task.judge(problem, reply, 'stop', { signal: controller.signal }), task.judge(problem, '20', 'stop')] as const;
+      setTimeout(() => controller.abort(), 50);
+      await expect(judging[0]).rejects.toMatchObject({ code: 'ABORTED' });
+      expect((await judging[1]).verdict.metrics.told).toBe(reply === '1' ? 1 : 0); // the second had to have its thread ended
+    }
+    await expect(task.judge(problem, '20', 'stop', { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'ABORTED' });
+  });
+
+  test.each([`{ verifySeconds: 0 }`, `{ verifySeconds: NaN }`, `{ verifySeconds: 1e9 }`, `{ verifyMs: 5 }`])(
+    'a limit of %s is a typed error',
+    async (limits) => {
+      await expect(openTask(timed({ limits }))).rejects.toMatchObject({
+        code: 'TASK_INVALID',
+        message: expect.stringContaining('"limits"'),
+      });
+    },
+  );
+
+  test('several threads judge at once, and their verdicts come out in the order of the replies', async () => {
+    const task = await openTask(timed({ limits: `{ verifySeconds: 20 }` }), { verifierThreads: 3 });
+    open.push(task);
+    const problem = await task.generate('small', 1n);
+    const replies = [900, 10, 300, 11, 1, 12, 13].map(String); // the fifth waits until it is told
+    const cut = new AbortController();
+    const order: string[] = [];
+    const threads = new Set<number>();
+    const judging = replies.map((reply) =>
+      task
+        .judge(problem, reply, 'stop', reply === '1' ? { signal: cut.signal } : {})
+        .then(({ verdict: { metrics } }) => void threads.add(metrics.thread!))
+        .catch(() => undefined)
+        .then(() => order.push(reply)),
+    );
+    setTimeout(() => cut.abort(), 1_500);
+    await Promise.all(judging);
+    expect(order).toEqual(replies);
+    expect(threads.size).toBe(3);
+  });
+});
+
+describe('the figures of a verdict', () => {
+  const verdictOf = async (verdict: string): Promise<unknown> => {
+    const task = await load(write(source({ verify: `() => (${verdict})` })));
+    return (await task.judge(await task.generate('small', 1n), '7', 'stop')).verdict;
+  };
+
+  test.each([
+    `{ kind: 'fail', score: 0.25 }`,
+    `{ kind: 'pass', score: 1 }`,
+    `{ kind: 'fail', score: 0 }`,
+    `{ kind: 'pass', forecast: { probability: 0.75, outcome: true } }`,
+  ])('%s is a verdict', async (verdict) => {
+    expect(await verdictOf(verdict)).toMatchObject(new Function(`return ${verdict}`)() as object);
+  });
+
+  test.each([
+    [`{ kind: 'pass', score: 1.5 }`, 'verdict.score'],
+    [`{ kind: 'pass', score: -0.1 }`, 'verdict.score'],
+    [`{ kind: 'pass', score: NaN }`, 'verdict.score'],
+    [`{ kind: 'pass', score: '1' }`, 'verdict.score'],
+    [`{ kind: 'none', score: 0 }`, 'verdict.score'],
+    [`{ kind: 'none', forecast: { probability: 0.5, outcome: true } }`, 'verdict.forecast'],
+    [`{ kind: 'pass', forecast: { probability: 75, outcome: true } }`, 'verdict.forecast.probability'],
+    [`{ kind: 'pass', forecast: { probability: NaN, outcome: true } }`, 'verdict.forecast.probability'],
+    [`{ kind: 'pass', forecast: { probability: 0.5, outcome: 1 } }`, 'verdict.forecast.outcome'],
+    [`{ kind: 'pass', forecast: { probability: 0.5 } }`, 'verdict.forecast.outcome'],
+  ])('%s is a typed error at %s', async (verdict, place) => {
+    await expect(verdictOf(verdict)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringMatching(new RegExp(`"verify" ${place.replaceAll('.', '\\.')}: `)),
+    });
+  });
+
+  test.each([
+    ['score', `({ kind: 'pass', score: calls++ % 2 === 0 ? 0.5 : 0.6 })`],
+    ['forecast', `({ kind: 'pass', forecast: { probability: calls++ % 2 === 0 ? 0.5 : 0.6, outcome: true } })`],
+  ])('a %s that differs the second time is refused: a judge holds the log against it', async (_, verdict) => {
+    const task = await load(write(source({ verify: `() => ${verdict}` }, 'let calls = 0;')));
+    const problem = await task.generate('small', 1n);
+    const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
+    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringMatching(/"verify" is not deterministic.*0\.5.*0\.6/),
+    });
+  });
+});

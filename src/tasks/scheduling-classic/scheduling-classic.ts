@@ -4,7 +4,7 @@ import { schedulingFeedback } from '../scheduling/feedback.js';
 import { gradeSchedule, type GroundTruth } from '../scheduling/grade.js';
 import { groundTruth } from '../scheduling/ground-truth.js';
 import type { Schedule, SchedulingProblem } from '../scheduling/problem.js';
-import type { Task } from '../task.js';
+import type { SynchronousTask } from '../task.js';
 import { findTier, publicTier } from '../tier.js';
 import { classicCorpus } from './exploits.js';
 import { CLASSIC_TIERS, drawClassicProblem } from './generate.js';
@@ -27,7 +27,7 @@ function generate(tierId: string, seed: bigint): SchedulingProblem {
  * The original's benchmark with its defects, so that its published rows can be set beside ours. Not for training: its
  * verifier accepts `knownHoles`.
  */
-export const schedulingClassic: Task<SchedulingProblem, Schedule, GroundTruth> = {
+export const schedulingClassic: SynchronousTask<SchedulingProblem, Schedule, GroundTruth> = {
   id: ID,
   version: '1',
   tiers: CLASSIC_TIERS.map(publicTier),

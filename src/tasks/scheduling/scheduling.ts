@@ -1,6 +1,6 @@
 import { Random } from '../../random.js';
 import { frozenIndex } from '../frozen-sets.js';
-import type { Task } from '../task.js';
+import type { SynchronousTask } from '../task.js';
 import { findTier, publicTier } from '../tier.js';
 import { parseAnswer } from './answer.js';
 import { schedulingExploits } from './exploits.js';
@@ -30,14 +30,14 @@ const reference = (problem: SchedulingProblem): Promise<GroundTruth> => groundTr
 const oracle = async (problem: SchedulingProblem): Promise<Schedule | null> => (await reference(problem)).schedule;
 
 /** Scheduling done soundly: the prompt states every rule, every problem is feasible, the answer is one strict block. */
-export const scheduling: Task<SchedulingProblem, Schedule, GroundTruth> = {
+export const scheduling: SynchronousTask<SchedulingProblem, Schedule, GroundTruth> = {
   id: ID,
   version: '2',
   tiers: TIERS.map(publicTier),
   generate,
   prompt: schedulingPrompt,
   parse: parseAnswer,
-  verify: verifySchedule,
+  verify: (problem, schedule) => verifySchedule(problem, schedule),
   grade: (_problem, verdict, reference) => gradeSchedule(verdict, reference),
   feedback: schedulingFeedback,
   oracle,

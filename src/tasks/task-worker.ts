@@ -1,14 +1,30 @@
-/** Worker thread that holds one user's task. Answers never leave it, so they may be anything; problems and verdicts are JSON. */
+/**
+ * Worker thread that holds one task, a user's or one of our own. Answers never leave it, so they may be anything; problems and verdicts are
+ * JSON.
+ */
 import { parentPort } from 'node:worker_threads';
 import { createRequire } from 'node:module';
 import type { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { problemId } from './problem-id.js';
-import type { FinishReason, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
+import type { FinishReason, Judgement, OpenTask, Parsed, Problem, PromptStyle, Task, TaskLimits, Verdict } from './task.js';
 import { firstComplaint, memberShapes, resultShapes } from './task-shape.js';
-import { failed, TRUNCATED, undecided } from './verdict.js';
+import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
+import { failed, lost, TRUNCATED, undecided } from './verdict.js';
+
+/** What a thread is to hold: the bundle of a user's file, or one of our own tasks. */
+export type ThreadTask =
+  | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
+  | { readonly kind: 'built-in'; readonly id: string };
+
+export interface TaskDescription extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits'> {
+  readonly limits: TaskLimits;
+  readonly optional: Readonly<Record<'grade' | 'feedback' | 'checkTrace' | 'fewShot', boolean>>;
+}
 
 export type WorkerCall = { readonly call: number; readonly method: keyof typeof methods; readonly args: readonly unknown[] };
+/** To the call that is going on: nobody waits for it any more. */
+export type WorkerAbort = { readonly abort: number };
 export type WorkerReply =
   | { readonly started: true }
   | { readonly call: number; readonly value: unknown }
@@ -53,18 +69,8 @@ function asProblem(member: string, value: unknown, tier: string | undefined): Pr
 }
 
 const methods = {
-  /** @param code the bundled task; @param path where its file lies */
-  async load(code: string, path: string): Promise<unknown> {
-    globalThis.require = createRequire(path); // bundled CommonJS asks for it
-    const module = await run(
-      'module',
-      () => import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`) as Promise<Record<string, unknown>>,
-    );
-    const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
-    if (typeof found !== 'object' || found === null)
-      throw new MemberError('default', 'the file must export the task as its default export or as `task`');
-    for (const [member, shape] of Object.entries(memberShapes)) check(member, shape, found[member], member);
-    task = found as unknown as Task<Problem, unknown, unknown>;
+  async load(given: ThreadTask): Promise<TaskDescription> {
+    task = given.kind === 'bundle' ? await importTask(given) : await builtInTask(given.id);
     const tiers = task.tiers.map(({ id, title, trains, group }) => ({
       id,
       title: title ?? id,
@@ -84,6 +90,7 @@ const methods = {
         text,
         finish: finish ?? 'stop',
       })),
+      limits: task.limits ?? {},
       optional: {
         grade: typeof task.grade === 'function',
         feedback: typeof task.feedback === 'function',
@@ -102,17 +109,9 @@ const methods = {
   },
 
   /** An exception in parse or verify is no verdict on the reply; a malformed result is an error of the task. */
-  async judge(problem: Problem, text: string, finish: FinishReason): Promise<{ verdict: Verdict; form: string | null }> {
+  async judge(problem: Problem, text: string, finish: FinishReason): Promise<Judgement> {
     if (finish !== 'stop' && task.judgesTruncated !== true) return { verdict: TRUNCATED, form: null };
-    let parsed: Parsed<unknown>;
-    try {
-      parsed = check('parse', resultShapes.parse, await task.parse(text, problem), 'parsed') as Parsed<unknown>;
-    } catch (error) {
-      if (error instanceof MemberError) throw error;
-      return { verdict: undecided(`parse threw: ${messageOf(error)}`), form: null };
-    }
-    if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
-    return { verdict: await verify(problem, parsed.answer), form: parsed.form };
+    return (await withinLimit((watch) => judge(problem, text, watch))) ?? { verdict: lost(tooLate(limit())), form: null };
   },
 
   /** Null for a reply without an answer, and for an answer that has no JSON form. */
@@ -127,7 +126,7 @@ const methods = {
 
   async policy(name: string, problem: Problem): Promise<Verdict> {
     const answer = await run(`trivialPolicies.${name}`, () => task.trivialPolicies[name]!(problem));
-    return verify(problem, answer);
+    return (await withinLimit((watch) => verify(problem, answer, watch))) ?? lost(tooLate(limit()));
   },
 
   async grade(problem: Problem, verdict: Verdict): Promise<unknown> {
@@ -148,17 +147,70 @@ const methods = {
   },
 };
 
-async function verify(problem: Problem, answer: unknown): Promise<Verdict> {
+async function importTask({ code, path }: ThreadTask & { kind: 'bundle' }): Promise<typeof task> {
+  globalThis.require = createRequire(path); // bundled CommonJS asks for it
+  const module = await run(
+    'module',
+    () => import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`) as Promise<Record<string, unknown>>,
+  );
+  const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
+  if (typeof found !== 'object' || found === null)
+    throw new MemberError('default', 'the file must export the task as its default export or as `task`');
+  for (const [member, shape] of Object.entries(memberShapes)) check(member, shape, found[member], member);
+  return found as unknown as typeof task;
+}
+
+async function builtInTask(id: string): Promise<typeof task> {
+  const { BUILT_IN_TASKS } = await import('./registry.js'); // a user's thread does without them
+  return BUILT_IN_TASKS.find((builtIn) => builtIn.task.id === id)!.task;
+}
+
+const limit = (): number => task.limits?.verifySeconds ?? VERIFY_SECONDS;
+
+/** The call that is going on, and what tells its verifier that nobody waits for it any more. */
+let current = { call: 0, abandoned: new AbortController() };
+
+/** Null where it took too long. @throws IsoproError ABORTED */
+async function withinLimit<T>(find: (watch: Watch) => Promise<T>): Promise<T | null> {
+  const watch = new Watch();
+  // begun in a turn of its own, so that the clock runs before it does
+  return inTime(
+    Promise.resolve().then(() => find(watch)),
+    watch,
+    limit(),
+    current.abandoned.signal,
+  );
+}
+
+async function judge(problem: Problem, text: string, watch: Watch): Promise<Judgement> {
+  let parsed: Parsed<unknown>;
+  try {
+    parsed = check('parse', resultShapes.parse, await task.parse(text, problem), 'parsed') as Parsed<unknown>;
+  } catch (error) {
+    if (error instanceof MemberError) throw error;
+    return { verdict: undecided(`parse threw: ${messageOf(error)}`), form: null };
+  }
+  if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
+  return { verdict: await verify(problem, parsed.answer, watch), form: parsed.form };
+}
+
+async function verify(problem: Problem, answer: unknown, watch: Watch): Promise<Verdict> {
   let verdict: unknown;
   try {
-    verdict = await task.verify(problem, answer);
+    verdict = await task.verify(problem, answer, watch);
   } catch (error) {
     return undecided(`verify threw: ${messageOf(error)}`);
   }
   return check('verify', resultShapes.verify, verdict, 'verdict') as Verdict;
 }
 
-parentPort!.on('message', ({ call, method, args }: WorkerCall) => {
+parentPort!.on('message', (message: WorkerCall | WorkerAbort) => {
+  if ('abort' in message) {
+    if (message.abort === current.call) current.abandoned.abort();
+    return;
+  }
+  const { call, method, args } = message;
+  current = { call, abandoned: new AbortController() }; // one at a time
   (methods[method] as (...given: readonly unknown[]) => Promise<unknown>)(...args).then(
     (value) => parentPort!.postMessage({ call, value } satisfies WorkerReply),
     (error: unknown) =>

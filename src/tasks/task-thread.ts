@@ -1,0 +1,148 @@
+import type { Worker } from 'node:worker_threads';
+import { IsoproError } from '../errors.js';
+import { startThread } from '../thread.js';
+import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerReply } from './task-worker.js';
+import { tooLate, VERIFY_SECONDS } from './time-limit.js';
+
+/** Longest time that one call of a task may take, but for its verifier, which has a limit of its own. */
+const CALL_SECONDS = 5;
+/** Starting the thread, which is not the task's code, and loading one that imports much on a busy machine. */
+const START_SECONDS = 60;
+/** A verifier that was told to stop may put away what it has open; then its thread ends. */
+const GRACE_MS = 500;
+const MEMORY_LIMIT_MB = 512;
+
+export class CallTimeout extends Error {}
+export class ThreadLost extends Error {}
+
+export const invalidMember = (name: string, member: string, message: string): IsoproError =>
+  new IsoproError('TASK_INVALID', `${name}: member "${member}" ${message}`);
+
+/** Milliseconds, and what is said when they are over. */
+interface Limit {
+  readonly ms: number;
+  readonly seconds: number;
+}
+
+/** The thread that runs a task; replaced after a call that hangs or brings it down. */
+export class TaskThread {
+  readonly #task: ThreadTask;
+  #worker: Worker | undefined;
+  #started: Promise<{ readonly worker: Worker; readonly description: TaskDescription }> | undefined;
+  #queue: Promise<unknown> = Promise.resolve();
+  #calls = 0;
+
+  constructor(task: ThreadTask) {
+    this.#task = task;
+  }
+
+  /** @throws ThreadLost, CallTimeout, IsoproError TASK_INVALID, SYSTEM_LIMIT */
+  async describe(): Promise<TaskDescription> {
+    return (await this.#running()).description;
+  }
+
+  /** One call at a time. @throws CallTimeout, ThreadLost, IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED */
+  call(method: Exclude<WorkerCall['method'], 'load'>, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
+    const result = this.#queue.then(async () => {
+      const { worker, description } = await this.#running();
+      const { verifySeconds = VERIFY_SECONDS } = description.limits;
+      const verifying = 1000 * verifySeconds + GRACE_MS; // the verifier's own clock is in its thread
+      const calling = 1000 * CALL_SECONDS;
+      const limit =
+        method === 'judge'
+          ? { ms: verifying, seconds: verifySeconds }
+          : method === 'policy'
+            ? { ms: calling + verifying, seconds: CALL_SECONDS + verifySeconds }
+            : { ms: calling, seconds: CALL_SECONDS };
+      return this.#send(worker, method, args, limit, signal);
+    });
+    this.#queue = result.catch(() => undefined);
+    return result;
+  }
+
+  async dispose(): Promise<void> {
+    await this.#end(this.#worker);
+  }
+
+  #running(): Promise<{ readonly worker: Worker; readonly description: TaskDescription }> {
+    if (this.#started !== undefined) return this.#started;
+    const started = this.#start();
+    this.#started = started;
+    started.catch(() => this.#started === started && (this.#started = undefined));
+    return started;
+  }
+
+  async #start(): Promise<{ readonly worker: Worker; readonly description: TaskDescription }> {
+    const worker = startThread(new URL('./task-worker.js', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB },
+    });
+    this.#worker = worker;
+    worker.on('error', () => undefined); // each call listens for itself
+    worker.once('exit', () => void this.#end(worker));
+    try {
+      await new Promise<void>((started, failed) => {
+        const lost = (cause?: unknown): void => failed(cause instanceof Error ? cause : new ThreadLost('it ended before it had started'));
+        const timer = setTimeout(() => failed(new ThreadLost('it did not start')), 1000 * START_SECONDS);
+        worker.once('message', () => (clearTimeout(timer), started()));
+        worker.once('error', (error) => (clearTimeout(timer), lost(error)));
+        worker.once('exit', () => (clearTimeout(timer), lost()));
+      });
+      const loading = { ms: 1000 * START_SECONDS, seconds: START_SECONDS };
+      return { worker, description: (await this.#send(worker, 'load', [this.#task], loading)) as TaskDescription };
+    } catch (error) {
+      void this.#end(worker);
+      throw error;
+    }
+  }
+
+  /** The next call starts another thread. */
+  async #end(worker: Worker | undefined): Promise<void> {
+    if (this.#worker === worker) this.#worker = this.#started = undefined;
+    await worker?.terminate();
+  }
+
+  #send(worker: Worker, method: WorkerCall['method'], args: readonly unknown[], limit: Limit, signal?: AbortSignal): Promise<unknown> {
+    const call = ++this.#calls;
+    const aborted = (): IsoproError => new IsoproError('ABORTED', 'judging a reply was cancelled');
+    return new Promise((done, failed) => {
+      if (signal?.aborted === true) throw aborted();
+      const settle = (finish: () => void): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', abort);
+        worker.off('message', receive).off('error', lost).off('exit', lost);
+        worker.unref();
+        finish();
+      };
+      const receive = (reply: WorkerReply): void => {
+        if (!('call' in reply) || reply.call !== call) return;
+        settle(() => {
+          if (signal?.aborted === true) failed(aborted());
+          else if ('member' in reply) failed(invalidMember(this.#name, reply.member, reply.message));
+          else done(reply.value);
+        });
+      };
+      const lost = (cause?: unknown): void => {
+        void this.#end(worker);
+        settle(() => failed(new ThreadLost(cause instanceof Error ? cause.message : 'its thread ended')));
+      };
+      const give = (failure: Error): void => {
+        void this.#end(worker);
+        settle(() => failed(failure));
+      };
+      let timer = setTimeout(() => give(new CallTimeout(tooLate(limit.seconds))), limit.ms);
+      const abort = (): void => {
+        worker.postMessage({ abort: call } satisfies WorkerAbort);
+        clearTimeout(timer);
+        timer = setTimeout(() => give(aborted()), GRACE_MS);
+      };
+      signal?.addEventListener('abort', abort);
+      worker.on('message', receive).on('error', lost).on('exit', lost);
+      worker.ref();
+      worker.postMessage({ call, method, args } satisfies WorkerCall);
+    });
+  }
+
+  get #name(): string {
+    return this.#task.kind === 'bundle' ? this.#task.path : this.#task.id;
+  }
+}

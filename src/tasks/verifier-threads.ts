@@ -1,0 +1,64 @@
+import type { FinishReason, Judgement, Problem, Verdict } from './task.js';
+import { CallTimeout, TaskThread, ThreadLost } from './task-thread.js';
+import type { ThreadTask } from './task-worker.js';
+import { lost } from './verdict.js';
+
+/**
+ * As many threads with the same task as may judge at once. Verdicts come out in the order in which they were asked for, however many there
+ * are; a thread is started when the others are busy.
+ */
+export class VerifierThreads {
+  /** Does whatever else the task is asked for. */
+  readonly first: TaskThread;
+  readonly #threads: readonly TaskThread[];
+  /** The one that judged last on top. */
+  readonly #idle: TaskThread[];
+  readonly #waiting: ((thread: TaskThread) => void)[] = [];
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(task: ThreadTask, count: number) {
+    this.first = new TaskThread(task);
+    this.#threads = [this.first, ...Array.from({ length: count - 1 }, () => new TaskThread(task))];
+    this.#idle = [...this.#threads].reverse();
+  }
+
+  /** A verifier that hangs or crashes has no verdict. @throws IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED */
+  judge(problem: Problem, text: string, finish: FinishReason, signal?: AbortSignal): Promise<Judgement> {
+    return this.#inOrder(this.#call<Judgement>('judge', [problem, text, finish], (verdict) => ({ verdict, form: null }), signal));
+  }
+
+  /** As `judge`. */
+  applyPolicy(name: string, problem: Problem): Promise<Verdict> {
+    return this.#inOrder(this.#call<Verdict>('policy', [name, problem], (verdict) => verdict));
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => thread.dispose()));
+  }
+
+  async #call<T>(
+    method: 'judge' | 'policy',
+    args: readonly unknown[],
+    otherwise: (verdict: Verdict) => T,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const thread = this.#idle.pop() ?? (await new Promise<TaskThread>((take) => this.#waiting.push(take)));
+    try {
+      return (await thread.call(method, args, signal)) as T;
+    } catch (error) {
+      if (error instanceof CallTimeout || error instanceof ThreadLost) return otherwise(lost(error.message));
+      throw error;
+    } finally {
+      const take = this.#waiting.shift();
+      if (take === undefined) this.#idle.push(thread);
+      else take(thread);
+    }
+  }
+
+  #inOrder<T>(found: Promise<T>): Promise<T> {
+    found.catch(() => undefined); // whoever asked hears of it in turn
+    const result = this.#last.then(() => found);
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+}
