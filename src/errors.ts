@@ -36,6 +36,9 @@ export const ERRORS = {
   NUMERIC_FAILURE: 'The model produced a value that is not finite; check the file, the adapter and its scale.',
   OBJECT_DISPOSED: 'Load the object again; a disposed one cannot be used.',
   OUT_OF_MEMORY: 'Lower contextTokens, run fewer sequences at once, or use a smaller model.',
+  POLICY_FAILED: 'Correct the policy; what it threw stands above. Its rule is left without an answer and asked about again.',
+  POLICY_TIMEOUT:
+    'Make the policy answer sooner, or give it more time with policyTimeout. Its rule is left without an answer and asked about again.',
   PROBLEM_INVALID: 'Correct the problem as named above; `isopro-native tasks generate` prints well-formed ones.',
   RUNS_NOT_COMPARABLE: 'Compare two runs that ended and were measured on the same test problems: same task, version and --test-size.',
   RUN_DIFFERS: 'Give another folder with --out, or the settings that the run in this folder began with.',

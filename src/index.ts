@@ -82,6 +82,7 @@ export {
 } from './engine/trainer.js';
 export { DEFAULT_RULES, ruleConfig, type BreachSide, type RuleConfig, type RuleConfigInput, type RuleId } from './monitor/rules.js';
 export type { Evaluation as RuleEvaluations, RuleEvaluation } from './monitor/evaluate-rules.js';
+export type { DecideOptions, Refusal } from './monitor/policy.js';
 export type { LoraOperation as RemedyOperation } from './trainees/lora/operations.js';
 export type {
   LoraDecision as Decision,

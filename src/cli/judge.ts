@@ -5,6 +5,7 @@ import type { TraceStep } from '../judge/trace.js';
 import type { Summary } from '../statistics/index.js';
 import { requireTarget } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { label } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -34,7 +35,7 @@ function heldOutLines({ before, after, policies }: HeldOutResult): string[] {
   return lines;
 }
 
-function processLines({ scores, violations }: JudgeReport): string[] {
+function processLines({ scores, violations, policy }: JudgeReport): string[] {
   const { process_score, process_axis_exercised, obligations, distinct_rules_fired, process_lower_bound } = scores;
   const counts =
     `${violations.length} violation${violations.length === 1 ? '' : 's'} of ${obligations} ` +
@@ -44,6 +45,7 @@ function processLines({ scores, violations }: JudgeReport): string[] {
     process_axis_exercised
       ? `process score   ${process_score!.toFixed(3)}   ${counts}${bound}`
       : `process score   none    ${counts}: too few to score (3 obligations of 2 rules are needed), which is an ordinary result`,
+    `policy          ${policy === null ? 'unknown' : label(policy)}`,
     ...violations.slice(0, LISTED).map(({ kind, rule, iteration, detail }) => `  ${kind} ${rule} at iteration ${iteration}: ${detail}`),
   ];
   if (violations.length > LISTED) lines.push(`  and ${violations.length - LISTED} more in the trace`);

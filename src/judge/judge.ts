@@ -72,6 +72,8 @@ export interface JudgeReport {
   /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
   readonly heldOut: HeldOutResult | null;
   readonly violations: readonly Violation[];
+  /** Who decided on the rules, as the genesis names it; null where it was not reached. */
+  readonly policy: string | null;
   /** Thresholds with which the run replaced those of its profile, such as `r3.patience 9 (2)`. */
   readonly ruleSettings: readonly string[];
   readonly steps: readonly TraceStep[];
@@ -98,6 +100,7 @@ interface Findings {
   verification: RunVerification | null;
   ticket: { number: number; unfinishedBefore: number } | null;
   sameMachine: boolean | null;
+  policy: string | null;
   ruleSettings: readonly string[];
   audit: ProcessAudit | null;
   heldOut: HeldOutResult | null;
@@ -117,6 +120,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     verification: null,
     ticket: null,
     sameMachine: null,
+    policy: null,
     ruleSettings: [],
     audit: null,
     heldOut: null,
@@ -157,6 +161,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     unverified,
     heldOut,
     violations: audit?.violations ?? [],
+    policy: findings.policy,
     ruleSettings: findings.ruleSettings,
     steps: trace.steps,
   };
@@ -209,10 +214,9 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     const process = await trace.run('rule_recomputation', () => {
       const value = readProcess(records);
-      const foreign = foreignThresholds(
-        value.config,
-        (records[0]?.payload.runConfig as { settings?: { profile?: unknown } } | undefined)?.settings?.profile,
-      );
+      const start = records[0]?.payload.runConfig as { policy?: unknown; settings?: { profile?: unknown } } | undefined;
+      findings.policy = typeof start?.policy === 'string' ? start.policy : null;
+      const foreign = foreignThresholds(value.config, start?.settings?.profile);
       findings.ruleSettings = foreign;
       const own = foreign.length === 0 ? '' : `; thresholds that are not the profile's: ${foreign.join(', ')}`;
       return {

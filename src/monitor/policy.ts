@@ -1,22 +1,46 @@
+/** Who decides on a fired rule, how it is asked, and what becomes of an answer that is late, missing or does not hold. */
+import { IsoproError } from '../errors.js';
 import { acts, checkDecision, MAX_DEFERRAL, openedAt, type Decision, type LoggedDecision } from './decision.js';
 import type { Evaluation } from './evaluate-rules.js';
+import type { Iteration, Measurement } from './measurements.js';
 import type { Watched } from './rule-set.js';
 import type { RuleId } from './rules.js';
 import type { TraineeTypes } from './trainee.js';
 
+/** Everything that a policy is told, frozen through and through. */
 export interface DecisionContext<T extends TraineeTypes = TraineeTypes> {
   /** The rule to act on: the first of those that fired, or the next one where nothing is left to do about the first. */
   readonly rule: RuleId;
   /** Evaluations so far, oldest first; the last one is the present iteration. */
   readonly evaluations: readonly Evaluation[];
   readonly settings: T['settings'];
+  /** Digests of the states that can be gone back to, by what they are called. */
+  readonly snapshots: Readonly<Record<string, string>>;
+  /** What the present iteration measured. */
+  readonly measurements: Measurement<T['step']>;
+  /** The iterations before, oldest first, each with the rules whose remedy was executed after it. */
+  readonly history: readonly Iteration<T['step']>[];
+  /** What was decided in them. */
+  readonly decisions: readonly LoggedDecision<T['operation']>[];
+  /** The contract, as the run's genesis commits to it: what each rule sees, and what answers it. */
+  readonly playbook: string;
 }
 
-/** Decides on one fired rule. A language model may stand behind it: the answer is checked like any other. */
+export interface DecideOptions {
+  /** Aborted when the run is cancelled, and when time is up: nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+  /** Milliseconds until then. */
+  readonly timeout: number;
+}
+
+/** Decides on one fired rule. Anything may stand behind it: the answer is data, and checked like any other. */
 export interface Policy<T extends TraineeTypes = TraineeTypes> {
   readonly name: string;
-  decide(context: DecisionContext<T>): Decision<T['operation']> | Promise<Decision<T['operation']>>;
+  decide(context: DecisionContext<T>, options: DecideOptions): Decision<T['operation']> | Promise<Decision<T['operation']>>;
 }
+
+/** Milliseconds. */
+export const DEFAULT_POLICY_TIMEOUT = 60_000;
 
 /** Changes nothing: the rule has to be clear by then. */
 export function defer(rule: RuleId, iteration: number, reason: string, until = iteration + MAX_DEFERRAL): Decision<never> {
@@ -37,23 +61,93 @@ export const observe = {
     defer(rule, (evaluations.at(-1) as Evaluation).iteration, 'observed only: this run changes nothing by itself'),
 };
 
+/** Why a rule was left without an answer. */
+export interface Refusal {
+  readonly rule: RuleId;
+  readonly code: 'DECISION_INVALID' | 'POLICY_FAILED' | 'POLICY_TIMEOUT';
+  readonly reason: string;
+}
+
+export interface Decided<T extends TraineeTypes> {
+  readonly decisions: readonly Decision<T['operation']>[];
+  readonly refused: Refusal | null;
+}
+
+export interface DecidingOptions<T extends TraineeTypes> {
+  readonly watched: Watched<T>;
+  readonly signal?: AbortSignal;
+  readonly timeout?: number;
+}
+
+const REASON_LENGTH = 1000;
+
+/** What a stranger threw, in words that have a place in the log. */
+function wordsOf(thrown: unknown): string {
+  try {
+    return String(thrown instanceof Error ? thrown.message : thrown)
+      .slice(0, REASON_LENGTH)
+      .toWellFormed();
+  } catch {
+    return 'something that has no words';
+  }
+}
+
+const cancelled = (): IsoproError => new IsoproError('ABORTED', 'the run was cancelled while its policy decided');
+
+/** @throws IsoproError ABORTED, POLICY_FAILED, POLICY_TIMEOUT */
+async function answerOf<T extends TraineeTypes>(
+  policy: Policy<T>,
+  context: DecisionContext<T>,
+  { signal, timeout = DEFAULT_POLICY_TIMEOUT }: Omit<DecidingOptions<T>, 'watched'>,
+): Promise<unknown> {
+  if (signal?.aborted === true) throw cancelled();
+  const late = (): IsoproError => new IsoproError('POLICY_TIMEOUT', `the policy ${policy.name} gave no answer within ${timeout} ms`);
+  const over = new AbortController();
+  const asked = performance.now();
+  let timer: NodeJS.Timeout | undefined;
+  let abort: (() => void) | undefined;
+  const ending = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(late()), timeout);
+    abort = (): void => reject(cancelled());
+    signal?.addEventListener('abort', abort, { once: true });
+  });
+  try {
+    const answer: unknown = await Promise.race([
+      (async () => policy.decide(context, { signal: over.signal, timeout }))().catch((cause: unknown) => {
+        throw new IsoproError('POLICY_FAILED', `the policy ${policy.name} threw: ${wordsOf(cause)}`, { cause });
+      }),
+      ending,
+    ]);
+    // one that held the event loop kept its own time from being over
+    if (performance.now() - asked > timeout) throw late();
+    return answer;
+  } finally {
+    clearTimeout(timer);
+    if (abort !== undefined) signal?.removeEventListener('abort', abort);
+    over.abort();
+  }
+}
+
 /**
  * Decisions on the rules that fired. The policy is asked about the first of them, and where it only defers that one, about the next; once
  * it acts, the others are deferred to that. An obligation gets one deferral and one action at most, so that what was answered before is not
  * answered again.
- * @param earlier decisions of the iterations before
- * @throws IsoproError DECISION_INVALID where the policy's answer does not hold; nothing may be logged or executed then
+ *
+ * Where it throws, is late or answers what does not hold, nothing is done in its place: the rule is left without an answer, nobody is asked
+ * further in this iteration, and while the rule fires it is asked again in the next one.
+ * @param situation all of the context but what depends on the rule; frozen
+ * @throws IsoproError ABORTED
  */
 export async function decide<T extends TraineeTypes>(
   policy: Policy<T>,
-  evaluations: readonly Evaluation[],
-  settings: T['settings'],
-  watched: Watched<T>,
-  earlier: readonly LoggedDecision[] = [],
-): Promise<Decision<T['operation']>[]> {
-  const evaluation = evaluations.at(-1);
-  if (evaluation === undefined) return [];
+  situation: Omit<DecisionContext<T>, 'rule' | 'snapshots'>,
+  { watched, ...limits }: DecidingOptions<T>,
+): Promise<Decided<T>> {
+  const { evaluations, decisions: earlier, settings } = situation;
   const decisions: Decision<T['operation']>[] = [];
+  const evaluation = evaluations.at(-1);
+  if (evaluation === undefined) return { decisions, refused: null };
+  const snapshots = Object.freeze(watched.trainee.snapshots(settings));
   let acting: RuleId | null = null;
   for (const rule of evaluation.fired) {
     const opened = openedAt(evaluations, rule);
@@ -63,10 +157,16 @@ export async function decide<T extends TraineeTypes>(
       if (answers.length === 0) decisions.push(defer(rule, evaluation.iteration, `deferred_to_${acting}`));
       continue;
     }
-    const answer = checkDecision(await policy.decide({ rule, evaluations, settings }), evaluations, watched);
+    let answer: Decision<T['operation']>;
+    try {
+      answer = checkDecision(await answerOf(policy, Object.freeze({ ...situation, rule, snapshots }), limits), evaluations, watched);
+    } catch (error) {
+      if (!(error instanceof IsoproError) || error.code === 'ABORTED') throw error;
+      return { decisions, refused: { rule, code: error.code as Refusal['code'], reason: wordsOf(error) } };
+    }
     if (acts(answer)) acting = answer.cites[0];
     else if (answers.length > 0) continue;
     decisions.push(answer);
   }
-  return decisions;
+  return { decisions, refused: null };
 }

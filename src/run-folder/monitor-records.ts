@@ -7,6 +7,7 @@ import type { LogRecord } from '../log/read.js';
 import { decisionSchema, operationForm, type Decision, type LoggedDecision } from '../monitor/decision.js';
 import type { Evaluation } from '../monitor/evaluate-rules.js';
 import type { Iteration } from '../monitor/measurements.js';
+import type { Refusal } from '../monitor/policy.js';
 import type { Effect } from '../monitor/remedies.js';
 import type { Watched } from '../monitor/rule-set.js';
 import { RULES, type RuleId } from '../monitor/rules.js';
@@ -50,6 +51,11 @@ export function decisionRecord(decision: Decision, iteration: number): NewRecord
     stream: 'decisions',
     payload: { ...(decision as unknown as { readonly [key: string]: LogValue }), kind: 'decision', iteration },
   };
+}
+
+/** Decisions: a rule that the policy left without an answer that holds, and why. It answers nothing. */
+export function refusedRecord(refusal: Refusal, iteration: number): NewRecord {
+  return { stream: 'decisions', payload: { ...refusal, kind: 'refused', iteration } };
 }
 
 export function effectRecord(effect: Effect): NewRecord {

@@ -70,10 +70,14 @@ export interface RunOptions extends RunHooks {
   readonly out?: string;
   readonly signal?: AbortSignal;
   /**
-   * Decides in place of the setting's policy. A run that is resumed asks it anew, so that it has to decide the same on the same
-   * evaluations.
+   * Decides in place of the setting's policy; its name stands in the manifest, and another one is another run. One that throws, is late or
+   * answers what does not hold leaves its rule without an answer, which is logged, and the run goes on. An iteration that is interrupted is
+   * done again, and the policy asked anew: only one that decides the same on the same measurements makes a resumed run end with the same
+   * adapter.
    */
   readonly policy?: LoraPolicy;
+  /** Milliseconds that it may take for a decision. Default 60,000. */
+  readonly policyTimeout?: number;
   /** Thresholds other than the profile's. */
   readonly rules?: RuleConfigInput;
 }

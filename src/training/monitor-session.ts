@@ -1,11 +1,11 @@
 import { IsoproError } from '../errors.js';
 import type { NewRecord } from '../log/event-log.js';
-import type { LogPayload, LogValue } from '../log/payload.js';
+import type { LogValue } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
 import type { Decision, LoggedDecision } from '../monitor/decision.js';
 import { evaluateHistory, type Evaluation } from '../monitor/evaluate-rules.js';
 import type { Iteration, Measurement } from '../monitor/measurements.js';
-import { decide, type Policy } from '../monitor/policy.js';
+import { decide, DEFAULT_POLICY_TIMEOUT, type Policy, type Refusal } from '../monitor/policy.js';
 import { executeDecision, executedRules, type Effect, type RemedyExecutor } from '../monitor/remedies.js';
 import type { Watched } from '../monitor/rule-set.js';
 import type { RuleConfig } from '../monitor/rules.js';
@@ -17,6 +17,7 @@ import {
   iterationRecords,
   readDecisions,
   readHistory,
+  refusedRecord,
 } from '../run-folder/monitor-records.js';
 import type { LoraTypes } from '../trainees/lora/trainee.js';
 
@@ -26,8 +27,8 @@ export interface MonitorReport<T extends TraineeTypes = TraineeTypes> {
   readonly evaluation: Evaluation;
   readonly decisions: readonly Decision<T['operation']>[];
   readonly effects: readonly Effect<T['operation']>[];
-  /** Why the policy's answer was refused; its rule is then left without one. */
-  readonly refused: string | null;
+  /** Why a fired rule was left without an answer: the policy threw, was late, or answered what does not hold. */
+  readonly refused: Refusal | null;
 }
 
 /** Of a run that trains LoRA weights. */
@@ -38,6 +39,8 @@ export interface MonitorSessionOptions<T extends TraineeTypes> {
   readonly watched: Watched<T>;
   readonly rules: RuleConfig;
   readonly policy: Policy<T>;
+  /** Milliseconds that a decision may take. */
+  readonly policyTimeout?: number;
   readonly log: { append(records: readonly NewRecord[]): unknown };
   /** Live records of the log so far, where a run is resumed. */
   readonly records?: Iterable<LogRecord>;
@@ -47,6 +50,7 @@ export interface IterationOptions<T extends TraineeTypes> {
   readonly settings: T['settings'];
   /** Null where nothing is trained yet: remedies then fail, and the effect says so. */
   readonly executor: RemedyExecutor<T['operation']> | null;
+  readonly signal?: AbortSignal;
   /** Kept apart from what was measured, and never read back as such. */
   readonly notes?: { readonly [key: string]: LogValue };
 }
@@ -71,13 +75,15 @@ export class MonitorSession<T extends TraineeTypes> {
   readonly #options: MonitorSessionOptions<T>;
   readonly #history: Iteration<T['step']>[];
   readonly #decisions: LoggedDecision<T['operation']>[];
+  readonly #playbook: string;
 
   /** @throws IsoproError LOG_UNREADABLE where the records are not a monitor's */
   constructor(options: MonitorSessionOptions<T>) {
     this.#options = options;
     const records = [...(options.records ?? [])];
-    this.#history = readHistory(records, options.watched.trainee);
-    this.#decisions = readDecisions(records, options.watched);
+    this.#history = freeze(readHistory(records, options.watched.trainee)).slice();
+    this.#decisions = freeze(readDecisions(records, options.watched)).slice();
+    this.#playbook = options.watched.ruleSet.playbook(options.rules);
   }
 
   /** Iterations so far, each with the rules whose remedy was executed after it. */
@@ -88,33 +94,43 @@ export class MonitorSession<T extends TraineeTypes> {
   /**
    * Records an iteration. Measurements and evaluation are durable before the policy is asked, decisions before they are executed, effects
    * before this returns.
-   * Neither a policy's bad answer nor a remedy that fails ends the run; both are reported.
-   * @throws IsoproError INVALID_ARGUMENT where the iteration does not follow the last one, ABORTED from the policy, and what the log throws
+   * Neither a policy that gives no answer that holds nor a remedy that fails ends the run; both are logged and reported.
+   * @throws IsoproError INVALID_ARGUMENT where the iteration does not follow the last one, ABORTED, and what the log throws
    */
-  async iteration(measurement: Measurement<T['step']>, { settings, executor, notes = {} }: IterationOptions<T>): Promise<MonitorReport<T>> {
-    const { watched, rules, policy, log } = this.#options;
+  async iteration(
+    measurement: Measurement<T['step']>,
+    { settings, executor, signal, notes = {} }: IterationOptions<T>,
+  ): Promise<MonitorReport<T>> {
+    const { watched, rules, policy, policyTimeout: timeout = DEFAULT_POLICY_TIMEOUT, log } = this.#options;
     const { iteration } = measurement;
-    const measured: Iteration<T['step']> = { ...measurement, executed: [] };
+    // a copy, since a policy sees it: nothing that it is given is anybody else's, and nothing can be written
+    const measurements = freeze(structuredClone(measurement));
+    const measured: Iteration<T['step']> = { ...measurements, executed: [] };
     const evaluations = evaluateHistory([...this.#history, measured], rules, watched.ruleSet);
     const evaluation = evaluations.at(-1) as Evaluation;
     log.append([...iterationRecords(measured, notes), evaluationRecord(evaluation)]);
 
-    let decisions: readonly Decision<T['operation']>[] = [];
-    let refused: string | null = null;
-    try {
-      decisions = await decide(policy, evaluations, settings, watched, this.#decisions);
-    } catch (error) {
-      if (error instanceof IsoproError && error.code === 'ABORTED') throw error;
-      refused = error instanceof Error ? error.message : String(error);
-      log.append([{ stream: 'decisions', payload: { kind: 'refused', iteration, reason: refused } satisfies LogPayload }]);
-    }
-    if (decisions.length > 0) log.append(decisions.map((decision) => decisionRecord(decision, iteration)));
+    const { decisions, refused } = await decide(
+      policy,
+      freeze({
+        evaluations,
+        settings: structuredClone(settings),
+        measurements,
+        history: [...this.#history],
+        decisions: [...this.#decisions],
+        playbook: this.#playbook,
+      }),
+      { watched, timeout, ...(signal === undefined ? {} : { signal }) },
+    );
+    const answers = decisions.map((decision) => decisionRecord(decision, iteration));
+    if (refused !== null) answers.push(refusedRecord(refused, iteration));
+    if (answers.length > 0) log.append(answers);
     const effects: Effect<T['operation']>[] = [];
     for (const decision of decisions) effects.push(...(await executeDecision(decision, iteration, executor ?? NO_TRAINER)));
     if (effects.length > 0) log.append(effects.map(effectRecord));
 
-    this.#history.push({ ...measured, executed: executedRules(decisions, effects) });
-    this.#decisions.push(...decisions.map((decision) => ({ iteration, decision })));
+    this.#history.push(freeze({ ...measured, executed: executedRules(decisions, effects) }));
+    this.#decisions.push(...decisions.map((decision) => freeze({ iteration, decision })));
     return freeze(structuredClone({ iteration, evaluation, decisions, effects, refused }));
   }
 }

@@ -1,8 +1,10 @@
 /** What an iteration tells the monitor, and what the monitor's remedies change in the run. */
+import { z } from 'zod';
+import { valueOf } from '../dictionary.js';
 import { checked } from '../engine/checked.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
-import { observe } from '../monitor/policy.js';
+import { DEFAULT_POLICY_TIMEOUT, observe } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
 import { heldOutReading, hitRate, type TierCounts } from '../run-folder/derived.js';
 import type { TierVerdicts } from '../statistics/index.js';
@@ -22,7 +24,37 @@ import type { RunSettings } from './settings.js';
 export const ruleConfigOf = ({ patience }: Pick<RunSettings, 'patience'>, given: RuleConfigInput = {}): RuleConfig =>
   checked(ruleConfig, { ...given, r3: { patience, ...given.r3 } }, 'rules');
 
-export const policyOf = ({ policy }: Pick<RunSettings, 'policy'>): LoraPolicy => (policy === 'scripted' ? scripted : observe);
+const OWN_POLICIES: Readonly<Record<RunSettings['policy'], LoraPolicy>> = { scripted, observe };
+const givenPolicy = z.custom<LoraPolicy>((value) => {
+  const { name, decide } = (value ?? {}) as Partial<LoraPolicy>;
+  return typeof name === 'string' && /^[\w.:/@-]{1,100}$/.test(name) && typeof decide === 'function';
+}, 'expected an object with `decide` and a `name` of 1 to 100 letters, digits and . : / @ _ -');
+
+/**
+ * Who decides in a run, and within how many milliseconds.
+ * @param given in place of the setting's
+ * @throws IsoproError INVALID_ARGUMENT, also for a policy that goes by the name of another
+ */
+export function policyOf(
+  settings: Pick<RunSettings, 'policy'>,
+  given?: LoraPolicy,
+  timeout = DEFAULT_POLICY_TIMEOUT,
+): { readonly policy: LoraPolicy; readonly timeout: number } {
+  checked(
+    z
+      .int()
+      .min(1)
+      .max(2 ** 31 - 1),
+    timeout,
+    'policyTimeout',
+  );
+  if (given === undefined) return { policy: OWN_POLICIES[settings.policy], timeout };
+  const policy = checked(givenPolicy, given, 'policy');
+  const namesake = valueOf(OWN_POLICIES, policy.name);
+  if (namesake !== undefined && namesake !== policy)
+    throw new IsoproError('INVALID_ARGUMENT', `policy.name: ${policy.name} is the name of a policy of this program`);
+  return { policy, timeout };
+}
 
 /** A remedy never asks for more sequences a step than this times the setting. */
 const MAX_BATCH_GROWTH = 4;
@@ -46,7 +78,7 @@ export interface Measured {
 
 /** Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer and in `state`. */
 export async function monitorIteration(
-  { settings, hooks }: RunContext,
+  { settings, hooks, signal }: RunContext,
   state: RunState,
   session: LoraSession,
   measured: Measured,
@@ -83,8 +115,11 @@ export async function monitorIteration(
         maxBatchSize: settings.batchSize * MAX_BATCH_GROWTH,
       }),
       executor,
+      ...(signal === undefined ? {} : { signal }),
     },
   );
+  if (report.refused !== null)
+    hooks.onNotice?.(`${report.refused.rule} of iteration ${iteration} is left without an answer: ${report.refused.reason}`);
   if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
   return report;
 }

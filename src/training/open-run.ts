@@ -55,7 +55,8 @@ const logFile = (folder: string): string => runPaths(folder).log;
 
 /** @throws as `run` */
 export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
-  const { out, signal, policy = policyOf(settings), rules: given, ...hooks } = options;
+  const { out, signal, policy: own, policyTimeout, rules: given, ...hooks } = options;
+  const { policy, timeout } = policyOf(settings, own, policyTimeout);
   const rules = ruleConfigOf(settings, given);
   const closers: (() => Promise<void>)[] = [];
   const dispose = async (): Promise<void> => {
@@ -126,7 +127,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     };
     const state = freshState(resolved);
     closers.push(async () => state.learner?.dispose());
-    const session = await restore(context, state, policy, checkpoint);
+    const session = await restore(context, state, { policy, policyTimeout: timeout }, checkpoint);
     return { context, state, session, stage: checkpoint?.state.stage ?? 'begun', iteration: checkpoint?.state.iteration ?? 0, dispose };
   } catch (error) {
     await dispose().catch(() => undefined); // what went wrong first is what the caller has to know
@@ -275,9 +276,14 @@ const freshState = (settings: RunSettings): RunState => ({
  * Takes the state of a checkpoint and of the log below it. @param state what is opened for it is its own at once, also where this fails
  * later
  */
-async function restore(context: RunContext, state: RunState, policy: LoraPolicy, checkpoint: Checkpoint | null): Promise<LoraSession> {
+async function restore(
+  context: RunContext,
+  state: RunState,
+  deciding: { readonly policy: LoraPolicy; readonly policyTimeout: number },
+  checkpoint: Checkpoint | null,
+): Promise<LoraSession> {
   const { settings, model, folder } = context;
-  const monitor = { watched: LORA, rules: context.start.rules, policy, log: context.log };
+  const monitor = { watched: LORA, rules: context.start.rules, ...deciding, log: context.log };
   if (checkpoint === null) return new MonitorSession(monitor);
 
   const { state: saved, trainer, best, sound } = checkpoint;

@@ -1,4 +1,5 @@
 import type { ModuleStatistics, StepStatistics } from '../../src/engine/trainer.js';
+import { IsoproError } from '../../src/errors.js';
 import type { HeldOutMeasurement } from '../../src/monitor/measurements.js';
 import type { Evaluation } from '../../src/monitor/evaluate-rules.js';
 import { decide } from '../../src/monitor/policy.js';
@@ -106,8 +107,14 @@ export const eachModule = (
   }));
 
 /** What a policy decides on evaluations alone. */
-export const decided = (
+export async function decided(
   policy: LoraPolicy,
   evaluations: readonly Evaluation[],
   settings: TrainerSettings,
-): Promise<readonly LoraDecision[]> => decide(policy, evaluations, settings, LORA);
+): Promise<readonly LoraDecision[]> {
+  const [measurements] = history(1);
+  const situation = { evaluations, settings, measurements: measurements!, history: [], decisions: [], playbook: '' };
+  const { decisions, refused } = await decide(policy, situation, { watched: LORA });
+  if (refused !== null) throw new IsoproError(refused.code, refused.reason);
+  return decisions;
+}
