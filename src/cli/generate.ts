@@ -102,10 +102,13 @@ export const generateCommand = defineCommand({
 });
 
 function jsonOf(rollout: NamedRollout): object {
+  const { prompt } = rollout;
+  const { tokenIds } = prompt;
   return {
     promptIndex: rollout.promptIndex,
     ...(rollout.promptId === undefined ? {} : { id: rollout.promptId }),
     sampleIndex: rollout.sampleIndex,
+    prompt: tokenIds === undefined ? prompt : { tokenIds: [...tokenIds] },
     text: rollout.text,
     finish: rollout.finish,
     promptTokens: rollout.promptIds.length,

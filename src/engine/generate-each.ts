@@ -13,6 +13,8 @@ const RENDERED_TOGETHER = 32;
 export interface NamedRollout extends Rollout {
   /** Of its prompt, where that has one. */
   readonly promptId?: string;
+  /** As it was given. */
+  readonly prompt: Pick<Prompt, 'messages' | 'text' | 'tokenIds'>;
 }
 
 export interface GenerateEachRequest extends Omit<GenerateRequest, 'prompts' | 'onProgress'> {
@@ -35,17 +37,18 @@ export async function* generateEach(
   const done = { finished: 0, sampledTokens: 0, promptTokens: 0 };
   let first = 0;
   for await (const window of windows(model, prompts, Math.max(1, Math.ceil(WINDOW / Math.max(1, samples))))) {
-    const places = window.flatMap(({ seeds }, prompt) =>
+    const places = window.flatMap(({ rendered: { seeds } }, prompt) =>
       Array.from({ length: seeds?.length ?? samples }, (_, sample) => ({ prompt, sample })),
     );
     const held = new Map<string, Rollout>();
     let next = 0;
     const named = (rollout: Rollout): NamedRollout => {
-      const { id } = window[rollout.promptIndex]!;
-      return { ...rollout, promptIndex: first + rollout.promptIndex, ...(id === undefined ? {} : { promptId: id }) };
+      const { asked, rendered } = window[rollout.promptIndex]!;
+      const id = rendered.id === undefined ? {} : { promptId: rendered.id };
+      return { ...rollout, promptIndex: first + rollout.promptIndex, prompt: asked, ...id };
     };
     let last: GenerationProgress | undefined;
-    const numbered = window.map((prompt, at) => ({ ...prompt, id: prompt.id ?? String(first + at) }));
+    const numbered = window.map(({ rendered }, at) => ({ ...rendered, id: rendered.id ?? String(first + at) }));
     const rollouts = model.generate({
       ...request,
       prompts: numbered,
@@ -92,11 +95,23 @@ function sum(
   };
 }
 
+interface ReadPrompt {
+  readonly asked: NamedRollout['prompt'];
+  /** The same by its token ids. */
+  readonly rendered: Prompt;
+}
+
 /** Rendered prompts, so many together. */
-async function* windows(model: Model, prompts: AsyncIterable<Prompt> | Iterable<Prompt>, size: number): AsyncGenerator<Prompt[], void> {
-  let window: Prompt[] = [];
+async function* windows(model: Model, prompts: AsyncIterable<Prompt> | Iterable<Prompt>, size: number): AsyncGenerator<ReadPrompt[], void> {
+  let window: ReadPrompt[] = [];
   for await (const { messages, text, ...prompt } of prompts) {
-    window.push(messages === undefined && text === undefined ? prompt : { ...prompt, tokenIds: model.promptIds({ messages, text }) });
+    const asked = {
+      ...(messages && { messages }),
+      ...(text !== undefined && { text }),
+      ...(prompt.tokenIds && { tokenIds: prompt.tokenIds }),
+    };
+    const written = messages !== undefined || text !== undefined;
+    window.push({ asked, rendered: written ? { ...prompt, tokenIds: model.promptIds({ messages, text }) } : prompt });
     if (window.length % RENDERED_TOGETHER === 0) await setImmediate();
     if (window.length < size) continue;
     yield window;
