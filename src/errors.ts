@@ -8,6 +8,8 @@ export const ERRORS = {
   ADAPTER_MISMATCH:
     'Use an adapter that was trained on this base model; `isopro-native adapters inspect FILE` shows its shapes and its base.',
   ARCH_UNSUPPORTED: 'Use a model of a supported architecture: llama, qwen2, qwen3 or gemma2.',
+  BACKEND_INCAPABLE: 'Use a back end that has what is named above; a local model has all of it.',
+  BACKEND_REPLY_INVALID: 'Correct the back end: it answers each sample once, as its capabilities promise; `docs/backends.md` says how.',
   BACKEND_UNAVAILABLE: 'Run `isopro-native doctor`; reinstall with `npm install` or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
   CHECKPOINT_INVALID: 'The text is no checkpoint or ticket of this program; take it again from where it was published.',
   CONDITIONS_EQUAL:
@@ -40,6 +42,10 @@ export const ERRORS = {
   POLICY_TIMEOUT:
     'Make the policy answer sooner, or give it more time with policyTimeout. Its rule is left without an answer and asked about again.',
   PROBLEM_INVALID: 'Correct the problem as named above; `isopro-native tasks generate` prints well-formed ones.',
+  RECORDING_INCOMPLETE:
+    'Evaluate with the task, set, style and number of samples that were recorded, or record the replies that are missing; the prompts ' +
+    'have to be the same to the letter.',
+  RECORDING_INVALID: 'Correct the line named above; `docs/backends.md` says what a line holds.',
   RUNS_NOT_COMPARABLE: 'Compare two runs that ended and were measured on the same test problems: same task, version and --test-size.',
   RUN_DIFFERS: 'Give another folder with --out, or the settings that the run in this folder began with.',
   RUN_MANIFEST_INVALID: 'The manifest is of another version or was changed; start the run again in a new folder.',

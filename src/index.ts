@@ -20,6 +20,22 @@ export type { GenerationProgress, TensorSummary } from './engine/addon.js';
 export type { GenerateRequest, Prompt, SamplingSettings, TokenIds } from './engine/generate-request.js';
 export type { CapturedBoundary, Rollout } from './engine/generation.js';
 export type { ChatMessage, RenderedPrompt } from './engine/prompt-renderer.js';
+export type {
+  Backend,
+  BackendIdentity,
+  Capabilities,
+  Reply,
+  SamplePrompt,
+  SampleProgress,
+  SampleRequest,
+  TokenReply,
+} from './backends/backend.js';
+export { localBackend } from './backends/local.js';
+export { recordedBackend } from './backends/recorded.js';
+export type { EvaluationOptions, JudgedAnswer } from './evaluation/answers.js';
+export { evaluationSet, type EvaluationSet } from './evaluation/evaluation-set.js';
+export { evaluateGreedy, type GreedyEvaluation, type GreedyOutcome } from './evaluation/greedy.js';
+export { evaluatePassAtK, type PassAtKEvaluation, type PassAtKOptions } from './evaluation/pass-at-k.js';
 export { defineTask, type GivenVerdict, type TaskDefinition } from './tasks/define-task.js';
 export { frozenSet, type FrozenProblem, type FrozenSet, type SetName } from './tasks/frozen-sets.js';
 export { openTask, type OpenTaskOptions } from './tasks/open-task.js';

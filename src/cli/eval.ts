@@ -1,5 +1,5 @@
 import { open, type FileHandle } from 'node:fs/promises';
-import { loadModel } from '../engine/model.js';
+import type { Reply } from '../backends/backend.js';
 import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
@@ -10,7 +10,7 @@ import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import { resolveSettings, type RunSettings } from '../training/settings.js';
+import { answerFrom, answerLocally, evaluationDefaults, recordingOf } from './answering.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -57,13 +57,11 @@ function readKs(text: string | undefined, samples: number): number[] {
   return ks;
 }
 
-/** How the answers are batched where nobody says otherwise: as `run` evaluates this model. */
-export function evaluationDefaults(
-  model: string,
-): Pick<Partial<RunSettings>, 'threads' | 'contextTokens'> & Pick<RunSettings, 'maxSequences'> {
-  const { threads, contextTokens, maxSequences } = resolveSettings({ model });
-  return { maxSequences, ...(threads === 0 ? {} : { threads }), ...(contextTokens === undefined ? {} : { contextTokens }) };
-}
+/** What is known of them. */
+const countsOf = ({ promptIds, promptTokens = promptIds?.length, tokenIds, tokens = tokenIds?.length }: Reply) => ({
+  promptTokens,
+  tokens,
+});
 
 export const evalCommand = defineCommand({
   command: 'eval',
@@ -72,11 +70,16 @@ export const evalCommand = defineCommand({
     yargs
       .option('model', {
         type: 'string',
-        default: EMBEDDED_MODEL,
         requiresArg: true,
-        describe: 'path of a GGUF file, an alias, or an hf: URI',
+        describe: `path of a GGUF file, an alias, or an hf: URI; default: ${EMBEDDED_MODEL}`,
       })
       .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF' })
+      .option('backend', {
+        type: 'string',
+        default: 'local',
+        requiresArg: true,
+        describe: 'who answers: local, the model, or recorded:FILE, a JSONL file of replies',
+      })
       .option('task', taskOption)
       .option('set', { choices: SET_NAMES, default: 'test' as SetName, describe: 'which held-out problems' })
       .option('per-tier', { type: 'number', describe: 'the first so many problems of each tier; default: all' })
@@ -93,7 +96,11 @@ export const evalCommand = defineCommand({
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
       .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
       .option('batch', { type: 'number', describe: 'answers at once; default: 64; embedded: 8' })
-      .option('out', { type: 'string', requiresArg: true, describe: 'JSONL file for every reply with its verdict' })
+      .option('out', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'JSONL file for every prompt and reply with its verdict, which --backend recorded:FILE takes',
+      })
       .example('$0 eval --model qwen2.5-0.5b --per-tier 25', 'greedy, on a prefix of the frozen test set')
       .example('$0 eval --adapter runs/3f2a/adapters/9c0d.gguf --samples 8 --k 1,8', 'pass@1 and pass@8 with an adapter'),
   handler: async (argv) => {
@@ -102,20 +109,12 @@ export const evalCommand = defineCommand({
     const samples = readCount('samples', argv.samples, 1);
     const ks = readKs(argv.k, samples);
     const seed = readSeed(argv.seed);
-    const defaults = evaluationDefaults(argv.model);
-    const [threads, contextTokens] = [argv.threads ?? defaults.threads, argv.context ?? defaults.contextTokens];
+    const { maxSequences, ...defaults } = evaluationDefaults(argv.model ?? EMBEDDED_MODEL);
+    const recording = recordingOf(argv);
     const signal = interruption();
     await using task = await openTask(argv.task);
     const problems = await evaluationSet(task, set, perTier);
-    using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
-    await using model = await loadModel(argv.model, {
-      signal,
-      fixedThreads: true,
-      onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
-      ...(threads === undefined ? {} : { threads }),
-      ...(contextTokens === undefined ? {} : { contextTokens }),
-    });
-    const adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
+    const { backend, adapter, model } = recording === null ? await answerLocally(argv, defaults, signal) : await answerFrom(recording);
     let out: FileHandle | undefined;
     let written = Promise.resolve();
     let failure: IsoproError | undefined;
@@ -132,27 +131,28 @@ export const evalCommand = defineCommand({
         adapter,
         signal,
         maxTokens: readCount('max-tokens', argv.maxTokens, 1),
-        maxSequences: readCount('batch', argv.batch ?? defaults.maxSequences, 1),
+        maxSequences: readCount('batch', argv.batch ?? maxSequences, 1),
         onProgress: ({ done, total }) => progress.update(done, { total }),
-        onReply: ({ problem, rollout, judgement }) => {
+        onReply: ({ problem, messages, rollout, judgement }) => {
           if (failure !== undefined) throw failure; // not only after hours
           const row = {
-            problemId: problem.id,
+            id: problem.id,
             tier: problem.tier,
-            sample: rollout.sampleIndex,
+            sampleIndex: rollout.sampleIndex,
+            prompt: { messages },
             text: rollout.text,
             finish: rollout.finish,
-            tokens: rollout.tokenIds.length,
+            ...countsOf(rollout),
             ...judgement.verdict,
           };
           written = written.then(() => out?.appendFile(`${JSON.stringify(row)}\n`)).catch(fail);
         },
       };
-      const greedy = samples === 1 ? await evaluateGreedy(model, task, problems.problems, options) : null;
+      const greedy = samples === 1 ? await evaluateGreedy(backend, task, problems.problems, options) : null;
       const sampled =
         samples === 1
           ? null
-          : await evaluatePassAtK(model, task, problems.problems, { ...options, samples, temperature: argv.temperature, seed, ks });
+          : await evaluatePassAtK(backend, task, problems.problems, { ...options, samples, temperature: argv.temperature, seed, ks });
       await written;
       if (failure !== undefined) throw failure;
       progress.clear();
@@ -160,14 +160,19 @@ export const evalCommand = defineCommand({
       const policies = await evaluatePolicies(task, problems.problems);
       const { promptTokens, sampledTokens } = (greedy ?? sampled)!;
       const report = {
-        model: { path: argv.model, sha256: await model.hash() },
+        backend: { ...backend.identity, sha256: (await backend.digest?.()) ?? null },
+        model,
         adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id },
         task: { id: task.id, version: task.version },
         set: { name: set, origin: problems.origin, perTier, problems: problems.problems.length, sha256: problems.sha256 },
         style,
         samples,
         ...(greedy === null
-          ? { temperature: argv.temperature, seed: argv.seed, passAtK: sampled!.passAtK, none: sampled!.none }
+          ? {
+              ...(recording === null ? { temperature: argv.temperature, seed: argv.seed } : {}),
+              passAtK: sampled!.passAtK,
+              none: sampled!.none,
+            }
           : { accuracy: greedy.summary }),
         trivialPolicies: policies,
         policyNotes: task.policyNotes,
@@ -177,7 +182,9 @@ export const evalCommand = defineCommand({
       };
       if (json) return printJson(report);
       const rows: (readonly [string, Row])[] = [
-        ...(greedy === null ? ks.map((k) => [`pass@${k}`, sampled!.passAtK[k]!] as const) : [['greedy', greedy.summary] as const]),
+        ...(greedy === null
+          ? ks.map((k) => [`pass@${k}`, sampled!.passAtK[k]!] as const)
+          : [[recording === null ? 'greedy' : 'recorded', greedy.summary] as const]),
         ...Object.entries(policies),
       ];
       const none = greedy?.summary.none ?? sampled!.none;
@@ -187,19 +194,22 @@ export const evalCommand = defineCommand({
           `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}; per cent solved, 95 % interval ` +
           `below\n\n${table(rows)}\n\n` +
           (samples > 1
-            ? `${samples} samples a problem at temperature ${argv.temperature}; pass@k is a ceiling: choosing the right one needs the ` +
-              `verifier\n`
+            ? `${samples} samples a problem${recording === null ? ` at temperature ${argv.temperature}` : ''}; pass@k is a ceiling: ` +
+              `choosing the right one needs the verifier\n`
             : '') +
           (none > 0
             ? `${none} verdicts could not be found; they are in no ` +
               `denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}\n`
             : '') +
-          `${sampledTokens} tokens sampled in ${formatDuration(seconds)}\n` +
+          (sampledTokens === null
+            ? ''
+            : `${sampledTokens} tokens ${recording === null ? 'sampled' : 'judged'} in ${formatDuration(seconds)}\n`) +
           (notes.length > 0 ? `\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n` : ''),
       );
     } finally {
       await out?.close();
       adapter?.dispose();
+      await backend.dispose();
     }
   },
 });

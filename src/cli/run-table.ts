@@ -11,7 +11,7 @@ import { BUILT_IN_TASKS } from '../tasks/registry.js';
 import type { Comparison } from '../training/modes/compare.js';
 import type { RunResult } from '../training/result.js';
 import type { RunSettings } from '../training/settings.js';
-import { evaluationDefaults } from './eval.js';
+import { evaluationDefaults } from './answering.js';
 import { formatBytes, formatDuration } from './quantities.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */

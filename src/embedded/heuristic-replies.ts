@@ -1,4 +1,5 @@
 /** What the embedded model's replies say about the heuristic that they follow: what was learned can then be told plainly. */
+import { localBackend } from '../backends/local.js';
 import type { Model } from '../engine/model.js';
 import { answer } from '../rollouts/answer.js';
 import { beginning, HEURISTIC_NAMES, namedHeuristic, type HeuristicName } from './heuristics.js';
@@ -39,7 +40,7 @@ export async function replies(
     const answers: { text: string; kind: VerdictKind }[] = [];
     await answer(
       {
-        model,
+        backend: localBackend(model),
         verdicts: task,
         plan: problems.map((problem) => ({ problem, seeds: [0n] })),
         prompt: (problem) => task.prompt(problem, settings.style),

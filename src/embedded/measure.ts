@@ -1,5 +1,6 @@
 /** What a model that names heuristics does on a frozen set: accuracy, parsing, the heuristics that it names. */
 import { sampleAndJudge } from '../evaluation/answers.js';
+import { localBackend } from '../backends/local.js';
 import type { Model } from '../engine/model.js';
 import { frozenSet, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
@@ -63,16 +64,18 @@ export async function measure(
   const all = frozenSet<SchedulingProblem, unknown>('scheduling', set).problems.map(({ problem }) => problem);
   const problems = TIERS.flatMap(({ id }) => all.filter(({ tier }) => tier === id).slice(0, perTier));
   const byHeuristic: Record<string, { replies: number; passed: number; exact: number }> = {};
-  let parsed = 0;
-  const { judged, promptTokens, sampledTokens } = await sampleAndJudge(
-    model,
+  let [parsed, promptTokens, sampledTokens] = [0, 0, 0];
+  const { judged } = await sampleAndJudge(
+    localBackend(model),
     task,
     problems,
     {
       style,
       maxTokens,
       maxSequences,
-      onReply: ({ problem, rollout: { text, finish }, judgement }) => {
+      onReply: ({ problem, rollout: { text, finish, sampleIndex, promptIds, tokenIds }, judgement }) => {
+        if (sampleIndex === 0) promptTokens += promptIds.length;
+        sampledTokens += tokenIds.length;
         if (finish === 'stop' && parseAnswer(text).ok) parsed++;
         const heuristic = namedHeuristic(text);
         const row = (byHeuristic[heuristic ?? 'none'] ??= { replies: 0, passed: 0, exact: 0 });

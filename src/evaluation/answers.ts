@@ -1,22 +1,20 @@
-import type { Adapter } from '../engine/adapter.js';
-import type { Rollout } from '../engine/generation.js';
-import type { Model } from '../engine/model.js';
+import type { Backend, Reply, SampleRequest } from '../backends/backend.js';
 import { deriveSeed } from '../random.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
 import type { OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 
-export interface EvaluationOptions {
+export interface EvaluationOptions<R extends Reply = Reply> {
   readonly style: PromptStyle;
   /** Of each answer. */
   readonly maxTokens: number;
   /** Default 64. Sequences in one batch; with the threads it decides the last bits of the logits. */
   readonly maxSequences?: number;
-  /** For this evaluation; absent: the model's own; null: the bare base. */
-  readonly adapter?: Adapter | null;
+  /** For this evaluation; absent: what the back end answers with by itself; null: the bare base. */
+  readonly adapter?: SampleRequest['adapter'];
   readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: { readonly done: number; readonly total: number; readonly sampledTokens: number }) => void;
+  readonly onProgress?: (progress: { readonly done: number; readonly total: number; readonly sampledTokens: number | null }) => void;
   /** Every reply as it is judged, for a reader; the order is that in which they finish. */
-  readonly onReply?: (reply: JudgedReply) => void;
+  readonly onReply?: (reply: JudgedReply<R>) => void;
 }
 
 export interface Sampling {
@@ -27,23 +25,28 @@ export interface Sampling {
 
 export interface JudgedAnswer {
   readonly kind: VerdictKind;
-  readonly finish: Rollout['finish'];
-  readonly tokens: number;
+  readonly finish: Reply['finish'];
+  /** Sampled; null where the back end does not count. */
+  readonly tokens: number | null;
 }
 
 export interface JudgedAnswers {
   /** [problems][samples]. */
   readonly judged: readonly (readonly JudgedAnswer[])[];
-  readonly promptTokens: number;
-  readonly sampledTokens: number;
+  /** Null where the back end does not count. */
+  readonly promptTokens: number | null;
+  readonly sampledTokens: number | null;
 }
 
+/** A sum of which one part is unknown is unknown. */
+const plus = (sum: number | null, part: number | undefined): number | null => (sum === null || part === undefined ? null : sum + part);
+
 /** Samples every problem and has the task judge each answer, as `answer`. */
-export async function sampleAndJudge(
-  model: Model,
+export async function sampleAndJudge<R extends Reply>(
+  backend: Backend<R>,
   task: OpenTask,
   problems: readonly Problem[],
-  options: EvaluationOptions,
+  options: EvaluationOptions<R>,
   { samples, temperature, seed }: Sampling,
 ): Promise<JudgedAnswers> {
   const { style, maxTokens, maxSequences = 64, adapter, signal, onProgress, onReply } = options;
@@ -54,11 +57,12 @@ export async function sampleAndJudge(
     ),
   }));
   const judged: JudgedAnswer[][] = problems.map(() => []);
-  const promptTokens = problems.map(() => 0);
-  let [done, sampledTokens] = [0, 0];
+  let done = 0;
+  let promptTokens: number | null = 0;
+  let sampledTokens: number | null = 0;
   await answer(
     {
-      model,
+      backend,
       verdicts: task,
       plan,
       prompt: (problem) => task.prompt(problem, style),
@@ -70,12 +74,13 @@ export async function sampleAndJudge(
     },
     (reply) => {
       const { promptIndex, sampleIndex, finish, promptIds, tokenIds } = reply.rollout;
-      judged[promptIndex]![sampleIndex] = { kind: reply.judgement.verdict.kind, finish, tokens: tokenIds.length };
-      promptTokens[promptIndex] = promptIds.length;
-      sampledTokens += tokenIds.length;
+      const tokens = tokenIds?.length ?? reply.rollout.tokens;
+      if (judged[promptIndex]!.length === 0) promptTokens = plus(promptTokens, promptIds?.length ?? reply.rollout.promptTokens);
+      judged[promptIndex]![sampleIndex] = { kind: reply.judgement.verdict.kind, finish, tokens: tokens ?? null };
+      sampledTokens = plus(sampledTokens, tokens);
       onReply?.(reply);
       onProgress?.({ done: ++done, total: problems.length * samples, sampledTokens });
     },
   );
-  return { judged, promptTokens: promptTokens.reduce((sum, tokens) => sum + tokens, 0), sampledTokens };
+  return { judged, promptTokens, sampledTokens };
 }

@@ -1,10 +1,10 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
-import type { Model } from '../engine/model.js';
+import type { Backend, Reply } from '../backends/backend.js';
 import { passAtK, stratifiedBootstrap, SUMMARY_SEED, type Stratum } from '../statistics/index.js';
 import type { OpenTask, Problem, Tier } from '../tasks/task.js';
 import { sampleAndJudge, type EvaluationOptions } from './answers.js';
 
-export interface PassAtKOptions extends EvaluationOptions {
+export interface PassAtKOptions<R extends Reply = Reply> extends EvaluationOptions<R> {
   /** Samples of each problem. */
   readonly samples: number;
   readonly temperature: number;
@@ -19,8 +19,9 @@ export interface PassAtKEvaluation {
   /** Unbiased pass@k by k and tier, over problems with at least k verdicts; bootstrap intervals over problems. */
   readonly passAtK: Readonly<Record<string, PassAtKSummary>>;
   readonly none: number;
-  readonly promptTokens: number;
-  readonly sampledTokens: number;
+  /** Null where the back end does not count. */
+  readonly promptTokens: number | null;
+  readonly sampledTokens: number | null;
 }
 
 export interface PassAtKEstimate {
@@ -62,14 +63,14 @@ function summariseK(k: number, problems: PassAtKEvaluation['problems'], tiers: r
  * a ceiling: choosing the right answer among k needs the verifier.
  * @throws IsoproError as evaluateGreedy
  */
-export async function evaluatePassAtK(
-  model: Model,
+export async function evaluatePassAtK<R extends Reply>(
+  backend: Backend<R>,
   task: OpenTask,
   problems: readonly Problem[],
-  options: PassAtKOptions,
+  options: PassAtKOptions<R>,
 ): Promise<PassAtKEvaluation> {
   const { samples, temperature, seed, ks, ...rest } = options;
-  const { judged, ...tokens } = await sampleAndJudge(model, task, problems, rest, { samples, temperature, seed });
+  const { judged, ...tokens } = await sampleAndJudge(backend, task, problems, rest, { samples, temperature, seed });
   const counts = problems.map(({ id, tier }, i) => {
     const decided = judged[i]!.filter(({ kind }) => kind !== 'none');
     return { problemId: id, tier, samples: decided.length, passed: decided.filter(({ kind }) => kind === 'pass').length };

@@ -1,3 +1,4 @@
+import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
@@ -112,7 +113,7 @@ async function compare(
     fail('a claim is not over the problems of the test set, in their order');
   }
   const { style, maxTokens, maxSequences } = start.evaluation;
-  const { outcomes, summary: measured } = await evaluateGreedy(model, task, set.problems, {
+  const { outcomes, summary: measured } = await evaluateGreedy(localBackend(model), task, set.problems, {
     style,
     maxTokens,
     maxSequences,

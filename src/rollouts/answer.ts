@@ -1,14 +1,10 @@
 /** The one path from problems to verdicts: prompts, replies, judgements. The loop, its modes, every evaluation and the judge take it. */
-import type { Adapter } from '../engine/adapter.js';
-import type { GenerationProgress } from '../engine/addon.js';
-import type { Rollout } from '../engine/generation.js';
-import type { Model } from '../engine/model.js';
-import { IsoproError } from '../errors.js';
+import { sampleFrom, type Backend, type Reply, type SamplePrompt, type SampleRequest } from '../backends/backend.js';
 import type { ChatMessage, Judgement, OpenTask, Problem } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
-export interface AnswerRequest {
-  readonly model: Model;
+export interface AnswerRequest<R extends Reply = Reply> extends Pick<SampleRequest, 'maxTokens' | 'adapter' | 'signal' | 'onProgress'> {
+  readonly backend: Backend<R>;
   /** The task itself, or the threads that judge for it. */
   readonly verdicts: Pick<OpenTask, 'judge'>;
   readonly plan: readonly PlannedProblem[];
@@ -18,43 +14,35 @@ export interface AnswerRequest {
   readonly temperature: number;
   /** Default 1. */
   readonly topP?: number;
-  readonly maxTokens: number;
   readonly maxSequences: number;
-  /** The model's own where absent. */
-  readonly adapter?: Adapter | null;
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: GenerationProgress) => void;
 }
 
-export interface JudgedReply {
+export interface JudgedReply<R extends Reply = Reply> {
   readonly problem: Problem;
+  /** What the back end was asked. */
+  readonly messages: SamplePrompt['messages'];
   /** `promptIndex` is the place in the plan, `sampleIndex` that of its seed; `text` begins with the opening. */
-  readonly rollout: Rollout;
+  readonly rollout: R;
   readonly judgement: Judgement;
 }
 
-export type AnswerTotals = Pick<GenerationProgress, 'promptTokens' | 'sampledTokens'>;
-
 /**
- * Samples the whole plan in one running batch and judges each reply while the others go on. One request, so that the composition of the
- * batches, and with it the last bits of the logits, is the same each time.
+ * Asks for the whole plan in one request and judges each reply while the others go on.
  * @param take is given the judged replies in the order in which they finished; where it throws, the generation ends
- * @throws IsoproError as Model.generate and OpenTask.prompt; ABORTED; what `take` throws
+ * @throws IsoproError as sampleFrom and OpenTask.prompt; what the back end and `take` throw
  */
-export async function answer(request: AnswerRequest, take: (reply: JudgedReply) => void): Promise<AnswerTotals> {
-  const { model, verdicts, plan, opening = '', temperature, topP = 1, maxTokens, maxSequences, adapter, signal, onProgress } = request;
-  const begun = opening === '' ? [] : [...model.tokenize(opening)];
-  const prompts: { tokenIds: Int32Array; seeds: readonly bigint[] }[] = [];
-  for (const { problem, seeds } of plan) {
-    const { tokenIds } = model.renderChat(await request.prompt(problem));
-    prompts.push({ tokenIds: begun.length === 0 ? tokenIds : Int32Array.from([...tokenIds, ...begun]), seeds });
-  }
-  if (plan.every(({ seeds }) => seeds.length === 0)) return { promptTokens: 0, sampledTokens: 0 };
+export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (reply: JudgedReply<R>) => void): Promise<void> {
+  const { backend, verdicts, plan, prompt, opening = '', temperature, topP = 1, maxTokens, maxSequences } = request;
+  const { adapter, signal, onProgress } = request;
+  const said: readonly ChatMessage[] = opening === '' ? [] : [{ role: 'assistant', content: opening }];
+  const prompts: SamplePrompt[] = [];
+  for (const { problem, seeds } of plan) prompts.push({ id: problem.id, messages: [...(await prompt(problem)), ...said], seeds });
+  if (plan.every(({ seeds }) => seeds.length === 0)) return;
 
   const failed = new AbortController();
   let taken = Promise.resolve();
   let over = false;
-  const generation = model.generate({
+  const replies = sampleFrom(backend, {
     prompts,
     sampling: { temperature, topP },
     maxTokens,
@@ -64,21 +52,17 @@ export async function answer(request: AnswerRequest, take: (reply: JudgedReply) 
     ...(onProgress === undefined ? {} : { onProgress }),
   });
   try {
-    let step = await generation.next();
-    for (; step.done !== true; step = await generation.next()) {
-      const { finish, promptIndex } = step.value;
-      if (finish === 'aborted') continue;
-      const { problem } = plan[promptIndex]!;
-      const rollout = opening === '' ? step.value : { ...step.value, text: opening + step.value.text };
-      const judging = verdicts.judge(problem, rollout.text, finish);
+    for await (const reply of replies) {
+      const { problem } = plan[reply.promptIndex]!;
+      const { messages } = prompts[reply.promptIndex]!;
+      const rollout = opening === '' ? reply : { ...reply, text: opening + reply.text };
+      const judging = verdicts.judge(problem, rollout.text, rollout.finish);
       taken = Promise.all([judging, taken]).then(([judgement]) => {
-        if (!over) take({ problem, rollout, judgement });
+        if (!over) take({ problem, messages, rollout, judgement });
       });
       taken.catch(() => failed.abort());
     }
     await taken;
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'sampling was cancelled');
-    return step.value;
   } catch (error) {
     if (failed.signal.aborted) await taken; // throws what went wrong first
     throw error;

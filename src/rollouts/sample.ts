@@ -1,11 +1,11 @@
 /** Judged rollouts in groups: what an algorithm learns from. */
-import type { Rollout } from '../engine/generation.js';
+import { trainable, type Backend, type TokenReply } from '../backends/backend.js';
 import type { Problem, Verdict } from '../tasks/task.js';
-import { answer, type AnswerRequest, type AnswerTotals } from './answer.js';
+import { answer, type AnswerRequest } from './answer.js';
 import { exchange, type Episode } from './episode.js';
 
 /** `tokenIds` and the log-probabilities are of the sampled tokens of the episode, in order. */
-export interface JudgedRollout extends Omit<Rollout, 'promptIds'> {
+export interface JudgedRollout extends Omit<TokenReply, 'promptIds'> {
   readonly episode: Episode;
   readonly verdict: Verdict;
   /** Surface form of the answer; null where none was read. */
@@ -18,26 +18,33 @@ export interface RolloutGroup {
   readonly rollouts: readonly JudgedRollout[];
 }
 
-export interface SampleOptions extends AnswerRequest {
+export interface SampleOptions extends Omit<AnswerRequest, 'backend'> {
+  readonly backend: Backend;
   /** After each verdict. */
   readonly onVerdict?: (problem: Problem, verdict: Verdict) => void;
 }
 
-export interface SampledGroups extends AnswerTotals {
+export interface SampledGroups {
   readonly groups: readonly RolloutGroup[];
+  /** Each prompt counts once, however many samples it has. */
+  readonly promptTokens: number;
+  readonly sampledTokens: number;
 }
 
 /**
  * Groups in the order of the plan, each of at least one sample.
- * @throws as answer
+ * @throws IsoproError BACKEND_INCAPABLE where the replies could not be learned from; as answer
  */
-export async function sampleRollouts({ onVerdict, ...request }: SampleOptions): Promise<SampledGroups> {
+export async function sampleRollouts({ backend, onVerdict, ...request }: SampleOptions): Promise<SampledGroups> {
   const judged: JudgedRollout[][] = request.plan.map(() => []);
-  const { promptTokens, sampledTokens } = await answer(request, ({ problem, rollout: { promptIds, ...rollout }, judgement }) => {
+  let [promptTokens, sampledTokens] = [0, 0];
+  await answer({ ...request, backend: trainable(backend) }, ({ problem, rollout: { promptIds, ...rollout }, judgement }) => {
+    const { promptIndex, sampleIndex, tokenIds } = rollout;
     const { verdict, form } = judgement;
-    judged[rollout.promptIndex]![rollout.sampleIndex] = { ...rollout, episode: exchange(promptIds, rollout.tokenIds), verdict, form };
+    if (judged[promptIndex]!.length === 0) promptTokens += promptIds.length;
+    sampledTokens += tokenIds.length;
+    judged[promptIndex]![sampleIndex] = { ...rollout, episode: exchange(promptIds, tokenIds), verdict, form };
     onVerdict?.(problem, verdict);
   });
-  const groups = request.plan.map(({ problem }, i) => ({ problem, rollouts: judged[i]! }));
-  return { groups, promptTokens, sampledTokens };
+  return { groups: request.plan.map(({ problem }, i) => ({ problem, rollouts: judged[i]! })), promptTokens, sampledTokens };
 }

@@ -1,4 +1,5 @@
 /** What a run would cost, from ten seconds of its real work. The clock decides how much is tried; nothing here enters a run. */
+import { localBackend } from '../backends/local.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
@@ -74,7 +75,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   const begin = performance.now();
   await answer(
     {
-      model,
+      backend: localBackend(model),
       verdicts,
       plan,
       prompt: (problem) => task.prompt(problem, settings.style),

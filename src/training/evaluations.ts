@@ -1,6 +1,6 @@
 /** Greedy evaluation of the present adapter on one of the run's sets, logged verdict by verdict. */
+import type { TokenReply } from '../backends/backend.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
-import type { Rollout } from '../engine/generation.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import type { HeldOut } from '../run-folder/records.js';
 import { verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
@@ -18,14 +18,14 @@ export async function evaluateSet(
   context: RunContext,
   set: HeldOut['set'],
   at: Pick<HeldOut, 'when' | 'iteration' | 'adapter'>,
-  onReply?: EvaluationOptions['onReply'],
+  onReply?: EvaluationOptions<TokenReply>['onReply'],
 ): Promise<SetEvaluation> {
-  const { settings, model, task, log } = context;
+  const { settings, backend, task, log } = context;
   const { problems, sha256: setSha256 } = context[set];
   const stage = set === 'dev' ? 'dev' : at.when === 'before' ? 'before' : 'after';
   const { style, maxTokens, maxSequences } = settings;
-  const replies = new Map<string, Rollout>();
-  const { outcomes, summary, promptTokens, sampledTokens } = await evaluateGreedy(model, task, problems, {
+  const replies = new Map<string, TokenReply>();
+  const { outcomes, summary } = await evaluateGreedy(backend, task, problems, {
     style,
     maxTokens,
     maxSequences,
@@ -34,28 +34,35 @@ export async function evaluateSet(
       replies.set(reply.problem.id, reply.rollout);
       onReply?.(reply);
     },
-    onProgress: ({ done, total, sampledTokens: tokens }) => report(context, { stage, iteration: at.iteration, done, total, tokens }),
+    onProgress: ({ done, total, sampledTokens: tokens }) =>
+      report(context, { stage, iteration: at.iteration, done, total, tokens: tokens ?? 0 }),
   });
+  const rollouts = outcomes.map(({ problemId }) => replies.get(problemId)!);
   const record = {
     kind: 'held_out',
     set,
     ...at,
     setSha256,
     outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
-    tokens: outcomes.map(({ tokens }) => tokens),
+    tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),
   } as const;
   // the adapters in between are not kept, so their replies are all that a judge can judge again
   const kept =
     set === 'dev'
-      ? outcomes.map(({ problemId, finish }) => ({
+      ? outcomes.map(({ problemId, finish }, i) => ({
           kind: 'dev_reply',
           iteration: at.iteration,
           problemId,
           finish,
-          tokenIds: [...replies.get(problemId)!.tokenIds],
+          tokenIds: [...rollouts[i]!.tokenIds],
         }))
       : [];
   log.append([...kept, record].map((payload) => ({ stream: 'evaluations', payload })));
-  return { verdicts: verdictsByTier(outcomes, task.tiers), summary, promptTokens, sampledTokens };
+  return {
+    verdicts: verdictsByTier(outcomes, task.tiers),
+    summary,
+    promptTokens: rollouts.reduce((sum, { promptIds }) => sum + promptIds.length, 0),
+    sampledTokens: rollouts.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
+  };
 }

@@ -129,7 +129,7 @@ export async function runIteration(
 }
 
 async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {
-  const { settings, task, model, verdicts, excluded } = context;
+  const { settings, task, backend, verdicts, excluded } = context;
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
   const counts = allocate({
     tiers,
@@ -153,7 +153,7 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   const progress = { stage: 'rollouts' as const, iteration, total: plan.length * settings.samples };
   report(context, { ...progress, hits: shownHits() });
   return sampleRollouts({
-    model,
+    backend,
     verdicts,
     plan,
     prompt: (problem) => task.prompt(problem, settings.style),

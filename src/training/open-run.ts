@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { localBackend } from '../backends/local.js';
 import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
@@ -116,6 +117,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       runId,
       start,
       model,
+      backend: localBackend(model),
       task,
       verdicts,
       dev,

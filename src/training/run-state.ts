@@ -1,4 +1,5 @@
 /** What a run carries from one iteration to the next, and what the parts of an iteration share. */
+import type { Backend, TokenReply } from '../backends/backend.js';
 import type { Model } from '../engine/model.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
@@ -21,6 +22,8 @@ export interface RunContext {
   readonly runId: string;
   readonly start: RunStart;
   readonly model: Model;
+  /** The model as what samples. */
+  readonly backend: Backend<TokenReply>;
   readonly task: OpenTask;
   readonly verdicts: VerdictPool;
   readonly dev: EvaluationSet;

@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Backend } from '../../src/backends/backend.js';
+import { localBackend } from '../../src/backends/local.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { evaluationSet, type EvaluationSet } from '../../src/evaluation/evaluation-set.js';
@@ -16,6 +18,7 @@ import { temporaryFolder } from '../models/signed-log.js';
 const folder = temporaryFolder();
 const file = (name: string): string => join(folder.path, name);
 let model: Model;
+let backend: Backend;
 let task: OpenTask;
 let set: EvaluationSet;
 const OPTIONS = { style: 'plain', maxTokens: 4, maxSequences: 8 } as const;
@@ -25,6 +28,7 @@ beforeAll(async () => {
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'));
   model = await loadModel(file('letters.gguf'), { threads: 1, fixedThreads: true, contextTokens: 1024 });
+  backend = localBackend(model);
   task = await openTask(file('letters.mjs'));
   set = await evaluationSet(task, 'test', 6);
 }, 60_000);
@@ -37,7 +41,7 @@ afterAll(async () => {
 describe('greedy', () => {
   test('outcomes are in the order of the problems, repeat, and are what the task says of each reply', async () => {
     const replies = new Map<string, string>();
-    const first = await evaluateGreedy(model, task, set.problems, {
+    const first = await evaluateGreedy(backend, task, set.problems, {
       ...OPTIONS,
       onReply: ({ problem, rollout }) => void replies.set(problem.id, rollout.text),
     });
@@ -48,24 +52,24 @@ describe('greedy', () => {
       expect(kind).toBe(/^[a-h]$/.test(reply) && right[tier]!.includes(reply) ? 'pass' : 'fail');
     }
     expect(first.summary.n).toBe(18);
-    expect((await evaluateGreedy(model, task, set.problems, OPTIONS)).outcomes).toEqual(first.outcomes);
+    expect((await evaluateGreedy(backend, task, set.problems, OPTIONS)).outcomes).toEqual(first.outcomes);
   });
   test('an answer that is cut off fails', async () => {
-    const { outcomes } = await evaluateGreedy(model, task, set.problems, { ...OPTIONS, maxTokens: 1 });
+    const { outcomes } = await evaluateGreedy(backend, task, set.problems, { ...OPTIONS, maxTokens: 1 });
     expect(new Set(outcomes.map(({ finish, kind }) => `${finish} ${kind}`))).toEqual(new Set(['length fail']));
   });
   test('can be cancelled; no problems is an evaluation of nothing', async () => {
-    await expect(evaluateGreedy(model, task, set.problems, { ...OPTIONS, signal: AbortSignal.abort() })).rejects.toThrow(
+    await expect(evaluateGreedy(backend, task, set.problems, { ...OPTIONS, signal: AbortSignal.abort() })).rejects.toThrow(
       expect.objectContaining({ code: 'ABORTED' }) as never,
     );
-    expect(await evaluateGreedy(model, task, [], OPTIONS)).toMatchObject({ outcomes: [], summary: { mean: null, n: 0 } });
+    expect(await evaluateGreedy(backend, task, [], OPTIONS)).toMatchObject({ outcomes: [], summary: { mean: null, n: 0 } });
   });
 });
 
 describe('pass@k', () => {
   test('grows with k, depends on the seed alone, and pass@1 is the mean over samples', async () => {
     const sample = (seed: bigint): ReturnType<typeof evaluatePassAtK> =>
-      evaluatePassAtK(model, task, set.problems, { ...OPTIONS, samples: 8, temperature: 1, seed, ks: [1, 4, 8] });
+      evaluatePassAtK(backend, task, set.problems, { ...OPTIONS, samples: 8, temperature: 1, seed, ks: [1, 4, 8] });
     const result = await sample(3n);
     const at = (k: number): number => result.passAtK[k]!.mean!;
     expect(at(1)).toBeLessThan(at(4));
@@ -117,11 +121,30 @@ describe('isopro-native eval', () => {
       trivialPolicies: Record<string, { mean: number; n: number }>;
       set: { sha256: string };
     };
-    expect(report.accuracy).toEqual(JSON.parse(JSON.stringify((await evaluateGreedy(model, task, set.problems, OPTIONS)).summary)));
+    expect(report.accuracy).toEqual(JSON.parse(JSON.stringify((await evaluateGreedy(backend, task, set.problems, OPTIONS)).summary)));
     expect(report.set.sha256).toBe(set.sha256);
     expect(report.trivialPolicies.always_c).toMatchObject({ n: 18 });
     expect(readFileSync(file('replies.jsonl'), 'utf8').trim().split('\n')).toHaveLength(18);
   });
+  test('a recording of these replies is judged without the model, to the same figures and counts', async () => {
+    const recorded = (...args: string[]): ReturnType<typeof runCli> =>
+      runCli(
+        ['eval', '--backend', `recorded:${file('replies.jsonl')}`, '--task', file('letters.mjs'), '--style', 'plain', '--json', ...args],
+        { ISOPRO_HOME: file('home'), NO_COLOR: '1' },
+      );
+    const figures = ({ stdout }: { stdout: string }): object => {
+      const { accuracy, promptTokens, sampledTokens } = JSON.parse(stdout) as Record<string, unknown>;
+      return { accuracy, promptTokens, sampledTokens };
+    };
+    const judged = await recorded('--per-tier', '6');
+    expect(figures(judged)).toEqual(figures(await evaluate('--json')));
+    expect(JSON.parse(judged.stdout)).toMatchObject({ model: null, backend: { kind: 'recorded', name: 'replies.jsonl' } });
+    const beyond = await recorded('--per-tier', '7');
+    expect([beyond.code, beyond.stdout]).toEqual([1, '']);
+    expect(beyond.stderr).toContain('"RECORDING_INCOMPLETE"');
+    for (const flag of ['--model', '--batch']) expect((await recorded(flag, '4')).code).toBe(2); // no model answers
+    expect((await evaluate('--backend', 'elsewhere')).code).toBe(2);
+  }, 60_000);
   test.each([
     ['of a folder that is not there', () => file('absent/replies.jsonl')],
     ...(existsSync('/dev/full') ? [['on a full disk', () => '/dev/full'] as const] : []),

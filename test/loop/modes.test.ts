@@ -4,6 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { loadModel, resolveSettings, type Model, type Rollout } from '../../src/index.js';
+import type { Backend } from '../../src/backends/backend.js';
+import { localBackend } from '../../src/backends/local.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { LogReader } from '../../src/log/read.js';
 import { VerdictPool } from '../../src/rollouts/verdict-pool.js';
@@ -47,7 +49,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A context whose model notes what it is asked and what it answers; `say` puts other words into its mouth. */
+/** A context whose back end notes what it is asked and what it answers; `say` puts other words into its mouth. */
 function watched(say: (call: number, rollout: Rollout) => string = (_, { text }) => text): {
   context: ModeContext;
   asked: (readonly ChatMessage[])[];
@@ -55,26 +57,22 @@ function watched(say: (call: number, rollout: Rollout) => string = (_, { text })
 } {
   const asked: (readonly ChatMessage[])[] = [];
   const answered: Rollout[][] = [];
-  const noting = {
-    renderChat(messages: readonly ChatMessage[]) {
-      asked.push(structuredClone(messages));
-      return model.renderChat(messages);
-    },
-    async *generate(request: Parameters<Model['generate']>[0]) {
+  const local = localBackend(model);
+  const noting: Backend = {
+    ...local,
+    async *sample(request) {
+      for (const { messages } of request.prompts) asked.push(structuredClone(messages) as ChatMessage[]);
       const call: Rollout[] = [];
       answered.push(call);
-      const generation = model.generate(request);
-      let step = await generation.next();
-      for (; step.done !== true; step = await generation.next()) {
-        const rollout = { ...step.value, text: say(answered.length, step.value) };
+      for await (const reply of local.sample(request)) {
+        const rollout = { ...reply, text: say(answered.length, reply) };
         call.push(rollout);
         yield rollout;
       }
-      return step.value;
     },
-  } as unknown as Model;
+  };
   const settings = resolveSettings({ model: file('letters.gguf'), task: file('letters.mjs'), maxTokens: 4, threads: 1, temperature: 1 });
-  return { context: { settings, model: noting, task, verdicts, problems }, asked, answered };
+  return { context: { settings, backend: noting, task, verdicts, problems }, asked, answered };
 }
 const passes = ({ tier }: Problem, { text, finish }: Pick<Rollout, 'text' | 'finish'>): boolean =>
   finish === 'stop' && /^[a-h]$/.test(text) && RIGHT[tier]!.includes(text);

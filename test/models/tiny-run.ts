@@ -3,6 +3,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer, type StepStatistics, type TrainSequence } from '../../src/engine/trainer.js';
+import { localBackend } from '../../src/backends/local.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { executeDecision, executedRules } from '../../src/monitor/remedies.js';
 import { ruleConfig } from '../../src/monitor/rules.js';
@@ -219,7 +220,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     settings: { seed: '42', iterations: ITERATIONS, learningRate, samples: SAMPLES, gate: false, gateLevel: 0.05, ...RULES },
   };
   const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> =>
-    evaluateGreedy(model, task, test.problems, { ...EVALUATION, adapter });
+    evaluateGreedy(localBackend(model), task, test.problems, { ...EVALUATION, adapter });
   const claim = (when: 'before' | 'after', adapter: string | null, { outcomes }: Awaited<ReturnType<typeof evaluateGreedy>>): NewRecord =>
     heldOutRecord({
       set: 'test',
@@ -232,7 +233,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
 
   const before = await evaluate(null);
   const devReplies: NewRecord[] = [];
-  const { outcomes: devOutcomes } = await evaluateGreedy(model, task, dev.problems, {
+  const { outcomes: devOutcomes } = await evaluateGreedy(localBackend(model), task, dev.problems, {
     ...EVALUATION,
     adapter: null,
     onReply: ({ problem, rollout: { finish, tokenIds } }) => {

@@ -1,5 +1,6 @@
 /** One table of methods on the test problems, each with its tokens and seconds. */
 import path from 'node:path';
+import { localBackend } from '../../backends/local.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { evaluationSet } from '../../evaluation/evaluation-set.js';
 import { IsoproError } from '../../errors.js';
@@ -62,7 +63,7 @@ export async function compareModes(
   const { problems } = await evaluationSet(task, 'test', settings.testSize);
   const context: ModeContext = {
     settings,
-    model,
+    backend: localBackend(model),
     task,
     verdicts,
     problems,

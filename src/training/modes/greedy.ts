@@ -23,9 +23,9 @@ async function answer(
   problems: readonly Problem[],
   prompt: (problem: Problem) => Promise<readonly ChatMessage[]>,
 ): Promise<Answers> {
-  const { model, verdicts, settings, signal, onProgress } = context;
+  const { backend, verdicts, settings, signal, onProgress } = context;
   const { groups, sampledTokens } = await sampleRollouts({
-    model,
+    backend,
     verdicts,
     prompt,
     plan: problems.map((problem) => ({ problem, seeds: [0n] })),

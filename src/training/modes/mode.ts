@@ -1,6 +1,5 @@
 /** The ways of answering the test problems that a table compares. */
-import type { Model } from '../../engine/model.js';
-import type { GenerationProgress } from '../../engine/addon.js';
+import type { Backend, SampleProgress } from '../../backends/backend.js';
 import type { VerdictPool } from '../../rollouts/verdict-pool.js';
 import type { Summary } from '../../statistics/index.js';
 import type { OpenTask, Problem } from '../../tasks/task.js';
@@ -30,10 +29,10 @@ export interface MethodResult {
 
 export interface ModeContext {
   readonly settings: RunSettings;
-  readonly model: Model;
+  readonly backend: Backend;
   readonly task: OpenTask;
   readonly verdicts: VerdictPool;
   readonly problems: readonly Problem[];
   readonly signal?: AbortSignal;
-  readonly onProgress?: (method: Method, progress: Pick<GenerationProgress, 'finished' | 'total' | 'sampledTokens'>) => void;
+  readonly onProgress?: (method: Method, progress: Pick<SampleProgress, 'finished' | 'total' | 'sampledTokens'>) => void;
 }

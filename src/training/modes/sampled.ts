@@ -34,10 +34,10 @@ export async function commonest(
  * @param k tokens that the loop used over tokens of one greedy pass
  */
 export async function sampledMethods(context: ModeContext, methods: readonly Method[], k: number): Promise<MethodResult[]> {
-  const { model, task, verdicts, settings, problems, signal, onProgress } = context;
+  const { backend, task, verdicts, settings, problems, signal, onProgress } = context;
   const begin = performance.now();
   const { groups, sampledTokens: tokens } = await sampleRollouts({
-    model,
+    backend,
     verdicts,
     prompt: (problem) => task.prompt(problem, settings.style),
     plan: problems.map((problem) => ({

@@ -1,0 +1,72 @@
+/** Who answers an evaluation: a model in this process, or a file of replies. */
+import type { Backend } from '../backends/backend.js';
+import { localBackend } from '../backends/local.js';
+import { recordedBackend } from '../backends/recorded.js';
+import type { Adapter } from '../engine/adapter.js';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { loadModel, type LoadModelOptions } from '../engine/model.js';
+import { resolveSettings } from '../training/settings.js';
+import { UsageError } from './output.js';
+import { Progress } from './progress.js';
+
+export interface Answering {
+  readonly backend: Backend;
+  /** Null: none. */
+  readonly adapter: Adapter | null;
+  /** Null where none is here. */
+  readonly model: { readonly path: string; readonly sha256: string } | null;
+}
+
+interface BackendFlags {
+  readonly backend: string;
+  readonly model: string | undefined;
+  readonly adapter: string | undefined;
+  readonly threads: number | undefined;
+  readonly context: number | undefined;
+  readonly batch: number | undefined;
+}
+
+/** How the answers are batched where nobody says otherwise: as `run` evaluates this model. */
+export function evaluationDefaults(model: string): Pick<LoadModelOptions, 'threads' | 'contextTokens'> & { readonly maxSequences: number } {
+  const { threads, contextTokens, maxSequences } = resolveSettings({ model });
+  return { maxSequences, ...(threads === 0 ? {} : { threads }), ...(contextTokens === undefined ? {} : { contextTokens }) };
+}
+
+/** The file of `--backend recorded:FILE`; null for `local`. @throws UsageError where a flag is the model's, and none answers */
+export function recordingOf({ backend, model, adapter, threads, context, batch }: BackendFlags): string | null {
+  if (backend === 'local') return null;
+  const [, file] = /^recorded:(.+)$/.exec(backend) ?? [];
+  if (file === undefined) throw new UsageError(`--backend takes local or recorded:FILE, not ${backend}`);
+  const given = Object.entries({ model, adapter, threads, context, batch }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  if (given.length > 0) throw new UsageError(`No model answers beside a recording: leave out --${given.join(' and --')}.`);
+  return file;
+}
+
+export async function answerLocally(
+  { model: name = EMBEDDED_MODEL, adapter: file, threads, context }: BackendFlags,
+  defaults: Pick<LoadModelOptions, 'threads' | 'contextTokens'>,
+  signal: AbortSignal,
+): Promise<Answering> {
+  using download = new Progress({ label: `download ${name}`, unit: 'bytes' });
+  const model = await loadModel(name, {
+    ...defaults,
+    signal,
+    fixedThreads: true,
+    onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+    ...(threads === undefined ? {} : { threads }),
+    ...(context === undefined ? {} : { contextTokens: context }),
+  });
+  try {
+    const adapter = file === undefined ? null : await model.loadAdapter(file);
+    return { backend: localBackend(model), adapter, model: { path: name, sha256: await model.hash() } };
+  } catch (error) {
+    await model.dispose();
+    throw error;
+  }
+}
+
+export const answerFrom = async (recording: string): Promise<Answering> => ({
+  backend: await recordedBackend(recording),
+  adapter: null,
+  model: null,
+});
