@@ -64,7 +64,7 @@ const quarter: Policy = {
 };
 
 describe("a caller's policy", () => {
-  test('decides: its decisions are executed and logged, a run that was cancelled while it decided goes on with it, the judge names it', async () => {
+  test('decides, in the log and by name before the judge; a run that was cancelled while it decided goes on with it', async () => {
     const result = await fast('whole', { policy: quarter });
     const decisions = logged('whole', 'decision').filter(({ cites }) => (cites as string[])[0] === 'R1');
     expect(decisions[0]).toMatchObject({ iteration: 2, edit: [{ op: 'set_lr', from: 0.01, to: 0.0025 }] });
@@ -91,7 +91,7 @@ describe("a caller's policy", () => {
     expect(await judged('cancelled')).toMatchObject({ verdict: 'pass', policy: 'quarter-the-rate' });
   }, 120_000);
 
-  test('that throws, hangs or answers rubbish leaves its rule without an answer: typed, logged, told, and no reason to end the run', async () => {
+  test('that throws, hangs or answers rubbish leaves its rule without an answer, typed, logged and told; the run goes on', async () => {
     const failing: Policy = {
       name: 'failing',
       decide: ({ measurements: { iteration } }) => {
