@@ -2,7 +2,7 @@
  * GFLOP/s of the trainer's products over quantised weights, dequantisation included, beside OpenBLAS sgemm on f32 copies
  * of the same weights and ggml's out_prod, in interleaved rounds with the same number of threads.
  */
-import { loadAddon } from '../src/engine/addon.js';
+import { loadBenchAddon } from './addon.js';
 
 export interface KernelRow {
   readonly op: 'Y' | 'dX';
@@ -26,7 +26,7 @@ export interface KernelBenchOptions {
 }
 
 export async function benchKernels(options: KernelBenchOptions): Promise<{ rows: KernelRow[] }> {
-  const { addon } = loadAddon();
+  const addon = loadBenchAddon();
   const rows: KernelRow[] = [];
   for (const type of options.types) {
     for (const tokens of options.tokens) {
@@ -36,7 +36,7 @@ export async function benchKernels(options: KernelBenchOptions): Promise<{ rows:
           op,
           type,
           tokens,
-          ...(await addon.benchProduct({ op, type, tokens, rows: matrixRows, columns, threads, rounds, peers: true })),
+          ...(await addon.productRates({ op, type, tokens, rows: matrixRows, columns, threads, rounds, peers: true })),
         };
         rows.push(row);
         options.onRow?.(row);

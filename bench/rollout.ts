@@ -6,6 +6,7 @@
  */
 import { loadModel } from '../src/engine/model.js';
 import { Random } from '../src/random.js';
+import { loadBenchAddon } from './addon.js';
 import { PEER_CONTEXT } from './peer/node-llama-cpp.js';
 
 export interface RolloutBenchOptions {
@@ -32,6 +33,7 @@ const TEMPERATURE = 0.8;
 
 export async function benchRollout(options: RolloutBenchOptions): Promise<RolloutBenchResult> {
   const { prompts: promptCount, samples, tokens, promptTokens, rounds, seed, onRound } = options;
+  const bench = loadBenchAddon();
   const sampled = promptCount * samples * tokens;
   const contextTokens = promptCount * promptTokens + promptCount * samples * tokens;
   const model = await loadModel(options.modelPath, {
@@ -53,6 +55,8 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
     maxThreads: model.info.threads,
   });
   const peer = await llama.loadModel({ modelPath: options.modelPath });
+  const bare = await bench.openModel(options.modelPath, appleSilicon ? 100_000 : 0, model.info.kvType);
+  const bareLoop = (samples: number, tokens: number): Promise<number> => bench.bareLoop(bare, prompts, samples, tokens, model.info.threads);
 
   const ours = async (): Promise<void> => {
     let count = 0;
@@ -110,10 +114,10 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
   };
   try {
     // One short pass each, so that no round pays for reading the file or for the first allocation.
-    await model.bareLoop(prompts, 1, 2);
+    await bareLoop(1, 2);
     for await (const _ of model.generate({ prompts: prompts.map((tokenIds) => ({ tokenIds })), samples, maxTokens: 2 })) continue;
     for (let round = 1; round <= rounds; round++) {
-      record('bareLoop', round, await model.bareLoop(prompts, samples, tokens));
+      record('bareLoop', round, await bareLoop(samples, tokens));
       const begin = performance.now();
       await ours();
       record('ours', round, (performance.now() - begin) / 1000);

@@ -7,10 +7,10 @@ import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { loadAddon } from '../src/engine/addon.js';
 import { createTrainer, type TrainSequence } from '../src/engine/trainer.js';
 import { Random } from '../src/random.js';
 import { SHAPES, type ShapeName } from '../test/models/shapes.js';
+import { loadBenchAddon } from './addon.js';
 import { benchModel } from './models.js';
 
 export interface TrainRow {
@@ -57,7 +57,7 @@ export async function benchTrain(options: TrainBenchOptions): Promise<{ rows: Tr
 }
 
 async function benchOne(shape: ShapeName, top: number, { threads, rounds, torch }: TrainBenchOptions): Promise<TrainRow> {
-  const { addon } = loadAddon();
+  const addon = loadBenchAddon();
   const all = SHAPES[shape].layers;
   const layers = top === 0 ? all : Math.min(top, all);
   const memory = watchMemory();
@@ -74,8 +74,8 @@ async function benchOne(shape: ShapeName, top: number, { threads, rounds, torch 
   }
   const product = async (): Promise<number> => {
     const request = { type: 'q4_K', rows: 2048, columns: 11_008, tokens: TOKENS, threads, rounds: 2, peers: false } as const;
-    const y = (await addon.benchProduct({ op: 'Y', ...request })).gflops;
-    const dX = (await addon.benchProduct({ op: 'dX', ...request })).gflops;
+    const y = (await addon.productRates({ op: 'Y', ...request })).gflops;
+    const dX = (await addon.productRates({ op: 'dX', ...request })).gflops;
     return 2 / (1 / y + 1 / dX);
   };
   const times: number[] = [];

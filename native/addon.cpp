@@ -4,7 +4,6 @@
 #include "bindings/adapter_file.h"
 #include "bindings/environment.h"
 #include "bindings/inspection.h"
-#include "bindings/kernel_bench.h"
 #include "bindings/model.h"
 #include "bindings/model_file.h"
 #include "bindings/runtime.h"
@@ -20,7 +19,6 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   isopro::bindings::exportAdapterFile(env, exports);
   isopro::bindings::exportModelFile(env, exports);
   isopro::bindings::exportTrainer(env, exports);
-  isopro::bindings::exportKernelBench(env, exports);
   return exports;
 }
 

@@ -20,6 +20,7 @@ const to = path.join(root, 'prebuilds', `${process.platform}-${process.arch}`);
 rmSync(to, { recursive: true, force: true });
 mkdirSync(to, { recursive: true });
 for (const name of readdirSync(from)) {
-  if (/\.(node|so|dylib|dll|metal|metallib)$/.test(name)) copyFileSync(path.join(from, name), path.join(to, name));
+  if (name === 'isopro_native.node' || /\.(so|dylib|dll|metal|metallib)$/.test(name))
+    copyFileSync(path.join(from, name), path.join(to, name));
 }
 console.log(`isopro-native: wrote ${path.relative(root, to)}`);

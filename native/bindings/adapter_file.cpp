@@ -10,16 +10,9 @@
 namespace isopro::bindings {
 namespace {
 
-std::int64_t integerOf(const Napi::Value& value) { return value.As<Napi::Number>().Int64Value(); }
-
-std::vector<float> floatsOf(const Napi::Value& value) {
-  const auto array = value.As<Napi::Float32Array>();
-  return std::vector<float>(array.Data(), array.Data() + array.ElementLength());
-}
-
 // readAdapter(path): Promise<{architecture, name, baseName, baseSha256, modules}>
 Napi::Value readAdapter(const Napi::CallbackInfo& info) {
-  return PoolJob::run(info.Env(), [path = textOf(info[0])]() -> PoolJob::MakeValue {
+  return PoolJob::run(info.Env(), [path = textOf(info[0])]() -> MakeValue {
     auto file = std::make_shared<training::AdapterFile>(training::readAdapter(path));
     return [file](Napi::Env env) -> Napi::Value {
       Napi::Object object = Napi::Object::New(env);
@@ -36,8 +29,8 @@ Napi::Value readAdapter(const Napi::CallbackInfo& info) {
 // encodeAdapter(modelPath, modules, baseSha256): Promise<Buffer>, a GGUF
 Napi::Value encodeAdapter(const Napi::CallbackInfo& info) {
   auto modules = std::make_shared<std::vector<training::AdapterModule>>(modulesOf(info[1]));
-  return PoolJob::run(info.Env(), [path = textOf(info[0]), modules, base = textOf(info[2])]() -> PoolJob::MakeValue {
-    const std::unique_ptr<training::Model> model = training::loadModel(path);
+  return PoolJob::run(info.Env(), [path = textOf(info[0]), modules, base = textOf(info[2])]() -> MakeValue {
+    const std::unique_ptr<training::ModelWeights> model = training::loadWeights(path);
     training::fit(*modules, *model);
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(
         training::encodeAdapter({model->hyper.architecture.name, "", "", base, std::move(*modules)}));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <exception>
-#include <functional>
 #include <list>
 #include <utility>
 
@@ -30,8 +29,6 @@ class Cancellation : public Napi::ObjectWrap<Cancellation> {
 // until then.
 class Call {
  public:
-  using MakeValue = std::function<Napi::Value(Napi::Env)>;
-
   // onEvent may be undefined.
   static Call& create(Napi::Env env, Napi::Value alive, Napi::Value onEvent);
 

@@ -4,10 +4,8 @@
 
 namespace isopro::bindings {
 
-std::vector<Token> tokensOf(const Napi::Value& value) {
-  const auto array = value.As<Napi::Int32Array>();
-  return std::vector<Token>(array.Data(), array.Data() + array.ElementLength());
-}
+std::vector<Token> tokensOf(const Napi::Value& value) { return elementsOf<Napi::Int32Array, Token>(value); }
+std::vector<float> floatsOf(const Napi::Value& value) { return elementsOf<Napi::Float32Array, float>(value); }
 
 std::uint64_t seedOf(const Napi::Value& value) {
   bool lossless = false;
@@ -15,6 +13,8 @@ std::uint64_t seedOf(const Napi::Value& value) {
 }
 
 int intOf(const Napi::Value& value) { return value.As<Napi::Number>().Int32Value(); }
+std::int64_t integerOf(const Napi::Value& value) { return value.As<Napi::Number>().Int64Value(); }
+bool truthOf(const Napi::Value& value) { return value.As<Napi::Boolean>().Value(); }
 float floatOf(const Napi::Value& value) { return value.As<Napi::Number>().FloatValue(); }
 std::string textOf(const Napi::Value& value) { return value.As<Napi::String>().Utf8Value(); }
 

@@ -14,12 +14,24 @@
 namespace isopro::bindings {
 
 int intOf(const Napi::Value& value);
+std::int64_t integerOf(const Napi::Value& value);
 float floatOf(const Napi::Value& value);
+bool truthOf(const Napi::Value& value);
 std::string textOf(const Napi::Value& value);
 std::uint64_t seedOf(const Napi::Value& value);
 std::vector<Token> tokensOf(const Napi::Value& value);
+// Empty where undefined.
+std::vector<float> floatsOf(const Napi::Value& value);
 CancelFlag flagOf(const Napi::Value& cancellation);
 RolloutRequest requestOf(const Napi::Object& object);
+
+// A typed array's elements; empty where undefined.
+template <typename Array, typename Element>
+std::vector<Element> elementsOf(const Napi::Value& value) {
+  if (value.IsUndefined()) return {};
+  const auto array = value.As<Array>();
+  return std::vector<Element>(array.Data(), array.Data() + array.ElementLength());
+}
 
 // The elements of an array, each read by `read`.
 template <typename Read>

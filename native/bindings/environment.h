@@ -20,6 +20,9 @@ namespace isopro::bindings {
 class Call;
 class JobThread;
 
+// Makes a promise's or an event's value, on the JavaScript thread.
+using MakeValue = std::function<Napi::Value(Napi::Env)>;
+
 // Everything but send() belongs to the JavaScript thread.
 class Environment {
  public:

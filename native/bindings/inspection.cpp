@@ -7,7 +7,7 @@
 #include "bindings/wrapped.h"
 #include "inference/inspection.h"
 #include "support/error.h"
-#include "training/model.h"
+#include "training/model_weights.h"
 
 namespace isopro::bindings {
 namespace {
@@ -70,7 +70,7 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
 // Why the trainer would refuse what inference loads; code and message, both empty where it would not.
 std::pair<std::string, std::string> trainingProblem(const std::string& path) {
   try {
-    training::loadModel(path);
+    training::loadWeights(path);
     return {};
   } catch (const Error& error) {
     return {error.code(), error.what()};
@@ -79,7 +79,7 @@ std::pair<std::string, std::string> trainingProblem(const std::string& path) {
 
 // inspectModel(path): Promise<object>
 Napi::Value inspectModel(const Napi::CallbackInfo& info) {
-  return PoolJob::run(info.Env(), [path = info[0].As<Napi::String>().Utf8Value()]() -> PoolJob::MakeValue {
+  return PoolJob::run(info.Env(), [path = info[0].As<Napi::String>().Utf8Value()]() -> MakeValue {
     Inspection inspection = inspect(path);
     const bool loads = inspection.kind != "adapter" && inspection.problemCode.empty();
     auto training = loads ? trainingProblem(path) : std::pair(inspection.problemCode, inspection.problem);

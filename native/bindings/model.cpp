@@ -1,80 +1,34 @@
 #include "bindings/model.h"
 
-#include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/call.h"
 #include "bindings/conversion.h"
+#include "bindings/model_session.h"
 #include "bindings/wrapped.h"
-#include "inference/adapter.h"
-#include "inference/bare_loop.h"
 #include "inference/boundary.h"
-#include "inference/context.h"
-#include "inference/llama_call.h"
 #include "inference/rollouts.h"
 #include "inference/scoring.h"
-#include "inference/worker_team.h"
 #include "support/cpu.h"
-#include "support/error.h"
 
 namespace isopro::bindings {
 namespace {
 
 constexpr std::int64_t kProgressInterval = 100'000'000;  // ns between progress events
 
-// What a loaded model consists of. Everything but `model` is touched by the job thread alone.
-struct Engine {
-  explicit Engine(Environment& environment) : thread(environment) {}
-
-  std::shared_ptr<Model> model;
-  std::unique_ptr<Context> context;
-  std::unique_ptr<WorkerTeam> team;
-  std::shared_ptr<Adapter> adapter;
-  float adapterScale = 1.0f;
-  // Adapters that JavaScript has let go of. llama.cpp keeps a list of a model's adapters, which only the job thread may change.
-  std::mutex retiredMutex;
-  std::list<std::shared_ptr<Adapter>> retired;
-  JobThread thread;  // last: stops before the rest is destroyed
-
-  // From the JavaScript thread.
-  void retire(std::list<std::shared_ptr<Adapter>> adapters) noexcept {
-    {
-      std::lock_guard<std::mutex> lock(retiredMutex);
-      retired.splice(retired.end(), adapters);
-    }
-    try {
-      const auto drop = [this] { dropRetired(); };
-      thread.post(std::make_shared<std::atomic<bool>>(false), drop, drop);
-    } catch (...) {
-      // The next job drops them.
-    }
-  }
-  void dropRetired() {
-    std::list<std::shared_ptr<Adapter>> adapters;
-    std::lock_guard<std::mutex> lock(retiredMutex);
-    adapters.swap(retired);
-  }
-
-  Context& readyContext() const {
-    if (context == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
-    return *context;
-  }
-};
-
 // Sets the adapter of one call and puts the model's own back.
 class AdapterOverride {
  public:
-  AdapterOverride(Engine& engine, bool active, std::shared_ptr<Adapter> adapter, float scale) : engine_(engine), active_(active) {
-    if (active_) engine_.readyContext().setAdapter(std::move(adapter), scale);
+  AdapterOverride(ModelSession& session, bool active, std::shared_ptr<Adapter> adapter, float scale) : session_(session), active_(active) {
+    if (active_) session_.readyContext().setAdapter(std::move(adapter), scale);
   }
   ~AdapterOverride() {
     if (!active_) return;
     try {
-      engine_.context->setAdapter(engine_.adapter, engine_.adapterScale);
+      session_.context->setAdapter(session_.adapter, session_.adapterScale);
     } catch (...) {
       // The context is given up then, and the next one is made with this adapter.
     }
@@ -83,37 +37,8 @@ class AdapterOverride {
   AdapterOverride& operator=(const AdapterOverride&) = delete;
 
  private:
-  Engine& engine_;
+  ModelSession& session_;
   const bool active_;
-};
-
-class NativeAdapter : public Napi::ObjectWrap<NativeAdapter> {
- public:
-  static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "NativeAdapter", {InstanceMethod<&NativeAdapter::dispose>("dispose")});
-  }
-
-  explicit NativeAdapter(const Napi::CallbackInfo& info) : Napi::ObjectWrap<NativeAdapter>(info) {}
-  ~NativeAdapter() override { release(); }
-
-  void fill(std::shared_ptr<Engine> engine, std::shared_ptr<Adapter> adapter) {
-    adapter_.push_back(std::move(adapter));
-    engine_ = std::move(engine);
-  }
-  const std::shared_ptr<Adapter>& adapter() const {
-    if (adapter_.empty()) throw Error("OBJECT_DISPOSED", "the adapter has been disposed");
-    return adapter_.front();
-  }
-
- private:
-  void dispose(const Napi::CallbackInfo&) { release(); }
-
-  void release() {
-    if (!adapter_.empty()) std::exchange(engine_, nullptr)->retire(std::move(adapter_));
-  }
-
-  std::shared_ptr<Engine> engine_;
-  std::list<std::shared_ptr<Adapter>> adapter_;  // one, or none; a list, because letting go of it takes no memory
 };
 
 class NativeModel : public Wrapped<NativeModel> {
@@ -132,14 +57,13 @@ class NativeModel : public Wrapped<NativeModel> {
                            asynchronous<&NativeModel::hiddenNorms>("hiddenNorms"),
                            asynchronous<&NativeModel::loadAdapter>("loadAdapter"),
                            asynchronous<&NativeModel::setAdapter>("setAdapter"),
-                           asynchronous<&NativeModel::bareLoop>("bareLoop"),
                            asynchronous<&NativeModel::releaseContext>("releaseContext"),
                            asynchronous<&NativeModel::dispose>("dispose"),
                        });
   }
 
   explicit NativeModel(const Napi::CallbackInfo& info)
-      : Wrapped(info), engine_(guarded(info.Env(), [&] { return std::make_shared<Engine>(Environment::of(info.Env())); })) {}
+      : Wrapped(info), session_(guarded(info.Env(), [&] { return std::make_shared<ModelSession>(Environment::of(info.Env())); })) {}
 
  private:
   // load({path, gpuLayers, kvType, threads, fixedThreads}, cancellation, onProgress): Promise<void>
@@ -149,7 +73,7 @@ class NativeModel : public Wrapped<NativeModel> {
     const int threads = intOf(options.Get("threads"));
     const bool fixedThreads = options.Get("fixedThreads").As<Napi::Boolean>().Value();
     return startWithEvents(info, info[2], flagOf(info[1]),
-                           [modelOptions, threads, fixedThreads](Call& call, Engine& engine, const auto& cancelled) {
+                           [modelOptions, threads, fixedThreads](Call& call, ModelSession& session, const auto& cancelled) {
                              int shown = -1;
                              LoadControl control;
                              control.cancelled = &cancelled;
@@ -159,10 +83,10 @@ class NativeModel : public Wrapped<NativeModel> {
                                shown = percent;
                                call.emit([percent](Napi::Env env) { return Napi::Number::New(env, percent / 100.0); });
                              };
-                             engine.model = Model::load(modelOptions, control);
+                             session.model = Model::load(modelOptions, control);
                              const int count = threads > 0 ? threads : physicalCores();
-                             engine.context = std::make_unique<Context>(engine.model, count, fixedThreads);
-                             engine.team = std::make_unique<WorkerTeam>(count);
+                             session.context = std::make_unique<Context>(session.model, count, fixedThreads);
+                             session.samplers = std::make_unique<ThreadPool>(count);
                              return undefined();
                            });
   }
@@ -185,7 +109,7 @@ class NativeModel : public Wrapped<NativeModel> {
     object.Set("parameters", static_cast<double>(llama_model_n_params(model.handle())));
     object.Set("bytes", static_cast<double>(llama_model_size(model.handle())));
     object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
-    object.Set("threads", engine_->context->governor().maxThreads());
+    object.Set("threads", session_->context->governor().maxThreads());
     object.Set("bos", llama_vocab_bos(vocab));
     object.Set("eos", llama_vocab_eos(vocab));
     object.Set("eot", llama_vocab_eot(vocab));
@@ -233,8 +157,8 @@ class NativeModel : public Wrapped<NativeModel> {
     const bool override = !adapterValue.IsUndefined();
     std::shared_ptr<Adapter> adapter = adapterOf(adapterValue);
     const float scale = floatOf(object.Get("adapterScale"));
-    return startWithEvents(info, info[2], flagOf(info[1]), [=](Call& call, Engine& engine, const auto& cancelled) {
-      AdapterOverride guard(engine, override, adapter, scale);
+    return startWithEvents(info, info[2], flagOf(info[1]), [=](Call& call, ModelSession& session, const auto& cancelled) {
+      AdapterOverride guard(session, override, adapter, scale);
       RolloutProgress last;
       std::int64_t shown = 0;
       RolloutEvents events;
@@ -257,8 +181,8 @@ class NativeModel : public Wrapped<NativeModel> {
           return event;
         });
       };
-      generateRollouts(engine.readyContext(), *engine.team, *request, events, cancelled);
-      return Call::MakeValue([last](Napi::Env env) { return fromProgress(env, last); });
+      generateRollouts(session.readyContext(), *session.samplers, *request, events, cancelled);
+      return MakeValue([last](Napi::Env env) { return fromProgress(env, last); });
     });
   }
 
@@ -268,10 +192,10 @@ class NativeModel : public Wrapped<NativeModel> {
     const std::vector<std::vector<Token>> continuations = arrayOf(info[1], tokensOf);
     const int cellBudget = intOf(info[2]);
     const bool stepwise = info[3].As<Napi::Boolean>().Value();
-    return start(info, flagOf(info[4]), [=](Call&, Engine& engine, const auto& cancelled) {
+    return start(info, flagOf(info[4]), [=](Call&, ModelSession& session, const auto& cancelled) {
       auto scores = std::make_shared<std::vector<std::vector<float>>>(
-          scoreContinuations(engine.readyContext(), *engine.team, prefix, continuations, cellBudget, stepwise, cancelled));
-      return Call::MakeValue([scores](Napi::Env env) {
+          scoreContinuations(session.readyContext(), *session.samplers, prefix, continuations, cellBudget, stepwise, cancelled));
+      return MakeValue([scores](Napi::Env env) {
         Napi::Array result = Napi::Array::New(env, scores->size());
         for (size_t i = 0; i < scores->size(); ++i) result.Set(static_cast<std::uint32_t>(i), fromFloats(env, (*scores)[i]));
         return result;
@@ -283,10 +207,10 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value hiddenRows(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     const std::vector<Token> boundaries = tokensOf(info[1]);
-    return start(info, flagOf(info[2]), [=](Call&, Engine& engine, const auto& cancelled) {
+    return start(info, flagOf(info[2]), [=](Call&, ModelSession& session, const auto& cancelled) {
       auto rows = std::make_shared<std::map<int, std::vector<std::uint16_t>>>(
-          isopro::hiddenRows(engine.readyContext(), tokens, boundaries, cancelled));
-      return Call::MakeValue([rows, boundaries](Napi::Env env) {
+          isopro::hiddenRows(session.readyContext(), tokens, boundaries, cancelled));
+      return MakeValue([rows, boundaries](Napi::Env env) {
         Napi::Array result = Napi::Array::New(env, boundaries.size());
         for (size_t i = 0; i < boundaries.size(); ++i) {
           result.Set(static_cast<std::uint32_t>(i), fromHalves(env, rows->at(boundaries[i])));
@@ -300,9 +224,9 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value hiddenNorms(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     const std::vector<Token> blocks = tokensOf(info[1]);
-    return start(info, flagOf(info[2]), [=](Call&, Engine& engine, const auto& cancelled) {
-      const auto norms = isopro::hiddenNorms(engine.readyContext(), tokens, blocks, cancelled);
-      return Call::MakeValue([norms, blocks](Napi::Env env) {
+    return start(info, flagOf(info[2]), [=](Call&, ModelSession& session, const auto& cancelled) {
+      const auto norms = isopro::hiddenNorms(session.readyContext(), tokens, blocks, cancelled);
+      return MakeValue([norms, blocks](Napi::Env env) {
         Napi::Array result = Napi::Array::New(env, blocks.size());
         for (size_t i = 0; i < blocks.size(); ++i) {
           const HiddenNorms& of = norms.at(blocks[i]);
@@ -320,13 +244,13 @@ class NativeModel : public Wrapped<NativeModel> {
   // loadAdapter(path): Promise<NativeAdapter>
   Napi::Value loadAdapter(const Napi::CallbackInfo& info) {
     const std::string path = textOf(info[0]);
-    return start(info, never(), [path, self = this](Call&, Engine& engine, const auto&) {
-      engine.readyContext();
-      auto adapter = Adapter::load(engine.model, path);
+    return start(info, never(), [path, self = this](Call&, ModelSession& session, const auto&) {
+      session.readyContext();
+      auto adapter = Adapter::load(session.model, path);
       // The call keeps `self` alive until this has run, on the JavaScript thread.
-      return Call::MakeValue([adapter, self](Napi::Env env) -> Napi::Value {
+      return MakeValue([adapter, self](Napi::Env env) -> Napi::Value {
         Napi::Object object = Environment::of(env).adapter.New({});
-        NativeAdapter::Unwrap(object)->fill(self->engine_, adapter);
+        NativeAdapter::Unwrap(object)->fill(self->session_, adapter);
         return object;
       });
     });
@@ -336,30 +260,18 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value setAdapter(const Napi::CallbackInfo& info) {
     std::shared_ptr<Adapter> adapter = adapterOf(info[0]);
     const float scale = floatOf(info[1]);
-    return start(info, never(), [=](Call&, Engine& engine, const auto&) {
-      engine.readyContext().setAdapter(adapter, scale);
-      engine.adapter = adapter;
-      engine.adapterScale = scale;
+    return start(info, never(), [=](Call&, ModelSession& session, const auto&) {
+      session.readyContext().setAdapter(adapter, scale);
+      session.adapter = adapter;
+      session.adapterScale = scale;
       return undefined();
-    });
-  }
-
-  // bareLoop(prompts: Int32Array[], samples, tokens, cancellation): Promise<seconds>, for `bench rollout` only
-  Napi::Value bareLoop(const Napi::CallbackInfo& info) {
-    const std::vector<std::vector<Token>> prompts = arrayOf(info[0], tokensOf);
-    const int samples = intOf(info[1]);
-    const int tokens = intOf(info[2]);
-    return start(info, flagOf(info[3]), [=](Call&, Engine& engine, const auto& cancelled) {
-      engine.readyContext();
-      const double seconds = bareDecodeLoop(*engine.model, prompts, samples, tokens, engine.context->governor().maxThreads(), cancelled);
-      return Call::MakeValue([seconds](Napi::Env env) { return Napi::Number::New(env, seconds); });
     });
   }
 
   // releaseContext(): Promise<void>; frees KV cache and compute buffers until the next call needs them.
   Napi::Value releaseContext(const Napi::CallbackInfo& info) {
-    return start(info, never(), [](Call&, Engine& engine, const auto&) {
-      engine.readyContext().release();
+    return start(info, never(), [](Call&, ModelSession& session, const auto&) {
+      session.readyContext().release();
       return undefined();
     });
   }
@@ -367,39 +279,39 @@ class NativeModel : public Wrapped<NativeModel> {
   // dispose(): Promise<void>; cancels what runs, frees everything, harmless when repeated.
   Napi::Value dispose(const Napi::CallbackInfo& info) {
     disposed_ = true;
-    engine_->thread.cancelAll();
-    return start(info, never(), [](Call&, Engine& engine, const auto&) {
-      engine.adapter.reset();
-      engine.team.reset();
-      engine.context.reset();
-      engine.model.reset();
+    session_->thread.cancelAll();
+    return start(info, never(), [](Call&, ModelSession& session, const auto&) {
+      session.adapter.reset();
+      session.samplers.reset();
+      session.context.reset();
+      session.model.reset();
       return undefined();
     });
   }
 
-  static Call::MakeValue undefined() {
+  static MakeValue undefined() {
     return [](Napi::Env env) { return env.Undefined(); };
   }
 
   static CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
 
-  // Runs work(call, engine, cancelled) on the job thread. The call keeps this object alive, and with it the engine.
+  // Runs work(call, session, cancelled) on the job thread. The call keeps this object alive, and with it the session.
   template <typename Work>
   Napi::Promise start(const Napi::CallbackInfo& info, CancelFlag cancelled, Work work) {
     return startWithEvents(info, info.Env().Undefined(), std::move(cancelled), std::move(work));
   }
   template <typename Work>
   Napi::Promise startWithEvents(const Napi::CallbackInfo& info, Napi::Value onEvent, CancelFlag cancelled, Work work) {
-    return runAsync(engine_->thread, info.This(), onEvent, std::move(cancelled),
-                    [engine = engine_.get(), work = std::move(work)](Call& call, const std::atomic<bool>& flag) mutable {
-                      engine->dropRetired();
-                      return work(call, *engine, flag);
+    return runAsync(session_->thread, info.This(), onEvent, std::move(cancelled),
+                    [session = session_.get(), work = std::move(work)](Call& call, const std::atomic<bool>& flag) mutable {
+                      session->dropRetired();
+                      return work(call, *session, flag);
                     });
   }
 
   const Model& loaded() const {
-    if (disposed_ || engine_->model == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
-    return *engine_->model;
+    if (disposed_ || session_->model == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
+    return *session_->model;
   }
 
   static std::shared_ptr<Adapter> adapterOf(const Napi::Value& value) {
@@ -407,7 +319,7 @@ class NativeModel : public Wrapped<NativeModel> {
     return NativeAdapter::Unwrap(value.As<Napi::Object>())->adapter();
   }
 
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<ModelSession> session_;
   bool disposed_ = false;
 };
 

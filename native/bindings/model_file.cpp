@@ -11,8 +11,8 @@
 namespace isopro::bindings {
 namespace {
 
-struct State {
-  explicit State(Environment& environment) : thread(environment) {}
+struct ModelFileSession {
+  explicit ModelFileSession(Environment& environment) : thread(environment) {}
 
   ModelFileSlot file = std::make_shared<std::unique_ptr<training::ModelFile>>();
   JobThread thread;  // last: stops before the file is destroyed
@@ -36,35 +36,35 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
   }
 
   explicit NativeModelFile(const Napi::CallbackInfo& info)
-      : Wrapped(info), state_(guarded(info.Env(), [&] { return std::make_unique<State>(Environment::of(info.Env())); })) {}
+      : Wrapped(info), session_(guarded(info.Env(), [&] { return std::make_unique<ModelFileSession>(Environment::of(info.Env())); })) {}
 
-  const ModelFileSlot& slot() const { return state_->file; }
+  const ModelFileSlot& slot() const { return session_->file; }
 
  private:
   template <typename Work>
   Napi::Value start(const Napi::CallbackInfo& info, Work work) {
     auto never = std::make_shared<std::atomic<bool>>(false);
     return runAsync(
-        state_->thread, info.This(), info.Env().Undefined(), never,
-        [&state = *state_, work = std::move(work)](Call&, const std::atomic<bool>&) mutable -> Call::MakeValue { return work(state); });
+        session_->thread, info.This(), info.Env().Undefined(), never,
+        [&session = *session_, work = std::move(work)](Call&, const std::atomic<bool>&) mutable -> MakeValue { return work(session); });
   }
 
-  static Call::MakeValue undefined() {
+  static MakeValue undefined() {
     return [](Napi::Env env) { return env.Undefined(); };
   }
 
   // merge(modelPath, modules, type): Promise<void>
   Napi::Value merge(const Napi::CallbackInfo& info) {
-    return start(info, [model = textOf(info[0]), modules = modulesOf(info[1]), type = textOf(info[2])](State& state) mutable {
-      *state.file = training::mergedModel(model, std::move(modules), type);
+    return start(info, [model = textOf(info[0]), modules = modulesOf(info[1]), type = textOf(info[2])](ModelFileSession& session) mutable {
+      *session.file = training::mergedModel(model, std::move(modules), type);
       return undefined();
     });
   }
 
   // describe(): Promise<{bytes, types: {[type]: number}}>
   Napi::Value describe(const Napi::CallbackInfo& info) {
-    return start(info, [](State& state) {
-      return Call::MakeValue([bytes = state.ready().size(), types = state.ready().types()](Napi::Env env) {
+    return start(info, [](ModelFileSession& session) {
+      return MakeValue([bytes = session.ready().size(), types = session.ready().types()](Napi::Env env) {
         Napi::Object object = Napi::Object::New(env);
         object.Set("bytes", static_cast<double>(bytes));
         Napi::Object counts = Napi::Object::New(env);
@@ -77,21 +77,21 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
 
   // next(): Promise<Buffer | null>, null at the end of the file
   Napi::Value next(const Napi::CallbackInfo& info) {
-    return start(info, [](State& state) {
-      auto bytes = std::make_shared<std::vector<std::uint8_t>>(state.ready().next());
-      return Call::MakeValue([bytes](Napi::Env env) { return bytes->empty() ? env.Null() : fromBytes(env, bytes); });
+    return start(info, [](ModelFileSession& session) {
+      auto bytes = std::make_shared<std::vector<std::uint8_t>>(session.ready().next());
+      return MakeValue([bytes](Napi::Env env) { return bytes->empty() ? env.Null() : fromBytes(env, bytes); });
     });
   }
 
   // dispose(): Promise<void>
   Napi::Value dispose(const Napi::CallbackInfo& info) {
-    return start(info, [](State& state) {
-      state.file->reset();
+    return start(info, [](ModelFileSession& session) {
+      session.file->reset();
       return undefined();
     });
   }
 
-  const std::unique_ptr<State> state_;
+  const std::unique_ptr<ModelFileSession> session_;
 };
 
 }  // namespace

@@ -7,14 +7,13 @@
 
 #include <napi.h>
 
+#include "bindings/environment.h"
 #include "bindings/errors.h"
 
 namespace isopro::bindings {
 
 class PoolJob : public Napi::AsyncWorker {
  public:
-  using MakeValue = std::function<Napi::Value(Napi::Env)>;
-
   // work() runs on the pool; what it returns makes the promise's value on the JavaScript thread.
   static Napi::Promise run(Napi::Env env, std::function<MakeValue()> work) {
     auto* job = new PoolJob(env, std::move(work));  // deletes itself when it has run

@@ -65,7 +65,7 @@ void forward(Context& context, const std::vector<Token>& tokens, const std::vect
     ~StopObserving() { context.stopObserving(); }
   } stop{context};
 
-  Batch batch;
+  DecodeBatch batch;
   for (size_t begin = 0; begin < tokens.size(); begin += kHiddenBatch) {
     const size_t end = std::min(tokens.size(), begin + kHiddenBatch);
     batch.clear();

@@ -12,7 +12,7 @@
 
 namespace isopro {
 
-void Batch::clear() {
+void DecodeBatch::clear() {
   tokens_.clear();
   positions_.clear();
   sequences_.clear();
@@ -20,18 +20,18 @@ void Batch::clear() {
   padding_ = 0;
 }
 
-void Batch::add(Token token, llama_pos position, llama_seq_id sequence, bool output) {
+void DecodeBatch::add(Token token, llama_pos position, llama_seq_id sequence, bool output) {
   tokens_.push_back(token);
   positions_.push_back(position);
   sequences_.push_back(sequence);
   output_.push_back(output ? 1 : 0);
 }
 
-void Batch::pad(llama_seq_id sequence) {
+void DecodeBatch::pad(llama_seq_id sequence) {
   while (size() % kRowGroup != 0) add(tokens_.front(), padding_++, sequence, true);
 }
 
-llama_batch Batch::view() {
+llama_batch DecodeBatch::view() {
   sequenceCounts_.assign(tokens_.size(), 1);
   sequencePointers_.resize(tokens_.size());
   for (size_t i = 0; i < tokens_.size(); ++i) sequencePointers_[i] = &sequences_[i];
@@ -168,7 +168,7 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   return true;
 }
 
-void Context::decode(Batch& batch, const std::atomic<bool>& cancelled) {
+void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
   const llama_batch rows = batch.view();
   std::int32_t status = 0;
   do {

@@ -28,23 +28,23 @@ constexpr int kMaxSequences = 256;  // llama.cpp's LLAMA_MAX_SEQ
 // kernel of its own. A row's values are the same, bit for bit, in every call of 4, 8, … 60 rows, with each of ggml's back
 // ends for x86 (scripts/test-processors.mjs); `doctor --selftest` measures it on the processor at hand.
 constexpr int kRowGroup = 4;
-constexpr int kAlikeRows = 60;
+constexpr int kInvariantRows = 60;
 
 // How the rows of a request are cut into calls.
 struct CallPlan {
-  bool alike = false;             // sampled rows are kept to calls that compute them alike
+  bool batchInvariant = false;    // a sampled row has the same values whatever rows share its call
   int promptRows = kBatchTokens;  // most tokens of a prompt in one call
 
   // A GPU has none of these kernels; what it is fed in small pieces it computes slowly. One sample alone has no rows to be like.
-  static CallPlan of(bool gpu, std::int64_t samples) { return {!gpu && samples > 1, gpu ? kBatchTokens : kAlikeRows}; }
+  static CallPlan of(bool gpu, std::int64_t samples) { return {!gpu && samples > 1, gpu ? kBatchTokens : kInvariantRows}; }
 
   // Of `live` sequences, a token each: how many share the next call. What exceeds one call is cut in pieces of 36: two calls
   // of 36 and 28 rows take 3 % longer than one of 64, two of 32 take 20 % (docs/log.md).
-  int sampledRows(int live) const { return live <= kAlikeRows || !alike ? live : 36; }
+  int sampledRows(int live) const { return live <= kInvariantRows || !batchInvariant ? live : 36; }
 };
 
 // Rows of one decode call.
-class Batch {
+class DecodeBatch {
  public:
   void clear();
   void add(Token token, llama_pos position, llama_seq_id sequence, bool output);
@@ -96,7 +96,7 @@ class Context {
   // Evaluates the rows; those that only pad leave nothing in the cache. Throws ABORTED when `cancelled` was set
   // meanwhile, CONTEXT_OVERFLOW when no KV slot is left, NATIVE_FAILURE otherwise; after a throw the cache holds none of
   // these rows.
-  void decode(Batch& batch, const std::atomic<bool>& cancelled);
+  void decode(DecodeBatch& batch, const std::atomic<bool>& cancelled);
   // Logits [vocabulary] of row i of the last decode; valid until the next one.
   const float* logits(int row);
 

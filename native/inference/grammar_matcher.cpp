@@ -42,7 +42,7 @@ GrammarMatcher::GrammarMatcher(const GrammarRules& rules) : rules_(&rules) {
     if (kind + 1u < rules.kinds.size() && rules.kinds[kind + 1u] == c) ++kind;
     asciiKinds_[c] = kind;
   }
-  std::vector<Node> open;
+  std::vector<StackNode> open;
   for (const std::uint32_t start : rules.rules[rules.root]) open.push_back({start, nowhere});
   now_.state = closure(std::move(open));
 }
@@ -54,12 +54,12 @@ std::int32_t GrammarMatcher::node(std::uint32_t position, std::int32_t parent) {
 }
 
 // Enters rules until every way stands before a character set or at the end; the state of those ways, or nowhere.
-std::int32_t GrammarMatcher::closure(std::vector<Node> open) {
+std::int32_t GrammarMatcher::closure(std::vector<StackNode> open) {
   std::vector<std::int32_t> nodes;
   bool complete = false;
   std::unordered_set<std::uint64_t> seen;
   while (!open.empty()) {
-    const Node at = open.back();
+    const StackNode at = open.back();
     open.pop_back();
     if (!seen.insert(pairKey(at.position, at.parent)).second) continue;
     if (seen.size() > mostExpansions || ++expansions_ > mostExpansionsAtOnce) tooAmbiguous();
@@ -123,9 +123,9 @@ std::int32_t GrammarMatcher::step(std::int32_t from, std::uint32_t codePoint) {
 }
 
 std::int32_t GrammarMatcher::stepAnew(std::int32_t from, std::uint32_t codePoint) {
-  std::vector<Node> open;
+  std::vector<StackNode> open;
   for (const std::int32_t id : states_[static_cast<std::size_t>(from)].nodes) {
-    const Node& at = nodes_[static_cast<std::size_t>(id)];
+    const StackNode& at = nodes_[static_cast<std::size_t>(id)];
     if (rules_->sets[rules_->symbols[at.position].index].contains(codePoint)) open.push_back({at.position + 1, at.parent});
   }
   return open.empty() ? nowhere : closure(std::move(open));
@@ -184,7 +184,7 @@ bool GrammarMatcher::accept(std::string_view bytes) {
 void GrammarMatcher::allowedTokens(const Vocabulary& vocabulary, const std::function<void(std::int32_t)>& found) {
   expansions_ = 0;
   std::vector<Place> places(static_cast<std::size_t>(vocabulary.deepest()) + 1, now_);  // before each byte of a token
-  const auto enter = [&](int depth, unsigned char byte) {
+  const auto descend = [&](int depth, unsigned char byte) {
     if (depth == 0) {
       limitMemory();
       places[0] = now_;
@@ -194,7 +194,7 @@ void GrammarMatcher::allowedTokens(const Vocabulary& vocabulary, const std::func
     const char text = static_cast<char>(byte);
     return advance(next, {&text, 1});
   };
-  vocabulary.walk(enter, found);
+  vocabulary.walk(descend, found);
   limitMemory();
 }
 
@@ -228,7 +228,7 @@ void GrammarMatcher::limitMemory() {
 // Keeps the current state with the nodes that it needs.
 void GrammarMatcher::forgetOldStates() {
   const State state = std::move(states_[static_cast<std::size_t>(now_.state)]);
-  const std::vector<Node> nodes = std::move(nodes_);
+  const std::vector<StackNode> nodes = std::move(nodes_);
   nodes_.clear();
   nodeIds_.clear();
   states_.clear();
@@ -240,7 +240,7 @@ void GrammarMatcher::forgetOldStates() {
     std::vector<std::int32_t> chain;
     for (std::int32_t at = id; renamed.count(at) == 0; at = nodes[static_cast<std::size_t>(at)].parent) chain.push_back(at);
     for (; !chain.empty(); chain.pop_back()) {
-      const Node& old = nodes[static_cast<std::size_t>(chain.back())];
+      const StackNode& old = nodes[static_cast<std::size_t>(chain.back())];
       renamed[chain.back()] = node(old.position, renamed.at(old.parent));
     }
     kept.push_back(renamed.at(id));

@@ -38,7 +38,7 @@ class GrammarMatcher {
 
  private:
   // A symbol that is to be matched, and what is to be matched after its rule.
-  struct Node {
+  struct StackNode {
     std::uint32_t position;  // in rules_.symbols
     std::int32_t parent;     // node; -1: nothing
   };
@@ -55,7 +55,7 @@ class GrammarMatcher {
   };
 
   std::int32_t node(std::uint32_t position, std::int32_t parent);
-  std::int32_t closure(std::vector<Node> open);
+  std::int32_t closure(std::vector<StackNode> open);
   std::int32_t intern(std::vector<std::int32_t> nodes, bool complete);
   std::uint32_t kindOf(std::uint32_t codePoint) const;
   std::int32_t step(std::int32_t state, std::uint32_t codePoint);
@@ -67,7 +67,7 @@ class GrammarMatcher {
 
   const GrammarRules* rules_;
   std::array<std::uint8_t, 128> asciiKinds_;  // at most as many as there are
-  std::vector<Node> nodes_;
+  std::vector<StackNode> nodes_;
   std::unordered_map<std::uint64_t, std::int32_t> nodeIds_;
   std::vector<State> states_;
   std::unordered_map<std::string, std::int32_t> stateIds_;  // by the bytes of `nodes` and `complete`

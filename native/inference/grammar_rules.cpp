@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "inference/grammar_analysis.h"
 #include "support/error.h"
 
 namespace isopro {
@@ -13,7 +14,6 @@ constexpr std::size_t longestText = 1u << 20;
 constexpr int deepestNesting = 200;
 constexpr std::uint64_t mostRepetitions = 10'000;
 constexpr std::size_t mostSymbols = 200'000;  // after repetitions are written out
-constexpr std::uint32_t lastCodePoint = 0x10ffff;
 
 class Parser {
  public:
@@ -31,7 +31,7 @@ class Parser {
   }
 
  private:
-  using Sequence = std::vector<GrammarSymbol>;
+  using Symbols = std::vector<GrammarSymbol>;
 
   [[noreturn]] void failAt(std::size_t position, const std::string& what) const {
     const std::string_view before(text_.data(), std::min(position, text_.size()));
@@ -86,7 +86,7 @@ class Parser {
     return found->second.rule;
   }
 
-  void addAlternative(std::uint32_t rule, const Sequence& sequence) {
+  void addAlternative(std::uint32_t rule, const Symbols& sequence) {
     if (result_.symbols.size() + sequence.size() >= mostSymbols) fail("the grammar is too large, its repetitions written out");
     result_.rules[rule].push_back(static_cast<std::uint32_t>(result_.symbols.size()));
     result_.symbols.insert(result_.symbols.end(), sequence.begin(), sequence.end());
@@ -112,9 +112,9 @@ class Parser {
     } while (take('|'));
   }
 
-  Sequence parseSequence(int depth) {
-    Sequence sequence;
-    Sequence item;  // the last item, to which a repetition applies
+  Symbols parseSequence(int depth) {
+    Symbols sequence;
+    Symbols item;  // the last item, to which a repetition applies
     bool repeatable = false;
     const auto flush = [&] {
       sequence.insert(sequence.end(), item.begin(), item.end());
@@ -140,7 +140,7 @@ class Parser {
     }
   }
 
-  Sequence parseItem(int depth) {
+  Symbols parseItem(int depth) {
     if (take('.')) return {set({{{0, lastCodePoint}}})};
     if (take('(')) {
       if (depth == deepestNesting) fail("parentheses are nested more than " + std::to_string(deepestNesting) + " deep");
@@ -160,14 +160,14 @@ class Parser {
     return {GrammarSymbol::Set, static_cast<std::uint32_t>(result_.sets.size() - 1)};
   }
 
-  Sequence parseLiteral() {
+  Symbols parseLiteral() {
     const std::size_t start = position_++;
-    Sequence sequence;
+    Symbols sequence;
     while (!take('"')) {
       if (atEnd()) failAt(start, "the text has no closing quotation mark");
       const std::size_t at = position_;
       const std::uint32_t c = character();
-      if (!hasCharacters({{{c, c}}})) failAt(at, "a surrogate is not a character");
+      if (!CharacterSet{{{c, c}}}.hasCharacters()) failAt(at, "a surrogate is not a character");
       sequence.push_back(set({{{c, c}}}));
     }
     return sequence;
@@ -189,27 +189,10 @@ class Parser {
       }
       characters.ranges.emplace_back(low, high);
     }
-    characters = characters.ranges.empty() ? characters : disjoint(std::move(characters), negated);
-    if (!hasCharacters(characters)) failAt(start, "the character set is empty");
+    if (!characters.ranges.empty()) characters = unionOf(std::move(characters.ranges), negated);
+    if (!characters.hasCharacters()) failAt(start, "the character set is empty");
     return characters;
   }
-
-  // The union of the ranges, or what lies between them.
-  static CharacterSet disjoint(CharacterSet given, bool negated) {
-    std::sort(given.ranges.begin(), given.ranges.end());
-    CharacterSet made;
-    std::uint32_t next = 0;  // after the ranges so far
-    for (const auto& [low, high] : given.ranges) {
-      if (negated && low > next) made.ranges.emplace_back(next, low - 1);
-      if (!negated && high >= next) made.ranges.emplace_back(std::max(low, next), high);
-      next = std::max(next, high + 1);
-    }
-    if (negated && next <= lastCodePoint) made.ranges.emplace_back(next, lastCodePoint);
-    return made;
-  }
-
-  // Surrogates are code points that no UTF-8 text contains.
-  static bool hasCharacters(const CharacterSet& set) { return set.meets(0, 0xd7ff) || set.meets(0xe000, lastCodePoint); }
 
   std::uint32_t character() {
     if (!take('\\')) return utf8();
@@ -283,7 +266,7 @@ class Parser {
   }
 
   // x* is R ::= x R | (nothing); x{2,4} is x x (x (x)?)?.
-  Sequence repeat(const Sequence& item, int depth) {
+  Symbols repeat(const Symbols& item, int depth) {
     const std::size_t start = position_;
     std::uint64_t least = 0;
     std::uint64_t most = 1;
@@ -316,14 +299,14 @@ class Parser {
       one = {GrammarSymbol::Rule, newRule()};
       addAlternative(one.index, item);
     }
-    Sequence repeated(static_cast<std::size_t>(least), one);
+    Symbols repeated(static_cast<std::size_t>(least), one);
     if (endless) {
       const std::uint32_t rule = newRule();
       addAlternative(rule, {one, {GrammarSymbol::Rule, rule}});
       addAlternative(rule, {});
       repeated.push_back({GrammarSymbol::Rule, rule});
     } else if (most > least) {
-      Sequence tail = {one};
+      Symbols tail = {one};
       for (std::uint64_t i = least; i < most; ++i) {
         const std::uint32_t rule = newRule();
         addAlternative(rule, tail);
@@ -342,7 +325,7 @@ class Parser {
     const auto root = names_.find("root");
     if (root == names_.end()) throw Error("GRAMMAR_INVALID", "the grammar has no rule \"root\"");
     result_.root = root->second.rule;
-    refuseEndless();
+    refuseUnproductive();
     refuseLeftRecursion();
     result_.kinds = {0};
     for (const CharacterSet& set : result_.sets) {
@@ -352,122 +335,26 @@ class Parser {
     result_.kinds.erase(std::unique(result_.kinds.begin(), result_.kinds.end()), result_.kinds.end());
   }
 
-  // The rules that derive some text, or, not counting characters, those that derive the empty one.
-  std::vector<bool> derivingRules(bool withCharacters) const {
-    std::vector<bool> deriving(result_.rules.size(), false);
-    // A rule comes in when, in one of its alternatives, the last symbol that is not in does; each pass costs the
-    // whole grammar, hence a work list over the places where a rule occurs.
-    std::vector<std::vector<std::uint32_t>> occursIn(result_.rules.size());  // alternatives, by number
-    std::vector<std::uint32_t> owner;
-    std::vector<std::uint32_t> waitsFor;
-    std::vector<std::uint32_t> ready;
-    for (std::uint32_t rule = 0; rule < result_.rules.size(); ++rule) {
-      for (const std::uint32_t start : result_.rules[rule]) {
-        const auto alternative = static_cast<std::uint32_t>(owner.size());
-        owner.push_back(rule);
-        waitsFor.push_back(0);
-        for (std::uint32_t at = start; result_.symbols[at].kind != GrammarSymbol::End; ++at) {
-          const bool isRule = result_.symbols[at].kind == GrammarSymbol::Rule;
-          if (isRule || !withCharacters) ++waitsFor.back();
-          if (isRule) occursIn[result_.symbols[at].index].push_back(alternative);
-        }
-        if (waitsFor.back() == 0) ready.push_back(alternative);
-      }
-    }
-    while (!ready.empty()) {
-      const std::uint32_t rule = owner[ready.back()];
-      ready.pop_back();
-      if (deriving[rule]) continue;
-      deriving[rule] = true;
-      for (const std::uint32_t alternative : occursIn[rule]) {
-        if (--waitsFor[alternative] == 0) ready.push_back(alternative);
-      }
-    }
-    return deriving;
-  }
-
   // A rule that no text completes, since each of its alternatives needs another one such: root ::= root, or "a" root.
-  void refuseEndless() const {
-    const std::vector<bool> deriving = derivingRules(true);
-    std::string endless;
+  void refuseUnproductive() const {
+    const std::vector<bool> productive = productiveRules(result_);
+    std::string unproductive;
     std::size_t position = 0;
     for (const auto& [name, named] : names_) {
-      if (deriving[named.rule]) continue;
-      if (endless.empty()) position = named.position;
-      endless += (endless.empty() ? "" : ", ") + name;
+      if (productive[named.rule]) continue;
+      if (unproductive.empty()) position = named.position;
+      unproductive += (unproductive.empty() ? "" : ", ") + name;
     }
-    if (!endless.empty())
-      failAt(position, "no text completes the rule " + endless + ": each alternative leads back to a rule that none completes");
-  }
-
-  // A rule that reaches itself before any character, with something still to come after it, would be entered without
-  // end. (Where nothing is to come, as in x* of an x that may be empty, the matcher meets a state that it has seen.)
-  void refuseLeftRecursion() const {
-    const std::vector<bool> nullable = derivingRules(false);
-    const std::size_t count = result_.rules.size();
-    struct Edge {
-      std::uint32_t to;
-      bool followed;
-    };
-    std::vector<std::vector<Edge>> edges(count);
-    for (std::uint32_t rule = 0; rule < count; ++rule) {
-      for (std::uint32_t at : result_.rules[rule]) {
-        for (; result_.symbols[at].kind == GrammarSymbol::Rule; ++at) {
-          const std::uint32_t to = result_.symbols[at].index;
-          edges[rule].push_back({to, result_.symbols[at + 1].kind != GrammarSymbol::End});
-          if (!nullable[to]) break;
-        }
-      }
-    }
-    // Strongly connected components (Tarjan 1972), without recursion.
-    constexpr std::uint32_t none = 0xffffffff;
-    std::vector<std::uint32_t> order(count, none), low(count, 0), component(count, none), path, stack;
-    std::vector<std::size_t> next(count, 0);
-    std::uint32_t visited = 0;
-    std::uint32_t components = 0;
-    for (std::uint32_t start = 0; start < count; ++start) {
-      if (order[start] != none) continue;
-      path.push_back(start);
-      while (!path.empty()) {
-        const std::uint32_t rule = path.back();
-        if (next[rule] == 0) {
-          order[rule] = low[rule] = visited++;
-          stack.push_back(rule);
-        }
-        if (next[rule] < edges[rule].size()) {
-          const std::uint32_t to = edges[rule][next[rule]++].to;
-          if (order[to] == none) {
-            path.push_back(to);
-          } else if (component[to] == none) {
-            low[rule] = std::min(low[rule], order[to]);
-          }
-          continue;
-        }
-        next[rule] = edges[rule].size() + 1;
-        if (low[rule] == order[rule]) {
-          std::uint32_t member;
-          do {
-            member = stack.back();
-            stack.pop_back();
-            component[member] = components;
-          } while (member != rule);
-          ++components;
-        }
-        path.pop_back();
-        if (!path.empty()) low[path.back()] = std::min(low[path.back()], low[rule]);
-      }
-    }
-    for (std::uint32_t rule = 0; rule < count; ++rule) {
-      for (const Edge& edge : edges[rule]) {
-        if (edge.followed && component[rule] == component[edge.to]) leftRecursive(rule, component);
-      }
-    }
+    if (!unproductive.empty())
+      failAt(position, "no text completes the rule " + unproductive + ": each alternative leads back to a rule that none completes");
   }
 
   // Names a rule of the circle that the caller wrote.
-  [[noreturn]] void leftRecursive(std::uint32_t rule, const std::vector<std::uint32_t>& component) const {
+  void refuseLeftRecursion() const {
+    const std::vector<bool> circle = leftRecursiveRules(result_);
+    if (circle.empty()) return;
     for (const auto& [name, named] : names_) {
-      if (component[named.rule] == component[rule]) failAt(named.position, "rule " + name + " is left-recursive");
+      if (circle[named.rule]) failAt(named.position, "rule " + name + " is left-recursive");
     }
     throw Error("GRAMMAR_INVALID", "a group is left-recursive");
   }
@@ -485,12 +372,6 @@ class Parser {
 };
 
 }  // namespace
-
-bool CharacterSet::meets(std::uint32_t low, std::uint32_t high) const {
-  const auto at =
-      std::lower_bound(ranges.begin(), ranges.end(), low, [](const auto& range, std::uint32_t value) { return range.second < value; });
-  return at != ranges.end() && at->first <= high;
-}
 
 GrammarRules parseGrammar(const std::string& gbnf) { return Parser(gbnf).parse(); }
 

@@ -8,18 +8,11 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "inference/character_set.h"
+
 namespace isopro {
-
-struct CharacterSet {
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> ranges;  // code points, both ends included; ascending, apart
-
-  bool contains(std::uint32_t codePoint) const { return meets(codePoint, codePoint); }
-  // Whether some code point of [low, high] is in the set.
-  bool meets(std::uint32_t low, std::uint32_t high) const;
-};
 
 struct GrammarSymbol {
   enum Kind : std::uint32_t { End, Rule, Set };

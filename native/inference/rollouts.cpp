@@ -13,10 +13,10 @@ namespace isopro {
 namespace {
 
 constexpr int kMaxLive = kMaxSequences - 3;  // a prompt whose samples wait, the finished and the padding have ids too
-constexpr int kDeadCells = 2048;             // every row of attention walks them: 10 % of the time of a model of 1 M parameters
+constexpr int kMaxFinishedCells = 2048;      // every row of attention walks them: 10 % of the time of a model of 1 M parameters
 
 // One live sample.
-struct Sequence {
+struct LiveSample {
   Rollout rollout;
   std::unique_ptr<Sampler> sampler;
   llama_seq_id id = 0;
@@ -34,7 +34,7 @@ struct PromptGroup {
   int length = 0;     // tokens
   int evaluated = 0;  // tokens
   int samples = 0;
-  int permitted = 0;  // samples that may start: each has its cells
+  int admitted = 0;  // samples that may start: each has its cells
   int started = 0;
   std::vector<float> logits;  // [vocabulary] after its last token
   std::vector<std::uint16_t> boundary;
@@ -44,10 +44,10 @@ struct PromptGroup {
 
 class Scheduler {
  public:
-  Scheduler(Context& context, WorkerTeam& team, const RolloutRequest& request, const RolloutEvents& events,
+  Scheduler(Context& context, ThreadPool& pool, const RolloutRequest& request, const RolloutEvents& events,
             const std::atomic<bool>& cancelled)
       : context_(context),
-        team_(team),
+        pool_(pool),
         request_(request),
         events_(events),
         cancelled_(cancelled),
@@ -59,46 +59,46 @@ class Scheduler {
  private:
   void check() const;
   void admit();
-  void permitSamples(PromptGroup& group);
+  void admitSamples(PromptGroup& group);
   void evaluatePrompts();
   void startSamples();
   void extendLive();
-  void extend(const std::vector<Sequence*>& sequences);
+  void extend(const std::vector<LiveSample*>& sequences);
   void decode();
-  void bury();
+  void evictFinished();
   void startSample(PromptGroup& group);
-  void sample(const std::vector<Sequence*>& sequences, const std::vector<const float*>& rows);
-  void accept(Sequence& sequence, Sampled sampled);
-  bool endsWithStopString(Sequence& sequence) const;
+  void sample(const std::vector<LiveSample*>& sequences, const std::vector<const float*>& rows);
+  void accept(LiveSample& sequence, Sampled sampled);
+  bool endsWithStopString(LiveSample& sequence) const;
   void retire();
-  void deliver(Sequence& sequence);
+  void deliver(LiveSample& sequence);
 
   const RolloutPrompt& promptOf(const PromptGroup& group) const { return request_.prompts[static_cast<size_t>(group.index)]; }
 
   Context& context_;
-  WorkerTeam& team_;
+  ThreadPool& pool_;
   const RolloutRequest& request_;
   const RolloutEvents& events_;
   const std::atomic<bool>& cancelled_;
   const Model& model_;
   std::optional<Grammar> grammar_;
   BoundaryCapture capture_;
-  Batch batch_;
+  DecodeBatch batch_;
 
   size_t nextPrompt_ = 0;
   // Cells of the request, those promised to no sequence, those in use, and those of them that only finished sequences hold.
   int cells_ = 0;
   int freeCells_ = 0;
   int occupiedCells_ = 0;
-  int deadCells_ = 0;
-  llama_seq_id deadId_ = 0;
+  int finishedCells_ = 0;
+  llama_seq_id finishedId_ = 0;
   llama_seq_id paddingId_ = 0;
   CallPlan plan_;
-  int freePermits_ = 0;                // samples that may still be live
-  std::vector<llama_seq_id> freeIds_;  // one more than permits: a prompt whose samples wait holds one
+  int freeSlots_ = 0;                  // samples that may still be live
+  std::vector<llama_seq_id> freeIds_;  // one more than slots: a prompt whose samples wait holds one
   std::vector<int> unfinished_;        // per prompt: samples not yet finished
   std::deque<PromptGroup> groups_;
-  std::deque<Sequence> live_;
+  std::deque<LiveSample> live_;
   RolloutProgress progress_;
 };
 
@@ -138,15 +138,15 @@ void Scheduler::run() {
   }
   if (samples == 0) return;
   progress_.total = static_cast<int>(samples);
-  freePermits_ = static_cast<int>(std::min<std::int64_t>(std::clamp(request_.maxSequences, 1, kMaxLive), samples));
+  freeSlots_ = static_cast<int>(std::min<std::int64_t>(std::clamp(request_.maxSequences, 1, kMaxLive), samples));
   plan_ = CallPlan::of(model_.usesGpu(), samples);
   freeCells_ = request_.cellBudget;
-  for (int id = freePermits_; id >= 0; --id) freeIds_.push_back(id);
-  deadId_ = freePermits_ + 1;
-  paddingId_ = freePermits_ + 2;
+  for (int id = freeSlots_; id >= 0; --id) freeIds_.push_back(id);
+  finishedId_ = freeSlots_ + 1;
+  paddingId_ = freeSlots_ + 2;
   cells_ = static_cast<int>(std::min<std::int64_t>(cells, request_.cellBudget)) + kRowGroup;
-  const int groups = (freePermits_ + kRowGroup - 1) / kRowGroup;
-  context_.prepare({cells_, freePermits_ + 3, plan_.alike ? std::min(kAlikeRows, groups * kRowGroup) : freePermits_});
+  const int groups = (freeSlots_ + kRowGroup - 1) / kRowGroup;
+  context_.prepare({cells_, freeSlots_ + 3, plan_.batchInvariant ? std::min(kInvariantRows, groups * kRowGroup) : freeSlots_});
 
   try {
     while (progress_.finished < progress_.total) {
@@ -162,7 +162,7 @@ void Scheduler::run() {
     }
   } catch (const Error& error) {
     if (error.code() == "ABORTED") {
-      for (Sequence& sequence : live_) {
+      for (LiveSample& sequence : live_) {
         sequence.rollout.finish = Finish::kAborted;
         deliver(sequence);
       }
@@ -174,18 +174,18 @@ void Scheduler::run() {
 // First come, first served: a prompt enters when its cells and those of one sample are free; nothing overtakes a prompt
 // whose samples still wait.
 void Scheduler::admit() {
-  if (!groups_.empty()) permitSamples(groups_.back());
+  if (!groups_.empty()) admitSamples(groups_.back());
   while (nextPrompt_ < request_.prompts.size()) {
-    if (!groups_.empty() && groups_.back().permitted < groups_.back().samples) return;
+    if (!groups_.empty() && groups_.back().admitted < groups_.back().samples) return;
     const RolloutPrompt& prompt = request_.prompts[nextPrompt_];
     PromptGroup group;
     group.index = static_cast<int>(nextPrompt_);
     group.length = static_cast<int>(prompt.tokens.size());
     group.samples = static_cast<int>(prompt.seeds.size());
     if (group.samples > 0) {
-      if (freePermits_ == 0 || group.length + request_.maxTokens > freeCells_) return;
+      if (freeSlots_ == 0 || group.length + request_.maxTokens > freeCells_) return;
       freeCells_ -= group.length;
-      permitSamples(group);
+      admitSamples(group);
       group.id = freeIds_.back();
       freeIds_.pop_back();
       groups_.push_back(std::move(group));
@@ -194,10 +194,10 @@ void Scheduler::admit() {
   }
 }
 
-void Scheduler::permitSamples(PromptGroup& group) {
-  const int count = std::min({group.samples - group.permitted, freePermits_, freeCells_ / request_.maxTokens});
-  group.permitted += count;
-  freePermits_ -= count;
+void Scheduler::admitSamples(PromptGroup& group) {
+  const int count = std::min({group.samples - group.admitted, freeSlots_, freeCells_ / request_.maxTokens});
+  group.admitted += count;
+  freeSlots_ -= count;
   freeCells_ -= count * request_.maxTokens;
 }
 
@@ -226,25 +226,25 @@ void Scheduler::evaluatePrompts() {
 
 // One token of every live sequence.
 void Scheduler::extendLive() {
-  std::vector<Sequence*> sequences;
-  for (Sequence& sequence : live_) sequences.push_back(&sequence);
+  std::vector<LiveSample*> sequences;
+  for (LiveSample& sequence : live_) sequences.push_back(&sequence);
   while (!sequences.empty()) {
     const auto end = sequences.begin() + plan_.sampledRows(static_cast<int>(sequences.size()));
-    const std::vector<Sequence*> piece(sequences.begin(), end);
+    const std::vector<LiveSample*> piece(sequences.begin(), end);
     sequences.erase(sequences.begin(), end);
     extend(piece);
   }
 }
 
-void Scheduler::extend(const std::vector<Sequence*>& sequences) {
+void Scheduler::extend(const std::vector<LiveSample*>& sequences) {
   batch_.clear();
   capture_.beginStep();
-  for (Sequence* sequence : sequences) {
+  for (LiveSample* sequence : sequences) {
     const auto& tokens = sequence->rollout.tokens;
     batch_.add(tokens.back(), sequence->promptLength + static_cast<int>(tokens.size()) - 1, sequence->id, true);
     capture_.expectRow(&sequence->sampledBoundary);
   }
-  if (plan_.alike) batch_.pad(paddingId_);
+  if (plan_.batchInvariant) batch_.pad(paddingId_);
   for (int i = 0; i < batch_.padding(); ++i) capture_.expectRow(nullptr);
   decode();
   std::vector<const float*> rows;
@@ -253,13 +253,13 @@ void Scheduler::extend(const std::vector<Sequence*>& sequences) {
 }
 
 void Scheduler::decode() {
-  if (occupiedCells_ + batch_.size() > cells_ || deadCells_ > kDeadCells) bury();
+  if (occupiedCells_ + batch_.size() > cells_ || finishedCells_ > kMaxFinishedCells) evictFinished();
   try {
     context_.decode(batch_, cancelled_);
   } catch (const Error& error) {
     // A sliding window's cache is smaller than the one that is counted here.
-    if (error.code() != "CONTEXT_OVERFLOW" || deadCells_ == 0) throw;
-    bury();
+    if (error.code() != "CONTEXT_OVERFLOW" || finishedCells_ == 0) throw;
+    evictFinished();
     context_.decode(batch_, cancelled_);
   }
   occupiedCells_ += batch_.size() - batch_.padding();
@@ -268,29 +268,29 @@ void Scheduler::decode() {
 
 // Frees the cells of finished sequences. Not at once: a sequence that continues in cells below its
 // earlier ones has its attention summed in another order, and llama.cpp sums in f16.
-void Scheduler::bury() {
-  if (deadCells_ == 0) return;
-  context_.removeSequence(deadId_);
-  occupiedCells_ -= deadCells_;
-  deadCells_ = 0;
+void Scheduler::evictFinished() {
+  if (finishedCells_ == 0) return;
+  context_.removeSequence(finishedId_);
+  occupiedCells_ -= finishedCells_;
+  finishedCells_ = 0;
 }
 
 // Draws a token for each sequence from its row of logits [vocabulary].
-void Scheduler::sample(const std::vector<Sequence*>& sequences, const std::vector<const float*>& rows) {
+void Scheduler::sample(const std::vector<LiveSample*>& sequences, const std::vector<const float*>& rows) {
   std::vector<Sampled> sampled(sequences.size());
-  team_.run(static_cast<int>(sequences.size()), context_.governor().threads(), [&](int i) {
+  pool_.forEach(static_cast<int>(sequences.size()), context_.governor().threads(), [&](int i) {
     const auto index = static_cast<size_t>(i);
     sampled[index] = sequences[index]->sampler->next(rows[index]);
   });
   for (size_t i = 0; i < sampled.size(); ++i) accept(*sequences[i], sampled[i]);
 }
 
-// Every permitted sample draws its first token from its prompt's one row of logits.
+// Every admitted sample draws its first token from its prompt's one row of logits.
 void Scheduler::startSamples() {
   for (PromptGroup& group : groups_) {
     const size_t first = live_.size();
-    while (group.started < group.permitted) startSample(group);
-    std::vector<Sequence*> sequences;
+    while (group.started < group.admitted) startSample(group);
+    std::vector<LiveSample*> sequences;
     for (size_t i = first; i < live_.size(); ++i) sequences.push_back(&live_[i]);
     sample(sequences, std::vector<const float*>(sequences.size(), group.logits.data()));
   }
@@ -299,7 +299,7 @@ void Scheduler::startSamples() {
 
 void Scheduler::startSample(PromptGroup& group) {
   const RolloutPrompt& prompt = promptOf(group);
-  Sequence sequence;
+  LiveSample sequence;
   sequence.rollout.prompt = group.index;
   sequence.rollout.sample = group.started;
   sequence.rollout.seed = prompt.seeds[static_cast<size_t>(group.started)];
@@ -317,7 +317,7 @@ void Scheduler::startSample(PromptGroup& group) {
   live_.push_back(std::move(sequence));
 }
 
-void Scheduler::accept(Sequence& sequence, Sampled sampled) {
+void Scheduler::accept(LiveSample& sequence, Sampled sampled) {
   Rollout& rollout = sequence.rollout;
   rollout.tokens.push_back(sampled.token);
   rollout.logProbabilities.push_back(sampled.logProbability);
@@ -339,7 +339,7 @@ void Scheduler::accept(Sequence& sequence, Sampled sampled) {
 }
 
 // Cuts the text before the first stop string.
-bool Scheduler::endsWithStopString(Sequence& sequence) const {
+bool Scheduler::endsWithStopString(LiveSample& sequence) const {
   std::string& text = sequence.rollout.text;
   size_t found = std::string::npos;
   size_t longest = 1;
@@ -356,26 +356,26 @@ bool Scheduler::endsWithStopString(Sequence& sequence) const {
 }
 
 void Scheduler::retire() {
-  for (Sequence& sequence : live_) {
+  for (LiveSample& sequence : live_) {
     if (!sequence.done) continue;
-    context_.copySequence(sequence.id, deadId_);
+    context_.copySequence(sequence.id, finishedId_);
     context_.removeSequence(sequence.id);
-    deadCells_ += static_cast<int>(sequence.rollout.tokens.size()) - 1;  // the last token was never evaluated
+    finishedCells_ += static_cast<int>(sequence.rollout.tokens.size()) - 1;  // the last token was never evaluated
     freeIds_.push_back(sequence.id);
-    ++freePermits_;
+    ++freeSlots_;
     freeCells_ += request_.maxTokens;
     const auto prompt = static_cast<size_t>(sequence.rollout.prompt);
     if (--unfinished_[prompt] == 0) {
       freeCells_ += sequence.promptLength;
-      deadCells_ += sequence.promptLength;
+      finishedCells_ += sequence.promptLength;
     }
     ++progress_.finished;
     deliver(sequence);
   }
-  live_.erase(std::remove_if(live_.begin(), live_.end(), [](const Sequence& sequence) { return sequence.done; }), live_.end());
+  live_.erase(std::remove_if(live_.begin(), live_.end(), [](const LiveSample& sequence) { return sequence.done; }), live_.end());
 }
 
-void Scheduler::deliver(Sequence& sequence) {
+void Scheduler::deliver(LiveSample& sequence) {
   Rollout& rollout = sequence.rollout;
   rollout.boundary.insert(rollout.boundary.end(), sequence.sampledBoundary.begin(), sequence.sampledBoundary.end());
   events_.finished(std::move(rollout));
@@ -383,9 +383,9 @@ void Scheduler::deliver(Sequence& sequence) {
 
 }  // namespace
 
-void generateRollouts(Context& context, WorkerTeam& team, const RolloutRequest& request, const RolloutEvents& events,
+void generateRollouts(Context& context, ThreadPool& pool, const RolloutRequest& request, const RolloutEvents& events,
                       const std::atomic<bool>& cancelled) {
-  Scheduler(context, team, request, events, cancelled).run();
+  Scheduler(context, pool, request, events, cancelled).run();
 }
 
 }  // namespace isopro

@@ -10,7 +10,7 @@
 
 #include "inference/context.h"
 #include "inference/sampler.h"
-#include "inference/worker_team.h"
+#include "support/thread_pool.h"
 
 namespace isopro {
 
@@ -66,7 +66,7 @@ struct RolloutEvents {
 //
 // Which rows share a decode call depends on the request alone: prompts are admitted in order as soon as the cells they
 // may need at most are free, whatever the clock says.
-void generateRollouts(Context& context, WorkerTeam& team, const RolloutRequest& request, const RolloutEvents& events,
+void generateRollouts(Context& context, ThreadPool& pool, const RolloutRequest& request, const RolloutEvents& events,
                       const std::atomic<bool>& cancelled);
 
 }  // namespace isopro

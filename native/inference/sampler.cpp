@@ -15,13 +15,13 @@ constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
 // Rows [vocabulary] that last for one draw. One set a thread, which stays in its cache, instead of one a sequence: 64 of
 // those would be 39 MB of traffic a step.
-struct Scratch {
+struct DrawScratch {
   std::vector<float> adjusted;  // penalised or masked copy of the row
   std::vector<float> weights;   // exp of the tempered row
   std::vector<double> blockSums;
 };
 
-thread_local Scratch scratch;
+thread_local DrawScratch scratch;
 
 // Leaves the tokens of the set.
 void mask(std::vector<float>& row, const TokenSet& allowed) {

@@ -19,9 +19,9 @@ struct ScoredRow {
 
 class Scorer {
  public:
-  Scorer(Context& context, WorkerTeam& team, const std::atomic<bool>& cancelled) : context_(context), team_(team), cancelled_(cancelled) {}
+  Scorer(Context& context, ThreadPool& pool, const std::atomic<bool>& cancelled) : context_(context), pool_(pool), cancelled_(cancelled) {}
 
-  void add(Token token, int position, llama_seq_id sequence, const std::vector<ScoredRow>& targets, int most = kAlikeRows) {
+  void add(Token token, int position, llama_seq_id sequence, const std::vector<ScoredRow>& targets, int most = kInvariantRows) {
     if (batch_.size() == most) flush();
     const int row = batch_.size();
     batch_.add(token, position, sequence, !targets.empty());
@@ -39,7 +39,7 @@ class Scorer {
     std::vector<const float*> logits;
     logits.reserve(rows_.size());
     for (const ScoredRow& row : rows_) logits.push_back(context_.logits(row.row));
-    team_.run(static_cast<int>(rows_.size()), context_.governor().threads(), [&](int i) {
+    pool_.forEach(static_cast<int>(rows_.size()), context_.governor().threads(), [&](int i) {
       const auto index = static_cast<size_t>(i);
       const double value = logProbability(logits[index], vocabulary, rows_[index].target);
       if (!std::isfinite(value)) throw Error("NUMERIC_FAILURE", "the model's logits are not finite");
@@ -51,15 +51,15 @@ class Scorer {
 
  private:
   Context& context_;
-  WorkerTeam& team_;
+  ThreadPool& pool_;
   const std::atomic<bool>& cancelled_;
-  Batch batch_;
+  DecodeBatch batch_;
   std::vector<ScoredRow> rows_;
 };
 
 }  // namespace
 
-std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam& team, const std::vector<Token>& prefix,
+std::vector<std::vector<float>> scoreContinuations(Context& context, ThreadPool& pool, const std::vector<Token>& prefix,
                                                    const std::vector<std::vector<Token>>& continuations, int cellBudget, bool stepwise,
                                                    const std::atomic<bool>& cancelled) {
   const Model& model = context.model();
@@ -81,9 +81,9 @@ std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam&
   for (const auto& continuation : continuations) cells += static_cast<std::int64_t>(continuation.size());
   const int sequences = static_cast<int>(std::min<size_t>(kMaxSequences - 1, continuations.size() + 1));
   const llama_seq_id padding = sequences;
-  context.prepare({static_cast<int>(std::min<std::int64_t>(cells, cellBudget)) + kRowGroup, sequences + 1, kAlikeRows});
+  context.prepare({static_cast<int>(std::min<std::int64_t>(cells, cellBudget)) + kRowGroup, sequences + 1, kInvariantRows});
 
-  Scorer scorer(context, team, cancelled);
+  Scorer scorer(context, pool, cancelled);
   std::vector<ScoredRow> first;
   for (size_t i = 0; i < continuations.size(); ++i) {
     if (!continuations[i].empty()) first.push_back({0, continuations[i].front(), &results[i].front()});

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "inference/context.h"
-#include "inference/worker_team.h"
+#include "support/thread_pool.h"
 
 namespace isopro {
 
@@ -13,7 +13,7 @@ namespace isopro {
 // once. The same bits as generate's: of a request for one sample where `stepwise`, which takes a call a token, else of a
 // request for several. Throws INVALID_ARGUMENT (empty prefix, ids out of range), CONTEXT_OVERFLOW, NUMERIC_FAILURE,
 // ABORTED.
-std::vector<std::vector<float>> scoreContinuations(Context& context, WorkerTeam& team, const std::vector<Token>& prefix,
+std::vector<std::vector<float>> scoreContinuations(Context& context, ThreadPool& pool, const std::vector<Token>& prefix,
                                                    const std::vector<std::vector<Token>>& continuations, int cellBudget, bool stepwise,
                                                    const std::atomic<bool>& cancelled);
 

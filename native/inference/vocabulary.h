@@ -20,13 +20,13 @@ class Vocabulary {
   bool isEnd(std::int32_t token) const;
   int deepest() const { return deepest_; }  // bytes of the longest piece
 
-  // Visits the tokens by their bytes, each common beginning once. enter(depth, byte) says whether to follow the byte that
-  // stands `depth` bytes from the beginning; found(token) is called where a token's bytes have all been entered.
-  template <typename Enter, typename Found>
-  void walk(Enter enter, Found found) const {
+  // Visits the tokens by their bytes, each common beginning once. descend(depth, byte) says whether to follow the byte that
+  // stands `depth` bytes from the beginning; found(token) is called where a token's bytes have all been followed.
+  template <typename Descend, typename Found>
+  void walk(Descend descend, Found found) const {
     for (std::size_t i = 0; i + 1 < nodes_.size();) {
-      const Node& node = nodes_[i];
-      if (!enter(static_cast<int>(node.depth), node.byte)) {
+      const TrieNode& node = nodes_[i];
+      if (!descend(static_cast<int>(node.depth), node.byte)) {
         i = node.next;
         continue;
       }
@@ -37,7 +37,7 @@ class Vocabulary {
 
  private:
   // In the order of a walk; the last one closes the list.
-  struct Node {
+  struct TrieNode {
     std::uint32_t next;    // node after everything that begins like this one
     std::uint32_t tokens;  // first one in sorted_ that ends here
     std::uint32_t depth;   // bytes before this one
@@ -47,7 +47,7 @@ class Vocabulary {
   std::vector<std::string> pieces_;
   std::vector<std::int32_t> ends_;    // ascending
   std::vector<std::int32_t> sorted_;  // tokens that have bytes, by their bytes
-  std::vector<Node> nodes_;
+  std::vector<TrieNode> nodes_;
   int deepest_ = 0;
 };
 

@@ -49,20 +49,20 @@ void Engine::forPanels(const Matrix& w, Body body) {
   }
 }
 
-void Engine::forward(const Matrix& w, const float* x, float* y, std::int64_t tokens, bool accumulate) {
+void Engine::xWt(const Matrix& w, const float* x, float* y, std::int64_t tokens, bool accumulate) {
   forPanels(w, [&](std::int64_t first, std::int64_t rows, const float* panel, std::int64_t stride) {
     sgemm(CblasNoTrans, CblasTrans, tokens, rows, w.columns, x, w.columns, panel, stride, accumulate, y + first, w.rows);
   });
 }
 
-void Engine::backward(const Matrix& w, const float* dy, float* dx, std::int64_t tokens, bool accumulate) {
+void Engine::yW(const Matrix& w, const float* y, float* x, std::int64_t tokens, bool accumulate) {
   forPanels(w, [&](std::int64_t first, std::int64_t rows, const float* panel, std::int64_t stride) {
-    sgemm(CblasNoTrans, CblasNoTrans, tokens, w.columns, rows, dy + first, w.rows, panel, stride, accumulate || first > 0, dx, w.columns);
+    sgemm(CblasNoTrans, CblasNoTrans, tokens, w.columns, rows, y + first, w.rows, panel, stride, accumulate || first > 0, x, w.columns);
   });
 }
 
-void Engine::gradient(const float* dy, const float* x, float* dw, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs) {
-  sgemm(CblasTrans, CblasNoTrans, outputs, inputs, tokens, dy, outputs, x, inputs, true, dw, inputs);
+void Engine::addYtX(const float* y, const float* x, float* z, std::int64_t tokens, std::int64_t rows, std::int64_t columns) {
+  sgemm(CblasTrans, CblasNoTrans, rows, columns, tokens, y, rows, x, columns, true, z, columns);
 }
 
 }  // namespace isopro::kernels

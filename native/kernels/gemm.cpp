@@ -25,9 +25,9 @@ void prefetch(const Matrix& w, std::int64_t row, Range columns) {
 }
 
 // Rows [m.begin, m.end) of C = op(W) B for the columns [n.begin, n.end) of the packed panels; `c` points at column 0
-// of the panels. Forward walks W in tiles of rows x kTileColumns, backward in tiles of kTileRows x kTileColumns whose
+// of the panels. Plain, W is walked in tiles of rows x kTileColumns, transposed in tiles of kTileRows x kTileColumns whose
 // columns are the rows of C.
-void multiplyPart(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, Range m, Range n, const float* panels,
+void multiplyPart(const Variant& variant, ProductScratch& scratch, const Matrix& w, bool transposed, Range m, Range n, const float* panels,
                   std::int64_t depth, float* c, std::int64_t cM, std::int64_t cN, bool accumulate) {
   if (m.begin >= m.end || n.begin >= n.end) return;
   const std::int64_t stepM = transposed ? kTileColumns : kTileRows;
@@ -66,8 +66,8 @@ void packPanels(const Variant& variant, const float* b, std::int64_t bK, std::in
 }
 
 #if !defined(ISOPRO_BLAS)
-// Rows of W that a backward sums over at a time: bounds the packed panels where the output head has 150 000 rows.
-constexpr std::int64_t kBackwardRows = 16384;
+// Rows of W that yW sums over at a time: bounds the packed panels where the output head has 150 000 rows.
+constexpr std::int64_t kSummedRows = 16384;
 
 // See `thin`.
 constexpr std::int64_t kThinRows = 64;
@@ -119,13 +119,13 @@ Engine::Engine(int threads, const Variant& variant)
 
 std::size_t Engine::scratchBytes() const {
   std::size_t floats = panels_.capacity();
-  for (const Scratch& s : scratch_) floats += s.tile.capacity() + s.product.capacity() + s.panels.capacity();
+  for (const ProductScratch& s : scratch_) floats += s.tile.capacity() + s.product.capacity() + s.panels.capacity();
   return floats * sizeof(float);
 }
 
 #if !defined(ISOPRO_BLAS)  // else blas.cpp
 
-void Engine::forward(const Matrix& w, const float* x, float* y, std::int64_t tokens, bool accumulate) {
+void Engine::xWt(const Matrix& w, const float* x, float* y, std::int64_t tokens, bool accumulate) {
   if (thin(w.type, w.rows)) {
     product(denseMatrix(x, tokens, w.columns), false, floats(w), 1, stride(w), y, w.rows, 1, w.rows, accumulate);
   } else {
@@ -133,24 +133,24 @@ void Engine::forward(const Matrix& w, const float* x, float* y, std::int64_t tok
   }
 }
 
-void Engine::backward(const Matrix& w, const float* dy, float* dx, std::int64_t tokens, bool accumulate) {
+void Engine::yW(const Matrix& w, const float* y, float* x, std::int64_t tokens, bool accumulate) {
   if (thin(w.type, w.rows)) {
-    product(denseMatrix(dy, tokens, w.rows), false, floats(w), stride(w), 1, dx, w.columns, 1, w.columns, accumulate);
+    product(denseMatrix(y, tokens, w.rows), false, floats(w), stride(w), 1, x, w.columns, 1, w.columns, accumulate);
     return;
   }
-  for (std::int64_t row = 0; row < w.rows; row += kBackwardRows) {
+  for (std::int64_t row = 0; row < w.rows; row += kSummedRows) {
     Matrix part = w;
     part.data = static_cast<const std::byte*>(w.data) + static_cast<std::size_t>(row) * w.rowBytes;
-    part.rows = std::min(kBackwardRows, w.rows - row);
-    product(part, true, dy + row, 1, w.rows, dx, 1, w.columns, tokens, accumulate || row > 0);
+    part.rows = std::min(kSummedRows, w.rows - row);
+    product(part, true, y + row, 1, w.rows, x, 1, w.columns, tokens, accumulate || row > 0);
   }
 }
 
-void Engine::gradient(const float* dy, const float* x, float* dw, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs) {
-  if (thin(GGML_TYPE_F32, outputs)) {
-    product(denseMatrix(x, tokens, inputs), true, dy, outputs, 1, dw, 1, inputs, outputs, true);
+void Engine::addYtX(const float* y, const float* x, float* z, std::int64_t tokens, std::int64_t rows, std::int64_t columns) {
+  if (thin(GGML_TYPE_F32, rows)) {
+    product(denseMatrix(x, tokens, columns), true, y, rows, 1, z, 1, columns, rows, true);
   } else {
-    product(denseMatrix(dy, tokens, outputs), true, x, inputs, 1, dw, inputs, 1, inputs, true);
+    product(denseMatrix(y, tokens, rows), true, x, columns, 1, z, columns, 1, columns, true);
   }
 }
 
@@ -180,7 +180,7 @@ void Engine::product(const Matrix& w, bool transposed, const float* b, std::int6
 
 #endif
 
-void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, const float* b, std::int64_t bK,
+void serialProduct(const Variant& variant, ProductScratch& scratch, const Matrix& w, bool transposed, const float* b, std::int64_t bK,
                    std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate) {
   const std::int64_t rows = transposed ? w.columns : w.rows;
   const std::int64_t depth = transposed ? w.rows : w.columns;

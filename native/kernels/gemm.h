@@ -1,7 +1,9 @@
-// Products with stored matrices of any ggml type, the only heavy arithmetic of the trainer:
-//   forward  Y[t, o]  = sum_i X[t, i] W[o, i]      backward  dX[t, i] = sum_o dY[t, o] W[o, i]
-//   gradient dW[o, i] = sum_t dY[t, o] X[t, i]
-// Both directions read the same row-major blocks: a tile is dequantised once and used for up to 512 rows of X or dY.
+// Products with stored matrices of any ggml type, the only heavy arithmetic of the trainer. Rows x [columns of W] lie on the
+// side of W's columns, rows y [rows of W] on that of its rows:
+//   xWt  Y[t, r] = sum_c X[t, c] W[r, c]     yW  X[t, c] = sum_r Y[t, r] W[r, c]     addYtX  Z[r, c] += sum_t Y[t, r] X[t, c]
+// A linear map takes the first forward, the second for the gradient of its input and the third for that of its weight; LoRA's
+// factor B is stored transposed and takes the second forward.
+// The first two read the same row-major blocks: a tile is dequantised once and used for up to 512 rows of X or dY.
 // ISOPRO_BLAS (set on macOS): through the sgemm of a BLAS instead (blas.cpp).
 // docs/training.md, "The product", has the scheme and its cost.
 #pragma once
@@ -38,7 +40,7 @@ bool readable(ggml_type type);
 void readRow(const Variant& variant, const Matrix& w, std::int64_t row, std::int64_t begin, std::int64_t end, float* values);
 
 // Memory for one thread's share of a product.
-struct Scratch {
+struct ProductScratch {
   std::vector<float> tile;
   std::vector<float> product;
   std::vector<float> panels;
@@ -51,21 +53,21 @@ class Engine {
 
   const Variant& variant() const { return variant_; }
   ThreadPool& pool() { return pool_; }
-  Scratch& scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)]; }
+  ProductScratch& scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)]; }
   std::size_t scratchBytes() const;
 
   // y[tokens, w.rows] = or += x[tokens, w.columns] wT.
-  void forward(const Matrix& w, const float* x, float* y, std::int64_t tokens, bool accumulate = false);
-  // dx[tokens, w.columns] = or += dy[tokens, w.rows] w.
-  void backward(const Matrix& w, const float* dy, float* dx, std::int64_t tokens, bool accumulate = false);
-  // dw[outputs, inputs] += dyT[tokens, outputs] x[tokens, inputs].
-  void gradient(const float* dy, const float* x, float* dw, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs);
+  void xWt(const Matrix& w, const float* x, float* y, std::int64_t tokens, bool accumulate = false);
+  // x[tokens, w.columns] = or += y[tokens, w.rows] w.
+  void yW(const Matrix& w, const float* y, float* x, std::int64_t tokens, bool accumulate = false);
+  // z[rows, columns] += y[tokens, rows]T x[tokens, columns].
+  void addYtX(const float* y, const float* x, float* z, std::int64_t tokens, std::int64_t rows, std::int64_t columns);
 
  private:
   ThreadPool pool_;
   const Variant& variant_;
   std::vector<float> panels_;
-  std::vector<Scratch> scratch_;
+  std::vector<ProductScratch> scratch_;
 
   template <typename Body>
   void forPanels(const Matrix& w, Body body);  // blas.cpp
@@ -75,7 +77,7 @@ class Engine {
 
 // The same product by one thread, for small dense matrices inside a parallel region (attention):
 // c[m * cM + n * cN] = or += sum_k op(w)[m, k] b[k * bK + n * bN].
-void serialProduct(const Variant& variant, Scratch& scratch, const Matrix& w, bool transposed, const float* b, std::int64_t bK,
+void serialProduct(const Variant& variant, ProductScratch& scratch, const Matrix& w, bool transposed, const float* b, std::int64_t bK,
                    std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
 
 }  // namespace isopro::kernels

@@ -31,9 +31,9 @@ std::string shown(double value) {
 }
 
 // Reads `architecture.key` entries.
-class Reader {
+class MetadataReader {
  public:
-  Reader(const GgufFile& file, const Architecture& architecture) : file_(file), prefix_(std::string(architecture.name) + ".") {}
+  MetadataReader(const GgufFile& file, const Architecture& architecture) : file_(file), prefix_(std::string(architecture.name) + ".") {}
 
   std::string key(const std::string& suffix) const { return prefix_ + suffix; }
 
@@ -91,7 +91,7 @@ Architecture readArchitecture(const GgufFile& file) {
 }
 
 // Features of llama.cpp that these architectures' files can switch on, but that neither the engine nor the trainer has.
-void refuseVariants(const GgufFile& file, const Reader& read) {
+void refuseVariants(const GgufFile& file, const MetadataReader& read) {
   for (const char* suffix : {"expert_count", "expert_used_count", "expert_group_count", "expert_group_used_count"}) {
     if (read.integerOr(suffix, 0, std::numeric_limits<std::int64_t>::max(), 0) != 0)
       file.fail("MODEL_UNSUPPORTED", "mixtures of experts are not supported");
@@ -112,7 +112,7 @@ void refuseVariants(const GgufFile& file, const Reader& read) {
 }
 
 // As llama.cpp: a file that names no type of scaling scales linearly, by what factor it has.
-void readRope(const GgufFile& file, const Reader& read, Hyperparameters& h) {
+void readRope(const GgufFile& file, const MetadataReader& read, Hyperparameters& h) {
   h.ropeBase = static_cast<float>(read.realOr("rope.freq_base", 1.5, 1e15, 10'000));
   const auto scaling = file.text(read.key("rope.scaling.type")).value_or("linear");
   if (scaling == "none")
@@ -136,7 +136,7 @@ void readRope(const GgufFile& file, const Reader& read, Hyperparameters& h) {
   file.boolean(read.key("rope.scaling.finetuned"));
 }
 
-void readAttention(const GgufFile& file, const Reader& read, Hyperparameters& h) {
+void readAttention(const GgufFile& file, const MetadataReader& read, Hyperparameters& h) {
   h.heads = read.integer("attention.head_count", 1, mostHeads);
   h.keyHeads = read.integerOr("attention.head_count_kv", 1, mostHeads, h.heads);
   if (h.heads % h.keyHeads != 0) {
@@ -178,7 +178,7 @@ const Architecture* findArchitecture(std::string_view name) {
 Hyperparameters readHyperparameters(const GgufFile& file) {
   Hyperparameters h;
   h.architecture = readArchitecture(file);
-  const Reader read(file, h.architecture);
+  const MetadataReader read(file, h.architecture);
   refuseVariants(file, read);
 
   h.layers = read.integer("block_count", 1, mostLayers);

@@ -1,7 +1,7 @@
 #include "support/thread_pool.h"
 
 #include <algorithm>
-#include <exception>
+#include <utility>
 
 #include "support/start_thread.h"
 
@@ -12,10 +12,10 @@ Range split(std::int64_t count, std::int64_t parts, std::int64_t index, std::int
   return {std::min(count, units * index / parts * unit), std::min(count, units * (index + 1) / parts * unit)};
 }
 
-ThreadPool::ThreadPool(int threads) : failures_(static_cast<std::size_t>(std::max(1, threads))) {
+ThreadPool::ThreadPool(int threads) {
   try {
-    workers_.reserve(failures_.size());  // a running thread that finds no place in the vector ends the process
-    for (int thread = 1; thread < threads; ++thread) workers_.push_back(startThread([this, thread] { work(thread); }));
+    workers_.reserve(static_cast<std::size_t>(std::max(1, threads)));  // a running thread that finds no place there ends the process
+    for (int i = 1; i < threads; ++i) workers_.push_back(startThread([this] { work(); }));
   } catch (...) {
     stop();
     throw;
@@ -33,53 +33,55 @@ void ThreadPool::stop() {
   for (auto& worker : workers_) worker.join();
 }
 
-void ThreadPool::work(int thread) {
-  std::uint64_t seen = 0;
+void ThreadPool::work() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    start_.wait(lock, [&] { return stopping_ || round_ != seen; });
+    start_.wait(lock, [this] { return stopping_ || wanted_ > 0; });
     if (stopping_) return;
-    seen = round_;
+    --wanted_;
+    ++running_;
     lock.unlock();
-    try {
-      (*body_)(thread);
-    } catch (...) {
-      failures_[static_cast<std::size_t>(thread)] = std::current_exception();
-    }
+    takeIndices();
     lock.lock();
-    if (--pending_ == 0) finish_.notify_one();
+    if (--running_ == 0) finish_.notify_one();
   }
 }
 
-void ThreadPool::run(const std::function<void(int)>& body) {
+void ThreadPool::takeIndices() {
+  for (int i = next_++; i < count_; i = next_++) {
+    try {
+      (*body_)(i);
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (i < failed_) {
+        failed_ = i;
+        failure_ = std::current_exception();
+      }
+    }
+  }
+}
+
+void ThreadPool::forEach(int count, int most, const std::function<void(int)>& body) {
+  int helpers = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     body_ = &body;
-    pending_ = static_cast<int>(workers_.size());
-    ++round_;
+    count_ = failed_ = count;
+    next_ = 0;
+    helpers = wanted_ = std::clamp(std::min(most, count) - 1, 0, static_cast<int>(workers_.size()));
   }
-  start_.notify_all();
-  try {
-    body(0);
-  } catch (...) {
-    failures_[0] = std::current_exception();
-  }
-  {
-    std::unique_lock<std::mutex> lock(mutex_);
-    finish_.wait(lock, [&] { return pending_ == 0; });
-  }
-  for (auto& failure : failures_) {
-    if (!failure) continue;
-    const std::exception_ptr first = failure;
-    std::fill(failures_.begin(), failures_.end(), nullptr);
-    std::rethrow_exception(first);
-  }
+  if (helpers > 0) start_.notify_all();
+  takeIndices();
+  std::unique_lock<std::mutex> lock(mutex_);
+  wanted_ = 0;
+  finish_.wait(lock, [this] { return running_ == 0; });
+  if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void ThreadPool::parallelFor(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
-  run([&](int thread) {
-    const Range part = split(count, threads(), thread);
-    if (part.begin < part.end) body(part.begin, part.end);
+  run([&](int part) {
+    const Range range = split(count, threads(), part);
+    if (range.begin < range.end) body(range.begin, range.end);
   });
 }
 

@@ -62,7 +62,7 @@ std::vector<AdapterModule> factorsOf(Trainer& trainer) {
   return modules;
 }
 
-std::vector<Target> fit(const std::vector<AdapterModule>& modules, const Model& model) {
+std::vector<Target> fit(const std::vector<AdapterModule>& modules, const ModelWeights& model) {
   if (modules.empty()) throw Error("ADAPTER_CORRUPT", "the adapter adapts nothing");
   std::vector<Target> targets;
   std::set<std::string> seen;

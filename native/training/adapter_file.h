@@ -30,7 +30,7 @@ struct AdapterFile {
 std::vector<AdapterModule> factorsOf(Trainer& trainer);
 
 // What the modules adapt of the model. ADAPTER_MISMATCH where a matrix is absent, has another shape, or occurs twice.
-std::vector<Target> fit(const std::vector<AdapterModule>& modules, const Model& model);
+std::vector<Target> fit(const std::vector<AdapterModule>& modules, const ModelWeights& model);
 
 // Pairs `<name>.weight.lora_a` [rank, in] and `.lora_b` [out, rank] in F32. llama.cpp multiplies by alpha / rank with one
 // alpha a file: where the modules' s * rank agree it is written as alpha, otherwise s is multiplied into B and alpha is 0,

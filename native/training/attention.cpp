@@ -8,7 +8,7 @@ namespace isopro::training {
 namespace {
 
 using kernels::denseMatrix;
-using kernels::Scratch;
+using kernels::ProductScratch;
 using kernels::serialProduct;
 
 // Queries are taken in blocks, so that a block's scores [block, keys] stay in the cache and the upper triangle is
@@ -19,7 +19,7 @@ constexpr std::int64_t kBlock = 128;
 struct Head {
   const Hyperparameters& hyper;
   Engine& engine;
-  Scratch& scratch;
+  ProductScratch& scratch;
   std::int64_t tokens, window;
   std::int64_t queryStride, keyStride;  // floats from a token to the next
   const float* q;

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "training/model.h"
+#include "training/model_weights.h"
 
 namespace isopro::training {
 

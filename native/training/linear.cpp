@@ -37,7 +37,7 @@ const float* projectDown(Pass& pass, const Lora& lora, const float* x) {
     x = pass.dropped.data();
   }
   pass.low.resize(static_cast<std::size_t>(pass.tokens * lora.rank()));
-  pass.engine.forward(factor(lora.a), x, pass.low.data(), pass.tokens);
+  pass.engine.xWt(factor(lora.a), x, pass.low.data(), pass.tokens);
   return x;
 }
 
@@ -48,7 +48,7 @@ void scaleLow(Pass& pass, float scale) {
 }  // namespace
 
 void linearForward(Pass& pass, Linear& linear, const float* x, float* y) {
-  pass.engine.forward(linear.weight, x, y, pass.tokens);
+  pass.engine.xWt(linear.weight, x, y, pass.tokens);
   if (!linear.bias.empty()) {
     const float* bias = linear.trainedBias ? linear.trainedBias->value.data() : linear.bias.data();
     const std::int64_t width = linear.outputs();
@@ -62,15 +62,15 @@ void linearForward(Pass& pass, Linear& linear, const float* x, float* y) {
   Lora& lora = *linear.lora;
   projectDown(pass, lora, x);
   scaleLow(pass, lora.scale);
-  pass.engine.backward(factor(lora.b), pass.low.data(), y, pass.tokens, true);
+  pass.engine.yW(factor(lora.b), pass.low.data(), y, pass.tokens, true);
 }
 
 void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy, float* dx, bool accumulate) {
   Engine& engine = pass.engine;
   const std::int64_t tokens = pass.tokens;
-  if (dx != nullptr) engine.backward(linear.weight, dy, dx, tokens, accumulate);
+  if (dx != nullptr) engine.yW(linear.weight, dy, dx, tokens, accumulate);
   if (linear.trainedWeight) {
-    engine.gradient(dy, x, linear.trainedWeight->gradient.data(), tokens, linear.outputs(), linear.inputs());
+    engine.addYtX(dy, x, linear.trainedWeight->gradient.data(), tokens, linear.outputs(), linear.inputs());
   }
   if (linear.trainedBias) {
     for (std::int64_t t = 0; t < tokens; ++t) {
@@ -93,17 +93,17 @@ void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy,
     lora.activityTokens += tokens;
   }
   scaleLow(pass, lora.scale);
-  engine.gradient(pass.low.data(), dy, lora.b.gradient.data(), tokens, rank, lora.b.columns);
+  engine.addYtX(pass.low.data(), dy, lora.b.gradient.data(), tokens, rank, lora.b.columns);
   // dlow = s dy BT; dA += dlowT x; dx += dlow A.
-  engine.forward(factor(lora.b), dy, pass.low.data(), tokens);
+  engine.xWt(factor(lora.b), dy, pass.low.data(), tokens);
   scaleLow(pass, lora.scale);
-  engine.gradient(pass.low.data(), input, lora.a.gradient.data(), tokens, rank, lora.a.columns);
+  engine.addYtX(pass.low.data(), input, lora.a.gradient.data(), tokens, rank, lora.a.columns);
   if (dx == nullptr) return;
   if (drops(pass, lora)) {
-    engine.backward(factor(lora.a), pass.low.data(), pass.dropped.data(), tokens);
+    engine.yW(factor(lora.a), pass.low.data(), pass.dropped.data(), tokens);
     applyDropout(pass, lora, pass.dropped.data(), dx, lora.a.columns, true);
   } else {
-    engine.backward(factor(lora.a), pass.low.data(), dx, tokens, true);
+    engine.yW(factor(lora.a), pass.low.data(), dx, tokens, true);
   }
 }
 

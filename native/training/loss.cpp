@@ -12,14 +12,14 @@ namespace {
 // Of logits, their hidden rows and the gradient of those: 64 rows of a vocabulary of 151,936, two whole panels.
 constexpr std::int64_t kBytes = 39'960'000;
 
-struct Target {
+struct LabelledToken {
   std::int64_t row;  // in the batch
   std::size_t sequence;
   std::int64_t token;  // position of the target within its sequence
 };
 
-std::vector<Target> targetsOf(const std::vector<const TrainSequence*>& batch) {
-  std::vector<Target> targets;
+std::vector<LabelledToken> labelledTokens(const std::vector<const TrainSequence*>& batch) {
+  std::vector<LabelledToken> targets;
   std::int64_t begin = 0;
   for (std::size_t s = 0; s < batch.size(); ++s) {
     const auto tokens = static_cast<std::int64_t>(batch[s]->tokens.size());
@@ -54,14 +54,14 @@ RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::
   return {weight * loss, weight * slope, clipped};
 }
 
-void headLoss(BlockContext& c, Model& model, const std::vector<const TrainSequence*>& batch, const Objective& objective, double scale,
-              const float* hidden, std::vector<SequenceResult>& results, float* dHidden) {
+void headLoss(BlockContext& c, ModelWeights& model, const std::vector<const TrainSequence*>& batch, const Objective& objective,
+              double scale, const float* hidden, std::vector<SequenceResult>& results, float* dHidden) {
   Engine& engine = c.pass.engine;
   const auto& variant = engine.variant();
   const std::int64_t d = c.hyper.width, V = c.hyper.vocabulary;
   const float inverseTemperature = 1.0f / (objective.policy ? objective.temperature : 1.0f);
   const float cap = c.hyper.finalCap;
-  const std::vector<Target> targets = targetsOf(batch);
+  const std::vector<LabelledToken> targets = labelledTokens(batch);
 
   results.assign(batch.size(), {});
   for (std::size_t s = 0; s < batch.size(); ++s) results[s].logprobs.resize(batch[s]->tokens.size());
@@ -77,7 +77,7 @@ void headLoss(BlockContext& c, Model& model, const std::vector<const TrainSequen
   Pass rowPass{engine, 0, c.pass.adapter, c.pass.training, c.pass.dropoutSeed, {}, {}};
   for (std::size_t first = 0; first < targets.size(); first += static_cast<std::size_t>(most)) {
     const std::int64_t n = std::min(most, static_cast<std::int64_t>(targets.size() - first));
-    const Target* const some = targets.data() + first;
+    const LabelledToken* const some = targets.data() + first;
     rowPass.tokens = n;
     normed.resize(static_cast<std::size_t>(n * d));
     logits.resize(static_cast<std::size_t>(n * V));

@@ -62,7 +62,7 @@ RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::
 
 // hidden [T, width]: output of the last block. `scale` multiplies the gradient (1 / tokens of the step).
 // Where dHidden is not null it receives the gradient [T, width] and trained weights of head and last norm theirs.
-void headLoss(BlockContext& context, Model& model, const std::vector<const TrainSequence*>& batch, const Objective& objective, double scale,
-              const float* hidden, std::vector<SequenceResult>& results, float* dHidden);
+void headLoss(BlockContext& context, ModelWeights& model, const std::vector<const TrainSequence*>& batch, const Objective& objective,
+              double scale, const float* hidden, std::vector<SequenceResult>& results, float* dHidden);
 
 }  // namespace isopro::training

@@ -220,7 +220,7 @@ std::unique_ptr<ModelFile> trainedModel(Trainer& trainer, const std::string& typ
 }
 
 std::unique_ptr<ModelFile> mergedModel(const std::string& path, std::vector<AdapterModule> modules, const std::string& type) {
-  const std::unique_ptr<Model> model = loadModel(path);
+  const std::unique_ptr<ModelWeights> model = loadWeights(path);
   fit(modules, *model);
   auto file = std::make_unique<ModelFile>(model->file, type);
   for (AdapterModule& module : modules) file->adapt(module.name + ".weight", module.scale, std::move(module.a), std::move(module.b));

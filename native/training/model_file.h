@@ -68,7 +68,7 @@ class ModelFile {
 // What the trainer has trained so far, as of this call: later steps do not change it. An adapter is merged.
 std::unique_ptr<ModelFile> trainedModel(Trainer& trainer, const std::string& type);
 
-// The model with an adapter merged. Throws what loadModel and fit throw.
+// The model with an adapter merged. Throws what loadWeights and fit throw.
 std::unique_ptr<ModelFile> mergedModel(const std::string& model, std::vector<AdapterModule> modules, const std::string& type);
 
 }  // namespace isopro::training

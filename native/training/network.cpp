@@ -9,7 +9,7 @@
 namespace isopro::training {
 namespace {
 
-Sequences packed(const Batch& batch) {
+Sequences packed(const MicroBatch& batch) {
   Sequences sequences;
   std::int64_t begin = 0;
   for (const TrainSequence* sequence : batch) {
@@ -38,7 +38,7 @@ bool trains(const Layer& layer) {
 
 }  // namespace
 
-Network::Network(Model& model, Engine& engine, std::size_t activationBytes)
+Network::Network(ModelWeights& model, Engine& engine, std::size_t activationBytes)
     : model_(model), engine_(engine), activationBytes_(activationBytes), activations_(1) {}
 
 std::int64_t Network::lowestTrained() const {
@@ -69,8 +69,8 @@ std::int64_t Network::keptLayers(std::int64_t tokens) const {
   return kept;
 }
 
-// Frozen layers: nothing is kept of them.
-void Network::climb(BlockContext& c, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort) {
+// Layers [from, to) without a backward: nothing is kept of them.
+void Network::forwardLayers(BlockContext& c, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort) {
   for (std::int64_t i = from; i < to; ++i) {
     throwIfAborted(abort);
     activations_[0].input.swap(x);
@@ -79,12 +79,11 @@ void Network::climb(BlockContext& c, std::int64_t from, std::int64_t to, Buffer&
   }
 }
 
-// x [tokens, width] before `layer`. Sequences enter at the embedding or where their boundary stands; those that enter
-// together climb together.
-Buffer Network::enter(const Batch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort) {
+// Sequences start at the embedding or at the layer of their boundary; those that start at one layer are evaluated together.
+Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort) {
   const std::int64_t d = model_.hyper.width;
-  const Sequences places = packed(batch);
-  Buffer x(static_cast<std::size_t>(places.back().end * d));
+  const Sequences positions = packed(batch);
+  Buffer x(static_cast<std::size_t>(positions.back().end * d));
   std::map<std::int64_t, std::vector<std::size_t>> groups;
   for (std::size_t s = 0; s < batch.size(); ++s) {
     const std::int64_t at = batch[s]->boundary.empty() ? 0 : batch[s]->boundaryLayer;
@@ -93,7 +92,7 @@ Buffer Network::enter(const Batch& batch, std::int64_t layer, bool adapter, cons
   }
   const float embeddingScale = model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
   for (const auto& [start, members] : groups) {
-    Batch part;
+    MicroBatch part;
     for (const std::size_t s : members) part.push_back(batch[s]);
     const Sequences sequences = packed(part);
     Buffer rows(static_cast<std::size_t>(sequences.back().end * d));
@@ -111,38 +110,34 @@ Buffer Network::enter(const Batch& batch, std::int64_t layer, bool adapter, cons
     }
     Pass pass{engine_, sequences.back().end, adapter, false, 0, {}, {}};
     BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
-    climb(context, start, layer, rows, abort);
+    forwardLayers(context, start, layer, rows, abort);
     for (std::size_t m = 0; m < part.size(); ++m) {
-      std::copy(rows.begin() + sequences[m].begin * d, rows.begin() + sequences[m].end * d, x.begin() + places[members[m]].begin * d);
+      std::copy(rows.begin() + sequences[m].begin * d, rows.begin() + sequences[m].end * d, x.begin() + positions[members[m]].begin * d);
     }
   }
   return x;
 }
 
-Buffer Network::hiddenBefore(const Batch& batch, std::int64_t layer, const std::atomic<bool>& abort) {
-  return enter(batch, layer, true, abort);
-}
-
-std::vector<SequenceResult> Network::evaluate(const Batch& batch, const Objective& objective, bool adapter,
+std::vector<SequenceResult> Network::evaluate(const MicroBatch& batch, const Objective& objective, bool adapter,
                                               const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained();
   const Sequences sequences = packed(batch);
-  Buffer x = enter(batch, lowest, adapter, abort);
+  Buffer x = hiddenBefore(batch, lowest, adapter, abort);
   Pass pass{engine_, sequences.back().end, adapter, false, 0, {}, {}};
   BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
-  climb(context, lowest, model_.hyper.layers, x, abort);
+  forwardLayers(context, lowest, model_.hyper.layers, x, abort);
   std::vector<SequenceResult> results;
   headLoss(context, model_, batch, objective, 1, x.data(), results, nullptr);
   return results;
 }
 
-std::vector<SequenceResult> Network::differentiate(const Batch& batch, const Objective& objective, double scale, std::uint64_t dropoutSeed,
-                                                   const std::atomic<bool>& abort) {
+std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch, const Objective& objective, double scale,
+                                                   std::uint64_t dropoutSeed, const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained(), layers = model_.hyper.layers;
   const Sequences sequences = packed(batch);
   const std::int64_t tokens = sequences.back().end;
   const std::int64_t firstKept = layers - keptLayers(tokens);
-  Buffer x = enter(batch, lowest, true, abort);
+  Buffer x = hiddenBefore(batch, lowest, true, abort);
   Pass pass{engine_, tokens, true, true, dropoutSeed, {}, {}};
   BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
 
@@ -176,7 +171,7 @@ std::vector<SequenceResult> Network::differentiate(const Batch& batch, const Obj
 }
 
 // Where all weights are trained; a tied head shares its parameter with the embedding.
-void Network::embeddingBackward(const Batch& batch, const Buffer& gradient) {
+void Network::embeddingBackward(const MicroBatch& batch, const Buffer& gradient) {
   Parameter* trained = model_.tied ? model_.head.trainedWeight.get() : model_.trainedEmbedding.get();
   if (trained == nullptr) return;
   const std::int64_t d = model_.hyper.width;

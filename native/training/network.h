@@ -9,24 +9,24 @@
 
 namespace isopro::training {
 
-using Batch = std::vector<const TrainSequence*>;
+using MicroBatch = std::vector<const TrainSequence*>;
 
 class Network {
  public:
   // `activationBytes`: activations are kept for as many of the upper layers as fit, the others are recomputed from
   // their block's input.
-  Network(Model& model, Engine& engine, std::size_t activationBytes);
+  Network(ModelWeights& model, Engine& engine, std::size_t activationBytes);
 
   // First layer with something to train (`layers` where nothing is); below it nothing is differentiated.
   std::int64_t lowestTrained() const;
 
   // Loss, log-probabilities and entropy without gradient. adapter false: of the base model.
-  std::vector<SequenceResult> evaluate(const Batch& batch, const Objective& objective, bool adapter, const std::atomic<bool>& abort);
+  std::vector<SequenceResult> evaluate(const MicroBatch& batch, const Objective& objective, bool adapter, const std::atomic<bool>& abort);
   // The same, and adds the gradient, times `scale`, to every parameter's.
-  std::vector<SequenceResult> differentiate(const Batch& batch, const Objective& objective, double scale, std::uint64_t dropoutSeed,
+  std::vector<SequenceResult> differentiate(const MicroBatch& batch, const Objective& objective, double scale, std::uint64_t dropoutSeed,
                                             const std::atomic<bool>& abort);
-  // Output of the layers below `layer`, [tokens, width] over the packed batch.
-  Buffer hiddenBefore(const Batch& batch, std::int64_t layer, const std::atomic<bool>& abort);
+  // Input of `layer`, [tokens, width] over the packed batch. adapter false: of the base model.
+  Buffer hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort);
 
   void setActivationBytes(std::size_t bytes) { activationBytes_ = bytes; }
   std::size_t activationBytes() const { return activationBytes_; }
@@ -35,12 +35,11 @@ class Network {
   std::int64_t keptLayers(std::int64_t tokens) const;
 
  private:
-  Buffer enter(const Batch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort);
-  void climb(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort);
-  void embeddingBackward(const Batch& batch, const Buffer& gradient);
+  void forwardLayers(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort);
+  void embeddingBackward(const MicroBatch& batch, const Buffer& gradient);
   const Rotation& rotation(std::int64_t positions);
 
-  Model& model_;
+  ModelWeights& model_;
   Engine& engine_;
   std::size_t activationBytes_;
   Rotation rotation_;

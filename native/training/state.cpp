@@ -18,9 +18,9 @@ constexpr std::uint32_t kVersion = 1;
 
 static_assert(sizeof(float) == 4 && sizeof(double) == 8);
 
-class Reader {
+class ByteReader {
  public:
-  explicit Reader(const std::vector<std::uint8_t>& bytes) : bytes_(bytes) {}
+  explicit ByteReader(const std::vector<std::uint8_t>& bytes) : bytes_(bytes) {}
 
   template <typename T>
   T get() {
@@ -71,7 +71,7 @@ void putParameter(ByteWriter& w, const Parameter& p) {
   putArray(w, p.secondMoment);
 }
 
-Parameter getParameter(Reader& r) {
+Parameter getParameter(ByteReader& r) {
   std::string name = r.text();
   const auto rows = r.get<std::int64_t>(), columns = r.get<std::int64_t>();
   const auto factor = r.get<float>();
@@ -115,7 +115,7 @@ std::vector<std::uint8_t> Trainer::state() {
 
 // Everything is read and checked before anything is changed.
 void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
-  Reader r(bytes);
+  ByteReader r(bytes);
   for (const char expected : kMagic) {
     if (r.get<char>() != expected) throw Error("ADAPTER_CORRUPT", "these bytes are not a trainer's state");
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "support/error.h"
-#include "support/halves.h"
 
 namespace isopro::training {
 namespace {
@@ -13,21 +12,15 @@ constexpr std::size_t kLeastActivationBytes = 150'000'000;
 
 [[noreturn]] void invalid(const std::string& what) { throw Error("INVALID_ARGUMENT", what); }
 
-std::int64_t labels(const std::vector<TrainSequence>& sequences) {
-  std::int64_t count = 0;
-  for (const TrainSequence& sequence : sequences) count += sequence.labels();
-  return count;
-}
-
 bool finite(const std::vector<float>& values) {
   return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
 }
 
 }  // namespace
 
-Trainer::Trainer(const std::string& modelPath, const TrainerOptions& options) : Trainer(loadModel(modelPath), options) {}
+Trainer::Trainer(const std::string& modelPath, const TrainerOptions& options) : Trainer(loadWeights(modelPath), options) {}
 
-Trainer::Trainer(std::unique_ptr<Model> model, const TrainerOptions& options)
+Trainer::Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& options)
     : options_(options), engine_(options.threads), model_(std::move(model)), random_(options.seed) {
   network_ = std::make_unique<Network>(*model_, engine_, kLeastActivationBytes);
   if (options_.allWeights) {
@@ -202,229 +195,8 @@ TrainerInformation Trainer::information() {
           h.architecture.name};
 }
 
-void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const {
-  if (sequences.empty()) invalid("the batch is empty");
-  if (labels(sequences) == 0) invalid("no token of the batch is labelled");
-  const Hyperparameters& h = model_->hyper;
-  for (std::size_t s = 0; s < sequences.size(); ++s) {
-    const TrainSequence& sequence = sequences[s];
-    const std::string which = "sequence " + std::to_string(s);
-    const std::size_t count = sequence.tokens.size();
-    if (count < 2) invalid(which + " has fewer than two tokens");
-    if (static_cast<std::int64_t>(count) > h.contextLength) {
-      throw Error("CONTEXT_OVERFLOW",
-                  which + " has " + std::to_string(count) + " tokens, the model's context " + std::to_string(h.contextLength));
-    }
-    for (const std::int32_t token : sequence.tokens) {
-      if (token < 0 || token >= h.vocabulary) invalid(which + " has token " + std::to_string(token) + " outside the vocabulary");
-    }
-    if (sequence.labelled.size() != count) invalid(which + " has a label mask of another length");
-    if (sequence.labelled[0] != 0) invalid(which + " labels its first token, which nothing predicts");
-    for (const std::uint8_t label : sequence.labelled) {
-      if (label > 1) invalid(which + " has a label mask other than 0 and 1");
-    }
-    if (!std::isfinite(sequence.weight)) invalid(which + " has a weight that is not finite");
-    const auto checkRow = [&](const std::vector<float>& row, const char* name, bool needed) {
-      if (row.empty() && !needed) return;
-      if (row.size() != count) invalid(which + " needs " + std::string(name) + " for each token");
-      if (!finite(row)) invalid(which + " has " + name + " that are not finite");
-    };
-    checkRow(sequence.advantages, "advantages", objective.policy && step);
-    checkRow(sequence.oldLogprobs, "old log-probabilities", false);
-    checkRow(sequence.referenceLogprobs, "reference log-probabilities", objective.policy && objective.klCoefficient != 0);
-    if (sequence.boundary.empty()) continue;
-    // A generation has not evaluated its last token; nothing depends on that row.
-    const auto width = static_cast<std::size_t>(h.width);
-    if (sequence.boundary.size != count * width && sequence.boundary.size != (count - 1) * width) {
-      invalid(which + " has a boundary of another size than tokens x width");
-    }
-    if (sequence.boundaryLayer < 0 || sequence.boundaryLayer > network_->lowestTrained()) {
-      throw Error("ADAPTER_MISMATCH", which + " has a boundary at layer " + std::to_string(sequence.boundaryLayer) +
-                                          ", above the lowest trained layer " + std::to_string(network_->lowestTrained()));
-    }
-  }
-}
-
-std::vector<Batch> Trainer::microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const {
-  std::vector<Batch> batches;
-  if (!counts.empty()) {
-    std::size_t next = 0;
-    for (const std::int64_t count : counts) {
-      if (count < 1 || next + static_cast<std::size_t>(count) > sequences.size()) invalid("micro-batches do not add up to the batch");
-      batches.emplace_back();
-      for (std::int64_t i = 0; i < count; ++i) batches.back().push_back(&sequences[next++]);
-    }
-    if (next != sequences.size()) invalid("micro-batches do not add up to the batch");
-    return batches;
-  }
-  std::int64_t tokens = 0;
-  for (const TrainSequence& sequence : sequences) {
-    const auto some = static_cast<std::int64_t>(sequence.tokens.size());
-    if (batches.empty() || tokens + some > options_.microBatchTokens) {
-      batches.emplace_back();
-      tokens = 0;
-    }
-    batches.back().push_back(&sequence);
-    tokens += some;
-  }
-  return batches;
-}
-
-void Trainer::checkMemory(const Batch& batch) {
-  std::int64_t tokens = 0;
-  for (const TrainSequence* sequence : batch) tokens += static_cast<std::int64_t>(sequence->tokens.size());
-  const std::size_t needed = network_->activationBytes(tokens, 0);
-  if (needed <= network_->activationBytes()) return;
-  const std::string what = batch.size() == 1 ? "a sequence" : std::to_string(batch.size()) + " sequences in one micro-batch";
-  invalid("memoryBytes of " + std::to_string(options_.memoryBytes) + " does not hold the activations of " + what + " of " +
-          std::to_string(tokens) + " tokens: it takes " + std::to_string(needed + optimiserBytes()) + ", or a " +
-          (batch.size() == 1 ? "sequence" : "micro-batch") + " of at most " +
-          std::to_string(static_cast<std::size_t>(tokens) * network_->activationBytes() / needed) + " tokens, or fewer trained layers");
-}
-
-StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective,
-                                      const std::atomic<bool>& abort, const std::vector<std::int64_t>& counts) {
-  check(sequences, objective, true);
-  const std::vector<Batch> batches = microBatches(sequences, counts);
-  shareMemory();
-  for (const Batch& batch : batches) checkMemory(batch);
-  StepStatistics s;
-  s.step = step_ + 1;
-  s.tokens = labels(sequences);
-  const double scale = 1.0 / static_cast<double>(s.tokens);
-  const std::vector<Parameter*> all = parameters();
-  for (Parameter* p : all) std::fill(p->gradient.begin(), p->gradient.end(), 0.0f);
-  for (Lora* lora : loras()) {
-    lora->activity.assign(static_cast<std::size_t>(lora->rank()), 0.0);
-    lora->activityTokens = 0;
-  }
-
-  // With several micro-batches each one's own gradient is wanted too: it is summed apart and then added.
-  std::vector<std::vector<float>> sums(batches.size() > 1 ? all.size() : 0);
-  double clipped = 0, gap = 0, kl = 0;
-  std::int64_t gapTokens = 0, klTokens = 0;
-  for (std::size_t b = 0; b < batches.size(); ++b) {
-    const std::uint64_t dropoutSeed = SplitMix64(options_.seed ^ SplitMix64(static_cast<std::uint64_t>(step_) << 20 | b).next()).next();
-    const auto results = network_->differentiate(batches[b], objective, scale, dropoutSeed, abort);
-    std::int64_t tokens = 0;
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      const TrainSequence& sequence = *batches[b][i];
-      s.loss += results[i].loss;
-      clipped += results[i].clippedTokens;
-      tokens += sequence.labels();
-      for (std::size_t t = 0; t < sequence.tokens.size(); ++t) {
-        if (!sequence.labelled[t]) continue;
-        const double logprob = static_cast<double>(results[i].logprobs[t]);
-        if (!sequence.oldLogprobs.empty()) gap += std::fabs(logprob - static_cast<double>(sequence.oldLogprobs[t])), ++gapTokens;
-        if (sequence.referenceLogprobs.empty()) continue;
-        const double d = static_cast<double>(sequence.referenceLogprobs[t]) - logprob;
-        kl += std::expm1(d) - d, ++klTokens;
-      }
-    }
-    double squared = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      squared += squaredNorm(all[i]->gradient);
-      if (sums.empty()) continue;
-      sums[i].resize(all[i]->gradient.size());
-      for (std::size_t k = 0; k < sums[i].size(); ++k) sums[i][k] += all[i]->gradient[k];
-      std::fill(all[i]->gradient.begin(), all[i]->gradient.end(), 0.0f);
-    }
-    s.microBatchNorms.push_back(tokens == 0 ? 0.0 : std::sqrt(squared) * static_cast<double>(s.tokens) / static_cast<double>(tokens));
-    s.microBatchTokens.push_back(tokens);
-  }
-  for (std::size_t i = 0; i < sums.size(); ++i) all[i]->gradient.swap(sums[i]);
-
-  s.loss *= scale;
-  s.clipFraction = clipped * scale;
-  s.oldPolicyGap = gapTokens == 0 ? 0.0 : gap / static_cast<double>(gapTokens);
-  s.klToReference = klTokens == 0 ? 0.0 : kl / static_cast<double>(klTokens);
-  if (!std::isfinite(s.loss)) s.nonFinite.push_back("loss");
-  double squared = 0;
-  for (const Parameter* p : all) {
-    const double norm = squaredNorm(p->gradient);
-    if (!std::isfinite(norm)) s.nonFinite.push_back(p->name);
-    squared += norm;
-  }
-  s.gradNorm = std::sqrt(squared);
-  for (Lora* lora : loras()) {
-    ModuleStatistics m;
-    m.module = lora->module;
-    m.pairGradNorm = std::sqrt(squaredNorm(lora->a.gradient) + squaredNorm(lora->b.gradient));
-    m.dormantDirections = dormantDirections(*lora);
-    m.dormantFraction = static_cast<double>(m.dormantDirections.size()) / static_cast<double>(lora->rank());
-    s.modules.push_back(std::move(m));
-  }
-  return s;
-}
-
-StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
-                             const std::vector<std::int64_t>& counts) {
-  StepStatistics s = differentiate(sequences, objective, abort, counts);
-  s.learningRate = static_cast<double>(learningRateAt(options_.optimiser, step_ + 1));
-  if (s.nonFinite.empty()) {
-    update(s);
-    ++step_;
-    s.applied = true;
-  }
-  return s;
-}
-
-void Trainer::update(StepStatistics& s) {
-  const OptimiserOptions& o = options_.optimiser;
-  s.clipped = o.maxNorm > 0 && s.gradNorm > static_cast<double>(o.maxNorm);
-  const float gradientScale = s.clipped ? static_cast<float>(static_cast<double>(o.maxNorm) / s.gradNorm) : 1.0f;
-  const auto rate = static_cast<float>(s.learningRate);
-  const std::vector<Lora*> adapted = loras();
-  const std::vector<Parameter*> all = parameters();
-  // What may fail for want of memory, on copies; after it nothing can.
-  engine_.pool().parallelFor(static_cast<std::int64_t>(adapted.size()), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const Lora& lora = *adapted[static_cast<std::size_t>(i)];
-      Parameter a = lora.a, b = lora.b;
-      adamwStep(o, rate, gradientScale, a);
-      adamwStep(o, rate, gradientScale, b);
-      s.modules[static_cast<std::size_t>(i)].updateRatio = updateRatio(lora, a.value, b.value);
-      s.modules[static_cast<std::size_t>(i)].rankUse = rankUse(a, b);
-    }
-  });
-  engine_.pool().parallelFor(static_cast<std::int64_t>(all.size()), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) adamwStep(o, rate, gradientScale, *all[static_cast<std::size_t>(i)]);
-  });
-}
-
 void Trainer::releaseWeights() const {
   if (model_->file != nullptr) model_->file->release();
-}
-
-Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
-                             const std::atomic<bool>& abort) {
-  check(sequences, objective, false);
-  Evaluation evaluation;
-  evaluation.tokens = labels(sequences);
-  for (const Batch& batch : microBatches(sequences, {})) {
-    for (SequenceResult& result : network_->evaluate(batch, objective, adapter, abort)) {
-      evaluation.loss += result.loss / static_cast<double>(evaluation.tokens);
-      evaluation.sequences.push_back(std::move(result));
-    }
-  }
-  return evaluation;
-}
-
-std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vector<TrainSequence>& sequences,
-                                                                 const std::atomic<bool>& abort) {
-  check(sequences, Objective{}, false);
-  std::vector<std::vector<std::uint16_t>> boundaries;
-  for (const Batch& batch : microBatches(sequences, {})) {
-    const Buffer rows = network_->hiddenBefore(batch, network_->lowestTrained(), abort);
-    std::size_t at = 0;
-    for (const TrainSequence* sequence : batch) {
-      std::vector<std::uint16_t> halves(sequence->tokens.size() * static_cast<std::size_t>(model_->hyper.width));
-      toHalves(rows.data() + at, halves.data(), static_cast<std::int64_t>(halves.size()), static_cast<int>(network_->lowestTrained()));
-      at += halves.size();
-      boundaries.push_back(std::move(halves));
-    }
-  }
-  return boundaries;
 }
 
 }  // namespace isopro::training

@@ -53,10 +53,10 @@ struct TrainerInformation {
 // Not thread-safe: one call at a time. Every call that throws leaves parameters, moments and counters as they were.
 class Trainer {
  public:
-  // Throws what loadModel throws; INVALID_ARGUMENT for a target that the model does not have.
+  // Throws what loadWeights throws; INVALID_ARGUMENT for a target that the model does not have.
   Trainer(const std::string& modelPath, const TrainerOptions& options);
   // On a model already in memory (tests).
-  Trainer(std::unique_ptr<Model> model, const TrainerOptions& options);
+  Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& options);
 
   // Gradients of all sequences in micro-batches of at most microBatchTokens tokens, one update. `microBatches`, where
   // not empty, says how many sequences each micro-batch takes instead.
@@ -91,7 +91,7 @@ class Trainer {
   // Gives the pages of the mapped file back until the next call reads them again.
   void releaseWeights() const;
 
-  Model& model() { return *model_; }
+  ModelWeights& model() { return *model_; }
   Lora& lora(const std::string& module);
   std::vector<Lora*> loras();
   std::vector<Parameter*> parameters();
@@ -107,15 +107,15 @@ class Trainer {
   void drawDirection(Lora& lora, std::int64_t direction);
   // A step needs what its objective is made of; a measurement does without advantages.
   void check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const;
-  std::vector<Batch> microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const;
+  std::vector<MicroBatch> microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const;
   std::size_t optimiserBytes();
   void shareMemory();
-  void checkMemory(const Batch& batch);
+  void checkMemory(const MicroBatch& batch);
   void update(StepStatistics& statistics);
 
   TrainerOptions options_;
   Engine engine_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<ModelWeights> model_;
   std::unique_ptr<Network> network_;
   Random random_;
   std::int64_t step_ = 0;

@@ -151,7 +151,6 @@ export interface NativeModel {
   ): Promise<{ out: number; in: number; update: number }[]>;
   loadAdapter(path: string): Promise<NativeAdapter>;
   setAdapter(adapter: NativeAdapter | null, scale: number): Promise<void>;
-  bareLoop(prompts: Int32Array[], samples: number, tokens: number, cancellation: NativeCancellation): Promise<number>;
   releaseContext(): Promise<void>;
   dispose(): Promise<void>;
 }
@@ -324,20 +323,6 @@ export interface Addon {
   /** A GGUF of factors that fit the model. */
   encodeAdapter(modelPath: string, modules: AdapterModule[], baseSha256: string): Promise<Uint8Array>;
   readonly NativeModelFile: new () => NativeModelFile;
-  /** GFLOP/s of one product, medians of interleaved rounds; null where a peer is absent. */
-  benchProduct(request: {
-    op: 'Y' | 'dX';
-    /** ggml's name of the type: q4_K, q8_0, f32 ... */
-    type: string;
-    rows: number;
-    columns: number;
-    tokens: number;
-    /** 0: the physical cores. */
-    threads: number;
-    rounds: number;
-    /** Measure OpenBLAS and ggml too. */
-    peers: boolean;
-  }): Promise<{ gflops: number; openblas: number | null; ggmlOutProd: number | null }>;
 }
 
 /** The folder that holds package.json, native/, build/ and prebuilds/. */

@@ -316,11 +316,6 @@ export class Model {
     return this.dispose();
   }
 
-  /** @internal Seconds that a bare llama_decode loop takes for the same work; for `bench rollout`. */
-  bareLoop(prompts: readonly Int32Array[], samples: number, tokens: number): Promise<number> {
-    return settled(this.#native.bareLoop([...prompts], samples, tokens, new this.#addon.Cancellation()));
-  }
-
   #run<T>(call: () => T): T {
     if (this.#disposal !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
     return typed(call);

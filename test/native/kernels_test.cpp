@@ -171,9 +171,9 @@ TEST(products_match_the_reference_for_every_type_and_odd_shapes) {
         Engine engine(3, variant);
         const auto x = draw(tokens * columns, 11), dy = draw(tokens * rows, 12);
         std::vector<float> y(tokens * rows), dx(tokens * columns, 1.0f), dw(rows * columns, 0.5f);
-        engine.forward(w.matrix, x.data(), y.data(), static_cast<std::int64_t>(tokens));
-        engine.backward(w.matrix, dy.data(), dx.data(), static_cast<std::int64_t>(tokens), true);
-        engine.gradient(dy.data(), x.data(), dw.data(), static_cast<std::int64_t>(tokens), c.rows, c.columns);
+        engine.xWt(w.matrix, x.data(), y.data(), static_cast<std::int64_t>(tokens));
+        engine.yW(w.matrix, dy.data(), dx.data(), static_cast<std::int64_t>(tokens), true);
+        engine.addYtX(dy.data(), x.data(), dw.data(), static_cast<std::int64_t>(tokens), c.rows, c.columns);
         CHECK_NEAR(largestDifference(y, reference::product(widen(x), w.values, tokens, columns, rows)), 0,
                    2e-7 * static_cast<double>(columns));
         Values expected = reference::product(widen(dy), transposed(w.values, rows, columns), tokens, rows, columns);
@@ -193,22 +193,22 @@ TEST(products_are_equal_bit_for_bit_for_any_number_of_threads_and_any_packing) {
   const auto x = draw(static_cast<std::size_t>(tokens) * 512, 4), dy = draw(static_cast<std::size_t>(tokens) * 300, 5);
   std::vector<float> y1(static_cast<std::size_t>(tokens) * 300), dx1(static_cast<std::size_t>(tokens) * 512), dw1(300 * 512);
   Engine one(1);
-  one.forward(w.matrix, x.data(), y1.data(), tokens);
-  one.backward(w.matrix, dy.data(), dx1.data(), tokens);
-  one.gradient(dy.data(), x.data(), dw1.data(), tokens, 300, 512);
+  one.xWt(w.matrix, x.data(), y1.data(), tokens);
+  one.yW(w.matrix, dy.data(), dx1.data(), tokens);
+  one.addYtX(dy.data(), x.data(), dw1.data(), tokens, 300, 512);
   for (const int threads : {2, 4, 7}) {
     Engine engine(threads);
     std::vector<float> y(y1.size()), dx(dx1.size()), dw(dw1.size());
-    engine.forward(w.matrix, x.data(), y.data(), tokens);
-    engine.backward(w.matrix, dy.data(), dx.data(), tokens);
-    engine.gradient(dy.data(), x.data(), dw.data(), tokens, 300, 512);
+    engine.xWt(w.matrix, x.data(), y.data(), tokens);
+    engine.yW(w.matrix, dy.data(), dx.data(), tokens);
+    engine.addYtX(dy.data(), x.data(), dw.data(), tokens, 300, 512);
     CHECK(y == y1 && dx == dx1 && dw == dw1);
   }
 #if !defined(ISOPRO_BLAS)  // whose sums are its own for each shape
   // Row 41 alone: how many tokens are packed together does not matter either.
   std::vector<float> y(300), dx(512);
-  one.forward(w.matrix, x.data() + 41 * 512, y.data(), 1);
-  one.backward(w.matrix, dy.data() + 41 * 300, dx.data(), 1);
+  one.xWt(w.matrix, x.data() + 41 * 512, y.data(), 1);
+  one.yW(w.matrix, dy.data() + 41 * 300, dx.data(), 1);
   CHECK(std::memcmp(y.data(), y1.data() + 41 * 300, sizeof(float) * 300) == 0);
   CHECK(std::memcmp(dx.data(), dx1.data() + 41 * 512, sizeof(float) * 512) == 0);
 #endif

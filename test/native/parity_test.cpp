@@ -40,7 +40,7 @@ class TemporaryFile {
 using Metadata = std::function<void(gguf_context* gguf, const std::string& prefix)>;
 
 // The model as a GGUF without vocabulary, so that llama.cpp takes token ids only.
-void writeModel(const Model& model, const std::string& path, const Metadata& metadata = nullptr) {
+void writeModel(const ModelWeights& model, const std::string& path, const Metadata& metadata = nullptr) {
   const Hyperparameters& h = model.hyper;
   std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), gguf_free);
   std::unique_ptr<ggml_context, decltype(&ggml_free)> context(ggml_init({std::size_t{64} << 20, nullptr, false}), ggml_free);
@@ -161,16 +161,16 @@ class Llama {
 
 // Our logits: the trainer's last hidden rows through norm and head.
 std::vector<float> ourLogits(Trainer& trainer, const TrainSequence& sequence) {
-  Model& model = trainer.model();
+  ModelWeights& model = trainer.model();
   Network network(model, trainer.engine(), 0);
-  const Buffer hidden = network.hiddenBefore({&sequence}, model.hyper.layers, kNever);
+  const Buffer hidden = network.hiddenBefore({&sequence}, model.hyper.layers, true, kNever);
   const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
   std::vector<float> normed(hidden.size()), logits(static_cast<std::size_t>(tokens * model.hyper.vocabulary));
   for (std::int64_t t = 0; t < tokens; ++t) {
     kernels::kernels().normForward(hidden.data() + t * model.hyper.width, model.outputNorm.values(), normed.data() + t * model.hyper.width,
                                    model.hyper.width, model.hyper.normEpsilon);
   }
-  trainer.engine().forward(model.head.weight, normed.data(), logits.data(), tokens);
+  trainer.engine().xWt(model.head.weight, normed.data(), logits.data(), tokens);
   if (model.hyper.finalCap > 0)
     kernels::kernels().softCapForward(logits.data(), model.hyper.finalCap, static_cast<std::int64_t>(logits.size()));
   return logits;
@@ -201,7 +201,7 @@ TrainSequence sequenceOf(std::int64_t vocabulary, std::size_t length) {
   return s;
 }
 
-TrainerOptions everything(const Model& model, std::int64_t rankStep) {
+TrainerOptions everything(const ModelWeights& model, std::int64_t rankStep) {
   TrainerOptions options;
   for (std::int64_t layer = 0; layer < model.hyper.layers; ++layer) {
     for (int m = 0; m < kModules; ++m)
@@ -242,7 +242,7 @@ TEST(logits_equal_llama_cpps_with_and_without_adapter) {
       Llama llama(file.path());
       CHECK(llama.ready());
       if (!llama.ready()) continue;
-      auto loaded = loadModel(file.path());
+      auto loaded = loadWeights(file.path());
       const TrainerOptions options = everything(*loaded, rankStep);
       Trainer trainer(std::move(loaded), options);
       const TrainSequence s = sequenceOf(c.shape.vocabulary, 60);
@@ -261,7 +261,7 @@ TEST(logits_equal_llama_cpps_with_and_without_adapter) {
       CHECK_NEAR(with, 0, tolerance);
 
       // The file read back is the adapter that was written.
-      Trainer again(loadModel(file.path()), everything(trainer.model(), 0));
+      Trainer again(loadWeights(file.path()), everything(trainer.model(), 0));
       again.setAdapter(readAdapter(adapter.path()).modules);
       CHECK(worstDifference(ourLogits(again, s), adapted, V) < 1e-6);
     }
@@ -313,7 +313,7 @@ TEST(rotation_is_read_as_llama_cpp_reads_it) {
       if (!rotation.trainable) {
         std::string code;
         try {
-          loadModel(file.path());
+          loadWeights(file.path());
         } catch (const Error& error) {
           code = error.code();
         }
@@ -326,7 +326,7 @@ TEST(rotation_is_read_as_llama_cpp_reads_it) {
       const std::vector<float> theirs = llama.logits(s.tokens);
       if (plain.empty()) plain = theirs;
       CHECK((worstDifference(theirs, plain, V) > 1e-2) == rotation.scaled);
-      Trainer trainer(loadModel(file.path()), everything(*loadModel(file.path()), 0));
+      Trainer trainer(loadWeights(file.path()), everything(*loadWeights(file.path()), 0));
       CHECK_NEAR(worstDifference(ourLogits(trainer, s), theirs, V), 0, 1e-4);
     }
   }
@@ -341,7 +341,7 @@ void differsByRoundingAlone(const char* name, const char* architecture, const Sh
   const TemporaryFile file("model.gguf");
   writeModel(*randomModel(architecture, shape, 1), file.path());
   Llama llama(file.path());
-  auto loaded = loadModel(file.path());
+  auto loaded = loadWeights(file.path());
   const TrainerOptions options = everything(*loaded, 1);
   Trainer trainer(std::move(loaded), options);
   const ReferenceModel exact(trainer.model());
@@ -409,7 +409,7 @@ TEST(gradient_is_the_slope_of_llama_cpps_loss) {
     const TemporaryFile file("model.gguf"), adapter("adapter.gguf");
     writeModel(*randomModel(c.architecture, c.shape, 1), file.path());
     Llama llama(file.path());
-    auto loaded = loadModel(file.path());
+    auto loaded = loadWeights(file.path());
     const TrainerOptions options = everything(*loaded, 1);
     Trainer trainer(std::move(loaded), options);
     randomiseB(trainer);

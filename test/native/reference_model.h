@@ -25,7 +25,7 @@ struct Shape {
   ggml_type type = GGML_TYPE_F32;
 };
 
-// Owns what the Model's matrices point to.
+// Owns what ModelWeights's matrices point to.
 struct ModelData {
   std::vector<std::vector<std::uint8_t>> matrices;
 };
@@ -44,11 +44,11 @@ inline Matrix randomMatrix(ModelData& data, Random& random, std::int64_t rows, s
   return {data.matrices.back().data(), type, rows, columns, rowBytes};
 }
 
-inline std::unique_ptr<Model> randomModel(const std::string& architecture, const Shape& shape, std::uint64_t seed) {
+inline std::unique_ptr<ModelWeights> randomModel(const std::string& architecture, const Shape& shape, std::uint64_t seed) {
   Random random(seed);
   auto data = std::make_shared<ModelData>();
   data->matrices.reserve(1000);
-  auto model = std::make_unique<Model>();
+  auto model = std::make_unique<ModelWeights>();
   Hyperparameters& h = model->hyper;
   h.architecture = *findArchitecture(architecture);
   h.layers = shape.layers, h.width = shape.width, h.heads = shape.heads, h.keyHeads = shape.keyHeads;
@@ -94,7 +94,7 @@ inline std::unique_ptr<Model> randomModel(const std::string& architecture, const
 // the trainer's model at construction; perturb() changes the copy.
 class ReferenceModel {
  public:
-  explicit ReferenceModel(Model& model) : h_(model.hyper) {
+  explicit ReferenceModel(ModelWeights& model) : h_(model.hyper) {
     embedding_ = widen(model.embedding);
     head_ = takeLinear(model.head);
     outputNorm_ = takeNorm(model.outputNorm);

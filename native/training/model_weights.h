@@ -35,7 +35,7 @@ struct Layer {
   Norm attentionPostNorm, feedForwardPostNorm;  // where it has postNorms
 };
 
-struct Model {
+struct ModelWeights {
   Hyperparameters hyper;
   Matrix embedding;  // [vocabulary, width]
   Linear head;       // [vocabulary, width]; the embedding where the file has none
@@ -50,6 +50,6 @@ struct Model {
 };
 
 // Maps the file read-only. Throws MODEL_NOT_FOUND, MODEL_CORRUPT, ARCH_UNSUPPORTED, MODEL_UNSUPPORTED, NUMERIC_FAILURE.
-std::unique_ptr<Model> loadModel(const std::string& path);
+std::unique_ptr<ModelWeights> loadWeights(const std::string& path);
 
 }  // namespace isopro::training

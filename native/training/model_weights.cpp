@@ -1,4 +1,4 @@
-#include "training/model.h"
+#include "training/model_weights.h"
 
 #include <cmath>
 
@@ -79,9 +79,9 @@ int moduleNamed(const std::string& name) {
 
 std::string moduleName(std::int64_t layer, int module) { return "blk." + std::to_string(layer) + "." + kModuleTensors[module]; }
 
-std::unique_ptr<Model> loadModel(const std::string& path) {
+std::unique_ptr<ModelWeights> loadWeights(const std::string& path) {
   auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
-  auto model = std::make_unique<Model>();
+  auto model = std::make_unique<ModelWeights>();
   Hyperparameters& h = model->hyper = readHyperparameters(*file);
   refuseUntrainable(h);
   model->embedding = matrix(*file, "token_embd.weight", h.vocabulary, h.width);

@@ -1,9 +1,8 @@
-#include "bindings/kernel_bench.h"
+#include "bench/product_rates.h"
 
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <ggml-backend.h>
@@ -12,13 +11,12 @@
 #include <dlfcn.h>
 #endif
 
-#include "bindings/wrapped.h"
 #include "kernels/gemm.h"
 #include "support/cpu.h"
 #include "support/error.h"
 #include "support/random.h"
 
-namespace isopro::bindings {
+namespace isopro::bench {
 namespace {
 
 using kernels::Engine;
@@ -48,19 +46,6 @@ double seconds(const std::function<void()>& work) {
   work();
   return static_cast<double>(wallNanoseconds() - start) * 1e-9;
 }
-
-struct Request {
-  bool backward = false;
-  std::string type;
-  std::int64_t rows = 0, columns = 0, tokens = 0;
-  int threads = 1, rounds = 1;
-  bool peers = true;
-};
-
-// GFLOP/s of the median round; 0 where a peer is absent.
-struct Rates {
-  double ours = 0, openBlas = 0, ggml = 0;
-};
 
 // ggml's own backward of a product: out_prod(w, dyT), as ggml_compute_backward builds it.
 class GgmlOutProduct {
@@ -102,7 +87,9 @@ class GgmlOutProduct {
   ggml_cgraph* graph_ = nullptr;
 };
 
-Rates measure(const Request& r) {
+}  // namespace
+
+ProductRates productRates(const ProductRequest& r) {
   ggml_type type = GGML_TYPE_COUNT;
   for (int t = 0; t < GGML_TYPE_COUNT; ++t) {
     const char* name = ggml_type_name(static_cast<ggml_type>(t));
@@ -124,23 +111,23 @@ Rates measure(const Request& r) {
   for (std::int64_t row = 0; row < r.rows; ++row)
     kernels::readRow(kernels::kernels(), w, row, 0, r.columns, dense.data() + row * r.columns);
 
-  const std::int64_t in = r.backward ? r.rows : r.columns, out = r.backward ? r.columns : r.rows;
+  const std::int64_t in = r.transposed ? r.rows : r.columns, out = r.transposed ? r.columns : r.rows;
   const std::vector<float> x = draw(r.tokens * in);
   std::vector<float> y(static_cast<std::size_t>(r.tokens * out));
   Engine engine(r.threads);
   const OpenBlas blas = r.peers ? openBlas() : OpenBlas{};
   if (blas.setThreads != nullptr) blas.setThreads(r.threads);
   std::unique_ptr<GgmlOutProduct> outProduct;
-  if (r.backward && r.peers) outProduct = std::make_unique<GgmlOutProduct>(w, r.tokens, x, r.threads);
+  if (r.transposed && r.peers) outProduct = std::make_unique<GgmlOutProduct>(w, r.tokens, x, r.threads);
 
   std::vector<double> ours, theirs, ggml;
   for (int round = 0; round <= r.rounds; ++round) {  // the first warms up
     ours.push_back(
-        seconds([&] { r.backward ? engine.backward(w, x.data(), y.data(), r.tokens) : engine.forward(w, x.data(), y.data(), r.tokens); }));
+        seconds([&] { r.transposed ? engine.yW(w, x.data(), y.data(), r.tokens) : engine.xWt(w, x.data(), y.data(), r.tokens); }));
     if (blas.sgemm != nullptr) {
       constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
       theirs.push_back(seconds([&] {
-        blas.sgemm(kRowMajor, kPlain, r.backward ? kPlain : kTransposed, static_cast<int>(r.tokens), static_cast<int>(out),
+        blas.sgemm(kRowMajor, kPlain, r.transposed ? kPlain : kTransposed, static_cast<int>(r.tokens), static_cast<int>(out),
                    static_cast<int>(in), 1, x.data(), static_cast<int>(in), dense.data(), static_cast<int>(r.columns), 0, y.data(),
                    static_cast<int>(out));
       }));
@@ -157,56 +144,4 @@ Rates measure(const Request& r) {
   return {rate(ours), rate(theirs), rate(ggml)};
 }
 
-class Worker : public Napi::AsyncWorker {
- public:
-  Worker(Napi::Env env, Request request)
-      : Napi::AsyncWorker(env), request_(std::move(request)), deferred_(Napi::Promise::Deferred::New(env)) {}
-  Napi::Promise promise() const { return deferred_.Promise(); }
-
-  void Execute() override {
-    try {
-      rates_ = measure(request_);
-    } catch (const std::exception& error) {
-      SetError(error.what());
-    }
-  }
-  void OnOK() override {
-    Napi::Object object = Napi::Object::New(Env());
-    const auto set = [&](const char* name, double rate) { object.Set(name, rate > 0 ? Napi::Number::New(Env(), rate) : Env().Null()); };
-    set("gflops", rates_.ours);
-    set("openblas", rates_.openBlas);
-    set("ggmlOutProd", rates_.ggml);
-    deferred_.Resolve(object);
-  }
-  void OnError(const Napi::Error& error) override { deferred_.Reject(error.Value()); }
-
- private:
-  Request request_;
-  Rates rates_;
-  Napi::Promise::Deferred deferred_;
-};
-
-// benchProduct({op: 'Y' | 'dX', type, rows, columns, tokens, threads, rounds, peers}): Promise<{gflops, openblas, ggmlOutProd}>
-Napi::Value benchProduct(const Napi::CallbackInfo& info) {
-  const auto object = info[0].As<Napi::Object>();
-  const auto integer = [&](const char* name) { return object.Get(name).As<Napi::Number>().Int64Value(); };
-  Request request;
-  request.backward = object.Get("op").As<Napi::String>().Utf8Value() == "dX";
-  request.type = object.Get("type").As<Napi::String>().Utf8Value();
-  request.rows = integer("rows"), request.columns = integer("columns"), request.tokens = integer("tokens");
-  const auto threads = static_cast<int>(integer("threads"));
-  request.threads = threads > 0 ? threads : physicalCores();
-  request.rounds = static_cast<int>(integer("rounds"));
-  request.peers = object.Get("peers").As<Napi::Boolean>().Value();
-  auto* worker = new Worker(info.Env(), std::move(request));  // deletes itself
-  worker->Queue();
-  return worker->promise();
-}
-
-}  // namespace
-
-void exportKernelBench(Napi::Env env, Napi::Object exports) {
-  exports.Set("benchProduct", Napi::Function::New(env, asynchronous<benchProduct>, "benchProduct"));
-}
-
-}  // namespace isopro::bindings
+}  // namespace isopro::bench

@@ -1,4 +1,4 @@
-#include "inference/bare_loop.h"
+#include "bench/bare_loop.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,7 +7,7 @@
 #include "support/cpu.h"
 #include "support/error.h"
 
-namespace isopro {
+namespace isopro::bench {
 namespace {
 
 struct BatchDeleter {
@@ -21,8 +21,7 @@ Token argmax(const float* logits, int count) { return static_cast<Token>(std::ma
 
 }  // namespace
 
-double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>& prompts, int samples, int tokens, int threads,
-                      const std::atomic<bool>& cancelled) {
+double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>& prompts, int samples, int tokens, int threads) {
   constexpr int kBatch = 512;
   int cells = 0;
   for (const auto& prompt : prompts) cells += static_cast<int>(prompt.size()) + samples * tokens;
@@ -52,7 +51,6 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
     batch->logits[row] = output ? 1 : 0;
   };
   const auto decode = [&] {
-    if (cancelled.load()) throw Error("ABORTED", "the bare loop was cancelled");
     if (callLlama([&] { return llama_decode(context.get(), *batch); }) != 0)
       throw Error("NATIVE_FAILURE", "llama_decode failed in the bare loop");
   };
@@ -87,4 +85,4 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
   return static_cast<double>(wallNanoseconds() - begin) * 1e-9;
 }
 
-}  // namespace isopro
+}  // namespace isopro::bench

@@ -1,0 +1,25 @@
+// The yardsticks of `bench kernels` and `bench train`: the trainer's products beside those of others.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace isopro::bench {
+
+struct ProductRequest {
+  bool transposed = false;  // yW instead of xWt
+  std::string type;         // ggml's name
+  std::int64_t rows = 0, columns = 0, tokens = 0;
+  int threads = 1, rounds = 1;
+  bool peers = true;  // measure OpenBLAS and ggml too
+};
+
+// GFLOP/s of the median round; 0 where a peer is absent.
+struct ProductRates {
+  double ours = 0, openBlas = 0, ggml = 0;
+};
+
+// Throws INVALID_ARGUMENT where there is no such type, or rows are not whole blocks of it.
+ProductRates productRates(const ProductRequest& request);
+
+}  // namespace isopro::bench

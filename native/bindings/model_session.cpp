@@ -1,0 +1,46 @@
+#include "bindings/model_session.h"
+
+#include <atomic>
+
+namespace isopro::bindings {
+
+void ModelSession::retire(std::list<std::shared_ptr<Adapter>> adapters) noexcept {
+  {
+    std::lock_guard<std::mutex> lock(retiredMutex);
+    retired.splice(retired.end(), adapters);
+  }
+  try {
+    const auto drop = [this] { dropRetired(); };
+    thread.post(std::make_shared<std::atomic<bool>>(false), drop, drop);
+  } catch (...) {
+    // The next job drops them.
+  }
+}
+
+void ModelSession::dropRetired() {
+  std::list<std::shared_ptr<Adapter>> adapters;
+  std::lock_guard<std::mutex> lock(retiredMutex);
+  adapters.swap(retired);
+}
+
+Napi::Function NativeAdapter::define(Napi::Env env) {
+  return DefineClass(env, "NativeAdapter", {InstanceMethod<&NativeAdapter::dispose>("dispose")});
+}
+
+void NativeAdapter::fill(std::shared_ptr<ModelSession> session, std::shared_ptr<Adapter> adapter) {
+  adapter_.push_back(std::move(adapter));
+  session_ = std::move(session);
+}
+
+const std::shared_ptr<Adapter>& NativeAdapter::adapter() const {
+  if (adapter_.empty()) throw Error("OBJECT_DISPOSED", "the adapter has been disposed");
+  return adapter_.front();
+}
+
+void NativeAdapter::dispose(const Napi::CallbackInfo&) { release(); }
+
+void NativeAdapter::release() {
+  if (!adapter_.empty()) std::exchange(session_, nullptr)->retire(std::move(adapter_));
+}
+
+}  // namespace isopro::bindings

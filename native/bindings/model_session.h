@@ -1,0 +1,61 @@
+// What a loaded model consists of, and the JavaScript handle of its adapters.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <napi.h>
+
+#include "bindings/job_thread.h"
+#include "inference/adapter.h"
+#include "inference/context.h"
+#include "support/error.h"
+#include "support/thread_pool.h"
+
+namespace isopro::bindings {
+
+// Everything but `model` is touched by the job thread alone.
+struct ModelSession {
+  explicit ModelSession(Environment& environment) : thread(environment) {}
+
+  std::shared_ptr<Model> model;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<ThreadPool> samplers;
+  std::shared_ptr<Adapter> adapter;
+  float adapterScale = 1.0f;
+  // Adapters that JavaScript has let go of. llama.cpp keeps a list of a model's adapters, which only the job thread may change.
+  std::mutex retiredMutex;
+  std::list<std::shared_ptr<Adapter>> retired;
+  JobThread thread;  // last: stops before the rest is destroyed
+
+  // From the JavaScript thread.
+  void retire(std::list<std::shared_ptr<Adapter>> adapters) noexcept;
+  void dropRetired();
+
+  Context& readyContext() const {
+    if (context == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
+    return *context;
+  }
+};
+
+class NativeAdapter : public Napi::ObjectWrap<NativeAdapter> {
+ public:
+  static Napi::Function define(Napi::Env env);
+  explicit NativeAdapter(const Napi::CallbackInfo& info) : Napi::ObjectWrap<NativeAdapter>(info) {}
+  ~NativeAdapter() override { release(); }
+
+  void fill(std::shared_ptr<ModelSession> session, std::shared_ptr<Adapter> adapter);
+  // Throws OBJECT_DISPOSED.
+  const std::shared_ptr<Adapter>& adapter() const;
+
+ private:
+  void dispose(const Napi::CallbackInfo& info);
+  void release();
+
+  std::shared_ptr<ModelSession> session_;
+  std::list<std::shared_ptr<Adapter>> adapter_;  // one, or none; a list, because letting go of it takes no memory
+};
+
+}  // namespace isopro::bindings
