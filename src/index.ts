@@ -109,13 +109,13 @@ export type {
   TrainerSettings,
 } from './trainees/lora/trainee.js';
 export type { LoraReport as MonitorReport } from './training/monitor-session.js';
-export { run } from './training/run.js';
+export { run } from './jobs/run.js';
 export { resolveSettings, type RunSettings, type RunSettingsInput } from './training/settings.js';
 export { readResult, type RunResult } from './training/result.js';
 export type { IterationReport, RunHooks, RunOptions, RunProgress, Stage } from './training/hooks.js';
 export { planRun, type RunPlan } from './training/dry-run.js';
-export { ablate, type Ablation, type AblationOptions, type Condition } from './training/ablation.js';
-export { compareModes, type CompareOptions, type Comparison } from './training/modes/compare.js';
+export { ablate, type Ablation, type AblationOptions, type Condition } from './jobs/ablation.js';
+export { compareModes, type CompareOptions, type Comparison } from './jobs/compare-modes.js';
 export type { MethodResult, Mode } from './training/modes/mode.js';
 export { compareRuns, listRuns, type RunComparison, type RunSummary } from './report/run-list.js';
-export { readRun, type ReadRunOptions, type RunRecord } from './report/read-run.js';
+export { readRun, type ReadRunOptions, type RunRecord } from './run-folder/read-run.js';

@@ -1,6 +1,6 @@
 /** What `ablate` prints. */
 import { bounds, percent, points } from '../report/figures.js';
-import type { Ablation } from '../training/ablation.js';
+import type { Ablation } from '../jobs/ablation.js';
 import type { EmbeddedAblation } from '../embedded/ablation.js';
 
 export function ablationText({ task, model, seeds, conditions }: Ablation, embedded: EmbeddedAblation | null): string {

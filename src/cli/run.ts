@@ -1,8 +1,8 @@
 import { planRun } from '../training/dry-run.js';
 import type { RunHooks } from '../training/hooks.js';
-import { compareModes, type CompareOptions } from '../training/modes/compare.js';
+import { compareModes, type CompareOptions } from '../jobs/compare-modes.js';
 import { MODES, type Mode } from '../training/modes/mode.js';
-import { run } from '../training/run.js';
+import { run } from '../jobs/run.js';
 import type { RunSettings } from '../training/settings.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson } from './output.js';

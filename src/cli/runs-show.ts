@@ -1,7 +1,7 @@
 import { checkIntegrity, integrityLine } from '../report/integrity.js';
-import { readRun, testEvaluation } from '../report/read-run.js';
+import { readRun, testEvaluation } from '../run-folder/read-run.js';
 import { findRun, summariseRun } from '../report/run-list.js';
-import { testComparison } from '../report/comparison.js';
+import { testComparison } from '../run-folder/comparison.js';
 import { label } from '../report/hostile-text.js';
 import { resultTable, terminalStyle } from '../report/terminal.js';
 import { defineCommand } from './command.js';

@@ -1,7 +1,7 @@
 /** The charts of a report, from what a run's folder holds. Each is null where the run has nothing of the kind. */
 import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
 import type { Html } from './hostile-text.js';
-import { devEvaluations, inOrder, type RunRecord } from './read-run.js';
+import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
 import { ACCENT, axisStyle, BAD, chartLabel, FONT, INK, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
 
 /** Beyond these a chart cannot be read and a page of it would be too large: tiers, iterations (evenly chosen), steps, layers. */

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { readManifest, startDifferences } from '../run-folder/manifest.js';
 import { isRunFolder } from '../run-folder/paths.js';
-import { compareEvaluations, testComparison, type Comparison } from './comparison.js';
-import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from './read-run.js';
+import { compareEvaluations, testComparison, type Comparison } from '../run-folder/comparison.js';
+import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from '../run-folder/read-run.js';
 
 export const RUNS = 'runs';
 

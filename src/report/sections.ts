@@ -1,11 +1,11 @@
 /** The parts of a report. Each is null where a run has nothing to say on it. */
 import type { Summary } from '../statistics/index.js';
-import { testComparison } from './comparison.js';
+import { testComparison } from '../run-folder/comparison.js';
 import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerChart, timelineChart } from './charts.js';
 import { bounds, percent, points, pValue, whole } from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { integrityLine, integrityText, type Integrity } from './integrity.js';
-import { devEvaluations, inOrder, testEvaluation, type RunRecord, type ShownRollout } from './read-run.js';
+import { devEvaluations, inOrder, testEvaluation, type RunRecord, type ShownRollout } from '../run-folder/read-run.js';
 
 /** Rows of a table; what is left out is counted. */
 const ROWS = 120;

@@ -1,7 +1,7 @@
 /** Tables for a terminal: plain text that fits its width. */
 import { valueOf } from '../dictionary.js';
 import type { Summary } from '../statistics/index.js';
-import type { Comparison } from './comparison.js';
+import type { Comparison } from '../run-folder/comparison.js';
 import { bounds, percent, points, pValue } from './figures.js';
 import { label } from './hostile-text.js';
 

@@ -3,7 +3,7 @@ import { writeFileAtomically } from '../engine/atomic-file.js';
 import { runPaths } from '../run-folder/paths.js';
 import { checkIntegrity, type Integrity } from './integrity.js';
 import { page } from './page.js';
-import { readRun, type RunRecord } from './read-run.js';
+import { readRun, type RunRecord } from '../run-folder/read-run.js';
 import {
   adapterSection,
   header,

@@ -16,14 +16,14 @@ export function machineClass(): MachineClass {
   return { platform: process.platform, arch: process.arch, llamaRelease: addon.llamaRelease, features };
 }
 
-/** What shows or judges a run decides nothing in it. */
-const SHOWING: readonly string[] = ['cli', 'judge', 'report'];
+/** What starts, shows or judges a run decides nothing in it. */
+const AROUND: readonly string[] = ['cli', 'jobs', 'judge', 'report'];
 
 /** SHA-256 over names and contents of the package's own modules that decide what a run does. */
 export function hashModules(folder: string): string {
   const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll(path.sep, '/'))
-    .filter((file) => file.endsWith('.js') && !SHOWING.includes(file.split('/')[0]!));
+    .filter((file) => file.endsWith('.js') && !AROUND.includes(file.split('/')[0]!));
   return hash('sha256', canonicalJson(modules.sort().map((file) => [file, hash('sha256', readFileSync(path.join(folder, file)))])));
 }
 

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { dictionary, dictionaryOf } from '../dictionary.js';
-import type { ProbeMeasurement } from '../evaluation/probe.js';
 import type { NewRecord } from '../log/event-log.js';
 import type { LogValue } from '../log/payload.js';
 
@@ -108,10 +107,11 @@ export const probe = z.object({
   kind: z.literal('probe'),
   adapter: sha256.nullable(),
   batch: sha256,
-  sequenceLosses: z.array(number),
+  sequenceLosses: z.array(number).readonly(),
   gradNorm: number,
   modules: dictionaryOf(number),
 });
+/** Metrics: what the live diagnostic measured on the submitted adapter. */
 export type ProbeRecord = z.infer<typeof probe>;
 
 export const heldOut = z.object({
@@ -181,7 +181,7 @@ export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRecord => 
   stream: 'metrics',
   payload: payload(submission.parse({ ...value, kind: 'submission' })),
 });
-export const probeRecord = (value: ProbeMeasurement): NewRecord => ({
+export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRecord => ({
   stream: 'metrics',
   payload: payload(probe.parse({ ...value, kind: 'probe' })),
 });

@@ -1,6 +1,4 @@
 /** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
-import { existsSync } from 'node:fs';
-import { durable } from '../durable.js';
 import { judgePolicies } from '../evaluation/policies.js';
 import { runPaths } from '../run-folder/paths.js';
 import { checkpointRecord, policiesRecord } from '../run-folder/records.js';
@@ -17,18 +15,15 @@ import { peakRssBytes, report, type RunContext, type RunState } from './run-stat
 import { resolveSettings, type RunSettingsInput } from './settings.js';
 
 /**
- * Trains an adapter by the model's own verified answers and measures it on problems that it never saw. The same settings on the same
- * folder go on where an interrupted run stopped, and end with the same adapter; a folder whose run has ended gives its result again.
+ * Trains and measures an adapter, and leaves the folder as it is then; whoever calls it shows what came of it. The same settings on the
+ * same folder go on where an interrupted run stopped, and end with the same adapter; a folder whose run has ended gives its result again.
  * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, NUMERIC_FAILURE, ABORTED, WRITE_FAILED, LOG_* and what model, task
  * and trainer throw;
  *   after any of them the same call goes on
  */
 export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
   const opened = await openRun(resolveSettings(input), options);
-  if ('result' in opened) {
-    await reportOnce(opened.result.folder);
-    return opened.result;
-  }
+  if ('result' in opened) return opened.result;
   try {
     await complete(opened);
   } catch (error) {
@@ -36,16 +31,7 @@ export async function run(input: RunSettingsInput = {}, options: RunOptions = {}
     throw error;
   }
   await opened.dispose();
-  await reportOnce(opened.context.folder);
   return readResult(opened.context.folder);
-}
-
-/** One that is there stays: it may have been written by a later version, or on purpose. */
-async function reportOnce(folder: string): Promise<void> {
-  if (existsSync(runPaths(folder).report)) return;
-  const { writeReport } = await import('../report/write-report.js'); // the chart library is not needed before
-  await writeReport(folder);
-  durable('run.report');
 }
 
 async function complete({ context, state, session, stage, iteration: done }: OpenRun): Promise<void> {

@@ -11,7 +11,7 @@ import { LogReader } from '../../src/log/read.js';
 import { VerdictPool } from '../../src/rollouts/verdict-pool.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { ChatMessage, OpenTask, Problem } from '../../src/tasks/task.js';
-import type { Comparison } from '../../src/training/modes/compare.js';
+import type { Comparison } from '../../src/jobs/compare-modes.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../../src/training/modes/greedy.js';
 import type { ModeContext } from '../../src/training/modes/mode.js';
 import { sampledMethods } from '../../src/training/modes/sampled.js';

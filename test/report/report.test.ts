@@ -3,9 +3,9 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { chooseRollouts } from '../../src/report/choose-rollouts.js';
+import { chooseRollouts } from '../../src/run-folder/choose-rollouts.js';
 import { escapeHtml, html, label, visible } from '../../src/report/hostile-text.js';
-import { readRun, testEvaluation } from '../../src/report/read-run.js';
+import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
 import { summariseRun } from '../../src/report/run-list.js';
 import { chartLabel, svgChart } from '../../src/report/svg-chart.js';
 import { REPORT_BYTES, writeReport } from '../../src/report/write-report.js';

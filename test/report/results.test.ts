@@ -5,8 +5,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import * as figures from '../../src/report/figures.js';
-import { readRun, testEvaluation } from '../../src/report/read-run.js';
-import type { Ablation } from '../../src/training/ablation.js';
+import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
+import type { Ablation } from '../../src/jobs/ablation.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 

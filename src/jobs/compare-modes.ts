@@ -1,20 +1,20 @@
 /** One table of methods on the test problems, each with its tokens and seconds. */
 import path from 'node:path';
-import { localBackend } from '../../backends/local.js';
-import { writeFileAtomically } from '../../engine/atomic-file.js';
-import { evaluationSet } from '../../evaluation/evaluation-set.js';
-import { IsoproError } from '../../errors.js';
-import { runPaths } from '../../run-folder/paths.js';
-import { VerdictPool } from '../../rollouts/verdict-pool.js';
-import { openTask } from '../../tasks/open-task.js';
-import { openModel } from '../open-run.js';
-import type { RunResult } from '../result.js';
-import type { RunOptions } from '../hooks.js';
-import { run } from '../run.js';
-import { resolveSettings, type RunSettings, type RunSettingsInput } from '../settings.js';
-import { fewShot, isozero, multiTurn, zeroShot } from './greedy.js';
-import type { Method, MethodResult, Mode, ModeContext } from './mode.js';
-import { sampledMethods } from './sampled.js';
+import { localBackend } from '../backends/local.js';
+import { writeFileAtomically } from '../engine/atomic-file.js';
+import { evaluationSet } from '../evaluation/evaluation-set.js';
+import { IsoproError } from '../errors.js';
+import { runPaths } from '../run-folder/paths.js';
+import { VerdictPool } from '../rollouts/verdict-pool.js';
+import { openTask } from '../tasks/open-task.js';
+import { openModel } from '../training/open-run.js';
+import type { RunResult } from '../training/result.js';
+import type { RunOptions } from '../training/hooks.js';
+import { run } from './run.js';
+import { resolveSettings, type RunSettings, type RunSettingsInput } from '../training/settings.js';
+import { fewShot, isozero, multiTurn, zeroShot } from '../training/modes/greedy.js';
+import type { Method, MethodResult, Mode, ModeContext } from '../training/modes/mode.js';
+import { sampledMethods } from '../training/modes/sampled.js';
 
 export interface Comparison {
   readonly task: string;
@@ -105,7 +105,7 @@ export async function compareModes(
   if (loop !== null) {
     // beside the log: methods that need no training are no part of the run
     await writeFileAtomically(runPaths(loop.folder).comparison, [Buffer.from(`${JSON.stringify(comparison, null, 2)}\n`)]);
-    const { writeReport } = await import('../../report/write-report.js');
+    const { writeReport } = await import('../report/write-report.js');
     await writeReport(loop.folder);
   }
   return { ...comparison, run: loop };

@@ -1,7 +1,7 @@
 /** Two evaluations of the same problems, compared problem by problem. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import { ofSameProblems } from '../run-folder/derived.js';
+import { ofSameProblems } from './derived.js';
 import { mcnemarExact, stratifiedBootstrap, type Interval, type Stratum } from '../statistics/index.js';
 import { testEvaluation, type LoggedEvaluation, type RunRecord, type TierInfo } from './read-run.js';
 

@@ -3,14 +3,14 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import { testComparison, type Comparison } from '../report/comparison.js';
-import { readRun } from '../report/read-run.js';
+import { testComparison, type Comparison } from '../run-folder/comparison.js';
+import { readRun } from '../run-folder/read-run.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { mean, pairedBootstrap, type PairedDifference, type PairedOutcome, type Summary } from '../statistics/index.js';
-import type { RunHooks } from './hooks.js';
-import { readEvaluations, type RunResult } from './result.js';
+import type { RunHooks } from '../training/hooks.js';
+import { readEvaluations, type RunResult } from '../training/result.js';
 import { run } from './run.js';
-import type { RunSettings, RunSettingsInput } from './settings.js';
+import type { RunSettings, RunSettingsInput } from '../training/settings.js';
 
 /** What each condition changes. The controls train on something else than verified successes. */
 export const CONDITIONS = {

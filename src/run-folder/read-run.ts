@@ -9,8 +9,8 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { dictionaryOf, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
-import { readManifest, type RunManifest } from '../run-folder/manifest.js';
-import { runPaths } from '../run-folder/paths.js';
+import { readManifest, type RunManifest } from './manifest.js';
+import { runPaths } from './paths.js';
 import {
   loggedEvaluation,
   meanLoss,
@@ -20,18 +20,8 @@ import {
   tiersOf,
   type LoggedEvaluation,
   type TierCounts,
-} from '../run-folder/derived.js';
-import {
-  adapterState,
-  gate,
-  heldOut,
-  iterationReport,
-  policies,
-  problem,
-  rollout,
-  submission,
-  type Policies,
-} from '../run-folder/records.js';
+} from './derived.js';
+import { adapterState, gate, heldOut, iterationReport, policies, problem, rollout, submission, type Policies } from './records.js';
 import type { Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
 
