@@ -15,7 +15,7 @@ import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
-import { readCount, readSeed, taskOption } from './tasks-generate.js';
+import { readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
 
 interface Estimate {
   readonly mean: number | null;
@@ -93,6 +93,7 @@ export const evalCommand = defineCommand({
       .option('temperature', { type: 'number', default: 0.8, describe: 'of the samples' })
       .option('k', { type: 'string', requiresArg: true, describe: 'ks of pass@k, such as 1,4; default: 1 and all samples' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the samples' })
+      .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
       .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
       .option('batch', { type: 'number', describe: 'answers at once; default: 64; embedded: 8' })
@@ -112,7 +113,7 @@ export const evalCommand = defineCommand({
     const { maxSequences, ...defaults } = evaluationDefaults(argv.model ?? EMBEDDED_MODEL);
     const recording = recordingOf(argv);
     const signal = interruption();
-    await using task = await openTask(argv.task);
+    await using task = await openTask(argv.task, argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads });
     const problems = await evaluationSet(task, set, perTier);
     const { backend, adapter, model } = recording === null ? await answerLocally(argv, defaults, signal) : await answerFrom(recording);
     let out: FileHandle | undefined;

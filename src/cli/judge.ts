@@ -9,6 +9,7 @@ import { label } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
+import { verifierThreadsOption } from './tasks-generate.js';
 
 const EXIT = { pass: 0, not_ended: 3, hard_fail: 4, not_verified: 5 } as const;
 const MARK: Readonly<Record<TraceStep['status'], string>> = { pass: 'pass', findings: 'note', hard_fail: 'FAIL', skipped: 'skip' };
@@ -112,6 +113,7 @@ export const judgeCommand = defineCommand({
         default: 'both' as const,
         describe: 'which test accuracies are measured again',
       })
+      .option('verifier-threads', verifierThreadsOption)
       .option('trace', {
         type: 'string',
         requiresArg: true,
@@ -123,7 +125,7 @@ export const judgeCommand = defineCommand({
       )
       .example('$0 judge runs/3f2a --key witness.pub', 'a run of somebody else, with the key that they publish')
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
-  handler: async ({ run, model, key, head, task, target, heldOut, trace, json }) => {
+  handler: async ({ run, model, key, head, task, target, heldOut, verifierThreads, trace, json }) => {
     if (trace !== undefined) requireTarget(trace);
     let report: JudgeReport;
     {
@@ -136,6 +138,7 @@ export const judgeCommand = defineCommand({
         ...(key === undefined ? {} : { keyFile: key }),
         ...(head === undefined ? {} : { headFiles: head }),
         ...(task === undefined ? {} : { task }),
+        ...(verifierThreads === undefined ? {} : { verifierThreads }),
         signal: interruption(),
         onProgress: ({ done, total }) => progress.update(done, { total }),
       });

@@ -10,6 +10,7 @@ import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
 import { comparisonText, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
+import { verifierThreadsOption } from './tasks-generate.js';
 
 /** No rollout passed in any iteration. */
 const NOTHING_ACCEPTED = 3;
@@ -36,6 +37,7 @@ export const runCommand = defineCommand({
         default: false,
         describe: 'print the resolved settings and what they would cost, train nothing',
       })
+      .option('verifier-threads', verifierThreadsOption)
       .options(settingFlags() as Record<never, never>) // read through the schema, not through yargs' types
       .epilogue(
         'The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a rollout ' +
@@ -51,21 +53,25 @@ export const runCommand = defineCommand({
     const settings = checkSettings(given);
     const signal = interruption();
     if (argv.dryRun) {
-      const plan = await planRun(settings, signal);
+      const plan = await planRun(settings, signal, argv.verifierThreads);
       if (argv.json) printJson(plan);
       else process.stdout.write(dryRunText(plan));
       return;
     }
-    const out = argv.out === undefined ? {} : { out: argv.out };
+    const options = {
+      signal,
+      ...(argv.out === undefined ? {} : { out: argv.out }),
+      ...(argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads }),
+    };
     if (argv.mode.some((mode) => mode !== 'isopro')) {
       const comparison = await withScreen(settings, ({ onMethod, ...hooks }) =>
-        compareModes(argv.mode, given, { ...out, signal, onMethod, ...hooks }),
+        compareModes(argv.mode, given, { ...options, onMethod, ...hooks }),
       );
       if (argv.json) printJson(comparison);
       else process.stdout.write(comparisonText(comparison));
       return;
     }
-    const result = await withScreen(settings, ({ onMethod: _, ...hooks }) => run(given, { ...out, signal, ...hooks }));
+    const result = await withScreen(settings, ({ onMethod: _, ...hooks }) => run(given, { ...options, ...hooks }));
     if (argv.json) {
       const { runId, folder, test, trivialPolicies, seconds, peakRssBytes, ...rest } = result;
       printJson({ runId, folder, test, trivialPolicies, seconds, peakRssBytes, ...rest });

@@ -12,6 +12,11 @@ export const taskOption = {
   default: 'scheduling',
   describe: 'a task of `tasks list`, or the path of a .js or .ts file',
 } as const;
+export const verifierThreadsOption = {
+  type: 'number',
+  describe: 'threads that judge replies at once, for a slow verifier; the result is the same with any number',
+  defaultDescription: '1',
+} as const;
 export const setOption = { choices: SET_NAMES, describe: 'problems of a frozen set instead of generated ones' } as const;
 export const seedOption = { type: 'string', default: '1', describe: 'whole number that determines the problems' } as const;
 

@@ -41,7 +41,7 @@ export async function replies(
     await answer(
       {
         backend: localBackend(model),
-        verdicts: task,
+        task,
         plan: problems.map((problem) => ({ problem, seeds: [0n] })),
         prompt: (problem) => task.prompt(problem, settings.style),
         opening: prefix,

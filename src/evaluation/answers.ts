@@ -63,7 +63,7 @@ export async function sampleAndJudge<R extends Reply>(
   await answer(
     {
       backend,
-      verdicts: task,
+      task,
       plan,
       prompt: (problem) => task.prompt(problem, style),
       temperature,

@@ -5,7 +5,6 @@ import { writeFileAtomically } from '../engine/atomic-file.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { IsoproError } from '../errors.js';
 import { runPaths } from '../run-folder/paths.js';
-import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { openTask } from '../tasks/open-task.js';
 import { openModel } from '../training/open-run.js';
 import type { RunResult } from '../training/result.js';
@@ -57,15 +56,13 @@ export async function compareModes(
   const all = named.includes('all');
   const wanted = (method: Method): boolean => all || named.includes(method);
   const loop = wanted('isopro') ? await run(input, runOptions) : null;
-  await using task = await openTask(settings.task);
+  await using task = await openTask(settings.task, { verifierThreads: options.verifierThreads ?? 1 });
   await using model = await openModel(settings, options.signal);
-  await using verdicts = new VerdictPool(task);
   const { problems } = await evaluationSet(task, 'test', settings.testSize);
   const context: ModeContext = {
     settings,
     backend: localBackend(model),
     task,
-    verdicts,
     problems,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
     ...(onMethod === undefined ? {} : { onProgress: onMethod }),

@@ -9,7 +9,7 @@ import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { heldOut, type HeldOut } from '../run-folder/records.js';
 import { mcnemarExact, summarise, SUMMARY_SEED, type Summary } from '../statistics/index.js';
-import { openTask } from '../tasks/open-task.js';
+import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import type { OpenTask } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
 import { HardFail } from './hard-fail.js';
@@ -55,13 +55,14 @@ export function readClaims(
 export async function openRunTask(
   start: RunStart,
   file: string | undefined,
+  options: OpenTaskOptions = {},
 ): Promise<{ readonly task: OpenTask } | { readonly task: null; readonly reason: string }> {
   const none = (reason: string): { readonly task: null; readonly reason: string } => ({ task: null, reason });
   if (start.task.file !== null && file === undefined)
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   let task: OpenTask;
   try {
-    task = await openTask(start.task.file === null ? start.task.id : file!);
+    task = await openTask(start.task.file === null ? start.task.id : file!, options);
   } catch (error) {
     if (start.task.file === null && error instanceof IsoproError && error.code === 'TASK_UNKNOWN') return none(error.message);
     throw error;

@@ -40,6 +40,8 @@ export interface JudgeOptions {
   readonly target?: number;
   /** Which held-out evaluations are measured again. Default both. */
   readonly heldOut?: HeldOutRequest['which'];
+  /** Threads that judge replies at once; the report is the same with any number. */
+  readonly verifierThreads?: number;
   readonly home?: string;
   readonly signal?: AbortSignal;
   readonly onStep?: (step: TraceStep) => void;
@@ -285,7 +287,8 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         : { value, detail: `${detail}; the run's code is not this judge's: ${other.join(', ')}`, status: 'findings' as const };
     });
 
-    const opened = await openRunTask(start, options.task);
+    const threads = options.verifierThreads === undefined ? {} : { verifierThreads: options.verifierThreads };
+    const opened = await openRunTask(start, options.task, threads);
     await using task = opened.task;
     const replies = new ReplyReader(model, start.evaluation.maxTokens);
     await trace.run('rollout_verification', async () => {
@@ -300,7 +303,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         };
       }
       const { rollouts, undecided, unverified } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () =>
-        verifyRollouts({ reader, start, task, model, replies, figures, ...cancelling }),
+        verifyRollouts({ reader, start, task, model, replies, figures, atOnce: options.verifierThreads ?? 1, ...cancelling }),
       );
       findings.unverified += unverified;
       const notes = [

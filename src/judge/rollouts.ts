@@ -12,6 +12,7 @@ import { problem as problemRecord, rollout as rolloutRecord, type HeldOut } from
 import { MAX_NONE_FRACTION } from '../statistics/index.js';
 import { problemId } from '../tasks/problem-id.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
+import { callAhead } from './ahead.js';
 import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
 import { HardFail } from './hard-fail.js';
@@ -67,6 +68,8 @@ export interface VerifyRequest {
   readonly model: Model;
   readonly replies: ReplyReader;
   readonly figures: CheckedFigures;
+  /** Verdicts that are asked for at once; default 1. What is found, and in which order, is the same with any number. */
+  readonly atOnce?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -89,13 +92,13 @@ class Verdicts {
   unverified = 0;
 
   /**
-   * @param find gives the judge's own verdict; asked again where it finds none, since what ran out of time once may not do so twice
+   * @param found the judge's own verdict
+   * @param again finds it once more where there is none, since what ran out of time once may not do so twice
    * @throws HardFail where both sides decided, and not alike
    */
-  async compare<T>(what: string, logged: string, find: () => Promise<T>, kindOf: (found: T) => string): Promise<T> {
+  async compare<T>(what: string, logged: string, found: T, again: () => Promise<T>, kindOf: (found: T) => string): Promise<T> {
     this.#all++;
-    let own = await find();
-    if (kindOf(own) === 'none' && logged !== 'none') own = await find();
+    const own = kindOf(found) === 'none' && logged !== 'none' ? await again() : found;
     const kind = kindOf(own);
     if (logged !== kind) {
       if (kind === 'none') this.unverified++;
@@ -114,7 +117,8 @@ class Verdicts {
 }
 
 /** @throws HardFail, and what the judge's own copy of the task throws */
-export async function verifyRollouts({ reader, start, task, model, replies, figures, signal }: VerifyRequest): Promise<VerifiedRollouts> {
+export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
+  const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
   const { style } = start.evaluation;
   const settings = start.settings as unknown as AdmissionSettings; // which step 12 has checked
   const { readsReasoning } = algorithmOf(settings);
@@ -139,59 +143,81 @@ export async function verifyRollouts({ reader, start, task, model, replies, figu
     return problem;
   };
 
-  let problem: Problem | null = null;
-  let rollouts = 0;
-  const verdicts = new Verdicts();
-  for (const record of reader.records({ stream: 'rollouts' })) {
-    const { gseq, payload } = record;
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'judging was cancelled');
-    if (payload.kind === 'problem') {
-      const parsed = problemForm.safeParse(payload);
-      problem = await problemOf(gseq, parsed.success ? parsed.data : fail(`record ${gseq} is no problem`));
-    } else if (payload.kind === 'rollout') {
-      const { problemId: id, tier, text, finish, form, verdict: logged, admission, ...rest } = readRollout(replies, record);
-      const asked = problem;
-      if (asked === null || asked.id !== id || asked.tier !== tier) return fail(`record ${gseq}: the rollout does not follow its problem`);
-      const own = await verdicts.compare(
-        `record ${gseq}`,
-        logged.kind,
-        () => task.judge(asked, text, finish),
-        ({ verdict: { kind } }) => kind,
-      );
-      if (
-        logged.kind !== 'none' &&
-        own.verdict.kind !== 'none' &&
-        (form !== own.form ||
-          canonicalJson(logged.violations as Json) !== canonicalJson(own.verdict.violations.map(({ category }) => category)))
-      ) {
-        fail(
-          `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
-            `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
-        );
+  interface Asked {
+    readonly gseq: number;
+    readonly problem: Problem;
+    readonly rollout: z.infer<typeof rolloutForm>;
+  }
+  const cancelling = signal === undefined ? {} : { signal };
+  const judge = ({ problem, rollout: { text, finish } }: Asked) => task.judge(problem, text, finish, cancelling);
+  async function* asked(): AsyncGenerator<Asked> {
+    let problem: Problem | null = null;
+    for (const record of reader.records({ stream: 'rollouts' })) {
+      const { gseq, payload } = record;
+      if (signal?.aborted === true) throw new IsoproError('ABORTED', 'judging was cancelled');
+      if (payload.kind === 'problem') {
+        const parsed = problemForm.safeParse(payload);
+        problem = await problemOf(gseq, parsed.success ? parsed.data : fail(`record ${gseq} is no problem`));
+      } else if (payload.kind === 'rollout') {
+        const rollout = readRollout(replies, record);
+        if (problem === null || problem.id !== rollout.problemId || problem.tier !== rollout.tier)
+          return fail(`record ${gseq}: the rollout does not follow its problem`);
+        yield { gseq, problem, rollout };
       }
-      if (readsReasoning(settings, { ...rest, finish, verdict: logged })) {
-        const [finding] = await task.checkTrace(asked, text);
-        if (admission === 'contradictory' && finding === undefined)
-          fail(`record ${gseq}: left out because its reasoning contradicts the problem, and it does not`);
-        if (admission !== 'contradictory' && finding !== undefined)
-          fail(`record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`);
-      }
-      rollouts++;
     }
   }
-  const parts = [verdicts.settle('verdicts on rollouts'), await checkDev({ reader, start, task, replies })];
+  let rollouts = 0;
+  const verdicts = new Verdicts();
+  for await (const [each, found] of callAhead(asked(), atOnce, judge)) {
+    const { gseq, problem, rollout } = each;
+    const { text, form, verdict: logged, admission } = rollout;
+    const own = await verdicts.compare(
+      `record ${gseq}`,
+      logged.kind,
+      found,
+      () => judge(each),
+      ({ verdict: { kind } }) => kind,
+    );
+    if (
+      logged.kind !== 'none' &&
+      own.verdict.kind !== 'none' &&
+      (form !== own.form ||
+        canonicalJson(logged.violations as Json) !== canonicalJson(own.verdict.violations.map(({ category }) => category)))
+    ) {
+      fail(
+        `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
+          `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
+      );
+    }
+    if (readsReasoning(settings, rollout)) {
+      const [finding] = await task.checkTrace(problem, text);
+      if (admission === 'contradictory' && finding === undefined)
+        fail(`record ${gseq}: left out because its reasoning contradicts the problem, and it does not`);
+      if (admission !== 'contradictory' && finding !== undefined)
+        fail(`record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`);
+    }
+    rollouts++;
+  }
+  const parts = [verdicts.settle('verdicts on rollouts'), await checkDev({ reader, start, task, replies, atOnce, ...cancelling })];
   if (figures.policies !== null) {
     const { problems } = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () =>
       evaluationSet(task, 'test', start.sets.test.perTier),
     );
-    parts.push(await checkPolicies(figures.policies, task, problems));
+    parts.push(await checkPolicies(figures.policies, task, problems, atOnce));
   }
   const sum = (of: 'undecided' | 'unverified'): number => parts.reduce((total, part) => total + part[of], 0);
   return { rollouts, undecided: sum('undecided'), unverified: sum('unverified') };
 }
 
 /** Of the adapters in between only their replies are left: each dev problem has one, and the verdict that it deserves. @throws HardFail */
-async function checkDev({ reader, start, task, replies }: Pick<VerifyRequest, 'reader' | 'start' | 'task' | 'replies'>): Promise<Verdicts> {
+async function checkDev({
+  reader,
+  start,
+  task,
+  replies,
+  atOnce = 1,
+  ...cancelling
+}: Pick<VerifyRequest, 'reader' | 'start' | 'task' | 'replies' | 'atOnce' | 'signal'>): Promise<Verdicts> {
   const verdicts = new Verdicts();
   const set = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'dev', start.sets.dev.perTier));
   if (set.sha256 !== start.sets.dev.sha256) fail("the dev set that the run committed to is not the task's");
@@ -207,12 +233,14 @@ async function checkDev({ reader, start, task, replies }: Pick<VerifyRequest, 'r
       if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
         fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
       if (!same(given.map(({ problemId: id }) => id))) fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
-      for (const [i, problem] of set.problems.entries()) {
-        const text = replies.read(given[i]!.gseq, given[i]!);
+      const judge = ([i, problem]: readonly [number, Problem]) =>
+        task.judge(problem, replies.read(given[i]!.gseq, given[i]!), given[i]!.finish, cancelling);
+      for await (const [each, found] of callAhead(set.problems.entries(), atOnce, async (item) => judge(item))) {
         await verdicts.compare(
-          `record ${gseq}, dev problem ${i}`,
-          outcomes[i]![2],
-          () => task.judge(problem, text, given[i]!.finish),
+          `record ${gseq}, dev problem ${each[0]}`,
+          outcomes[each[0]]![2],
+          found,
+          () => judge(each),
           ({ verdict: { kind } }) => kind,
         );
       }
@@ -227,17 +255,20 @@ async function checkPolicies(
   { tiers, outcomes }: NonNullable<CheckedFigures['policies']>,
   task: OpenTask,
   problems: readonly Problem[],
+  atOnce: number,
 ): Promise<Verdicts> {
   if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json))
     fail("the tiers that the log names are not the task's");
   if (Object.keys(outcomes).sort().join() !== [...task.policies].sort().join()) fail("the trivial policies in the log are not the task's");
   const verdicts = new Verdicts();
   for (const policy of task.policies) {
-    for (const [i, problem] of problems.entries()) {
+    const apply = ([, problem]: readonly [number, Problem]) => task.applyPolicy(policy, problem);
+    for await (const [each, found] of callAhead(problems.entries(), atOnce, apply)) {
       await verdicts.compare(
-        `the trivial policy ${policy} on test problem ${i}`,
-        outcomes[policy]![i] ?? 'nothing',
-        () => task.applyPolicy(policy, problem),
+        `the trivial policy ${policy} on test problem ${each[0]}`,
+        outcomes[policy]![each[0]] ?? 'nothing',
+        found,
+        () => apply(each),
         ({ kind }) => kind,
       );
     }

@@ -5,8 +5,7 @@ import type { PlannedProblem } from './plan.js';
 
 export interface AnswerRequest<R extends Reply = Reply> extends Pick<SampleRequest, 'maxTokens' | 'adapter' | 'signal' | 'onProgress'> {
   readonly backend: Backend<R>;
-  /** The task itself, or the threads that judge for it. */
-  readonly verdicts: Pick<OpenTask, 'judge'>;
+  readonly task: Pick<OpenTask, 'judge'>;
   readonly plan: readonly PlannedProblem[];
   readonly prompt: (problem: Problem) => Promise<readonly ChatMessage[]>;
   /** What every reply begins with, as if the model had said it; its tokens must be those that the model would have said it in. */
@@ -32,7 +31,7 @@ export interface JudgedReply<R extends Reply = Reply> {
  * @throws IsoproError as sampleFrom and OpenTask.prompt; what the back end and `take` throw
  */
 export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (reply: JudgedReply<R>) => void): Promise<void> {
-  const { backend, verdicts, plan, prompt, opening = '', temperature, topP = 1, maxTokens, maxSequences } = request;
+  const { backend, task, plan, prompt, opening = '', temperature, topP = 1, maxTokens, maxSequences } = request;
   const { adapter, signal, onProgress } = request;
   const said: readonly ChatMessage[] = opening === '' ? [] : [{ role: 'assistant', content: opening }];
   const prompts: SamplePrompt[] = [];
@@ -40,6 +39,7 @@ export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (
   if (plan.every(({ seeds }) => seeds.length === 0)) return;
 
   const failed = new AbortController();
+  const cancelled = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal]);
   let taken = Promise.resolve();
   let over = false;
   const replies = sampleFrom(backend, {
@@ -47,7 +47,7 @@ export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (
     sampling: { temperature, topP },
     maxTokens,
     maxSequences,
-    signal: signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal]),
+    signal: cancelled,
     ...(adapter === undefined ? {} : { adapter }),
     ...(onProgress === undefined ? {} : { onProgress }),
   });
@@ -56,7 +56,7 @@ export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (
       const { problem } = plan[reply.promptIndex]!;
       const { messages } = prompts[reply.promptIndex]!;
       const rollout = opening === '' ? reply : { ...reply, text: opening + reply.text };
-      const judging = verdicts.judge(problem, rollout.text, rollout.finish);
+      const judging = task.judge(problem, rollout.text, rollout.finish, { signal: cancelled });
       taken = Promise.all([judging, taken]).then(([judgement]) => {
         if (!over) take({ problem, messages, rollout, judgement });
       });

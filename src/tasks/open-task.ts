@@ -4,21 +4,32 @@ import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
 import { openUserTask } from './user-task.js';
 import { judgeReply, verifyAnswer } from './verdict.js';
+import { VerifierThreads } from './verifier-threads.js';
 
 export interface OpenTaskOptions {
-  /** Threads that may judge at once; default 1. Verdicts and their order are the same with any number. */
+  /**
+   * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number. Default: one for a user's task; none for
+   * a built-in one, which judges in the caller's.
+   */
   readonly verifierThreads?: number;
 }
 
+const MAX_VERIFIER_THREADS = 64;
+
 /**
  * Opens a built-in task by its id or a user's task by the path of its file.
- * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT
+ * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, INVALID_ARGUMENT
  */
-export async function openTask(specifier: string, { verifierThreads = 1 }: OpenTaskOptions = {}): Promise<OpenTask> {
+export async function openTask(specifier: string, { verifierThreads }: OpenTaskOptions = {}): Promise<OpenTask> {
+  if (
+    verifierThreads !== undefined &&
+    !(Number.isInteger(verifierThreads) && verifierThreads >= 1 && verifierThreads <= MAX_VERIFIER_THREADS)
+  )
+    throw new IsoproError('INVALID_ARGUMENT', `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`);
   const builtIn = BUILT_IN_TASKS.find(({ task }) => task.id === specifier);
-  if (builtIn !== undefined) return openBuiltIn(builtIn);
+  if (builtIn !== undefined) return openBuiltIn(builtIn, verifierThreads);
   if (/[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
-    const task = await openUserTask(specifier, verifierThreads);
+    const task = await openUserTask(specifier, verifierThreads ?? 1);
     if (!BUILT_IN_TASKS.some(({ task: { id } }) => id === task.id)) return task;
     await task.dispose();
     throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`);
@@ -29,7 +40,8 @@ export async function openTask(specifier: string, { verifierThreads = 1 }: OpenT
   );
 }
 
-function openBuiltIn({ task, readProblem }: BuiltInTask): OpenTask {
+function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number | undefined): OpenTask {
+  const threads = verifierThreads === undefined ? null : new VerifierThreads({ kind: 'built-in', id: task.id }, verifierThreads);
   const policy = (name: string): ((problem: Problem) => unknown) => {
     const found = Object.hasOwn(task.trivialPolicies, name) ? task.trivialPolicies[name] : undefined;
     if (found === undefined) throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no policy ${JSON.stringify(name)}`);
@@ -48,7 +60,8 @@ function openBuiltIn({ task, readProblem }: BuiltInTask): OpenTask {
     generate: async (tier, seed) => task.generate(tier, seed),
     readProblem,
     prompt: async (problem, style) => task.prompt(problem, style),
-    judge: async (problem, text, finish, { signal } = {}) => judgeReply(task, problem, text, finish, signal),
+    judge: async (problem, text, finish, { signal } = {}) =>
+      threads === null ? judgeReply(task, problem, text, finish, signal) : threads.judge(problem, text, finish, signal),
     readAnswer: async (problem, text) => {
       const parsed = task.parse(text, problem);
       return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
@@ -59,7 +72,7 @@ function openBuiltIn({ task, readProblem }: BuiltInTask): OpenTask {
     feedback: async (problem, verdict) => task.feedback?.(problem, verdict) ?? null,
     checkTrace: async (problem, text) => task.checkTrace?.(problem, text) ?? [],
     fewShot: async (problem, style, count, seed) => task.fewShot?.(problem, style, count, seed) ?? null,
-    dispose: async () => undefined,
-    [Symbol.asyncDispose]: async () => undefined,
+    dispose: async () => threads?.dispose(),
+    [Symbol.asyncDispose]: async () => threads?.dispose(),
   };
 }

@@ -153,7 +153,7 @@ export interface JudgeOptions {
 
 /**
  * A task ready for use: the same asynchronous face for a built-in one, which runs here, and a user's, which runs in a
- * thread with a time limit. Answers stay inside.
+ * thread with a time limit; several threads may judge. Answers stay inside.
  */
 export interface OpenTask {
   readonly id: string;
@@ -169,7 +169,7 @@ export interface OpenTask {
   /** @throws IsoproError PROBLEM_INVALID */
   readProblem(value: unknown): Problem;
   prompt(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
-  /** @throws IsoproError ABORTED */
+  /** Verdicts come out in the order in which they are asked for. @throws IsoproError TASK_INVALID, ABORTED */
   judge(problem: Problem, text: string, finish: FinishReason, options?: JudgeOptions): Promise<Judgement>;
   /** The answer in a reply as RFC 8785 JSON, so that equal answers can be counted; null where none can be read. */
   readAnswer(problem: Problem, text: string): Promise<string | null>;

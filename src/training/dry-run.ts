@@ -6,7 +6,6 @@ import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer } from '../rollouts/answer.js';
 import { exchange, type Episode } from '../rollouts/episode.js';
 import { planRollouts } from '../rollouts/plan.js';
-import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import { Learner } from './learner.js';
@@ -50,12 +49,11 @@ const SNAPSHOT_BYTES = 12;
 const ADAPTER_BYTES = 4;
 const LOG_BYTES_PER_TOKEN = 12;
 
-export async function planRun(settings: RunSettings, signal?: AbortSignal): Promise<RunPlan> {
+export async function planRun(settings: RunSettings, signal?: AbortSignal, verifierThreads = 1): Promise<RunPlan> {
   const started = performance.now();
-  await using task = await openTask(settings.task);
+  await using task = await openTask(settings.task, { verifierThreads });
   await refuseNondeterminism(task, settings.style);
   await using model = await openTrainee(settings, signal);
-  await using verdicts = new VerdictPool(task);
   const resolved = { ...settings, threads: model.info.threads };
   const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
   const runSeed = BigInt(settings.seed);
@@ -76,7 +74,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal): Prom
   await answer(
     {
       backend: localBackend(model),
-      verdicts,
+      task,
       plan,
       prompt: (problem) => task.prompt(problem, settings.style),
       temperature: settings.temperature,

@@ -80,4 +80,6 @@ export interface RunOptions extends RunHooks {
   readonly policyTimeout?: number;
   /** Thresholds other than the profile's. */
   readonly rules?: RuleConfigInput;
+  /** Threads that judge replies at once; default 1. The log and the adapter are the same with any number, so that it is no setting. */
+  readonly verifierThreads?: number;
 }

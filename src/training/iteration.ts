@@ -129,7 +129,7 @@ export async function runIteration(
 }
 
 async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {
-  const { settings, task, backend, verdicts, excluded } = context;
+  const { settings, task, backend, excluded } = context;
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
   const counts = allocate({
     tiers,
@@ -154,7 +154,7 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   report(context, { ...progress, hits: shownHits() });
   return sampleRollouts({
     backend,
-    verdicts,
+    task,
     plan,
     prompt: (problem) => task.prompt(problem, settings.style),
     temperature: settings.temperature,

@@ -21,7 +21,6 @@ import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../run-folder/manifest.js';
 import { checkpoint as checkpointNamed, refusedCheckpointRecord } from '../run-folder/records.js';
 import { verdictsByTier } from '../statistics/index.js';
-import { VerdictPool } from '../rollouts/verdict-pool.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
@@ -56,7 +55,7 @@ const logFile = (folder: string): string => runPaths(folder).log;
 
 /** @throws as `run` */
 export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
-  const { out, signal, policy: own, policyTimeout, rules: given, ...hooks } = options;
+  const { out, signal, policy: own, policyTimeout, rules: given, verifierThreads = 1, ...hooks } = options;
   const { policy, timeout } = policyOf(settings, own, policyTimeout);
   const rules = ruleConfigOf(settings, given);
   const closers: (() => Promise<void>)[] = [];
@@ -73,7 +72,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
   };
   try {
     report({ settings, hooks }, { stage: 'load' });
-    const task = await openTask(settings.task);
+    const task = await openTask(settings.task, { verifierThreads });
     closers.push(() => task.dispose());
     const model = await openTrainee(settings, signal);
     closers.push(() => model.dispose());
@@ -109,8 +108,6 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     if (opened === null) return await ended();
     const { log, checkpoint } = opened;
     closers.push(async () => log.close());
-    const verdicts = new VerdictPool(task);
-    closers.push(() => verdicts.dispose());
     const context: RunContext = {
       settings: resolved,
       folder,
@@ -119,7 +116,6 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       model,
       backend: localBackend(model),
       task,
-      verdicts,
       dev,
       test,
       log,

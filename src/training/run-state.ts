@@ -6,7 +6,6 @@ import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import type { EventLog } from '../log/event-log.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import type { TierVerdicts } from '../statistics/index.js';
-import type { VerdictPool } from '../rollouts/verdict-pool.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { TrainerExecutor } from '../trainees/lora/executor.js';
 import type { RunHooks, RunProgress } from './hooks.js';
@@ -25,7 +24,6 @@ export interface RunContext {
   /** The model as what samples. */
   readonly backend: Backend<TokenReply>;
   readonly task: OpenTask;
-  readonly verdicts: VerdictPool;
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
   /** What training never sees. */

@@ -88,7 +88,7 @@ describe('an evaluation of a back end that knows text alone', () => {
 
 describe('what is asked of a back end that lacks it', () => {
   const plan = problems.map((problem) => ({ problem, seeds: [1n] }));
-  const asking = { verdicts: task, plan, prompt: (problem: Problem) => task.prompt(problem, 'plain'), temperature: 1 };
+  const asking = { task, plan, prompt: (problem: Problem) => task.prompt(problem, 'plain'), temperature: 1 };
   const limits = { maxTokens: 4, maxSequences: 4 };
 
   test('training names all that is missing, before anything is sampled', async () => {
@@ -161,7 +161,7 @@ describe('the path from problems to verdicts', () => {
   const plan = problems.map((problem) => ({ problem, seeds: [1n] }));
   const asking = {
     backend: saying((content) => content.slice(4)),
-    verdicts: task as Pick<OpenTask, 'judge'>,
+    task: task as Pick<OpenTask, 'judge'>,
     plan,
     prompt: (problem: Problem) => task.prompt(problem, 'plain'),
     temperature: 0,

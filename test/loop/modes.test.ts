@@ -8,7 +8,6 @@ import type { Backend } from '../../src/backends/backend.js';
 import { localBackend } from '../../src/backends/local.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { LogReader } from '../../src/log/read.js';
-import { VerdictPool } from '../../src/rollouts/verdict-pool.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { ChatMessage, OpenTask, Problem } from '../../src/tasks/task.js';
 import type { Comparison } from '../../src/jobs/compare-modes.js';
@@ -28,7 +27,6 @@ const MEMBERS = `  feedback: (problem, verdict) => 'not ' + problem.number + ', 
 let folder: string;
 let model: Model;
 let task: OpenTask;
-let verdicts: VerdictPool;
 let problems: readonly Problem[];
 const file = (name: string): string => path.join(folder, name);
 
@@ -39,11 +37,9 @@ beforeAll(async () => {
   writeLetterTask(file('letters.mjs'), { verifier, members: MEMBERS });
   task = await openTask(file('letters.mjs'));
   model = await loadModel(file('letters.gguf'), { threads: 1, fixedThreads: true });
-  verdicts = new VerdictPool(task);
   ({ problems } = await evaluationSet(task, 'test', 4));
 });
 afterAll(async () => {
-  await verdicts.dispose();
   await model.dispose();
   await task.dispose();
   rmSync(folder, { recursive: true, force: true });
@@ -72,7 +68,7 @@ function watched(say: (call: number, rollout: Rollout) => string = (_, { text })
     },
   };
   const settings = resolveSettings({ model: file('letters.gguf'), task: file('letters.mjs'), maxTokens: 4, threads: 1, temperature: 1 });
-  return { context: { settings, backend: noting, task, verdicts, problems }, asked, answered };
+  return { context: { settings, backend: noting, task, problems }, asked, answered };
 }
 const passes = ({ tier }: Problem, { text, finish }: Pick<Rollout, 'text' | 'finish'>): boolean =>
   finish === 'stop' && /^[a-h]$/.test(text) && RIGHT[tier]!.includes(text);

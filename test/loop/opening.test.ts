@@ -5,9 +5,9 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
 import { Model } from '../../src/engine/model.js';
 import { Trainer } from '../../src/engine/trainer.js';
-import { VerdictPool } from '../../src/rollouts/verdict-pool.js';
 import type { RunProgress } from '../../src/training/hooks.js';
 import { openRun, type OpenRun } from '../../src/training/open-run.js';
+import { VerifierThreads } from '../../src/tasks/verifier-threads.js';
 import { run } from '../../src/training/run.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
@@ -37,6 +37,15 @@ const opened = async (): Promise<OpenRun> => {
   return found;
 };
 
+/** Threads that end, and say that they did not. */
+function failingThreads(): void {
+  const { dispose } = VerifierThreads.prototype;
+  jest.spyOn(VerifierThreads.prototype, 'dispose').mockImplementationOnce(async function (this: VerifierThreads) {
+    await dispose.call(this);
+    throw new Error('the threads');
+  });
+}
+
 beforeAll(() => {
   process.env.ISOPRO_HOME = file('home');
   writeLetterModel(file('letters.gguf'));
@@ -51,17 +60,17 @@ afterAll(() => {
 test('what cannot be closed keeps nothing else open, and the first failure is told', async () => {
   const begun = await opened();
   const models = jest.spyOn(Model.prototype, 'dispose');
-  jest.spyOn(VerdictPool.prototype, 'dispose').mockRejectedValueOnce(new Error('the pool'));
+  failingThreads();
   jest.spyOn(begun.context.log, 'close').mockImplementationOnce(() => {
     throw new Error('the log');
   });
-  await expect(begun.dispose()).rejects.toThrow('the pool');
+  await expect(begun.dispose()).rejects.toThrow('the log');
   expect(models).toHaveBeenCalledTimes(1);
   await (await opened()).dispose(); // nobody is at work on the folder any more
 });
 
 test('a run that fails says so, whatever closing says', async () => {
-  jest.spyOn(VerdictPool.prototype, 'dispose').mockRejectedValueOnce(new Error('the pool'));
+  failingThreads();
   const onProgress = ({ stage }: RunProgress): void => {
     if (stage === 'before') throw new Error('the run');
   };

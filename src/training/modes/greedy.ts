@@ -23,10 +23,10 @@ async function answer(
   problems: readonly Problem[],
   prompt: (problem: Problem) => Promise<readonly ChatMessage[]>,
 ): Promise<Answers> {
-  const { backend, verdicts, settings, signal, onProgress } = context;
+  const { backend, task, settings, signal, onProgress } = context;
   const { groups, sampledTokens } = await sampleRollouts({
     backend,
-    verdicts,
+    task,
     prompt,
     plan: problems.map((problem) => ({ problem, seeds: [0n] })),
     temperature: 0,

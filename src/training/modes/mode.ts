@@ -1,6 +1,5 @@
 /** The ways of answering the test problems that a table compares. */
 import type { Backend, SampleProgress } from '../../backends/backend.js';
-import type { VerdictPool } from '../../rollouts/verdict-pool.js';
 import type { Summary } from '../../statistics/index.js';
 import type { OpenTask, Problem } from '../../tasks/task.js';
 import type { RunSettings } from '../settings.js';
@@ -31,7 +30,6 @@ export interface ModeContext {
   readonly settings: RunSettings;
   readonly backend: Backend;
   readonly task: OpenTask;
-  readonly verdicts: VerdictPool;
   readonly problems: readonly Problem[];
   readonly signal?: AbortSignal;
   readonly onProgress?: (method: Method, progress: Pick<SampleProgress, 'finished' | 'total' | 'sampledTokens'>) => void;

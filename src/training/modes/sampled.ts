@@ -34,11 +34,11 @@ export async function commonest(
  * @param k tokens that the loop used over tokens of one greedy pass
  */
 export async function sampledMethods(context: ModeContext, methods: readonly Method[], k: number): Promise<MethodResult[]> {
-  const { backend, task, verdicts, settings, problems, signal, onProgress } = context;
+  const { backend, task, settings, problems, signal, onProgress } = context;
   const begin = performance.now();
   const { groups, sampledTokens: tokens } = await sampleRollouts({
     backend,
-    verdicts,
+    task,
     prompt: (problem) => task.prompt(problem, settings.style),
     plan: problems.map((problem) => ({
       problem,
