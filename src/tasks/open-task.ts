@@ -8,8 +8,8 @@ import { VerifierThreads } from './verifier-threads.js';
 
 export interface OpenTaskOptions {
   /**
-   * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number. Default: one for a user's task; none for
-   * a built-in one, which judges in the caller's.
+   * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number. Default: one for a user's task; none
+   * for a built-in one, which judges in the caller's.
    */
   readonly verifierThreads?: number;
 }

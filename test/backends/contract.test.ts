@@ -186,7 +186,7 @@ describe('the path from problems to verdicts', () => {
         return task.judge(problem, text, finish);
       },
     };
-    const judged = await collect({ verdicts: slow });
+    const judged = await collect({ task: slow });
     expect(judged.map(({ problem }) => problem.id)).toEqual(LETTERS);
     expect(judged.map(({ judgement }) => judgement.verdict.kind)).toEqual(Array(4).fill('pass'));
     expect(most).toBe(4); // all at once
@@ -213,7 +213,7 @@ describe('the path from problems to verdicts', () => {
         yield { promptIndex, sampleIndex: 0, text: LETTERS[promptIndex]!, finish: 'stop' as const };
       }
     });
-    const verdicts: Pick<OpenTask, 'judge'> = {
+    const failing: Pick<OpenTask, 'judge'> = {
       judge: async (problem, ...rest) => {
         if (problem.id === judge) throw failure;
         return task.judge(problem, ...rest);
@@ -221,7 +221,7 @@ describe('the path from problems to verdicts', () => {
     };
     let taken = 0;
     await expect(
-      answer({ ...asking, backend, verdicts }, () => {
+      answer({ ...asking, backend, task: failing }, () => {
         if (taken++ === take) throw failure;
       }),
     ).rejects.toBe(failure);
