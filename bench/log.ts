@@ -2,12 +2,13 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Random } from '../src/random.js';
-import { EventLog, type NewRecord } from '../src/log/event-log.js';
+import { EventLog } from '../src/log/event-log.js';
 import { SingleProcessSigner } from '../src/log/signer.js';
 import { Ed25519Signer } from '../src/log/signed-note.js';
 import type { LogSigner } from '../src/log/signer.js';
 import { verifyLogFile } from '../src/log/verify.js';
 import { WitnessStore } from '../src/log/witness-store.js';
+import { RUN_STREAMS, type NewRunRecord } from '../src/run-folder/streams.js';
 
 export interface LogBench {
   /** Records a second, each batch of 100 durable before the next one begins. */
@@ -40,7 +41,7 @@ export function witnessInProcess(folder: string, seed = Buffer.alloc(32, 7)): Lo
 }
 
 /** A step's statistics, one module's of them. */
-function stepRecord(random: Random, step: number): NewRecord {
+function stepRecord(random: Random, step: number): NewRunRecord {
   const module = (): { pairGradNorm: number; updateRatio: number; dormantFraction: number; rankUse: number } => ({
     pairGradNorm: random.nextDouble(),
     updateRatio: random.nextDouble() / 1000,
@@ -65,13 +66,13 @@ function stepRecord(random: Random, step: number): NewRecord {
 async function measure(folder: string, records: number, signer: LogSigner): Promise<Omit<LogBench, 'singleProcess'>> {
   const path = join(folder, `${signer.kind}-log.sqlite`);
   const runId = 'b'.repeat(32);
-  const log = await EventLog.create({ path, runId, signer, runConfig: null, digests: {} });
+  const log = await EventLog.create({ streams: RUN_STREAMS, path, runId, signer, runConfig: null, digests: {} });
   const random = new Random(1n);
   const batches = Array.from({ length: 50 }, () => Array.from({ length: BATCH }, (_, i) => stepRecord(random, i)));
   let appendNs = 0n;
   let halfway = 0;
   for (let done = 0; done < records; done += BATCH) {
-    const batch = batches[(done / BATCH) % batches.length] as NewRecord[];
+    const batch = batches[(done / BATCH) % batches.length] as NewRunRecord[];
     const start = process.hrtime.bigint();
     log.append(batch);
     appendNs += process.hrtime.bigint() - start;
@@ -82,11 +83,11 @@ async function measure(folder: string, records: number, signer: LogSigner): Prom
   await log.finish();
   const key = await signer.key(runId);
   let best = Infinity;
-  await verifyLogFile(path, { key });
+  await verifyLogFile(path, { streams: RUN_STREAMS, key });
   const before = process.memoryUsage.rss();
   for (let pass = 0; pass < 3; pass++) {
     const start = process.hrtime.bigint();
-    const { outcome } = await verifyLogFile(path, { key });
+    const { outcome } = await verifyLogFile(path, { streams: RUN_STREAMS, key });
     best = Math.min(best, Number(process.hrtime.bigint() - start) / 1e9);
     if (outcome !== 'ok') throw new Error(`the log of the benchmark is ${outcome}`);
   }

@@ -1,12 +1,12 @@
 import type { Argv, CommandModule } from 'yargs';
 import { verifyRun, type RunVerification } from '../log/local-trust.js';
-import { STREAMS, type Stream } from '../log/leaf.js';
 import { encodePayload } from '../log/payload.js';
 import { checkExtensionProof, checkRecordProof, logFileOf, LogReader, type LogRecord } from '../log/read.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
 import { namedRun } from '../run-folder/manifest.js';
 import { printJson, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
+import { RUN_STREAMS, type RunStream } from '../run-folder/streams.js';
 
 const EXIT_UNTERMINATED = 3;
 const EXIT_DISAGREES = 4;
@@ -62,6 +62,7 @@ const verify: CommandModule<object, { run: string; key: string | undefined; head
   handler: async ({ run: target, key: keyFile, head, json }) => {
     using progress = new Progress({ label: 'verify', unit: 'records' });
     const result = await verifyRun(target, {
+      streams: RUN_STREAMS,
       ...(keyFile === undefined ? {} : { keyFile }),
       ...(head === undefined ? {} : { headFiles: head }),
       ...namedRun(target),
@@ -85,7 +86,7 @@ interface SelectArguments {
 
 const select = (yargs: Argv): Argv<SelectArguments> =>
   run(yargs)
-    .option('stream', { type: 'string', choices: Object.keys(STREAMS), describe: 'one stream only' })
+    .option('stream', { type: 'string', choices: Object.keys(RUN_STREAMS.codes), describe: 'one stream only' })
     .option('from', { type: 'number', default: 0, describe: 'first record' })
     .option('limit', { type: 'number', describe: 'at most so many records' })
     .option('abandoned', {
@@ -99,10 +100,10 @@ function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void
     if (!Number.isSafeInteger(value) || value < 0) throw new UsageError(`--${name} takes a whole number`);
     return value;
   };
-  const reader = new LogReader(logFileOf(args.run));
+  const reader = new LogReader(logFileOf(args.run), RUN_STREAMS);
   try {
     let left = args.limit === undefined ? Infinity : whole('limit', args.limit);
-    const stream = args.stream as Stream | undefined;
+    const stream = args.stream as RunStream | undefined;
     if (left === 0) return;
     for (const record of reader.records({
       from: whole('from', args.from),
@@ -165,11 +166,11 @@ const prove: CommandModule<object, ProveArguments> = {
   handler: ({ run: target, record, from, to, key: keyFile }) => {
     if (record === undefined && from === undefined) throw new UsageError('give --record, or --from and --to');
     const trusted = readTrustedKey(keyFile ?? publicKeyFile());
-    const reader = new LogReader(logFileOf(target));
+    const reader = new LogReader(logFileOf(target), RUN_STREAMS);
     try {
       if (record !== undefined) {
         const proof = reader.proveRecord(record);
-        printJson({ ...proof, holds: checkRecordProof(proof, trusted) });
+        printJson({ ...proof, holds: checkRecordProof(proof, trusted, RUN_STREAMS) });
       } else {
         const proof = reader.proveExtension(from as number, to as number);
         printJson({ ...proof, holds: checkExtensionProof(proof, trusted) });

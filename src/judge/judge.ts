@@ -22,6 +22,7 @@ import { checkIds, verifyRollouts } from './rollouts.js';
 import { scheduleFactor } from './schedule.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
 import { JudgeTrace, type TraceStep } from './trace.js';
+import { RUN_STREAMS } from '../run-folder/streams.js';
 
 /** Accuracy that scores 1 where nothing else is asked for (the original's default). */
 export const DEFAULT_TARGET = 0.92;
@@ -177,6 +178,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
   await trace.run('chain_integrity', async () => {
     const verification = await verifyRun(folder, {
+      streams: RUN_STREAMS,
       ...(keyFile === undefined ? {} : { keyFile }),
       ...(headFiles === undefined ? {} : { headFiles }),
       ...(home === undefined ? {} : { home }),
@@ -192,7 +194,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         `final${resumes === 0 ? '' : `; resumed ${plural(resumes, 'time')}`}`,
     };
   });
-  const reader = new LogReader(findings.verification!.path);
+  const reader = new LogReader(findings.verification!.path, RUN_STREAMS);
   try {
     const records = await trace.run('ticket_and_key', () =>
       onFiles('ticket_and_key', ['LOG_UNREADABLE'], () => {

@@ -1,21 +1,23 @@
 import { durable, type DurableState } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { parseCheckpoint, isRunId, type SignedCheckpoint } from './checkpoint.js';
-import { LeafHasher, STREAMS, type RunDigests, type Stream } from './leaf.js';
+import { LeafHasher, type RunDigests } from './leaf.js';
 import { consistencyProof, MerkleFrontier, rootOf } from './merkle.js';
 import { encodePayload, type LogPayload, type LogValue } from './payload.js';
 import { asLogError, createLogFile, makePlain, openLogFile, type Db } from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import type { LogSigner } from './signer.js';
+import { checkStreams, type LogStreams } from './streams.js';
 import { scanLog, type LogState } from './verify.js';
 
-export interface NewRecord {
-  readonly stream: Exclude<Stream, 'control'>;
+export interface NewRecord<Name extends string = string> {
+  readonly stream: Name;
   readonly payload: LogPayload;
 }
 
-export interface CreateOptions {
+export interface CreateOptions<Name extends string = string> {
   readonly path: string;
+  readonly streams: LogStreams<Name>;
   /** 32 hex digits, new for each run. */
   readonly runId: string;
   readonly signer: LogSigner;
@@ -25,8 +27,10 @@ export interface CreateOptions {
   readonly digests: RunDigests;
 }
 
-export interface ResumeOptions {
+export interface ResumeOptions<Name extends string = string> {
   readonly path: string;
+  /** Those that it was created with. */
+  readonly streams: LogStreams<Name>;
   readonly runId?: string;
   readonly signer: LogSigner;
   /** The iteration that starts again, and the first record of its interrupted attempt. */
@@ -60,9 +64,10 @@ class Clock {
  * The one writer of a run's log. What `append` has returned is on disk. After a failed write the object is unusable and the file is
  * as it was before that write; resume it.
  */
-export class EventLog {
+export class EventLog<Name extends string = string> {
   readonly path: string;
   readonly session: SessionStart;
+  readonly #streams: LogStreams<Name>;
   readonly #db: Db;
   readonly #signer: LogSigner;
   readonly #hasher: LeafHasher;
@@ -74,8 +79,14 @@ export class EventLog {
   #lastLeaf: string;
   #state: 'open' | 'ended' | 'closed' = 'open';
 
-  private constructor(path: string, db: Db, signer: LogSigner, session: SessionStart, state: LogState | null) {
+  private constructor(
+    { path, streams, signer }: Pick<CreateOptions<Name>, 'path' | 'streams' | 'signer'>,
+    db: Db,
+    session: SessionStart,
+    state: LogState | null,
+  ) {
     this.path = path;
+    this.#streams = streams;
     this.session = session;
     this.#db = db;
     this.#signer = signer;
@@ -94,13 +105,14 @@ export class EventLog {
    * Starts a log: takes a ticket, writes the session start.
    * @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, INVALID_ARGUMENT
    */
-  static async create(options: CreateOptions): Promise<EventLog> {
-    const { path, runId, signer, runConfig, digests } = options;
+  static async create<Name extends string>(options: CreateOptions<Name>): Promise<EventLog<Name>> {
+    const { path, streams, runId, signer, runConfig, digests } = options;
     if (!isRunId(runId)) throw new IsoproError('INVALID_ARGUMENT', `a run id has 32 hex digits, not ${JSON.stringify(runId)}`);
+    checkStreams(streams); // before a ticket is taken
     const ticket = await signer.ticket(runId);
     const payload: LogPayload = { kind: 'session_start', format: 'isopro.log.v1', runId, signer: signer.kind, ticket, digests, runConfig };
     const session = parseSessionStart(encodePayload(payload));
-    const log = new EventLog(path, createLogFile(path), signer, session, null);
+    const log = new EventLog(options, createLogFile(path, streams), session, null);
     log.#write([{ stream: 'control', payload }]);
     return log;
   }
@@ -110,8 +122,8 @@ export class EventLog {
    * file, then writes a resume record. A log whose session had ended, with its final head signed or not, can only be finished.
    * @throws IsoproError LOG_TAMPERED where the log does not verify, LOG_FINISHED, LOG_NOT_FOUND, LOG_UNREADABLE, LOG_BUSY
    */
-  static async resume(options: ResumeOptions): Promise<EventLog> {
-    const { path, signer } = options;
+  static async resume<Name extends string>(options: ResumeOptions<Name>): Promise<EventLog<Name>> {
+    const { path, streams, signer } = options;
     const db = openLogFile(path, 'append');
     try {
       const first = db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get();
@@ -120,14 +132,19 @@ export class EventLog {
       const { runId } = parseSessionStart(first);
       const heads = await signer.heads(runId);
       const key = await signer.key(runId);
-      const { verification, state } = await scanLog(db, { key, heads, ...(options.runId === undefined ? {} : { runId: options.runId }) });
+      const { verification, state } = await scanLog(db, {
+        streams,
+        key,
+        heads,
+        ...(options.runId === undefined ? {} : { runId: options.runId }),
+      });
       const { outcome, disagreement } = verification;
       if ((outcome !== 'ok' && outcome !== 'unterminated') || state.session === null) {
         throw new IsoproError('LOG_TAMPERED', `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`);
       }
       const isFinished = outcome === 'ok' && db.prepare('SELECT 1 FROM checkpoint WHERE size = ?').get(state.frontier.size) !== undefined;
       if (isFinished) throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
-      const log = new EventLog(path, db, signer, state.session, state);
+      const log = new EventLog(options, db, state.session, state);
       for (const head of heads) log.#storeHead(head);
       if (!state.ended) {
         const { fromIteration, abandonedFrom } = options;
@@ -154,7 +171,7 @@ export class EventLog {
     return this.#state !== 'open';
   }
 
-  #write(records: readonly { readonly stream: Stream; readonly payload: LogPayload }[]): { first: number; count: number } {
+  #write(records: readonly NewRecord<Name | 'control'>[]): { first: number; count: number } {
     if (this.#state === 'closed') throw new IsoproError('OBJECT_DISPOSED', `the log ${this.path} is closed`);
     if (this.#state === 'ended') throw new IsoproError('LOG_FINISHED', `the session in ${this.path} has ended`);
     const texts = records.map(({ payload }) => encodePayload(payload));
@@ -165,7 +182,7 @@ export class EventLog {
     try {
       this.#db.exec('BEGIN IMMEDIATE');
       for (const [i, { stream: name }] of records.entries()) {
-        const stream = STREAMS[name];
+        const stream = this.#streams.codes[name];
         const sseq = streamSizes.get(stream) ?? this.#streamSizes.get(stream) ?? 0;
         const position = { stream, gseq: first + i, sseq, timeUs: this.#clock.now() };
         const prev = leaf;
@@ -193,9 +210,9 @@ export class EventLog {
    * @throws IsoproError INVALID_ARGUMENT for a payload without canonical form (nothing is written, the log stays usable);
    *   LOG_WRITE_FAILED, LOG_BUSY (the log must be resumed); LOG_FINISHED, OBJECT_DISPOSED
    */
-  append(records: readonly NewRecord[]): { readonly first: number; readonly count: number } {
+  append(records: readonly NewRecord<Name>[]): { readonly first: number; readonly count: number } {
     for (const { stream } of records) {
-      if (!Object.hasOwn(STREAMS, stream) || (stream as Stream) === 'control')
+      if (!Object.hasOwn(this.#streams.codes, stream) || stream === 'control')
         throw new IsoproError('INVALID_ARGUMENT', `there is no stream ${JSON.stringify(stream)} to append to`);
     }
     return this.#write(records);

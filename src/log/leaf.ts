@@ -1,11 +1,6 @@
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
 
-/** Streams of the log and their number inside the leaf hash. */
-export const STREAMS = { metrics: 1, rule_evals: 2, decisions: 3, effects: 4, rollouts: 5, evaluations: 6, control: 7 } as const;
-export type Stream = keyof typeof STREAMS;
-export const STREAM_NAMES: ReadonlyMap<number, Stream> = new Map(Object.entries(STREAMS).map(([name, code]) => [code, name as Stream]));
-
 export const DIGEST_BYTES = 32;
 export const RUN_ID_BYTES = 16;
 

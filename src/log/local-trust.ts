@@ -4,6 +4,7 @@ import { readText } from '../files.js';
 import { isoproHome } from './home.js';
 import { logFileOf, LogReader } from './read.js';
 import { singleProcessFile, SingleProcessSigner } from './signer.js';
+import type { LogStreams } from './streams.js';
 import { formatTrustedKey, type TrustedKey } from './trusted-key.js';
 import { verifyLogFile, type Verification, type VerifyOptions } from './verify.js';
 import { publicKeyFile, readTrustedKey, witnessFile } from './witness-key.js';
@@ -24,10 +25,10 @@ export interface RunVerifyOptions extends Omit<VerifyOptions, 'key' | 'heads'> {
 }
 
 /** Run and signer as the file claims them; null where it cannot be read that far. */
-function claims(path: string): { runId: string; signer: string } | null {
+function claims(path: string, streams: LogStreams): { runId: string; signer: string } | null {
   let reader: LogReader | null = null;
   try {
-    reader = new LogReader(path);
+    reader = new LogReader(path, streams);
     for (const { payload } of reader.records()) {
       return typeof payload.runId === 'string' && typeof payload.signer === 'string'
         ? { runId: payload.runId, signer: payload.signer }
@@ -63,11 +64,11 @@ async function ownKey(claim: { runId: string; signer: string } | null, home: str
  * run are compared too where the key is its key.
  * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
  */
-export async function verifyRun(target: string, options: RunVerifyOptions = {}): Promise<RunVerification> {
+export async function verifyRun(target: string, options: RunVerifyOptions): Promise<RunVerification> {
   const { keyFile, headFiles, home = isoproHome(), ...rest } = options;
   const path = logFileOf(target);
   if (!existsSync(path)) throw new IsoproError('LOG_NOT_FOUND', `there is no log at ${path}`);
-  const claim = claims(path);
+  const claim = claims(path, options.streams);
   const key = keyFile === undefined ? await ownKey(claim, home) : readTrustedKey(keyFile);
   const own = existsSync(publicKeyFile(home)) ? formatTrustedKey(readTrustedKey(publicKeyFile(home))) : null;
   const ownedByThisUser = key.signer === 'single-process' || own === formatTrustedKey(key);

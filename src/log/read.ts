@@ -1,26 +1,28 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { valueOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { isRunId, originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
-import { LeafHasher, STREAM_NAMES, STREAMS, type Stream } from './leaf.js';
+import { LeafHasher } from './leaf.js';
 import { consistencyProof, inclusionProof, rootOf, verifyConsistency, verifyInclusion } from './merkle.js';
 import { decodePayload, type LogPayload } from './payload.js';
 import { asLogError, hasExpectedSchema, openLogFile, type Db } from './schema.js';
 import { parseSessionStart } from './session.js';
 import { isSignedBy } from './signed-note.js';
+import { streamNames, type LogStreams } from './streams.js';
 import type { TrustedKey } from './trusted-key.js';
 
 /** A record as it was appended. */
-export interface LogRecord {
+export interface LogRecord<Name extends string = string> {
   readonly gseq: number;
-  readonly stream: Stream;
+  readonly stream: Name | 'control';
   readonly sseq: number;
   readonly timeUs: number;
   readonly payload: LogPayload;
 }
 
-export interface ReadOptions {
-  readonly stream?: Stream;
+export interface ReadOptions<Name extends string = string> {
+  readonly stream?: Name | 'control';
   /** First record to read. */
   readonly from?: number;
   /** Also records of iterations that were interrupted and begun again. */
@@ -32,7 +34,7 @@ export interface RecordProof {
   readonly runId: string;
   readonly record: {
     readonly gseq: number;
-    readonly stream: Stream;
+    readonly stream: string;
     readonly sseq: number;
     readonly timeUs: number;
     readonly prev: string;
@@ -59,7 +61,7 @@ export function logFileOf(path: string): string {
  * Whether the writer of this log was killed before its first record: no tables, or empty ones. @throws IsoproError LOG_NOT_FOUND,
  * LOG_UNREADABLE
  */
-export function isUnbegun(path: string): boolean {
+export function isUnbegun(path: string, streams: LogStreams): boolean {
   const db = openLogFile(path, 'read');
   try {
     if (db.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() === 0) return true;
@@ -68,7 +70,7 @@ export function isUnbegun(path: string): boolean {
   } finally {
     db.close();
   }
-  const reader = new LogReader(path);
+  const reader = new LogReader(path, streams);
   try {
     return reader.size === 0;
   } finally {
@@ -79,15 +81,19 @@ export function isUnbegun(path: string): boolean {
 /**
  * Reads a log, changing nothing. Reading proves nothing: verify first.
  */
-export class LogReader {
+export class LogReader<Name extends string = string> {
   readonly #db: Db;
   readonly #path: string;
+  readonly #streams: LogStreams<Name>;
+  readonly #names;
 
   /** @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
-  constructor(path: string) {
+  constructor(path: string, streams: LogStreams<Name>) {
     this.#path = path;
+    this.#streams = streams;
+    this.#names = streamNames(streams);
     this.#db = openLogFile(path, 'read');
-    if (!hasExpectedSchema(this.#db)) {
+    if (!hasExpectedSchema(this.#db, streams)) {
       this.#db.close();
       throw new IsoproError('LOG_UNREADABLE', `${path} does not have the tables of a log`);
     }
@@ -113,9 +119,9 @@ export class LogReader {
   }
 
   /** Records in order, one at a time. The reader can do nothing else while they are read. */
-  *records(options: ReadOptions = {}): Generator<LogRecord, void> {
+  *records(options: ReadOptions<Name> = {}): Generator<LogRecord<Name>, void> {
     const table = options.abandoned === true ? 'log' : 'live';
-    const filter = options.stream === undefined ? '' : `AND stream = ${STREAMS[options.stream]}`;
+    const filter = options.stream === undefined ? '' : `AND stream = ${this.#streams.codes[options.stream]}`;
     try {
       const rows = this.#db
         .prepare(`SELECT gseq, stream, sseq, ts_us, CAST(payload AS TEXT) FROM ${table} WHERE gseq >= ? ${filter} ORDER BY gseq`)
@@ -123,7 +129,7 @@ export class LogReader {
       for (const [gseq, code, sseq, timeUs, payload] of rows.iterate(options.from ?? 0) as IterableIterator<
         [number, number, number, number, string]
       >) {
-        const stream = STREAM_NAMES.get(code);
+        const stream = this.#names.get(code);
         if (stream === undefined) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
         yield { gseq, stream, sseq, timeUs, payload: decodePayload(payload) };
       }
@@ -158,7 +164,7 @@ export class LogReader {
         .prepare('SELECT stream, sseq, ts_us, lower(hex(prev)), CAST(payload AS TEXT) FROM log WHERE gseq = ?')
         .raw()
         .get(gseq) as [number, number, number, string, string] | undefined;
-      const stream = row === undefined ? undefined : STREAM_NAMES.get(row[0]);
+      const stream = row === undefined ? undefined : this.#names.get(row[0]);
       if (row === undefined || stream === undefined) throw new IsoproError('INVALID_ARGUMENT', `there is no record ${gseq}`);
       const [, sseq, timeUs, prev, payload] = row;
       const path = inclusionProof(gseq, head.size, (low, high) => this.#rangeRoot(low, high));
@@ -195,13 +201,13 @@ function signedHead(note: string, runId: string, key: TrustedKey): SignedCheckpo
  * True where the proof shows the record to be in the log of which the key's owner signed a head. A run without a witness cannot prove
  * single records.
  */
-export function checkRecordProof(proof: RecordProof, key: TrustedKey): boolean {
-  if (!isRunId(proof.runId) || !isDigest(proof.record.prev) || !proof.path.every(isDigest) || !Object.hasOwn(STREAMS, proof.record.stream))
-    return false;
+export function checkRecordProof(proof: RecordProof, key: TrustedKey, { codes }: LogStreams): boolean {
+  const code = valueOf(codes, proof.record.stream);
+  if (!isRunId(proof.runId) || !isDigest(proof.record.prev) || !proof.path.every(isDigest) || code === undefined) return false;
   const head = signedHead(proof.checkpoint, proof.runId, key);
   if (head === null) return false;
-  const { gseq, sseq, timeUs, stream, prev, payload } = proof.record;
-  const leaf = new LeafHasher(Buffer.from(proof.runId, 'hex')).ofText({ stream: STREAMS[stream], gseq, sseq, timeUs }, prev, payload);
+  const { gseq, sseq, timeUs, prev, payload } = proof.record;
+  const leaf = new LeafHasher(Buffer.from(proof.runId, 'hex')).ofText({ stream: code, gseq, sseq, timeUs }, prev, payload);
   return verifyInclusion(leaf, gseq, head.size, head.root, proof.path);
 }
 

@@ -2,23 +2,25 @@ import { existsSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
-import { STREAMS } from './leaf.js';
+import { checkStreams, type LogStreams } from './streams.js';
 
 export type Db = Database.Database;
-
-const CONTROL = STREAMS.control;
 
 /**
  * The file. `log` is the evidence, `checkpoint` the signed heads. Triggers and the order check guard against accidents only: who can
  * write the file can drop them, and that is what the hashes and the witness are for. `live` leaves out what an interrupted
- * iteration left behind; the other three views are the original system's three logs.
+ * iteration left behind; the other views are those that the streams name.
  */
-const envelope = (stream: number): string => `
+const envelope = (stream: number, control: number): string => `
   SELECT row_number() OVER (ORDER BY gseq) - 1 AS seq, ts_us, lower(hex(prev)) AS prev_hash, payload, lower(hex(leaf)) AS hash
   FROM live
-  WHERE stream = ${stream} OR (stream = ${CONTROL} AND json_extract(payload, '$.kind') IN ('session_start', 'session_end'))`;
+  WHERE stream = ${stream} OR (stream = ${control} AND json_extract(payload, '$.kind') IN ('session_start', 'session_end'))`;
 
-const SCHEMA = `
+function schemaOf(streams: LogStreams): string {
+  checkStreams(streams);
+  const { codes, views = {} } = streams;
+  const control = codes.control as number;
+  return `
 CREATE TABLE log (
   gseq INTEGER PRIMARY KEY,
   stream INTEGER NOT NULL,
@@ -39,14 +41,14 @@ CREATE TRIGGER checkpoint_update BEFORE UPDATE ON checkpoint BEGIN SELECT raise(
 CREATE TRIGGER checkpoint_delete BEFORE DELETE ON checkpoint BEGIN SELECT raise(ABORT, 'checkpoints are append-only'); END;
 CREATE VIEW live AS
   SELECT * FROM log AS record
-  WHERE stream = ${CONTROL} OR NOT EXISTS (
+  WHERE stream = ${control} OR NOT EXISTS (
     SELECT 1 FROM log AS resume
-    WHERE resume.stream = ${CONTROL} AND resume.gseq > record.gseq
+    WHERE resume.stream = ${control} AND resume.gseq > record.gseq
       AND json_extract(resume.payload, '$.kind') = 'resume' AND json_extract(resume.payload, '$.abandonedFrom') <= record.gseq);
-CREATE VIEW metrics_log AS ${envelope(STREAMS.metrics)};
-CREATE VIEW decision_log AS ${envelope(STREAMS.decisions)};
-CREATE VIEW rule_evaluations AS ${envelope(STREAMS.rule_evals)};
-`;
+${Object.entries(views)
+  .map(([view, stream]) => `CREATE VIEW ${view} AS ${envelope(codes[stream] as number, control)};\n`)
+  .join('')}`;
+}
 
 /** Every object of the file with its SQL, in one text. */
 function describeSchema(db: Db): string {
@@ -54,14 +56,16 @@ function describeSchema(db: Db): string {
   return JSON.stringify(rows);
 }
 
-let expected: string | undefined;
+const expectations = new WeakMap<LogStreams, string>();
 
-/** True where the file holds exactly the tables, triggers and views above. */
-export function hasExpectedSchema(db: Db): boolean {
+/** True where the file holds exactly the tables, triggers and views above. @throws IsoproError INVALID_ARGUMENT for what are no streams */
+export function hasExpectedSchema(db: Db, streams: LogStreams): boolean {
+  let expected = expectations.get(streams);
   if (expected === undefined) {
     const reference = new Database(':memory:');
-    reference.exec(SCHEMA);
+    reference.exec(schemaOf(streams));
     expected = describeSchema(reference);
+    expectations.set(streams, expected);
     reference.close();
   }
   return describeSchema(db) === expected;
@@ -97,13 +101,14 @@ function configure(db: Db): void {
   db.pragma('trusted_schema = OFF');
 }
 
-/** Creates the file. @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED */
-export function createLogFile(path: string): Db {
+/** Creates the file. @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED, INVALID_ARGUMENT for what are no streams */
+export function createLogFile(path: string, streams: LogStreams): Db {
+  const schema = schemaOf(streams);
   if (path !== ':memory:' && existsSync(path)) throw new IsoproError('LOG_EXISTS', `${path} exists already`);
   try {
     const db = new Database(path);
     configure(db);
-    db.transaction(() => db.exec(SCHEMA))();
+    db.transaction(() => db.exec(schema))();
     durable('log.created');
     return db;
   } catch (error) {

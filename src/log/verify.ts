@@ -3,12 +3,13 @@ import { IsoproError } from '../errors.js';
 import { CanonicalCheck } from './canonical-check.js';
 import { originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
 import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
-import { LeafHasher, STREAM_NAMES, STREAMS } from './leaf.js';
+import { LeafHasher } from './leaf.js';
 import { MerkleFrontier } from './merkle.js';
 import { isCanonicalPayload, MAX_PAYLOAD_BYTES } from './payload.js';
 import { asLogError, checkPages, hasExpectedSchema, openLogFile, type Db, type PageCheck } from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import { isSignedBy } from './signed-note.js';
+import { streamNames, type LogStreams } from './streams.js';
 import { commitToNonce } from './ticket.js';
 import { WITNESS_KEY_NAME, type SignerKind, type TrustedKey } from './trusted-key.js';
 
@@ -43,6 +44,8 @@ export interface Verification {
 }
 
 export interface VerifyOptions {
+  /** Those of a log of its kind. */
+  readonly streams: LogStreams;
   readonly key: TrustedKey;
   /** Heads from elsewhere (the witness's own list, a mailed copy), as note texts. They must be this key's. */
   readonly heads?: readonly string[];
@@ -104,6 +107,7 @@ class Scan {
   #hasher: LeafHasher | null = null;
   #mac: ForwardMac | null = null;
   #nextHead = 0;
+  readonly #streamNames;
   readonly #payloadBytes;
 
   /** @param canonical where payloads are checked on the side; null: here and now */
@@ -112,6 +116,7 @@ class Scan {
     readonly options: VerifyOptions,
     readonly canonical: CanonicalCheck | null,
   ) {
+    this.#streamNames = streamNames(options.streams);
     this.#payloadBytes = db.prepare(PAYLOAD_BYTES).pluck();
   }
 
@@ -237,7 +242,7 @@ class Scan {
       throw tampered('log', expected, gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`);
     if (this.session === null || this.#hasher === null) throw tampered('log', 0, 'the log does not begin with a session start');
     if (this.ended) throw tampered('log', gseq, 'a record follows the end of the session');
-    if (!STREAM_NAMES.has(stream)) throw tampered('log', gseq, `there is no stream ${stream}`);
+    if (!this.#streamNames.has(stream)) throw tampered('log', gseq, `there is no stream ${stream}`);
     if (sseq !== (this.streamSizes.get(stream) ?? 0))
       throw tampered('log', gseq, `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`);
     if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs) throw tampered('log', gseq, 'its time lies before the record before it');
@@ -258,11 +263,12 @@ class Scan {
       );
     }
     // what a control record says is acted on at once
-    if (this.canonical !== null && stream !== STREAMS.control) this.canonical.add(payload);
+    const isControl = stream === this.options.streams.codes.control;
+    if (this.canonical !== null && !isControl) this.canonical.add(payload);
     else if (!isCanonicalPayload(payload)) throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
     if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest)))
       throw tampered('log', gseq, 'its MAC is wrong');
-    if (stream === STREAMS.control) this.#control(gseq, payload);
+    if (isControl) this.#control(gseq, payload);
     this.frontier.append(digest);
     this.streamSizes.set(stream, sseq + 1);
     this.lastLeaf = digest;
@@ -371,7 +377,7 @@ async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck
   const scan = new Scan(db, options, canonical);
   let verdict: { outcome: Outcome; disagreement: Disagreement | null };
   try {
-    if (!hasExpectedSchema(db)) throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
+    if (!hasExpectedSchema(db, options.streams)) throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
     // nothing reads these two, so a change of them would be one that nobody made for a reason
     const isMarked = ['user_version', 'application_id'].some((field) => db.pragma(field, { simple: true }) !== 0);
     if (isMarked) throw tampered('file', 0, 'its header carries a mark that no log has');

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { verifyRun, type RunVerification } from '../log/local-trust.js';
 import { namedRun } from '../run-folder/manifest.js';
+import { RUN_STREAMS } from '../run-folder/streams.js';
 
 export type Integrity =
   | Pick<RunVerification, 'outcome' | 'disagreement' | 'signer' | 'records' | 'signedRecords' | 'heads' | 'resumes' | 'root' | 'key'>
@@ -11,7 +12,7 @@ export type Integrity =
 /** Why nothing could be checked is a finding too: no key, no log. @throws IsoproError ABORTED */
 export async function checkIntegrity(folder: string, options: { readonly signal?: AbortSignal } = {}): Promise<Integrity> {
   try {
-    return await verifyRun(folder, { ...options, ...namedRun(folder) });
+    return await verifyRun(folder, { streams: RUN_STREAMS, ...options, ...namedRun(folder) });
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code === 'ABORTED') throw error;
     return { outcome: 'unchecked', reason: error.message.replaceAll(path.join(folder, path.sep), '').replace(/ at \/\S*/g, '') };

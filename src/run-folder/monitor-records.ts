@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { dictionaryOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import type { NewRecord } from '../log/event-log.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
 import { decisionSchema, operationForm, type Decision, type LoggedDecision } from '../monitor/decision.js';
@@ -12,6 +11,7 @@ import type { Effect } from '../monitor/remedies.js';
 import type { Watched } from '../monitor/rule-set.js';
 import { RULES, type RuleId } from '../monitor/rules.js';
 import type { SignalForm, Trainee, TraineeTypes } from '../monitor/trainee.js';
+import type { NewRunRecord } from './streams.js';
 
 /**
  * How the monitor's findings stand in the log, and how a judge reads them back. What was measured is spread into a record first and the
@@ -19,11 +19,11 @@ import type { SignalForm, Trainee, TraineeTypes } from '../monitor/trainee.js';
  */
 
 /** A step's members are the trainer's; `notes` of a hook stay apart and are never read back as measurements. */
-export function iterationRecords(iteration: Iteration, notes: { readonly [key: string]: LogValue } = {}): NewRecord[] {
+export function iterationRecords(iteration: Iteration, notes: { readonly [key: string]: LogValue } = {}): NewRunRecord[] {
   const { steps, executed: _, ...rest } = iteration;
   return [
     ...steps.map(
-      (step): NewRecord => ({
+      (step): NewRunRecord => ({
         stream: 'metrics',
         payload: { ...(step as unknown as { readonly [key: string]: LogValue }), kind: 'step', iteration: iteration.iteration },
       }),
@@ -41,12 +41,12 @@ export function iterationRecords(iteration: Iteration, notes: { readonly [key: s
   ];
 }
 
-export function evaluationRecord(evaluation: Evaluation): NewRecord {
+export function evaluationRecord(evaluation: Evaluation): NewRunRecord {
   return { stream: 'rule_evals', payload: { ...(evaluation as unknown as { readonly [key: string]: LogValue }), kind: 'rule_eval' } };
 }
 
 /** A checked decision, stamped with the monitor's own iteration. */
-export function decisionRecord(decision: Decision, iteration: number): NewRecord {
+export function decisionRecord(decision: Decision, iteration: number): NewRunRecord {
   return {
     stream: 'decisions',
     payload: { ...(decision as unknown as { readonly [key: string]: LogValue }), kind: 'decision', iteration },
@@ -54,11 +54,11 @@ export function decisionRecord(decision: Decision, iteration: number): NewRecord
 }
 
 /** Decisions: a rule that the policy left without an answer that holds, and why. It answers nothing. */
-export function refusedRecord(refusal: Refusal, iteration: number): NewRecord {
+export function refusedRecord(refusal: Refusal, iteration: number): NewRunRecord {
   return { stream: 'decisions', payload: { ...refusal, kind: 'refused', iteration } };
 }
 
-export function effectRecord(effect: Effect): NewRecord {
+export function effectRecord(effect: Effect): NewRunRecord {
   return { stream: 'effects', payload: effect as unknown as LogPayload };
 }
 

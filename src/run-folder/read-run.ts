@@ -24,6 +24,7 @@ import {
 import { adapterState, gate, heldOut, iterationReport, policies, problem, rollout, submission, type Policies } from './records.js';
 import type { Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
+import { RUN_STREAMS } from './streams.js';
 
 const count = z.number().int().min(0);
 const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
@@ -167,7 +168,7 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
   const attempt = (read: (reader: LogReader) => void): void => {
     let reader: LogReader | null = null;
     try {
-      reader = new LogReader(runPaths(folder).log);
+      reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
       read(reader);
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;

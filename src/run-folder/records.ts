@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { dictionary, dictionaryOf } from '../dictionary.js';
-import type { NewRecord } from '../log/event-log.js';
 import type { LogValue } from '../log/payload.js';
+import type { NewRunRecord } from './streams.js';
 
 /**
  * Records that a run writes for its judge, beside the monitor's (monitor-records.ts). Their order in the log is the order in which
@@ -159,41 +159,41 @@ export const iterationReport = z.object({
 /** Evaluations: what an iteration did and cost. Its figures are derived from the other records (derived.ts). */
 export type IterationRecord = z.infer<typeof iterationReport>;
 
-const payload = (value: object): NewRecord['payload'] => value as { readonly kind: string; readonly [key: string]: LogValue };
+const payload = (value: object): NewRunRecord['payload'] => value as { readonly kind: string; readonly [key: string]: LogValue };
 
-export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRecord => ({
+export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRunRecord => ({
   stream: 'metrics',
   payload: payload(adapterState.parse({ ...value, kind: 'adapter_state' })),
 });
-export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRecord => ({
+export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRunRecord => ({
   stream: 'metrics',
   payload: payload(checkpoint.parse({ ...value, kind: 'checkpoint' })),
 });
-export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRecord => ({
+export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRunRecord => ({
   stream: 'metrics',
   payload: payload(refusedCheckpoint.parse({ ...value, kind: 'refused_checkpoint' })),
 });
-export const gateRecord = (value: Omit<Gate, 'kind'>): NewRecord => ({
+export const gateRecord = (value: Omit<Gate, 'kind'>): NewRunRecord => ({
   stream: 'effects',
   payload: payload(gate.parse({ ...value, kind: 'gate' })),
 });
-export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRecord => ({
+export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRunRecord => ({
   stream: 'metrics',
   payload: payload(submission.parse({ ...value, kind: 'submission' })),
 });
-export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRecord => ({
+export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRunRecord => ({
   stream: 'metrics',
   payload: payload(probe.parse({ ...value, kind: 'probe' })),
 });
-export const policiesRecord = (value: Omit<Policies, 'kind'>): NewRecord => ({
+export const policiesRecord = (value: Omit<Policies, 'kind'>): NewRunRecord => ({
   stream: 'evaluations',
   payload: payload(policies.parse({ ...value, kind: 'policies' })),
 });
-export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRecord => ({
+export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRunRecord => ({
   stream: 'evaluations',
   payload: payload(iterationReport.parse({ ...value, kind: 'iteration_report' })),
 });
-export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRecord => ({
+export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRunRecord => ({
   stream: 'evaluations',
   payload: payload(heldOut.parse({ ...value, kind: 'held_out' })),
 });

@@ -1,5 +1,4 @@
 import { IsoproError } from '../errors.js';
-import type { NewRecord } from '../log/event-log.js';
 import type { LogValue } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
 import type { Decision, LoggedDecision } from '../monitor/decision.js';
@@ -20,6 +19,7 @@ import {
   refusedRecord,
 } from '../run-folder/monitor-records.js';
 import type { LoraTypes } from '../trainees/lora/trainee.js';
+import type { NewRunRecord } from '../run-folder/streams.js';
 
 /** What the monitor concluded and did. Frozen through and through, so that a hook that gets it can only read. */
 export interface MonitorReport<T extends TraineeTypes = TraineeTypes> {
@@ -41,7 +41,7 @@ export interface MonitorSessionOptions<T extends TraineeTypes> {
   readonly policy: Policy<T>;
   /** Milliseconds that a decision may take. */
   readonly policyTimeout?: number;
-  readonly log: { append(records: readonly NewRecord[]): unknown };
+  readonly log: { append(records: readonly NewRunRecord[]): unknown };
   /** Live records of the log so far, where a run is resumed. */
   readonly records?: Iterable<LogRecord>;
 }

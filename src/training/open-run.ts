@@ -35,6 +35,7 @@ import { report, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
 import type { RunSettings } from './settings.js';
+import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
 
 export interface OpenRun {
   readonly context: RunContext;
@@ -191,8 +192,8 @@ function begunAs(start: RunStart, folder: string): RunManifest | null {
 const isSettled = (folder: string): boolean => isFinished(folder) && !existsSync(`${logFile(folder)}-wal`);
 
 function isFinished(folder: string): boolean {
-  if (!existsSync(logFile(folder)) || isUnbegun(logFile(folder))) return false;
-  const reader = new LogReader(logFile(folder));
+  if (!existsSync(logFile(folder)) || isUnbegun(logFile(folder), RUN_STREAMS)) return false;
+  const reader = new LogReader(logFile(folder), RUN_STREAMS);
   try {
     return reader.checkpoints().some(({ final }) => final);
   } finally {
@@ -210,13 +211,20 @@ async function openLog(
   signer: LogSigner,
   start: RunStart,
   notice: (text: string) => void,
-): Promise<{ log: EventLog; checkpoint: Checkpoint | null } | null> {
+): Promise<{ log: RunLog; checkpoint: Checkpoint | null } | null> {
   const paths = runPaths(folder);
   await cleanCheckpoints(paths.checkpoints);
-  if (existsSync(paths.log) && !isUnbegun(paths.log)) {
+  if (existsSync(paths.log) && !isUnbegun(paths.log, RUN_STREAMS)) {
     const { checkpoint, refused } = await readCheckpoint(paths, namedCheckpoints(paths.log, await signer.heads(runId)));
     const { iteration, logSize } = checkpoint?.state ?? { iteration: 0, logSize: 1 };
-    const log = await EventLog.resume({ path: paths.log, runId, signer, fromIteration: iteration + 1, abandonedFrom: logSize });
+    const log = await EventLog.resume({
+      streams: RUN_STREAMS,
+      path: paths.log,
+      runId,
+      signer,
+      fromIteration: iteration + 1,
+      abandonedFrom: logSize,
+    });
     if (log.ended) {
       await log.finish();
       return null;
@@ -229,7 +237,14 @@ async function openLog(
     throw new IsoproError('LOG_UNREADABLE', `${folder} has checkpoints of a run, but no log that holds a record of it`);
   for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(paths.log + suffix, { force: true });
   return {
-    log: await EventLog.create({ path: paths.log, runId, signer, runConfig: start as never, digests: startDigests(start) }),
+    log: await EventLog.create({
+      streams: RUN_STREAMS,
+      path: paths.log,
+      runId,
+      signer,
+      runConfig: start as never,
+      digests: startDigests(start),
+    }),
     checkpoint: null,
   };
 }
@@ -240,7 +255,7 @@ async function openLog(
  */
 function namedCheckpoints(file: string, heads: readonly string[]): Map<number, string> {
   const signed = Math.max(0, ...heads.map((head) => parseCheckpoint(head).size));
-  const reader = new LogReader(file);
+  const reader = new LogReader(file, RUN_STREAMS);
   try {
     const named = [...reader.records({ stream: 'metrics' })].flatMap(({ gseq, payload }): [number, string][] => {
       const parsed = checkpointNamed.safeParse(payload);
@@ -285,7 +300,7 @@ async function restore(
   if (checkpoint === null) return new MonitorSession(monitor);
 
   const { state: saved, trainer, best, sound } = checkpoint;
-  const reader = new LogReader(logFile(folder));
+  const reader = new LogReader(logFile(folder), RUN_STREAMS);
   let session: LoraSession;
   try {
     for (const { payload } of reader.records({ stream: 'rollouts' })) state.buffer.take(readRolloutRecord(payload));

@@ -30,6 +30,7 @@ import {
 import type { Summary } from '../statistics/index.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
+import { RUN_STREAMS } from '../run-folder/streams.js';
 
 export interface RunResult {
   readonly runId: string;
@@ -95,7 +96,7 @@ export const outcomesOf = (evaluation: Pick<HeldOut, 'outcomes'>): Outcomes =>
 /** @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
 export function readEvaluations(folder: string): LoggedEvaluations {
   const file = runPaths(folder).log;
-  const reader = new LogReader(file);
+  const reader = new LogReader(file, RUN_STREAMS);
   const heldOuts: HeldOut[] = [];
   const found = {
     iterations: [] as IterationRecord[],

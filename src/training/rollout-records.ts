@@ -2,12 +2,12 @@
 import { z } from 'zod';
 import { algorithmOf } from '../algorithms/index.js';
 import { IsoproError } from '../errors.js';
-import type { NewRecord } from '../log/event-log.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
 import { problem as problemForm, rollout as rolloutForm, type ProblemRecord, type RolloutRecord } from '../run-folder/records.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
+import type { NewRunRecord } from '../run-folder/streams.js';
 
 /** @throws IsoproError LOG_UNREADABLE */
 export function readRolloutRecord(payload: LogPayload): ProblemRecord | RolloutRecord {
@@ -93,7 +93,7 @@ export async function rolloutRecords(
   return records;
 }
 
-export const asLogRecord = (record: ProblemRecord | RolloutRecord): NewRecord => ({
+export const asLogRecord = (record: ProblemRecord | RolloutRecord): NewRunRecord => ({
   stream: 'rollouts',
   payload: record as unknown as { kind: string; [key: string]: LogValue },
 });

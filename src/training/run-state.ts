@@ -3,8 +3,8 @@ import type { Backend, TokenReply } from '../backends/backend.js';
 import type { Model } from '../engine/model.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
-import type { EventLog } from '../log/event-log.js';
 import type { RunStart } from '../run-folder/manifest.js';
+import type { RunLog } from '../run-folder/streams.js';
 import type { TierVerdicts } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { TrainerExecutor } from '../trainees/lora/executor.js';
@@ -28,7 +28,7 @@ export interface RunContext {
   readonly test: EvaluationSet;
   /** What training never sees. */
   readonly excluded: HeldOutProblems;
-  readonly log: EventLog;
+  readonly log: RunLog;
   readonly hooks: RunHooks;
   readonly signal?: AbortSignal;
 }

@@ -15,7 +15,6 @@ import { judgeRun, type JudgeOptions, type JudgeReport } from '../../src/judge/j
 import { OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from '../../src/judge/live-diagnostic.js';
 import { loadModel } from '../../src/engine/model.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
-import type { NewRecord } from '../../src/log/event-log.js';
 import type { LogValue } from '../../src/log/payload.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { publicKeyFile } from '../../src/log/witness-key.js';
@@ -29,6 +28,7 @@ import type { Problem } from '../../src/tasks/task.js';
 import { runCli } from '../cli/run-cli.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { localWitness, signTinyRun, trainTinyRun, withFates, type Cheat, type SignedRun, type TrainedRun } from '../models/tiny-run.js';
+import type { NewRunRecord } from '../../src/run-folder/streams.js';
 
 const folder = temporaryFolder();
 let trained: TrainedRun;
@@ -81,7 +81,7 @@ async function failsAt(step: number, report: Promise<JudgeReport> | JudgeReport,
 
 type Records = NonNullable<Cheat['records']>;
 const onRecord =
-  (kind: string, change: (record: NewRecord) => NewRecord[]): Records =>
+  (kind: string, change: (record: NewRunRecord) => NewRunRecord[]): Records =>
   (batch) =>
     batch.flatMap((record) => (record.payload.kind === kind ? change(record) : [record]));
 /** Changes the records and has the rules evaluated on what is left, so that step 8 agrees. */
@@ -113,7 +113,10 @@ const consistently = (change: Records, rules?: AdmissionSettings): Records =>
     );
   });
 
-const withPayload = (record: NewRecord, change: object): NewRecord => ({ ...record, payload: { ...record.payload, ...change } as never });
+const withPayload = (record: NewRunRecord, change: object): NewRunRecord => ({
+  ...record,
+  payload: { ...record.payload, ...change } as never,
+});
 
 describe('an honest run', () => {
   test('passes every step, with both scores and its own accuracy', () => {
@@ -454,7 +457,7 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
 });
 
 describe('what training takes: decided again from verdicts, ends and tokens', () => {
-  type Payload = NewRecord['payload'];
+  type Payload = NewRunRecord['payload'];
   /** The honest run under other rules, and with the first rollout changed that is what is looked for. */
   const under = (rules: Partial<AdmissionSettings>, which?: (payload: Payload) => boolean, change: object = {}): Promise<SignedRun> => {
     const all: AdmissionSettings = { algorithm: 'rft', accept: 'passing', buffer: 'classic', ...rules };
@@ -522,7 +525,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
   const verified = (run: SignedRun): Promise<JudgeReport> => judged(run, { task: trained.task });
   /** The first problem of iteration 2 and its samples. */
   const firstGroup =
-    (change: (record: NewRecord) => NewRecord): Records =>
+    (change: (record: NewRunRecord) => NewRunRecord): Records =>
     (batch, i) => {
       if (i !== 2) return batch;
       const at = batch.findIndex(({ payload }) => payload.kind === 'problem');
@@ -883,7 +886,7 @@ describe('architecture (cases 111 to 117 in their new form, cheat 2, X10, X13)',
   });
 
   test('X13: a module that is no longer measured does not look cured', async () => {
-    const lost = (record: NewRecord): NewRecord => {
+    const lost = (record: NewRunRecord): NewRunRecord => {
       const { 'blk.0.attn_q': _, ...modules } = record.payload.modules as Record<string, object>;
       return withPayload(record, { modules });
     };
@@ -951,7 +954,7 @@ describe('the live diagnostic (cases 130 to 136 in their new form, cheat 4, X11)
 
   const scaled =
     (name: string, factor: number) =>
-    (record: NewRecord): NewRecord => {
+    (record: NewRunRecord): NewRunRecord => {
       const modules = record.payload.modules as Record<string, number>;
       return withPayload(record, { modules: { ...modules, [name]: modules[name]! * factor } });
     };
@@ -982,7 +985,7 @@ describe('the live diagnostic (cases 130 to 136 in their new form, cheat 4, X11)
 describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
   const claims =
     (kind: 'pass' | 'fail', count = Infinity) =>
-    (record: NewRecord): NewRecord =>
+    (record: NewRunRecord): NewRunRecord =>
       withPayload(record, {
         outcomes: (record.payload.outcomes as [string, string, string][]).map(([id, tier, was], i) => [id, tier, i < count ? kind : was]),
       });
@@ -1010,9 +1013,9 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
     expect(report.heldOut!.after.p).toBeLessThan(1e-3);
   });
 
-  const onTest = (change: (record: NewRecord) => NewRecord): Records =>
+  const onTest = (change: (record: NewRunRecord) => NewRunRecord): Records =>
     onRecord('held_out', (record) => [record.payload.set === 'test' ? change(record) : record]);
-  const onOthers = (record: NewRecord): NewRecord =>
+  const onOthers = (record: NewRunRecord): NewRunRecord =>
     withPayload(record, {
       outcomes: (record.payload.outcomes as [string, string, string][]).map(([, tier, kind]) => ['ab'.repeat(32), tier, kind]),
     });

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { scoreProcess } from '../../src/judge/scores.js';
-import { EventLog, type NewRecord } from '../../src/log/event-log.js';
+import { EventLog } from '../../src/log/event-log.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { evaluateRules, type Evaluation } from '../../src/monitor/evaluate-rules.js';
 import { executeDecision, executedRules, type RemedyExecutor } from '../../src/monitor/remedies.js';
@@ -16,6 +16,7 @@ import { judgeLog } from '../models/judge-log.js';
 import { decided, eachModule, eachStep, healthyIteration } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { Random } from '../../src/random.js';
+import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 const folder = temporaryFolder();
 afterAll(folder.remove);
@@ -26,13 +27,14 @@ const RUN = 'feed'.repeat(8);
  * from outside. `cheat` may change or drop what is appended; everything is then signed as a run would have it signed.
  */
 async function run(
-  cheat: (records: NewRecord[], iteration: number) => NewRecord[] = (records) => records,
+  cheat: (records: NewRunRecord[], iteration: number) => NewRunRecord[] = (records) => records,
   options: { healthy?: boolean; config?: unknown; iterations?: number } = {},
 ): Promise<string> {
   const home = mkdtempSync(join(folder.path, 'run-'));
   const path = join(home, 'log.sqlite');
   const signer = new SingleProcessSigner(home);
   const log = await EventLog.create({
+    streams: RUN_STREAMS,
     path,
     runId: RUN,
     signer,
@@ -99,14 +101,14 @@ async function run(
 const judged = (home: string): ReturnType<typeof judgeLog> => judgeLog(home, { home, runId: RUN });
 const hardFail = (step: number): never => expect.objectContaining({ name: 'HardFail', step }) as never;
 const onStream =
-  (stream: string, change: (record: NewRecord) => NewRecord | null, at?: number) =>
-  (records: NewRecord[], iteration: number): NewRecord[] =>
+  (stream: string, change: (record: NewRunRecord) => NewRunRecord | null, at?: number) =>
+  (records: NewRunRecord[], iteration: number): NewRunRecord[] =>
     records.flatMap((record) => {
       if (record.stream !== stream || (at !== undefined && iteration !== at)) return [record];
       const changed = change(record);
       return changed === null ? [] : [changed];
     });
-const payload = (record: NewRecord, change: object): NewRecord => ({ ...record, payload: { ...record.payload, ...change } as never });
+const payload = (record: NewRunRecord, change: object): NewRunRecord => ({ ...record, payload: { ...record.payload, ...change } as never });
 
 let honestHome: Promise<string> | undefined;
 /** An attack counts as detected only if the honest run passes beside it. */
@@ -140,13 +142,20 @@ describe('the judge on the log', () => {
   test('a run that has not ended is not scored', async () => {
     const home = mkdtempSync(join(folder.path, 'open-'));
     const signer = new SingleProcessSigner(home);
-    const log = await EventLog.create({ path: join(home, 'log.sqlite'), runId: RUN, signer, runConfig: null, digests: {} });
+    const log = await EventLog.create({
+      streams: RUN_STREAMS,
+      path: join(home, 'log.sqlite'),
+      runId: RUN,
+      signer,
+      runConfig: null,
+      digests: {},
+    });
     log.close();
     await signer.close();
     await expect(judged(home)).rejects.toThrow(hardFail(5));
   });
 
-  test.each<[string, (records: NewRecord[], iteration: number) => NewRecord[]]>([
+  test.each<[string, (records: NewRunRecord[], iteration: number) => NewRunRecord[]]>([
     [
       'X8: all evaluations say that nothing fired',
       onStream('rule_evals', (record) => {
@@ -189,7 +198,7 @@ describe('the judge on the log', () => {
   });
 
   test('X15: a remedy whose effect is made up shows in the next iteration; without effect record too', async () => {
-    const never: (records: NewRecord[], iteration: number) => NewRecord[] = onStream('metrics', (record) =>
+    const never: (records: NewRunRecord[], iteration: number) => NewRunRecord[] = onStream('metrics', (record) =>
       record.payload.kind === 'step' ? payload(record, { learningRate: 2e-2 }) : record,
     );
     await honestPasses();

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
 import { temporaryFolder, writeLog } from '../models/signed-log.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const program = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
 const folder = temporaryFolder();
@@ -54,7 +55,9 @@ describe('isopro-native log', () => {
       const single = new SingleProcessSigner(home);
       const { EventLog } = await import('../../src/log/event-log.js');
       const open = join(folder.path, 'open.sqlite');
-      (await EventLog.create({ path: open, runId: 'cd34'.repeat(8), signer: single, runConfig: null, digests: {} })).close();
+      (
+        await EventLog.create({ streams: RUN_STREAMS, path: open, runId: 'cd34'.repeat(8), signer: single, runConfig: null, digests: {} })
+      ).close();
       await single.close();
       const unterminated = isopro('log', 'verify', open);
       expect(unterminated.status).toBe(3);

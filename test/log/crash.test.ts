@@ -9,6 +9,7 @@ import { SingleProcessSigner } from '../../src/log/signer.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
 import { Random } from '../../src/random.js';
 import { temporaryFolder } from '../models/signed-log.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const KILLS = process.env.ISOPRO_FULL === '1' ? 100 : 8;
 const appender = fileURLToPath(new URL('./appender.mjs', import.meta.url));
@@ -51,17 +52,17 @@ describe.each(['witness', 'single-process'])('SIGKILL while appending, with %s',
     for (let kill = 0; kill < KILLS; kill++) {
       acknowledged = Math.max(acknowledged, await appendUntilKilled(home, [path, runId, kind], random.nextInteger(1, 60)));
       if (acknowledged === 0) continue;
-      const verification = await verifyRun(path, { home, runId });
+      const verification = await verifyRun(path, { streams: RUN_STREAMS, home, runId });
       expect(verification).toMatchObject({ outcome: 'unterminated', disagreement: null });
       expect(verification.records).toBeGreaterThanOrEqual(acknowledged);
     }
     expect(existsSync(path)).toBe(true);
     const signer = kind === 'witness' ? await WitnessClient.open(home) : new SingleProcessSigner(home);
-    const log = await EventLog.resume({ path, runId, signer, fromIteration: 0, abandonedFrom: 1 });
+    const log = await EventLog.resume({ streams: RUN_STREAMS, path, runId, signer, fromIteration: 0, abandonedFrom: 1 });
     await log.reveal();
     await log.finish();
     await signer.close();
-    const verification = await verifyRun(path, { home, runId });
+    const verification = await verifyRun(path, { streams: RUN_STREAMS, home, runId });
     expect(verification.outcome).toBe('ok');
     expect(verification.resumes).toBeGreaterThan(KILLS / 4);
   }, 900_000);

@@ -5,12 +5,13 @@ import Database from 'better-sqlite3';
 import { afterAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { witnessInProcess } from '../../bench/log.js';
 import { IsoproError } from '../../src/errors.js';
-import { EventLog, type NewRecord } from '../../src/log/event-log.js';
+import { EventLog } from '../../src/log/event-log.js';
 import { checkExtensionProof, checkRecordProof, LogReader } from '../../src/log/read.js';
 import type { LogSigner } from '../../src/log/signer.js';
 import { verifyLogFile, type Verification } from '../../src/log/verify.js';
 import { Random } from '../../src/random.js';
 import { exampleRecord, temporaryFolder, writeLog } from '../models/signed-log.js';
+import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 const RUN = 'ab12'.repeat(8);
 const folder = temporaryFolder();
@@ -25,18 +26,26 @@ afterAll(folder.remove);
 
 const coded = (code: string): never => expect.objectContaining({ name: 'IsoproError', code }) as never;
 const create = (): Promise<EventLog> =>
-  EventLog.create({ path, runId: RUN, signer: witness, runConfig: { seed: 42n, maxEpochs: 3 }, digests: { config: '00'.repeat(32) } });
+  EventLog.create({
+    streams: RUN_STREAMS,
+    path,
+    runId: RUN,
+    signer: witness,
+    runConfig: { seed: 42n, maxEpochs: 3 },
+    digests: { config: '00'.repeat(32) },
+  });
 const resume = (abandonedFrom = 1, fromIteration = 0): Promise<EventLog> =>
-  EventLog.resume({ path, signer: witness, fromIteration, abandonedFrom });
-const verify = async (): Promise<Verification> => verifyLogFile(path, { key: await witness.key(RUN), heads: await witness.heads(RUN) });
-const epoch = (n: number): NewRecord => ({ stream: 'metrics', payload: { kind: 'epoch', epoch: n } });
+  EventLog.resume({ streams: RUN_STREAMS, path, signer: witness, fromIteration, abandonedFrom });
+const verify = async (): Promise<Verification> =>
+  verifyLogFile(path, { streams: RUN_STREAMS, key: await witness.key(RUN), heads: await witness.heads(RUN) });
+const epoch = (n: number): NewRunRecord => ({ stream: 'metrics', payload: { kind: 'epoch', epoch: n } });
 
 describe('a session (original cases 12 to 30, 72 to 81 in their new form)', () => {
   test('starts with the run configuration, ends with an end record, and every record links to the one before', async () => {
     const log = await create();
     for (let i = 0; i < 5; i++) log.append([epoch(i)]);
     await log.finish({ reason: 'done' });
-    const reader = new LogReader(path);
+    const reader = new LogReader(path, RUN_STREAMS);
     const records = [...reader.records()];
     expect(records.map(({ gseq }) => gseq)).toEqual([0, 1, 2, 3, 4, 5, 6]);
     expect(records.filter(({ stream }) => stream === 'metrics').map(({ sseq }) => sseq)).toEqual([0, 1, 2, 3, 4]);
@@ -126,7 +135,7 @@ describe('resume', () => {
     await last.finish();
 
     expect(await verify()).toMatchObject({ outcome: 'ok', resumes: 2, records: 11 });
-    const reader = new LogReader(path);
+    const reader = new LogReader(path, RUN_STREAMS);
     expect([...reader.records({ stream: 'metrics' })].map(({ payload }) => payload.epoch)).toEqual([0, 1]);
     expect([...reader.records({ stream: 'decisions' })].map(({ payload }) => payload.n)).toEqual([0]);
     expect([...reader.records({ stream: 'metrics', abandoned: true })]).toHaveLength(3);
@@ -158,11 +167,12 @@ describe('resume', () => {
     db.exec("CREATE TRIGGER checkpoint_delete BEFORE DELETE ON checkpoint BEGIN SELECT raise(ABORT, 'checkpoints are append-only'); END");
     db.close();
     expect((await verify()).outcome).toBe('ok'); // the witness's list completes it
-    expect((await verifyLogFile(path, { key: await witness.key(RUN) })).outcome).toBe('unterminated');
+    expect((await verifyLogFile(path, { streams: RUN_STREAMS, key: await witness.key(RUN) })).outcome).toBe('unterminated');
     const again = await resume();
     expect(again.ended).toBe(true);
     await again.finish();
-    expect((await verifyLogFile(path, { key: await witness.key(RUN) })).outcome).toBe('ok'); // now a stranger sees it too
+    // now a stranger sees it too
+    expect((await verifyLogFile(path, { streams: RUN_STREAMS, key: await witness.key(RUN) })).outcome).toBe('ok');
     await expect(resume()).rejects.toThrow(coded('LOG_FINISHED'));
   });
 
@@ -208,8 +218,10 @@ describe('a failing disk', () => {
     const script = `
       import { EventLog } from ${JSON.stringify(new URL('../../dist/src/log/event-log.js', import.meta.url).href)};
       import { witnessInProcess } from ${JSON.stringify(new URL('../../dist/bench/log.js', import.meta.url).href)};
+      import { RUN_STREAMS } from ${JSON.stringify(new URL('../../dist/src/run-folder/streams.js', import.meta.url).href)};
       const [path, home] = process.argv.slice(1);
-      const log = await EventLog.create({ path, runId: '${RUN}', signer: witnessInProcess(home), runConfig: null, digests: {} });
+      const log = await EventLog.create(
+        { streams: RUN_STREAMS, path, runId: '${RUN}', signer: witnessInProcess(home), runConfig: null, digests: {} });
       for (;;) {
         try { log.append([{ stream: 'metrics', payload: { kind: 'x', text: 'x'.repeat(3000) } }]); }
         catch (error) { console.log(JSON.stringify({ code: error.code, size: log.size })); break; }
@@ -234,14 +246,16 @@ describe('a failing disk', () => {
 describe('proofs', () => {
   test('of every record and between all heads hold, and nothing else does', async () => {
     const log = await writeLog({ folder: join(path, '..'), name: 'p.sqlite', runId: RUN, records: 50, headEvery: 9 });
-    const reader = new LogReader(log.path);
+    const reader = new LogReader(log.path, RUN_STREAMS);
     for (let gseq = 0; gseq < 50; gseq++) {
       const proof = JSON.parse(JSON.stringify(reader.proveRecord(gseq))) as ReturnType<LogReader['proveRecord']>;
-      expect(checkRecordProof(proof, log.key)).toBe(true);
-      expect(checkRecordProof({ ...proof, record: { ...proof.record, payload: `${proof.record.payload} ` } }, log.key)).toBe(false);
-      expect(checkRecordProof({ ...proof, record: { ...proof.record, gseq: gseq + 1 } }, log.key)).toBe(false);
-      expect(checkRecordProof({ ...proof, runId: 'ef'.repeat(16) }, log.key)).toBe(false);
-      expect(checkRecordProof(proof, { signer: 'single-process', master: Buffer.alloc(32) })).toBe(false);
+      expect(checkRecordProof(proof, log.key, RUN_STREAMS)).toBe(true);
+      expect(checkRecordProof({ ...proof, record: { ...proof.record, payload: `${proof.record.payload} ` } }, log.key, RUN_STREAMS)).toBe(
+        false,
+      );
+      expect(checkRecordProof({ ...proof, record: { ...proof.record, gseq: gseq + 1 } }, log.key, RUN_STREAMS)).toBe(false);
+      expect(checkRecordProof({ ...proof, runId: 'ef'.repeat(16) }, log.key, RUN_STREAMS)).toBe(false);
+      expect(checkRecordProof(proof, { signer: 'single-process', master: Buffer.alloc(32) }, RUN_STREAMS)).toBe(false);
     }
     const sizes = reader.checkpoints().map(({ size }) => size);
     expect(sizes).toEqual([9, 18, 27, 36, 45, 48, 50]);
@@ -264,7 +278,7 @@ describe('damaged files', () => {
     'fuzz: a log with bytes changed, cut or inserted anywhere gives an outcome or a typed error, and never ok where a record ' + 'changed',
     async () => {
       const log = await writeLog({ folder: join(path, '..'), name: 'f.sqlite', runId: RUN, records: 60, headEvery: 10 });
-      const untouched = [...new LogReader(log.path).records()];
+      const untouched = [...new LogReader(log.path, RUN_STREAMS).records()];
       const random = new Random(17n);
       const trials = process.env.ISOPRO_FULL === '1' ? 20_000 : 1_000;
       const target = join(path, '..', 'fuzzed.sqlite');
@@ -295,11 +309,11 @@ describe('damaged files', () => {
         }
         for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(target + suffix, { force: true });
         writeFileSync(target, bytes);
-        const { outcome } = await verifyLogFile(target, { key: log.key, heads: log.heads, runId: RUN });
+        const { outcome } = await verifyLogFile(target, { streams: RUN_STREAMS, key: log.key, heads: log.heads, runId: RUN });
         outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
         let records: unknown[] | null = null;
         try {
-          const reader = new LogReader(target);
+          const reader = new LogReader(target, RUN_STREAMS);
           try {
             records = [...reader.records()];
             reader.checkpoints();
@@ -329,11 +343,13 @@ describe('damaged files', () => {
       const bytes = Buffer.from(finished.bytes);
       bytes.fill(0, page * 4096, (page + 1) * 4096);
       writeFileSync(finished.path, bytes);
-      expect((await verifyLogFile(finished.path, { key: finished.key, heads: finished.heads })).outcome).toBe('tampered');
+      expect((await verifyLogFile(finished.path, { streams: RUN_STREAMS, key: finished.key, heads: finished.heads })).outcome).toBe(
+        'tampered',
+      );
     }
     const db = new Database(join(path, '..', 'y.sqlite'));
     db.exec('CREATE TABLE log (x)');
     db.close();
-    expect((await verifyLogFile(join(path, '..', 'y.sqlite'), { key: finished.key })).outcome).toBe('tampered');
+    expect((await verifyLogFile(join(path, '..', 'y.sqlite'), { streams: RUN_STREAMS, key: finished.key })).outcome).toBe('tampered');
   });
 });

@@ -11,6 +11,7 @@ import { Ed25519Signer, formatNote } from '../../src/log/signed-note.js';
 import { scanLog, verifyLogFile, type Verification } from '../../src/log/verify.js';
 import { Random } from '../../src/random.js';
 import { exampleRecord, temporaryFolder, writeLog, type SignedLog } from '../models/signed-log.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 /**
  * Every change that somebody with the file alone can make, through plain SQL with the triggers dropped and put back, so that the
@@ -76,7 +77,7 @@ class Forgery {
     try {
       change();
       for (const sql of this.#triggers) this.db.exec(sql);
-      return (await scanLog(this.db, { key: this.from.key, runId: this.from.runId, heads })).verification;
+      return (await scanLog(this.db, { streams: RUN_STREAMS, key: this.from.key, runId: this.from.runId, heads })).verification;
     } finally {
       this.db.exec('ROLLBACK');
     }
@@ -334,9 +335,12 @@ describe('rows', () => {
 
   test("the whole log of another run is not this run's, though it is in order by itself", async () => {
     const db = new Database(other.bytes);
-    expect((await scanLog(db, { key: log.key })).verification.outcome).toBe('ok');
-    expect((await scanLog(db, { key: log.key, runId: RUN })).verification).toMatchObject({ outcome: 'tampered', disagreement: { at: 0 } });
-    expect((await scanLog(db, { key: log.key, heads: log.heads })).verification.outcome).toBe('tampered');
+    expect((await scanLog(db, { streams: RUN_STREAMS, key: log.key })).verification.outcome).toBe('ok');
+    expect((await scanLog(db, { streams: RUN_STREAMS, key: log.key, runId: RUN })).verification).toMatchObject({
+      outcome: 'tampered',
+      disagreement: { at: 0 },
+    });
+    expect((await scanLog(db, { streams: RUN_STREAMS, key: log.key, heads: log.heads })).verification.outcome).toBe('tampered');
   });
 });
 
@@ -503,7 +507,7 @@ let long: SignedLog;
 beforeAll(async () => {
   const signer = new SingleProcessSigner(folder.path);
   const path = join(folder.path, 'long.sqlite');
-  const file = await EventLog.create({ path, runId: '10ad'.repeat(8), signer, runConfig: null, digests: {} });
+  const file = await EventLog.create({ streams: RUN_STREAMS, path, runId: '10ad'.repeat(8), signer, runConfig: null, digests: {} });
   while (file.size < LENGTH) file.append(Array.from({ length: 1000 }, (_, i) => exampleRecord(file.size + i)));
   await file.checkpoint();
   file.close();
@@ -565,7 +569,7 @@ describe('the file around the records', () => {
       db.exec("UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'less') WHERE name = 'log_stream'");
       db.exec("DELETE FROM sqlite_schema WHERE name = 'less'");
       db.close();
-      const verification = await verifyLogFile(path, { key });
+      const verification = await verifyLogFile(path, { streams: RUN_STREAMS, key });
       expect(verification).toMatchObject({
         outcome: 'tampered',
         disagreement: { table: 'file', reason: expect.stringContaining('damaged') },
@@ -582,7 +586,10 @@ describe('the file around the records', () => {
     ]) {
       const db = new Database(log.bytes);
       db.exec(sql);
-      expect((await scanLog(db, { key: log.key })).verification).toMatchObject({ outcome: 'tampered', disagreement: { table: 'file' } });
+      expect((await scanLog(db, { streams: RUN_STREAMS, key: log.key })).verification).toMatchObject({
+        outcome: 'tampered',
+        disagreement: { table: 'file' },
+      });
     }
   });
 
@@ -590,7 +597,7 @@ describe('the file around the records', () => {
     for (const field of ['user_version', 'application_id']) {
       const db = new Database(log.bytes);
       db.pragma(`${field} = 7`);
-      expect((await scanLog(db, { key: log.key, heads: log.heads })).verification).toMatchObject({
+      expect((await scanLog(db, { streams: RUN_STREAMS, key: log.key, heads: log.heads })).verification).toMatchObject({
         outcome: 'tampered',
         disagreement: { table: 'file' },
       });
@@ -612,11 +619,12 @@ describe('the file around the records', () => {
 
   test('the key of another witness, or of another kind, verifies nothing', async () => {
     const stranger = { signer: 'witness' as const, publicKey: new Ed25519Signer(Buffer.alloc(32, 8)).publicKey };
-    expect((await scanLog(new Database(log.bytes), { key: stranger })).verification.outcome).toBe('tampered');
-    expect((await scanLog(new Database(log.bytes), { key: single.key })).verification.outcome).toBe('tampered');
-    expect((await scanLog(new Database(single.bytes), { key: log.key })).verification.outcome).toBe('tampered');
+    expect((await scanLog(new Database(log.bytes), { streams: RUN_STREAMS, key: stranger })).verification.outcome).toBe('tampered');
+    expect((await scanLog(new Database(log.bytes), { streams: RUN_STREAMS, key: single.key })).verification.outcome).toBe('tampered');
+    expect((await scanLog(new Database(single.bytes), { streams: RUN_STREAMS, key: log.key })).verification.outcome).toBe('tampered');
     expect(
-      (await scanLog(new Database(single.bytes), { key: { signer: 'single-process', master: Buffer.alloc(32) } })).verification.outcome,
+      (await scanLog(new Database(single.bytes), { streams: RUN_STREAMS, key: { signer: 'single-process', master: Buffer.alloc(32) } }))
+        .verification.outcome,
     ).toBe('tampered');
   });
 });

@@ -15,6 +15,7 @@ import { publicKeyFile, readTrustedKey } from '../../src/log/witness-key.js';
 import { witnessAddress, witnessProcess } from '../../src/log/witness-protocol.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { leafDigest, temporaryFolder } from '../models/signed-log.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const RUN = 'ab12'.repeat(8);
 const OTHER = 'cd34'.repeat(8);
@@ -127,7 +128,7 @@ describe('the witness process', () => {
           .slice(1, -1),
       ).toEqual([expect.stringMatching(/\/log\/witness-process\.js$/)]);
     const path = join(home, 'log.sqlite');
-    const log = await EventLog.create({ path, runId: RUN, signer: client, runConfig: null, digests: {} });
+    const log = await EventLog.create({ streams: RUN_STREAMS, path, runId: RUN, signer: client, runConfig: null, digests: {} });
     log.append([{ stream: 'metrics', payload: { kind: 'step', loss: 1 } }]);
     await log.checkpoint();
     await log.reveal();
@@ -136,15 +137,15 @@ describe('the witness process', () => {
       expect(statSync(join(home, 'witness')).mode & 0o777).toBe(0o700);
       expect(statSync(join(home, 'witness', 'key.secret')).mode & 0o777).toBe(0o600);
     }
-    const verification = await verifyRun(path, { home });
+    const verification = await verifyRun(path, { streams: RUN_STREAMS, home });
     expect(verification).toMatchObject({ outcome: 'ok', signer: 'witness', key: { ownedByThisUser: true } });
     await client.close();
     expect(await untilGone(home)).toBe(true);
     // a stranger needs the public key only
     const elsewhere = temporaryFolder();
-    const stranger = await verifyRun(path, { home: elsewhere.path, keyFile: publicKeyFile(home) });
+    const stranger = await verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path, keyFile: publicKeyFile(home) });
     expect(stranger).toMatchObject({ outcome: 'ok', key: { ownedByThisUser: false } });
-    await expect(verifyRun(path, { home: elsewhere.path })).rejects.toThrow(
+    await expect(verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path })).rejects.toThrow(
       expect.objectContaining({ code: 'WITNESS_KEY_MISSING' }) as never,
     );
     elsewhere.remove();

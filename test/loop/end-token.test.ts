@@ -8,6 +8,7 @@ import { LogReader } from '../../src/log/read.js';
 import { run } from '../../src/training/run.js';
 import { writeLetterModel } from '../models/letters.js';
 import { synthesizeModel } from '../models/synthetic.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const TASK = `export default {
   id: 'letters', version: '1', tiers: [{ id: 'only' }],
@@ -52,7 +53,7 @@ test('an honest run of a model whose end token is an ordinary one passes the jud
     },
     { out: file('run') },
   );
-  const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
+  const reader = new LogReader(path.join(file('run'), 'log.sqlite'), RUN_STREAMS);
   const rollouts = [...reader.records({ stream: 'rollouts' })]
     .filter(({ payload }) => payload.kind === 'rollout')
     .map(({ payload }) => payload);

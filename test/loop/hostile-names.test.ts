@@ -15,6 +15,7 @@ import { writeAtomically } from '../../src/embedded/gguf.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel } from '../models/letters.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const NAMES = ['__proto__', 'constructor', 'toString'];
 const TASK = `export default {
@@ -73,7 +74,7 @@ describe('tiers, policies, metrics and fields called __proto__, constructor and 
     expect(Object.keys(kept.iterations[0]!.rollouts).sort()).toEqual(['__proto__', 'constructor']);
     expect(Object.keys(kept.iterations[0]!.buffer).sort()).toEqual(['__proto__', 'constructor']);
     expect(Object.keys(readResult(file('run')).trivialPolicies).sort()).toEqual(['__proto__', 'constructor']);
-    const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
+    const reader = new LogReader(path.join(file('run'), 'log.sqlite'), RUN_STREAMS);
     const problems = [...reader.records({ stream: 'rollouts' })]
       .filter(({ payload }) => payload.kind === 'problem')
       .map(({ payload }) => payload.problem as object);

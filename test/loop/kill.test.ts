@@ -9,6 +9,7 @@ import { Random } from '../../src/random.js';
 import type { RunResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const KILLS = process.env.ISOPRO_FULL === '1' ? 25 : 3;
 /** Kills of one run before it may end. */
@@ -112,7 +113,7 @@ test(`${KILLS} kills at random moments change nothing`, async () => {
     if (process.env.ISOPRO_KILL_SEED !== undefined) process.stderr.write(`run ${run}: ${kills} kills, exit ${code}\n`);
     expect(code === 0 ? '' : stderr).toBe('');
     expect(figures(JSON.parse(stdout) as RunResult)).toEqual(expected);
-    const verification = await verifyRun(file(out), { home: file('home') });
+    const verification = await verifyRun(file(out), { streams: RUN_STREAMS, home: file('home') });
     expect(verification.outcome).toBe('ok');
     resumes += verification.resumes;
     rmSync(file(out), { recursive: true });

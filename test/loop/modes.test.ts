@@ -16,6 +16,7 @@ import type { ModeContext } from '../../src/training/modes/mode.js';
 import { sampledMethods } from '../../src/training/modes/sampled.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const RIGHT: Readonly<Record<string, string>> = { L0: 'ac', L1: 'cdf', L2: 'bgh' };
 const MEMBERS = `  feedback: (problem, verdict) => 'not ' + problem.number + ', ' + verdict.kind,
@@ -270,7 +271,7 @@ describe('run --mode all with the classic buffer', () => {
   });
 
   test('trains in each iteration on everything accepted so far, once, duplicates too', () => {
-    const reader = new LogReader(file('run/log.sqlite'));
+    const reader = new LogReader(file('run/log.sqlite'), RUN_STREAMS);
     const rollouts = [...reader.records({ stream: 'rollouts' })]
       .filter(({ payload }) => payload.kind === 'rollout')
       .map(({ payload }) => payload as unknown as { iteration: number; admission: string; tokenIds: number[]; verdict: { kind: string } });

@@ -20,6 +20,7 @@ import type { RolloutRecord } from '../../src/run-folder/records.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
@@ -193,7 +194,7 @@ describe("what is measured on an iteration's own tokens", () => {
 describe('a run with grpo', () => {
   let result: RunResult;
   const rollouts = (): readonly RolloutRecord[] => {
-    const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
+    const reader = new LogReader(path.join(file('run'), 'log.sqlite'), RUN_STREAMS);
     try {
       return [...reader.records({ stream: 'rollouts' })]
         .filter(({ payload }) => payload.kind === 'rollout')
@@ -289,7 +290,7 @@ describe('a run with grpo', () => {
       expect(gap).toBeGreaterThan(0);
       expect(gap).toBeLessThan(0.02); // F32 weights; keys and values are f16
     }
-    const reader = new LogReader(path.join(file('run'), 'log.sqlite'));
+    const reader = new LogReader(path.join(file('run'), 'log.sqlite'), RUN_STREAMS);
     const shifts = [...reader.records({ stream: 'metrics' })]
       .filter(({ payload }) => payload.kind === 'iteration')
       .map(({ payload }) => payload.kl as number);

@@ -8,6 +8,7 @@ import { judgeRun } from '../../src/judge/judge.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { runCli } from '../cli/run-cli.js';
 import { REMEDY_RUNS, SETTINGS, writeRemedyInputs } from '../models/remedy-runs.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 let folder: string;
 beforeAll(() => {
@@ -27,7 +28,7 @@ const fast = (out: string, options: RunOptions): Promise<RunResult> =>
     { out: path.join(folder, out), rules: REMEDY_RUNS['set_lr down']!.rules, ...options },
   );
 function logged(out: string, kind: string): LogRecord['payload'][] {
-  const reader = new LogReader(path.join(folder, out, 'log.sqlite'));
+  const reader = new LogReader(path.join(folder, out, 'log.sqlite'), RUN_STREAMS);
   try {
     return [...reader.records()].filter(({ payload }) => payload.kind === kind).map(({ payload }) => payload);
   } finally {

@@ -14,6 +14,7 @@ import type { LoraEffect as Effect } from '../../src/trainees/lora/trainee.js';
 import type { RunResult } from '../../src/training/result.js';
 import { judgeLog } from '../models/judge-log.js';
 import { REMEDY_RUNS, remedyRun, SETTINGS, writeRemedyInputs, type RemedyRun } from '../models/remedy-runs.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const PROGRAM = fileURLToPath(new URL('../../dist/test/models/remedy-runs.js', import.meta.url));
 let folder: string;
@@ -29,7 +30,7 @@ afterAll(() => {
 });
 
 function recordsOf(out: string): LogRecord[] {
-  const reader = new LogReader(path.join(folder, out, 'log.sqlite'));
+  const reader = new LogReader(path.join(folder, out, 'log.sqlite'), RUN_STREAMS);
   try {
     return [...reader.records()];
   } finally {

@@ -18,6 +18,7 @@ import { checkpointRecord } from '../../src/run-folder/records.js';
 import type { RunResult } from '../../src/training/result.js';
 import { MAIN, type CliResult } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const HOOK = pathToFileURL(fileURLToPath(new URL('./stop-at.mjs', import.meta.url))).href;
 const windows = process.platform === 'win32'; // it stops no process
@@ -191,6 +192,7 @@ describe('checkpoints', () => {
         // whoever can write the file can append what links and hashes well; only the witness's head makes it the run's
         const signer = await WitnessClient.open(file(`${out}.home`));
         const log = await EventLog.resume({
+          streams: RUN_STREAMS,
           path: file(out, 'log.sqlite'),
           signer,
           fromIteration: 2,
@@ -216,7 +218,7 @@ describe('checkpoints', () => {
       expect(stderr).toMatch(new RegExp(`checkpoint ${NEWEST} is not gone on with: .*${reason}`));
       expect(stderr).toContain('iteration 1 of 2');
       expect(adapterOf(stdout)).toBe(expected);
-      const reader = new LogReader(file(out, 'log.sqlite'));
+      const reader = new LogReader(file(out, 'log.sqlite'), RUN_STREAMS);
       const refused = [...reader.records({ stream: 'metrics', abandoned: true })].filter(
         ({ payload }) => payload.kind === 'refused_checkpoint',
       );
@@ -243,7 +245,7 @@ describe('checkpoints', () => {
     expect(stderr).toContain('0002-submitted is not gone on with: the adapter that it submitted is not there as it was');
     expect(adapterOf(stdout)).toBe(expected);
     expect(sha256(readFileSync(file('exchanged', 'adapters', `${expected}.gguf`)))).toBe(expected);
-    expect((await verifyRun(file('exchanged'), { home: file('home') })).outcome).toBe('ok');
+    expect((await verifyRun(file('exchanged'), { streams: RUN_STREAMS, home: file('home') })).outcome).toBe('ok');
   }, 120_000);
 });
 
@@ -256,7 +258,7 @@ describe('two processes on one folder', () => {
     expect(ended.length).toBeGreaterThan(0); // one that comes when all is over reads the result
     for (const { stdout } of ended) expect(adapterOf(stdout)).toBe(expected);
     for (const { code, stderr } of refused) expect([code, stderr]).toEqual([1, expect.stringMatching(busy)]);
-    expect(await verifyRun(file('at once'), { home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 0 });
+    expect(await verifyRun(file('at once'), { streams: RUN_STREAMS, home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 0 });
   }, 120_000);
 
   (windows ? test.skip : test)(
@@ -274,7 +276,7 @@ describe('two processes on one folder', () => {
       const next = await run('owned');
       expect(next.code === 0 ? '' : next.stderr).toBe('');
       expect(adapterOf(next.stdout)).toBe(expected);
-      expect(await verifyRun(file('owned'), { home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 1 });
+      expect(await verifyRun(file('owned'), { streams: RUN_STREAMS, home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 1 });
     },
     120_000,
   );
@@ -327,7 +329,7 @@ describe('two processes on one folder', () => {
       expect(stderr).toContain(`the witness (process ${pid}) has not answered for 10 s; it is asked again (2 of 3)`);
       expect(adapterOf(stdout)).toBe(expected);
       expect(isAlive(pid)).toBe(false);
-      expect((await verifyRun(file('replaced'), { home: file('replaced.home') })).outcome).toBe('ok');
+      expect((await verifyRun(file('replaced'), { streams: RUN_STREAMS, home: file('replaced.home') })).outcome).toBe('ok');
     },
     120_000,
   );

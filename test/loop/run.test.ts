@@ -14,6 +14,7 @@ import { MAIN, runCli } from '../cli/run-cli.js';
 import { judgeLog } from '../models/judge-log.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 let folder: string;
 let home: string;
@@ -61,7 +62,7 @@ const command = (out: string, ...more: string[]): string[] => [
 ];
 const run = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: home, NO_COLOR: '1' });
 const recordsOf = (name: string): LogRecord[] => {
-  const reader = new LogReader(path.join(file(name), 'log.sqlite'));
+  const reader = new LogReader(path.join(file(name), 'log.sqlite'), RUN_STREAMS);
   try {
     return [...reader.records()];
   } finally {
@@ -100,7 +101,7 @@ describe('a run', () => {
   }, 300_000);
 
   test('leaves a folder whose log is complete, whose rules recompute, whose adapter is the one named', async () => {
-    expect((await verifyRun(file('whole'), { home })).outcome).toBe('ok');
+    expect((await verifyRun(file('whole'), { streams: RUN_STREAMS, home })).outcome).toBe('ok');
     const { record } = await judgeLog(file('whole'), { home });
     expect(record.evaluations).toHaveLength(3);
     expect(await hashFile(result.adapter.file)).toBe(result.adapter.sha256);
@@ -343,6 +344,6 @@ describe('what is wrong is said before anything is written', () => {
     );
     expect(code).toBe(3);
     expect(stdout).toMatch(/nothing was trained/);
-    expect((await verifyRun(file('hopeless'), { home })).outcome).toBe('ok');
+    expect((await verifyRun(file('hopeless'), { streams: RUN_STREAMS, home })).outcome).toBe('ok');
   }, 180_000);
 });

@@ -8,6 +8,7 @@ import { LogReader } from '../../src/log/read.js';
 import { run } from '../../src/training/run.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-threads-'));
 const file = (name: string): string => path.join(folder, name);
@@ -30,7 +31,7 @@ afterAll(() => {
 
 /** What a run's own id, its signer's nonce and a clock have no part in; a checkpoint counts seconds. */
 function recordsOf(out: string): unknown[] {
-  const reader = new LogReader(runPaths(out).log);
+  const reader = new LogReader(runPaths(out).log, RUN_STREAMS);
   try {
     return [...reader.records()]
       .filter(({ stream, payload }) => stream !== 'control' && !['checkpoint', 'probe'].includes(payload.kind))

@@ -5,10 +5,10 @@ import type { RuleConfig } from '../../src/monitor/rules.js';
 import { moduleParameters, TrainerExecutor, trainerSettings } from '../../src/trainees/lora/executor.js';
 import { LORA, type LoraPolicy as Policy } from '../../src/trainees/lora/trainee.js';
 import { type LoraReport as MonitorReport, MonitorSession, type LoraSession } from '../../src/training/monitor-session.js';
-import type { NewRecord } from '../../src/log/event-log.js';
 import { Random } from '../../src/random.js';
 import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import type { SyntheticModelOptions } from './synthetic.js';
+import type { NewRunRecord } from '../../src/run-folder/streams.js';
 
 /** Some 30,000 weights. */
 export const TINY: SyntheticModelOptions = {
@@ -53,7 +53,7 @@ export interface MonitoredRunOptions {
   /** The run ends where its objective has reached this. */
   readonly until?: number;
   readonly heldOut?: 'loss' | 'passRate';
-  readonly log?: { append(records: readonly NewRecord[]): unknown };
+  readonly log?: { append(records: readonly NewRunRecord[]): unknown };
   /** An adapter file to begin with. */
   readonly adapter?: string;
   /** Called before each iteration: what makes the run sick. `poison`: rewards of that size instead of likelihood. */

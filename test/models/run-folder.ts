@@ -1,7 +1,7 @@
 /** A run folder with the records of a run, without a model: as long, as broken and as hostile as a test wants it. */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../../src/canonical-json.js';
-import { EventLog, type NewRecord } from '../../src/log/event-log.js';
+import { EventLog } from '../../src/log/event-log.js';
 import type { LogPayload } from '../../src/log/payload.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
@@ -9,6 +9,7 @@ import { Random } from '../../src/random.js';
 import { startDigests, writeManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder, runPaths } from '../../src/run-folder/paths.js';
 import { adapterStateRecord, gateRecord, submissionRecord } from '../../src/run-folder/records.js';
+import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 export interface RunFolderOptions {
   readonly folder: string;
@@ -104,13 +105,20 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
   makeRunFolder(folder);
   await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: null });
   const signer = new SingleProcessSigner(home);
-  const log = await EventLog.create({ path: runPaths(folder).log, runId, signer, runConfig: start as never, digests: startDigests(start) });
+  const log = await EventLog.create({
+    streams: RUN_STREAMS,
+    path: runPaths(folder).log,
+    runId,
+    signer,
+    runConfig: start as never,
+    digests: startDigests(start),
+  });
   let count = 0;
   try {
     /** Harder tiers later. */
     const chance = (tier: string, progress: number): number =>
       Math.max(0, Math.min(1, skill * (1.6 * progress + 0.2 - 0.09 * tiers.findIndex(({ id }) => id === tier))));
-    const evaluation = (set: 'dev' | 'test', when: string, iteration: number): NewRecord => {
+    const evaluation = (set: 'dev' | 'test', when: string, iteration: number): NewRunRecord => {
       const outcomes = sets[set].map(([id, tier]): [string, string, 'pass' | 'fail'] => [
         id,
         tier,
@@ -164,7 +172,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
     log.append([adapterStateRecord({ iteration: 1, digest: sha('untrained'), targets })]);
     for (let iteration = 1; iteration <= iterations; iteration++) {
       for (const { id: tier } of tiers.filter(({ trains }) => trains)) {
-        const records: NewRecord[] = [];
+        const records: NewRunRecord[] = [];
         for (let i = 0; i < rollouts; i++) {
           const problemId = sha(`${iteration} ${tier} ${Math.floor(i / 4)}`);
           if (i % 4 === 0)
@@ -217,7 +225,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
       log.append([
         ...Array.from(
           { length: steps },
-          (_, i): NewRecord => ({
+          (_, i): NewRunRecord => ({
             stream: 'metrics',
             payload: {
               kind: 'step',

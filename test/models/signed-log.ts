@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { witnessInProcess } from '../../bench/log.js';
-import { EventLog, type NewRecord } from '../../src/log/event-log.js';
+import { EventLog } from '../../src/log/event-log.js';
 import type { LogSigner } from '../../src/log/signer.js';
 import type { TrustedKey } from '../../src/log/trusted-key.js';
+import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 /** A finished log as tests want it: the file's bytes, its key, and what the witness keeps. */
 export interface SignedLog {
@@ -27,7 +28,7 @@ export function temporaryFolder(): { readonly path: string; readonly remove: () 
 }
 
 /** Record i of a plausible run; several streams, some text beyond ASCII. */
-export function exampleRecord(i: number): NewRecord {
+export function exampleRecord(i: number): NewRunRecord {
   switch (i % 4) {
     case 0:
       return { stream: 'metrics', payload: { kind: 'step', step: i, loss: 1 / (i + 1), gradNorm: i % 8 === 0 ? NaN : i * 0.1 } };
@@ -60,7 +61,14 @@ export async function writeLog(options: WriteOptions): Promise<SignedLog> {
   const { folder, name, runId, records, headEvery, variant = 0 } = options;
   const signer = options.signer ?? witnessInProcess(folder);
   const path = join(folder, name);
-  const log = await EventLog.create({ path, runId, signer, runConfig: { seed: '42', variant }, digests: { config: 'ab'.repeat(32) } });
+  const log = await EventLog.create({
+    streams: RUN_STREAMS,
+    path,
+    runId,
+    signer,
+    runConfig: { seed: '42', variant },
+    digests: { config: 'ab'.repeat(32) },
+  });
   while (log.size < records - 2) {
     log.append([exampleRecord(log.size + variant)]);
     if (log.size % headEvery === 0) await log.checkpoint();

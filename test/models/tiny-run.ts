@@ -15,7 +15,7 @@ import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../../src/evaluation/greedy.js';
 import { judgePolicies } from '../../src/evaluation/policies.js';
 import { measureProbe } from '../../src/evaluation/probe.js';
-import { EventLog, type NewRecord } from '../../src/log/event-log.js';
+import { EventLog } from '../../src/log/event-log.js';
 import type { LogSigner } from '../../src/log/signer.js';
 import { openWitnessKey, witnessFile } from '../../src/log/witness-key.js';
 import { WitnessStore } from '../../src/log/witness-store.js';
@@ -39,6 +39,7 @@ import type { OpenTask, Problem } from '../../src/tasks/task.js';
 import { deriveSeed } from '../../src/random.js';
 import { decided } from './rule-history.js';
 import { encodeModel, synthesizeModel } from './synthetic.js';
+import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 /**
  * Whatever is asked, the answer is "ok"; a model with random weights never gives it. The verifier can be made to find nothing, as on a
@@ -67,9 +68,9 @@ export interface TrainedRun {
   readonly task: string;
   readonly start: RunStart;
   /** What is appended before the submission, one batch a head. */
-  readonly batches: readonly (readonly NewRecord[])[];
+  readonly batches: readonly (readonly NewRunRecord[])[];
   readonly adapter: { readonly path: string; readonly sha256: string; readonly targets: AdapterTargets };
-  readonly after: NewRecord;
+  readonly after: NewRunRecord;
   readonly accuracy: { readonly before: number | null; readonly after: number | null };
 }
 
@@ -119,17 +120,17 @@ async function trainingData(model: Model, task: OpenTask, evaluated: ReadonlySet
 }
 
 /** Samples of some problems; the part of them that is right rises as the loss falls. */
-function rolloutRecords(model: Model, iteration: number, problems: readonly Trained[], chance: number): NewRecord[] {
+function rolloutRecords(model: Model, iteration: number, problems: readonly Trained[], chance: number): NewRunRecord[] {
   const total = problems.length * SAMPLES;
   const passing = Math.min(total - 1, Math.max(1, Math.round(chance * total)));
   return withFates(
     iteration,
-    problems.flatMap(({ problem, promptIds }, at): NewRecord[] => [
+    problems.flatMap(({ problem, promptIds }, at): NewRunRecord[] => [
       {
         stream: 'rollouts',
         payload: { kind: 'problem', iteration, problemId: problem.id, tier: problem.tier, problem: problem as never, promptIds },
       },
-      ...Array.from({ length: SAMPLES }, (_, sample): NewRecord => {
+      ...Array.from({ length: SAMPLES }, (_, sample): NewRunRecord => {
         const pass = sample * problems.length + at < passing;
         const text = pass ? 'ok' : 'no';
         const tokenIds = [...model.tokenize(text), model.info.eot >= 0 ? model.info.eot : model.info.eos];
@@ -159,7 +160,7 @@ function rolloutRecords(model: Model, iteration: number, problems: readonly Trai
 type Sampled = Sample & { readonly problemId: string; readonly tier: string };
 
 /** An iteration's records with what their verdicts make of each rollout, whatever they said of it before. */
-export function withFates(iteration: number, records: readonly NewRecord[], rules: AdmissionSettings = RULES): NewRecord[] {
+export function withFates(iteration: number, records: readonly NewRunRecord[], rules: AdmissionSettings = RULES): NewRunRecord[] {
   const groups = new Map<string, { tier: string; rollouts: Sampled[] }>();
   for (const { payload } of records) {
     if (payload.kind !== 'rollout') continue;
@@ -221,7 +222,11 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   };
   const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> =>
     evaluateGreedy(localBackend(model), task, test.problems, { ...EVALUATION, adapter });
-  const claim = (when: 'before' | 'after', adapter: string | null, { outcomes }: Awaited<ReturnType<typeof evaluateGreedy>>): NewRecord =>
+  const claim = (
+    when: 'before' | 'after',
+    adapter: string | null,
+    { outcomes }: Awaited<ReturnType<typeof evaluateGreedy>>,
+  ): NewRunRecord =>
     heldOutRecord({
       set: 'test',
       when,
@@ -232,7 +237,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     });
 
   const before = await evaluate(null);
-  const devReplies: NewRecord[] = [];
+  const devReplies: NewRunRecord[] = [];
   const { outcomes: devOutcomes } = await evaluateGreedy(localBackend(model), task, dev.problems, {
     ...EVALUATION,
     adapter: null,
@@ -271,11 +276,11 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     stop: () => undefined,
   };
   const executor = new TrainerExecutor(trainer, { inForce, loop });
-  const state = async (iteration: number): Promise<NewRecord> => {
+  const state = async (iteration: number): Promise<NewRunRecord> => {
     kept.set(digest(iteration), await trainer.snapshot());
     return adapterStateRecord({ iteration, digest: digest(iteration), targets: adapterTargets(trainer.info.targets) });
   };
-  const batches: NewRecord[][] = [
+  const batches: NewRunRecord[][] = [
     [
       claim('before', null, before),
       ...devReplies,
@@ -380,13 +385,13 @@ export interface Cheat {
   /** What the log commits to, and what the manifest says. */
   readonly start?: (start: RunStart) => RunStart;
   readonly manifest?: (manifest: RunManifest) => RunManifest;
-  readonly records?: (batch: NewRecord[], index: number) => NewRecord[];
+  readonly records?: (batch: NewRunRecord[], index: number) => NewRunRecord[];
   /** Another file is submitted; by default the probe is of the same. */
   readonly adapter?: { readonly path: string; readonly sha256: string; readonly targets: AdapterTargets } | null;
   readonly probeOf?: string;
-  readonly submission?: (record: NewRecord) => NewRecord;
-  readonly probe?: (record: NewRecord) => NewRecord;
-  readonly after?: (record: NewRecord) => NewRecord;
+  readonly submission?: (record: NewRunRecord) => NewRunRecord;
+  readonly probe?: (record: NewRunRecord) => NewRunRecord;
+  readonly after?: (record: NewRunRecord) => NewRunRecord;
   /** Learns the nonce with the honest adapter first, drops that attempt and submits `adapter`. */
   readonly afterNonce?: boolean;
   readonly signer?: (home: string) => LogSigner;
@@ -409,7 +414,14 @@ export async function signTinyRun(trained: TrainedRun, at: string, cheat: Cheat 
   const runId = cheat.runId ?? RUN_ID;
   const start = cheat.start?.(trained.start) ?? trained.start;
   const adapter = cheat.adapter === undefined ? trained.adapter : cheat.adapter;
-  let log = await EventLog.create({ path: paths.log, runId, signer, runConfig: start as never, digests: startDigests(start) });
+  let log = await EventLog.create({
+    streams: RUN_STREAMS,
+    path: paths.log,
+    runId,
+    signer,
+    runConfig: start as never,
+    digests: startDigests(start),
+  });
   for (const [i, batch] of trained.batches.entries()) {
     const records = cheat.records?.([...batch], i) ?? [...batch];
     if (records.length > 0) log.append(records);
@@ -420,7 +432,7 @@ export async function signTinyRun(trained: TrainedRun, at: string, cheat: Cheat 
     log.append([submissionRecord({ adapter: trained.adapter.sha256, targets: trained.adapter.targets })]);
     await log.reveal();
     log.close();
-    log = await EventLog.resume({ path: paths.log, signer, fromIteration: ITERATIONS, abandonedFrom });
+    log = await EventLog.resume({ streams: RUN_STREAMS, path: paths.log, signer, fromIteration: ITERATIONS, abandonedFrom });
   }
   const honest = submissionRecord({ adapter: adapter?.sha256 ?? null, targets: adapter?.targets ?? {} });
   const after = { ...trained.after, payload: { ...trained.after.payload, adapter: adapter?.sha256 ?? null } };

@@ -19,6 +19,7 @@ import { scripted } from '../../src/trainees/lora/scripted.js';
 import { LORA, type LoraDecision as Decision, type LoraPolicy as Policy, type TrainerSettings } from '../../src/trainees/lora/trainee.js';
 import { decided, eachModule, history, MODULES } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const quiet: RuleEvaluation = {
   fired: false,
@@ -286,6 +287,7 @@ describe('in the log', () => {
   test('a judge reads the same history back and finds the same evaluations; hooks cannot write over measurements (X7, X8)', async () => {
     const path = join(folder.path, 'log.sqlite');
     const log = await EventLog.create({
+      streams: RUN_STREAMS,
       path,
       runId: 'ab12'.repeat(8),
       signer: witnessInProcess(folder.path),
@@ -314,7 +316,7 @@ describe('in the log', () => {
         ]);
     }
     await log.finish();
-    const reader = new LogReader(path);
+    const reader = new LogReader(path, RUN_STREAMS);
     const back = readHistory(reader.records(), LORA.trainee);
     expect(back).toEqual(iterations);
     expect(evaluateHistory(back, DEFAULT_RULES, LORA.ruleSet)).toEqual(evaluations);

@@ -1,6 +1,5 @@
 /** A caller's policy: what it is told, and what becomes of answers that are late, missing or no answers at all. */
 import { describe, expect, test } from '@jest/globals';
-import type { NewRecord } from '../../src/log/event-log.js';
 import { observe } from '../../src/monitor/policy.js';
 import { monitorDigests } from '../../src/monitor/rule-set.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
@@ -15,6 +14,7 @@ import {
 import { MonitorSession, type LoraReport } from '../../src/training/monitor-session.js';
 import { createHash } from 'node:crypto';
 import { eachModule, eachStep, history } from '../models/rule-history.js';
+import type { NewRunRecord } from '../../src/run-folder/streams.js';
 
 const settings: TrainerSettings = {
   learningRate: 3e-4,
@@ -34,7 +34,7 @@ const SICK = history(16, (each, i) => {
 
 interface Played {
   readonly reports: readonly LoraReport[];
-  readonly records: readonly NewRecord[];
+  readonly records: readonly NewRunRecord[];
   readonly executed: readonly string[];
 }
 
@@ -42,7 +42,7 @@ async function play(
   decide: LoraPolicy['decide'],
   options: { readonly timeout?: number; readonly signal?: AbortSignal } = {},
 ): Promise<Played> {
-  const records: NewRecord[] = [];
+  const records: NewRunRecord[] = [];
   const executed: string[] = [];
   const session = new MonitorSession({
     watched: LORA,

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { witnessInProcess } from '../../bench/log.js';
-import { EventLog, type NewRecord } from '../../src/log/event-log.js';
+import { EventLog } from '../../src/log/event-log.js';
 import { LogReader } from '../../src/log/read.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { observe } from '../../src/monitor/policy.js';
@@ -13,6 +13,7 @@ import { LORA, type LoraIteration as Iteration, type LoraPolicy as Policy, type 
 import { type LoraReport as MonitorReport, MonitorSession } from '../../src/training/monitor-session.js';
 import { eachModule, eachStep, history } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
+import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 const folder = temporaryFolder();
 afterAll(folder.remove);
@@ -31,11 +32,11 @@ const fast =
     i >= from ? eachModule(each, () => ({ updateRatio: 0.5 })) : each;
 
 /** Keeps what was appended, one entry a call. */
-function listening(): { readonly appended: NewRecord[][]; readonly append: (records: readonly NewRecord[]) => void } {
-  const appended: NewRecord[][] = [];
+function listening(): { readonly appended: NewRunRecord[][]; readonly append: (records: readonly NewRunRecord[]) => void } {
+  const appended: NewRunRecord[][] = [];
   return { appended, append: (records) => void appended.push([...records]) };
 }
-const kinds = (records: readonly NewRecord[]): string[] => records.map(({ payload }) => payload.kind).filter((kind) => kind !== 'step');
+const kinds = (records: readonly NewRunRecord[]): string[] => records.map(({ payload }) => payload.kind).filter((kind) => kind !== 'step');
 
 describe('a session', () => {
   test('logs measurement and evaluation, then decisions, and only then executes and logs effects', async () => {
@@ -61,6 +62,7 @@ describe('a session', () => {
   test('taken up again from the log goes on as if it had never stopped', async () => {
     const path = join(folder.path, 'log.sqlite');
     const log = await EventLog.create({
+      streams: RUN_STREAMS,
       path,
       runId: 'cd34'.repeat(8),
       signer: witnessInProcess(folder.path),
@@ -74,7 +76,7 @@ describe('a session', () => {
     for (const iteration of iterations) expected.push(await whole.iteration(iteration, { settings, executor }));
     const first = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: scripted, log });
     for (const iteration of iterations.slice(0, 6)) await first.iteration(iteration, { settings, executor });
-    const reader = new LogReader(path);
+    const reader = new LogReader(path, RUN_STREAMS);
     const second = new MonitorSession({ watched: LORA, rules: DEFAULT_RULES, policy: scripted, log, records: reader.records() });
     reader.close();
     const rest = [];

@@ -15,6 +15,7 @@ import { outcomeOf, treatmentRates, type Treated } from '../models/calibration.j
 import { monitoredRun, type MonitoredRun } from '../models/monitored-run.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { sickRuns, writeMonitoredModel } from '../models/sick-runs.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const folder = temporaryFolder();
 afterAll(folder.remove);
@@ -93,6 +94,7 @@ describe('a real training run', () => {
         const signer = new SingleProcessSigner(folder.path);
         const runConfig = JSON.parse(JSON.stringify({ rules: DEFAULT_RULES, cause })) as { rules: never };
         const log = await EventLog.create({
+          streams: RUN_STREAMS,
           path,
           runId: createHash('sha256').update(path).digest('hex').slice(0, 32),
           signer,

@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
-import type { NewRecord } from '../../src/log/event-log.js';
 import { checkDecision, type Decision } from '../../src/monitor/decision.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { liveness } from '../../src/monitor/liveness.js';
@@ -16,6 +15,7 @@ import { EVENT_TYPES } from '../../src/monitor/trainee.js';
 import { readDecisions, readHistory } from '../../src/run-folder/monitor-records.js';
 import { LORA } from '../../src/trainees/lora/trainee.js';
 import { MonitorSession } from '../../src/training/monitor-session.js';
+import type { NewRunRecord } from '../../src/run-folder/streams.js';
 
 interface ClassifierTypes {
   readonly settings: { readonly learningRate: number; readonly activation: string; readonly champion: string };
@@ -115,7 +115,7 @@ describe('another kind of trainee', () => {
     const executor = {
       execute: async (operation: ClassifierTypes['operation']) => (executed.push(operation), (dead = 0), { activation: 'gelu' }),
     };
-    const records: NewRecord[] = [];
+    const records: NewRunRecord[] = [];
     const session = new MonitorSession({ watched: CLASSIFIER, rules, policy, log: { append: (more) => void records.push(...more) } });
     const fired: (readonly RuleId[])[] = [];
     for (let i = 0; i < 8; i++) fired.push((await session.iteration(epoch(i, dead), { settings: SETTINGS, executor })).evaluation.fired);
