@@ -4,7 +4,7 @@ import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import { RolloutTally } from '../run-folder/derived.js';
 import type { ProblemRecord, RolloutRecord } from '../run-folder/records.js';
-import { exchange } from '../rollouts/episode.js';
+import { episodeOf, type Episode } from '../rollouts/episode.js';
 import type { Sampled } from './sequences.js';
 
 /** An accepted rollout, ready to be trained on. */
@@ -34,12 +34,12 @@ export class ReplayBuffer {
       this.#prompt = { problemId: record.problemId, ids: Int32Array.from(record.promptIds) };
       return;
     }
-    const { iteration, tier, problemId, sample, tokenIds, weight, admission } = record;
+    const { iteration, tier, problemId, sample, weight, admission } = record;
     this.#tally.take(record);
     if (admission !== 'admitted') return;
     const key = `${iteration}/${problemId}/${sample}`;
     if (this.#prompt?.problemId !== problemId) throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
-    this.#traces.push({ key, iteration, tier, episode: exchange(this.#prompt.ids, Int32Array.from(tokenIds)), weight });
+    this.#traces.push({ key, iteration, tier, episode: episodeOfRecord(this.#prompt.ids, record), weight });
     const admitted = this.#tally.buffer(Infinity, Infinity)[tier]!;
     if (admitted > this.#tierCap)
       this.#traces.splice(
@@ -104,6 +104,13 @@ export class ReplayBuffer {
   drawClassic(runSeed: bigint, iteration: number): Trace[] {
     return new Random(deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 })).shuffle(this.#traces);
   }
+}
+
+function episodeOfRecord(promptIds: Int32Array, { tokenIds, turns = [] }: Pick<RolloutRecord, 'tokenIds' | 'turns'>): Episode {
+  let at = 0;
+  const reply = (tokens: number): Int32Array => Int32Array.from(tokenIds.slice(at, (at += tokens)));
+  const earlier = turns.map(({ tokens, saidIds }) => ({ replyIds: reply(tokens), saidIds: Int32Array.from(saidIds) }));
+  return episodeOf(promptIds, earlier, reply(tokenIds.length));
 }
 
 function byTurns(pool: readonly Trace[], wanted: number, random: Random): Trace[] {

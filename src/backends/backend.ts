@@ -33,6 +33,8 @@ export interface SamplePrompt {
   readonly id: string;
   /** Where the last one is the assistant's, the reply goes on from there, and its text is what follows. */
   readonly messages: readonly ChatMessage[];
+  /** What the messages are where the model said some of them: the very ids, not what their text would be read as. With `tokenIds`. */
+  readonly ids?: Int32Array;
   /** One sample each; a back end without `seeds` heeds their number only. */
   readonly seeds: readonly bigint[];
 }
@@ -110,6 +112,11 @@ export interface Backend<R extends Reply = Reply> {
     continuationIds: readonly Int32Array[],
     options?: { readonly signal?: AbortSignal },
   ): Promise<readonly Float32Array[]>;
+  /**
+   * How a conversation goes on after a reply that ended by itself: the ids between its end token and the next reply. Learning from episodes
+   * of several turns needs it.
+   */
+  renderTurn?(before: readonly ChatMessage[], said: ChatMessage): Int32Array;
   dispose(): Promise<void>;
 }
 

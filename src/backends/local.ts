@@ -11,7 +11,8 @@ import type { Backend, SamplePrompt } from './backend.js';
  * same each time. `dispose` frees the model.
  */
 export function localBackend(model: Model): Backend<Rollout> {
-  const promptIds = ({ messages }: SamplePrompt): Int32Array => {
+  const promptIds = ({ messages, ids }: SamplePrompt): Int32Array => {
+    if (ids !== undefined) return ids;
     const last = messages.at(-1);
     if (last?.role !== 'assistant') return model.renderChat(messages).tokenIds;
     return Int32Array.from([...model.renderChat(messages.slice(0, -1)).tokenIds, ...model.tokenize(last.content)]);
@@ -30,6 +31,7 @@ export function localBackend(model: Model): Backend<Rollout> {
       });
     },
     score: (prefixIds, continuationIds, options) => model.score(prefixIds, continuationIds, options),
+    renderTurn: (before, said) => model.renderTurn(before, said),
     dispose: () => model.dispose(),
   };
 }

@@ -93,6 +93,11 @@ export const evalCommand = defineCommand({
       .option('temperature', { type: 'number', default: 0.8, describe: 'of the samples' })
       .option('k', { type: 'string', requiresArg: true, describe: 'ks of pass@k, such as 1,4; default: 1 and all samples' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the samples' })
+      .option('turns', {
+        type: 'number',
+        describe:
+          'replies of an episode, at most; default: as the task says. A task without turns of its own is asked again, with its feedback',
+      })
       .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
       .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
@@ -113,7 +118,11 @@ export const evalCommand = defineCommand({
     const { maxSequences, ...defaults } = evaluationDefaults(argv.model ?? EMBEDDED_MODEL);
     const recording = recordingOf(argv);
     const signal = interruption();
-    await using task = await openTask(argv.task, argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads });
+    const { verifierThreads } = argv;
+    await using task = await openTask(argv.task, {
+      ...(verifierThreads === undefined ? {} : { verifierThreads }),
+      ...(argv.turns === undefined ? {} : { turns: readCount('turns', argv.turns, 1) }),
+    });
     const problems = await evaluationSet(task, set, perTier);
     const { backend, adapter, model } = recording === null ? await answerLocally(argv, defaults, signal) : await answerFrom(recording);
     let out: FileHandle | undefined;

@@ -58,12 +58,15 @@ function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>
   const home = process.env.ISOPRO_HOME && process.platform !== 'win32' ? `ISOPRO_HOME=${shellWord(process.env.ISOPRO_HOME)} ` : '';
   return [
     `${home}npx isopro-native judge ${here(folder)}${base}${BUILT_IN_TASKS.some(({ task: { id } }) => id === task) ? '' : own}`,
-    `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`}${evaluationSizes(settings)} --adapter ` +
-      `${here(adapter.file)}`,
+    `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`}${turnsFlag(settings)}` +
+      `${evaluationSizes(settings)} --adapter ${here(adapter.file)}`,
     `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate --model ` +
       `${shellWord(model)} --max-tokens ${maxTokens} --adapter ${here(adapter.file)} --prompts -`,
   ];
 }
+
+/** A task without turns of its own has one where it is not asked for more. */
+const turnsFlag = ({ turns }: ResultSettings): string => (turns > 1 ? ` --turns ${turns}` : '');
 
 /** What makes `eval` measure as the run did: on the same problems, in batches of the same size. */
 function evaluationSizes({ model, testSize, maxTokens, maxSequences, threads, contextTokens }: ResultSettings): string {
@@ -80,7 +83,7 @@ function evaluationSizes({ model, testSize, maxTokens, maxSequences, threads, co
 
 type ResultSettings = Pick<
   RunSettings,
-  'model' | 'task' | 'style' | 'testSize' | 'maxTokens' | 'maxSequences' | 'threads' | 'contextTokens'
+  'model' | 'task' | 'style' | 'turns' | 'testSize' | 'maxTokens' | 'maxSequences' | 'threads' | 'contextTokens'
 >;
 
 const NOTHING_TO_TRAIN_ON =

@@ -92,9 +92,8 @@ export const tokenIds = z
   .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
   .pipe(copied(types.isInt32Array, Int32Array));
 
-export const chatMessages = z
-  .array(z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() }))
-  .min(1, 'a prompt needs at least one message');
+export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() });
+export const chatMessages = z.array(chatMessage).min(1, 'a prompt needs at least one message');
 
 const requestSchema = z
   .strictObject({

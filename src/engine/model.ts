@@ -15,7 +15,15 @@ import {
   type NativeModelInfo,
 } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
-import { chatMessages, checkRequest, tokenIds, type GenerateRequest, type PromptContent, type TokenIds } from './generate-request.js';
+import {
+  chatMessage,
+  chatMessages,
+  checkRequest,
+  tokenIds,
+  type GenerateRequest,
+  type PromptContent,
+  type TokenIds,
+} from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
@@ -162,6 +170,7 @@ export class Model {
       controlTokens: typed(() => native.controlTokens()),
       bos: info.bos,
       eos: info.eos,
+      ends: info.ends,
       addBos: info.addBos,
       tokenize: (text) => native.tokenize(text, false),
     });
@@ -184,6 +193,16 @@ export class Model {
   renderChat(messages: readonly ChatMessage[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
     const valid = checked(chatMessages, messages, 'messages');
     return this.#run(() => this.#renderer.render(valid, options.addGenerationPrompt ?? true));
+  }
+
+  /**
+   * How a conversation goes on after a reply that ended by itself: the ids between its end token and the next reply.
+   * @param before the messages up to the reply
+   * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
+   */
+  renderTurn(before: readonly ChatMessage[], said: ChatMessage): Int32Array {
+    const [earlier, message] = [checked(chatMessages, before, 'before'), checked(chatMessage, said, 'said')];
+    return this.#run(() => this.#renderer.renderTurn(earlier, message));
   }
 
   /** @internal What `generate` evaluates for a prompt. */

@@ -31,6 +31,8 @@ export interface PromptVocabulary {
   readonly controlTokens: readonly { id: number; text: string }[];
   readonly bos: number;
   readonly eos: number;
+  /** Every token that ends a reply. */
+  readonly ends: ArrayLike<number> & { includes(id: number): boolean };
   readonly addBos: boolean;
   /** Token ids of plain text: no control token is recognised, no BOS added. */
   tokenize(text: string): Int32Array;
@@ -84,16 +86,44 @@ export class PromptRenderer {
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
   render(messages: readonly ChatMessage[], addGenerationPrompt: boolean): RenderedPrompt {
-    const marker = MARKERS.find((candidate) => !messages.some(({ content }) => content.includes(candidate)));
-    if (marker === undefined) {
-      throw new IsoproError('INVALID_ARGUMENT', 'the messages use all 32 Unicode noncharacters from U+FDD0 to U+FDEF');
-    }
+    const { rendered, marker } = this.#fill(messages, addGenerationPrompt);
+    const ids = this.#tokenize(rendered, marker);
+    const { addBos, bos } = this.#vocabulary;
+    if (addBos && bos >= 0 && ids[0] !== bos) ids.unshift(bos);
+    return { tokenIds: Int32Array.from(ids), text: rendered.replaceAll(marker, ''), rendererId: this.rendererId };
+  }
+
+  /**
+   * How a conversation goes on after a reply that ended by itself, whose tokens stay as they were sampled: the ids between its end token
+   * and the next reply.
+   * @param before the messages up to the reply
+   * @param said what the model is told after it
+   * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
+   */
+  renderTurn(before: readonly ChatMessage[], said: ChatMessage): Int32Array {
+    const reply = unusedMarker([...before, said]);
+    const { rendered, marker } = this.#fill([...before, { role: 'assistant', content: reply }, said], true);
+    const parts = rendered.split(reply);
+    if (parts.length !== 2)
+      throw new IsoproError('TEMPLATE_INVALID', `the chat template writes an earlier reply ${parts.length - 1} times, not once`);
+    const ids = this.#tokenize(parts[1]!, marker);
+    const end = ids.findIndex((id) => this.#vocabulary.ends.includes(id)); // was sampled with the reply
+    return Int32Array.from(ids.slice(end + 1));
+  }
+
+  /** The template's text, with a marker inside whatever in the messages reads like a control token. */
+  #fill(messages: readonly ChatMessage[], addGenerationPrompt: boolean): { readonly rendered: string; readonly marker: string } {
+    const marker = unusedMarker(messages);
     const rendered = this.#run({
       messages: messages.map(({ role, content }) => ({ role, content: this.#defuse(content, marker) })),
       add_generation_prompt: addGenerationPrompt,
       bos_token: this.#controlText(this.#vocabulary.bos),
       eos_token: this.#controlText(this.#vocabulary.eos),
     });
+    return { rendered, marker };
+  }
+
+  #tokenize(rendered: string, marker: string): number[] {
     const ids: number[] = [];
     const addPlain = (text: string): void => {
       if (text === '') return;
@@ -106,9 +136,7 @@ export class PromptRenderer {
       end = match.index + match[0].length;
     }
     addPlain(rendered.slice(end));
-    const { addBos, bos } = this.#vocabulary;
-    if (addBos && bos >= 0 && ids[0] !== bos) ids.unshift(bos);
-    return { tokenIds: Int32Array.from(ids), text: rendered.replaceAll(marker, ''), rendererId: this.rendererId };
+    return ids;
   }
 
   #controlText(id: number): string {
@@ -137,6 +165,13 @@ export class PromptRenderer {
       throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${(cause as Error).message}`, { cause });
     }
   }
+}
+
+/** @throws IsoproError INVALID_ARGUMENT */
+function unusedMarker(messages: readonly ChatMessage[]): string {
+  const marker = MARKERS.find((candidate) => !messages.some(({ content }) => content.includes(candidate)));
+  if (marker !== undefined) return marker;
+  throw new IsoproError('INVALID_ARGUMENT', 'the messages use all 32 Unicode noncharacters from U+FDD0 to U+FDEF');
 }
 
 function escapeForPattern(text: string): string {

@@ -73,11 +73,13 @@ export async function sampleAndJudge<R extends Reply>(
       ...(signal === undefined ? {} : { signal }),
     },
     (reply) => {
-      const { promptIndex, sampleIndex, finish, promptIds, tokenIds } = reply.rollout;
-      const tokens = tokenIds?.length ?? reply.rollout.tokens;
-      if (judged[promptIndex]!.length === 0) promptTokens = plus(promptTokens, promptIds?.length ?? reply.rollout.promptTokens);
-      judged[promptIndex]![sampleIndex] = { kind: reply.judgement.verdict.kind, finish, tokens: tokens ?? null };
-      sampledTokens = plus(sampledTokens, tokens);
+      const { promptIndex, sampleIndex, finish } = reply.rollout;
+      const replies = [...reply.earlier.map((turn) => turn.reply), reply.rollout];
+      const tokens = replies.reduce<number | null>((sum, each) => plus(sum, each.tokenIds?.length ?? each.tokens), 0);
+      const [{ promptIds, promptTokens: counted }] = replies as [R, ...R[]];
+      if (judged[promptIndex]!.length === 0) promptTokens = plus(promptTokens, promptIds?.length ?? counted);
+      judged[promptIndex]![sampleIndex] = { kind: reply.judgement.verdict.kind, finish, tokens };
+      sampledTokens = plus(sampledTokens, tokens ?? undefined);
       onReply?.(reply);
       onProgress?.({ done: ++done, total: problems.length * samples, sampledTokens });
     },

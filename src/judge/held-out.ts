@@ -62,7 +62,9 @@ export async function openRunTask(
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   let task: OpenTask;
   try {
-    task = await openTask(start.task.file === null ? start.task.id : file!, options);
+    const { turns } = start.settings;
+    const asked = typeof turns === 'number' && turns > 0 ? { ...options, turns } : options;
+    task = await openTask(start.task.file === null ? start.task.id : file!, asked);
   } catch (error) {
     if (start.task.file === null && error instanceof IsoproError && error.code === 'TASK_UNKNOWN') return none(error.message);
     throw error;

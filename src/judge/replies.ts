@@ -1,12 +1,20 @@
 import { z } from 'zod';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
+import { turns } from '../run-folder/records.js';
 import { HardFail } from './hard-fail.js';
 
 /** A reply as it stands in the log: what its tokens say is its text, and how they end is its finish. */
 
-export const reply = z.object({ problemId: z.string(), finish: z.enum(['stop', 'length', 'aborted']), tokenIds: z.array(z.int()) });
+export const reply = z.object({
+  problemId: z.string(),
+  finish: z.enum(['stop', 'length', 'aborted']),
+  tokenIds: z.array(z.int()),
+  turns: turns.optional(),
+});
 export type LoggedReply = z.infer<typeof reply>;
+
+export const NOT_SAID = 'the text is not what the sampled tokens say';
 
 /** Reads replies of at most so many tokens; one that its tokens contradict is a hard fail. */
 export class ReplyReader {
@@ -20,8 +28,18 @@ export class ReplyReader {
     this.#maxTokens = maxTokens;
   }
 
-  /** The text. @throws HardFail */
-  read(gseq: number, { tokenIds, finish }: Pick<LoggedReply, 'tokenIds' | 'finish'>): string {
+  /** The texts of an episode's replies. @throws HardFail */
+  read(gseq: number, { tokenIds, finish, turns = [] }: Pick<LoggedReply, 'tokenIds' | 'finish' | 'turns'>): string[] {
+    let at = 0;
+    const earlier = turns.map(({ tokens, text }) => {
+      const said = this.#readOne(gseq, { tokenIds: tokenIds.slice(at, (at += tokens)), finish: 'stop' });
+      if (said !== text) throw new HardFail('rollout_verification', `record ${gseq}: ${NOT_SAID}`);
+      return said;
+    });
+    return [...earlier, this.#readOne(gseq, { tokenIds: tokenIds.slice(at), finish })];
+  }
+
+  #readOne(gseq: number, { tokenIds, finish }: Pick<LoggedReply, 'tokenIds' | 'finish'>): string {
     const fail = (what: string): never => {
       throw new HardFail('rollout_verification', `record ${gseq}: ${what}`);
     };

@@ -11,12 +11,12 @@ import type { RunStart } from '../run-folder/manifest.js';
 import { problem as problemRecord, rollout as rolloutRecord, type HeldOut } from '../run-folder/records.js';
 import { MAX_NONE_FRACTION } from '../statistics/index.js';
 import { problemId } from '../tasks/problem-id.js';
-import type { OpenTask, Problem } from '../tasks/task.js';
+import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import { callAhead } from './ahead.js';
 import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
 import { HardFail } from './hard-fail.js';
-import { reply, type LoggedReply, type ReplyReader } from './replies.js';
+import { NOT_SAID, reply, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
  * Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem;
@@ -28,6 +28,7 @@ const rolloutForm = rolloutRecord.pick({
   problemId: true,
   tier: true,
   tokenIds: true,
+  turns: true,
   text: true,
   finish: true,
   form: true,
@@ -39,12 +40,16 @@ const fail = (detail: string): never => {
   throw new HardFail('rollout_verification', detail);
 };
 
-/** A rollout whose text is what its tokens say. */
-function readRollout(replies: ReplyReader, { gseq, payload }: Pick<LogRecord, 'gseq' | 'payload'>): z.infer<typeof rolloutForm> {
+/** `texts`: of all its replies. */
+type LoggedRollout = z.infer<typeof rolloutForm> & { readonly texts: readonly string[] };
+
+/** A rollout whose texts are what its tokens say. */
+function readRollout(replies: ReplyReader, { gseq, payload }: Pick<LogRecord, 'gseq' | 'payload'>): LoggedRollout {
   const parsed = rolloutForm.safeParse(payload);
   const rollout = parsed.success ? parsed.data : fail(`record ${gseq} is no rollout`);
-  if (replies.read(gseq, rollout) !== rollout.text) fail(`record ${gseq}: the text is not what the sampled tokens say`);
-  return rollout;
+  const texts = replies.read(gseq, rollout);
+  if (texts.at(-1) !== rollout.text) fail(`record ${gseq}: ${NOT_SAID}`);
+  return { ...rollout, texts };
 }
 
 /**
@@ -146,10 +151,11 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   interface Asked {
     readonly gseq: number;
     readonly problem: Problem;
-    readonly rollout: z.infer<typeof rolloutForm>;
+    readonly rollout: LoggedRollout;
   }
   const cancelling = signal === undefined ? {} : { signal };
-  const judge = ({ problem, rollout: { text, finish } }: Asked) => task.judge(problem, text, finish, cancelling);
+  const judge = ({ problem, rollout: { text, finish, texts } }: Asked) =>
+    task.judge(problem, text, finish, { ...earlierOf(texts), ...cancelling });
   async function* asked(): AsyncGenerator<Asked> {
     let problem: Problem | null = null;
     for (const record of reader.records({ stream: 'rollouts' })) {
@@ -162,6 +168,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
         const rollout = readRollout(replies, record);
         if (problem === null || problem.id !== rollout.problemId || problem.tier !== rollout.tier)
           return fail(`record ${gseq}: the rollout does not follow its problem`);
+        await checkTurns({ model, task, style }, gseq, problem, rollout);
         yield { gseq, problem, rollout };
       }
     }
@@ -198,7 +205,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     }
     rollouts++;
   }
-  const parts = [verdicts.settle('verdicts on rollouts'), await checkDev({ reader, start, task, replies, atOnce, ...cancelling })];
+  const parts = [verdicts.settle('verdicts on rollouts'), await checkDev({ reader, start, task, model, replies, atOnce, ...cancelling })];
   if (figures.policies !== null) {
     const { problems } = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () =>
       evaluationSet(task, 'test', start.sets.test.perTier),
@@ -209,15 +216,42 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   return { rollouts, undecided: sum('undecided'), unverified: sum('unverified') };
 }
 
+const earlierOf = (texts: readonly string[]): JudgeOptions => (texts.length === 1 ? {} : { earlier: texts.slice(0, -1) });
+
+/**
+ * What the model was told between its replies is what the task says there, in the tokens of the model's template, and the episode ended
+ * where the task ends it. @throws HardFail
+ */
+async function checkTurns(
+  { model, task, style }: { readonly model: Model; readonly task: OpenTask; readonly style: PromptStyle },
+  gseq: number,
+  problem: Problem,
+  { turns = [], texts, finish }: Pick<LoggedReply, 'turns' | 'finish'> & { readonly texts: readonly string[] },
+): Promise<void> {
+  if (task.turns === 1 && turns.length === 0) return;
+  const messages = await task.prompt(problem, style);
+  for (const [i, { said, saidIds }] of turns.entries()) {
+    const told: ChatMessage = { role: 'user', content: said };
+    if ((await task.step(problem, texts.slice(0, i + 1))) !== said)
+      fail(`record ${gseq}: after reply ${i + 1} the model was told something else than the task says`);
+    if (model.renderTurn(messages, told).join() !== saidIds.join())
+      fail(`record ${gseq}: the tokens after reply ${i + 1} are not those of what the model was told`);
+    messages.push({ role: 'assistant', content: texts[i]! }, told);
+  }
+  if (finish === 'stop' && (await task.step(problem, texts)) !== null)
+    fail(`record ${gseq}: the task would have gone on after the last reply`);
+}
+
 /** Of the adapters in between only their replies are left: each dev problem has one, and the verdict that it deserves. @throws HardFail */
 async function checkDev({
   reader,
   start,
   task,
+  model,
   replies,
   atOnce = 1,
   ...cancelling
-}: Pick<VerifyRequest, 'reader' | 'start' | 'task' | 'replies' | 'atOnce' | 'signal'>): Promise<Verdicts> {
+}: Pick<VerifyRequest, 'reader' | 'start' | 'task' | 'model' | 'replies' | 'atOnce' | 'signal'>): Promise<Verdicts> {
   const verdicts = new Verdicts();
   const set = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'dev', start.sets.dev.perTier));
   if (set.sha256 !== start.sets.dev.sha256) fail("the dev set that the run committed to is not the task's");
@@ -233,9 +267,13 @@ async function checkDev({
       if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
         fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
       if (!same(given.map(({ problemId: id }) => id))) fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
-      const judge = ([i, problem]: readonly [number, Problem]) =>
-        task.judge(problem, replies.read(given[i]!.gseq, given[i]!), given[i]!.finish, cancelling);
-      for await (const [each, found] of callAhead(set.problems.entries(), atOnce, async (item) => judge(item))) {
+      const judge = async ([i, problem]: readonly [number, Problem]): Promise<Judgement> => {
+        const { gseq: at, ...logged } = given[i]!;
+        const texts = replies.read(at, logged);
+        await checkTurns({ model, task, style: start.evaluation.style }, at, problem, { ...logged, texts });
+        return task.judge(problem, texts.at(-1)!, logged.finish, { ...earlierOf(texts), ...cancelling });
+      };
+      for await (const [each, found] of callAhead(set.problems.entries(), atOnce, judge)) {
         await verdicts.compare(
           `record ${gseq}, dev problem ${each[0]}`,
           outcomes[each[0]]![2],

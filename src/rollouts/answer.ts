@@ -1,14 +1,15 @@
 /** The one path from problems to verdicts: prompts, replies, judgements. The loop, its modes, every evaluation and the judge take it. */
-import { sampleFrom, type Backend, type Reply, type SamplePrompt, type SampleRequest } from '../backends/backend.js';
+import { sampleFrom, type Backend, type Reply, type SampleProgress, type SamplePrompt, type SampleRequest } from '../backends/backend.js';
+import { deriveSeed } from '../random.js';
 import type { ChatMessage, Judgement, OpenTask, Problem } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
 export interface AnswerRequest<R extends Reply = Reply> extends Pick<SampleRequest, 'maxTokens' | 'adapter' | 'signal' | 'onProgress'> {
   readonly backend: Backend<R>;
-  readonly task: Pick<OpenTask, 'judge'>;
+  readonly task: Pick<OpenTask, 'judge' | 'turns' | 'step'>;
   readonly plan: readonly PlannedProblem[];
   readonly prompt: (problem: Problem) => Promise<readonly ChatMessage[]>;
-  /** What every reply begins with, as if the model had said it; its tokens must be those that the model would have said it in. */
+  /** What each first reply begins with, as if the model had said it; its tokens must be those that the model would have said it in. */
   readonly opening?: string;
   readonly temperature: number;
   /** Default 1. */
@@ -16,34 +17,110 @@ export interface AnswerRequest<R extends Reply = Reply> extends Pick<SampleReque
   readonly maxSequences: number;
 }
 
+/** A reply that did not end its episode, and what the model was told after it. */
+export interface Turn<R extends Reply = Reply> {
+  readonly reply: R;
+  readonly said: string;
+  /** Where the back end gives ids: those that stand between this reply and the next one. */
+  readonly saidIds?: Int32Array;
+}
+
 export interface JudgedReply<R extends Reply = Reply> {
   readonly problem: Problem;
   /** What the back end was asked. */
   readonly messages: SamplePrompt['messages'];
+  /** The replies of the episode before the one that ended it. */
+  readonly earlier: readonly Turn<R>[];
   /** `promptIndex` is the place in the plan, `sampleIndex` that of its seed; `text` begins with the opening. */
   readonly rollout: R;
   readonly judgement: Judgement;
 }
 
+/** One sample, at the turn that it has come to. */
+interface Asked<R extends Reply> {
+  readonly promptIndex: number;
+  readonly sampleIndex: number;
+  /** Of its first turn. */
+  readonly seed: bigint;
+  readonly messages: readonly ChatMessage[];
+  readonly earlier: readonly Turn<R>[];
+}
+
+/** A prompt of a request, and whom its samples are for. */
+interface Round<R extends Reply> {
+  readonly prompt: SamplePrompt;
+  readonly asked: readonly Asked<R>[];
+}
+
+/** Of an episode that goes on: all that was said, with the very ids where the back end gives them. */
+function nextTurn<R extends Reply>(problem: Problem, { seed, messages, earlier, ...place }: Asked<R>): Round<R> {
+  const { reply, saidIds } = earlier.at(-1)!;
+  const ids = saidIds === undefined ? {} : { ids: Int32Array.from([...reply.promptIds!, ...reply.tokenIds!, ...saidIds]) };
+  const turnSeed = deriveSeed({ runSeed: seed, purpose: 'turn', iteration: earlier.length, problemId: problem.id, sample: 0 });
+  return { prompt: { id: problem.id, messages, seeds: [turnSeed], ...ids }, asked: [{ ...place, seed, messages, earlier }] };
+}
+
 /**
- * Asks for the whole plan in one request and judges each reply while the others go on.
+ * Asks for the whole plan in one request and judges each reply while the others go on. Episodes of several turns go on together, in a
+ * request a turn.
  * @param take is given the judged replies in the order in which they finished; where it throws, the generation ends
- * @throws IsoproError as sampleFrom and OpenTask.prompt; what the back end and `take` throw
+ * @throws IsoproError as sampleFrom, OpenTask.prompt and OpenTask.step; what the back end and `take` throw
  */
 export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (reply: JudgedReply<R>) => void): Promise<void> {
-  const { backend, task, plan, prompt, opening = '', temperature, topP = 1, maxTokens, maxSequences } = request;
-  const { adapter, signal, onProgress } = request;
-  const said: readonly ChatMessage[] = opening === '' ? [] : [{ role: 'assistant', content: opening }];
-  const prompts: SamplePrompt[] = [];
-  for (const { problem, seeds } of plan) prompts.push({ id: problem.id, messages: [...(await prompt(problem)), ...said], seeds });
-  if (plan.every(({ seeds }) => seeds.length === 0)) return;
+  const { plan, prompt, opening = '', onProgress } = request;
+  let round: Round<R>[] = [];
+  for (const [promptIndex, { problem, seeds }] of plan.entries()) {
+    const messages = await prompt(problem);
+    const begun: readonly ChatMessage[] = opening === '' ? messages : [...messages, { role: 'assistant', content: opening }];
+    round.push({
+      prompt: { id: problem.id, messages: begun, seeds },
+      asked: seeds.map((seed, sampleIndex) => ({ promptIndex, sampleIndex, seed, messages, earlier: [] })),
+    });
+  }
+  const so = { finished: 0, promptTokens: 0, sampledTokens: 0 };
+  while (round.some(({ asked }) => asked.length > 0)) {
+    let last: SampleProgress = { ...so, total: 0 };
+    const report = (progress: SampleProgress): void => {
+      last = {
+        finished: so.finished + progress.finished,
+        total: so.finished + progress.total,
+        promptTokens: so.promptTokens + progress.promptTokens,
+        sampledTokens: so.sampledTokens + progress.sampledTokens,
+      };
+      onProgress?.(last);
+    };
+    const open = await askRound({ ...request, ...(onProgress === undefined ? {} : { onProgress: report }) }, round, take);
+    Object.assign(so, last);
+    open.sort((a, b) => a.promptIndex - b.promptIndex || a.sampleIndex - b.sampleIndex);
+    round = open.map((asked) => nextTurn(plan[asked.promptIndex]!.problem, asked));
+  }
+}
 
+/** One request. @returns the samples whose episodes go on */
+async function askRound<R extends Reply>(
+  request: AnswerRequest<R>,
+  round: readonly Round<R>[],
+  take: (reply: JudgedReply<R>) => void,
+): Promise<Asked<R>[]> {
+  const { backend, task, plan, opening = '', temperature, topP = 1, maxTokens, maxSequences } = request;
+  const { adapter, signal, onProgress } = request;
+  const open: Asked<R>[] = [];
   const failed = new AbortController();
   const cancelled = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal]);
   let taken = Promise.resolve();
   let over = false;
+
+  /** The verdict on an episode that a reply ends, or what the model is told after it. */
+  const decide = async (problem: Problem, earlier: readonly Turn<R>[], { text, finish }: R): Promise<Judgement | string> => {
+    const before = earlier.map(({ reply }) => reply.text);
+    if (task.turns > 1 && finish === 'stop') {
+      const said = await task.step(problem, [...before, text]);
+      if (said !== null) return said;
+    }
+    return task.judge(problem, text, finish, { signal: cancelled, earlier: before });
+  };
   const replies = sampleFrom(backend, {
-    prompts,
+    prompts: round.map(({ prompt }) => prompt),
     sampling: { temperature, topP },
     maxTokens,
     maxSequences,
@@ -53,20 +130,37 @@ export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (
   });
   try {
     for await (const reply of replies) {
-      const { problem } = plan[reply.promptIndex]!;
-      const { messages } = prompts[reply.promptIndex]!;
-      const rollout = opening === '' ? reply : { ...reply, text: opening + reply.text };
-      const judging = task.judge(problem, rollout.text, rollout.finish, { signal: cancelled });
-      taken = Promise.all([judging, taken]).then(([judgement]) => {
-        if (!over) take({ problem, messages, rollout, judgement });
+      const { prompt, asked } = round[reply.promptIndex]!;
+      const sample = asked[reply.sampleIndex]!;
+      const { promptIndex, sampleIndex, earlier } = sample;
+      const { problem } = plan[promptIndex]!;
+      const text = earlier.length === 0 ? opening + reply.text : reply.text;
+      const rollout: R = { ...reply, promptIndex, sampleIndex, text };
+      const deciding = decide(problem, earlier, rollout);
+      taken = Promise.all([deciding, taken]).then(([decided]) => {
+        if (over) return;
+        if (typeof decided !== 'string') take({ problem, messages: prompt.messages, earlier, rollout, judgement: decided });
+        else open.push(goingOn(backend, sample, rollout, decided));
       });
       taken.catch(() => failed.abort());
     }
     await taken;
+    return open;
   } catch (error) {
     if (failed.signal.aborted) await taken; // throws what went wrong first
     throw error;
   } finally {
     over = true; // a verdict that comes later is nobody's
   }
+}
+
+function goingOn<R extends Reply>(backend: Backend<R>, sample: Asked<R>, reply: R, content: string): Asked<R> {
+  const { messages, earlier } = sample;
+  const said: ChatMessage = { role: 'user', content };
+  const saidIds = reply.tokenIds === undefined ? undefined : backend.renderTurn?.(messages, said);
+  return {
+    ...sample,
+    messages: [...messages, { role: 'assistant', content: reply.text }, said],
+    earlier: [...earlier, { reply, said: content, ...(saidIds === undefined ? {} : { saidIds }) }],
+  };
 }

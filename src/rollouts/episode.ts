@@ -16,6 +16,19 @@ export const exchange = (promptIds: Int32Array, replyIds: Int32Array): Episode =
   { role: 'assistant', ids: replyIds, sampled: true },
 ];
 
+/** A reply that did not end the episode: its ids, and those that stand between it and the next one. */
+interface Exchange {
+  readonly replyIds: Int32Array;
+  readonly saidIds: Int32Array;
+}
+
+/** @param earlier turns before the last reply */
+export const episodeOf = (promptIds: Int32Array, earlier: readonly Exchange[], replyIds: Int32Array): Episode => {
+  const told = [promptIds, ...earlier.map(({ saidIds }) => saidIds)];
+  const replies = [...earlier.map((turn) => turn.replyIds), replyIds];
+  return told.flatMap((ids, i) => exchange(ids, replies[i]!));
+};
+
 export function episodeIds(episode: Episode): Int32Array {
   const all = new Int32Array(episode.reduce((sum, { ids }) => sum + ids.length, 0));
   let at = 0;

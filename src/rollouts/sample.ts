@@ -1,12 +1,15 @@
 /** Judged rollouts in groups: what an algorithm learns from. */
 import { trainable, type Backend, type TokenReply } from '../backends/backend.js';
+import { IsoproError } from '../errors.js';
 import type { Problem, Verdict } from '../tasks/task.js';
-import { answer, type AnswerRequest } from './answer.js';
-import { exchange, type Episode } from './episode.js';
+import { answer, type AnswerRequest, type JudgedReply } from './answer.js';
+import { episodeOf, type Episode } from './episode.js';
 
 /** `tokenIds` and the log-probabilities are of the sampled tokens of the episode, in order. */
 export interface JudgedRollout extends Omit<TokenReply, 'promptIds'> {
   readonly episode: Episode;
+  /** The texts of the turns before the last reply, whose text is `text`. */
+  readonly earlier: readonly { readonly text: string; readonly said: string }[];
   readonly verdict: Verdict;
   /** Surface form of the answer; null where none was read. */
   readonly form: string | null;
@@ -31,6 +34,31 @@ export interface SampledGroups {
   readonly sampledTokens: number;
 }
 
+/** @throws IsoproError BACKEND_INCAPABLE where it has turns whose ids the back end does not give */
+export function judgedRollout({ identity }: Backend, { earlier, rollout, judgement }: JudgedReply<TokenReply>): JudgedRollout {
+  const { promptIds, ...last } = rollout;
+  const exchanges = earlier.map(({ reply, saidIds }) => {
+    if (saidIds === undefined)
+      throw new IsoproError(
+        'BACKEND_INCAPABLE',
+        `the back end ${identity.kind}:${identity.name} lacks renderTurn, which several turns need`,
+      );
+    return { replyIds: reply.tokenIds, saidIds };
+  });
+  const replies = [...earlier.map(({ reply }) => reply), last];
+  return {
+    ...last,
+    seed: replies[0]!.seed,
+    tokenIds: Int32Array.from(replies.flatMap(({ tokenIds }) => [...tokenIds])),
+    logprobs: Float32Array.from(replies.flatMap(({ logprobs }) => [...logprobs])),
+    sampledLogprobs: Float32Array.from(replies.flatMap(({ sampledLogprobs }) => [...sampledLogprobs])),
+    episode: episodeOf(earlier[0]?.reply.promptIds ?? promptIds, exchanges, last.tokenIds),
+    earlier: earlier.map(({ reply, said }) => ({ text: reply.text, said })),
+    verdict: judgement.verdict,
+    form: judgement.form,
+  };
+}
+
 /**
  * Groups in the order of the plan, each of at least one sample.
  * @throws IsoproError BACKEND_INCAPABLE where the replies could not be learned from; as answer
@@ -38,13 +66,13 @@ export interface SampledGroups {
 export async function sampleRollouts({ backend, onVerdict, ...request }: SampleOptions): Promise<SampledGroups> {
   const judged: JudgedRollout[][] = request.plan.map(() => []);
   let [promptTokens, sampledTokens] = [0, 0];
-  await answer({ ...request, backend: trainable(backend) }, ({ problem, rollout: { promptIds, ...rollout }, judgement }) => {
-    const { promptIndex, sampleIndex, tokenIds } = rollout;
-    const { verdict, form } = judgement;
-    if (judged[promptIndex]!.length === 0) promptTokens += promptIds.length;
-    sampledTokens += tokenIds.length;
-    judged[promptIndex]![sampleIndex] = { ...rollout, episode: exchange(promptIds, tokenIds), verdict, form };
-    onVerdict?.(problem, verdict);
+  await answer({ ...request, backend: trainable(backend) }, (reply) => {
+    const rollout = judgedRollout(backend, reply);
+    const of = judged[rollout.promptIndex]!;
+    if (of.length === 0) promptTokens += rollout.episode[0]!.ids.length;
+    sampledTokens += rollout.tokenIds.length;
+    of[rollout.sampleIndex] = rollout;
+    onVerdict?.(reply.problem, rollout.verdict);
   });
   return { groups: request.plan.map(({ problem }, i) => ({ problem, rollouts: judged[i]! })), promptTokens, sampledTokens };
 }

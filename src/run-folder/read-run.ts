@@ -97,6 +97,7 @@ const rolloutForm = rollout.pick({
   problemId: true,
   tier: true,
   text: true,
+  turns: true,
   finish: true,
   meanLogprob: true,
   verdict: true,
@@ -107,7 +108,7 @@ const rolloutForm = rollout.pick({
 
 export type TierInfo = Policies['tiers'][number];
 export type { LoggedEvaluation };
-export interface ShownRollout extends Omit<z.output<typeof rolloutForm>, 'tokenIds'> {
+export interface ShownRollout extends Omit<z.output<typeof rolloutForm>, 'tokenIds' | 'turns'> {
   readonly gseq: number;
   readonly tokens: number;
   /** The prompt, or the problem as JSON where the log holds no prompt. */
@@ -194,9 +195,10 @@ function* rolloutsOf(reader: LogReader, chosen: ReadonlySet<number>): Generator<
   for (const { gseq, payload } of reader.records({ stream: 'rollouts' })) {
     if (payload.kind === 'problem') problem = problemForm.safeParse(payload).data ?? null;
     if (!chosen.has(gseq)) continue;
-    const { tokenIds, ...rollout } = rolloutForm.parse(payload);
+    const { tokenIds, turns = [], ...rollout } = rolloutForm.parse(payload);
+    const text = [...turns.flatMap((turn) => [turn.text, `[told] ${turn.said}`]), rollout.text].join('\n\n');
     const prompt = problem?.problemId !== rollout.problemId ? '' : (problem.prompt ?? JSON.stringify(problem.problem, null, 1));
-    yield { ...rollout, gseq, tokens: tokenIds.length, prompt };
+    yield { ...rollout, text, gseq, tokens: tokenIds.length, prompt };
   }
 }
 

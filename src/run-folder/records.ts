@@ -49,6 +49,10 @@ export const ADMISSIONS = [
 ] as const;
 export type Admission = (typeof ADMISSIONS)[number];
 
+/** Replies that did not end the episode: how many tokens each has, and what the model was told after it. */
+export const turns = z.array(z.object({ tokens: z.int().min(1), text: z.string(), said: z.string(), saidIds: z.array(z.int()) })).min(1);
+export type TurnRecord = z.infer<typeof turns>[number];
+
 export const rollout = z.object({
   kind: z.literal('rollout'),
   iteration,
@@ -56,7 +60,10 @@ export const rollout = z.object({
   tier: z.string(),
   sample: z.int(),
   seed: z.string(),
+  /** Of all its replies. */
   tokenIds: z.array(z.int()),
+  turns: turns.optional(),
+  /** Of the last reply. */
   text: z.string(),
   finish: z.enum(['stop', 'length', 'aborted']),
   adapterId: z.string().nullable(),

@@ -30,11 +30,12 @@ export interface TaskDefinition<P extends object, A> {
   readonly tiers: readonly (Partial<Tier> & Pick<Tier, 'id'>)[];
   generate(tier: string, seed: bigint): P | Promise<P>;
   prompt(problem: P & Problem, style: PromptStyle): ChatMessage[];
-  parse(text: string, problem: P & Problem): Parsed<A>;
+  parse(text: string, problem: P & Problem, earlier?: readonly string[]): Parsed<A>;
   verify(problem: P & Problem, answer: A, context: VerifyContext): GivenVerdict | Promise<GivenVerdict>;
   readonly limits?: TaskLimits;
   readonly grade?: Task<P & Problem, A>['grade'];
   readonly feedback?: Task<P & Problem, A>['feedback'];
+  readonly step?: Task<P & Problem, A>['step'];
   readonly checkTrace?: Task<P & Problem, A>['checkTrace'];
   readonly fewShot?: Task<P & Problem, A>['fewShot'];
   readonly reference?: Task<P & Problem, A>['reference'];

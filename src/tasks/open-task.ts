@@ -2,6 +2,7 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
+import { nextAttempt, turnsOf } from './turns.js';
 import { openUserTask } from './user-task.js';
 import { judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
@@ -12,6 +13,8 @@ export interface OpenTaskOptions {
    * for a built-in one, which judges in the caller's.
    */
   readonly verifierThreads?: number;
+  /** Replies of an episode, at most; as many as the task says where absent. */
+  readonly turns?: number;
 }
 
 const MAX_VERIFIER_THREADS = 64;
@@ -20,16 +23,16 @@ const MAX_VERIFIER_THREADS = 64;
  * Opens a built-in task by its id or a user's task by the path of its file.
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, INVALID_ARGUMENT
  */
-export async function openTask(specifier: string, { verifierThreads }: OpenTaskOptions = {}): Promise<OpenTask> {
+export async function openTask(specifier: string, { verifierThreads, turns }: OpenTaskOptions = {}): Promise<OpenTask> {
   if (
     verifierThreads !== undefined &&
     !(Number.isInteger(verifierThreads) && verifierThreads >= 1 && verifierThreads <= MAX_VERIFIER_THREADS)
   )
     throw new IsoproError('INVALID_ARGUMENT', `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`);
   const builtIn = BUILT_IN_TASKS.find(({ task }) => task.id === specifier);
-  if (builtIn !== undefined) return openBuiltIn(builtIn, verifierThreads);
+  if (builtIn !== undefined) return openBuiltIn(builtIn, verifierThreads, turns);
   if (/[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
-    const task = await openUserTask(specifier, verifierThreads ?? 1);
+    const task = await openUserTask(specifier, { verifierThreads: verifierThreads ?? 1, ...(turns === undefined ? {} : { turns }) });
     if (!BUILT_IN_TASKS.some(({ task: { id } }) => id === task.id)) return task;
     await task.dispose();
     throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`);
@@ -40,14 +43,16 @@ export async function openTask(specifier: string, { verifierThreads }: OpenTaskO
   );
 }
 
-function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number | undefined): OpenTask {
+function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number | undefined, asked: number | undefined): OpenTask {
+  const own = task.step === undefined ? null : (task.limits?.turns ?? 1);
+  const turns = turnsOf({ id: task.id, own, feedback: task.feedback !== undefined }, asked);
   const threads = verifierThreads === undefined ? null : new VerifierThreads({ kind: 'built-in', id: task.id }, verifierThreads);
   const policy = (name: string): ((problem: Problem) => unknown) => {
     const found = Object.hasOwn(task.trivialPolicies, name) ? task.trivialPolicies[name] : undefined;
     if (found === undefined) throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no policy ${JSON.stringify(name)}`);
     return found;
   };
-  return {
+  const open: OpenTask = {
     id: task.id,
     version: task.version,
     tiers: task.tiers,
@@ -60,8 +65,8 @@ function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number
     generate: async (tier, seed) => task.generate(tier, seed),
     readProblem,
     prompt: async (problem, style) => task.prompt(problem, style),
-    judge: async (problem, text, finish, { signal } = {}) =>
-      threads === null ? judgeReply(task, problem, text, finish, signal) : threads.judge(problem, text, finish, signal),
+    judge: async (problem, text, finish, options) =>
+      threads === null ? judgeReply(task, problem, text, finish, options) : threads.judge(problem, text, finish, options),
     readAnswer: async (problem, text) => {
       const parsed = task.parse(text, problem);
       return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
@@ -70,9 +75,15 @@ function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number
     grade: async (problem, verdict) =>
       task.grade === undefined ? null : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null),
     feedback: async (problem, verdict) => task.feedback?.(problem, verdict) ?? null,
+    turns,
+    step: async (problem, replies) => {
+      if (replies.length >= turns) return null;
+      return task.step === undefined ? nextAttempt(open, problem, replies) : task.step(problem, replies);
+    },
     checkTrace: async (problem, text) => task.checkTrace?.(problem, text) ?? [],
     fewShot: async (problem, style, count, seed) => task.fewShot?.(problem, style, count, seed) ?? null,
     dispose: async () => threads?.dispose(),
     [Symbol.asyncDispose]: async () => threads?.dispose(),
   };
+  return open;
 }

@@ -30,9 +30,12 @@ export const memberShapes = {
   prompt: callable,
   parse: callable,
   verify: callable,
-  limits: z.strictObject({ verifySeconds: z.number().positive().max(3600).optional() }).optional(),
+  limits: z
+    .strictObject({ verifySeconds: z.number().positive().max(3600).optional(), turns: z.int().min(1).max(64).optional() })
+    .optional(),
   grade: callable.optional(),
   feedback: callable.optional(),
+  step: callable.optional(),
   oracle: callable.optional(),
   reference: callable.optional(),
   checkTrace: callable.optional(),
@@ -89,6 +92,7 @@ export const resultShapes = {
     .superRefine(figuresOfDecided),
   grade: dictionaryOf(verdictKind),
   feedback: z.string(),
+  step: z.string().nullable(),
   checkTrace: z.array(
     z.object({ category: z.string(), jobs: z.array(z.string()).default([]), claimed: z.string(), actual: z.string(), excerpt: z.string() }),
   ),

@@ -19,7 +19,7 @@ export type ThreadTask =
 
 export interface TaskDescription extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits'> {
   readonly limits: TaskLimits;
-  readonly optional: Readonly<Record<'grade' | 'feedback' | 'checkTrace' | 'fewShot', boolean>>;
+  readonly optional: Readonly<Record<'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot', boolean>>;
 }
 
 export type WorkerCall = { readonly call: number; readonly method: keyof typeof methods; readonly args: readonly unknown[] };
@@ -71,6 +71,7 @@ function asProblem(member: string, value: unknown, tier: string | undefined): Pr
 const methods = {
   async load(given: ThreadTask): Promise<TaskDescription> {
     task = given.kind === 'bundle' ? await importTask(given) : await builtInTask(given.id);
+    if (task.step !== undefined && task.limits?.turns === undefined) throw new MemberError('limits', 'needs turns where there is a step');
     const tiers = task.tiers.map(({ id, title, trains, group }) => ({
       id,
       title: title ?? id,
@@ -94,6 +95,7 @@ const methods = {
       optional: {
         grade: typeof task.grade === 'function',
         feedback: typeof task.feedback === 'function',
+        step: typeof task.step === 'function',
         checkTrace: typeof task.checkTrace === 'function',
         fewShot: typeof task.fewShot === 'function',
       },
@@ -109,9 +111,9 @@ const methods = {
   },
 
   /** An exception in parse or verify is no verdict on the reply; a malformed result is an error of the task. */
-  async judge(problem: Problem, text: string, finish: FinishReason): Promise<Judgement> {
+  async judge(problem: Problem, text: string, finish: FinishReason, earlier: readonly string[]): Promise<Judgement> {
     if (finish !== 'stop' && task.judgesTruncated !== true) return { verdict: TRUNCATED, form: null };
-    return (await withinLimit((watch) => judge(problem, text, watch))) ?? { verdict: lost(tooLate(limit())), form: null };
+    return (await withinLimit((watch) => judge(problem, text, earlier, watch))) ?? { verdict: lost(tooLate(limit())), form: null };
   },
 
   /** Null for a reply without an answer, and for an answer that has no JSON form. */
@@ -136,6 +138,10 @@ const methods = {
 
   async feedback(problem: Problem, verdict: Verdict): Promise<unknown> {
     return check('feedback', resultShapes.feedback, await run('feedback', () => task.feedback!(problem, verdict)), 'feedback');
+  },
+
+  async step(problem: Problem, replies: readonly string[]): Promise<unknown> {
+    return check('step', resultShapes.step, await run('step', () => task.step!(problem, replies)), 'said');
   },
 
   async checkTrace(problem: Problem, text: string): Promise<unknown> {
@@ -182,10 +188,10 @@ async function withinLimit<T>(find: (watch: Watch) => Promise<T>): Promise<T | n
   );
 }
 
-async function judge(problem: Problem, text: string, watch: Watch): Promise<Judgement> {
+async function judge(problem: Problem, text: string, earlier: readonly string[], watch: Watch): Promise<Judgement> {
   let parsed: Parsed<unknown>;
   try {
-    parsed = check('parse', resultShapes.parse, await task.parse(text, problem), 'parsed') as Parsed<unknown>;
+    parsed = check('parse', resultShapes.parse, await task.parse(text, problem, earlier), 'parsed') as Parsed<unknown>;
   } catch (error) {
     if (error instanceof MemberError) throw error;
     return { verdict: undecided(`parse threw: ${messageOf(error)}`), form: null };

@@ -66,6 +66,8 @@ export interface VerifyContext {
 export interface TaskLimits {
   /** Seconds in which a reply must be parsed and verified, at most 3600; 5 where the task declares none. Past it the verdict is `none`. */
   readonly verifySeconds?: number;
+  /** Replies of an episode, at most 64; a task with `step` declares them. */
+  readonly turns?: number;
 }
 
 export type Parsed<A> =
@@ -108,14 +110,19 @@ export interface Task<P extends Problem, A, R = A> {
   generate(tier: string, seed: bigint): P | Promise<P>;
   /** States every rule that the verifier enforces. */
   prompt(problem: P, style: PromptStyle): ChatMessage[];
-  /** Strict: one answer block, or the reason why not. */
-  parse(text: string, problem: P): Parsed<A>;
+  /** Strict: one answer block, or the reason why not. @param earlier replies of the episode, in a task of several turns */
+  parse(text: string, problem: P, earlier?: readonly string[]): Parsed<A>;
   /** Deterministic, without a solver, and within the task's time limit. */
   verify(problem: P, answer: A, context: VerifyContext): Verdict | Promise<Verdict>;
   readonly limits?: TaskLimits;
   grade?(problem: P, verdict: Verdict, reference: R | null): Grades;
   /** What a user would be told before trying again. */
   feedback?(problem: P, verdict: Verdict): string;
+  /**
+   * A task of several turns: what the model is told after its replies so far; null where the episode ends with them. Pure, and all state is
+   * in its arguments, so that a run that goes on and a judge come to the same. `limits.turns` bounds it.
+   */
+  step?(problem: P, replies: readonly string[]): string | null;
   /** A correct answer, or null where none could be found in time. Never shown to the model, never trained on by the loop. */
   oracle?(problem: P): Promise<A | null>;
   /** What `grade` compares with; null where it could not be found in time. */
@@ -147,6 +154,8 @@ export interface Judgement {
 }
 
 export interface JudgeOptions {
+  /** Replies of the episode before this one. */
+  readonly earlier?: readonly string[];
   /** Of who waits for the verdict; the verifier is told. */
   readonly signal?: AbortSignal;
 }
@@ -177,6 +186,13 @@ export interface OpenTask {
   /** null where the task has no grades; a grade whose reference cannot be found is `none`. */
   grade(problem: Problem, verdict: Verdict): Promise<Grades | null>;
   feedback(problem: Problem, verdict: Verdict): Promise<string | null>;
+  /** Replies of an episode, at most. */
+  readonly turns: number;
+  /**
+   * What the model is told after its replies so far, each of which ended by itself; null where the episode is over. A task without turns of
+   * its own that is opened with several gives its feedback on a reply that fails.
+   */
+  step(problem: Problem, replies: readonly string[]): Promise<string | null>;
   checkTrace(problem: Problem, text: string): Promise<TraceFinding[]>;
   fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[] | null>;
   dispose(): Promise<void>;

@@ -20,6 +20,7 @@ import { BundleError, bundleTask, type TaskBundle } from './task-bundle.js';
 import { CallTimeout, invalidMember, ThreadLost, type TaskThread } from './task-thread.js';
 import type { TaskDescription } from './task-worker.js';
 import { findTier } from './tier.js';
+import { nextAttempt, turnsOf } from './turns.js';
 import { VerifierThreads } from './verifier-threads.js';
 
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
@@ -38,10 +39,11 @@ class UserTask implements OpenTask {
   readonly exploits: readonly ExploitCase[];
   readonly source: OpenTask['source'];
   readonly #threads: VerifierThreads;
+  readonly turns: number;
   readonly #path: string;
   readonly #optional: TaskDescription['optional'];
 
-  constructor(path: string, sha256: string, threads: VerifierThreads, description: TaskDescription) {
+  constructor(path: string, sha256: string, threads: VerifierThreads, description: TaskDescription, turns: number | undefined) {
     ({
       id: this.id,
       version: this.version,
@@ -54,6 +56,8 @@ class UserTask implements OpenTask {
     this.source = { kind: 'file', path, sha256 };
     this.#path = path;
     this.#threads = threads;
+    const { step, feedback } = this.#optional;
+    this.turns = turnsOf({ id: this.id, own: step ? (description.limits.turns ?? 1) : null, feedback }, turns);
   }
 
   async #call<T>(member: Parameters<TaskThread['call']>[0], ...args: unknown[]): Promise<T> {
@@ -85,8 +89,8 @@ class UserTask implements OpenTask {
     return this.#call('prompt', problem, style);
   }
 
-  judge(problem: Problem, text: string, finish: FinishReason, { signal }: JudgeOptions = {}): Promise<Judgement> {
-    return this.#threads.judge(problem, text, finish, signal);
+  judge(problem: Problem, text: string, finish: FinishReason, options: JudgeOptions = {}): Promise<Judgement> {
+    return this.#threads.judge(problem, text, finish, options);
   }
 
   async readAnswer(problem: Problem, text: string): Promise<string | null> {
@@ -110,6 +114,11 @@ class UserTask implements OpenTask {
     return this.#optional.feedback ? this.#call('feedback', problem, verdict) : Promise.resolve(null);
   }
 
+  async step(problem: Problem, replies: readonly string[]): Promise<string | null> {
+    if (replies.length >= this.turns) return null;
+    return this.#optional.step ? this.#call('step', problem, replies) : nextAttempt(this, problem, replies);
+  }
+
   checkTrace(problem: Problem, text: string): Promise<TraceFinding[]> {
     return this.#optional.checkTrace ? this.#call('checkTrace', problem, text) : Promise.resolve([]);
   }
@@ -131,7 +140,10 @@ class UserTask implements OpenTask {
  * Loads a task from a .js or .ts file, with everything that it imports, into threads of its own.
  * @throws IsoproError TASK_UNKNOWN where there is no such file, TASK_INVALID naming the member that is missing or wrong, TASK_TIMEOUT
  */
-export async function openUserTask(file: string, verifierThreads: number): Promise<OpenTask> {
+export async function openUserTask(
+  file: string,
+  { verifierThreads, turns }: { readonly verifierThreads: number; readonly turns?: number },
+): Promise<OpenTask> {
   const path = resolve(file);
   requireFile(path, 'TASK_UNKNOWN');
   try {
@@ -148,7 +160,7 @@ export async function openUserTask(file: string, verifierThreads: number): Promi
   }
   const threads = new VerifierThreads({ kind: 'bundle', path, code: bundle.code }, verifierThreads);
   try {
-    return new UserTask(path, bundle.sha256, threads, await threads.first.describe());
+    return new UserTask(path, bundle.sha256, threads, await threads.first.describe(), turns);
   } catch (error) {
     await threads.dispose();
     throw asError(path, 'module', error);

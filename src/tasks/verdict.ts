@@ -1,4 +1,4 @@
-import type { FinishReason, Judgement, Problem, SynchronousTask, Task, Verdict } from './task.js';
+import type { FinishReason, JudgeOptions, Judgement, Problem, SynchronousTask, Task, Verdict } from './task.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 
 export const failed = (category: string, detail: string): Verdict => ({
@@ -30,17 +30,17 @@ export function judgeReply<P extends Problem, A>(
   problem: P,
   text: string,
   finish: FinishReason,
-  signal?: AbortSignal,
+  options?: JudgeOptions,
 ): Judgement | Promise<Judgement>;
 export function judgeReply<P extends Problem, A>(
   task: Pick<Task<P, A>, 'parse' | 'verify' | 'judgesTruncated' | 'limits'>,
   problem: P,
   text: string,
   finish: FinishReason,
-  signal?: AbortSignal,
+  { signal, earlier = [] }: JudgeOptions = {},
 ): Judgement | Promise<Judgement> {
   if (finish !== 'stop' && task.judgesTruncated !== true) return { verdict: TRUNCATED, form: null };
-  const parsed = task.parse(text, problem);
+  const parsed = task.parse(text, problem, earlier);
   if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
   const { answer, form } = parsed;
   const verdict = verifyAnswer(task, problem, answer, signal);

@@ -1,4 +1,4 @@
-import type { FinishReason, Judgement, Problem, Verdict } from './task.js';
+import type { FinishReason, JudgeOptions, Judgement, Problem, Verdict } from './task.js';
 import { CallTimeout, TaskThread, ThreadLost } from './task-thread.js';
 import type { ThreadTask } from './task-worker.js';
 import { lost } from './verdict.js';
@@ -23,8 +23,8 @@ export class VerifierThreads {
   }
 
   /** A verifier that hangs or crashes has no verdict. @throws IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED */
-  judge(problem: Problem, text: string, finish: FinishReason, signal?: AbortSignal): Promise<Judgement> {
-    return this.#inOrder(this.#call<Judgement>('judge', [problem, text, finish], (verdict) => ({ verdict, form: null }), signal));
+  judge(problem: Problem, text: string, finish: FinishReason, { signal, earlier = [] }: JudgeOptions = {}): Promise<Judgement> {
+    return this.#inOrder(this.#call<Judgement>('judge', [problem, text, finish, earlier], (verdict) => ({ verdict, form: null }), signal));
   }
 
   /** As `judge`. */

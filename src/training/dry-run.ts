@@ -6,6 +6,7 @@ import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer } from '../rollouts/answer.js';
 import { exchange, type Episode } from '../rollouts/episode.js';
 import { planRollouts } from '../rollouts/plan.js';
+import { judgedRollout } from '../rollouts/sample.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import { Learner } from './learner.js';
@@ -15,7 +16,7 @@ import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
 import { trainSequence } from '../algorithms/sequences.js';
 import { chooseLayers } from './layers.js';
-import type { RunSettings } from './settings.js';
+import { taskOptions, type RunSettings } from './settings.js';
 
 export interface RunPlan {
   /** All of them, `threads` as the machine has it. */
@@ -51,10 +52,10 @@ const LOG_BYTES_PER_TOKEN = 12;
 
 export async function planRun(settings: RunSettings, signal?: AbortSignal, verifierThreads = 1): Promise<RunPlan> {
   const started = performance.now();
-  await using task = await openTask(settings.task, { verifierThreads });
+  await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
   await refuseNondeterminism(task, settings.style);
   await using model = await openTrainee(settings, signal);
-  const resolved = { ...settings, threads: model.info.threads };
+  const resolved = { ...settings, threads: model.info.threads, turns: task.turns };
   const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
   const runSeed = BigInt(settings.seed);
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
@@ -66,6 +67,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
     samples: settings.samples,
   });
 
+  const backend = localBackend(model);
   const limit = AbortSignal.timeout(SAMPLING_MS);
   const lengths: number[] = [];
   const episodes: Episode[] = [];
@@ -73,7 +75,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
   const begin = performance.now();
   await answer(
     {
-      backend: localBackend(model),
+      backend,
       task,
       plan,
       prompt: (problem) => task.prompt(problem, settings.style),
@@ -84,9 +86,10 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
       onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
     },
-    ({ rollout: { promptIds, tokenIds } }) => {
+    (reply) => {
+      const { tokenIds, episode } = judgedRollout(backend, reply);
       lengths.push(tokenIds.length);
-      episodes.push(exchange(promptIds, tokenIds));
+      episodes.push(episode);
     },
   ).catch((error: unknown) => {
     if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true) throw error;

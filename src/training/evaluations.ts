@@ -2,8 +2,10 @@
 import type { TokenReply } from '../backends/backend.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
+import { judgedRollout, type JudgedRollout } from '../rollouts/sample.js';
 import type { HeldOut } from '../run-folder/records.js';
 import { verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
+import { turnRecords } from './rollout-records.js';
 import { cancellation, report, type RunContext } from './run-state.js';
 
 export interface SetEvaluation {
@@ -24,14 +26,14 @@ export async function evaluateSet(
   const { problems, sha256: setSha256 } = context[set];
   const stage = set === 'dev' ? 'dev' : at.when === 'before' ? 'before' : 'after';
   const { style, maxTokens, maxSequences } = settings;
-  const replies = new Map<string, TokenReply>();
+  const replies = new Map<string, JudgedRollout>();
   const { outcomes, summary } = await evaluateGreedy(backend, task, problems, {
     style,
     maxTokens,
     maxSequences,
     ...cancellation(context),
     onReply: (reply) => {
-      replies.set(reply.problem.id, reply.rollout);
+      replies.set(reply.problem.id, judgedRollout(backend, reply));
       onReply?.(reply);
     },
     onProgress: ({ done, total, sampledTokens: tokens }) =>
@@ -56,13 +58,14 @@ export async function evaluateSet(
           problemId,
           finish,
           tokenIds: [...rollouts[i]!.tokenIds],
+          ...turnRecords(rollouts[i]!),
         }))
       : [];
   log.append([...kept, record].map((payload) => ({ stream: 'evaluations', payload })));
   return {
     verdicts: verdictsByTier(outcomes, task.tiers),
     summary,
-    promptTokens: rollouts.reduce((sum, { promptIds }) => sum + promptIds.length, 0),
+    promptTokens: rollouts.reduce((sum, { episode }) => sum + episode[0]!.ids.length, 0),
     sampledTokens: rollouts.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
   };
 }

@@ -34,8 +34,8 @@ import { readRolloutRecord } from './rollout-records.js';
 import { report, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
-import type { RunSettings } from './settings.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
+import { taskOptions, type RunSettings } from './settings.js';
 
 export interface OpenRun {
   readonly context: RunContext;
@@ -73,11 +73,11 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
   };
   try {
     report({ settings, hooks }, { stage: 'load' });
-    const task = await openTask(settings.task, { verifierThreads });
+    const task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
     closers.push(() => task.dispose());
     const model = await openTrainee(settings, signal);
     closers.push(() => model.dispose());
-    const resolved = { ...settings, threads: model.info.threads };
+    const resolved = { ...settings, threads: model.info.threads, turns: task.turns };
     const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
     const start = await runStart({ settings: resolved, model, task, dev, test, rules, policy });
     const folder = await folderOf(start, out);

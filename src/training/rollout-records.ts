@@ -4,7 +4,13 @@ import { algorithmOf } from '../algorithms/index.js';
 import { IsoproError } from '../errors.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
-import { problem as problemForm, rollout as rolloutForm, type ProblemRecord, type RolloutRecord } from '../run-folder/records.js';
+import {
+  problem as problemForm,
+  rollout as rolloutForm,
+  type ProblemRecord,
+  type RolloutRecord,
+  type TurnRecord,
+} from '../run-folder/records.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
@@ -29,6 +35,18 @@ export interface AdmissionOptions {
   readonly iteration: number;
   readonly runSeed: bigint;
   readonly settings: RunSettings;
+}
+
+/** The turns of an episode before its last reply, where there are any. */
+export function turnRecords({ earlier, episode }: Pick<JudgedRollout, 'earlier' | 'episode'>): { turns?: TurnRecord[] } {
+  if (earlier.length === 0) return {};
+  const turns = earlier.map(({ text, said }, i) => ({
+    tokens: episode[2 * i + 1]!.ids.length,
+    text,
+    said,
+    saidIds: [...episode[2 * i + 2]!.ids],
+  }));
+  return { turns };
 }
 
 /** The groups of an iteration as records: each problem, then its samples with what becomes of them. */
@@ -75,6 +93,7 @@ export async function rolloutRecords(
         sample,
         seed: seed.toString(),
         tokenIds: [...tokenIds],
+        ...turnRecords(rollout),
         text,
         finish,
         adapterId,

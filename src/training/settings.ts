@@ -6,6 +6,7 @@ import { readJson } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
+import type { OpenTaskOptions } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 
 const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
@@ -35,6 +36,9 @@ export const runSettings = z.strictObject({
   temperature: z.number().gt(0).max(10).default(0.8).describe('of the rollouts'),
   topP: z.number().gt(0).max(1).default(1).describe('nucleus of the rollouts; 1: off'),
   maxTokens: count(1, 100_000).default(512).describe('tokens of a reply, in rollouts and evaluations'),
+  turns: count(0, 64)
+    .default(0)
+    .describe('replies of an episode, at most; 0: as the task says. A task without turns of its own is asked again, with its feedback'),
   style: z
     .enum(PROMPT_STYLES as ['cot', 'plain'])
     .default('cot')
@@ -172,6 +176,8 @@ function contradictionsOf(settings: RunSettings, stated: Readonly<Record<string,
     found.push(`topLayers: ${layers === 'all' ? 'all layers are' : 'the layers are named and'} trained already`);
   return found;
 }
+
+export const taskOptions = ({ turns }: Pick<RunSettings, 'turns'>): OpenTaskOptions => (turns === 0 ? {} : { turns });
 
 /** @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where the file is no JSON object */
 export function readSettingsFile(path: string): RunSettingsInput {

@@ -158,10 +158,12 @@ describe('a reply that breaks the contract', () => {
 });
 
 describe('the path from problems to verdicts', () => {
+  type Judging = Pick<OpenTask, 'judge' | 'turns' | 'step'>;
+  const once = { turns: 1, step: async () => null };
   const plan = problems.map((problem) => ({ problem, seeds: [1n] }));
   const asking = {
     backend: saying((content) => content.slice(4)),
-    task: task as Pick<OpenTask, 'judge'>,
+    task: task as Judging,
     plan,
     prompt: (problem: Problem) => task.prompt(problem, 'plain'),
     temperature: 0,
@@ -178,7 +180,8 @@ describe('the path from problems to verdicts', () => {
     const delays: Record<string, number> = { a: 60, b: 1, c: 30, d: 1 };
     let judging = 0;
     let most = 0;
-    const slow: Pick<OpenTask, 'judge'> = {
+    const slow: Judging = {
+      ...once,
       judge: async (problem, text, finish) => {
         most = Math.max(most, ++judging);
         await sleep(delays[problem.id]);
@@ -213,7 +216,8 @@ describe('the path from problems to verdicts', () => {
         yield { promptIndex, sampleIndex: 0, text: LETTERS[promptIndex]!, finish: 'stop' as const };
       }
     });
-    const failing: Pick<OpenTask, 'judge'> = {
+    const failing: Judging = {
+      ...once,
       judge: async (problem, ...rest) => {
         if (problem.id === judge) throw failure;
         return task.judge(problem, ...rest);

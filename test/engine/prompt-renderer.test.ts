@@ -10,6 +10,7 @@ const vocabulary = (changes: Partial<PromptVocabulary> = {}): PromptVocabulary =
   controlTokens: CONTROL,
   bos: 258,
   eos: 259,
+  ends: [257, 259],
   addBos: false,
   tokenize: (text) => Int32Array.from(Buffer.from(text, 'utf8')),
   ...changes,
@@ -71,6 +72,48 @@ describe('the prompt renderer', () => {
     },
     60_000,
   );
+
+  describe('after a reply', () => {
+    const turn = (chatTemplate = '', content = 'Again.', addBos = false): string =>
+      write(new PromptRenderer(vocabulary({ chatTemplate, addBos })).renderTurn(user('Hi'), { role: 'user', content }));
+
+    test('goes on behind the end token that was sampled with it, without another BOS', () => {
+      expect(turn('', 'Again.', true)).toBe('\n[<|im_start|>]user\nAgain.[<|im_end|>]\n[<|im_start|>]assistant\n');
+    });
+
+    test('goes on at once where the template ends no reply', () => {
+      const plain = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:';
+      expect(turn(plain)).toBe('\nuser: Again.\nassistant:');
+    });
+
+    test('keeps what the model is told from becoming a control token', () => {
+      expect(turn('', 'a<|im_end|>\ufdd0')).toBe(
+        '\n[<|im_start|>]user\na<|im_end|>\u00ef\u00b7\u0090[<|im_end|>]\n[<|im_start|>]assistant\n',
+      );
+    });
+
+    test.each([
+      ['leaves earlier replies out', "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", /0 times/],
+      ['writes them twice', '{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}', /2 times/],
+    ])('a template that %s is TEMPLATE_INVALID', (_what, chatTemplate, message) => {
+      expect(() => turn(chatTemplate)).toThrow(
+        expect.objectContaining({ code: 'TEMPLATE_INVALID', message: expect.stringMatching(message) }),
+      );
+    });
+
+    test('is what the template makes of the whole conversation, for the embedded model', async () => {
+      const model = await loadModel('tiny');
+      try {
+        const said = { role: 'user', content: 'Again.' } as const;
+        const first = [...model.renderChat(user('Hi')).tokenIds];
+        const reply = [...model.tokenize('Job A'), model.info.eos];
+        const whole = model.renderChat([...user('Hi'), { role: 'assistant', content: 'Job A' }, said]).tokenIds;
+        expect([...first, ...reply, ...model.renderTurn(user('Hi'), said)]).toEqual([...whole]);
+      } finally {
+        await model.dispose();
+      }
+    });
+  });
 
   test('knows nothing of the clock: a template that asks for the date takes its fallback', () => {
     const chatTemplate = "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}fixed{% endif %}";

@@ -59,5 +59,5 @@ test('past the limit the signal is aborted, and what comes then is no verdict', 
 
 test('when nobody waits any more the signal is aborted at once', async () => {
   for (const signal of [AbortSignal.abort(), AbortSignal.timeout(10)])
-    await expect(judgeReply(taskOf(untilTold, 3600), problem, 'x', 'stop', signal)).rejects.toMatchObject({ code: 'ABORTED' });
+    await expect(judgeReply(taskOf(untilTold, 3600), problem, 'x', 'stop', { signal })).rejects.toMatchObject({ code: 'ABORTED' });
 });

@@ -1,0 +1,34 @@
+/** Episodes of several replies: how many a task allows, and what stands between them. */
+import { IsoproError } from '../errors.js';
+import type { OpenTask, Problem } from './task.js';
+
+/** What decides on the turns of a task that is opened. */
+interface Turning {
+  readonly id: string;
+  /** It has turns of its own: so many at most. */
+  readonly own: number | null;
+  readonly feedback: boolean;
+}
+
+/**
+ * Replies of an episode, at most. A task has as many turns as it says, or is asked for fewer; one without turns of its own may be asked for
+ * several attempts, between which its feedback stands.
+ * @throws IsoproError INVALID_ARGUMENT
+ */
+export function turnsOf({ id, own, feedback }: Turning, asked: number | undefined): number {
+  const turns = asked ?? own ?? 1;
+  if (own !== null && turns > own) throw new IsoproError('INVALID_ARGUMENT', `turns: an episode of ${id} has at most ${own}, not ${turns}`);
+  if (own === null && turns > 1 && !feedback)
+    throw new IsoproError('INVALID_ARGUMENT', `turns: ${id} has none of its own and gives no feedback, so that there is nothing to say`);
+  return turns;
+}
+
+/** What a reply that failed is answered with; null after any other. */
+export async function nextAttempt(
+  task: Pick<OpenTask, 'judge' | 'feedback'>,
+  problem: Problem,
+  replies: readonly string[],
+): Promise<string | null> {
+  const { verdict } = await task.judge(problem, replies.at(-1)!, 'stop');
+  return verdict.kind === 'fail' ? task.feedback(problem, verdict) : null;
+}
