@@ -110,7 +110,7 @@ export class TaskThread {
         clearTimeout(timer);
         signal?.removeEventListener('abort', abort);
         worker.off('message', receive).off('error', lost).off('exit', lost);
-        worker.unref();
+        if (this.#worker === worker) worker.unref(); // one that is ending keeps the process until it has
         finish();
       };
       const receive = (reply: WorkerReply): void => {

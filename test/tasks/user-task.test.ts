@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { appendFileSync, copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -42,6 +43,23 @@ const load = async (path: string): Promise<OpenTask> => {
   open.push(task);
   return task;
 };
+
+test('a process that disposes of a task while a verdict comes in goes on', () => {
+  const script = `
+    import { openTask } from ${JSON.stringify(pathToFileURL(join(process.cwd(), 'dist/src/tasks/open-task.js')).href)};
+    import { setImmediate } from 'node:timers/promises';
+    for (let i = 0; i < 12; i++) {
+      const task = await openTask(process.argv[1]);
+      const problem = await task.generate('small', 1n);
+      await task.judge(problem, '4', 'stop');
+      task.judge(problem, '4', 'stop').catch(() => undefined);
+      await setImmediate();
+      await task.dispose();
+    }
+    console.log('went on');`;
+  const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script, write(source())], { encoding: 'utf8' });
+  expect([status, stdout]).toEqual([0, 'went on\n']);
+}, 60_000);
 
 describe('a task file that gives two results for the same arguments is refused, and the member is named', () => {
   test.each([
