@@ -46,7 +46,6 @@ export { schedulingClassic } from './tasks/scheduling-classic/scheduling-classic
 export type {
   ExploitCase,
   FinishReason,
-  Forecast,
   Grades,
   JudgeOptions,
   Judgement,
@@ -64,6 +63,7 @@ export type {
   Violation,
 } from './tasks/task.js';
 export * as statistics from './statistics/index.js';
+export type { Forecast } from './statistics/index.js';
 export {
   ADAPTER_FORMATS,
   convertAdapter,

@@ -5,7 +5,9 @@ import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePassAtK } from '../evaluation/pass-at-k.js';
-import { evaluatePolicies } from '../evaluation/policies.js';
+import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
+import { MEASURE_NOTES } from '../report/figures.js';
+import { figuresGiven, MEASURE_NAMES, summarise, SUMMARY_SEED, type Measures } from '../statistics/index.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
@@ -28,12 +30,14 @@ type Row = Estimate & { readonly byTier: Readonly<Record<string, Estimate>> };
 const percent = ({ mean }: Estimate): string => (mean === null ? '-' : (100 * mean).toFixed(1));
 const bounds = ({ low, high, mean }: Estimate): string => (mean === null ? '-' : `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)}`);
 
-/** Two lines a row: per cent, and the 95 % interval below it. */
-function table(rows: readonly (readonly [string, Row])[]): string {
+const PERCENT = { width: 8, show: percent, bounds };
+
+/** Two lines a row: the mean, and the 95 % interval below it. */
+function table(rows: readonly (readonly [string, Row])[], format = PERCENT): string {
   const columns = Object.keys(rows[0]![1].byTier);
   const width = Math.max(...rows.map(([name]) => name.length)) + 2;
   const line = (head: string, cells: readonly string[]): string =>
-    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(8)).join('')}`.trimEnd();
+    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(format.width)).join('')}`.trimEnd();
   const cells = (show: (estimate: Estimate) => string, row: Row): string[] => [
     ...columns.map((tier) => (row.byTier[tier] === undefined ? '-' : show(row.byTier[tier]))),
     show(row),
@@ -44,9 +48,22 @@ function table(rows: readonly (readonly [string, Row])[]): string {
       'n',
       cells(({ n }) => String(n), rows[0]![1]),
     ),
-    ...rows.flatMap(([name, row]) => [line(name, cells(percent, row)), line('', cells(bounds, row))]),
+    ...rows.flatMap(([name, row]) => [line(name, cells(format.show, row)), line('', cells(format.bounds, row))]),
   ].join('\n');
 }
+
+/** For each measure that any row has: its note, and two lines a row that has it. */
+function measureTables(rows: readonly (readonly [string, Measures | undefined])[]): string {
+  return MEASURE_NAMES.map((measure) => {
+    const having = rows.flatMap(([name, measures]) => (measures?.[measure] === undefined ? [] : [[name, measures[measure]] as const]));
+    if (having.length === 0) return '';
+    const valid = having.map(([name, of]) => `${name} ${of.valid === null ? '-' : `${(100 * of.valid).toFixed(1)} %`}`).join(', ');
+    const format = { width: 12, show: ({ mean }: Estimate) => (mean === null ? '-' : mean.toFixed(3)), bounds: decimalBounds };
+    return `${MEASURE_NOTES[measure]}; 95 % interval below\n\n${table(having, format)}\n\nvalid: ${valid}\n\n`;
+  }).join('');
+}
+
+const decimalBounds = ({ low, high, mean }: Estimate): string => (mean === null ? '-' : `${low.toFixed(2)}-${high.toFixed(2)}`);
 
 /** Ascending, whole, none above the samples. */
 function readKs(text: string | undefined, samples: number): number[] {
@@ -167,7 +184,10 @@ export const evalCommand = defineCommand({
       if (failure !== undefined) throw failure;
       progress.clear();
       const seconds = (performance.now() - started) / 1000;
-      const policies = await evaluatePolicies(task, problems.problems);
+      const judged = await judgePolicies(task, problems.problems);
+      const figures = figuresGiven([...(greedy?.outcomes ?? []), ...Object.values(judged).flat()]);
+      const policies = summarisePolicies(judged, problems.problems, task.tiers, figures);
+      const accuracy = greedy === null ? null : summarise(greedy.outcomes, task.tiers, { seed: SUMMARY_SEED, figures });
       const { promptTokens, sampledTokens } = (greedy ?? sampled)!;
       const report = {
         backend: { ...backend.identity, sha256: (await backend.digest?.()) ?? null },
@@ -182,8 +202,9 @@ export const evalCommand = defineCommand({
               ...(recording === null ? { temperature: argv.temperature, seed: argv.seed } : {}),
               passAtK: sampled!.passAtK,
               none: sampled!.none,
+              ...(sampled!.measures === undefined ? {} : { measures: sampled!.measures }),
             }
-          : { accuracy: greedy.summary }),
+          : { accuracy }),
         trivialPolicies: policies,
         policyNotes: task.policyNotes,
         promptTokens,
@@ -194,15 +215,19 @@ export const evalCommand = defineCommand({
       const rows: (readonly [string, Row])[] = [
         ...(greedy === null
           ? ks.map((k) => [`pass@${k}`, sampled!.passAtK[k]!] as const)
-          : [[recording === null ? 'greedy' : 'recorded', greedy.summary] as const]),
+          : [[recording === null ? 'greedy' : 'recorded', accuracy!] as const]),
         ...Object.entries(policies),
+      ];
+      const measured = [
+        [greedy === null ? `${samples} samples` : rows[0]![0], (accuracy ?? sampled)!.measures] as const,
+        ...Object.entries(policies).map(([policy, summary]) => [policy, summary.measures] as const),
       ];
       const none = greedy?.summary.none ?? sampled!.none;
       const notes = Object.entries(task.policyNotes);
       process.stdout.write(
         `${task.id} ${task.version}, ${set} set, ${problems.problems.length} ` +
           `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}; per cent solved, 95 % interval ` +
-          `below\n\n${table(rows)}\n\n` +
+          `below\n\n${table(rows)}\n\n${measureTables(measured)}` +
           (samples > 1
             ? `${samples} samples a problem${recording === null ? ` at temperature ${argv.temperature}` : ''}; pass@k is a ceiling: ` +
               `choosing the right one needs the verifier\n`

@@ -1,5 +1,6 @@
 import type { Backend, Reply, SampleRequest } from '../backends/backend.js';
 import { deriveSeed } from '../random.js';
+import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
 import type { OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 
@@ -23,7 +24,7 @@ export interface Sampling {
   readonly seed: bigint;
 }
 
-export interface JudgedAnswer {
+export interface JudgedAnswer extends Figures {
   readonly kind: VerdictKind;
   readonly finish: Reply['finish'];
   /** Sampled; null where the back end does not count. */
@@ -78,7 +79,8 @@ export async function sampleAndJudge<R extends Reply>(
       const tokens = replies.reduce<number | null>((sum, each) => plus(sum, each.tokenIds?.length ?? each.tokens), 0);
       const [{ promptIds, promptTokens: counted }] = replies as [R, ...R[]];
       if (judged[promptIndex]!.length === 0) promptTokens = plus(promptTokens, promptIds?.length ?? counted);
-      judged[promptIndex]![sampleIndex] = { kind: reply.judgement.verdict.kind, finish, tokens };
+      const { verdict } = reply.judgement;
+      judged[promptIndex]![sampleIndex] = { kind: verdict.kind, ...figuresOf(verdict), finish, tokens };
       sampledTokens = plus(sampledTokens, tokens ?? undefined);
       onReply?.(reply);
       onProgress?.({ done: ++done, total: problems.length * samples, sampledTokens });

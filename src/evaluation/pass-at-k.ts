@@ -1,6 +1,6 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Backend, Reply } from '../backends/backend.js';
-import { passAtK, stratifiedBootstrap, SUMMARY_SEED, type Stratum } from '../statistics/index.js';
+import { measure, passAtK, stratifiedBootstrap, SUMMARY_SEED, type Measures, type Stratum } from '../statistics/index.js';
 import type { OpenTask, Problem, Tier } from '../tasks/task.js';
 import { sampleAndJudge, type EvaluationOptions } from './answers.js';
 
@@ -19,6 +19,8 @@ export interface PassAtKEvaluation {
   /** Unbiased pass@k by k and tier, over problems with at least k verdicts; bootstrap intervals over problems. */
   readonly passAtK: Readonly<Record<string, PassAtKSummary>>;
   readonly none: number;
+  /** Of a task whose verdicts have figures; a problem counts with the mean of its samples. */
+  readonly measures?: Measures;
   /** Null where the back end does not count. */
   readonly promptTokens: number | null;
   readonly sampledTokens: number | null;
@@ -75,10 +77,16 @@ export async function evaluatePassAtK<R extends Reply>(
     const decided = judged[i]!.filter(({ kind }) => kind !== 'none');
     return { problemId: id, tier, samples: decided.length, passed: decided.filter(({ kind }) => kind === 'pass').length };
   });
+  const measures = measure(
+    judged.map((samplesOf, i) => samplesOf.map((each) => ({ tier: problems[i]!.tier, ...each }))),
+    task.tiers,
+    { seed: SUMMARY_SEED },
+  );
   return {
     problems: counts,
     passAtK: Object.fromEntries(ks.map((k) => [k, summariseK(k, counts, task.tiers)])),
     none: problems.length * samples - counts.reduce((sum, each) => sum + each.samples, 0),
+    ...(measures === null ? {} : { measures }),
     ...tokens,
   };
 }

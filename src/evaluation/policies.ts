@@ -1,32 +1,44 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
-import { summarise, SUMMARY_SEED, type Summary } from '../statistics/index.js';
+import {
+  figuresGiven,
+  figuresOf,
+  summarise,
+  SUMMARY_SEED,
+  type FigureName,
+  type Figures,
+  type Outcome,
+  type Summary,
+} from '../statistics/index.js';
 import type { OpenTask, Problem, VerdictKind } from '../tasks/task.js';
 
+/** What is kept of a verdict on a policy's answer. */
+export type PolicyVerdict = { readonly kind: VerdictKind } & Figures;
+
 /** Verdicts on the task's trivial policies, by policy in the order of the problems. */
-export async function judgePolicies(task: OpenTask, problems: readonly Problem[]): Promise<Record<string, VerdictKind[]>> {
-  const verdicts = dictionary<VerdictKind[]>();
+export async function judgePolicies(task: OpenTask, problems: readonly Problem[]): Promise<Record<string, PolicyVerdict[]>> {
+  const verdicts = dictionary<PolicyVerdict[]>();
   for (const policy of task.policies) {
-    const kinds: VerdictKind[] = [];
-    for (const problem of problems) kinds.push((await task.applyPolicy(policy, problem)).kind);
-    verdicts[policy] = kinds;
+    const judged = await Promise.all(problems.map((problem) => task.applyPolicy(policy, problem)));
+    verdicts[policy] = judged.map((verdict) => ({ kind: verdict.kind, ...figuresOf(verdict) }));
   }
   return verdicts;
 }
 
-/** Accuracy of the task's trivial policies on given problems: what a model must exceed there to have learned anything. */
-export async function evaluatePolicies(task: OpenTask, problems: readonly Problem[]): Promise<Dictionary<Summary>> {
-  const verdicts = Object.entries(await judgePolicies(task, problems));
+/** @param figures those that are measured; default: those that any policy's verdict has */
+export function summarisePolicies(
+  verdicts: Dictionary<readonly PolicyVerdict[]>,
+  problems: readonly Problem[],
+  tiers: OpenTask['tiers'],
+  figures: readonly FigureName[] = figuresGiven(Object.values(verdicts).flat()),
+): Dictionary<Summary> {
+  const outcomes = (judged: readonly PolicyVerdict[]): Outcome[] => judged.map((verdict, i) => ({ tier: problems[i]!.tier, ...verdict }));
   return dictionary(
-    verdicts.map(
-      ([policy, kinds]) =>
-        [
-          policy,
-          summarise(
-            kinds.map((kind, i) => ({ tier: problems[i]!.tier, kind })),
-            task.tiers,
-            { seed: SUMMARY_SEED },
-          ),
-        ] as const,
+    Object.entries(verdicts).map(
+      ([policy, judged]) => [policy, summarise(outcomes(judged), tiers, { seed: SUMMARY_SEED, figures })] as const,
     ),
   );
 }
+
+/** Accuracy of the task's trivial policies on given problems: what a model must exceed there to have learned anything. */
+export const evaluatePolicies = async (task: OpenTask, problems: readonly Problem[]): Promise<Dictionary<Summary>> =>
+  summarisePolicies(await judgePolicies(task, problems), problems, task.tiers);

@@ -6,6 +6,7 @@ import type { HeldOut, Policies } from '../run-folder/records.js';
 import { gate, heldOut, iterationReport, policies, rollout } from '../run-folder/records.js';
 import {
   compareDev,
+  figuresLogged,
   heldOutReading,
   hitRate,
   loggedEvaluation,
@@ -171,13 +172,17 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
     named?.value.tiers,
     heldOuts.flatMap(({ value }) => value.outcomes.map(([, tier]) => tier)),
   );
-  const evaluations = heldOuts.map(({ value }) => loggedEvaluation(value, tiers));
+  const figures = figuresLogged(
+    heldOuts.map(({ value }) => value),
+    named?.value,
+  );
+  const evaluations = heldOuts.map(({ value }) => loggedEvaluation(value, tiers, figures));
   for (const [i, { gseq, claimed }] of heldOuts.entries())
     if (claimed !== undefined) same('the summary of its evaluation', gseq, claimed, evaluations[i]!.summary);
   if (named !== null) {
     const before = evaluations.find(({ set, when }) => set === 'test' && when === 'before');
     const summaries =
-      policySummaries(named.value, before?.outcomes ?? []) ??
+      policySummaries(named.value, before?.outcomes ?? [], figures) ??
       fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
     if (named.claimed !== undefined) same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }

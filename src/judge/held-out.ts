@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
@@ -7,8 +8,18 @@ import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
 import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
+import { verdictsOf } from '../run-folder/derived.js';
 import { heldOut, type HeldOut } from '../run-folder/records.js';
-import { mcnemarExact, summarise, SUMMARY_SEED, type Summary } from '../statistics/index.js';
+import {
+  brierScore,
+  figuresGiven,
+  mcnemarExact,
+  summarise,
+  SUMMARY_SEED,
+  type FigureName,
+  type Outcome,
+  type Summary,
+} from '../statistics/index.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import type { OpenTask } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
@@ -90,14 +101,35 @@ export interface Comparison {
   readonly unverified: number;
   /** Exact McNemar over claimed against measured passes, without the unverified ones: a slow verifier refutes nothing. */
   readonly p: number;
+  /** By figure of the verdicts, over those that both sides decided. */
+  readonly figures?: readonly FigureComparison[];
 }
 
-const summary = (outcomes: HeldOut['outcomes'], tiers: OpenTask['tiers']): Summary =>
-  summarise(
-    outcomes.map(([, tier, kind]) => ({ tier, kind })),
-    tiers,
-    { seed: SUMMARY_SEED },
+export interface FigureComparison {
+  readonly figure: FigureName;
+  readonly differing: number;
+  /** Exact sign test over claims that are better than what was measured against those that are worse. */
+  readonly p: number;
+}
+
+/** How good a verdict is by one of its figures. The quadratic loss orders forecasts of one problem as any proper score does. */
+const QUALITY: Readonly<Record<FigureName, (outcome: Outcome) => number>> = {
+  score: ({ kind, score }) => score ?? (kind === 'pass' ? 1 : 0),
+  forecast: ({ forecast }) => (forecast === undefined ? -1 : -brierScore(forecast)),
+};
+
+function figureComparisons(said: readonly Outcome[], own: readonly Outcome[], figures: readonly FigureName[]): FigureComparison[] {
+  const pairs = said.flatMap((claimed, i): [Outcome, Outcome][] =>
+    claimed.kind === 'none' || own[i]!.kind === 'none' ? [] : [[claimed, own[i]!]],
   );
+  return figures.map((figure) => {
+    const quality = QUALITY[figure];
+    const signs = pairs.map(([claimed, measured]) => Math.sign(quality(claimed) - quality(measured)));
+    const differs = ([claimed, measured]: [Outcome, Outcome]): boolean => !isDeepStrictEqual(claimed[figure], measured[figure]);
+    const count = (sign: number): number => signs.filter((each) => each === sign).length;
+    return { figure, differing: pairs.filter(differs).length, p: mcnemarExact(count(-1), count(1)) };
+  });
+}
 
 /** Evaluates and compares verdict by verdict. @throws HardFail where a claim is not over the set's problems */
 async function compare(
@@ -116,7 +148,7 @@ async function compare(
     fail('a claim is not over the problems of the test set, in their order');
   }
   const { style, maxTokens, maxSequences } = start.evaluation;
-  const { outcomes, summary: measured } = await evaluateGreedy(localBackend(model), task, set.problems, {
+  const { outcomes } = await evaluateGreedy(localBackend(model), task, set.problems, {
     style,
     maxTokens,
     maxSequences,
@@ -124,16 +156,19 @@ async function compare(
     ...(progress.signal === undefined ? {} : { signal: progress.signal }),
     ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
   });
-  const pairs = outcomes.map(({ kind }, i) => ({ claimed: claim.outcomes[i]![2], own: kind }));
+  const said = verdictsOf(claim);
+  const options = { seed: SUMMARY_SEED, figures: figuresGiven([...said, ...outcomes]) };
+  const pairs = outcomes.map(({ kind }, i) => ({ claimed: said[i]!.kind, own: kind }));
   const found = pairs.filter(({ claimed, own }) => own !== 'none' || claimed === 'none');
   const count = (claimed: boolean, own: boolean): number =>
     found.filter((pair) => (pair.claimed === 'pass') === claimed && (pair.own === 'pass') === own).length;
   return {
-    claimed: summary(claim.outcomes, task.tiers),
-    measured,
+    claimed: summarise(said, task.tiers, options),
+    measured: summarise(outcomes, task.tiers, options),
     differing: found.filter((pair) => pair.claimed !== pair.own).length,
     unverified: pairs.length - found.length,
     p: mcnemarExact(count(false, true), count(true, false)),
+    ...(options.figures.length === 0 ? {} : { figures: figureComparisons(said, outcomes, options.figures) }),
   };
 }
 
@@ -176,6 +211,12 @@ export async function evaluateHeldOut(
         `accuracy ${when}: the run claims ${comparison.claimed.mean}, and ${comparison.measured.mean} was measured on a machine of its ` +
           `class (${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)})`,
       );
+    for (const { figure, differing, p } of comparison?.figures ?? [])
+      if (sameMachine && p < CLAIM_P)
+        fail(
+          `${figure}s ${when}: ${differing} of those that the run claims are others than were measured on a machine of its class, ` +
+            `p ${p.toPrecision(2)}`,
+        );
   }
   return { before, after, policies: await evaluatePolicies(task, set.problems) };
 }

@@ -375,10 +375,13 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       const differing = value.after.differing + (value.before?.differing ?? 0);
       const unverified = value.after.unverified + (value.before?.unverified ?? 0);
       findings.unverified += unverified;
+      const figures = [value.before, value.after].flatMap((comparison) => comparison?.figures ?? []);
+      const others = figures.reduce((sum, comparison) => sum + comparison.differing, 0);
       const missing = unverified === 0 ? '' : `; ${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`;
       const agreed = unverified === 0 ? 'every verdict is as claimed' : 'no verdict is other than claimed';
-      const detail = `${differing === 0 ? agreed : `${plural(differing, 'verdict')} differ from the claim`}${missing}`;
-      return { value, detail, status: differing + unverified === 0 ? ('pass' as const) : ('findings' as const) };
+      const otherFigures = others === 0 ? '' : `; ${plural(others, 'figure')} of verdicts differ from the claim`;
+      const detail = `${differing === 0 ? agreed : `${plural(differing, 'verdict')} differ from the claim`}${otherFigures}${missing}`;
+      return { value, detail, status: differing + others + unverified === 0 ? ('pass' as const) : ('findings' as const) };
     });
 
     findings.scores = await trace.run('emit_two_scores', () => {

@@ -1,7 +1,8 @@
 import type { z } from 'zod';
 import type { AdmissionSettings } from '../algorithms/algorithm.js';
 import { algorithmOf } from '../algorithms/index.js';
-import { canonicalJson, type Json } from '../canonical-json.js';
+import { asJson, canonicalJson, type Json } from '../canonical-json.js';
+import { valueOf } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
@@ -9,7 +10,7 @@ import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { problem as problemRecord, rollout as rolloutRecord, type HeldOut } from '../run-folder/records.js';
-import { MAX_NONE_FRACTION } from '../statistics/index.js';
+import { figuresOf, MAX_NONE_FRACTION, type Figures } from '../statistics/index.js';
 import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import { callAhead } from './ahead.js';
@@ -121,6 +122,13 @@ class Verdicts {
   }
 }
 
+/** @throws HardFail where both sides decided, and say something else beside the kind */
+function sameFigures(what: string, logged: { readonly kind: string } & Figures, own: { readonly kind: string } & Figures): void {
+  if (logged.kind === 'none' || own.kind === 'none') return;
+  const [said, found] = [logged, own].map((verdict) => canonicalJson(asJson(figuresOf(verdict))));
+  if (said !== found) fail(`${what}: the run logged the figures ${said}, and the verifier finds ${found}`);
+}
+
 /** @throws HardFail, and what the judge's own copy of the task throws */
 export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
   const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
@@ -196,6 +204,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
           `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
       );
     }
+    sameFigures(`record ${gseq}`, logged, own.verdict);
     if (readsReasoning(settings, rollout)) {
       const [finding] = await task.checkTrace(problem, text);
       if (admission === 'contradictory' && finding === undefined)
@@ -261,7 +270,7 @@ async function checkDev({
       const parsed = reply.safeParse(payload);
       given.push({ ...(parsed.success ? parsed.data : fail(`record ${gseq} is no reply`)), gseq });
     } else if (payload.kind === 'held_out' && payload.set === 'dev') {
-      const { outcomes } = payload as unknown as HeldOut; // whose form step 12 has checked
+      const { outcomes, figures } = payload as unknown as HeldOut; // whose form step 12 has checked
       const same = (list: readonly string[]): boolean =>
         list.length === set.problems.length && set.problems.every(({ id }, i) => id === list[i]);
       if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
@@ -274,13 +283,16 @@ async function checkDev({
         return task.judge(problem, texts.at(-1)!, logged.finish, { ...earlierOf(texts), ...cancelling });
       };
       for await (const [each, found] of callAhead(set.problems.entries(), atOnce, judge)) {
-        await verdicts.compare(
-          `record ${gseq}, dev problem ${each[0]}`,
-          outcomes[each[0]]![2],
+        const [what, i] = [`record ${gseq}, dev problem ${each[0]}`, each[0]];
+        const kind = outcomes[i]![2];
+        const own = await verdicts.compare(
+          what,
+          kind,
           found,
           () => judge(each),
-          ({ verdict: { kind } }) => kind,
+          ({ verdict }) => verdict.kind,
         );
+        sameFigures(what, { kind, ...figures?.[i] }, own.verdict);
       }
       given = [];
     }
@@ -290,7 +302,7 @@ async function checkDev({
 
 /** @throws HardFail */
 async function checkPolicies(
-  { tiers, outcomes }: NonNullable<CheckedFigures['policies']>,
+  { tiers, outcomes, figures }: NonNullable<CheckedFigures['policies']>,
   task: OpenTask,
   problems: readonly Problem[],
   atOnce: number,
@@ -302,13 +314,16 @@ async function checkPolicies(
   for (const policy of task.policies) {
     const apply = ([, problem]: readonly [number, Problem]) => task.applyPolicy(policy, problem);
     for await (const [each, found] of callAhead(problems.entries(), atOnce, apply)) {
-      await verdicts.compare(
-        `the trivial policy ${policy} on test problem ${each[0]}`,
-        outcomes[policy]![each[0]] ?? 'nothing',
+      const [what, i] = [`the trivial policy ${policy} on test problem ${each[0]}`, each[0]];
+      const logged = outcomes[policy]![i] ?? 'nothing';
+      const own = await verdicts.compare(
+        what,
+        logged,
         found,
         () => apply(each),
         ({ kind }) => kind,
       );
+      sameFigures(what, { kind: logged, ...(figures && valueOf(figures, policy)?.[i]) }, own);
     }
   }
   return verdicts.settle('verdicts on trivial policies');

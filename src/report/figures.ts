@@ -1,5 +1,5 @@
 /** How figures are written, in the terminal and on the page. */
-import type { Interval } from '../statistics/index.js';
+import type { Interval, MeasureName } from '../statistics/index.js';
 
 export const percent = (fraction: number | null | undefined): string => (fraction == null ? '–' : (100 * fraction).toFixed(1));
 export const bounds = ({ low, high }: Interval): string => `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
@@ -9,3 +9,20 @@ export const points = (difference: number | null | undefined): string =>
 export const pValue = (p: number): string => (p < 1e-4 ? p.toExponential(1) : p.toFixed(4));
 /** A count with its thousands apart. */
 export const whole = (count: number): string => String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ',');
+
+export const decimal = (value: number | null | undefined): string => (value == null ? '–' : value.toFixed(3));
+export const decimalBounds = ({ low, high }: Interval): string => `${low.toFixed(3)}–${high.toFixed(3)}`;
+/** With its sign. */
+export const decimalChange = (difference: number | null): string =>
+  difference === null ? '–' : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
+
+export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {
+  score: 'mean score',
+  brier: 'Brier score',
+  logarithmic: 'log score',
+};
+export const MEASURE_NOTES: Readonly<Record<MeasureName, string>> = {
+  score: 'mean score: 0 to 1, higher is better; a pass without a score counts 1, a fail without one 0',
+  brier: 'Brier score: (probability − outcome)², 0 to 1, lower is better; of valid forecasts only',
+  logarithmic: 'log score: −ln of the probability of what came about, lower is better; of valid forecasts only',
+};

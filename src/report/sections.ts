@@ -1,8 +1,8 @@
 /** The parts of a report. Each is null where a run has nothing to say on it. */
-import type { Summary } from '../statistics/index.js';
+import { MEASURE_NAMES, type Summary } from '../statistics/index.js';
 import { testComparison } from '../run-folder/comparison.js';
 import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerChart, timelineChart } from './charts.js';
-import { bounds, percent, points, pValue, whole } from './figures.js';
+import { bounds, decimal, decimalBounds, MEASURE_NOTES, MEASURE_TITLES, percent, points, pValue, whole } from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { integrityLine, integrityText, type Integrity } from './integrity.js';
 import { devEvaluations, inOrder, testEvaluation, type RunRecord, type ShownRollout } from '../run-folder/read-run.js';
@@ -135,8 +135,38 @@ ${
 }
 ${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
 ${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
+${measureTables(before?.summary, after?.summary, policies.slice(0, ROWS), keys)}
 ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys)}${more(ROWS, policies.length, 'programs')}`,
   );
+}
+
+/** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
+function measureTables(
+  before: Summary | undefined,
+  after: Summary | undefined,
+  policies: readonly (readonly [string, Summary])[],
+  keys: readonly string[],
+): Html[] {
+  const columns = keys.slice(0, COLUMNS);
+  return MEASURE_NAMES.flatMap((measure) => {
+    const rows = [['before', before] as const, ['after', after] as const, ...policies].flatMap(([who, summary]) => {
+      const of = summary?.measures?.[measure];
+      return of === undefined ? [] : [[who, of] as const];
+    });
+    if (rows.length === 0) return [];
+    return [
+      html`<h3>${MEASURE_TITLES[measure]}</h3>
+<p class="note muted">${MEASURE_NOTES[measure]}. Means over tiers, 95 % bootstrap interval over problems; valid: per
+cent of the replies that had the figure, or passed.</p>
+<div class="wide"><table class="dense"><thead><tr>${heads(['', 'n', 'valid', 'mean'])}${tierHeads(columns)}</tr></thead><tbody>
+${rows.map(
+  ([who, of]) => html`<tr><td>${name(who, 60)}</td>${cells([of.n, percent(of.valid)])}
+<td class="lead">${decimal(of.mean)} <small>${of.mean !== null && decimalBounds(of)}</small></td>
+${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
+`,
+)}</tbody></table></div>`,
+    ];
+  });
 }
 
 /** What a model must exceed to have learned anything. */

@@ -1,8 +1,8 @@
 /** Tables for a terminal: plain text that fits its width. */
 import { valueOf } from '../dictionary.js';
-import type { Summary } from '../statistics/index.js';
+import { MEASURE_NAMES, type Summary } from '../statistics/index.js';
 import type { Comparison } from '../run-folder/comparison.js';
-import { bounds, percent, points, pValue } from './figures.js';
+import { bounds, decimal, decimalBounds, decimalChange, MEASURE_NOTES, MEASURE_TITLES, percent, points, pValue } from './figures.js';
 import { label } from './hostile-text.js';
 
 export interface TerminalStyle {
@@ -93,6 +93,27 @@ export function comparisonTable(
   return emphasised(lines, style).join('\n');
 }
 
+/** Mean score and proper scores of two evaluations, one a line; empty where their verdicts have no figures. */
+export function measureTable(before: Summary, after: Summary, style: TerminalStyle): string {
+  const narrow = style.width < 84;
+  const rows = MEASURE_NAMES.flatMap((name) => {
+    const [was, is] = [before.measures?.[name], after.measures?.[name]];
+    if (was === undefined && is === undefined) return [];
+    const cells = [was, is]
+      .flatMap((of) => [decimal(of?.mean), of?.mean == null ? '' : decimalBounds(of)])
+      .filter((_, i) => !narrow || i % 2 === 0);
+    const change = was?.mean == null || is?.mean == null ? null : is.mean - was.mean;
+    return [{ name, row: [MEASURE_TITLES[name], ...cells, decimalChange(change), percent(was?.valid), percent(is?.valid)] }];
+  });
+  if (rows.length === 0) return '';
+  const heads = ['', ...(narrow ? ['before', 'after'] : ['before', '95 %', 'after', '95 %']), 'change', 'valid %', 'after'];
+  return [
+    ...table([heads, ...rows.map(({ row }) => row)], style.width),
+    ...rows.map(({ name }) => MEASURE_NOTES[name]),
+    'valid: replies that had the figure, or passed; means over tiers, bootstrap intervals over problems',
+  ].join('\n');
+}
+
 /** Per cent solved by each policy, by tier; tiers that do not fit beside each other come below. */
 export function policyTable(policies: Readonly<Record<string, Summary>>, tiers: readonly string[], style: TerminalStyle): string {
   const names = Object.keys(policies);
@@ -143,10 +164,12 @@ export function resultTable(
 ): string {
   const { before, after, comparison, policies } = result;
   const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
+  const measureLines = measureTable(before, after, style);
   return [
     `per cent of test problems solved, ${FIGURES_NOTE}`,
     '',
     comparisonTable(before, after, comparison, ['before', 'after'], style),
+    ...(measureLines === '' ? [] : ['', measureLines]),
     ...(policyLines === '' ? [] : ['', 'trivial policies, which use no model', policyLines]),
   ].join('\n');
 }

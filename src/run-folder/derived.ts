@@ -2,15 +2,17 @@
  * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows or judges a run derives them here, so
  * that nothing that it says of itself is believed.
  */
-import { dictionary, type Dictionary } from '../dictionary.js';
+import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement } from '../monitor/measurements.js';
 import {
+  figuresGiven,
   isSignificantDrop,
   meanOverTiers,
   pairedChange,
   summarise,
   SUMMARY_SEED,
   verdictsByTier,
+  type FigureName,
   type Outcome,
   type PairedChange,
   type Summary,
@@ -139,6 +141,17 @@ export function tiersOf(named: readonly TierOf[] | undefined, ids: Iterable<stri
   return tiers;
 }
 
+type JudgedSet = Pick<HeldOut, 'outcomes' | 'figures'>;
+
+/** The verdicts of an evaluation with what they say beside their kinds. */
+export const verdictsOf = ({ outcomes, figures }: JudgedSet): Outcome[] =>
+  outcomes.map(([, tier, kind], i) => ({ tier, kind, ...figures?.[i] }));
+
+/** Figures that any verdict of a log's evaluations has: where one has a score, all are measured by it. */
+export function figuresLogged(evaluations: readonly JudgedSet[], named: Pick<Policies, 'figures'> | null | undefined): FigureName[] {
+  return figuresGiven([...evaluations.flatMap(({ figures = [] }) => figures), ...Object.values(named?.figures ?? {}).flat()]);
+}
+
 export interface LoggedEvaluation extends Omit<HeldOut, 'kind'> {
   readonly mean: number | null;
   /** With intervals, which take a bootstrap. */
@@ -146,15 +159,18 @@ export interface LoggedEvaluation extends Omit<HeldOut, 'kind'> {
 }
 
 /** An evaluation with its figures, which are derived where they are asked for. */
-export function loggedEvaluation({ kind: _, ...evaluation }: HeldOut, tiers: readonly TierOf[]): LoggedEvaluation {
-  const outcomes = (): Outcome[] => evaluation.outcomes.map(([, tier, kind]) => ({ tier, kind }));
+export function loggedEvaluation(
+  { kind: _, ...evaluation }: HeldOut,
+  tiers: readonly TierOf[],
+  figures: readonly FigureName[],
+): LoggedEvaluation {
   return {
     ...evaluation,
     get mean(): number | null {
-      return meanOverTiers(outcomes(), tiers);
+      return meanOverTiers(verdictsOf(evaluation), tiers);
     },
     get summary(): Summary {
-      return summarise(outcomes(), tiers, { seed: SUMMARY_SEED });
+      return summarise(verdictsOf(evaluation), tiers, { seed: SUMMARY_SEED, figures });
     },
   };
 }
@@ -217,20 +233,24 @@ export function compareDev(
  * @param problems outcomes of a model on the same set, for its problems' tiers
  * @returns null where a policy has not one verdict a problem
  */
-export function policySummaries({ outcomes, tiers }: Policies, problems: HeldOut['outcomes']): Dictionary<Summary> | null {
+export function policySummaries(
+  { outcomes, figures: said, tiers }: Policies,
+  problems: HeldOut['outcomes'],
+  figures: readonly FigureName[],
+): Dictionary<Summary> | null {
   const lists = Object.entries(outcomes);
   if (lists.some(([, kinds]) => kinds.length !== problems.length)) return null;
   const all = tiersOf(
     tiers,
     problems.map(([, tier]) => tier),
   );
-  const summaryOf = (kinds: readonly VerdictKind[]): Summary =>
+  const summaryOf = (policy: string, kinds: readonly VerdictKind[]): Summary =>
     summarise(
-      kinds.map((kind, i) => ({ tier: problems[i]![1], kind })),
+      kinds.map((kind, i) => ({ tier: problems[i]![1], kind, ...(said && valueOf(said, policy)?.[i]) })),
       all,
-      { seed: SUMMARY_SEED },
+      { seed: SUMMARY_SEED, figures },
     );
   const summaries = dictionary<Summary>();
-  for (const [policy, kinds] of lists) Object.defineProperty(summaries, policy, { enumerable: true, get: () => summaryOf(kinds) });
+  for (const [policy, kinds] of lists) Object.defineProperty(summaries, policy, { enumerable: true, get: () => summaryOf(policy, kinds) });
   return summaries;
 }

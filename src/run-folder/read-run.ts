@@ -12,6 +12,7 @@ import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from './manifest.js';
 import { runPaths } from './paths.js';
 import {
+  figuresLogged,
   loggedEvaluation,
   meanLoss,
   policySummaries,
@@ -270,9 +271,11 @@ class Taken {
       ...heldOuts.flatMap(({ outcomes }) => outcomes.map(([, id]) => id)),
       ...this.places.map((place) => place.tier),
     ]);
-    const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers));
+    const figures = figuresLogged(heldOuts, named);
+    const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers, figures));
     const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');
-    const summaries = named === undefined ? {} : policySummaries(named, heldOuts.find(({ set }) => set === 'test')?.outcomes ?? []);
+    const summaries =
+      named === undefined ? {} : policySummaries(named, heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [], figures);
     if (summaries === null) this.defects.add('the trivial policies were not judged on the test problems');
     const { buffer, tierCap } = manifest.start.settings;
     const steps = this.#of('step');

@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { dictionary, dictionaryOf } from '../dictionary.js';
+import { dictionary, dictionaryOf, valueOf, type Dictionary } from '../dictionary.js';
 import type { LogValue } from '../log/payload.js';
+import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
 import type { NewRunRecord } from './streams.js';
 
 /**
@@ -11,6 +12,17 @@ import type { NewRunRecord } from './streams.js';
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const iteration = z.number().int().min(0);
 const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
+
+const fraction = z.number().min(0).max(1);
+const figureMembers = {
+  score: fraction.optional(),
+  forecast: z.object({ probability: fraction, outcome: z.boolean() }).optional(),
+};
+const figures = z.object(figureMembers);
+const FIGURES_FIT = 'there are as many figures as verdicts, and a verdict of kind none has none';
+const fit = (given: readonly Figures[] | undefined, kinds: readonly string[]): boolean =>
+  given === undefined ||
+  (given.length === kinds.length && given.every((each, i) => kinds[i] !== 'none' || figuresGiven([each]).length === 0));
 
 const targets = dictionaryOf(z.object({ rank: z.number().int().min(1), scale: z.number() })).refine(
   (of) => Object.keys(of).every((module) => module.length >= 1 && module.length <= 200),
@@ -75,6 +87,7 @@ export const rollout = z.object({
     violations: z.array(z.string()),
     details: z.array(z.string()).optional(),
     reason: z.string().optional(),
+    ...figureMembers,
   }),
   admission: z.enum(ADMISSIONS),
   /** Of a contrasted one. */
@@ -121,7 +134,7 @@ export const probe = z.object({
 /** Metrics: what the live diagnostic measured on the submitted adapter. */
 export type ProbeRecord = z.infer<typeof probe>;
 
-export const heldOut = z.object({
+const heldOutMembers = z.object({
   kind: z.literal('held_out'),
   set: z.enum(['dev', 'test']),
   when: z.enum(['before', 'iteration', 'after']),
@@ -132,7 +145,17 @@ export const heldOut = z.object({
   setSha256: sha256,
   /** [problem id, tier, verdict], in the set's order. */
   outcomes: z.array(z.tuple([sha256, z.string(), z.enum(['pass', 'fail', 'none'])])),
+  /** What each verdict says beside its kind; absent where none says anything. */
+  figures: z.array(figures).optional(),
 });
+export const heldOut = heldOutMembers.refine(
+  (record) =>
+    fit(
+      record.figures,
+      record.outcomes.map(([, , kind]) => kind),
+    ),
+  FIGURES_FIT,
+);
 /** Evaluations: a greedy evaluation on a whole evaluation set of the manifest. */
 export type HeldOut = z.infer<typeof heldOut>;
 
@@ -140,13 +163,21 @@ const tier = z
   .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
   .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
 
-export const policies = z.object({
+const policiesMembers = z.object({
   kind: z.literal('policies'),
   /** The task's, in its order. */
   tiers: z.array(tier),
   /** By policy: a verdict for each test problem, in the set's order. */
   outcomes: dictionaryOf(z.array(z.enum(['pass', 'fail', 'none']))),
+  /** By policy: what each verdict says beside its kind; absent where none says anything. */
+  figures: dictionaryOf(z.array(figures)).optional(),
 });
+export const policies = policiesMembers.refine(
+  (record) =>
+    record.figures === undefined ||
+    Object.entries(record.outcomes).every(([policy, kinds]) => fit(valueOf(record.figures!, policy) ?? [], kinds)),
+  FIGURES_FIT,
+);
 /** Evaluations: what programs without a model reach on the test set, after the `held_out` record of it before the training. */
 export type Policies = z.infer<typeof policies>;
 
@@ -192,10 +223,16 @@ export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRunRecord => (
   stream: 'metrics',
   payload: payload(probe.parse({ ...value, kind: 'probe' })),
 });
-export const policiesRecord = (value: Omit<Policies, 'kind'>): NewRunRecord => ({
-  stream: 'evaluations',
-  payload: payload(policies.parse({ ...value, kind: 'policies' })),
-});
+export const policiesRecord = ({
+  tiers,
+  verdicts,
+}: Pick<Policies, 'tiers'> & { readonly verdicts: Dictionary<readonly Pick<Outcome, 'kind' | keyof Figures>[]> }): NewRunRecord => {
+  const given = Object.entries(verdicts);
+  const outcomes = dictionary(given.map(([policy, judged]) => [policy, judged.map(({ kind }) => kind)] as const));
+  const silent = figuresGiven(Object.values(verdicts).flat()).length === 0;
+  const all = silent ? {} : { figures: dictionary(given.map(([policy, judged]) => [policy, judged.map(figuresOf)] as const)) };
+  return { stream: 'evaluations', payload: payload(policies.parse({ kind: 'policies', tiers, outcomes, ...all })) };
+};
 export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRunRecord => ({
   stream: 'evaluations',
   payload: payload(iterationReport.parse({ ...value, kind: 'iteration_report' })),

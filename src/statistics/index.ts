@@ -10,6 +10,17 @@ export {
   type Stratum,
 } from './paired.js';
 export { gainScore, isSignificantDrop, pairedChange, type PairedChange, type TierVerdicts } from './paired-change.js';
+export {
+  brierScore,
+  logScore,
+  measure,
+  MEASURE_NAMES,
+  type MeasureEstimate,
+  type MeasureName,
+  type Measures,
+  type MeasureSummary,
+} from './measures.js';
+export { FIGURE_NAMES, figuresGiven, figuresOf, type FigureName, type Figures, type Forecast, type Outcome } from './outcome.js';
 export { passAtK } from './pass-at-k.js';
 export {
   MAX_NONE_FRACTION,
@@ -17,7 +28,7 @@ export {
   summarise,
   SUMMARY_SEED,
   verdictsByTier,
-  type Outcome,
   type Summary,
+  type SummaryOptions,
   type TierSummary,
 } from './summary.js';

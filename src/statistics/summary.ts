@@ -1,13 +1,10 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { type Interval, wilsonInterval } from './intervals.js';
 import type { TierVerdicts } from './paired-change.js';
-import { groupBy, stratifiedBootstrap, weightedMean, type BootstrapOptions, type Stratum } from './paired.js';
-
-/** One verdict on one problem. */
-export interface Outcome {
-  readonly tier: string;
-  readonly kind: 'pass' | 'fail' | 'none';
-}
+import { estimate, isEmpty } from './estimate.js';
+import { measure, type Measures } from './measures.js';
+import type { FigureName, Outcome } from './outcome.js';
+import { groupBy, weightedMean, type BootstrapOptions, type Stratum } from './paired.js';
 
 export interface TierSummary extends Interval {
   readonly passed: number;
@@ -28,6 +25,13 @@ export interface Summary extends Interval {
   readonly valid: boolean;
   /** By tier, and by group after its tiers, in the order of the tiers. */
   readonly byTier: Dictionary<TierSummary>;
+  /** Of a task whose verdicts have figures. */
+  readonly measures?: Measures;
+}
+
+export interface SummaryOptions extends Omit<BootstrapOptions, 'of'> {
+  /** Figures that are measured; default: those that any of the verdicts has. */
+  readonly figures?: readonly FigureName[];
 }
 
 export const MAX_NONE_FRACTION = 0.01;
@@ -45,7 +49,7 @@ interface TierOfSummary {
  * are all 0 or all 1).
  * Tiers without any outcome are left out of `byTier` and of the mean (an evaluation of some tiers).
  */
-export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[], options: Omit<BootstrapOptions, 'of'>): Summary {
+export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[], { figures, ...options }: SummaryOptions): Summary {
   const kinds = groupBy(
     outcomes,
     (outcome) => outcome.tier,
@@ -76,18 +80,24 @@ export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSu
         passed: sum((part) => part.passed),
         n: sum((part) => part.n),
         none: sum((part) => part.none),
-        ...combined(own, options),
+        ...estimate(own, options),
       };
     }
     strata.push(...own.map(({ weight, values }) => ({ weight: weight / slots.length, values })));
   }
   const none = outcomes.filter((outcome) => outcome.kind === 'none').length;
+  const measures = measure(
+    outcomes.map((outcome) => [outcome]),
+    tiers,
+    { ...options, ...(figures === undefined ? {} : { figures }) },
+  );
   return {
-    ...combined(strata, options),
+    ...estimate(strata, options),
     n: outcomes.length - none,
     none,
     valid: outcomes.length > 0 && none <= MAX_NONE_FRACTION * outcomes.length,
     byTier,
+    ...(measures === null ? {} : { measures }),
   };
 }
 
@@ -136,21 +146,4 @@ export function meanOverTiers(outcomes: readonly Outcome[], tiers: readonly Tier
     ),
   );
   return isEmpty(strata) ? null : weightedMean(strata);
-}
-
-const isEmpty = (strata: readonly Stratum[]): boolean => strata.length === 0 || strata.some(({ values }) => values.length === 0);
-
-/** Whoever shows a run derives its summaries, and a process may show it several times. */
-const KEPT = 64;
-const bootstraps = new Map<string, Interval & { readonly mean: number }>();
-
-function combined(strata: readonly Stratum[], { seed, resamples }: Omit<BootstrapOptions, 'of'>): Interval & { mean: number | null } {
-  if (isEmpty(strata)) return { mean: null, low: 0, high: 1 };
-  const key = `${seed} ${resamples ?? ''} ${strata.map(({ weight, values }) => `${weight}:${values.join('')}`).join(' ')}`;
-  const known =
-    bootstraps.get(key) ?? stratifiedBootstrap(strata, { seed, ...(resamples === undefined ? {} : { resamples }), of: 'fractions' });
-  bootstraps.delete(key);
-  bootstraps.set(key, known);
-  if (bootstraps.size > KEPT) bootstraps.delete(bootstraps.keys().next().value!);
-  return known;
 }

@@ -1,7 +1,7 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
-import { summarise, type Outcome, type Summary } from '../statistics/index.js';
+import { figuresOf, summarise, type Outcome, type Summary } from '../statistics/index.js';
 import { frozenSet, type SetName } from './frozen-sets.js';
 import type { OpenTask, Problem } from './task.js';
 
@@ -62,7 +62,8 @@ export async function measureBaselines(task: OpenTask, { count, seed, set, signa
   for (const policy of task.policies) {
     const outcomes: Outcome[] = [];
     for (const problem of problems) {
-      outcomes.push({ tier: problem.tier, kind: (await task.applyPolicy(policy, problem)).kind });
+      const verdict = await task.applyPolicy(policy, problem);
+      outcomes.push({ tier: problem.tier, kind: verdict.kind, ...figuresOf(verdict) });
       await advance();
     }
     policies[policy] = summarise(outcomes, task.tiers, { seed });

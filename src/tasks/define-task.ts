@@ -1,8 +1,8 @@
+import type { Forecast } from '../statistics/index.js';
 import type {
   ChatMessage,
   ExploitCase,
   FinishReason,
-  Forecast,
   Parsed,
   Problem,
   PromptStyle,

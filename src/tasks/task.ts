@@ -1,3 +1,5 @@
+import type { Forecast } from '../statistics/index.js';
+
 /** One message of a chat; the engine renders lists of them with the model's own template. */
 export interface ChatMessage {
   readonly role: 'system' | 'user' | 'assistant';
@@ -36,13 +38,6 @@ export interface Violation {
   readonly amount: number;
   /** One sentence for a reader of the prompt. */
   readonly detail: string;
-}
-
-/** An answer that is a probability: what it gave an event, and whether the event came about. */
-export interface Forecast {
-  /** In [0, 1]. */
-  readonly probability: number;
-  readonly outcome: boolean;
 }
 
 /** `none`: the verifier could not decide (`reason` says why); it is never counted as a failure, and carries no figure. */

@@ -4,7 +4,8 @@ import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { judgedRollout, type JudgedRollout } from '../rollouts/sample.js';
 import type { HeldOut } from '../run-folder/records.js';
-import { verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
+import { figuresGiven, figuresOf, verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
+import { asJson } from '../canonical-json.js';
 import { turnRecords } from './rollout-records.js';
 import { cancellation, report, type RunContext } from './run-state.js';
 
@@ -46,6 +47,7 @@ export async function evaluateSet(
     ...at,
     setSha256,
     outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
+    ...(figuresGiven(outcomes).length === 0 ? {} : { figures: asJson(outcomes.map(figuresOf)) }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),
   } as const;

@@ -5,6 +5,7 @@ import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
 import {
   compareDev,
+  figuresLogged,
   loggedEvaluation,
   meanLoss,
   policySummaries,
@@ -134,11 +135,13 @@ export function readEvaluations(folder: string): LoggedEvaluations {
       heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier)),
     );
     const test = heldOuts.find(({ set }) => set === 'test');
+    const figures = figuresLogged(heldOuts, named);
     const summaries =
       named === null
         ? dictionary<Summary>()
-        : (policySummaries(named, test?.outcomes ?? []) ?? unreadable('the trivial policies were not judged on the test problems'));
-    return { runId, ...found, tiers, evaluations: heldOuts.map((each) => loggedEvaluation(each, tiers)), policies: summaries };
+        : (policySummaries(named, test?.outcomes ?? [], figures) ??
+          unreadable('the trivial policies were not judged on the test problems'));
+    return { runId, ...found, tiers, evaluations: heldOuts.map((each) => loggedEvaluation(each, tiers, figures)), policies: summaries };
   } finally {
     reader.close();
   }

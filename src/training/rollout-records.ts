@@ -11,6 +11,7 @@ import {
   type RolloutRecord,
   type TurnRecord,
 } from '../run-folder/records.js';
+import { figuresOf } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
@@ -104,6 +105,7 @@ export async function rolloutRecords(
           violations: violations.map(({ category }) => category),
           details: violations.slice(0, DETAILS).map(({ detail }) => detail.slice(0, DETAIL_LENGTH).toWellFormed()),
           ...(reason === undefined ? {} : { reason: reason.toWellFormed() }),
+          ...figuresOf(verdict),
         },
         ...fateOf.get(rollout)!,
       });

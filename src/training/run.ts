@@ -77,7 +77,7 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   );
   await refuseUnsteadyVerdicts(context.task, replies);
   context.log.append([
-    policiesRecord({ tiers: [...context.task.tiers], outcomes: await judgePolicies(context.task, context.test.problems) }),
+    policiesRecord({ tiers: [...context.task.tiers], verdicts: await judgePolicies(context.task, context.test.problems) }),
   ]);
   state.best = { adapterId: null, iteration: 0, verdicts: dev.verdicts, snapshot: null };
   state.spent.promptTokens += test.promptTokens + dev.promptTokens;

@@ -561,6 +561,31 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     await failsAt(13, verified(await cheating({ records: consistently(flipped) })), /the run logged pass, and the verifier says fail/);
   });
 
+  test('a score that the verifier does not give, on rollouts, on dev problems and of trivial policies', async () => {
+    const rollouts = onRecord('rollout', (record) => [
+      withPayload(record, { verdict: { ...(record.payload.verdict as object), score: 0.9 } }),
+    ]);
+    const silent = (of: readonly unknown[]): object[] => of.map((_, i) => (i === 0 ? { score: 0.9 } : {}));
+    const dev = onRecord('held_out', (record) => [
+      record.payload.set === 'dev' ? withPayload(record, { figures: silent(record.payload.outcomes as []) as never }) : record,
+    ]);
+    const policies = onRecord('policies', (record) => [
+      withPayload(record, {
+        figures: Object.fromEntries(
+          Object.entries(record.payload.outcomes as Record<string, []>).map(([policy, of]) => [policy, silent(of)]),
+        ) as never,
+      }),
+    ]);
+    for (const records of [rollouts, dev, policies])
+      await failsAt(13, verified(await cheating({ records })), /the run logged the figures \{"score":0\.9\}, and the verifier finds \{\}/);
+  });
+
+  test('figures that are not one to a verdict, and one on a verdict that was not found', async () => {
+    const few = onRecord('held_out', (record) => [withPayload(record, { figures: [{ score: 1 }] as never })]);
+    const absent = onRecord('policies', (record) => [withPayload(record, { figures: {} as never })]);
+    for (const records of [few, absent]) await failsAt(12, judged(await cheating({ records })), /as many figures as verdicts/);
+  });
+
   test('verdicts that nobody could find, where the verifier can', async () => {
     const none: Records = onRecord('rollout', (record) => [
       (record.payload.verdict as { kind: string }).kind === 'fail'
@@ -1004,6 +1029,27 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
       expect(some.steps.find(({ step }) => step === 10)!.status).toBe('findings');
     },
   );
+
+  test("scores that the judge's own refute fail, with the same verdicts; a few others are reported", async () => {
+    const scores = (count: number) => (record: NewRunRecord) =>
+      withPayload(record, { figures: (record.payload.outcomes as []).map((_, i) => (i < count ? { score: 0.1 } : {})) as never });
+    await failsAt(10, evaluated(await cheating({ after: scores(20) })), /scores after: 20 of those that the run claims are others/);
+    const some = await evaluated(await cheating({ after: scores(3) }));
+    expect(some).toMatchObject({
+      verdict: 'pass',
+      heldOut: {
+        after: {
+          differing: 0,
+          figures: [{ figure: 'score', differing: 3, p: expect.closeTo(0.25, 12) }],
+          measured: { measures: { score: { mean: 1 } } },
+        },
+      },
+    });
+    expect(some.steps.find(({ step }) => step === 10)).toMatchObject({
+      status: 'findings',
+      detail: 'every verdict is as claimed; 3 figures of verdicts differ from the claim',
+    });
+  });
 
   test('on another class of machine a claim that differs is reported, with its interval', async () => {
     const report = await evaluated(

@@ -285,7 +285,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
       claim('before', null, before),
       ...devReplies,
       devBefore,
-      policiesRecord({ tiers: [...task.tiers], outcomes: await judgePolicies(task, test.problems) }),
+      policiesRecord({ tiers: [...task.tiers], verdicts: await judgePolicies(task, test.problems) }),
       await state(0),
     ],
   ];
