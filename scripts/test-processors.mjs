@@ -57,6 +57,7 @@ function makeProject() {
   mkdirSync(project, { recursive: true });
   for (const name of readdirSync(root)) {
     if (name === '.git' || name === 'runs' || name === 'prebuilds' || name.startsWith('build')) continue;
+    if (name === 'biome.json') continue; // biome takes a second one below the root for a mistake
     if (name !== 'node_modules') cpSync(path.join(root, name), path.join(project, name), { recursive: true });
   }
   linkTree(path.join(root, 'node_modules'), path.join(project, 'node_modules'));
