@@ -177,7 +177,7 @@ describe('a cut connection', () => {
     const body = content(30_000_000, 3);
     behaviour = { ...behaviour, body, announce: body, hangs: 100, cutAfter: 6_000_000 };
     const model = remote();
-    await expect(downloadModel(model, { stallMs: 1500 })).rejects.toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED' });
+    await expect(downloadModel(model, { stallMs: 5000 })).rejects.toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED' });
     expect(finished()).toEqual([]);
     behaviour.hangs = 0;
     bytesSent = 0;
@@ -191,7 +191,7 @@ describe('a cut connection', () => {
     const old = content(30_000_000, 4);
     behaviour = { ...behaviour, body: old, announce: old, hangs: 100, cutAfter: 6_000_000 };
     const model = remote();
-    await expect(downloadModel(model, { stallMs: 1500 })).rejects.toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED' });
+    await expect(downloadModel(model, { stallMs: 5000 })).rejects.toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED' });
     const fresh = content(30_000_000, 5);
     behaviour = { ...behaviour, body: fresh, announce: fresh, hangs: 0 };
     await downloadModel(model);
