@@ -32,7 +32,7 @@ export interface PromptVocabulary {
   readonly bos: number;
   readonly eos: number;
   /** Every token that ends a reply. */
-  readonly ends: ArrayLike<number> & { includes(id: number): boolean };
+  readonly ends: readonly number[] | Int32Array;
   readonly addBos: boolean;
   /** Token ids of plain text: no control token is recognised, no BOS added. */
   tokenize(text: string): Int32Array;

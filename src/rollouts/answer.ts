@@ -77,20 +77,19 @@ export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (
       asked: seeds.map((seed, sampleIndex) => ({ promptIndex, sampleIndex, seed, messages, earlier: [] })),
     });
   }
-  const so = { finished: 0, promptTokens: 0, sampledTokens: 0 };
+  let before: SampleProgress = { finished: 0, total: 0, promptTokens: 0, sampledTokens: 0 };
   while (round.some(({ asked }) => asked.length > 0)) {
-    let last: SampleProgress = { ...so, total: 0 };
+    const earlier = before;
     const report = (progress: SampleProgress): void => {
-      last = {
-        finished: so.finished + progress.finished,
-        total: so.finished + progress.total,
-        promptTokens: so.promptTokens + progress.promptTokens,
-        sampledTokens: so.sampledTokens + progress.sampledTokens,
+      before = {
+        finished: earlier.finished + progress.finished,
+        total: earlier.finished + progress.total,
+        promptTokens: earlier.promptTokens + progress.promptTokens,
+        sampledTokens: earlier.sampledTokens + progress.sampledTokens,
       };
-      onProgress?.(last);
+      onProgress?.(before);
     };
     const open = await askRound({ ...request, ...(onProgress === undefined ? {} : { onProgress: report }) }, round, take);
-    Object.assign(so, last);
     open.sort((a, b) => a.promptIndex - b.promptIndex || a.sampleIndex - b.sampleIndex);
     round = open.map((asked) => nextTurn(plan[asked.promptIndex]!.problem, asked));
   }

@@ -100,6 +100,17 @@ describe.each(['rft', 'grpo'] as const)('a run with %s', (algorithm) => {
   });
 });
 
+test('a run that is stopped between episodes and started again ends with the adapter that it would have ended with', async () => {
+  const settings = { ...SETTINGS, iterations: 2 } as const;
+  const whole = await run(settings, { out: file('whole') });
+  const stop = new AbortController();
+  const stopped = run(settings, { out: file('stopped'), signal: stop.signal, onIteration: () => stop.abort() });
+  await expect(stopped).rejects.toMatchObject({ code: 'ABORTED' });
+  expect(rolloutsOf(recordsOf('stopped')).length).toBeLessThan(rolloutsOf(recordsOf('whole')).length);
+  const resumed = await run(settings, { out: file('stopped') });
+  expect(resumed.adapter.sha256).toBe(whole.adapter.sha256);
+}, 300_000);
+
 describe('the log of episodes', () => {
   let model: Model;
   let task: OpenTask;
