@@ -11,7 +11,7 @@ const common = {
   transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'es6' } }] },
   moduleNameMapper: {
     '^(?:\\.\\./)+(src|bench)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
-    '^\\./(fixtures|on-processors)\\.js$': './$1.ts',
+    '^\\./(fixtures|on-processors|model)\\.js$': './$1.ts',
     '^(?:\\.\\.?/)+models/(.*)\\.js$': '<rootDir>/dist/test/models/$1.js',
     '^(?:\\.\\.?/)+(?:cli/)?run-cli\\.js$': '<rootDir>/test/cli/run-cli.ts',
   },
@@ -20,10 +20,12 @@ const common = {
 
 /**
  * test/suites.json says where each suite belongs. `unit`: functions of the project alone, together under a minute; `loop`: what drives the
- * engine, the loop or the command line; `campaign`: what runs with ISOPRO_FULL=1 only, which lengthens suites of the others too.
+ * engine, the loop or the command line; `campaign`: what runs with ISOPRO_FULL=1 only, which lengthens suites of the others too; `real`: what
+ * needs a language model, by `npm run test:real` alone.
  */
 const suites = JSON.parse(readFileSync(new URL('test/suites.json', import.meta.url), 'utf8'));
-const projects = ['unit', 'loop', ...(process.env.ISOPRO_FULL === '1' ? ['campaign'] : [])];
+const projects =
+  process.env.ISOPRO_REAL_MODEL !== undefined ? ['real'] : ['unit', 'loop', ...(process.env.ISOPRO_FULL === '1' ? ['campaign'] : [])];
 
 export default {
   projects: projects.map((name) => ({

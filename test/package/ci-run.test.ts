@@ -5,14 +5,16 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 
-/** Stands where npm would be found: ends `ci` and `test` as told, and leaves jest's result as told. */
+/** Stands where npm would be found: ends `ci`, `test` and `run test:real` as told, and leaves jest's results as told. */
 const NPM = `#!/usr/bin/env node
 const { writeFileSync } = require('node:fs');
 const [command, ...rest] = process.argv.slice(2);
 if (command === 'ci') process.exit(Number(process.env.CI_STATUS));
 const file = rest.find((argument) => argument.startsWith('--outputFile=')).slice('--outputFile='.length);
-if (process.env.RESULT !== undefined) writeFileSync(file, process.env.RESULT);
-process.exit(Number(process.env.TEST_STATUS));
+const { RESULT, TEST_STATUS, REAL, REAL_STATUS = '0' } = process.env;
+const [result, status] = command === 'test' ? [RESULT, TEST_STATUS] : [REAL, REAL_STATUS];
+if (result !== undefined) writeFileSync(file, result);
+process.exit(Number(status));
 `;
 
 const result = (numPassedTests: number, numFailedTests: number, numRuntimeErrorTestSuites = 0): string =>
@@ -48,6 +50,24 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
       { CI_STATUS: '0', TEST_STATUS: '3', RESULT: result(12, 0) },
       '12 passed, 0 failed',
       3,
+    ],
+    [
+      'so did those with a real model',
+      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), REAL: result(5, 0) },
+      '17 passed, 0 failed',
+      0,
+    ],
+    [
+      'a test with a real model failed',
+      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), REAL: result(4, 1), REAL_STATUS: '1' },
+      '16 passed, 1 failed',
+      1,
+    ],
+    [
+      'jest died before the tests with a real model',
+      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), REAL_STATUS: '9' },
+      '12 passed, 0 failed',
+      9,
     ],
   ])('%s', (_title, env, line, status) => {
     const { RESULT: _inherited, ...inherited } = process.env;
