@@ -20,8 +20,8 @@ const common = {
 
 /**
  * test/suites.json says where each suite belongs. `unit`: functions of the project alone, together under a minute; `loop`: what drives the
- * engine, the loop or the command line; `campaign`: what runs with ISOPRO_FULL=1 only, which lengthens suites of the others too; `real`: what
- * needs a language model, by `npm run test:real` alone.
+ * engine, the loop or the command line; `campaign`: what runs with ISOPRO_FULL=1 only, which lengthens suites of the others too;
+ * `real`: what needs a language model, by `npm run test:real` alone.
  */
 const suites = JSON.parse(readFileSync(new URL('test/suites.json', import.meta.url), 'utf8'));
 const projects =

@@ -74,7 +74,7 @@ describe('log-probabilities', () => {
   test("differ from llama.cpp's by its rounding of activations, and without it by that of f16 keys and values", async () => {
     await using trainer = await createTrainer(model, { lora: { rank: 1 }, threads: 1 });
     const quantised = await gaps(trainer, model);
-    // The same weights in F32, which llama.cpp multiplies with activations that it does not round: a merge of an adapter that adds nothing.
+    // The same weights in F32, whose activations llama.cpp does not round: a merge of an adapter that adds nothing.
     await trainer.exportAdapter(at('nothing.gguf'));
     await mergeAdapter({ model: REAL_MODEL, adapter: at('nothing.gguf'), out: at('f32.gguf'), type: 'f32' });
     await using exact = await loadReal(at('f32.gguf'));
