@@ -92,7 +92,7 @@ describe('log-probabilities', () => {
 });
 
 describe('gradient', () => {
-  // With an epsilon that dwarfs the gradient, Adam's first update is -rate / epsilon * gradient, so that the adapter it leaves is the gradient.
+  // With an epsilon that dwarfs the gradient, the first update of Adam is -rate / epsilon * gradient: the adapter is the gradient.
   const SCALE = 1e-3;
   test.each<[LoraTarget, number]>([
     ['v', 0],
