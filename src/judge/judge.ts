@@ -23,6 +23,7 @@ import { scheduleFactor } from './schedule.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
 import { JudgeTrace, type TraceStep } from './trace.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';
+import { LORA } from '../trainees/lora/trainee.js';
 
 /** Accuracy that scores 1 where nothing else is asked for (the original's default). */
 export const DEFAULT_TARGET = 0.92;
@@ -217,7 +218,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     );
 
     const process = await trace.run('rule_recomputation', () => {
-      const value = readProcess(records);
+      const value = readProcess(records, LORA);
       const start = records[0]?.payload.runConfig as { policy?: unknown; settings?: { profile?: unknown } } | undefined;
       findings.policy = typeof start?.policy === 'string' ? start.policy : null;
       const foreign = foreignThresholds(value.config, start?.settings?.profile);
@@ -317,11 +318,11 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     });
 
     await trace.run('architecture_replay', () => {
-      const replayed = replayStructure(records);
+      const replayed = replayStructure(records, LORA.trainee);
       const expected = submitted.adapter === null ? {} : (replayed ?? {});
-      const claimed = structureDifference(expected, submitted.targets);
+      const claimed = structureDifference(LORA.trainee, expected, submitted.targets);
       if (claimed !== null) throw new HardFail('architecture_replay', `the submission says otherwise than the replay: ${claimed}`);
-      const found = structureDifference(expected, targets, false);
+      const found = structureDifference(LORA.trainee, expected, targets, true);
       if (found !== null) throw new HardFail('architecture_replay', `the file's tensors are not what the log leads to: ${found}`);
       return { value: null, detail: `${plural(Object.keys(expected).length, 'module')} of the ranks that the log leads to` };
     });
@@ -344,7 +345,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       };
     });
 
-    const audit = auditProcess({ ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) });
+    const audit = auditProcess({ ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) }, LORA);
     findings.audit = audit;
     const found = (kinds: (kind: ViolationKind) => boolean): { value: null; detail: string; status?: 'findings' } => {
       const own = audit.violations.filter(({ kind }) => kinds(kind));

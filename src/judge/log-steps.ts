@@ -4,13 +4,14 @@ import { IsoproError } from '../errors.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { Verification } from '../log/verify.js';
+import type { LoggedDecision } from '../monitor/decision.js';
 import { evaluateHistory } from '../monitor/evaluate-rules.js';
-import { monitorDigests } from '../monitor/rule-set.js';
+import { monitorDigests, type Watched } from '../monitor/rule-set.js';
 import { ruleConfig } from '../monitor/rules.js';
+import type { TraineeTypes } from '../monitor/trainee.js';
 import { decisionForm, effectForm, evaluationRecord, readHistory } from '../run-folder/monitor-records.js';
-import { LORA } from '../trainees/lora/trainee.js';
 import { HardFail, NotEnded } from './hard-fail.js';
-import type { LoggedDecision, ProcessRecord } from './obligations.js';
+import type { ProcessRecord } from './obligations.js';
 
 /**
  * The judge's steps that need the log only: 5 (integrity) and 8a (every rule recomputed). Nothing of the run is executed, and integrity
@@ -27,9 +28,6 @@ export function requireIntact({ outcome, disagreement }: Verification): void {
     );
 }
 
-const loggedDecision = decisionForm(LORA);
-const loggedEffect = effectForm(LORA.trainee);
-
 function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
   const parsed = schema.safeParse(payload);
   if (!parsed.success) throw new HardFail('rule_recomputation', `record ${gseq} has not the form of its kind`);
@@ -42,7 +40,12 @@ function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
  * @param config as the run configuration holds it
  * @throws HardFail where they differ, or where one stream counts other iterations than the other
  */
-export function recomputeRules(records: readonly LogRecord[], config: unknown): ProcessRecord {
+export function recomputeRules<T extends TraineeTypes>(
+  records: readonly LogRecord[],
+  config: unknown,
+  watched: Watched<T>,
+): ProcessRecord<T> {
+  const { trainee, ruleSet } = watched;
   const fail = (detail: string): never => {
     throw new HardFail('rule_recomputation', detail);
   };
@@ -51,14 +54,14 @@ export function recomputeRules(records: readonly LogRecord[], config: unknown): 
   const start = records.find(({ payload }) => payload.kind === 'session_start')?.payload.digests as
     | { rules?: string; playbook?: string }
     | undefined;
-  const digests = monitorDigests(LORA.ruleSet, parsed.data);
+  const digests = monitorDigests(ruleSet, parsed.data);
   if (start?.rules !== digests.rules || start.playbook !== digests.playbook)
     fail('thresholds or playbook are not those that the run committed to at its start');
   let history;
   let evaluations;
   try {
-    history = readHistory(records, LORA.trainee);
-    evaluations = evaluateHistory(history, parsed.data, LORA.ruleSet);
+    history = readHistory(records, trainee);
+    evaluations = evaluateHistory(history, parsed.data, ruleSet);
   } catch (error) {
     if (error instanceof IsoproError) return fail(error.message);
     throw error;
@@ -71,9 +74,10 @@ export function recomputeRules(records: readonly LogRecord[], config: unknown): 
     if (own !== theirs)
       fail(`the evaluation of iteration ${evaluation.iteration} (record ${(logged[i] as LogRecord).gseq}) is not what its metrics give`);
   }
+  const [loggedDecision, loggedEffect] = [decisionForm(watched), effectForm(trainee)];
   const decisions = records
     .filter(({ stream, payload }) => stream === 'decisions' && payload.kind === 'decision')
-    .map((record): LoggedDecision => {
+    .map((record): LoggedDecision<T['operation']> => {
       const { kind: _, iteration, ...decision } = parseAs(loggedDecision, record);
       return { iteration, decision };
     });
@@ -106,8 +110,8 @@ export function readProcessRecords(reader: LogReader): LogRecord[] {
 }
 
 /** Step 8a. @throws HardFail */
-export function readProcess(records: readonly LogRecord[]): ProcessRecord {
-  const record = recomputeRules(records, (records[0]?.payload.runConfig as { rules?: unknown } | undefined)?.rules);
+export function readProcess<T extends TraineeTypes>(records: readonly LogRecord[], watched: Watched<T>): ProcessRecord<T> {
+  const record = recomputeRules(records, (records[0]?.payload.runConfig as { rules?: unknown } | undefined)?.rules, watched);
   checkDecisionPlaces(records);
   return record;
 }

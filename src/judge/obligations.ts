@@ -1,9 +1,10 @@
-import { acts as decidesToAct, DECISION_WINDOW, MAX_DEFERRAL, REOPEN_AFTER, type LoggedDecision as Logged } from '../monitor/decision.js';
+import { acts as decidesToAct, DECISION_WINDOW, MAX_DEFERRAL, REOPEN_AFTER, type LoggedDecision } from '../monitor/decision.js';
 import type { Evaluation } from '../monitor/evaluate-rules.js';
-import { expectedDirection } from '../monitor/rule-set.js';
+import type { Iteration } from '../monitor/measurements.js';
+import type { Effect } from '../monitor/remedies.js';
+import { expectedDirection, type Watched } from '../monitor/rule-set.js';
 import { RULE_CLASS, RULES, type BreachSide, type RuleConfig, type RuleId } from '../monitor/rules.js';
-import type { LoraOperation } from '../trainees/lora/operations.js';
-import { LORA, type LoraEffect, type LoraIteration } from '../trainees/lora/trainee.js';
+import type { OperationForm, TraineeTypes } from '../monitor/trainee.js';
 
 /** A rule that fired and wants exactly one accepted answer within [opened, opened + 2]. */
 export interface Obligation {
@@ -31,14 +32,12 @@ export interface Violation {
   readonly detail: string;
 }
 
-export type LoggedDecision = Logged<LoraOperation>;
-
 /** What a decision process left in the log; evaluations are the judge's own. */
-export interface ProcessRecord {
+export interface ProcessRecord<T extends TraineeTypes = TraineeTypes> {
   readonly evaluations: readonly Evaluation[];
-  readonly decisions: readonly LoggedDecision[];
-  readonly effects: readonly LoraEffect[];
-  readonly history: readonly LoraIteration[];
+  readonly decisions: readonly LoggedDecision<T['operation']>[];
+  readonly effects: readonly Effect<T['operation']>[];
+  readonly history: readonly Iteration<T['step']>[];
   readonly config: RuleConfig;
   /** What the schedule multiplies the base learning rate by at an optimiser step; 1 for a constant one. */
   readonly scheduleFactor?: (step: number) => number;
@@ -70,35 +69,42 @@ export function findObligations(evaluations: readonly Evaluation[]): Obligation[
 
 const acts = ({ decision }: LoggedDecision): boolean => decidesToAct(decision);
 const cited = ({ decision }: LoggedDecision): RuleId => decision.cites[0];
-const close = (a: unknown, b: number): boolean => typeof a === 'number' && Math.abs(a - b) <= 1e-6 * Math.abs(b);
+const agree = (measured: unknown, claimed: number | string): boolean =>
+  typeof claimed === 'string'
+    ? measured === claimed
+    : typeof measured === 'number' && Math.abs(measured - claimed) <= 1e-6 * Math.abs(claimed);
 
 /** Why a decision's operations do not count as done, or null. */
-function notExecuted({ iteration, decision }: LoggedDecision, record: ProcessRecord): string | null {
+function notExecuted<T extends TraineeTypes>(
+  { iteration, decision }: LoggedDecision<T['operation']>,
+  record: ProcessRecord<T>,
+  { trainee }: Watched<T>,
+): string | null {
+  const forms: Readonly<Record<string, OperationForm<T['operation']>>> = trainee.operations;
   const [rule] = decision.cites;
   const effects = record.effects.filter((effect) => effect.iteration === iteration && effect.rule === rule);
   if (effects.length !== decision.edit.length)
     return `${decision.edit.length} operations were decided and ${effects.length} have an effect record`;
   const next = record.history.find((each) => each.iteration > iteration);
   for (const [i, operation] of decision.edit.entries()) {
-    const effect = effects[i] as LoraEffect;
+    const { op } = operation;
+    const effect = effects[i] as Effect<T['operation']>;
     if (JSON.stringify(effect.operation) !== JSON.stringify(operation)) return `operation ${i} is not the one that was decided`;
-    if (!effect.executed) return `${operation.op}: ${effect.failure ?? 'not executed'}`;
-    if (operation.op === 'set_lr' || operation.op === 'rollback') {
-      const claimed = operation.op === 'set_lr' ? operation.to : operation.learningRate;
-      if (!close(effect.measured.learningRate, claimed))
-        return `${operation.op} claims a rate of ${claimed} and measured ${effect.measured.learningRate ?? 'none'}`;
-      const step = next?.steps[0];
-      if (step !== undefined && !close(step.learningRate, claimed * (record.scheduleFactor?.(step.step) ?? 1)))
-        return `the next step ran at ${step.learningRate}, not at ${claimed}`;
+    if (!effect.executed) return `${op}: ${effect.failure ?? 'not executed'}`;
+    const { measured, learningRate, restores, ends } = forms[op]?.consequence?.(operation) ?? {};
+    const claims = {
+      ...(learningRate === undefined ? {} : { learningRate }),
+      ...measured,
+      ...(restores === undefined ? {} : { restored: restores }),
+    };
+    for (const [name, claimed] of Object.entries(claims))
+      if (!agree(effect.measured[name], claimed)) return `${op} claims ${name} ${claimed} and measured ${effect.measured[name] ?? 'none'}`;
+    const step = next?.steps[0];
+    if (learningRate !== undefined && step !== undefined) {
+      if (!agree(step.learningRate, learningRate * (record.scheduleFactor?.(step.step) ?? 1)))
+        return `the next step ran at ${step.learningRate}, not at ${learningRate}`;
     }
-    if (operation.op === 'set_batch' && !close(effect.measured.sequencesPerStep, operation.to))
-      return `set_batch claims ${operation.to} sequences and measured ${effect.measured.sequencesPerStep ?? 'none'}`;
-    if (operation.op === 'stop' || operation.op === 'rollback') {
-      const named = operation.op === 'stop' ? operation.restore : operation.to;
-      if (effect.measured.restored !== named)
-        return `${operation.op} names the state ${named} and measured ${effect.measured.restored ?? 'none'}`;
-    }
-    if (operation.op === 'stop' && next !== undefined) return 'the run went on after it was stopped';
+    if (ends === true && next !== undefined) return 'the run went on after it was stopped';
   }
   return null;
 }
@@ -114,7 +120,8 @@ function deferralHolds({ iteration, decision }: LoggedDecision, evaluations: rea
 }
 
 /** Audits all decisions of a run (steps 8 and 9): each is read, none is sampled. */
-export function auditProcess(record: ProcessRecord): ProcessAudit {
+export function auditProcess<T extends TraineeTypes>(record: ProcessRecord<T>, watched: Watched<T>): ProcessAudit {
+  const { answers } = watched.ruleSet;
   const { evaluations, config } = record;
   const decisions = [...record.decisions].sort((a, b) => a.iteration - b.iteration);
   const obligations = findObligations(evaluations);
@@ -152,14 +159,14 @@ export function auditProcess(record: ProcessRecord): ProcessAudit {
     for (const each of extra) note('duplicate', rule, each.iteration, `a second answer to ${rule} of ${opened}`);
     const { decision, iteration } = chosen;
     const side = firedIn(rule, opened, iteration)?.rules[rule].side ?? 'none';
-    if (!LORA.ruleSet.answers[rule].events.includes(decision.event_type))
+    if (!answers[rule].events.includes(decision.event_type))
       note('wrong_class', rule, iteration, `a ${decision.event_type} does not answer ${rule}`);
     else if (acts(chosen)) {
-      const expected = expectedDirection(LORA.ruleSet, rule, side);
+      const expected = expectedDirection(watched.ruleSet, rule, side);
       if (decision.remedy_direction !== expected)
         note('wrong_direction', rule, iteration, `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`);
       else {
-        const failure = decision.edit.length === 0 ? 'no operation was decided' : notExecuted(chosen, record);
+        const failure = decision.edit.length === 0 ? 'no operation was decided' : notExecuted(chosen, record, watched);
         if (failure !== null) note('not_executed', rule, iteration, failure);
       }
     } else {
@@ -206,7 +213,7 @@ export function auditProcess(record: ProcessRecord): ProcessAudit {
       previous !== undefined &&
       each.iteration > previous.iteration &&
       each.iteration - previous.iteration <= config.coolDown &&
-      notExecuted(previous, record) === null
+      notExecuted(previous, record, watched) === null
     ) {
       if (
         !violations.some((violation) => violation.kind === 'duplicate' && violation.rule === rule && violation.iteration === each.iteration)

@@ -1,6 +1,6 @@
 import { acts, type Decision } from './decision.js';
 import type { RuleId } from './rules.js';
-import type { Operation } from './trainee.js';
+import type { Measured, Operation } from './trainee.js';
 
 /** What an operation did, as measured on the trainee; the judge compares it with the next iteration's records. */
 export interface Effect<O extends Operation = Operation> {
@@ -10,14 +10,14 @@ export interface Effect<O extends Operation = Operation> {
   readonly operation: O;
   readonly executed: boolean;
   /** Measured consequence by name: the learning rate now in force, what a step is made of, … */
-  readonly measured: { readonly [name: string]: number | string };
+  readonly measured: Measured;
   /** Why it was not executed. */
   readonly failure?: string;
 }
 
 /** The side of a running trainee that remedies need. A call takes effect before the next step, or throws with the state as it was. */
 export interface RemedyExecutor<O extends Operation = Operation> {
-  execute(operation: O): Promise<{ readonly [name: string]: number | string }>;
+  execute(operation: O): Promise<Measured>;
 }
 
 /** Executes a decision's operations in order. One that fails ends the decision; its effect record says so. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { dictionary, dictionaryOf, valueOf, type Dictionary } from '../dictionary.js';
 import type { LogValue } from '../log/payload.js';
 import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
+import { LORA_MODULE } from '../trainees/lora/structure.js';
 import type { NewRunRecord } from './streams.js';
 
 /**
@@ -24,10 +25,13 @@ const fit = (given: readonly Figures[] | undefined, kinds: readonly string[]): b
   given === undefined ||
   (given.length === kinds.length && given.every((each, i) => kinds[i] !== 'none' || figuresGiven([each]).length === 0));
 
-const targets = dictionaryOf(z.object({ rank: z.number().int().min(1), scale: z.number() })).refine(
-  (of) => Object.keys(of).every((module) => module.length >= 1 && module.length <= 200),
-  "a module's name has 1 to 200 characters",
-);
+/** What a trainee is made of, by module. */
+export const structureOf = <S extends z.ZodType>(module: S) =>
+  dictionaryOf(module).refine(
+    (of) => Object.keys(of).every((name) => name.length >= 1 && name.length <= 200),
+    "a module's name has 1 to 200 characters",
+  );
+const targets = structureOf(LORA_MODULE.form);
 /** Rank and scale by module name (blk.3.attn_k). */
 export type AdapterTargets = z.infer<typeof targets>;
 

@@ -1,10 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { auditProcess, findObligations, type LoggedDecision, type ProcessAudit } from '../../src/judge/obligations.js';
+import { auditProcess, findObligations, type ProcessAudit } from '../../src/judge/obligations.js';
 import { emitScores, scoreAccuracy, scoreProcess } from '../../src/judge/scores.js';
+import type { LoggedDecision as Logged } from '../../src/monitor/decision.js';
 import type { Evaluation, RuleEvaluation } from '../../src/monitor/evaluate-rules.js';
 import { type BreachSide, DEFAULT_RULES, PRECEDENCE, type RuleId, RULES } from '../../src/monitor/rules.js';
 import type { LoraOperation as RemedyOperation } from '../../src/trainees/lora/operations.js';
-import type { LoraDecision as Decision, LoraEffect as Effect } from '../../src/trainees/lora/trainee.js';
+import { LORA, type LoraDecision as Decision, type LoraEffect as Effect } from '../../src/trainees/lora/trainee.js';
+
+type LoggedDecision = Logged<RemedyOperation>;
 
 const SIDE: Record<RuleId, BreachSide> = { R1: 'high', R2: 'high', R3: 'plateau', R4: 'plateau', R5: 'high', R6: 'low', R7: 'high' };
 const ACTION: Record<RuleId, [Decision['event_type'], Decision['remedy_direction'], RemedyOperation]> = {
@@ -87,7 +90,7 @@ const audit = (
   decisions: readonly LoggedDecision[],
   effects = done(decisions),
   sides = {},
-): ProcessAudit => auditProcess({ evaluations: evaluations(fired, sides), decisions, effects, history: [], config: DEFAULT_RULES });
+): ProcessAudit => auditProcess({ evaluations: evaluations(fired, sides), decisions, effects, history: [], config: DEFAULT_RULES }, LORA);
 const kinds = (result: ProcessAudit): string[] => result.violations.map(({ kind, rule }) => `${kind} ${rule}`);
 
 describe('obligations', () => {
@@ -139,7 +142,7 @@ describe('coverage (cases 90 to 96 and the extra vectors, in their new form)', (
       i === 0 ? each : { ...each, rules: { ...each.rules, R6: { ...each.rules.R6, reading: false } } },
     );
     expect(
-      kinds(auditProcess({ evaluations: silent, decisions: [defer(0, 'R6')], effects: [], history: [], config: DEFAULT_RULES })),
+      kinds(auditProcess({ evaluations: silent, decisions: [defer(0, 'R6')], effects: [], history: [], config: DEFAULT_RULES }, LORA)),
     ).toEqual(['unresolved_deferral R6']);
     expect(audit([['R6'], ['R6']], [defer(0, 'R6')])).toMatchObject({ violations: [], undetermined: 1, kept: 0 });
     expect(kinds(audit([['R6'], []], [defer(0, 'R6', 9)]))).toEqual(['unresolved_deferral R6']); // the bound itself is too far

@@ -10,7 +10,7 @@ import { replayStructure } from '../../src/judge/replay.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import type { StepStatistics } from '../../src/engine/trainer.js';
 import { OPERATIONS } from '../../src/trainees/lora/operations.js';
-import type { LoraEffect as Effect } from '../../src/trainees/lora/trainee.js';
+import { LORA, type LoraEffect as Effect } from '../../src/trainees/lora/trainee.js';
 import type { RunResult } from '../../src/training/result.js';
 import { judgeLog } from '../models/judge-log.js';
 import { REMEDY_RUNS, remedyRun, SETTINGS, writeRemedyInputs, type RemedyRun } from '../models/remedy-runs.js';
@@ -130,7 +130,9 @@ describe('a remedy in a real run', () => {
       // what the judge recomputes: rules, the decision's obligations, the adapter's structure
       const { audit } = await judgeLog(path.join(folder, out), { home: process.env.ISOPRO_HOME! });
       expect(audit.violations.filter(({ kind }) => kind === 'not_executed')).toEqual([]);
-      expect(replayStructure(records)).toEqual(payloads<Consequence['states'][number]>(records, 'submission').at(-1)!.targets);
+      expect(replayStructure(records, LORA.trainee)).toEqual(
+        payloads<Consequence['states'][number]>(records, 'submission').at(-1)!.targets,
+      );
 
       for (const place of placesOf(name)) expect(await killed(`${out}-killed`, name, place)).toBe('SIGKILL');
       const resumed = await remedyRun(folder, `${out}-killed`, remedy);

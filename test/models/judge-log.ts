@@ -2,6 +2,7 @@ import { readProcess, readProcessRecords, requireIntact } from '../../src/judge/
 import { auditProcess, type ProcessAudit, type ProcessRecord } from '../../src/judge/obligations.js';
 import { verifyRun, type RunVerification, type RunVerifyOptions } from '../../src/log/local-trust.js';
 import { LogReader } from '../../src/log/read.js';
+import { LORA } from '../../src/trainees/lora/trainee.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 /** The judge's steps 5, 8a, 8 and 9 on a log that has no run beside it, in the judge's order. @throws HardFail */
@@ -13,8 +14,8 @@ export async function judgeLog(
   requireIntact(verification);
   const reader = new LogReader(verification.path, RUN_STREAMS);
   try {
-    const record = readProcess(readProcessRecords(reader));
-    return { verification, record, audit: auditProcess(record) };
+    const record = readProcess(readProcessRecords(reader), LORA);
+    return { verification, record, audit: auditProcess(record, LORA) };
   } finally {
     reader.close();
   }

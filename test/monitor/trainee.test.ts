@@ -1,104 +1,19 @@
 /**
- * A trainee that is no language model: an image classifier that measures dead units and can swap its activation. The monitor reads its
- * signals, checks its operations, logs and reads back its steps, without knowing what it is.
+ * A trainee that is no language model: the monitor reads its signals, checks its operations, logs and reads back its steps, without knowing
+ * what it is.
  */
 import { describe, expect, test } from '@jest/globals';
-import { z } from 'zod';
-import { checkDecision, type Decision } from '../../src/monitor/decision.js';
+import { checkDecision } from '../../src/monitor/decision.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { liveness } from '../../src/monitor/liveness.js';
-import type { Iteration, Step } from '../../src/monitor/measurements.js';
 import { observe, type Policy } from '../../src/monitor/policy.js';
 import type { Watched } from '../../src/monitor/rule-set.js';
-import { DEFAULT_RULES, ruleConfig, RULES, type RuleId } from '../../src/monitor/rules.js';
-import { EVENT_TYPES } from '../../src/monitor/trainee.js';
+import { DEFAULT_RULES, RULES, type RuleId } from '../../src/monitor/rules.js';
 import { readDecisions, readHistory } from '../../src/run-folder/monitor-records.js';
 import { LORA } from '../../src/trainees/lora/trainee.js';
 import { MonitorSession } from '../../src/training/monitor-session.js';
 import type { NewRunRecord } from '../../src/run-folder/streams.js';
-
-interface ClassifierTypes {
-  readonly settings: { readonly learningRate: number; readonly activation: string; readonly champion: string };
-  readonly operation:
-    | { readonly op: 'swap_activation'; readonly to: 'leaky_relu' | 'gelu' }
-    | { readonly op: 'add_block'; readonly after: number }
-    | { readonly op: 'rate'; readonly to: number };
-  readonly step: Step & { readonly images: number };
-}
-
-const { R1, R2, R3, R4, R6, R7 } = LORA.ruleSet.answers;
-const CLASSIFIER: Watched<ClassifierTypes> = {
-  trainee: {
-    id: 'classifier',
-    signals: {
-      step: { images: { form: 'number', what: 'images' } },
-      module: {
-        gradNorm: { form: 'number', what: 'norm of the gradient' },
-        updateRatio: { form: 'number', what: 'change over size' },
-        deadUnits: { form: 'number', what: 'part of the units that are zero for every image' },
-      },
-    },
-    operations: {
-      swap_activation: {
-        event: 'architecture_change',
-        directions: ['swap_activation'],
-        parameters: { to: z.enum(['leaky_relu', 'gelu']) },
-      },
-      add_block: { event: 'architecture_change', directions: ['add_capacity'], parameters: { after: z.int().min(0) } },
-      rate: {
-        event: 'hyperparameter_change',
-        directions: ['decrease_lr', 'increase_lr', 'stabilise'],
-        parameters: { to: z.number().positive() },
-        objection: ({ to }) => (to < 1 ? null : 'a rate lies below 1'),
-      },
-    },
-    snapshots: ({ champion }) => ({ champion }),
-  },
-  ruleSet: {
-    id: 'classifier',
-    signals: { change: 'updateRatio', gradient: 'gradNorm', dormancy: 'deadUnits', capacity: null, begun: null },
-    answers: { R1, R2, R3, R4, R6, R7, R5: { events: EVENT_TYPES, directions: { high: 'swap_activation' } } },
-    playbook: ({ r5 }) => `# Playbook\n\nR5: more than ${r5.dormantFraction} of the units of a layer are dead: \`swap_activation\`.\n`,
-  },
-};
-
-const LAYERS = ['conv1', 'block1', 'head'];
-const rules = ruleConfig.parse({ r5: { minSteps: 4 } });
-
-function epoch(iteration: number, dead: number, objective = 0.1 + 0.05 * iteration): Iteration<ClassifierTypes['step']> {
-  const layer = { gradNorm: 0.2, updateRatio: 1e-3, deadUnits: 0.05 };
-  return {
-    iteration,
-    steps: Array.from({ length: 4 }, (_, k) => ({
-      step: 4 * iteration + k + 1,
-      learningRate: 0.05,
-      loss: 1,
-      gradNorm: 0.4 + 0.01 * k,
-      clipped: false,
-      applied: true,
-      nonFinite: [],
-      microBatchNorms: [0.49, 0.49],
-      microBatchTokens: [64, 64],
-      images: 128,
-      modules: Object.fromEntries(LAYERS.map((name) => [name, name === 'block1' ? { ...layer, deadUnits: dead } : layer])),
-    })),
-    informativeGroupFraction: 1,
-    objective: { value: objective, standardError: 0.01 },
-    heldOut: { loss: 1 / (iteration + 1) },
-    kl: null,
-    parameters: { conv1: 1000, block1: 9000, head: 640 },
-    executed: [],
-  };
-}
-const SETTINGS = { learningRate: 0.05, activation: 'relu', champion: 'ef'.repeat(32) };
-const swap: Decision<ClassifierTypes['operation']> = {
-  event_type: 'architecture_change',
-  cites: ['R5'],
-  justification: 'most of block1 is dead',
-  remedy_direction: 'swap_activation',
-  edit: [{ op: 'swap_activation', to: 'gelu' }],
-  deferral: null,
-};
+import { CLASSIFIER, type ClassifierTypes, epoch, CLASSIFIER_RULES as rules, SETTINGS, SWAP as swap } from '../models/classifier.js';
 
 describe('another kind of trainee', () => {
   test('dead units fire R5, the remedy that it describes is executed, and the log gives the same history back', async () => {
@@ -144,7 +59,7 @@ describe('another kind of trainee', () => {
       { ...swap, remedy_direction: 'recycle_directions', edit: [{ op: 'recycle', module: 'block1', directions: [0] }] },
       { ...swap, edit: [{ op: 'recycle', module: 'block1', directions: [0] }] },
       { ...swap, edit: [{ op: 'swap_activation', to: 'tanh' }] },
-      { ...swap, edit: [{ op: 'add_block', after: 0 }] },
+      { ...swap, edit: [{ op: 'add_block', name: 'block2', units: 8 }] },
       { ...swap, event_type: 'hyperparameter_change', edit: [{ op: 'rate', to: 2 }] },
     ])
       expect(() => checkDecision(bad, recent, CLASSIFIER)).toThrow(invalid);

@@ -2,6 +2,7 @@ import { valueOf } from '../../dictionary.js';
 import type { LoraTarget, StepStatistics, TrainSequence, Trainer } from '../../engine/trainer.js';
 import { IsoproError } from '../../errors.js';
 import type { RemedyExecutor } from '../../monitor/remedies.js';
+import type { Measured } from '../../monitor/trainee.js';
 import type { LoraOperation } from './operations.js';
 import type { TrainerSettings } from './trainee.js';
 
@@ -50,8 +51,6 @@ export function trainerSettings(trainer: Trainer, loop: Omit<TrainerSettings, 'm
 /** Trainable parameters of each module, for an iteration's record. */
 export const moduleParameters = (trainer: Trainer): { readonly [module: string]: number } =>
   Object.fromEntries(trainer.info.targets.map(({ module, parameters }) => [module, parameters]));
-
-type Measured = { readonly [name: string]: number | string };
 
 /** `blk.3.attn_k` to its layer and target. */
 const TARGETS: Readonly<Record<string, LoraTarget>> = {

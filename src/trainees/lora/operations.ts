@@ -1,6 +1,11 @@
-/** What can be done to LoRA weights while they are trained. `from` is what a decision found, so that a stale one is refused. */
+/**
+ * What can be done to LoRA weights while they are trained, what the log shows of it, and what it makes of their structure. `from` is what a
+ * decision found, so that a stale one is refused.
+ */
 import { z } from 'zod';
-import type { OperationForm } from '../../monitor/trainee.js';
+import { valueOf } from '../../dictionary.js';
+import type { Measured, OperationForm, Structure } from '../../monitor/trainee.js';
+import type { LoraModule } from './structure.js';
 
 const module = z
   .string()
@@ -50,32 +55,81 @@ function batchObjection({ from, to }: Of<'set_batch'>, direction: string): strin
   return to === 2 * from || halved ? null : 'set_batch doubles or halves the batch, to not less than 8';
 }
 
-const hyperparameter = <Op extends Name>(op: Op, ...directions: string[]): OperationForm<Of<Op>> => ({
+/** An operation on a module that is adapted. */
+const onModule =
+  <O extends { readonly op: string; readonly module: string }>(
+    change: (operation: O, module: LoraModule, measured: Measured) => LoraModule | string,
+  ) =>
+  (operation: O, structure: Structure<LoraModule>, measured: Measured): Structure<LoraModule> | string => {
+    const { op, module } = operation;
+    const found = valueOf(structure, module);
+    if (found === undefined) return `${op} on ${module}, which is not adapted`;
+    const changed = change(operation, found, measured);
+    return typeof changed === 'string' ? changed : { ...structure, [module]: changed };
+  };
+const asItWas = onModule((_, module) => module);
+
+function raisedRank({ module, from, to }: Of<'raise_rank'>, { rank, scale }: LoraModule, measured: Measured): LoraModule | string {
+  if (rank !== from) return `raise_rank from ${from}, and ${module} has rank ${rank}`;
+  return measured.rank === to ? { rank: to, scale } : `raise_rank to ${to} measured rank ${measured.rank ?? 'none'}`;
+}
+
+function addedTarget(
+  { module, rank }: Of<'add_target'>,
+  structure: Structure<LoraModule>,
+  { scale }: Measured,
+): Structure<LoraModule> | string {
+  if (valueOf(structure, module) !== undefined) return `add_target on ${module}, which is adapted already`;
+  return typeof scale === 'number' ? { ...structure, [module]: { rank, scale } } : 'add_target measured no scale';
+}
+
+type Form<Op extends Name> = OperationForm<Of<Op>, LoraModule>;
+const hyperparameter = <Op extends Name>(op: Op, ...directions: string[]): Form<Op> => ({
   event: 'hyperparameter_change',
   directions,
   parameters: PARAMETERS[op],
 });
-const architecture = <Op extends Name>(op: Op, ...directions: string[]): OperationForm<Of<Op>> => ({
+const architecture = <Op extends Name>(op: Op, ...directions: string[]): Form<Op> => ({
   event: 'architecture_change',
   directions,
   parameters: PARAMETERS[op],
 });
 
-export const OPERATIONS: { readonly [Op in Name]: OperationForm<Of<Op>> } = {
-  set_lr: { ...hyperparameter('set_lr', 'decrease_lr', 'increase_lr', 'stabilise'), objection: rateObjection },
-  set_batch: { ...hyperparameter('set_batch', 'increase_batch_size', 'decrease_batch_size'), objection: batchObjection },
+export const OPERATIONS: { readonly [Op in Name]: Form<Op> } = {
+  set_lr: {
+    ...hyperparameter('set_lr', 'decrease_lr', 'increase_lr', 'stabilise'),
+    objection: rateObjection,
+    consequence: ({ to }) => ({ learningRate: to }),
+  },
+  set_batch: {
+    ...hyperparameter('set_batch', 'increase_batch_size', 'decrease_batch_size'),
+    objection: batchObjection,
+    consequence: ({ to }) => ({ measured: { sequencesPerStep: to } }),
+  },
   set_clip: hyperparameter('set_clip', 'stabilise'),
-  lr_mult: hyperparameter('lr_mult', 'rebalance_gradient'),
+  lr_mult: { ...hyperparameter('lr_mult', 'rebalance_gradient'), restructure: asItWas },
   raise_precision: hyperparameter('raise_precision', 'rebalance_gradient'),
-  stop: hyperparameter('stop', 'stop'),
+  stop: { ...hyperparameter('stop', 'stop'), consequence: ({ restore }) => ({ restores: restore, ends: true }) },
   skip_step: hyperparameter('skip_step', 'stabilise'),
-  rollback: hyperparameter('rollback', 'stabilise'),
+  rollback: {
+    ...hyperparameter('rollback', 'stabilise'),
+    consequence: ({ to, learningRate }) => ({ learningRate, restores: to }),
+  },
   raise_rank: {
     ...architecture('raise_rank', 'add_capacity'),
     objection: ({ from, to }) => (to > from ? null : 'raise_rank raises the rank'),
+    restructure: onModule(raisedRank),
   },
-  add_target: architecture('add_target', 'add_capacity'),
-  recycle: architecture('recycle', 'recycle_directions'),
-  rebalance: architecture('rebalance', 'rebalance_gradient'),
-  rescale: architecture('rescale', 'rebalance_gradient'),
+  add_target: { ...architecture('add_target', 'add_capacity'), restructure: addedTarget },
+  recycle: {
+    ...architecture('recycle', 'recycle_directions'),
+    restructure: onModule(({ module, directions }, found) =>
+      directions.some((direction) => direction >= found.rank) ? `recycle names directions beyond the rank of ${module}` : found,
+    ),
+  },
+  rebalance: { ...architecture('rebalance', 'rebalance_gradient'), restructure: asItWas },
+  rescale: {
+    ...architecture('rescale', 'rebalance_gradient'),
+    restructure: onModule(({ factor }, { rank, scale }) => ({ rank, scale: scale * factor })),
+  },
 };

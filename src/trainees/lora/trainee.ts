@@ -7,6 +7,7 @@ import type { Effect } from '../../monitor/remedies.js';
 import type { RuleSet, Watched } from '../../monitor/rule-set.js';
 import { OPERATIONS, type LoraOperation } from './operations.js';
 import { playbook } from './playbook.js';
+import { LORA_MODULE, type LoraModule } from './structure.js';
 
 /** What a policy may know of the running trainer. */
 export interface TrainerSettings {
@@ -28,6 +29,7 @@ export interface LoraTypes {
   readonly settings: TrainerSettings;
   readonly operation: LoraOperation;
   readonly step: StepStatistics;
+  readonly module: LoraModule;
 }
 export type LoraDecision = Decision<LoraOperation>;
 export type LoraDecisionContext = DecisionContext<LoraTypes>;
@@ -79,6 +81,7 @@ export const LORA: Watched<LoraTypes> = {
       },
     },
     operations: OPERATIONS,
+    structure: LORA_MODULE,
     snapshots: ({ bestAdapter, lastSoundAdapter }) => ({ best: bestAdapter, sound: lastSoundAdapter }),
   },
   ruleSet,
