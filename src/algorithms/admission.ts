@@ -1,5 +1,5 @@
 /** What algorithms have in common in deciding what becomes of an iteration's rollouts. */
-import type { Admission } from '../run-folder/records.js';
+import type { Admission } from '../run-folder/rollout-records.js';
 import type { Fate, Group, Sample } from './algorithm.js';
 
 /** (passed + 1) / (decided + 2): neither 0 nor 1 whatever the few samples say. */

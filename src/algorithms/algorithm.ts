@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import type { StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
 import type { RolloutGroup } from '../rollouts/sample.js';
-import type { Admission } from '../run-folder/records.js';
+import type { Admission } from '../run-folder/rollout-records.js';
 import type { ReplayBuffer } from './replay-buffer.js';
 import type { BoundaryCache } from './sequences.js';
 

@@ -3,7 +3,7 @@ import { IsoproError } from '../errors.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import { RolloutTally } from '../run-folder/derived.js';
-import type { ProblemRecord, RolloutRecord } from '../run-folder/records.js';
+import type { ProblemRecord, RolloutRecord } from '../run-folder/rollout-records.js';
 import { episodeOf, type Episode } from '../rollouts/episode.js';
 import type { Sampled } from './sequences.js';
 

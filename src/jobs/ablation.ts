@@ -8,7 +8,8 @@ import { readRun } from '../run-folder/read-run.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { mean, pairedBootstrap, type PairedDifference, type PairedOutcome, type Summary } from '../statistics/index.js';
 import type { RunHooks } from '../training/hooks.js';
-import { readEvaluations, type RunResult } from '../training/result.js';
+import { readEvaluations } from '../run-folder/read-evaluations.js';
+import type { RunResult } from '../training/result.js';
 import { run } from './run.js';
 import type { RunSettings, RunSettingsInput } from '../training/settings.js';
 

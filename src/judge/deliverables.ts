@@ -1,5 +1,4 @@
 import { lstatSync } from 'node:fs';
-import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { hashFile, type Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
@@ -9,7 +8,8 @@ import { probeBatch } from '../evaluation/probe.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import { readManifest, startDigests, type RunManifest, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { adapterTargets, submission, type AdapterTargets, type Submission } from '../run-folder/records.js';
+import { adapterTargets, submission, type AdapterTargets, type Submission } from '../run-folder/course-records.js';
+import { readRecord } from '../run-folder/record.js';
 import { HardFail, type StepName } from './hard-fail.js';
 
 /**
@@ -53,14 +53,13 @@ export async function findDeliverables(folder: string): Promise<Deliverables> {
 
 /** The live submission record. @throws HardFail */
 function readSubmission(records: readonly LogRecord[]): Submission & { readonly gseq: number } {
+  const fail = (what: string): never => {
+    throw new HardFail('deliverables_as_submitted', what);
+  };
   const found = records.filter(({ stream, payload }) => stream === 'metrics' && payload.kind === 'submission');
   const [record] = found;
-  if (record === undefined || found.length > 1)
-    throw new HardFail('deliverables_as_submitted', `the log holds ${found.length} submission records, not one`);
-  const parsed = submission.safeParse(record.payload);
-  if (!parsed.success)
-    throw new HardFail('deliverables_as_submitted', `record ${record.gseq} is no submission: ${z.prettifyError(parsed.error)}`);
-  return { ...parsed.data, gseq: record.gseq };
+  if (record === undefined || found.length > 1) return fail(`the log holds ${found.length} submission records, not one`);
+  return { ...readRecord(submission, record, fail), gseq: record.gseq };
 }
 
 /**

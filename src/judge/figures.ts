@@ -1,9 +1,13 @@
 import { z } from 'zod';
 import { ALGORITHM_IDS, algorithmOf } from '../algorithms/index.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import type { LogPayload } from '../log/payload.js';
 import type { LogReader, LogRecord } from '../log/read.js';
-import type { HeldOut, Policies } from '../run-folder/records.js';
-import { gate, heldOut, iterationReport, policies, rollout } from '../run-folder/records.js';
+import { gate } from '../run-folder/course-records.js';
+import { heldOut, iterationReport, policies, type HeldOut, type Policies } from '../run-folder/evaluation-records.js';
+import { iterationForm } from '../run-folder/monitor-records.js';
+import { readRecord } from '../run-folder/record.js';
+import { rollout } from '../run-folder/rollout-records.js';
 import {
   compareDev,
   figuresLogged,
@@ -47,13 +51,6 @@ const takenRollout = rollout.pick({
   weight: true,
 });
 type LoggedRollout = z.infer<typeof takenRollout> & { readonly gseq: number };
-const measured = z.object({
-  iteration: z.number().int(),
-  objective: z.unknown(),
-  informativeGroupFraction: z.unknown(),
-  heldOut: z.unknown(),
-});
-
 const fail = (detail: string): never => {
   throw new HardFail('figure_recomputation', detail);
 };
@@ -124,7 +121,7 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
     sampled = [];
   };
   const heldOuts: Read<HeldOut>[] = [];
-  const iterations: { readonly gseq: number; readonly value: z.infer<typeof measured> }[] = [];
+  const iterations: { readonly gseq: number; readonly iteration: number; readonly said: LogPayload }[] = [];
   /**
    * Records that say the gate put the best adapter back, by iteration. One that follows its iteration's measurements is of the submission,
    * which names the adapter it takes.
@@ -132,10 +129,7 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
   const rollbacks = new Map<number, number>();
   let named: Read<Policies> | null = null;
   let rollouts = 0;
-  const parse = <T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T => {
-    const parsed = schema.safeParse(payload);
-    return parsed.success ? parsed.data : fail(`record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
-  };
+  const parse = <T>(form: z.ZodType<T>, record: LogRecord): T => readRecord(form, record, fail);
   for (const record of reader.records()) {
     const { gseq, stream, payload } = record;
     if (stream === 'rollouts' && payload.kind === 'rollout') {
@@ -146,10 +140,11 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
       sampled.push({ ...taken, gseq });
       tally.take(taken);
       rollouts++;
-    } else if (stream === 'metrics' && payload.kind === 'iteration') iterations.push({ gseq, value: parse(measured, record) });
+    } else if (stream === 'metrics' && payload.kind === 'iteration')
+      iterations.push({ gseq, iteration: parse(iterationForm, record).iteration, said: payload });
     else if (stream === 'effects' && payload.kind === 'gate') {
       const { iteration } = parse(gate, record);
-      if (!iterations.some(({ value }) => value.iteration === iteration)) rollbacks.set(iteration, gseq);
+      if (!iterations.some((measured) => measured.iteration === iteration)) rollbacks.set(iteration, gseq);
     } else if (stream !== 'evaluations') continue;
     else if (payload.kind === 'held_out') heldOuts.push({ gseq, value: parse(heldOut, record), claimed: payload.summary });
     else if (payload.kind === 'policies') {
@@ -187,8 +182,7 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
     if (named.claimed !== undefined) same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }
   const comparisons = compareDev(evaluations, tiers, rules);
-  for (const { gseq, value } of iterations) {
-    const { iteration } = value;
+  for (const { gseq, iteration, said } of iterations) {
     const times = evaluations.filter(({ set, iteration: at }) => set === 'dev' && at === iteration).length;
     if (times > 1) fail(`the dev problems were evaluated ${times} times in iteration ${iteration}`);
     const compared = comparisons.get(iteration);
@@ -198,17 +192,17 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
       rollbacks.has(iteration),
       compared?.rolledBack ?? false,
     );
-    same(`the train objective of iteration ${iteration}`, gseq, value.objective, hitRate(tally.of(iteration)));
+    same(`the train objective of iteration ${iteration}`, gseq, said.objective, hitRate(tally.of(iteration)));
     same(
       `the informative part of the groups of iteration ${iteration}`,
       gseq,
-      value.informativeGroupFraction,
+      said.informativeGroupFraction,
       tally.informative(iteration) ?? 0,
     );
     same(
       `the dev accuracy of iteration ${iteration}`,
       gseq,
-      value.heldOut,
+      said.heldOut,
       compared === undefined ? null : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best),
     );
   }

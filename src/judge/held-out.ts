@@ -9,7 +9,8 @@ import { evaluatePolicies } from '../evaluation/policies.js';
 import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { verdictsOf } from '../run-folder/derived.js';
-import { heldOut, type HeldOut } from '../run-folder/records.js';
+import { heldOut, type HeldOut } from '../run-folder/evaluation-records.js';
+import { readRecord } from '../run-folder/record.js';
 import {
   brierScore,
   figuresGiven,
@@ -41,11 +42,8 @@ export function readClaims(
   adapter: string | null,
 ): { readonly before: HeldOut; readonly after: HeldOut } {
   const claims: HeldOut[] = [];
-  for (const { gseq, payload } of reader.records({ stream: 'evaluations' })) {
-    if (payload.kind !== 'held_out' || payload.set !== 'test') continue;
-    const parsed = heldOut.safeParse(payload);
-    claims.push(parsed.success ? parsed.data : fail(`record ${gseq} is no evaluation`));
-  }
+  for (const record of reader.records({ stream: 'evaluations' }))
+    if (record.payload.kind === 'held_out' && record.payload.set === 'test') claims.push(readRecord(heldOut, record, fail));
   const one = (when: HeldOut['when']): HeldOut => {
     const found = claims.filter((claim) => claim.when === when);
     return found.length === 1 ? found[0]! : fail(`the log holds ${found.length} evaluations of the test set ${when} the training, not one`);

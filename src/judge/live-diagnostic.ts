@@ -1,6 +1,7 @@
 import { measureProbe, type ProbeMeasurement, type ProbeRequest } from '../evaluation/probe.js';
 import type { LogRecord } from '../log/read.js';
-import { probe, type ProbeRecord } from '../run-folder/records.js';
+import { probe, type ProbeRecord } from '../run-folder/course-records.js';
+import { readRecord } from '../run-folder/record.js';
 import { onFiles } from './deliverables.js';
 import { HardFail } from './hard-fail.js';
 
@@ -22,8 +23,7 @@ export function readProbe(records: readonly LogRecord[]): ProbeRecord {
   const found = records.filter(({ stream, payload }) => stream === 'metrics' && payload.kind === 'probe');
   const [record] = found;
   if (record === undefined || found.length > 1) return fail(`the log holds ${found.length} probe records, not one`);
-  const result = probe.safeParse(record.payload);
-  return result.success ? result.data : fail(`record ${record.gseq} is no probe`);
+  return readRecord(probe, record, fail);
 }
 
 export interface Deviation {

@@ -1,4 +1,3 @@
-import type { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
@@ -10,6 +9,7 @@ import { monitorDigests, type Watched } from '../monitor/rule-set.js';
 import { ruleConfig } from '../monitor/rules.js';
 import type { TraineeTypes } from '../monitor/trainee.js';
 import { decisionForm, effectForm, evaluationRecord, readHistory } from '../run-folder/monitor-records.js';
+import { readRecord } from '../run-folder/record.js';
 import { HardFail, NotEnded } from './hard-fail.js';
 import type { ProcessRecord } from './obligations.js';
 
@@ -28,11 +28,9 @@ export function requireIntact({ outcome, disagreement }: Verification): void {
     );
 }
 
-function parseAs<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
-  const parsed = schema.safeParse(payload);
-  if (!parsed.success) throw new HardFail('rule_recomputation', `record ${gseq} has not the form of its kind`);
-  return parsed.data;
-}
+const fail = (detail: string): never => {
+  throw new HardFail('rule_recomputation', detail);
+};
 
 /**
  * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the genesis commits to, and compares every member
@@ -46,9 +44,6 @@ export function recomputeRules<T extends TraineeTypes>(
   watched: Watched<T>,
 ): ProcessRecord<T> {
   const { trainee, ruleSet } = watched;
-  const fail = (detail: string): never => {
-    throw new HardFail('rule_recomputation', detail);
-  };
   const parsed = ruleConfig.safeParse(config);
   if (!parsed.success) return fail('the run configuration holds no rule thresholds');
   const start = records.find(({ payload }) => payload.kind === 'session_start')?.payload.digests as
@@ -78,12 +73,12 @@ export function recomputeRules<T extends TraineeTypes>(
   const decisions = records
     .filter(({ stream, payload }) => stream === 'decisions' && payload.kind === 'decision')
     .map((record): LoggedDecision<T['operation']> => {
-      const { kind: _, iteration, ...decision } = parseAs(loggedDecision, record);
+      const { kind: _, iteration, ...decision } = readRecord(loggedDecision, record, fail);
       return { iteration, decision };
     });
   const effects = records
     .filter(({ stream, payload }) => stream === 'effects' && payload.kind === 'effect')
-    .map((record) => parseAs(loggedEffect, record));
+    .map((record) => readRecord(loggedEffect, record, fail));
   return { history, evaluations, decisions, effects, config: parsed.data };
 }
 
@@ -94,10 +89,7 @@ export function checkDecisionPlaces(records: readonly LogRecord[]): void {
     if (stream === 'rule_evals') now = Number((payload as LogPayload).iteration);
     if ((stream === 'decisions' && payload.kind === 'decision') || (stream === 'effects' && payload.kind === 'effect')) {
       if (payload.iteration !== now)
-        throw new HardFail(
-          'rule_recomputation',
-          `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`,
-        );
+        fail(`record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`);
     }
   }
 }

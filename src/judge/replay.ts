@@ -1,10 +1,10 @@
-import type { z } from 'zod';
 import { valueOf } from '../dictionary.js';
 import type { LogRecord } from '../log/read.js';
 import type { Effect } from '../monitor/remedies.js';
 import type { OperationForm, Structure, Trainee, TraineeTypes } from '../monitor/trainee.js';
 import { effectForm } from '../run-folder/monitor-records.js';
-import { adapterState, gate, structureOf } from '../run-folder/records.js';
+import { adapterState, gate, structureOf } from '../run-folder/course-records.js';
+import { readRecord } from '../run-folder/record.js';
 import { HardFail } from './hard-fail.js';
 
 /**
@@ -15,11 +15,6 @@ import { HardFail } from './hard-fail.js';
 const fail = (detail: string): never => {
   throw new HardFail('architecture_replay', detail);
 };
-
-function parsed<T>(schema: z.ZodType<T>, { gseq, payload }: LogRecord): T {
-  const result = schema.safeParse(payload);
-  return result.success ? result.data : fail(`record ${gseq} has not the form of its kind`);
-}
 
 /** The first difference between two structures, or null. @param exported found in an exported file */
 export function structureDifference<T extends TraineeTypes>(
@@ -64,7 +59,7 @@ export function replayStructure<T extends TraineeTypes>(records: readonly LogRec
   for (const record of records) {
     const { gseq, stream, payload } = record;
     if (stream === 'metrics' && payload.kind === 'adapter_state') {
-      const state = parsed(stateForm, record);
+      const state = readRecord(stateForm, record, fail);
       const difference: string | null = current === null ? null : structureDifference(trainee, current, state.targets);
       if (difference !== null) fail(`the state in record ${gseq}: ${difference}`);
       current ??= state.targets;
@@ -77,9 +72,9 @@ export function replayStructure<T extends TraineeTypes>(records: readonly LogRec
       if (names(payload.modules as object) !== names(trained)) fail(`the step in record ${gseq} measured other modules than are adapted`);
     } else if (stream === 'effects' && payload.kind === 'effect' && payload.executed === true) {
       if (current === null) return fail(`the effect in record ${gseq} comes before the first state of an adapter`);
-      current = apply(parsed(loggedEffect, record), current, gseq);
+      current = apply(readRecord(loggedEffect, record, fail), current, gseq);
     } else if (stream === 'effects' && payload.kind === 'gate') {
-      current = stateOf(parsed(gate, record).restored, `record ${gseq}: the gate`);
+      current = stateOf(readRecord(gate, record, fail).restored, `record ${gseq}: the gate`);
     }
   }
   return current;

@@ -1,18 +1,11 @@
-import { z } from 'zod';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import { turns } from '../run-folder/records.js';
+import type { DevReply } from '../run-folder/evaluation-records.js';
 import { HardFail } from './hard-fail.js';
 
 /** A reply as it stands in the log: what its tokens say is its text, and how they end is its finish. */
 
-export const reply = z.object({
-  problemId: z.string(),
-  finish: z.enum(['stop', 'length', 'aborted']),
-  tokenIds: z.array(z.int()),
-  turns: turns.optional(),
-});
-export type LoggedReply = z.infer<typeof reply>;
+export type LoggedReply = Pick<DevReply, 'problemId' | 'finish' | 'tokenIds' | 'turns'>;
 
 export const NOT_SAID = 'the text is not what the sampled tokens say';
 

@@ -9,7 +9,9 @@ import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
-import { problem as problemRecord, rollout as rolloutRecord, type HeldOut } from '../run-folder/records.js';
+import { devReply, heldOut } from '../run-folder/evaluation-records.js';
+import { readRecord } from '../run-folder/record.js';
+import { problem as problemRecord, rollout as rolloutRecord } from '../run-folder/rollout-records.js';
 import { figuresOf, MAX_NONE_FRACTION, type Figures } from '../statistics/index.js';
 import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
@@ -17,7 +19,7 @@ import { callAhead } from './ahead.js';
 import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
 import { HardFail } from './hard-fail.js';
-import { NOT_SAID, reply, type LoggedReply, type ReplyReader } from './replies.js';
+import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
  * Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem;
@@ -45,11 +47,10 @@ const fail = (detail: string): never => {
 type LoggedRollout = z.infer<typeof rolloutForm> & { readonly texts: readonly string[] };
 
 /** A rollout whose texts are what its tokens say. */
-function readRollout(replies: ReplyReader, { gseq, payload }: Pick<LogRecord, 'gseq' | 'payload'>): LoggedRollout {
-  const parsed = rolloutForm.safeParse(payload);
-  const rollout = parsed.success ? parsed.data : fail(`record ${gseq} is no rollout`);
-  const texts = replies.read(gseq, rollout);
-  if (texts.at(-1) !== rollout.text) fail(`record ${gseq}: ${NOT_SAID}`);
+function readRollout(replies: ReplyReader, record: Pick<LogRecord, 'gseq' | 'payload'>): LoggedRollout {
+  const rollout = readRecord(rolloutForm, record, fail);
+  const texts = replies.read(record.gseq, rollout);
+  if (texts.at(-1) !== rollout.text) fail(`record ${record.gseq}: ${NOT_SAID}`);
   return { ...rollout, texts };
 }
 
@@ -170,8 +171,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       const { gseq, payload } = record;
       if (signal?.aborted === true) throw new IsoproError('ABORTED', 'judging was cancelled');
       if (payload.kind === 'problem') {
-        const parsed = problemForm.safeParse(payload);
-        problem = await problemOf(gseq, parsed.success ? parsed.data : fail(`record ${gseq} is no problem`));
+        problem = await problemOf(gseq, readRecord(problemForm, record, fail));
       } else if (payload.kind === 'rollout') {
         const rollout = readRollout(replies, record);
         if (problem === null || problem.id !== rollout.problemId || problem.tier !== rollout.tier)
@@ -265,12 +265,11 @@ async function checkDev({
   const set = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'dev', start.sets.dev.perTier));
   if (set.sha256 !== start.sets.dev.sha256) fail("the dev set that the run committed to is not the task's");
   let given: (LoggedReply & { readonly gseq: number })[] = [];
-  for (const { gseq, payload } of reader.records({ stream: 'evaluations' })) {
-    if (payload.kind === 'dev_reply') {
-      const parsed = reply.safeParse(payload);
-      given.push({ ...(parsed.success ? parsed.data : fail(`record ${gseq} is no reply`)), gseq });
-    } else if (payload.kind === 'held_out' && payload.set === 'dev') {
-      const { outcomes, figures } = payload as unknown as HeldOut; // whose form step 12 has checked
+  for (const record of reader.records({ stream: 'evaluations' })) {
+    const { gseq, payload } = record;
+    if (payload.kind === 'dev_reply') given.push({ ...readRecord(devReply, record, fail), gseq });
+    else if (payload.kind === 'held_out' && payload.set === 'dev') {
+      const { outcomes, figures } = readRecord(heldOut, record, fail);
       const same = (list: readonly string[]): boolean =>
         list.length === set.problems.length && set.problems.every(({ id }, i) => id === list[i]);
       if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))

@@ -19,7 +19,7 @@ import {
   type TierVerdicts,
 } from '../statistics/index.js';
 import type { VerdictKind } from '../tasks/task.js';
-import type { HeldOut, Policies } from './records.js';
+import type { HeldOut, Policies } from './evaluation-records.js';
 
 /** Counts of one tier in one iteration. */
 export interface TierCounts {
@@ -152,7 +152,7 @@ export function figuresLogged(evaluations: readonly JudgedSet[], named: Pick<Pol
   return figuresGiven([...evaluations.flatMap(({ figures = [] }) => figures), ...Object.values(named?.figures ?? {}).flat()]);
 }
 
-export interface LoggedEvaluation extends Omit<HeldOut, 'kind'> {
+export interface LoggedEvaluation extends Omit<HeldOut, 'kind' | 'tokens' | 'finishes'> {
   readonly mean: number | null;
   /** With intervals, which take a bootstrap. */
   readonly summary: Summary;
@@ -160,7 +160,7 @@ export interface LoggedEvaluation extends Omit<HeldOut, 'kind'> {
 
 /** An evaluation with its figures, which are derived where they are asked for. */
 export function loggedEvaluation(
-  { kind: _, ...evaluation }: HeldOut,
+  { kind: _, tokens: __, finishes: ___, ...evaluation }: HeldOut,
   tiers: readonly TierOf[],
   figures: readonly FigureName[],
 ): LoggedEvaluation {

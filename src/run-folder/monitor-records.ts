@@ -11,6 +11,7 @@ import type { Effect } from '../monitor/remedies.js';
 import type { Watched } from '../monitor/rule-set.js';
 import { RULES, type RuleId } from '../monitor/rules.js';
 import type { SignalForm, Trainee, TraineeTypes } from '../monitor/trainee.js';
+import { iteration as iterationNumber, number, readRecord } from './record.js';
 import type { NewRunRecord } from './streams.js';
 
 /**
@@ -62,8 +63,6 @@ export function effectRecord(effect: Effect): NewRunRecord {
   return { stream: 'effects', payload: effect as unknown as LogPayload };
 }
 
-const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
-
 function signalForm({ form, absent }: SignalForm): z.ZodType {
   if (form === 'indices') return z.array(z.number().int());
   return absent === undefined ? number : number.default(absent);
@@ -73,26 +72,39 @@ const signalForms = (signals: Readonly<Record<string, SignalForm>>): Record<stri
 
 type StepRecord<T extends TraineeTypes> = T['step'] & { readonly kind: 'step'; readonly iteration: number };
 
+const step = z.object({
+  kind: z.literal('step'),
+  iteration: z.number().int(),
+  step: number,
+  learningRate: number,
+  loss: number,
+  gradNorm: number,
+  clipped: z.boolean(),
+  applied: z.boolean(),
+  nonFinite: z.array(z.string()),
+  microBatchNorms: z.array(number),
+  microBatchTokens: z.array(number),
+});
+
 /** Metrics: one optimiser step, with the signals that the trainee measures. */
 export const stepForm = <T extends TraineeTypes>({ signals }: Trainee<T>): z.ZodType<StepRecord<T>> =>
-  z.object({
-    kind: z.literal('step'),
-    iteration: z.number().int(),
-    step: number,
-    learningRate: number,
-    loss: number,
-    gradNorm: number,
-    clipped: z.boolean(),
-    applied: z.boolean(),
-    nonFinite: z.array(z.string()),
-    microBatchNorms: z.array(number),
-    microBatchTokens: z.array(number),
+  step.extend({
     ...signalForms(signals.step),
     modules: dictionaryOf(z.object(signalForms(signals.module))),
   }) as unknown as z.ZodType<StepRecord<T>>;
 
+/** What is read of a step whatever is trained; `tokens` weigh its loss. */
+export const anyStep = step.pick({ iteration: true, loss: true }).extend({ tokens: number.default(1) });
+
+/** Rule evaluations: what is read of one without knowing the rules. */
+export const anyEvaluation = z.object({
+  iteration: iterationNumber,
+  rules: dictionaryOf(z.object({ fired: z.boolean(), side: z.string(), value: number.nullable(), threshold: number.nullable() })),
+  fired: z.array(z.string()),
+});
+
 const verdicts = z.array(z.object({ weight: number, verdicts: z.string().regex(/^[pfn]*$/) }));
-const iterationRecord = z.object({
+export const iterationForm = z.object({
   kind: z.literal('iteration'),
   iteration: z.number().int(),
   stepCount: z.number().int().min(0),
@@ -108,25 +120,33 @@ type DecisionRecord<T extends TraineeTypes> = Decision<T['operation']> & { reado
 export const decisionForm = <T extends TraineeTypes>(watched: Watched<T>): z.ZodType<DecisionRecord<T>> =>
   decisionSchema(watched, { kind: z.literal('decision'), iteration: z.number().int().min(0) }) as unknown as z.ZodType<DecisionRecord<T>>;
 
+/** What is read of a decision whatever is trained. */
+export const anyDecision = z.object({
+  iteration: iterationNumber,
+  event_type: z.string(),
+  cites: z.array(z.string()),
+  justification: z.string(),
+  remedy_direction: z.string(),
+});
+
+const effect = z.object({
+  kind: z.literal('effect'),
+  iteration: z.number().int(),
+  rule: z.enum(RULES),
+  executed: z.boolean(),
+  measured: dictionaryOf(z.union([z.number(), z.string()])),
+  failure: z.string().optional(),
+});
+
 /** Effects: what an operation did, as it was measured. */
 export const effectForm = <T extends TraineeTypes>(trainee: Trainee<T>): z.ZodType<Effect<T['operation']>> =>
-  z.object({
-    kind: z.literal('effect'),
-    iteration: z.number().int(),
-    rule: z.enum(RULES),
-    operation: operationForm(trainee),
-    executed: z.boolean(),
-    measured: dictionaryOf(z.union([z.number(), z.string()])),
-    failure: z.string().optional(),
-  }) as unknown as z.ZodType<Effect<T['operation']>>;
-const executedForm = z.object({ kind: z.literal('effect'), iteration: z.number().int(), rule: z.enum(RULES), executed: z.boolean() });
+  effect.extend({ operation: operationForm(trainee) }) as unknown as z.ZodType<Effect<T['operation']>>;
 
-function read<V>(schema: z.ZodType<V>, { gseq, payload }: LogRecord): V {
-  const parsed = schema.safeParse(payload);
-  if (!parsed.success)
-    throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
-  return parsed.data;
-}
+/** What is read of an effect whatever is trained. */
+export const anyEffect = effect
+  .pick({ iteration: true, executed: true, failure: true })
+  .extend({ rule: z.string(), operation: dictionaryOf(z.unknown()) });
+const executedForm = effect.pick({ iteration: true, rule: true, executed: true });
 
 /**
  * The rules' history from live records of the metrics and effects streams, in log order.
@@ -138,9 +158,9 @@ export function readHistory<T extends TraineeTypes>(records: Iterable<LogRecord>
   const effects = new Map<number, Map<RuleId, boolean>>();
   let steps: StepRecord<T>[] = [];
   for (const record of records) {
-    if (record.stream === 'metrics' && record.payload.kind === 'step') steps.push(read(stepRecord, record));
+    if (record.stream === 'metrics' && record.payload.kind === 'step') steps.push(readRecord(stepRecord, record));
     else if (record.stream === 'metrics' && record.payload.kind === 'iteration') {
-      const { kind: _, stepCount, ...iteration } = read(iterationRecord, record);
+      const { kind: _, stepCount, ...iteration } = readRecord(iterationForm, record);
       if (steps.length !== stepCount || steps.some((step) => step.iteration !== iteration.iteration)) {
         throw new IsoproError(
           'LOG_UNREADABLE',
@@ -154,7 +174,7 @@ export function readHistory<T extends TraineeTypes>(records: Iterable<LogRecord>
       });
       steps = [];
     } else if (record.stream === 'effects' && record.payload.kind === 'effect') {
-      const { iteration, rule, executed } = read(executedForm, record);
+      const { iteration, rule, executed } = readRecord(executedForm, record);
       const ofIteration = effects.get(iteration) ?? new Map<RuleId, boolean>();
       effects.set(iteration, ofIteration.set(rule, (ofIteration.get(rule) ?? true) && executed));
     }
@@ -172,7 +192,7 @@ export function readDecisions<T extends TraineeTypes>(records: Iterable<LogRecor
   const decisions: LoggedDecision<T['operation']>[] = [];
   for (const record of records) {
     if (record.stream !== 'decisions' || record.payload.kind !== 'decision') continue;
-    const { kind: _, iteration, ...decision } = read(form, record);
+    const { kind: _, iteration, ...decision } = readRecord(form, record);
     decisions.push({ iteration, decision });
   }
   return decisions;

@@ -16,59 +16,21 @@ import {
   loggedEvaluation,
   meanLoss,
   policySummaries,
-  RolloutTally,
   strayEvaluation,
   tiersOf,
   type LoggedEvaluation,
   type TierCounts,
 } from './derived.js';
-import { adapterState, gate, heldOut, iterationReport, policies, problem, rollout, submission, type Policies } from './records.js';
+import type { Policies } from './evaluation-records.js';
+import { anyRollout, LoggedRecords, type AnyRollout, type Logged } from './logged-records.js';
+import { readRecord } from './record.js';
+import { problem } from './rollout-records.js';
 import type { Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
 import { RUN_STREAMS } from './streams.js';
 
 const count = z.number().int().min(0);
-const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
 const interval = { low: z.number(), high: z.number() };
-
-/** Forms of the records that the report reads, by kind; members that it does not show are left out. */
-const FORMS = {
-  session_start: z.object({ runId: z.string(), runConfig: z.unknown() }),
-  held_out: heldOut,
-  policies,
-  iteration_report: iterationReport,
-  step: z.object({ iteration: count, loss: number, tokens: number.default(1) }),
-  layers: z.object({ method: z.string(), layers: z.array(count).max(10_000), scores: z.array(number).max(10_000).nullable() }),
-  adapter_state: adapterState,
-  submission,
-  gate,
-  rule_eval: z.object({
-    iteration: count,
-    rules: dictionaryOf(z.object({ fired: z.boolean(), side: z.string(), value: number.nullable(), threshold: number.nullable() })),
-  }),
-  decision: z.object({
-    iteration: count,
-    event_type: z.string(),
-    cites: z.array(z.string()),
-    justification: z.string(),
-    remedy_direction: z.string(),
-  }),
-  effect: z.object({
-    iteration: count,
-    rule: z.string(),
-    operation: dictionaryOf(z.unknown()),
-    executed: z.boolean(),
-    failure: z.string().optional(),
-  }),
-  session_end: z.object({
-    stopped: z.string(),
-    seconds: z.number(),
-    peakRssBytes: z.number(),
-    tokens: z.object({ prompt: count, sampled: count, trained: count }),
-    adapterIteration: count,
-  }),
-} as const;
-type Kind = keyof typeof FORMS;
 
 /** comparison.json, which `run --mode` writes after the log has ended. */
 const comparisonForm = z.object({
@@ -93,32 +55,17 @@ const comparisonForm = z.object({
 });
 
 const problemForm = problem.pick({ problemId: true, prompt: true, problem: true });
-const rolloutForm = rollout.pick({
-  iteration: true,
-  problemId: true,
-  tier: true,
-  text: true,
-  turns: true,
-  finish: true,
-  meanLogprob: true,
-  verdict: true,
-  admission: true,
-  advantage: true,
-  tokenIds: true,
-});
-
 export type TierInfo = Policies['tiers'][number];
 export type { LoggedEvaluation };
-export interface ShownRollout extends Omit<z.output<typeof rolloutForm>, 'tokenIds' | 'turns'> {
+export interface ShownRollout extends Omit<AnyRollout, 'tokenIds' | 'turns'> {
   readonly gseq: number;
   readonly tokens: number;
   /** The prompt, or the problem as JSON where the log holds no prompt. */
   readonly prompt: string;
 }
-type Of<K extends Kind> = z.output<(typeof FORMS)[K]>;
 
 /** An iteration that was completed, with its figures. */
-export interface IterationFigures extends Omit<Of<'iteration_report'>, 'kind'> {
+export interface IterationFigures extends Omit<Logged<'iteration_report'>, 'kind'> {
   /** Accepted rollouts that are kept, by tier. */
   readonly buffer: Readonly<Record<string, number>>;
   /** Per labelled token. */
@@ -138,16 +85,16 @@ export interface RunRecord {
   readonly iterations: readonly IterationFigures[];
   /** Counts of rollouts by iteration and tier, of unfinished iterations too. */
   readonly rollouts: ReadonlyMap<number, ReadonlyMap<string, Readonly<TierCounts>>>;
-  readonly steps: readonly Of<'step'>[];
-  readonly layers: Of<'layers'> | null;
+  readonly steps: readonly Logged<'step'>[];
+  readonly layers: Logged<'layers'> | null;
   /** The last one. */
-  readonly adapterState: Of<'adapter_state'> | null;
-  readonly submission: Of<'submission'> | null;
-  readonly gates: readonly Of<'gate'>[];
-  readonly ruleEvaluations: readonly Of<'rule_eval'>[];
-  readonly decisions: readonly Of<'decision'>[];
-  readonly effects: readonly Of<'effect'>[];
-  readonly end: Of<'session_end'> | null;
+  readonly adapterState: Logged<'adapter_state'> | null;
+  readonly submission: Logged<'submission'> | null;
+  readonly gates: readonly Logged<'gate'>[];
+  readonly ruleEvaluations: readonly Logged<'rule_eval'>[];
+  readonly decisions: readonly Logged<'decision'>[];
+  readonly effects: readonly Logged<'effect'>[];
+  readonly end: Omit<Logged<'session_end'>, 'kind' | 'layers'> | null;
   /** Some of all rollouts, chosen evenly. */
   readonly shown: readonly ShownRollout[];
   readonly rolloutCount: number;
@@ -193,10 +140,11 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
 
 function* rolloutsOf(reader: LogReader, chosen: ReadonlySet<number>): Generator<ShownRollout> {
   let problem: z.output<typeof problemForm> | null = null;
-  for (const { gseq, payload } of reader.records({ stream: 'rollouts' })) {
+  for (const record of reader.records({ stream: 'rollouts' })) {
+    const { gseq, payload } = record;
     if (payload.kind === 'problem') problem = problemForm.safeParse(payload).data ?? null;
     if (!chosen.has(gseq)) continue;
-    const { tokenIds, turns = [], ...rollout } = rolloutForm.parse(payload);
+    const { tokenIds, turns = [], ...rollout } = readRecord(anyRollout, record);
     const text = [...turns.flatMap((turn) => [turn.text, `[told] ${turn.said}`]), rollout.text].join('\n\n');
     const prompt = problem?.problemId !== rollout.problemId ? '' : (problem.prompt ?? JSON.stringify(problem.problem, null, 1));
     yield { ...rollout, text, gseq, tokens: tokenIds.length, prompt };
@@ -207,36 +155,21 @@ function* rolloutsOf(reader: LogReader, chosen: ReadonlySet<number>): Generator<
 class Taken {
   readonly defects = new Set<string>();
   readonly places: RolloutPlace[] = [];
-  readonly #lists: { [K in Kind]?: Of<K>[] } = {};
-  readonly #rollouts = new RolloutTally();
+  readonly #logged = new LoggedRecords((gseq, { iteration, tier, verdict: { kind: verdict } }) =>
+    this.places.push({ gseq, iteration, tier, verdict }),
+  );
   readonly #malformed = new Map<string, number>();
   #time: { first: number; last: number } | null = null;
 
-  take({ gseq, timeUs, payload }: LogRecord): void {
+  take(record: LogRecord): void {
+    const { timeUs, payload } = record;
     this.#time = { first: this.#time?.first ?? timeUs, last: timeUs };
-    const { kind } = payload;
-    if (kind === 'rollout') this.#takeRollout(gseq, payload);
-    if (!Object.hasOwn(FORMS, kind)) return;
-    const parsed = FORMS[kind as Kind].safeParse(payload);
-    if (!parsed.success) return this.#malform(kind);
-    const list = (this.#lists[kind as Kind] ??= []) as unknown[];
-    list.push(parsed.data);
-  }
-
-  #takeRollout(gseq: number, payload: unknown): void {
-    const parsed = rolloutForm.safeParse(payload);
-    if (!parsed.success) return this.#malform('rollout');
-    const { iteration, tier, verdict } = parsed.data;
-    this.places.push({ gseq, iteration, tier, verdict: verdict.kind });
-    this.#rollouts.take(parsed.data);
-  }
-
-  #malform(kind: string): void {
-    this.#malformed.set(kind, (this.#malformed.get(kind) ?? 0) + 1);
-  }
-
-  #of<K extends Kind>(kind: K): Of<K>[] {
-    return (this.#lists[kind] ?? []) as Of<K>[];
+    try {
+      this.#logged.take(record);
+    } catch (error) {
+      if (!(error instanceof IsoproError)) throw error;
+      this.#malformed.set(payload.kind, (this.#malformed.get(payload.kind) ?? 0) + 1);
+    }
   }
 
   #comparison(folder: string): RunRecord['methods'] {
@@ -255,16 +188,17 @@ class Taken {
   }
 
   result(folder: string, manifest: RunManifest, shown: readonly ShownRollout[]): RunRecord {
+    const logged = this.#logged;
     const comparison = this.#comparison(folder);
-    const begun = this.#of('session_start')[0];
+    const begun = logged.of('session_start')[0];
     if (
       begun !== undefined &&
       (begun.runId !== manifest.runId || canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))
     )
       this.defects.add('manifest.json is not the configuration with which the log begins');
     for (const [kind, n] of this.#malformed) this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
-    const named = this.#of('policies').at(-1);
-    const heldOuts = this.#of('held_out');
+    const named = logged.last('policies');
+    const heldOuts = logged.of('held_out');
     const stray = strayEvaluation(heldOuts);
     if (stray !== null) this.defects.add(stray);
     const tiers = tiersOf(named?.tiers, [
@@ -274,11 +208,10 @@ class Taken {
     const figures = figuresLogged(heldOuts, named);
     const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers, figures));
     const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');
-    const summaries =
-      named === undefined ? {} : policySummaries(named, heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [], figures);
+    const summaries = named === null ? {} : policySummaries(named, heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [], figures);
     if (summaries === null) this.defects.add('the trivial policies were not judged on the test problems');
     const { buffer, tierCap } = manifest.start.settings;
-    const steps = this.#of('step');
+    const steps = logged.of('step');
     return {
       folder,
       manifest,
@@ -297,25 +230,31 @@ class Taken {
                 row.method !== 'isopro' ? [row] : after === undefined ? [] : [{ ...row, test: after.summary }],
               ),
             },
-      iterations: this.#of('iteration_report').map(({ kind: _, ...logged }) => ({
-        ...logged,
-        buffer: this.#rollouts.buffer(logged.iteration, buffer === 'classic' || typeof tierCap !== 'number' ? Infinity : tierCap),
-        loss: meanLoss(steps.filter(({ iteration }) => iteration === logged.iteration)),
+      iterations: logged.of('iteration_report').map(({ kind: _, ...report }) => ({
+        ...report,
+        buffer: logged.rollouts.buffer(report.iteration, buffer === 'classic' || typeof tierCap !== 'number' ? Infinity : tierCap),
+        loss: meanLoss(steps.filter(({ iteration }) => iteration === report.iteration)),
       })),
-      rollouts: this.#rollouts.counts,
+      rollouts: logged.rollouts.counts,
       steps,
-      layers: this.#of('layers').at(-1) ?? null,
-      adapterState: this.#of('adapter_state').at(-1) ?? null,
-      submission: this.#of('submission').at(-1) ?? null,
-      gates: this.#of('gate'),
-      ruleEvaluations: this.#of('rule_eval'),
-      decisions: this.#of('decision'),
-      effects: this.#of('effect'),
-      end: this.#of('session_end').at(-1) ?? null,
+      layers: logged.last('layers'),
+      adapterState: logged.last('adapter_state'),
+      submission: logged.last('submission'),
+      gates: logged.of('gate'),
+      ruleEvaluations: logged.of('rule_eval'),
+      decisions: logged.of('decision'),
+      effects: logged.of('effect'),
+      end: endOf(logged.last('session_end')),
       rolloutCount: this.places.length,
       defects: [...this.defects],
     };
   }
+}
+
+function endOf(logged: Logged<'session_end'> | null): RunRecord['end'] {
+  if (logged === null) return null;
+  const { kind: _, layers: __, ...end } = logged;
+  return end;
 }
 
 /** The evaluation of the test set before or after; null where it was not made. */

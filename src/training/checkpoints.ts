@@ -10,7 +10,7 @@ import { makeFolder, refusal, unreadable } from '../files.js';
 import { hashFile } from '../engine/adapter.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import type { RunPaths } from '../run-folder/paths.js';
-import type { RefusedCheckpoint } from '../run-folder/records.js';
+import type { RefusedCheckpoint } from '../run-folder/course-records.js';
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
 

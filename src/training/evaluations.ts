@@ -3,9 +3,8 @@ import type { TokenReply } from '../backends/backend.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { judgedRollout, type JudgedRollout } from '../rollouts/sample.js';
-import type { HeldOut } from '../run-folder/records.js';
+import { devReplyRecord, heldOutRecord, type HeldOut } from '../run-folder/evaluation-records.js';
 import { figuresGiven, figuresOf, verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
-import { asJson } from '../canonical-json.js';
 import { turnRecords } from './rollout-records.js';
 import { cancellation, report, type RunContext } from './run-state.js';
 
@@ -41,29 +40,29 @@ export async function evaluateSet(
       report(context, { stage, iteration: at.iteration, done, total, tokens: tokens ?? 0 }),
   });
   const rollouts = outcomes.map(({ problemId }) => replies.get(problemId)!);
-  const record = {
-    kind: 'held_out',
+  const record = heldOutRecord({
     set,
     ...at,
     setSha256,
     outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
-    ...(figuresGiven(outcomes).length === 0 ? {} : { figures: asJson(outcomes.map(figuresOf)) }),
+    ...(figuresGiven(outcomes).length === 0 ? {} : { figures: outcomes.map(figuresOf) }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),
-  } as const;
+  });
   // the adapters in between are not kept, so their replies are all that a judge can judge again
   const kept =
     set === 'dev'
-      ? outcomes.map(({ problemId, finish }, i) => ({
-          kind: 'dev_reply',
-          iteration: at.iteration,
-          problemId,
-          finish,
-          tokenIds: [...rollouts[i]!.tokenIds],
-          ...turnRecords(rollouts[i]!),
-        }))
+      ? outcomes.map(({ problemId, finish }, i) =>
+          devReplyRecord({
+            iteration: at.iteration,
+            problemId,
+            finish,
+            tokenIds: [...rollouts[i]!.tokenIds],
+            ...turnRecords(rollouts[i]!),
+          }),
+        )
       : [];
-  log.append([...kept, record].map((payload) => ({ stream: 'evaluations', payload })));
+  log.append([...kept, record]);
   return {
     verdicts: verdictsByTier(outcomes, task.tiers),
     summary,

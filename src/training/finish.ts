@@ -5,7 +5,7 @@ import { durable } from '../durable.js';
 import { measureProbe } from '../evaluation/probe.js';
 import { writeManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { adapterTargets, gateRecord, probeRecord, submissionRecord } from '../run-folder/records.js';
+import { adapterTargets, gateRecord, probeRecord, sessionEndMembers, submissionRecord } from '../run-folder/course-records.js';
 import { evaluateSet } from './evaluations.js';
 import type { Learner } from './learner.js';
 import { cancellation, report, type RunContext, type RunState } from './run-state.js';
@@ -53,7 +53,7 @@ export async function close(context: RunContext, state: RunState): Promise<void>
   log.append([probeRecord(measured)]);
   await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: { adapter: sha256 } });
   const { seconds, peakRssBytes: peak, promptTokens, sampledTokens, trainedTokens } = state.spent;
-  await log.finish({
+  const end = sessionEndMembers({
     stopped: state.stop ?? 'all iterations done',
     seconds,
     peakRssBytes: peak,
@@ -61,4 +61,5 @@ export async function close(context: RunContext, state: RunState): Promise<void>
     layers: [...(state.layers ?? [])],
     adapterIteration: state.adapterIteration,
   });
+  await log.finish(end);
 }

@@ -10,7 +10,9 @@ import { IsoproError } from '../errors.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
-import { adapterStateRecord, adapterTargets, gateRecord, iterationReportRecord, type RolloutRecord } from '../run-folder/records.js';
+import { adapterStateRecord, adapterTargets, gateRecord, layersRecord } from '../run-folder/course-records.js';
+import { iterationReportRecord } from '../run-folder/evaluation-records.js';
+import { rolloutsRecord, type RolloutRecord } from '../run-folder/rollout-records.js';
 import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
@@ -21,7 +23,7 @@ import { Learner } from './learner.js';
 import type { LoraSession } from './monitor-session.js';
 import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.js';
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
-import { asLogRecord, rolloutRecords } from './rollout-records.js';
+import { rolloutRecords } from './rollout-records.js';
 import { cancellation, peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
 
 /** Sequences that layers are chosen on, and on which it is measured how far a remedy moves the function. */
@@ -40,7 +42,7 @@ export async function runIteration(
   const clock = stopwatch();
   const { groups, promptTokens, sampledTokens } = await sample(context, state, iteration);
   const records = await rolloutRecords(groups, { task: context.task, iteration, runSeed: BigInt(settings.seed), settings });
-  for (let at = 0; at < records.length; at += APPEND) log.append(records.slice(at, at + APPEND).map(asLogRecord));
+  for (let at = 0; at < records.length; at += APPEND) log.append(records.slice(at, at + APPEND).map(rolloutsRecord));
   for (const record of records) state.buffer.take(record);
   refuseUndecided(
     context,
@@ -202,12 +204,7 @@ async function createLearner(context: RunContext, state: RunState, groups: reado
     probes: probeSequences(state.buffer, groups, iteration),
     ...cancellation(context),
   });
-  log.append([
-    {
-      stream: 'metrics',
-      payload: { kind: 'layers', iteration, method, layers: [...layers], scores: scores === null ? null : [...scores] },
-    },
-  ]);
+  log.append([layersRecord({ iteration, method, layers: [...layers], scores: scores === null ? null : [...scores] })]);
   state.layers = layers;
   const learner = await Learner.create({ model, settings, layers });
   // without an update the adapter is the base model; this is what a gate in the first iteration goes back to

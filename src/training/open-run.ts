@@ -19,7 +19,9 @@ import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
 import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../run-folder/manifest.js';
-import { checkpoint as checkpointNamed, refusedCheckpointRecord } from '../run-folder/records.js';
+import { checkpoint as checkpointNamed, refusedCheckpointRecord } from '../run-folder/course-records.js';
+import { readEvaluations } from '../run-folder/read-evaluations.js';
+import { readRolloutsRecord } from '../run-folder/rollout-records.js';
 import { verdictsByTier } from '../statistics/index.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
@@ -29,8 +31,7 @@ import { Learner } from './learner.js';
 import { MonitorSession, type LoraSession } from './monitor-session.js';
 import { createExecutor, policyOf, ruleConfigOf } from './monitoring.js';
 import { ReplayBuffer } from '../algorithms/replay-buffer.js';
-import { readEvaluations, readResult, type RunResult } from './result.js';
-import { readRolloutRecord } from './rollout-records.js';
+import { readResult, type RunResult } from './result.js';
 import { report, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
@@ -303,7 +304,7 @@ async function restore(
   const reader = new LogReader(logFile(folder), RUN_STREAMS);
   let session: LoraSession;
   try {
-    for (const { payload } of reader.records({ stream: 'rollouts' })) state.buffer.take(readRolloutRecord(payload));
+    for (const record of reader.records({ stream: 'rollouts' })) state.buffer.take(readRolloutsRecord(record));
     // rollouts are the bulk of a log, and no rule reads them
     session = new MonitorSession({
       ...monitor,

@@ -1,31 +1,10 @@
-/** The rollouts stream of the log: how judged rollouts stand in it, and how they are read back. */
-import { z } from 'zod';
+/** What becomes of an iteration's judged rollouts, as the log has it. */
 import { algorithmOf } from '../algorithms/index.js';
-import { IsoproError } from '../errors.js';
-import type { LogPayload, LogValue } from '../log/payload.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
-import {
-  problem as problemForm,
-  rollout as rolloutForm,
-  type ProblemRecord,
-  type RolloutRecord,
-  type TurnRecord,
-} from '../run-folder/records.js';
+import type { ProblemRecord, RolloutRecord, TurnRecord } from '../run-folder/rollout-records.js';
 import { figuresOf } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
-import type { NewRunRecord } from '../run-folder/streams.js';
-
-/** @throws IsoproError LOG_UNREADABLE */
-export function readRolloutRecord(payload: LogPayload): ProblemRecord | RolloutRecord {
-  const parsed = (payload.kind === 'problem' ? problemForm : rolloutForm).safeParse(payload);
-  if (!parsed.success)
-    throw new IsoproError(
-      'LOG_UNREADABLE',
-      `a ${payload.kind} record of the rollouts stream does not have its form: ${z.prettifyError(parsed.error)}`,
-    );
-  return parsed.data;
-}
 
 /** Of what a verifier says about one reply, so many sentences of so many characters are kept for readers of the report. */
 const DETAILS = 8;
@@ -113,8 +92,3 @@ export async function rolloutRecords(
   }
   return records;
 }
-
-export const asLogRecord = (record: ProblemRecord | RolloutRecord): NewRunRecord => ({
-  stream: 'rollouts',
-  payload: record as unknown as { kind: string; [key: string]: LogValue },
-});

@@ -1,7 +1,8 @@
 /** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
 import { judgePolicies } from '../evaluation/policies.js';
 import { runPaths } from '../run-folder/paths.js';
-import { checkpointRecord, policiesRecord } from '../run-folder/records.js';
+import { checkpointRecord } from '../run-folder/course-records.js';
+import { policiesRecord } from '../run-folder/evaluation-records.js';
 import { refuseUnsteadyVerdicts, type JudgedText } from '../tasks/determinism.js';
 import type { RunOptions } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';

@@ -21,7 +21,7 @@ import { publicKeyFile } from '../../src/log/witness-key.js';
 import { readManifest, startDigests, writeManifest, type RunManifest } from '../../src/run-folder/manifest.js';
 import type { AdmissionSettings } from '../../src/algorithms/algorithm.js';
 import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
-import { adapterTargets, gateRecord } from '../../src/run-folder/records.js';
+import { adapterTargets, gateRecord } from '../../src/run-folder/course-records.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { problemId } from '../../src/tasks/problem-id.js';
 import type { Problem } from '../../src/tasks/task.js';

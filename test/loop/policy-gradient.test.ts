@@ -16,7 +16,7 @@ import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { policyShift, samplerGap, shiftProbes } from '../../src/training/policy-shift.js';
 import type { RunResult } from '../../src/training/result.js';
-import type { RolloutRecord } from '../../src/run-folder/records.js';
+import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { writeSyntheticModel } from '../models/synthetic.js';

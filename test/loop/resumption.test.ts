@@ -14,7 +14,7 @@ import { verifyRun } from '../../src/log/local-trust.js';
 import { LogReader } from '../../src/log/read.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
 import { witnessProcess } from '../../src/log/witness-protocol.js';
-import { checkpointRecord } from '../../src/run-folder/records.js';
+import { checkpointRecord } from '../../src/run-folder/course-records.js';
 import type { RunResult } from '../../src/training/result.js';
 import { MAIN, type CliResult } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';

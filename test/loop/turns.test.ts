@@ -12,7 +12,7 @@ import { verifyRollouts } from '../../src/judge/rollouts.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
-import type { RolloutRecord } from '../../src/run-folder/records.js';
+import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import type { RunResult } from '../../src/training/result.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 

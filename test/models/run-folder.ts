@@ -8,7 +8,7 @@ import { DEFAULT_RULES } from '../../src/monitor/rules.js';
 import { Random } from '../../src/random.js';
 import { startDigests, writeManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder, runPaths } from '../../src/run-folder/paths.js';
-import { adapterStateRecord, gateRecord, submissionRecord } from '../../src/run-folder/records.js';
+import { adapterStateRecord, gateRecord, submissionRecord } from '../../src/run-folder/course-records.js';
 import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 export interface RunFolderOptions {

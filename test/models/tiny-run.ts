@@ -28,12 +28,11 @@ import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
 import {
   adapterStateRecord,
   adapterTargets,
-  heldOutRecord,
-  policiesRecord,
   probeRecord,
   submissionRecord,
   type AdapterTargets,
-} from '../../src/run-folder/records.js';
+} from '../../src/run-folder/course-records.js';
+import { devReplyRecord, heldOutRecord, policiesRecord } from '../../src/run-folder/evaluation-records.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { OpenTask, Problem } from '../../src/tasks/task.js';
 import { deriveSeed } from '../../src/random.js';
@@ -242,10 +241,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     ...EVALUATION,
     adapter: null,
     onReply: ({ problem, rollout: { finish, tokenIds } }) => {
-      devReplies[dev.problems.indexOf(problem)] = {
-        stream: 'evaluations',
-        payload: { kind: 'dev_reply', iteration: 0, problemId: problem.id, finish, tokenIds: [...tokenIds] },
-      };
+      devReplies[dev.problems.indexOf(problem)] = devReplyRecord({ iteration: 0, problemId: problem.id, finish, tokenIds: [...tokenIds] });
     },
   });
   const devBefore = heldOutRecord({

@@ -1,0 +1,101 @@
+/**
+ * Records of a run's course: which layers are trained, the adapter's states, gates, checkpoints, the submission and the end. Their order in
+ * the log is the order in which things happened; docs/run-folder.md says what must come before what.
+ */
+import { z } from 'zod';
+import { dictionary, dictionaryOf } from '../dictionary.js';
+import { LORA_MODULE } from '../trainees/lora/structure.js';
+import { iteration, number, recordOf, sha256 } from './record.js';
+import type { NewRunRecord } from './streams.js';
+
+/** What a trainee is made of, by module. */
+export const structureOf = <S extends z.ZodType>(module: S) =>
+  dictionaryOf(module).refine(
+    (of) => Object.keys(of).every((name) => name.length >= 1 && name.length <= 200),
+    "a module's name has 1 to 200 characters",
+  );
+const targets = structureOf(LORA_MODULE.form);
+/** Rank and scale by module name (blk.3.attn_k). */
+export type AdapterTargets = z.infer<typeof targets>;
+
+/** `Trainer.info.targets` in the form of the log. */
+export const adapterTargets = (
+  list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[],
+): AdapterTargets => dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
+
+export const layers = z.object({
+  kind: z.literal('layers'),
+  iteration,
+  method: z.string(),
+  /** Ascending. */
+  layers: z.array(z.int().min(0)).max(10_000),
+  /** What the method measured, by layer. */
+  scores: z.array(number).max(10_000).nullable(),
+});
+/** Metrics: the layers that are trained, chosen before the first step. */
+export type LayersRecord = z.infer<typeof layers>;
+
+export const adapterState = z.object({ kind: z.literal('adapter_state'), iteration, digest: sha256, targets });
+/**
+ * Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate name. The first one precedes the first
+ * step.
+ */
+export type AdapterState = z.infer<typeof adapterState>;
+
+export const gate = z.object({ kind: z.literal('gate'), iteration, cause: z.string().min(1).max(1000), restored: sha256 });
+/** Effects: the dev gate put an earlier adapter back, named by its adapter_state. It makes no obligation. */
+export type Gate = z.infer<typeof gate>;
+
+const stage = z.enum(['prepared', 'iteration', 'submitted']);
+export const checkpoint = z.object({ kind: z.literal('checkpoint'), stage, iteration, digest: sha256 });
+/** Metrics: a checkpoint by the digest over all of it. The run goes on with none but those that live records under a signed head name. */
+export type CheckpointNamed = z.infer<typeof checkpoint>;
+
+const text = z.string().max(1000);
+export const refusedCheckpoint = z.object({ kind: z.literal('refused_checkpoint'), name: text, reason: text });
+/** Metrics: a checkpoint in the folder that a resumed run did not go on with, and why. */
+export type RefusedCheckpoint = z.infer<typeof refusedCheckpoint>;
+
+export const submission = z.object({ kind: z.literal('submission'), adapter: sha256.nullable(), targets });
+/** Metrics: SHA-256 of the exported adapter file; null: nothing was trained. */
+export type Submission = z.infer<typeof submission>;
+
+export const probe = z.object({
+  kind: z.literal('probe'),
+  adapter: sha256.nullable(),
+  batch: sha256,
+  sequenceLosses: z.array(number).readonly(),
+  gradNorm: number,
+  modules: dictionaryOf(number),
+});
+/** Metrics: what the live diagnostic measured on the submitted adapter. */
+export type ProbeRecord = z.infer<typeof probe>;
+
+const count = z.number().int().min(0);
+
+export const sessionEnd = z.object({
+  kind: z.literal('session_end'),
+  /** Why the run ended. */
+  stopped: z.string(),
+  seconds: z.number(),
+  peakRssBytes: z.number(),
+  tokens: z.object({ prompt: count, sampled: count, trained: count }),
+  /** Those that were trained. */
+  layers: z.array(z.int()),
+  /** Of the submitted adapter. */
+  adapterIteration: iteration,
+});
+/** Control: what a run says of itself in the record that ends its session; the log's own members stand beside these. */
+export type SessionEnd = z.infer<typeof sessionEnd>;
+
+export const layersRecord = (value: Omit<LayersRecord, 'kind'>): NewRunRecord => recordOf('metrics', layers, value);
+export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRunRecord => recordOf('metrics', adapterState, value);
+export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRunRecord => recordOf('metrics', checkpoint, value);
+export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRunRecord =>
+  recordOf('metrics', refusedCheckpoint, value);
+export const gateRecord = (value: Omit<Gate, 'kind'>): NewRunRecord => recordOf('effects', gate, value);
+export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRunRecord => recordOf('metrics', submission, value);
+export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRunRecord => recordOf('metrics', probe, value);
+/** For `EventLog.finish`, which writes it. */
+export const sessionEndMembers = (value: Omit<SessionEnd, 'kind'>): Omit<SessionEnd, 'kind'> =>
+  sessionEnd.omit({ kind: true }).parse(value);

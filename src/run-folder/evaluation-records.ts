@@ -1,0 +1,106 @@
+/** The evaluations stream: verdicts on the held-out sets, what programs without a model reach, what an iteration cost. */
+import { z } from 'zod';
+import { dictionary, dictionaryOf, valueOf, type Dictionary } from '../dictionary.js';
+import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
+import { figures, FIGURES_FIT, fit } from './figure-members.js';
+import { iteration, number, recordOf, sha256 } from './record.js';
+import { turns } from './rollout-records.js';
+import type { NewRunRecord } from './streams.js';
+
+const finish = z.enum(['stop', 'length', 'aborted']);
+
+/**
+ * A reply to a dev problem, before the `held_out` record of its evaluation: the adapters in between are not kept, so that replies are all
+ * that can be judged again.
+ */
+export const devReply = z.object({
+  kind: z.literal('dev_reply'),
+  iteration,
+  problemId: z.string(),
+  finish,
+  /** Of all its replies. */
+  tokenIds: z.array(z.int()),
+  turns: turns.optional(),
+});
+export type DevReply = z.infer<typeof devReply>;
+
+const heldOutMembers = z.object({
+  kind: z.literal('held_out'),
+  set: z.enum(['dev', 'test']),
+  when: z.enum(['before', 'iteration', 'after']),
+  iteration,
+  /** SHA-256 of the adapter's file; null: the bare base. In `iteration` records a digest of adapter_state is as good. */
+  adapter: sha256.nullable(),
+  /** Of the problem ids, as in the manifest. */
+  setSha256: sha256,
+  /** [problem id, tier, verdict], in the set's order. */
+  outcomes: z.array(z.tuple([sha256, z.string(), z.enum(['pass', 'fail', 'none'])])),
+  /** What each verdict says beside its kind; absent where none says anything. */
+  figures: z.array(figures).optional(),
+  /** Sampled for each reply, and how it ended. */
+  tokens: z.array(z.int().min(0)).optional(),
+  finishes: z.array(finish).optional(),
+});
+export const heldOut = heldOutMembers.refine(
+  (record) =>
+    fit(
+      record.figures,
+      record.outcomes.map(([, , kind]) => kind),
+    ),
+  FIGURES_FIT,
+);
+/** Evaluations: a greedy evaluation on a whole evaluation set of the manifest. */
+export type HeldOut = z.infer<typeof heldOut>;
+
+const tier = z
+  .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
+  .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
+
+const policiesMembers = z.object({
+  kind: z.literal('policies'),
+  /** The task's, in its order. */
+  tiers: z.array(tier),
+  /** By policy: a verdict for each test problem, in the set's order. */
+  outcomes: dictionaryOf(z.array(z.enum(['pass', 'fail', 'none']))),
+  /** By policy: what each verdict says beside its kind; absent where none says anything. */
+  figures: dictionaryOf(z.array(figures)).optional(),
+});
+export const policies = policiesMembers.refine(
+  (record) =>
+    record.figures === undefined ||
+    Object.entries(record.outcomes).every(([policy, kinds]) => fit(valueOf(record.figures!, policy) ?? [], kinds)),
+  FIGURES_FIT,
+);
+/** Evaluations: what programs without a model reach on the test set, after the `held_out` record of it before the training. */
+export type Policies = z.infer<typeof policies>;
+
+export const iterationReport = z.object({
+  kind: z.literal('iteration_report'),
+  iteration,
+  /** SHA-256 of the token ids and labels of every step's sequences, in order. */
+  data: z.string(),
+  /** Of the adapter that the iteration ended with. */
+  adapterId: z.string(),
+  /** Between trainer and sampler, nats; null where it was not measured. */
+  samplerGap: number.nullable(),
+  learningRate: z.number(),
+  seconds: z.object({ rollouts: z.number(), training: z.number(), evaluation: z.number() }),
+  tokens: z.object({ sampled: z.number().int().min(0), trained: z.number().int().min(0) }),
+});
+/** Evaluations: what an iteration did and cost. Its figures are derived from the other records (derived.ts). */
+export type IterationRecord = z.infer<typeof iterationReport>;
+
+export const devReplyRecord = (value: Omit<DevReply, 'kind'>): NewRunRecord => recordOf('evaluations', devReply, value);
+export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRunRecord => recordOf('evaluations', heldOut, value);
+export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRunRecord =>
+  recordOf('evaluations', iterationReport, value);
+export const policiesRecord = ({
+  tiers,
+  verdicts,
+}: Pick<Policies, 'tiers'> & { readonly verdicts: Dictionary<readonly Pick<Outcome, 'kind' | keyof Figures>[]> }): NewRunRecord => {
+  const given = Object.entries(verdicts);
+  const outcomes = dictionary(given.map(([policy, judged]) => [policy, judged.map(({ kind }) => kind)] as const));
+  const silent = figuresGiven(Object.values(verdicts).flat()).length === 0;
+  const all = silent ? {} : { figures: dictionary(given.map(([policy, judged]) => [policy, judged.map(figuresOf)] as const)) };
+  return recordOf('evaluations', policies, { tiers, outcomes, ...all });
+};

@@ -1,0 +1,76 @@
+/** The one reader of a run's records: each kind in its form, by what reads them whatever was trained. */
+import { z } from 'zod';
+import type { LogRecord } from '../log/read.js';
+import { adapterState, gate, layers, sessionEnd, submission } from './course-records.js';
+import { RolloutTally } from './derived.js';
+import { heldOut, iterationReport, policies } from './evaluation-records.js';
+import { anyDecision, anyEffect, anyEvaluation, anyStep } from './monitor-records.js';
+import { readRecord } from './record.js';
+import { rollout } from './rollout-records.js';
+
+/** By kind; members that no reader shows are left out. */
+const FORMS = {
+  session_start: z.object({ runId: z.string(), runConfig: z.unknown() }),
+  held_out: heldOut,
+  policies,
+  iteration_report: iterationReport,
+  step: anyStep,
+  layers,
+  adapter_state: adapterState,
+  submission,
+  gate,
+  rule_eval: anyEvaluation,
+  decision: anyDecision,
+  effect: anyEffect,
+  session_end: sessionEnd,
+} as const;
+export type LoggedKind = keyof typeof FORMS;
+export type Logged<K extends LoggedKind> = z.output<(typeof FORMS)[K]>;
+
+export const anyRollout = rollout.pick({
+  iteration: true,
+  problemId: true,
+  tier: true,
+  text: true,
+  turns: true,
+  finish: true,
+  meanLogprob: true,
+  verdict: true,
+  admission: true,
+  advantage: true,
+  tokenIds: true,
+});
+export type AnyRollout = z.output<typeof anyRollout>;
+
+/** The records of one pass over a log. */
+export class LoggedRecords {
+  readonly rollouts = new RolloutTally();
+  readonly #lists: { [K in LoggedKind]?: Logged<K>[] } = {};
+  readonly #onRollout: ((gseq: number, rollout: AnyRollout) => void) | undefined;
+
+  constructor(onRollout?: (gseq: number, rollout: AnyRollout) => void) {
+    this.#onRollout = onRollout;
+  }
+
+  /** @throws IsoproError LOG_UNREADABLE where it has not the form of its kind; it is then left out */
+  take(record: LogRecord): void {
+    const { kind } = record.payload;
+    if (kind === 'rollout') {
+      const counted = readRecord(anyRollout, record);
+      this.rollouts.take(counted);
+      this.#onRollout?.(record.gseq, counted);
+    } else if (Object.hasOwn(FORMS, kind)) {
+      const value = readRecord<unknown>(FORMS[kind as LoggedKind], record);
+      ((this.#lists[kind as LoggedKind] ??= []) as unknown[]).push(value);
+    }
+  }
+
+  /** In the order of the log. */
+  of<K extends LoggedKind>(kind: K): Logged<K>[] {
+    return (this.#lists[kind] ?? []) as Logged<K>[];
+  }
+
+  last<K extends LoggedKind>(kind: K): Logged<K> | null {
+    return this.of(kind).at(-1) ?? null;
+  }
+}

@@ -1,0 +1,37 @@
+/** What every kind of record in a run's log has in common: how it is written in its stream, and how it is read back. */
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import type { LogValue } from '../log/payload.js';
+import type { LogRecord } from '../log/read.js';
+import type { NewRunRecord, RunStream } from './streams.js';
+
+export const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+export const iteration = z.number().int().min(0);
+/** JSON has no NaN and no infinity; the log's form has. */
+export const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
+
+type RecordForm = z.ZodObject<{ kind: z.ZodLiteral<string> }>;
+
+/** A record of a stream, as its form has it: members of the value that are none of the form's are left out. */
+export function recordOf<F extends RecordForm>(stream: RunStream, form: F, value: Omit<z.input<F>, 'kind'>): NewRunRecord {
+  const payload = form.parse({ ...value, kind: form.shape.kind.value });
+  return { stream, payload: payload as unknown as { readonly kind: string; readonly [key: string]: LogValue } };
+}
+
+const unreadable = (what: string): never => {
+  throw new IsoproError('LOG_UNREADABLE', what);
+};
+
+/**
+ * The payload of a record in a form of its kind.
+ * @param refuse throws what the reader says of a record that has it not
+ * @throws IsoproError LOG_UNREADABLE by default
+ */
+export function readRecord<T>(
+  form: z.ZodType<T>,
+  { gseq, payload }: Pick<LogRecord, 'gseq' | 'payload'>,
+  refuse: (what: string) => never = unreadable,
+): T {
+  const parsed = form.safeParse(payload);
+  return parsed.success ? parsed.data : refuse(`record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
+}

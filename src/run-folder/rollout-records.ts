@@ -1,0 +1,77 @@
+/** The rollouts stream: what was asked, what the model said, its verdict, and what became of it in training. */
+import { z } from 'zod';
+import { dictionaryOf } from '../dictionary.js';
+import { figureMembers } from './figure-members.js';
+import { iteration, number, readRecord, recordOf } from './record.js';
+import type { LogRecord } from '../log/read.js';
+import type { NewRunRecord } from './streams.js';
+
+export const problem = z.object({
+  kind: z.literal('problem'),
+  iteration,
+  problemId: z.string(),
+  tier: z.string(),
+  problem: dictionaryOf(z.unknown()),
+  prompt: z.string().optional(),
+  promptIds: z.array(z.int()),
+});
+/** Rollouts: what the rollouts that follow it answer. */
+export type ProblemRecord = z.infer<typeof problem>;
+
+/** What becomes of a rollout. */
+export const ADMISSIONS = [
+  'admitted', // into the replay buffer: its likelihood is raised where it is drawn
+  'contrasted', // with the other samples of its problem: trained on with its advantage, up or down
+  'failed', // by the verdict, or by what a control trains on instead of it
+  'undecided',
+  'incomplete', // it did not end by itself: training on it would teach to stop anywhere
+  'contradictory', // its reasoning contradicts the problem
+  'duplicate', // of an earlier sample of its problem
+  'uninformative', // no sample of its problem has the other verdict: there is nothing to contrast it with
+] as const;
+export type Admission = (typeof ADMISSIONS)[number];
+
+/** Replies that did not end the episode: how many tokens each has, and what the model was told after it. */
+export const turns = z.array(z.object({ tokens: z.int().min(1), text: z.string(), said: z.string(), saidIds: z.array(z.int()) })).min(1);
+export type TurnRecord = z.infer<typeof turns>[number];
+
+export const rollout = z.object({
+  kind: z.literal('rollout'),
+  iteration,
+  problemId: z.string(),
+  tier: z.string(),
+  sample: z.int(),
+  seed: z.string(),
+  /** Of all its replies. */
+  tokenIds: z.array(z.int()),
+  turns: turns.optional(),
+  /** Of the last reply. */
+  text: z.string(),
+  finish: z.enum(['stop', 'length', 'aborted']),
+  adapterId: z.string().nullable(),
+  /** Mean over the sampled tokens, nats, at temperature 1. */
+  meanLogprob: number.nullable(),
+  form: z.string().nullable(),
+  verdict: z.object({
+    kind: z.enum(['pass', 'fail', 'none']),
+    violations: z.array(z.string()),
+    details: z.array(z.string()).optional(),
+    reason: z.string().optional(),
+    ...figureMembers,
+  }),
+  admission: z.enum(ADMISSIONS),
+  /** Of a contrasted one. */
+  advantage: z.number().optional(),
+  /** 1 - smoothed solve rate of its problem; what the replay draws by. */
+  weight: z.number(),
+});
+/** Rollouts: one sample with its verdict, and what became of it in training. Readers take the members that they need. */
+export type RolloutRecord = z.infer<typeof rollout>;
+
+/** A record of the stream, written. */
+export const rolloutsRecord = (record: ProblemRecord | RolloutRecord): NewRunRecord =>
+  record.kind === 'problem' ? recordOf('rollouts', problem, record) : recordOf('rollouts', rollout, record);
+
+/** A record of the stream, read. @throws IsoproError LOG_UNREADABLE */
+export const readRolloutsRecord = (record: LogRecord): ProblemRecord | RolloutRecord =>
+  record.payload.kind === 'problem' ? readRecord(problem, record) : readRecord(rollout, record);
