@@ -1,4 +1,5 @@
 import { IsoproError } from '../errors.js';
+import type { RuleConfig } from './rules.js';
 
 /** Exponential moving average, seeded with its first value: v₀ = x₀, v_t = α·x_t + (1−α)·v_{t−1}. */
 export class Ema {
@@ -47,6 +48,40 @@ export class Persistence {
 
   reset(): void {
     this.#held = 0;
+  }
+}
+
+/** A signal smoothed as log10 with a persistence on each side. */
+export class LogBand {
+  readonly #ema: Ema;
+  readonly #high: Persistence;
+  readonly #low: Persistence;
+
+  constructor(
+    { alpha, persistence }: Pick<RuleConfig, 'alpha' | 'persistence'>,
+    readonly low: number | null,
+    readonly high: number | null,
+  ) {
+    this.#ema = new Ema(alpha);
+    this.#high = new Persistence(persistence);
+    this.#low = new Persistence(persistence);
+  }
+
+  update(x: number): { side: 'high' | 'low' | 'none'; value: number; threshold: number | null } {
+    const value = 10 ** this.#ema.update(Math.log10(x));
+    const high = this.#high.update(this.high !== null && value > this.high);
+    const low = this.#low.update(this.low !== null && value < this.low);
+    return { side: high ? 'high' : low ? 'low' : 'none', value, threshold: high ? this.high : low ? this.low : (this.high ?? this.low) };
+  }
+
+  get value(): number | null {
+    return this.#ema.value === null ? null : 10 ** this.#ema.value;
+  }
+
+  reset(): void {
+    this.#ema.reset();
+    this.#high.reset();
+    this.#low.reset();
   }
 }
 

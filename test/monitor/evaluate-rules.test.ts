@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { evaluateHistory, evaluateRules, type Evaluation, slopeUpperBound } from '../../src/monitor/evaluate-rules.js';
+import { slopeUpperBound } from '../../src/monitor/capacity-rules.js';
+import { evaluateHistory, evaluateRules, type Evaluation } from '../../src/monitor/evaluate-rules.js';
 import { DEFAULT_RULES, PRECEDENCE, ruleConfig, type RuleConfig, type RuleId, RULES } from '../../src/monitor/rules.js';
 import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
 import type { TierVerdicts } from '../../src/statistics/index.js';

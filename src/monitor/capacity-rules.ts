@@ -1,0 +1,105 @@
+/** The rules of the class `capacity`: is there too little of it (R4), or does part of it lie dormant (R5)? */
+import { begunSteps, moduleMeans, NOTHING, readingOf, type Finding, type Rule } from './finding.js';
+import type { Iteration } from './measurements.js';
+import type { RuleSet } from './rule-set.js';
+import type { RuleConfig } from './rules.js';
+import { Ema, mean, Persistence } from './smoothing.js';
+
+/** R4: the objective has stopped rising below its target, and capacity is used up. The caller adds that R5 to R7 are silent. */
+export class Capacity implements Rule {
+  #objectives: number[] = [];
+  readonly #flat: Persistence;
+
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
+    this.#flat = new Persistence(config.persistence);
+  }
+
+  read(iteration: Iteration): Finding {
+    const { objective } = iteration;
+    const { window, saturationGap, rankUse } = this.config.r4;
+    if (objective === null || !Number.isFinite(objective.value)) return NOTHING;
+    this.#objectives.push(objective.value);
+    if (this.#objectives.length < window) return { ...NOTHING, reading: true, warm: false };
+    const bound = slopeUpperBound(this.#objectives.slice(-window));
+    const flat = this.#flat.update(bound < saturationGap);
+    const { capacity } = this.signals;
+    const use = capacity === null ? new Map<string, number>() : moduleMeans(iteration.steps, capacity);
+    const full = [...use].filter(([, value]) => value >= rankUse).map(([name]) => name);
+    const usedUp = capacity === null || (use.size > 0 && full.length * 2 >= use.size);
+    const saturated = flat && objective.value < this.config.objectiveTarget && usedUp;
+    return {
+      side: saturated ? 'plateau' : 'none',
+      value: bound,
+      threshold: saturationGap,
+      modules: saturated ? full : [],
+      reading: true,
+      warm: true,
+    };
+  }
+
+  reseed(): void {
+    this.#objectives = [];
+    this.#flat.reset();
+  }
+}
+
+/** Least-squares slope of y over 0, 1, 2, … plus one standard error of it. */
+export function slopeUpperBound(y: readonly number[]): number {
+  const n = y.length;
+  const center = (n - 1) / 2;
+  const average = mean(y);
+  const spread = y.reduce((sum, _, i) => sum + (i - center) ** 2, 0);
+  const slope = y.reduce((sum, value, i) => sum + (i - center) * (value - average), 0) / spread;
+  const residual = y.reduce((sum, value, i) => sum + (value - average - slope * (i - center)) ** 2, 0);
+  return slope + (n > 2 ? Math.sqrt(residual / (n - 2) / spread) : 0);
+}
+
+/** R5: the module of which the largest part is dormant. */
+export class Dormancy implements Rule {
+  readonly #ema: Ema;
+  readonly #high: Persistence;
+  #steps = 0;
+
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
+    this.#ema = new Ema(config.alpha);
+    this.#high = new Persistence(config.persistence);
+  }
+
+  read(iteration: Iteration, informative: boolean): Finding {
+    const trained = begunSteps(iteration.steps, this.signals);
+    this.#steps += trained.length;
+    const last = trained.at(-1);
+    const warm = this.#steps >= this.config.r5.minSteps;
+    const { dormancy, begun } = this.signals;
+    // what is younger than the warm-up looks dormant without being it, so its readings do not enter the average either
+    if (dormancy === null || !informative || last === undefined || !warm) return { ...NOTHING, warm };
+    const limit = this.config.r5.dormantFraction;
+    const fractions = Object.entries(last.modules)
+      .filter(([, module]) => begun === null || readingOf(module, begun) > 0)
+      .map(([name, module]): [string, number] => [name, readingOf(module, dormancy)])
+      .filter(([, fraction]) => Number.isFinite(fraction));
+    if (fractions.length === 0) return { ...NOTHING, warm };
+    const value = this.#ema.update(Math.max(...fractions.map(([, fraction]) => fraction)));
+    const side = this.#high.update(value > limit) ? 'high' : 'none';
+    return {
+      side,
+      value,
+      threshold: limit,
+      modules: side === 'high' ? fractions.filter(([, fraction]) => fraction > limit).map(([name]) => name) : [],
+      reading: true,
+      warm,
+    };
+  }
+
+  reseed(): void {
+    this.#ema.reset();
+    this.#high.reset();
+    this.#steps = 0;
+  }
+}

@@ -1,0 +1,54 @@
+/** R3, the rule of the class `process`: has the run stopped gaining? */
+import { IsoproError } from '../errors.js';
+import { gainScore, pairedChange, type PairedChange } from '../statistics/index.js';
+import { NOTHING, type Finding, type Rule } from './finding.js';
+import type { HeldOutMeasurement, Iteration } from './measurements.js';
+import type { RuleConfig } from './rules.js';
+
+/**
+ * The last evaluations speak against an improvement. Each is compared with the best one before all of them on the same problems, so
+ * that what counts is how many problems changed sides and not how far a rate may stray; a few problems that show nothing either way end no
+ * run.
+ */
+export class EarlyStop implements Rule {
+  #evaluations: HeldOutMeasurement[] = [];
+  #losses: number[] = [];
+
+  constructor(readonly config: RuleConfig) {}
+
+  read(iteration: Iteration): Finding {
+    const { heldOut } = iteration;
+    const { patience, z, minGain, minDelta } = this.config.r3;
+    if (heldOut === null) return NOTHING;
+    if ('loss' in heldOut) {
+      if (!Number.isFinite(heldOut.loss)) return NOTHING;
+      this.#losses.push(heldOut.loss);
+      const earlier = this.#losses.slice(0, -patience);
+      if (earlier.length === 0) return { ...NOTHING, reading: true, value: heldOut.loss };
+      const bar = Math.min(...earlier) - minDelta;
+      const best = Math.min(...this.#losses.slice(-patience));
+      return { side: best >= bar ? 'plateau' : 'none', value: best, threshold: bar, reading: true, warm: true };
+    }
+    this.#evaluations.push(heldOut);
+    const recent = this.#evaluations.slice(-patience);
+    const changes = recent.map(({ verdicts }) => compared(recent[0]!.best, verdicts, iteration.iteration));
+    const value = Math.max(...changes.map(({ gain, loss }) => gain - loss));
+    const against = recent.length === patience && changes.every((change) => gainScore(change, minGain) < -z);
+    return { side: against ? 'plateau' : 'none', value, threshold: minGain, reading: true, warm: recent.length === patience };
+  }
+
+  reseed(): void {
+    this.#evaluations = [];
+    this.#losses = [];
+  }
+}
+
+function compared(before: HeldOutMeasurement['best'], after: HeldOutMeasurement['verdicts'], iteration: number): PairedChange {
+  try {
+    return pairedChange(before, after);
+  } catch (cause) {
+    throw new IsoproError('INVALID_ARGUMENT', `the held-out evaluations up to iteration ${iteration} are not of the same problems`, {
+      cause,
+    });
+  }
+}

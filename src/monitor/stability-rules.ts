@@ -1,0 +1,133 @@
+/** The rules of the class `stability`: do gradients vanish (R6), or explode (R7)? */
+import { valueOf } from '../dictionary.js';
+import { begunSteps, moduleMeans, NOTHING, positive, type Finding, type Rule } from './finding.js';
+import type { Iteration, Step } from './measurements.js';
+import type { RuleSet } from './rule-set.js';
+import type { RuleConfig } from './rules.js';
+import { LogBand, mean, median, Persistence } from './smoothing.js';
+
+/** R6: a module whose gradient is a vanishing part of the median module's, or exactly zero. */
+export class Vanishing implements Rule {
+  readonly #band: LogBand;
+  readonly #zero: Persistence;
+  #steps = 0;
+
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
+    this.#band = new LogBand(config, config.r6.relativeGradientLow, null);
+    this.#zero = new Persistence(config.persistence);
+  }
+
+  read(iteration: Iteration, informative: boolean): Finding {
+    const trained = begunSteps(iteration.steps, this.signals);
+    this.#steps += trained.length;
+    const warm = this.#steps >= this.config.r6.minSteps;
+    const limit = this.config.r6.relativeGradientLow;
+    if (!informative || !warm) return { ...NOTHING, warm };
+    const norms = [...moduleMeans(trained, this.signals.gradient)].map(([name, norm]): [string, number] => [
+      name,
+      norm / Math.sqrt(valueOf(iteration.parameters, name) ?? 1),
+    ]);
+    const middle = median(norms.map(([, norm]) => norm));
+    if (norms.length === 0 || !positive(middle)) return { ...NOTHING, warm };
+    const smallest = Math.min(...norms.map(([, norm]) => norm));
+    const below = (): string[] => norms.filter(([, norm]) => norm < limit * middle).map(([name]) => name);
+    const zero = this.#zero.update(smallest === 0);
+    if (smallest === 0)
+      // log 0 is no reading of the average
+      return { side: zero ? 'low' : 'none', value: 0, threshold: limit, modules: zero ? below() : [], reading: true, warm };
+    const { side, value } = this.#band.update(smallest / middle);
+    return { side, value, threshold: limit, modules: side === 'low' ? below() : [], reading: true, warm };
+  }
+
+  reseed(): void {
+    this.#band.reset();
+    this.#zero.reset();
+  }
+}
+
+/** R7: something not finite, at once; gradients far above their own past; too much clipping. */
+export class Exploding implements Rule {
+  #baseline: number[] = [];
+  readonly #ratio: Persistence;
+  readonly #unusual: Persistence;
+  readonly #clipped: Persistence;
+  #warmup: number[] = [];
+  #warmupClipped = 0;
+  #center = 0;
+  #variance = 0;
+
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {
+    this.#ratio = new Persistence(config.persistence);
+    this.#unusual = new Persistence(config.persistence);
+    this.#clipped = new Persistence(config.persistence);
+  }
+
+  /** z-score of a step's log gradient norm; the statistics take in at most a z of zHigh (ZClip), so that a spike does not hide the next. */
+  #score({ gradNorm, clipped }: Step): number {
+    const { zHigh, zDecay, zWarmupSteps } = this.config.r7;
+    const x = Math.log(gradNorm);
+    if (this.#warmup.length < zWarmupSteps) {
+      this.#warmup.push(x);
+      if (clipped) this.#warmupClipped++;
+      this.#center = mean(this.#warmup);
+      this.#variance = mean(this.#warmup.map((each) => (each - this.#center) ** 2));
+      return 0;
+    }
+    const deviation = Math.sqrt(Math.max(this.#variance, 1e-12));
+    const z = (x - this.#center) / deviation;
+    const taken = Math.min(x, this.#center + zHigh * deviation);
+    this.#variance = zDecay * this.#variance + (1 - zDecay) * (taken - this.#center) ** 2;
+    this.#center = zDecay * this.#center + (1 - zDecay) * taken;
+    return z;
+  }
+
+  read(iteration: Iteration): Finding {
+    const { steps } = iteration;
+    const { ratioHigh, zHigh, clipFraction } = this.config.r7;
+    if (steps.length === 0) return NOTHING;
+    const broken = steps.filter((step) => step.nonFinite.length > 0 || !Number.isFinite(step.loss) || !Number.isFinite(step.gradNorm));
+    const sound = steps.filter((step) => !broken.includes(step) && step.gradNorm > 0);
+    const largest = moduleMeans(sound, this.signals.gradient);
+    const top = [...largest].reduce<[string, number] | null>((best, each) => (best === null || each[1] > best[1] ? each : best), null);
+    const usual = median(this.#baseline);
+    const ratio = top === null || this.#baseline.length < this.config.persistence ? null : top[1] / usual;
+    const exceeds = ratio !== null && ratio > ratioHigh;
+    if (top !== null && !exceeds && top[1] > 0) this.#baseline.push(top[1]);
+    const ratioFired = this.#ratio.update(exceeds);
+    const scores = sound.map((step) => this.#score(step));
+    const unusual = this.#unusual.update(scores.filter((z) => z > zHigh).length * 2 > steps.length);
+    const part = steps.filter((step) => step.clipped).length / steps.length;
+    // a bound within the healthy gradient's range clips from the first steps on; that is a setting, and only of a bound above it clipping
+    // is news
+    const bounded = this.#warmup.length >= this.config.r7.zWarmupSteps && this.#warmupClipped * 4 <= this.#warmup.length;
+    const clipped = this.#clipped.update(bounded && part > clipFraction);
+    if (broken.length > 0)
+      return {
+        side: 'nonfinite',
+        value: broken.length,
+        threshold: 0,
+        modules: [...new Set(broken.flatMap((step) => step.nonFinite))],
+        reading: true,
+        warm: true,
+      };
+    const modules = [...largest].filter(([, norm]) => norm > ratioHigh * usual).map(([name]) => name);
+    if (ratioFired) return { side: 'high', value: ratio, threshold: ratioHigh, modules, reading: true, warm: true };
+    if (unusual) return { side: 'high', value: median(scores), threshold: zHigh, reading: true, warm: true };
+    if (clipped) return { side: 'high', value: part, threshold: clipFraction, reading: true, warm: true };
+    return { side: 'none', value: ratio, threshold: ratioHigh, reading: true, warm: true };
+  }
+
+  reseed(): void {
+    this.#ratio.reset();
+    this.#unusual.reset();
+    this.#clipped.reset();
+    this.#warmup = [];
+    this.#warmupClipped = 0;
+  }
+}
