@@ -55,6 +55,11 @@ class Call {
   std::list<Environment::Message> settlement_;
 };
 
+// Of a job without a result.
+inline MakeValue undefined() {
+  return [](Napi::Env env) { return env.Undefined(); };
+}
+
 // Posts a job whose return value settles the promise. work(call, cancelled) returns a MakeValue. `alive` and `onEvent` are those
 // of Call::create; the call is made last, when nothing can keep it from being settled any more.
 template <typename Work>

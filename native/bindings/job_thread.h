@@ -15,6 +15,9 @@ namespace isopro::bindings {
 
 using CancelFlag = std::shared_ptr<std::atomic<bool>>;
 
+// Of a job that no caller cancels; the thread that runs it still can.
+inline CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
+
 // A long generation holds no thread of libuv's pool this way. Made, stopped and destroyed on the JavaScript thread; whoever
 // has one as its last member may be used by its jobs without being owned by them.
 class JobThread {

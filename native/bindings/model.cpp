@@ -289,12 +289,6 @@ class NativeModel : public Wrapped<NativeModel> {
     });
   }
 
-  static MakeValue undefined() {
-    return [](Napi::Env env) { return env.Undefined(); };
-  }
-
-  static CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
-
   // Runs work(call, session, cancelled) on the job thread. The call keeps this object alive, and with it the session.
   template <typename Work>
   Napi::Promise start(const Napi::CallbackInfo& info, CancelFlag cancelled, Work work) {

@@ -43,14 +43,9 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
  private:
   template <typename Work>
   Napi::Value start(const Napi::CallbackInfo& info, Work work) {
-    auto never = std::make_shared<std::atomic<bool>>(false);
     return runAsync(
-        session_->thread, info.This(), info.Env().Undefined(), never,
+        session_->thread, info.This(), info.Env().Undefined(), never(),
         [&session = *session_, work = std::move(work)](Call&, const std::atomic<bool>&) mutable -> MakeValue { return work(session); });
-  }
-
-  static MakeValue undefined() {
-    return [](Napi::Env env) { return env.Undefined(); };
   }
 
   // merge(modelPath, modules, type): Promise<void>

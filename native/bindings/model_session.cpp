@@ -11,7 +11,7 @@ void ModelSession::retire(std::list<std::shared_ptr<Adapter>> adapters) noexcept
   }
   try {
     const auto drop = [this] { dropRetired(); };
-    thread.post(std::make_shared<std::atomic<bool>>(false), drop, drop);
+    thread.post(never(), drop, drop);
   } catch (...) {
     // The next job drops them.
   }

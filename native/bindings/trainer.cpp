@@ -67,11 +67,6 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
       : Wrapped(info), session_(guarded(info.Env(), [&] { return std::make_unique<TrainerSession>(Environment::of(info.Env())); })) {}
 
  private:
-  static CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
-  static MakeValue undefined() {
-    return [](Napi::Env env) { return env.Undefined(); };
-  }
-
   // llama.cpp maps the same file for sampling: between calls the trainer holds none of it.
   struct ReleaseWeights {
     const TrainerSession& session;
