@@ -32,6 +32,8 @@ export interface TaskDefinition<P extends object, A> {
   prompt(problem: P & Problem, style: PromptStyle): ChatMessage[];
   parse(text: string, problem: P & Problem, earlier?: readonly string[]): Parsed<A>;
   verify(problem: P & Problem, answer: A, context: VerifyContext): GivenVerdict | Promise<GivenVerdict>;
+  readLeniently?(text: string, problem: P & Problem): readonly A[];
+  readonly answerGrammar?: string;
   readonly limits?: TaskLimits;
   readonly grade?: Task<P & Problem, A>['grade'];
   readonly feedback?: Task<P & Problem, A>['feedback'];

@@ -4,7 +4,7 @@ import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
 import { nextAttempt, turnsOf } from './turns.js';
 import { openUserTask } from './user-task.js';
-import { judgeReply, verifyAnswer } from './verdict.js';
+import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
 
 export interface OpenTaskOptions {
@@ -43,6 +43,9 @@ export async function openTask(specifier: string, { verifierThreads, turns }: Op
   );
 }
 
+/** How often each built-in task is open in this thread: what its verifier has started is ended with the last one. */
+const opened = new Map<string, number>();
+
 function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number | undefined, asked: number | undefined): OpenTask {
   const own = task.step === undefined ? null : (task.limits?.turns ?? 1);
   const turns = turnsOf({ id: task.id, own, feedback: task.feedback !== undefined }, asked);
@@ -51,6 +54,15 @@ function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number
     const found = Object.hasOwn(task.trivialPolicies, name) ? task.trivialPolicies[name] : undefined;
     if (found === undefined) throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no policy ${JSON.stringify(name)}`);
     return found;
+  };
+  let disposed = false;
+  const dispose = async (): Promise<void> => {
+    await threads?.dispose();
+    if (disposed) return;
+    disposed = true;
+    const left = opened.get(task.id)! - 1;
+    opened.set(task.id, left);
+    if (left === 0) await task.dispose?.();
   };
   const open: OpenTask = {
     id: task.id,
@@ -67,6 +79,12 @@ function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number
     prompt: async (problem, style) => task.prompt(problem, style),
     judge: async (problem, text, finish, options) =>
       threads === null ? judgeReply(task, problem, text, finish, options) : threads.judge(problem, text, finish, options),
+    judgeLeniently: async (problem, text, { signal } = {}) => {
+      if (task.readLeniently === undefined) return null;
+      if (threads !== null) return threads.judgeLeniently(problem, text, signal);
+      return judgeAny(task.readLeniently(text, problem), (answer) => verifyAnswer(task, problem, answer, signal));
+    },
+    answerGrammar: task.answerGrammar ?? null,
     readAnswer: async (problem, text) => {
       const parsed = task.parse(text, problem);
       return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
@@ -82,8 +100,9 @@ function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number
     },
     checkTrace: async (problem, text) => task.checkTrace?.(problem, text) ?? [],
     fewShot: async (problem, style, count, seed) => task.fewShot?.(problem, style, count, seed) ?? null,
-    dispose: async () => threads?.dispose(),
-    [Symbol.asyncDispose]: async () => threads?.dispose(),
+    dispose,
+    [Symbol.asyncDispose]: dispose,
   };
+  opened.set(task.id, (opened.get(task.id) ?? 0) + 1);
   return open;
 }

@@ -30,6 +30,8 @@ export const memberShapes = {
   prompt: callable,
   parse: callable,
   verify: callable,
+  readLeniently: callable.optional(),
+  answerGrammar: z.string().min(1).optional(),
   limits: z
     .strictObject({ verifySeconds: z.number().positive().max(3600).optional(), turns: z.int().min(1).max(64).optional() })
     .optional(),
@@ -78,6 +80,7 @@ export const resultShapes = {
     z.object({ ok: z.literal(true), answer: z.unknown(), form: z.string().default('answer') }),
     z.object({ ok: z.literal(false), category: z.string().default('format'), detail: z.string().default('The answer could not be read.') }),
   ]),
+  readLeniently: z.array(z.unknown()),
   verify: z
     .object({
       kind: verdictKind,

@@ -49,7 +49,7 @@ export class TaskThread {
       const verifying = 1000 * verifySeconds + GRACE_MS; // the verifier's own clock is in its thread
       const calling = 1000 * CALL_SECONDS;
       const limit =
-        method === 'judge'
+        method === 'judge' || method === 'judgeLeniently'
           ? { ms: verifying, seconds: verifySeconds }
           : method === 'policy'
             ? { ms: calling + verifying, seconds: CALL_SECONDS + verifySeconds }

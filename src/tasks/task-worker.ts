@@ -10,16 +10,17 @@ import { problemId } from './problem-id.js';
 import type { FinishReason, Judgement, OpenTask, Parsed, Problem, PromptStyle, Task, TaskLimits, Verdict } from './task.js';
 import { firstComplaint, memberShapes, resultShapes } from './task-shape.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
-import { failed, lost, TRUNCATED, undecided } from './verdict.js';
+import { failed, judgeAny, lost, TRUNCATED, undecided } from './verdict.js';
 
 /** What a thread is to hold: the bundle of a user's file, or one of our own tasks. */
 export type ThreadTask =
   | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
   | { readonly kind: 'built-in'; readonly id: string };
 
-export interface TaskDescription extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits'> {
+export interface TaskDescription
+  extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'> {
   readonly limits: TaskLimits;
-  readonly optional: Readonly<Record<'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot', boolean>>;
+  readonly optional: Readonly<Record<'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot', boolean>>;
 }
 
 export type WorkerCall = { readonly call: number; readonly method: keyof typeof methods; readonly args: readonly unknown[] };
@@ -92,7 +93,9 @@ const methods = {
         finish: finish ?? 'stop',
       })),
       limits: task.limits ?? {},
+      answerGrammar: task.answerGrammar ?? null,
       optional: {
+        readLeniently: typeof task.readLeniently === 'function',
         grade: typeof task.grade === 'function',
         feedback: typeof task.feedback === 'function',
         step: typeof task.step === 'function',
@@ -114,6 +117,11 @@ const methods = {
   async judge(problem: Problem, text: string, finish: FinishReason, earlier: readonly string[]): Promise<Judgement> {
     if (finish !== 'stop' && task.judgesTruncated !== true) return { verdict: TRUNCATED, form: null };
     return (await withinLimit((watch) => judge(problem, text, earlier, watch))) ?? { verdict: lost(tooLate(limit())), form: null };
+  },
+
+  /** As `judge`, of every answer in the reply; all of them together have the time of one. */
+  async judgeLeniently(problem: Problem, text: string): Promise<Judgement> {
+    return (await withinLimit((watch) => judgeLeniently(problem, text, watch))) ?? { verdict: lost(tooLate(limit())), form: null };
   },
 
   /** Null for a reply without an answer, and for an answer that has no JSON form. */
@@ -186,6 +194,17 @@ async function withinLimit<T>(find: (watch: Watch) => Promise<T>): Promise<T | n
     limit(),
     current.abandoned.signal,
   );
+}
+
+async function judgeLeniently(problem: Problem, text: string, watch: Watch): Promise<Judgement> {
+  let answers: readonly unknown[];
+  try {
+    answers = check('readLeniently', resultShapes.readLeniently, await task.readLeniently!(text, problem), 'answers');
+  } catch (error) {
+    if (error instanceof MemberError) throw error;
+    return { verdict: undecided(`readLeniently threw: ${messageOf(error)}`), form: null };
+  }
+  return judgeAny(answers, (answer) => verify(problem, answer, watch));
 }
 
 async function judge(problem: Problem, text: string, earlier: readonly string[], watch: Watch): Promise<Judgement> {

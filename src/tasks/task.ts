@@ -107,6 +107,16 @@ export interface Task<P extends Problem, A, R = A> {
   prompt(problem: P, style: PromptStyle): ChatMessage[];
   /** Strict: one answer block, or the reason why not. @param earlier replies of the episode, in a task of several turns */
   parse(text: string, problem: P, earlier?: readonly string[]): Parsed<A>;
+  /**
+   * The most lenient reading, which tells skill from format: every answer that can be found anywhere in a reply, finished or not. A measure
+   * only, nothing is trained on it. At most the first `MAX_READINGS` are judged.
+   */
+  readLeniently?(text: string, problem: P): readonly A[];
+  /**
+   * GBNF of what `parse` reads, for decoding in which the form cannot fail. General: it names nothing of any problem, so that it gives no
+   * answer away.
+   */
+  readonly answerGrammar?: string;
   /** Deterministic, without a solver, and within the task's time limit. */
   verify(problem: P, answer: A, context: VerifyContext): Verdict | Promise<Verdict>;
   readonly limits?: TaskLimits;
@@ -135,6 +145,8 @@ export interface Task<P extends Problem, A, R = A> {
   readonly knownHoles?: readonly ExploitCase<P>[];
   /** Replies that were cut off are judged like complete ones instead of failing as `truncated`. */
   readonly judgesTruncated?: boolean;
+  /** Of a built-in task: ends what its verifier has started, processes for one. The next verdict starts it again. */
+  dispose?(): Promise<void>;
 }
 
 /** A task whose verdicts are there at once. */
@@ -175,6 +187,13 @@ export interface OpenTask {
   prompt(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
   /** Verdicts come out in the order in which they are asked for. @throws IsoproError TASK_INVALID, ABORTED */
   judge(problem: Problem, text: string, finish: FinishReason, options?: JudgeOptions): Promise<Judgement>;
+  /**
+   * The verdict on the most lenient reading of a reply, cut off or not: `pass` where any answer in it passes. Null where the task has no such
+   * reading. In order with the verdicts of `judge`. @throws IsoproError TASK_INVALID, ABORTED
+   */
+  judgeLeniently(problem: Problem, text: string, options?: Pick<JudgeOptions, 'signal'>): Promise<Judgement | null>;
+  /** GBNF of the form of an answer, the same for every problem; null where the task has none. */
+  readonly answerGrammar: string | null;
   /** The answer in a reply as RFC 8785 JSON, so that equal answers can be counted; null where none can be read. */
   readAnswer(problem: Problem, text: string): Promise<string | null>;
   applyPolicy(name: string, problem: Problem): Promise<Verdict>;

@@ -37,6 +37,7 @@ class UserTask implements OpenTask {
   readonly policies: readonly string[];
   readonly policyNotes: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase[];
+  readonly answerGrammar: string | null;
   readonly source: OpenTask['source'];
   readonly #threads: VerifierThreads;
   readonly turns: number;
@@ -51,6 +52,7 @@ class UserTask implements OpenTask {
       policies: this.policies,
       policyNotes: this.policyNotes,
       exploits: this.exploits,
+      answerGrammar: this.answerGrammar,
       optional: this.#optional,
     } = description);
     this.source = { kind: 'file', path, sha256 };
@@ -91,6 +93,10 @@ class UserTask implements OpenTask {
 
   judge(problem: Problem, text: string, finish: FinishReason, options: JudgeOptions = {}): Promise<Judgement> {
     return this.#threads.judge(problem, text, finish, options);
+  }
+
+  async judgeLeniently(problem: Problem, text: string, { signal }: Pick<JudgeOptions, 'signal'> = {}): Promise<Judgement | null> {
+    return this.#optional.readLeniently ? this.#threads.judgeLeniently(problem, text, signal) : null;
   }
 
   async readAnswer(problem: Problem, text: string): Promise<string | null> {

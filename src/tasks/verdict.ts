@@ -47,6 +47,22 @@ export function judgeReply<P extends Problem, A>(
   return verdict instanceof Promise ? verdict.then((found) => ({ verdict: found, form })) : { verdict, form };
 }
 
+/** Answers of one reply that are judged under the most lenient reading. */
+export const MAX_READINGS = 16;
+
+/** The verdict on several answers of which any may pass: the first pass, else the first without a verdict, else the first. */
+export async function judgeAny<A>(answers: readonly A[], verify: (answer: A) => Verdict | Promise<Verdict>): Promise<Judgement> {
+  let best: Verdict | undefined;
+  for (const answer of answers.slice(0, MAX_READINGS)) {
+    const verdict = await verify(answer);
+    if (verdict.kind === 'pass') return { verdict, form: 'lenient' };
+    if (best === undefined || (best.kind === 'fail' && verdict.kind === 'none')) best = verdict;
+  }
+  return best === undefined
+    ? { verdict: failed('format', 'No answer was found anywhere in the reply.'), form: null }
+    : { verdict: best, form: 'lenient' };
+}
+
 /** @throws IsoproError ABORTED */
 export function verifyAnswer<P extends Problem, A>(
   task: Pick<Task<P, A>, 'verify' | 'limits'>,

@@ -27,6 +27,11 @@ export class VerifierThreads {
     return this.#inOrder(this.#call<Judgement>('judge', [problem, text, finish, earlier], (verdict) => ({ verdict, form: null }), signal));
   }
 
+  /** As `judge`, any answer in the reply. */
+  judgeLeniently(problem: Problem, text: string, signal?: AbortSignal): Promise<Judgement> {
+    return this.#inOrder(this.#call<Judgement>('judgeLeniently', [problem, text], (verdict) => ({ verdict, form: null }), signal));
+  }
+
   /** As `judge`. */
   applyPolicy(name: string, problem: Problem): Promise<Verdict> {
     return this.#inOrder(this.#call<Verdict>('policy', [name, problem], (verdict) => verdict));
@@ -37,7 +42,7 @@ export class VerifierThreads {
   }
 
   async #call<T>(
-    method: 'judge' | 'policy',
+    method: 'judge' | 'judgeLeniently' | 'policy',
     args: readonly unknown[],
     otherwise: (verdict: Verdict) => T,
     signal?: AbortSignal,

@@ -162,6 +162,32 @@ describe("a user's task file", () => {
     expect(task.source).toMatchObject({ kind: 'file' });
   });
 
+  test('its most lenient reading passes where any answer in a reply does, cut off or not; its grammar is there to decode by', async () => {
+    const readLeniently = `(text) => (text === 'malformed' ? 7 : (text.match(/-?\\d+/g) ?? []).map(Number))`;
+    const verify = `(problem, answer) => {
+      if (answer < 0) throw new Error('below zero');
+      return { kind: answer === problem.a + problem.b ? 'pass' : 'fail', violations: [] };
+    }`;
+    const task = await load(write(source({ readLeniently, verify, answerGrammar: `'root ::= [0-9]+'` })));
+    const problem = await task.generate('small', 14n);
+    const kind = async (text: string) => (await task.judgeLeniently(problem, text))!.verdict.kind;
+    expect(await task.judgeLeniently(problem, 'It is 6, no, 7 or 8, so')).toMatchObject({ verdict: { kind: 'pass' }, form: 'lenient' });
+    expect(await kind('6 or 8')).toBe('fail');
+    expect(await kind('6 or -1')).toBe('none');
+    expect(await kind('-1 or 7')).toBe('pass');
+    expect(await kind(`${'1 '.repeat(15)}7`)).toBe('pass');
+    expect(await kind(`${'1 '.repeat(16)}7`)).toBe('fail');
+    expect(await task.judgeLeniently(problem, 'seven')).toMatchObject({ verdict: { kind: 'fail' }, form: null });
+    await expect(task.judgeLeniently(problem, 'malformed')).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('readLeniently'),
+    });
+    expect(task.answerGrammar).toBe('root ::= [0-9]+');
+    const without = await load(write(source()));
+    expect([await without.judgeLeniently(problem, '7'), without.answerGrammar]).toEqual([null, null]);
+    await expect(openTask(write(source({ answerGrammar: `''` })))).rejects.toMatchObject({ code: 'TASK_INVALID' });
+  });
+
   test('a problem that was borrowed from another task is of the tier that was asked for', async () => {
     const task = await load(write(source({ generate: `() => ({ a: 1, b: 3, tier: 'T0', id: 'borrowed' })` })));
     expect(await task.generate('small', 1n)).toMatchObject({ tier: 'small', id: expect.stringMatching(/^[0-9a-f]{64}$/) });
