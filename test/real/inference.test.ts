@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { getLlama, LlamaLogLevel, type Llama, type LlamaModel } from 'node-llama-cpp';
 import { peerGreedy } from '../../bench/peer/node-llama-cpp.js';
 import type { ChatMessage, Model, Rollout } from '../../src/index.js';
-import { loadReal, PROMPTS, REAL_MODEL } from './model.js';
+import { loadReal, PROMPTS, REAL_MODEL } from './real-model.js';
 
 /** Rendered by the engine for templates of llama.cpp v0.5.0 (common/jinja), the release that is linked. */
 const VECTORS = JSON.parse(readFileSync(new URL('chat-template.vectors.json', import.meta.url), 'utf8')) as {

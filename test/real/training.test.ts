@@ -14,7 +14,7 @@ import {
   type Trainer,
   type TrainSequence,
 } from '../../src/index.js';
-import { loadReal, REAL_MODEL } from './model.js';
+import { loadReal, REAL_MODEL } from './real-model.js';
 
 const SHEETS = [
   ['How many orders are open?', "SELECT count(*) FROM orders WHERE state = 'open';"],
