@@ -58,6 +58,10 @@ const NO_CLOCK = "{% set strftime_now = undefined %}{{ '' }}";
  */
 const RENDER_LIMIT_MS = 10_000;
 
+/** Where templates are run, since only there the clock can stop them. One for all: making it takes longer than most templates. */
+const sandbox: { render?: () => string } = vm.createContext({});
+const RENDER = new vm.Script('render()');
+
 /** Unicode noncharacters (U+FDD0 to U+FDEF), of which one that no message contains serves as the marker. */
 const MARKERS = Array.from({ length: 32 }, (_, i) => String.fromCodePoint(0xfdd0 + i));
 
@@ -159,10 +163,12 @@ export class PromptRenderer {
   #run(variables: Record<string, unknown>): string {
     try {
       const template = (this.#template ??= new Template(NO_CLOCK + this.#templateText));
-      const sandbox = { render: () => template.render(variables) };
-      return String(new vm.Script('render()').runInNewContext(sandbox, { timeout: RENDER_LIMIT_MS }));
+      sandbox.render = () => template.render(variables);
+      return String(RENDER.runInContext(sandbox, { timeout: RENDER_LIMIT_MS }));
     } catch (cause) {
       throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${(cause as Error).message}`, { cause });
+    } finally {
+      delete sandbox.render;
     }
   }
 }

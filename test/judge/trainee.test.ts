@@ -102,7 +102,11 @@ describe('the structure of another kind of trainee', () => {
 
   test.each([
     ['an operation that cannot be done to it', [state(0, small), added('head')], 'record 1: there is a head'],
-    ['an operation of another trainee', [state(0, small), added('head', { operation: { op: 'skip_step' } })], 'record 1 is no effect record'],
+    [
+      'an operation of another trainee',
+      [state(0, small), added('head', { operation: { op: 'skip_step' } })],
+      'record 1 is no effect record',
+    ],
     ['a state that the operations do not lead to', [state(0, small), state(1, grown)], 'block1 is there and should not be'],
     ['a module that is another', [state(0, small), state(1, { ...small, head: { units: 9 } })], 'head has 9 units, not 10'],
     ['a step that measured others', [state(0, small), added('block1'), step(1, small)], 'measured other modules than are adapted'],

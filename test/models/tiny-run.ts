@@ -77,7 +77,7 @@ const EVALUATION = { style: 'plain', maxTokens: 6, maxSequences: 8, contextToken
 const ITERATIONS = 12;
 const STEPS = 4;
 /** Logged in each iteration: problems, and samples of each. */
-const PROBLEMS = 25;
+const PROBLEMS = 10;
 const SAMPLES = 4;
 
 /** Every pass is the same word: nothing else is to be trained on. */
