@@ -188,8 +188,8 @@ export interface OpenTask {
   /** Verdicts come out in the order in which they are asked for. @throws IsoproError TASK_INVALID, ABORTED */
   judge(problem: Problem, text: string, finish: FinishReason, options?: JudgeOptions): Promise<Judgement>;
   /**
-   * The verdict on the most lenient reading of a reply, cut off or not: `pass` where any answer in it passes. Null where the task has no such
-   * reading. In order with the verdicts of `judge`. @throws IsoproError TASK_INVALID, ABORTED
+   * The verdict on the most lenient reading of a reply, cut off or not: `pass` where any answer in it passes. Null where the task has no
+   * such reading. In order with the verdicts of `judge`. @throws IsoproError TASK_INVALID, ABORTED
    */
   judgeLeniently(problem: Problem, text: string, options?: Pick<JudgeOptions, 'signal'>): Promise<Judgement | null>;
   /** GBNF of the form of an answer, the same for every problem; null where the task has none. */

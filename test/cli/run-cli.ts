@@ -19,3 +19,7 @@ export async function runCli(args: readonly string[], env: NodeJS.ProcessEnv = {
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
   return { code, stdout, stderr };
 }
+
+/** `{ devSize: 4 }` as `--dev-size 4`. */
+export const asFlags = (values: Readonly<Record<string, string | number>>): string[] =>
+  Object.entries(values).flatMap(([name, value]) => [`--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`, String(value)]);

@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { DURABLE_STATES, type DurableState } from '../../src/durable.js';
 import { EMBEDDED_MODEL } from '../../src/engine/model-aliases.js';
 import { judgeRun } from '../../src/judge/judge.js';
-import type { RunResult } from '../../src/training/result.js';
-import { MAIN, type CliResult } from '../cli/run-cli.js';
+import { asFlags, MAIN, type CliResult } from '../cli/run-cli.js';
+import { runFigures } from '../models/run-figures.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
 const HOOK = pathToFileURL(fileURLToPath(new URL('./stop-at.mjs', import.meta.url))).href;
@@ -29,24 +29,16 @@ const file = (name: string): string => path.join(folder, name);
 
 /** The command in a home of its own, with durable states noted in `<name>.states`. */
 async function run(name: string, stop?: Stop): Promise<CliResult & { readonly signal: NodeJS.Signals | null }> {
-  const flags = [
-    '--iterations',
-    '1',
-    '--rollouts',
-    '8',
-    '--samples',
-    '2',
-    '--max-tokens',
-    '64',
-    '--dev-size',
-    '1',
-    '--test-size',
-    '1',
-    '--steps-per-iteration',
-    '1',
-    '--batch-size',
-    '4',
-  ];
+  const flags = asFlags({
+    iterations: 1,
+    rollouts: 8,
+    samples: 2,
+    maxTokens: 64,
+    devSize: 1,
+    testSize: 1,
+    stepsPerIteration: 1,
+    batchSize: 4,
+  });
   const environment = {
     ...process.env,
     ISOPRO_HOME: file(`${name}.home`),
@@ -61,22 +53,6 @@ async function run(name: string, stop?: Stop): Promise<CliResult & { readonly si
   return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr })));
 }
 
-/** Everything but what depends on the clock, the machine's load or the run's own name. */
-function figures(stdout: string): unknown {
-  const { test: accuracy, trivialPolicies, tokens, layers, adapter, stopped, iterations, accepted } = JSON.parse(stdout) as RunResult;
-  return {
-    accuracy,
-    trivialPolicies,
-    tokens,
-    layers,
-    sha256: adapter.sha256,
-    iteration: adapter.iteration,
-    stopped,
-    accepted,
-    iterations: iterations.map(({ seconds: _, ...rest }) => rest),
-  };
-}
-
 const statesOf = (name: string): DurableState[] =>
   readFileSync(file(`${name}.states`), 'utf8')
     .trim()
@@ -89,7 +65,7 @@ beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-gaps-'));
   const { code, stdout, stderr } = await run('whole');
   expect(code === 0 ? '' : stderr).toBe('');
-  expected = figures(stdout);
+  expected = runFigures(stdout);
   reached = statesOf('whole');
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -115,7 +91,7 @@ async function wrongAfter(name: string, stops: readonly Stop[]): Promise<string[
   if (verdict !== 'pass') wrong.push(`the judge says ${verdict}: ${failure?.detail}`);
   if (existsSync(file(`${name}/log.sqlite-wal`))) wrong.push('the finished log still has a WAL');
   try {
-    expect(figures(stdout)).toEqual(expected);
+    expect(runFigures(stdout)).toEqual(expected);
   } catch (error) {
     wrong.push((error as Error).message);
   }

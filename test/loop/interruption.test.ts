@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { RunResult } from '../../src/training/result.js';
-import { MAIN, runCli } from '../cli/run-cli.js';
+import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 let folder: string;
@@ -18,32 +18,21 @@ const command = (out: string): string[] => [
   file('letters.mjs'),
   '--out',
   file(out),
-  '--seed',
-  '5',
-  '--iterations',
-  '3',
-  '--rollouts',
-  '48',
-  '--max-tokens',
-  '4',
-  '--steps-per-iteration',
-  '4',
-  '--learning-rate',
-  '0.005',
-  '--rank',
-  '4',
-  '--top-layers',
-  '1',
-  '--dev-size',
-  '4',
-  '--test-size',
-  '8',
-  '--threads',
-  '1',
-  '--patience',
-  '9',
-  '--signer',
-  'single-process',
+  ...asFlags({
+    seed: 5,
+    iterations: 3,
+    rollouts: 48,
+    maxTokens: 4,
+    stepsPerIteration: 4,
+    learningRate: 0.005,
+    rank: 4,
+    topLayers: 1,
+    devSize: 4,
+    testSize: 8,
+    threads: 1,
+    patience: 9,
+    signer: 'single-process',
+  }),
   '--json',
 ];
 const environment = (): NodeJS.ProcessEnv => ({ ISOPRO_HOME: file('home') });

@@ -6,8 +6,8 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { Random } from '../../src/random.js';
-import type { RunResult } from '../../src/training/result.js';
-import { MAIN, runCli } from '../cli/run-cli.js';
+import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
+import { runFigures } from '../models/run-figures.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
@@ -25,54 +25,26 @@ const command = (out: string): string[] => [
   file('letters.mjs'),
   '--out',
   file(out),
-  '--seed',
-  '5',
-  '--iterations',
-  '4',
-  '--rollouts',
-  '48',
-  '--samples',
-  '4',
-  '--max-tokens',
-  '4',
-  '--steps-per-iteration',
-  '6',
-  '--batch-size',
-  '8',
-  '--learning-rate',
-  '0.005',
-  '--rank',
-  '4',
-  '--layers',
-  'gradient',
-  '--top-layers',
-  '1',
-  '--dev-size',
-  '5',
-  '--test-size',
-  '10',
-  '--threads',
-  '1',
-  '--patience',
-  '9',
+  ...asFlags({
+    seed: 5,
+    iterations: 4,
+    rollouts: 48,
+    samples: 4,
+    maxTokens: 4,
+    stepsPerIteration: 6,
+    batchSize: 8,
+    learningRate: 0.005,
+    rank: 4,
+    layers: 'gradient',
+    topLayers: 1,
+    devSize: 5,
+    testSize: 10,
+    threads: 1,
+    patience: 9,
+  }),
   '--json',
 ];
 const environment = (): NodeJS.ProcessEnv => ({ ISOPRO_HOME: file('home') });
-
-/** Everything but what depends on the clock, the machine's load or the run's own name. */
-function figures({ test: accuracy, trivialPolicies, tokens, layers, adapter, stopped, iterations, accepted }: RunResult): unknown {
-  return {
-    accuracy,
-    trivialPolicies,
-    tokens,
-    layers,
-    sha256: adapter.sha256,
-    iteration: adapter.iteration,
-    stopped,
-    accepted,
-    iterations: iterations.map(({ seconds: _, ...rest }) => rest),
-  };
-}
 
 /** @returns whether the kill came before the run had ended by itself */
 function runUntilKilled(out: string, ms: number): Promise<boolean> {
@@ -98,7 +70,7 @@ test(`${KILLS} kills at random moments change nothing`, async () => {
   const whole = await runCli(command('whole'), environment());
   expect(whole.code === 0 ? '' : whole.stderr).toBe('');
   const milliseconds = performance.now() - begin;
-  const expected = figures(JSON.parse(whole.stdout) as RunResult);
+  const expected = runFigures(whole.stdout);
   const random = new Random(BigInt(process.env.ISOPRO_KILL_SEED ?? '11'));
   let kills = 0;
   let resumes = 0;
@@ -112,7 +84,7 @@ test(`${KILLS} kills at random moments change nothing`, async () => {
     const { code, stdout, stderr } = await runCli(command(out), environment());
     if (process.env.ISOPRO_KILL_SEED !== undefined) process.stderr.write(`run ${run}: ${kills} kills, exit ${code}\n`);
     expect(code === 0 ? '' : stderr).toBe('');
-    expect(figures(JSON.parse(stdout) as RunResult)).toEqual(expected);
+    expect(runFigures(stdout)).toEqual(expected);
     const verification = await verifyRun(file(out), { streams: RUN_STREAMS, home: file('home') });
     expect(verification.outcome).toBe('ok');
     resumes += verification.resumes;

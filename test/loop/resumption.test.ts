@@ -16,7 +16,7 @@ import { WitnessClient } from '../../src/log/witness-client.js';
 import { witnessProcess } from '../../src/log/witness-protocol.js';
 import { checkpointRecord } from '../../src/run-folder/course-records.js';
 import type { RunResult } from '../../src/training/result.js';
-import { MAIN, type CliResult } from '../cli/run-cli.js';
+import { asFlags, MAIN, type CliResult } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
@@ -45,32 +45,21 @@ function start(out: string, { seed = 5, home = 'home', stop }: Conditions = {}):
   const flags = [
     '--seed',
     String(seed),
-    '--iterations',
-    '2',
-    '--rollouts',
-    '32',
-    '--samples',
-    '4',
-    '--max-tokens',
-    '4',
-    '--steps-per-iteration',
-    '4',
-    '--batch-size',
-    '8',
-    '--learning-rate',
-    '0.005',
-    '--rank',
-    '4',
-    '--top-layers',
-    '1',
-    '--dev-size',
-    '4',
-    '--test-size',
-    '8',
-    '--threads',
-    '1',
-    '--patience',
-    '9',
+    ...asFlags({
+      iterations: 2,
+      rollouts: 32,
+      samples: 4,
+      maxTokens: 4,
+      stepsPerIteration: 4,
+      batchSize: 8,
+      learningRate: 0.005,
+      rank: 4,
+      topLayers: 1,
+      devSize: 4,
+      testSize: 8,
+      threads: 1,
+      patience: 9,
+    }),
     '--json',
   ];
   const child = spawn(

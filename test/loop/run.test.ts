@@ -10,45 +10,16 @@ import { hashFile } from '../../src/engine/adapter.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { float32, text } from '../../src/embedded/gguf.js';
 import type { RunResult } from '../../src/training/result.js';
-import { MAIN, runCli } from '../cli/run-cli.js';
+import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
 import { judgeLog } from '../models/judge-log.js';
-import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 let folder: string;
 let home: string;
 const file = (name: string): string => path.join(folder, name);
-const SMALL = [
-  '--seed',
-  '1',
-  '--iterations',
-  '3',
-  '--rollouts',
-  '64',
-  '--samples',
-  '4',
-  '--max-tokens',
-  '4',
-  '--steps-per-iteration',
-  '8',
-  '--batch-size',
-  '8',
-  '--learning-rate',
-  '0.005',
-  '--warmup-steps',
-  '2',
-  '--rank',
-  '4',
-  '--top-layers',
-  '2',
-  '--dev-size',
-  '10',
-  '--test-size',
-  '20',
-  '--threads',
-  '1',
-];
+const SMALL = asFlags({ seed: 1, iterations: 3, ...LEARNS });
 const command = (out: string, ...more: string[]): string[] => [
   'run',
   '--model',

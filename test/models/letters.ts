@@ -9,6 +9,22 @@ import { writeAtomically } from '../../src/embedded/gguf.js';
 
 export const LETTERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
 
+/** Settings of a run that teaches it one of the letters. */
+export const LEARNS = {
+  rollouts: 64,
+  samples: 4,
+  maxTokens: 4,
+  stepsPerIteration: 8,
+  batchSize: 8,
+  learningRate: 0.005,
+  warmupSteps: 2,
+  rank: 4,
+  topLayers: 2,
+  devSize: 10,
+  testSize: 20,
+  threads: 1,
+} as const;
+
 const SIZE = 24;
 
 /**

@@ -15,6 +15,16 @@ import {
 
 /** Histories in the shape that the trainer measures; healthy unless a case changes them. */
 export const MODULES = ['blk.0.attn_q', 'blk.0.attn_v', 'blk.1.attn_q', 'blk.1.attn_v'];
+/** What a policy is told of the trainer. */
+export const SETTINGS: TrainerSettings = {
+  learningRate: 3e-4,
+  batchSize: 16,
+  maxBatchSize: 64,
+  maxGradNorm: 2,
+  bestAdapter: 'ab'.repeat(32),
+  lastSoundAdapter: 'cd'.repeat(32),
+  modules: {},
+};
 export const PARAMETERS = Object.fromEntries(MODULES.map((name) => [name, 4096]));
 
 export function gaussian(random: Random): number {

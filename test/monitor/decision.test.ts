@@ -17,7 +17,7 @@ import { OPERATIONS } from '../../src/trainees/lora/operations.js';
 import { playbook } from '../../src/trainees/lora/playbook.js';
 import { scripted } from '../../src/trainees/lora/scripted.js';
 import { LORA, type LoraDecision as Decision, type LoraPolicy as Policy, type TrainerSettings } from '../../src/trainees/lora/trainee.js';
-import { decided, eachModule, history, MODULES } from '../models/rule-history.js';
+import { decided, eachModule, history, MODULES, SETTINGS } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
@@ -42,12 +42,7 @@ function evaluation(iteration: number, sides: Partial<Record<RuleId, BreachSide>
   return { iteration, rules, fired, advisories: [] };
 }
 const settings: TrainerSettings = {
-  learningRate: 3e-4,
-  batchSize: 16,
-  maxBatchSize: 64,
-  maxGradNorm: 2,
-  bestAdapter: 'ab'.repeat(32),
-  lastSoundAdapter: 'cd'.repeat(32),
+  ...SETTINGS,
   modules: Object.fromEntries(['blk.0.attn_q', ...MODULES].map((name) => [name, { rank: 16, scale: 2, dormantDirections: [3, 7] }])),
 };
 const act: Decision = {

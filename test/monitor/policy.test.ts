@@ -4,27 +4,12 @@ import { observe } from '../../src/monitor/policy.js';
 import { monitorDigests } from '../../src/monitor/rule-set.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
 import { scripted } from '../../src/trainees/lora/scripted.js';
-import {
-  LORA,
-  type LoraDecision,
-  type LoraDecisionContext,
-  type LoraPolicy,
-  type TrainerSettings,
-} from '../../src/trainees/lora/trainee.js';
+import { LORA, type LoraDecision, type LoraDecisionContext, type LoraPolicy } from '../../src/trainees/lora/trainee.js';
 import { MonitorSession, type LoraReport } from '../../src/training/monitor-session.js';
 import { createHash } from 'node:crypto';
-import { eachModule, eachStep, history } from '../models/rule-history.js';
+import { eachModule, eachStep, history, SETTINGS as settings } from '../models/rule-history.js';
 import type { NewRunRecord } from '../../src/run-folder/streams.js';
 
-const settings: TrainerSettings = {
-  learningRate: 3e-4,
-  batchSize: 16,
-  maxBatchSize: 64,
-  maxGradNorm: 2,
-  bestAdapter: 'ab'.repeat(32),
-  lastSoundAdapter: 'cd'.repeat(32),
-  modules: {},
-};
 /** R1 fires on its high side from iteration 4 on, and later R2 too. */
 const SICK = history(16, (each, i) => {
   if (i < 2) return each;

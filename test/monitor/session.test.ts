@@ -9,23 +9,14 @@ import type { RemedyExecutor } from '../../src/monitor/remedies.js';
 import { monitorDigests } from '../../src/monitor/rule-set.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
 import { scripted } from '../../src/trainees/lora/scripted.js';
-import { LORA, type LoraIteration as Iteration, type LoraPolicy as Policy, type TrainerSettings } from '../../src/trainees/lora/trainee.js';
+import { LORA, type LoraIteration as Iteration, type LoraPolicy as Policy } from '../../src/trainees/lora/trainee.js';
 import { type LoraReport as MonitorReport, MonitorSession } from '../../src/training/monitor-session.js';
-import { eachModule, eachStep, history } from '../models/rule-history.js';
+import { eachModule, eachStep, history, SETTINGS as settings } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 const folder = temporaryFolder();
 afterAll(folder.remove);
-const settings: TrainerSettings = {
-  learningRate: 3e-4,
-  batchSize: 16,
-  maxBatchSize: 64,
-  maxGradNorm: 2,
-  bestAdapter: 'ab'.repeat(32),
-  lastSoundAdapter: 'cd'.repeat(32),
-  modules: {},
-};
 const fast =
   (from: number) =>
   (each: Iteration, i: number): Iteration =>

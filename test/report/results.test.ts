@@ -7,8 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import * as figures from '../../src/report/figures.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
 import type { Ablation } from '../../src/jobs/ablation.js';
-import { runCli } from '../cli/run-cli.js';
-import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { asFlags, runCli } from '../cli/run-cli.js';
+import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const { PAGES, readResults, resultsText, withResults } = (await import(path.join(project, 'scripts', 'document-results.mjs'))) as {
@@ -40,34 +40,7 @@ describe('an ablation', () => {
   let ablation: Ablation;
   let page: string;
   const at = (...names: string[]): string => path.join(root, ...names);
-  const SMALL = [
-    '--iterations',
-    '2',
-    '--rollouts',
-    '64',
-    '--samples',
-    '4',
-    '--max-tokens',
-    '4',
-    '--steps-per-iteration',
-    '8',
-    '--batch-size',
-    '8',
-    '--learning-rate',
-    '0.005',
-    '--warmup-steps',
-    '2',
-    '--rank',
-    '4',
-    '--top-layers',
-    '2',
-    '--dev-size',
-    '10',
-    '--test-size',
-    '20',
-    '--threads',
-    '1',
-  ];
+  const SMALL = asFlags({ iterations: 2, ...LEARNS });
   const letters = (...args: string[]): ReturnType<typeof runCli> =>
     runCli([...args, '--model', at('letters.gguf'), '--task', at('letters.mjs'), ...SMALL, '--json'], { ISOPRO_HOME: at('home') });
   beforeAll(async () => {
