@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { isRunId } from './checkpoint.js';
 import { genesis } from './leaf.js';
-import { decodePayload, type LogPayload, type LogValue } from './payload.js';
+import { decodePayload, type LogValue } from './payload.js';
 import { parseTicket, type Ticket } from './ticket.js';
 import type { SignedNote } from './signed-note.js';
 
@@ -17,18 +17,10 @@ const sessionStart = z.object({
   runConfig: z.custom<LogValue>((value) => value !== undefined),
 });
 
-/** Records from `abandonedFrom` up to this one belong to an iteration that was interrupted. */
-const resume = z.object({
-  kind: z.literal('resume'),
-  fromIteration: z.number().int().min(0),
-  abandonedFrom: z.number().int().min(1),
-});
-
 export type SessionStart = Omit<z.infer<typeof sessionStart>, 'ticket'> & {
   readonly ticket: Ticket & { readonly note: SignedNote };
   readonly genesis: string;
 };
-export type Resume = z.infer<typeof resume>;
 
 /** @throws IsoproError LOG_UNREADABLE where a payload's text is no session start */
 export function parseSessionStart(text: string): SessionStart {
@@ -42,10 +34,4 @@ export function parseSessionStart(text: string): SessionStart {
   }
   if (ticket.runId !== parsed.data.runId) throw new IsoproError('LOG_UNREADABLE', "the ticket in the session start is another run's");
   return { ...parsed.data, ticket, genesis: genesis(Buffer.from(parsed.data.runId, 'hex'), ticket.nonceCommitment, parsed.data.digests) };
-}
-
-/** The resume record that a payload is, or null. `gseq` is its own position. */
-export function asResume(payload: LogPayload, gseq: number): Resume | null {
-  const parsed = resume.safeParse(payload);
-  return parsed.success && parsed.data.abandonedFrom <= gseq ? parsed.data : null;
 }
