@@ -52,7 +52,18 @@ function endWorkersUnderSanitisers(environment) {
   run(process.execPath, ['--input-type=module', '-e', write], {}, copy);
   const library = (name) => spawnSync('cc', [`-print-file-name=${name}`], { encoding: 'utf8' }).stdout.trim();
   const LD_PRELOAD = `${library('libasan.so')} ${library('libstdc++.so')}`;
-  for (const call of ['step', 'stepWithBoundary', 'load', 'loadScoreDispose', 'applyTo', 'generate', 'hidden', 'export', 'inspect']) {
+  for (const call of [
+    'step',
+    'stepWithBoundary',
+    'load',
+    'loadScoreDispose',
+    'applyTo',
+    'generate',
+    'reply',
+    'hidden',
+    'export',
+    'inspect',
+  ]) {
     console.log(`worker.terminate() in the middle of ${call}, 200 times`);
     run(process.execPath, ['test/engine/terminated-workers.mjs', call, '200', model], { ...environment, LD_PRELOAD }, copy);
   }

@@ -30,6 +30,10 @@ export type {
   SampleRequest,
   TokenReply,
 } from './backends/backend.js';
+export { ModelHost, type HostLoadOptions, type HostUsage, type ModelHostOptions } from './host/model-host.js';
+export type { HostAdapterOptions, HostedModel, WhenFull } from './host/hosted-model.js';
+export type { HostedAdapter } from './host/hosted-adapter.js';
+export type { HostReply, HostRequest, TokenEvent } from './host/host-request.js';
 export { localBackend } from './backends/local.js';
 export { recordedBackend } from './backends/recorded.js';
 export type { EvaluationOptions, JudgedAnswer } from './evaluation/answers.js';

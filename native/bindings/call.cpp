@@ -29,13 +29,23 @@ Call& Call::create(Napi::Env env, Napi::Value alive, Napi::Value onEvent) {
 
 void Call::emit(MakeValue value) {
   if (onEvent_.IsEmpty()) return;
-  environment_.send({[this, make = std::move(value)](Napi::Env env) {
-    try {
-      onEvent_.Call({make(env)});
-    } catch (...) {
-      if (lostEvent_ == nullptr) lostEvent_ = std::current_exception();
-    }
+  environment_.send({[this, make = std::move(value)](Napi::Env env) { deliver(env, make); }});
+}
+
+void Call::emitAll(std::vector<std::pair<Call*, MakeValue>> events) {
+  if (events.empty()) return;
+  Environment& environment = events.front().first->environment_;
+  environment.send({[events = std::move(events)](Napi::Env env) {
+    for (const auto& [call, make] : events) call->deliver(env, make);
   }});
+}
+
+void Call::deliver(Napi::Env env, const MakeValue& make) {
+  try {
+    onEvent_.Call({make(env)});
+  } catch (...) {
+    if (lostEvent_ == nullptr) lostEvent_ = std::current_exception();
+  }
 }
 
 void Call::resolve(MakeValue value) noexcept {

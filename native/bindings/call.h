@@ -4,6 +4,7 @@
 #include <exception>
 #include <list>
 #include <utility>
+#include <vector>
 
 #include <napi.h>
 
@@ -38,11 +39,14 @@ class Call {
   // From the job's thread. An event calls onEvent(value), and where that fails, so does the call, when it is settled; once the
   // environment has begun to close they do nothing. A call can be settled without any memory left.
   void emit(MakeValue value);
+  // Events of several calls of one environment, in one message.
+  static void emitAll(std::vector<std::pair<Call*, MakeValue>> events);
   void resolve(MakeValue value) noexcept;
   void reject(std::exception_ptr failure) noexcept;
 
  private:
   Call(Napi::Env env, Napi::Value alive, Napi::Value onEvent);
+  void deliver(Napi::Env env, const MakeValue& make);
   void settle(Napi::Env env);
 
   Environment& environment_;

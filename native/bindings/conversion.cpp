@@ -20,23 +20,34 @@ std::string textOf(const Napi::Value& value) { return value.As<Napi::String>().U
 
 CancelFlag flagOf(const Napi::Value& value) { return Cancellation::Unwrap(value.As<Napi::Object>())->flag(); }
 
+SamplingSettings samplingOf(const Napi::Object& object) {
+  SamplingSettings sampling;
+  sampling.temperature = floatOf(object.Get("temperature"));
+  sampling.topK = intOf(object.Get("topK"));
+  sampling.topP = floatOf(object.Get("topP"));
+  sampling.minP = floatOf(object.Get("minP"));
+  sampling.repeatPenalty = floatOf(object.Get("repeatPenalty"));
+  sampling.repeatWindow = intOf(object.Get("repeatWindow"));
+  return sampling;
+}
+
+ReplyLimits limitsOf(const Napi::Object& object) {
+  ReplyLimits limits;
+  limits.maxTokens = intOf(object.Get("maxTokens"));
+  limits.stopStrings = arrayOf(object.Get("stopStrings"), textOf);
+  limits.stopTokens = tokensOf(object.Get("stopTokens"));
+  limits.ignoreEndOfSequence = truthOf(object.Get("ignoreEndOfSequence"));
+  return limits;
+}
+
 RolloutRequest requestOf(const Napi::Object& object) {
   RolloutRequest request;
   request.prompts = arrayOf(object.Get("prompts"), [](const Napi::Value& value) {
     const auto prompt = value.As<Napi::Object>();
     return RolloutPrompt{tokensOf(prompt.Get("tokens")), arrayOf(prompt.Get("seeds"), seedOf)};
   });
-  const auto sampling = object.Get("sampling").As<Napi::Object>();
-  request.sampling.temperature = floatOf(sampling.Get("temperature"));
-  request.sampling.topK = intOf(sampling.Get("topK"));
-  request.sampling.topP = floatOf(sampling.Get("topP"));
-  request.sampling.minP = floatOf(sampling.Get("minP"));
-  request.sampling.repeatPenalty = floatOf(sampling.Get("repeatPenalty"));
-  request.sampling.repeatWindow = intOf(sampling.Get("repeatWindow"));
-  request.maxTokens = intOf(object.Get("maxTokens"));
-  request.stopStrings = arrayOf(object.Get("stopStrings"), textOf);
-  request.stopTokens = tokensOf(object.Get("stopTokens"));
-  request.ignoreEndOfSequence = object.Get("ignoreEndOfSequence").As<Napi::Boolean>().Value();
+  request.sampling = samplingOf(object.Get("sampling").As<Napi::Object>());
+  request.limits = limitsOf(object);
   request.grammar = textOf(object.Get("grammar"));
   request.boundary = intOf(object.Get("boundary"));
   request.cellBudget = intOf(object.Get("cellBudget"));
@@ -71,16 +82,21 @@ Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values) 
   return array;
 }
 
-Napi::Value fromRollout(Napi::Env env, const Rollout& rollout) {
+Napi::Object fromReply(Napi::Env env, const Reply& reply) {
   Napi::Object object = Napi::Object::New(env);
+  object.Set("tokens", fromTokens(env, reply.tokens));
+  object.Set("logProbabilities", fromFloats(env, reply.logProbabilities));
+  object.Set("sampledLogProbabilities", fromFloats(env, reply.sampledLogProbabilities));
+  object.Set("text", reply.text);
+  object.Set("finish", reply.finish == Finish::kStop ? "stop" : reply.finish == Finish::kLength ? "length" : "aborted");
+  return object;
+}
+
+Napi::Value fromRollout(Napi::Env env, const Rollout& rollout) {
+  Napi::Object object = fromReply(env, rollout);
   object.Set("prompt", rollout.prompt);
   object.Set("sample", rollout.sample);
   object.Set("seed", Napi::BigInt::New(env, rollout.seed));
-  object.Set("tokens", fromTokens(env, rollout.tokens));
-  object.Set("logProbabilities", fromFloats(env, rollout.logProbabilities));
-  object.Set("sampledLogProbabilities", fromFloats(env, rollout.sampledLogProbabilities));
-  object.Set("text", rollout.text);
-  object.Set("finish", rollout.finish == Finish::kStop ? "stop" : rollout.finish == Finish::kLength ? "length" : "aborted");
   object.Set("boundary", rollout.boundary.empty() ? env.Null() : fromHalves(env, rollout.boundary));
   return object;
 }

@@ -23,6 +23,8 @@ std::vector<Token> tokensOf(const Napi::Value& value);
 // Empty where undefined.
 std::vector<float> floatsOf(const Napi::Value& value);
 CancelFlag flagOf(const Napi::Value& cancellation);
+SamplingSettings samplingOf(const Napi::Object& object);
+ReplyLimits limitsOf(const Napi::Object& object);
 RolloutRequest requestOf(const Napi::Object& object);
 
 // A typed array's elements; empty where undefined.
@@ -51,6 +53,7 @@ Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values);
 // The bytes themselves, freed with the JavaScript object; copied only where the runtime forbids that.
 Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes);
 Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values);
+Napi::Object fromReply(Napi::Env env, const Reply& reply);
 Napi::Value fromRollout(Napi::Env env, const Rollout& rollout);
 Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress);
 

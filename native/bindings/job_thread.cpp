@@ -16,6 +16,10 @@ void JobThread::post(CancelFlag cancelled, std::function<void()> job, std::funct
     return;
   }
   if (!thread_.joinable()) thread_ = startThread([this] { loop(); });
+  again(std::move(cancelled), std::move(job), std::move(dropped));
+}
+
+void JobThread::again(CancelFlag cancelled, std::function<void()> job, std::function<void()> dropped) {
   std::lock_guard<std::mutex> lock(mutex_);
   jobs_.push_back({std::move(cancelled), std::move(job), std::move(dropped)});
   wake_.notify_one();

@@ -29,6 +29,8 @@ class JobThread {
 
   // `dropped` runs instead of `job` when the thread stops first. The first job starts the thread; throws SYSTEM_LIMIT.
   void post(CancelFlag cancelled, std::function<void()> job, std::function<void()> dropped);
+  // From a job: puts another one behind those that wait.
+  void again(CancelFlag cancelled, std::function<void()> job, std::function<void()> dropped);
   // Sets the flag of the running job and of all that wait.
   void cancelAll();
   // Cancels the job that runs, drops those that wait and those that come.

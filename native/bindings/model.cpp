@@ -52,6 +52,8 @@ class NativeModel : public Wrapped<NativeModel> {
                            method<&NativeModel::detokenize>("detokenize"),
                            method<&NativeModel::controlTokens>("controlTokens"),
                            asynchronous<&NativeModel::generate>("generate"),
+                           asynchronous<&NativeModel::openBatch>("openBatch"),
+                           asynchronous<&NativeModel::reply>("reply"),
                            asynchronous<&NativeModel::score>("score"),
                            asynchronous<&NativeModel::hiddenRows>("hiddenRows"),
                            asynchronous<&NativeModel::hiddenNorms>("hiddenNorms"),
@@ -186,6 +188,29 @@ class NativeModel : public Wrapped<NativeModel> {
     });
   }
 
+  // openBatch({cells, maxSequences, prefixTokens}): Promise<void>; a running batch in a context of its own.
+  Napi::Value openBatch(const Napi::CallbackInfo& info) {
+    const auto object = info[0].As<Napi::Object>();
+    const BatchSettings settings{intOf(object.Get("cells")), intOf(object.Get("maxSequences")), intOf(object.Get("prefixTokens"))};
+    return start(info, never(), [settings](Call&, ModelSession& session, const auto&) {
+      const ThreadGovernor& governor = session.readyContext().governor();
+      if (session.batch != nullptr) throw Error("INVALID_ARGUMENT", "the model has a running batch");
+      auto context = std::make_unique<Context>(session.model, governor.maxThreads(), governor.fixed());
+      session.batch = std::make_unique<BatchLoop>(std::move(context), *session.samplers, settings);
+      return undefined();
+    });
+  }
+
+  // reply(request, cancellation, onToken): Promise<reply>; the request joins the running batch. Events are tokens.
+  Napi::Value reply(const Napi::CallbackInfo& info) {
+    const auto object = info[0].As<Napi::Object>();
+    BatchRequest request = batchRequestOf(object);
+    request.adapter = {adapterOf(object.Get("adapter")), floatOf(object.Get("adapterScale"))};
+    request.streamed = info[2].IsFunction();
+    request.cancelled = flagOf(info[1]);
+    return joinBatch(*session_, info.This(), info[2], std::move(request));
+  }
+
   // score(prefix, continuations, cellBudget, stepwise, cancellation): Promise<Float32Array[]>
   Napi::Value score(const Napi::CallbackInfo& info) {
     const std::vector<Token> prefix = tokensOf(info[0]);
@@ -281,6 +306,8 @@ class NativeModel : public Wrapped<NativeModel> {
     disposed_ = true;
     session_->thread.cancelAll();
     return start(info, never(), [](Call&, ModelSession& session, const auto&) {
+      if (session.batch != nullptr) session.batch->close(std::make_exception_ptr(Error("ABORTED", "the model was disposed")));
+      session.batch.reset();
       session.adapter.reset();
       session.samplers.reset();
       session.context.reset();
@@ -306,11 +333,6 @@ class NativeModel : public Wrapped<NativeModel> {
   const Model& loaded() const {
     if (disposed_ || session_->model == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
     return *session_->model;
-  }
-
-  static std::shared_ptr<Adapter> adapterOf(const Napi::Value& value) {
-    if (value.IsUndefined() || value.IsNull()) return nullptr;
-    return NativeAdapter::Unwrap(value.As<Napi::Object>())->adapter();
   }
 
   std::shared_ptr<ModelSession> session_;

@@ -1,6 +1,7 @@
 #include "bindings/model_session.h"
 
 #include <atomic>
+#include <exception>
 
 namespace isopro::bindings {
 
@@ -23,6 +24,25 @@ void ModelSession::dropRetired() {
   adapters.swap(retired);
 }
 
+void ModelSession::continueBatch() {
+  if (batch == nullptr || !batch->wantsStep()) return;
+  const auto step = [this] {
+    dropRetired();
+    if (batch == nullptr) return;
+    batch->step();
+    try {
+      continueBatch();
+    } catch (...) {
+      batch->close(std::current_exception());
+    }
+  };
+  const auto dropped = [this] {
+    if (batch != nullptr) batch->close(std::make_exception_ptr(Error("OBJECT_DISPOSED", "the model was disposed")));
+  };
+  thread.again(batch->stopped(), step, dropped);
+  batch->awaitStep();
+}
+
 Napi::Function NativeAdapter::define(Napi::Env env) {
   return DefineClass(env, "NativeAdapter", {InstanceMethod<&NativeAdapter::dispose>("dispose")});
 }
@@ -41,6 +61,11 @@ void NativeAdapter::dispose(const Napi::CallbackInfo&) { release(); }
 
 void NativeAdapter::release() {
   if (!adapter_.empty()) std::exchange(session_, nullptr)->retire(std::move(adapter_));
+}
+
+std::shared_ptr<Adapter> adapterOf(const Napi::Value& value) {
+  if (value.IsUndefined() || value.IsNull()) return nullptr;
+  return NativeAdapter::Unwrap(value.As<Napi::Object>())->adapter();
 }
 
 }  // namespace isopro::bindings

@@ -8,6 +8,7 @@
 
 #include <napi.h>
 
+#include "bindings/batch_loop.h"
 #include "bindings/job_thread.h"
 #include "inference/adapter.h"
 #include "inference/context.h"
@@ -25,6 +26,7 @@ struct ModelSession {
   std::unique_ptr<ThreadPool> samplers;
   std::shared_ptr<Adapter> adapter;
   float adapterScale = 1.0f;
+  std::unique_ptr<BatchLoop> batch;  // where there is one
   // Adapters that JavaScript has let go of. llama.cpp keeps a list of a model's adapters, which only the job thread may change.
   std::mutex retiredMutex;
   std::list<std::shared_ptr<Adapter>> retired;
@@ -33,6 +35,10 @@ struct ModelSession {
   // From the JavaScript thread.
   void retire(std::list<std::shared_ptr<Adapter>> adapters) noexcept;
   void dropRetired();
+
+  // From a job: the next step of the batch, where it has work, is one more job. What else the thread is asked for runs between
+  // two steps.
+  void continueBatch();
 
   Context& readyContext() const {
     if (context == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
@@ -57,5 +63,8 @@ class NativeAdapter : public Napi::ObjectWrap<NativeAdapter> {
   std::shared_ptr<ModelSession> session_;
   std::list<std::shared_ptr<Adapter>> adapter_;  // one, or none; a list, because letting go of it takes no memory
 };
+
+// Null where undefined or null. Throws OBJECT_DISPOSED.
+std::shared_ptr<Adapter> adapterOf(const Napi::Value& value);
 
 }  // namespace isopro::bindings

@@ -113,10 +113,15 @@ void Context::abandon() {
   release();
 }
 
-void Context::setAdapter(std::shared_ptr<Adapter> adapter, float scale) {
+void Context::checkAdapter(const Adapter* adapter) const {
   if (adapter != nullptr && adapter->model() != model_.get()) {
     throw Error("ADAPTER_MISMATCH", "the adapter was loaded onto another model");
   }
+}
+
+void Context::setAdapter(std::shared_ptr<Adapter> adapter, float scale) {
+  checkAdapter(adapter.get());
+  if (adapter == adapter_ && scale == adapterScale_) return;
   // The context refers to the old adapter until the new one is applied.
   std::shared_ptr<Adapter> old = std::exchange(adapter_, std::move(adapter));
   adapterScale_ = scale;
@@ -217,8 +222,16 @@ const float* Context::logits(int row) {
   return values;
 }
 
-void Context::copySequence(llama_seq_id from, llama_seq_id to) { llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1); }
+void Context::copySequence(llama_seq_id from, llama_seq_id to, llama_pos end) {
+  llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, end);
+}
 
-void Context::removeSequence(llama_seq_id sequence) { llama_memory_seq_rm(llama_get_memory(context_.get()), sequence, -1, -1); }
+void Context::removeSequence(llama_seq_id sequence, llama_pos begin) {
+  llama_memory_seq_rm(llama_get_memory(context_.get()), sequence, begin, -1);
+}
+
+bool Context::holdsBeginning(llama_seq_id sequence) const {
+  return llama_memory_seq_pos_min(llama_get_memory(context_.get()), sequence) == 0;
+}
 
 }  // namespace isopro

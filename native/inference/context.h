@@ -90,6 +90,8 @@ class Context {
   // Frees cache, compute buffers and the pages of the model file; the next request takes them again.
   void release();
 
+  // Throws ADAPTER_MISMATCH.
+  void checkAdapter(const Adapter* adapter) const;
   // The adapter of the following decodes; null for the bare base. Throws ADAPTER_MISMATCH.
   void setAdapter(std::shared_ptr<Adapter> adapter, float scale);
 
@@ -100,8 +102,12 @@ class Context {
   // Logits [vocabulary] of row i of the last decode; valid until the next one.
   const float* logits(int row);
 
-  void copySequence(llama_seq_id from, llama_seq_id to);
-  void removeSequence(llama_seq_id sequence);
+  // Of the positions below `end`; -1: of all.
+  void copySequence(llama_seq_id from, llama_seq_id to, llama_pos end = -1);
+  // From a position on.
+  void removeSequence(llama_seq_id sequence, llama_pos begin = -1);
+  // Whether the cache has a sequence from its first token on: a sliding window lets go of it.
+  bool holdsBeginning(llama_seq_id sequence) const;
 
   // One observer for the following decodes, or none.
   void observe(NodeObserver observer) { observer_ = std::move(observer); }

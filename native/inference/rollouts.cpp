@@ -68,8 +68,6 @@ class Scheduler {
   void evictFinished();
   void startSample(PromptGroup& group);
   void sample(const std::vector<LiveSample*>& sequences, const std::vector<const float*>& rows);
-  void accept(LiveSample& sequence, Sampled sampled);
-  bool endsWithStopString(LiveSample& sequence) const;
   void retire();
   void deliver(LiveSample& sequence);
 
@@ -103,25 +101,14 @@ class Scheduler {
 };
 
 void Scheduler::check() const {
-  if (request_.maxTokens < 1) throw Error("INVALID_ARGUMENT", "maxTokens must be at least 1");
   if (request_.boundary >= model_.layers()) {
     throw Error("INVALID_ARGUMENT", "boundary " + std::to_string(request_.boundary) + " is not below the model's " +
                                         std::to_string(model_.layers()) + " layers");
   }
-  const int limit = std::min(request_.cellBudget, model_.trainedContext());
+  request_.limits.check(model_);
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
-    const auto& prompt = request_.prompts[i];
-    const std::string name = "prompt " + std::to_string(i);
-    if (prompt.tokens.empty()) throw Error("INVALID_ARGUMENT", name + " has no tokens");
-    model_.checkTokens(prompt.tokens, name.c_str());
-    const std::int64_t needed = static_cast<std::int64_t>(prompt.tokens.size()) + request_.maxTokens;
-    if (needed > limit) {
-      throw Error("CONTEXT_OVERFLOW", name + " has " + std::to_string(prompt.tokens.size()) + " tokens; with maxTokens " +
-                                          std::to_string(request_.maxTokens) + " it needs " + std::to_string(needed) +
-                                          ", more than the context of " + std::to_string(limit));
-    }
+    request_.limits.checkPrompt(model_, request_.prompts[i].tokens, "prompt " + std::to_string(i), request_.cellBudget);
   }
-  model_.checkTokens(request_.stopTokens, "stopTokens");
 }
 
 void Scheduler::run() {
@@ -134,7 +121,7 @@ void Scheduler::run() {
     const auto count = static_cast<std::int64_t>(prompt.seeds.size());
     unfinished_.push_back(static_cast<int>(count));
     samples += count;
-    cells += static_cast<std::int64_t>(prompt.tokens.size()) + count * request_.maxTokens;
+    cells += static_cast<std::int64_t>(prompt.tokens.size()) + count * request_.limits.maxTokens;
   }
   if (samples == 0) return;
   progress_.total = static_cast<int>(samples);
@@ -183,7 +170,7 @@ void Scheduler::admit() {
     group.length = static_cast<int>(prompt.tokens.size());
     group.samples = static_cast<int>(prompt.seeds.size());
     if (group.samples > 0) {
-      if (freeSlots_ == 0 || group.length + request_.maxTokens > freeCells_) return;
+      if (freeSlots_ == 0 || group.length + request_.limits.maxTokens > freeCells_) return;
       freeCells_ -= group.length;
       admitSamples(group);
       group.id = freeIds_.back();
@@ -195,10 +182,10 @@ void Scheduler::admit() {
 }
 
 void Scheduler::admitSamples(PromptGroup& group) {
-  const int count = std::min({group.samples - group.admitted, freeSlots_, freeCells_ / request_.maxTokens});
+  const int count = std::min({group.samples - group.admitted, freeSlots_, freeCells_ / request_.limits.maxTokens});
   group.admitted += count;
   freeSlots_ -= count;
-  freeCells_ -= count * request_.maxTokens;
+  freeCells_ -= count * request_.limits.maxTokens;
 }
 
 // The rows of one llama_decode call are either tokens of one prompt or one token of every live sequence, never both:
@@ -282,7 +269,11 @@ void Scheduler::sample(const std::vector<LiveSample*>& sequences, const std::vec
     const auto index = static_cast<size_t>(i);
     sampled[index] = sequences[index]->sampler->next(rows[index]);
   });
-  for (size_t i = 0; i < sampled.size(); ++i) accept(*sequences[i], sampled[i]);
+  for (size_t i = 0; i < sampled.size(); ++i) {
+    LiveSample& sequence = *sequences[i];
+    sequence.done = request_.limits.accept(model_, sampled[i], sequence.rollout, sequence.searchedUpTo);
+    ++progress_.sampledTokens;
+  }
 }
 
 // Every admitted sample draws its first token from its prompt's one row of logits.
@@ -317,44 +308,6 @@ void Scheduler::startSample(PromptGroup& group) {
   live_.push_back(std::move(sequence));
 }
 
-void Scheduler::accept(LiveSample& sequence, Sampled sampled) {
-  Rollout& rollout = sequence.rollout;
-  rollout.tokens.push_back(sampled.token);
-  rollout.logProbabilities.push_back(sampled.logProbability);
-  rollout.sampledLogProbabilities.push_back(sampled.sampledLogProbability);
-  ++progress_.sampledTokens;
-
-  const bool endOfTurn = !request_.ignoreEndOfSequence && llama_vocab_is_eog(model_.vocab(), sampled.token);
-  const bool stopToken = std::find(request_.stopTokens.begin(), request_.stopTokens.end(), sampled.token) != request_.stopTokens.end();
-  if (!endOfTurn && !stopToken) {
-    rollout.text += model_.piece(sampled.token, false);
-    if (!endsWithStopString(sequence)) {
-      sequence.done = static_cast<int>(rollout.tokens.size()) >= request_.maxTokens;
-      rollout.finish = Finish::kLength;
-      return;
-    }
-  }
-  sequence.done = true;
-  rollout.finish = Finish::kStop;
-}
-
-// Cuts the text before the first stop string.
-bool Scheduler::endsWithStopString(LiveSample& sequence) const {
-  std::string& text = sequence.rollout.text;
-  size_t found = std::string::npos;
-  size_t longest = 1;
-  for (const std::string& stop : request_.stopStrings) {
-    found = std::min(found, text.find(stop, sequence.searchedUpTo));
-    longest = std::max(longest, stop.size());
-  }
-  if (found == std::string::npos) {
-    sequence.searchedUpTo = text.size() - std::min(text.size(), longest - 1);
-    return false;
-  }
-  text.resize(found);
-  return true;
-}
-
 void Scheduler::retire() {
   for (LiveSample& sequence : live_) {
     if (!sequence.done) continue;
@@ -363,7 +316,7 @@ void Scheduler::retire() {
     finishedCells_ += static_cast<int>(sequence.rollout.tokens.size()) - 1;  // the last token was never evaluated
     freeIds_.push_back(sequence.id);
     ++freeSlots_;
-    freeCells_ += request_.maxTokens;
+    freeCells_ += request_.limits.maxTokens;
     const auto prompt = static_cast<size_t>(sequence.rollout.prompt);
     if (--unfinished_[prompt] == 0) {
       freeCells_ += sequence.promptLength;

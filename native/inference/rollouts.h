@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "inference/context.h"
+#include "inference/reply.h"
 #include "inference/sampler.h"
 #include "support/thread_pool.h"
 
@@ -22,27 +23,17 @@ struct RolloutPrompt {
 struct RolloutRequest {
   std::vector<RolloutPrompt> prompts;
   SamplingSettings sampling;
-  int maxTokens = 256;
-  std::vector<std::string> stopStrings;
-  std::vector<Token> stopTokens;
-  bool ignoreEndOfSequence = false;
+  ReplyLimits limits;
   std::string grammar;  // GBNF; empty: none
   int boundary = -1;    // capture the residual stream entering this layer; -1: no
   int cellBudget = 0;   // tokens of KV cache over all live sequences
   int maxSequences = kMaxSequences;
 };
 
-enum class Finish { kStop, kLength, kAborted };
-
-struct Rollout {
+struct Rollout : Reply {
   int prompt = 0;
   int sample = 0;
   std::uint64_t seed = 0;
-  std::vector<Token> tokens;                   // exactly as sampled, the end-of-turn or stop token included
-  std::vector<float> logProbabilities;         // one a token, untempered
-  std::vector<float> sampledLogProbabilities;  // one a token, of the distribution that it was drawn from
-  std::string text;                            // without end-of-turn token and stop string; may end inside a UTF-8 character
-  Finish finish = Finish::kStop;
   // f16 bits [prompt tokens + sampled tokens - 1, d_model]: the last sampled token is never evaluated.
   std::vector<std::uint16_t> boundary;
 };

@@ -38,8 +38,7 @@ export interface NativeModelInfo {
   addBos: boolean;
 }
 
-export interface NativeRequest {
-  prompts: { tokens: Int32Array; seeds: bigint[] }[];
+export interface NativeReplySettings {
   sampling: {
     temperature: number;
     topK: number;
@@ -53,24 +52,49 @@ export interface NativeRequest {
   stopTokens: Int32Array;
   ignoreEndOfSequence: boolean;
   grammar: string;
+  adapterScale: number;
+}
+
+export interface NativeRequest extends NativeReplySettings {
+  prompts: { tokens: Int32Array; seeds: bigint[] }[];
   boundary: number;
   cellBudget: number;
   maxSequences: number;
   /** undefined: the model's own; null: the bare base. */
   adapter: NativeAdapter | null | undefined;
-  adapterScale: number;
 }
 
-export interface NativeRollout {
-  prompt: number;
-  sample: number;
+export interface NativeBatchRequest extends NativeReplySettings {
+  prompt: Int32Array;
   seed: bigint;
+  adapter: NativeAdapter | null;
+}
+
+interface NativeText {
   tokens: Int32Array;
   logProbabilities: Float32Array;
   sampledLogProbabilities: Float32Array;
   text: string;
+}
+
+export interface NativeRollout extends NativeText {
+  prompt: number;
+  sample: number;
+  seed: bigint;
   finish: 'stop' | 'length' | 'aborted';
   boundary: Uint16Array | null;
+}
+
+export interface NativeReply extends NativeText {
+  finish: 'stop' | 'length';
+  reusedTokens: number;
+}
+
+export interface NativeToken {
+  token: number;
+  logProbability: number;
+  sampledLogProbability: number;
+  text: string;
 }
 
 /** What a running generation has done so far. */
@@ -136,6 +160,12 @@ export interface NativeModel {
     cancellation: NativeCancellation,
     onEvent: (event: { rollout?: NativeRollout; progress?: GenerationProgress }) => void,
   ): Promise<GenerationProgress>;
+  openBatch(settings: { cells: number; maxSequences: number; prefixTokens: number }): Promise<void>;
+  reply(
+    request: NativeBatchRequest,
+    cancellation: NativeCancellation,
+    onToken: ((token: NativeToken) => void) | undefined,
+  ): Promise<NativeReply>;
   score(
     prefix: Int32Array,
     continuations: Int32Array[],

@@ -13,13 +13,16 @@ export type TokenIds = Int32Array | readonly number[];
  * A prompt: chat messages, rendered by the model's template with a generation prompt; a text that the model continues, without a template;
  * or token ids as they are.
  */
-export interface Prompt {
+export interface NamedPrompt {
   readonly messages?: readonly ChatMessage[];
   /** After a BOS where the vocabulary asks for one. The name of a control token is text like any other. */
   readonly text?: string;
   readonly tokenIds?: TokenIds;
   /** Names the prompt in the derivation of its samples' seeds; its index where absent. */
   readonly id?: string;
+}
+
+export interface Prompt extends NamedPrompt {
   /** One 64-bit seed a sample, instead of derived ones. */
   readonly seeds?: readonly bigint[];
 }
@@ -41,11 +44,8 @@ export interface SamplingSettings {
   readonly seed?: bigint;
 }
 
-export interface GenerateRequest {
-  /** Each has exactly one of `messages`, `text` and `tokenIds`. */
-  readonly prompts: readonly Prompt[];
-  /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
-  readonly samples?: number;
+/** How a reply is sampled, and when it ends. */
+export interface ReplySettings {
   /** Transformations apply in this order: repeat penalty, grammar, temperature, top-k, top-p, min-p. */
   readonly sampling?: SamplingSettings;
   /** Per sample. Default 256. */
@@ -63,6 +63,14 @@ export interface GenerateRequest {
   readonly adapter?: Adapter | null;
   /** Default 1. */
   readonly adapterScale?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface GenerateRequest extends ReplySettings {
+  /** Each has exactly one of `messages`, `text` and `tokenIds`. */
+  readonly prompts: readonly Prompt[];
+  /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
+  readonly samples?: number;
   /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
   readonly captureBoundary?: number;
   /**
@@ -70,9 +78,11 @@ export interface GenerateRequest {
    * (docs/log.md). Maximum 253: llama.cpp's 256 less those of a waiting prompt, of the finished and of padding rows.
    */
   readonly maxSequences?: number;
-  readonly signal?: AbortSignal;
   readonly onProgress?: (progress: GenerationProgress) => void;
 }
+
+/** One prompt and how it is replied to; exactly one of `messages`, `text` and `tokenIds`. */
+export interface BatchRequest extends NamedPrompt, ReplySettings {}
 
 const INT32_MAX = 2 ** 31 - 1;
 
@@ -95,50 +105,61 @@ export const tokenIds = z
 export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() });
 export const chatMessages = z.array(chatMessage).min(1, 'a prompt needs at least one message');
 
+/** Of a prompt. */
+const promptFields = {
+  messages: chatMessages.optional(),
+  text: z.string().optional(),
+  tokenIds: tokenIds.optional(),
+  id: z.string().optional(),
+};
+
+const oneContent = [
+  ({ messages, text, tokenIds: ids }: PromptContent): boolean => [messages, text, ids].filter((form) => form !== undefined).length === 1,
+  'a prompt has exactly one of messages, text and tokenIds',
+] as const;
+
+/** Of what replies to it. */
+const replyFields = {
+  sampling: z
+    .strictObject({
+      temperature: z.number().min(0).max(1000).default(1),
+      topK: z.int().min(0).max(INT32_MAX).default(0),
+      topP: z.number().gt(0).max(1).default(1),
+      minP: z.number().min(0).max(1).default(0),
+      repeatPenalty: z.number().gt(0).max(1000).default(1),
+      repeatWindow: z.int().min(0).max(1_000_000).default(64),
+      seed: uint64.default(0n),
+    })
+    .prefault({}),
+  maxTokens: z.int().min(1).max(INT32_MAX).default(256),
+  stop: z.array(z.string().min(1)).default([]),
+  stopTokens: z.array(z.int().min(0).max(INT32_MAX)).default([]),
+  ignoreEndOfSequence: z.boolean().default(false),
+  grammar: z.string().min(1).optional(),
+  jsonSchema: z.custom<object>((value) => typeof value === 'object' && value !== null, 'expected a JSON Schema').optional(),
+  adapter: z
+    .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')
+    .optional(),
+  adapterScale: z.number().default(1),
+  signal: abortSignal.optional(),
+};
+
+const oneGrammar = [
+  (request: { grammar?: string | undefined; jsonSchema?: object | undefined }): boolean =>
+    request.grammar === undefined || request.jsonSchema === undefined,
+  'grammar and jsonSchema exclude each other',
+] as const;
+
 const requestSchema = z
   .strictObject({
-    prompts: z.array(
-      z
-        .strictObject({
-          messages: chatMessages.optional(),
-          text: z.string().optional(),
-          tokenIds: tokenIds.optional(),
-          id: z.string().optional(),
-          seeds: z.array(uint64).optional(),
-        })
-        .refine(
-          ({ messages, text, tokenIds: ids }) => [messages, text, ids].filter((form) => form !== undefined).length === 1,
-          'a prompt has exactly one of messages, text and tokenIds',
-        ),
-    ),
+    ...replyFields,
+    prompts: z.array(z.strictObject({ ...promptFields, seeds: z.array(uint64).optional() }).refine(...oneContent)),
     samples: z.int().min(0).max(1_000_000).default(1),
-    sampling: z
-      .strictObject({
-        temperature: z.number().min(0).max(1000).default(1),
-        topK: z.int().min(0).max(INT32_MAX).default(0),
-        topP: z.number().gt(0).max(1).default(1),
-        minP: z.number().min(0).max(1).default(0),
-        repeatPenalty: z.number().gt(0).max(1000).default(1),
-        repeatWindow: z.int().min(0).max(1_000_000).default(64),
-        seed: uint64.default(0n),
-      })
-      .prefault({}),
-    maxTokens: z.int().min(1).max(INT32_MAX).default(256),
-    stop: z.array(z.string().min(1)).default([]),
-    stopTokens: z.array(z.int().min(0).max(INT32_MAX)).default([]),
-    ignoreEndOfSequence: z.boolean().default(false),
-    grammar: z.string().min(1).optional(),
-    jsonSchema: z.custom<object>((value) => typeof value === 'object' && value !== null, 'expected a JSON Schema').optional(),
-    adapter: z
-      .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')
-      .optional(),
-    adapterScale: z.number().default(1),
     captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
     maxSequences: z.int().min(1).max(253).default(64),
-    signal: abortSignal.optional(),
     onProgress: callback<GenerationProgress>().optional(),
   })
-  .refine((request) => request.grammar === undefined || request.jsonSchema === undefined, 'grammar and jsonSchema exclude each other');
+  .refine(...oneGrammar);
 
 export type CheckedRequest = z.output<typeof requestSchema>;
 
@@ -147,6 +168,18 @@ export interface PromptContent {
   readonly messages?: readonly ChatMessage[] | undefined;
   readonly text?: string | undefined;
   readonly tokenIds?: Int32Array | undefined;
+}
+
+const batchRequestSchema = z
+  .strictObject({ ...promptFields, ...replyFields })
+  .refine(...oneContent)
+  .refine(...oneGrammar);
+
+export type CheckedBatchRequest = z.output<typeof batchRequestSchema>;
+
+/** @throws IsoproError INVALID_ARGUMENT naming the field */
+export function checkBatchRequest(request: BatchRequest): CheckedBatchRequest {
+  return checked(batchRequestSchema, request, 'request');
 }
 
 /** @throws IsoproError INVALID_ARGUMENT naming the field */

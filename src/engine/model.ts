@@ -26,6 +26,7 @@ import {
 } from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
+import { RunningBatch, type BatchSettings } from './running-batch.js';
 import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
 
 const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
@@ -81,7 +82,7 @@ export interface HiddenNorms {
 
 const GIBIBYTE = 2 ** 30;
 
-const loadOptions = z.strictObject({
+export const loadOptions = z.strictObject({
   threads: z.int().min(1).max(1024).optional(),
   fixedThreads: z.boolean().default(false),
   gpuLayers: z.int().min(0).max(100_000).optional(),
@@ -250,6 +251,15 @@ export class Model {
       prompts,
       modelHash: valid.captureBoundary === undefined ? '' : await this.hash(),
     });
+  }
+
+  /**
+   * @internal Opens the batch that requests join one by one, in a context of its own; one a model. The calls of the model run between its
+   * steps. Ends with the model.
+   */
+  async openBatch({ contextTokens, maxSequences, prefixTokens }: BatchSettings): Promise<RunningBatch> {
+    await settled(this.#native.openBatch({ cells: contextTokens, maxSequences, prefixTokens }));
+    return new RunningBatch({ addon: this.#addon, native: this.#native, promptIds: (content) => this.promptIds(content) });
   }
 
   /**

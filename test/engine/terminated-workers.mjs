@@ -3,7 +3,8 @@
 import { Worker } from 'node:worker_threads';
 
 const [call, rounds, file] = process.argv.slice(2);
-const engine = (name) => JSON.stringify(new URL(`../../dist/src/engine/${name}.js`, import.meta.url).href);
+const source = (name) => JSON.stringify(new URL(`../../dist/src/${name}.js`, import.meta.url).href);
+const engine = (name) => source(`engine/${name}`);
 // Long enough that a worker ends inside the call, whatever the delay.
 const tokens = 300;
 const prelude = `
@@ -11,6 +12,7 @@ const prelude = `
   import { loadModel } from ${engine('model')};
   import { createTrainer } from ${engine('trainer')};
   import { inspectModel } from ${engine('inspect')};
+  import { ModelHost } from ${source('host/model-host')};
   const file = ${JSON.stringify(file)};
   const sequence = { tokenIds: new Int32Array(${tokens}).fill(3), labelMask: new Uint8Array(${tokens}).fill(1, 1) };
   const prompts = [{ tokenIds: [1, 2, 3] }];
@@ -29,6 +31,10 @@ const CALLS = {
   generate:
     `${withModel} begin(); for (;;) for await (const _ of model.generate({ prompts, samples: 8, maxTokens: 200, ` +
     `ignoreEndOfSequence: true, captureBoundary: 1, onProgress: () => {} }));`,
+  reply:
+    `const model = await new ModelHost().load(file, { threads: 2, maxSequences: 4, prefixTokens: 200 }); begin(); for (;;) { const ` +
+    `replies = Array.from({ length: 8 }, (_, i) => model.generate({ tokenIds: [1, 2 + i], maxTokens: 60, ignoreEndOfSequence: true })); ` +
+    `for await (const _ of model.stream({ tokenIds: [1], maxTokens: 40, ignoreEndOfSequence: true })); await Promise.all(replies); }`,
   hidden: `${withModel} begin(); for (;;) await model.hidden({ tokens: sequence.tokenIds, layers: [0, 1], reduce: 'rows' });`,
   export: `${withTrainer} begin(); for (;;) { await trainer.snapshot(); await trainer.exportAdapter(file + '.' + process.pid + '.lora'); }`,
   inspect: `begin(); for (;;) await Promise.all([inspectModel(file), inspectModel(file)]);`,

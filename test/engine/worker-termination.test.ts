@@ -8,7 +8,7 @@ import { full, syntheticModel } from './fixtures.js';
 const file = syntheticModel({ architecture: 'llama', type: 'Q8_0', seed: 21n });
 const rounds = full ? 200 : 5;
 
-test.each(['step', 'stepWithBoundary', 'load', 'loadScoreDispose', 'applyTo', 'generate', 'hidden', 'export', 'inspect'])(
+test.each(['step', 'stepWithBoundary', 'load', 'loadScoreDispose', 'applyTo', 'generate', 'reply', 'hidden', 'export', 'inspect'])(
   `worker.terminate() in the middle of %s, ${rounds} times`,
   async (call) => {
     const { stdout } = await promisify(execFile)(process.execPath, [

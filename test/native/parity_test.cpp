@@ -6,11 +6,11 @@
 #include <fstream>
 #include <functional>
 
-#include <ggml-backend.h>
 #include <gguf.h>
 #include <llama.h>
 
 #include "check.h"
+#include "llama_backends.h"
 #include "reference_model.h"
 #include "support/error.h"
 #include "training/adapter_file.h"
@@ -99,17 +99,7 @@ void writeModel(const ModelWeights& model, const std::string& path, const Metada
 class Llama {
  public:
   explicit Llama(const std::string& path) {
-    static const bool loaded = [] {
-      ggml_backend_load_all_from_path(std::filesystem::read_symlink("/proc/self/exe").parent_path().c_str());
-      llama_log_set(
-          [](ggml_log_level level, const char* text, void*) {
-            if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
-          },
-          nullptr);
-      llama_backend_init();
-      return true;
-    }();
-    (void)loaded;
+    loadLlamaBackends();
     llama_model_params parameters = llama_model_default_params();
     // Without it llama.cpp may store weights anew for its faster kernels; the mathematics is meant to be the file's.
     parameters.use_extra_bufts = false;

@@ -1,0 +1,44 @@
+// A reply that grows token by token: its text, and when it ends.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "inference/model.h"
+#include "inference/sampler.h"
+
+namespace isopro {
+
+enum class Finish { kStop, kLength, kAborted };
+
+struct Reply {
+  std::vector<Token> tokens;                   // exactly as sampled, the end-of-turn or stop token included
+  std::vector<float> logProbabilities;         // one a token, untempered
+  std::vector<float> sampledLogProbabilities;  // one a token, of the distribution that it was drawn from
+  std::string text;                            // without end-of-turn token and stop string; may end inside a UTF-8 character
+  Finish finish = Finish::kStop;
+};
+
+struct ReplyLimits {
+  int maxTokens = 256;
+  std::vector<std::string> stopStrings;
+  std::vector<Token> stopTokens;
+  bool ignoreEndOfSequence = false;
+
+  // Throws INVALID_ARGUMENT.
+  void check(const Model& model) const;
+  // Whether a prompt and its reply have room in `cells` tokens of KV cache. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW.
+  void checkPrompt(const Model& model, const std::vector<Token>& prompt, const std::string& name, int cells) const;
+
+  // Adds a sampled token to a reply and says whether that was the last. `searched`: bytes of the text that hold no stop string.
+  bool accept(const Model& model, const Sampled& sampled, Reply& reply, size_t& searched) const;
+
+  // Bytes of an unfinished text that no later token changes: what may begin a stop string, and the part of a UTF-8 character, wait.
+  size_t settled(const std::string& text) const;
+
+ private:
+  bool cutAtStopString(std::string& text, size_t& searched) const;
+};
+
+}  // namespace isopro

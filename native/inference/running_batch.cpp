@@ -1,0 +1,303 @@
+#include "inference/running_batch.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "support/error.h"
+
+namespace isopro {
+namespace {
+
+// Each kept sequence has an id, and llama.cpp a row of logits for each id.
+constexpr int kMaxKept = 16;
+// A call with fewer rows left is not filled with a prompt's tokens; they have a call of their own.
+constexpr int kLeastPromptRows = 16;
+
+std::vector<llama_seq_id> sequenceIds(int first, int count) {
+  std::vector<llama_seq_id> ids(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), first);
+  return ids;
+}
+
+int keptSequences(const BatchSettings& settings) {
+  return settings.prefixTokens == 0 ? 0 : std::clamp(kMaxSequences - 1 - settings.maxSequences, 0, kMaxKept);
+}
+
+}  // namespace
+
+Token RunningBatch::BatchRow::tokenAt(int position) const {
+  const int length = promptLength();
+  return position < length ? request.prompt[static_cast<size_t>(position)] : reply.tokens[static_cast<size_t>(position - length)];
+}
+
+RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettings& settings)
+    : context_(context),
+      pool_(pool),
+      settings_(settings),
+      model_(context.model()),
+      plan_(CallPlan::of(model_.usesGpu(), settings.maxSequences > 1 ? settings.maxSequences : 2)),
+      paddingId_(settings.maxSequences + keptSequences(settings)),
+      prefixes_(settings.prefixTokens, sequenceIds(settings.maxSequences, keptSequences(settings))),
+      freeIds_(sequenceIds(0, settings.maxSequences)) {}
+
+void RunningBatch::join(std::int64_t number, BatchRequest request) {
+  request.limits.check(model_);
+  request.limits.checkPrompt(model_, request.prompt, "the prompt", settings_.cells);
+  context_.checkAdapter(request.adapter.adapter.get());
+  BatchRow row;
+  row.number = number;
+  row.grammar = grammarOf(request.grammar);
+  row.request = std::move(request);
+  queue_.push_back(std::move(row));
+}
+
+// Requests with the same grammar share what was found out about it.
+std::shared_ptr<const Grammar> RunningBatch::grammarOf(const std::string& gbnf) {
+  if (gbnf.empty()) return nullptr;
+  for (auto known = grammars_.begin(); known != grammars_.end();)
+    known = known->second.expired() ? grammars_.erase(known) : std::next(known);
+  const auto known = grammars_.find(gbnf);
+  if (known != grammars_.end()) {
+    if (auto grammar = known->second.lock()) return grammar;
+  }
+  const auto grammar = std::make_shared<const Grammar>(model_.vocabulary(), gbnf);
+  grammars_[gbnf] = grammar;
+  return grammar;
+}
+
+StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
+  StepReport report;
+  dropCancelled(report);
+  try {
+    admit(report);
+    std::vector<BatchRow*> left;
+    for (BatchRow& row : rows_) left.push_back(&row);
+    // Keys and values do not know which adapter made them: rows of one call have one adapter, calls of one step need not.
+    while (!left.empty()) {
+      const AppliedAdapter adapter = left.front()->request.adapter;
+      const auto others =
+          std::stable_partition(left.begin(), left.end(), [&](const BatchRow* row) { return row->request.adapter == adapter; });
+      const std::vector<BatchRow*> rows(left.begin(), others);
+      left.erase(left.begin(), others);
+      context_.setAdapter(adapter.adapter, adapter.scale);
+      bool room = true;
+      for (const SharedCall& call : callsOf(rows)) room = room && evaluate(call, stopped, report);
+      if (!room) break;
+    }
+    retire(report);
+  } catch (const Error& error) {
+    if (error.code() != "ABORTED") {
+      failRunning(std::current_exception(), report);
+    } else {
+      StepReport all = fail(std::current_exception());
+      report.failed.insert(report.failed.end(), all.failed.begin(), all.failed.end());
+    }
+  } catch (...) {
+    failRunning(std::current_exception(), report);
+  }
+  if (rows_.empty()) forgetAdapter();
+  return report;
+}
+
+// An adapter that no reply needs is not held any longer than its owner holds it.
+void RunningBatch::forgetAdapter() {
+  try {
+    context_.setAdapter(nullptr, 1.0f);
+  } catch (...) {
+    prefixes_.clear();  // the context was given up
+  }
+}
+
+StepReport RunningBatch::fail(std::exception_ptr failure) {
+  StepReport report;
+  failRunning(failure, report);
+  for (const BatchRow& row : queue_) report.failed.push_back({row.number, failure});
+  queue_.clear();
+  return report;
+}
+
+// What the cache holds then is not known: the next request begins with an empty one.
+void RunningBatch::failRunning(std::exception_ptr failure, StepReport& report) {
+  for (BatchRow& row : rows_) {
+    report.failed.push_back({row.number, row.failure == nullptr ? failure : row.failure});
+    promised_ -= row.cells();
+    freeIds_.push_back(row.sequence);
+  }
+  rows_.clear();
+  prefixes_.clear();
+}
+
+void RunningBatch::dropCancelled(StepReport& report) {
+  const auto cancelled = [&](const BatchRow& row) {
+    if (!row.request.cancelled->load(std::memory_order_relaxed)) return false;
+    report.failed.push_back({row.number, std::make_exception_ptr(Error("ABORTED", "the request was cancelled"))});
+    return true;
+  };
+  queue_.erase(std::remove_if(queue_.begin(), queue_.end(), cancelled), queue_.end());
+  rows_.remove_if([&](BatchRow& row) {
+    if (!cancelled(row)) return false;
+    letGo(row);
+    return true;
+  });
+}
+
+void RunningBatch::admit(StepReport& report) {
+  while (!queue_.empty() && rows_.size() < static_cast<size_t>(settings_.maxSequences)) {
+    if (rows_.empty() && prefixes_.empty()) {
+      try {
+        // Empty, so that a request that runs alone finds the cells of a fresh context.
+        context_.prepare({settings_.cells + kRowGroup, paddingId_ + 1, std::min(kInvariantRows, settings_.maxSequences + kRowGroup - 1)});
+      } catch (...) {
+        report.failed.push_back({queue_.front().number, std::current_exception()});
+        queue_.pop_front();
+        continue;
+      }
+    }
+    if (!makeRoom(queue_.front())) return;
+    rows_.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+    start(rows_.back());
+  }
+}
+
+// Kept prefixes make room for a request; the one that it begins with goes last.
+bool RunningBatch::makeRoom(const BatchRow& row) {
+  const auto fits = [&] { return promised_ + prefixes_.tokens() + row.cells() <= settings_.cells; };
+  if (promised_ + row.cells() > settings_.cells) return false;
+  prefixes_.find(row.request.adapter, row.request.prompt);
+  while (!fits()) context_.removeSequence(prefixes_.dropOldest());
+  return true;
+}
+
+void RunningBatch::start(BatchRow& row) {
+  row.sequence = freeIds_.back();
+  freeIds_.pop_back();
+  promised_ += row.cells();
+  row.sampler =
+      std::make_unique<Sampler>(model_.vocabularySize(), row.request.sampling, row.request.seed, row.grammar.get(), row.request.prompt);
+  const auto prefix = prefixes_.find(row.request.adapter, row.request.prompt);
+  if (!prefix) return;
+  context_.copySequence(prefix->sequence, row.sequence, prefix->length);
+  row.evaluated = row.reused = prefix->length;
+}
+
+// One token of each reply that runs, then tokens of prompts: as many as the last call has room for, or one call of them.
+std::vector<RunningBatch::SharedCall> RunningBatch::callsOf(const std::vector<BatchRow*>& rows) const {
+  std::vector<BatchRow*> replies;
+  std::vector<BatchRow*> prompts;
+  for (BatchRow* row : rows) (row->reply.tokens.empty() ? prompts : replies).push_back(row);
+  std::vector<SharedCall> calls;
+  int room = 0;
+  for (size_t begin = 0; begin < replies.size();) {
+    const int count = std::min(plan_.sampledRows(static_cast<int>(replies.size() - begin)), kBatchTokens);
+    calls.emplace_back();
+    for (int i = 0; i < count; ++i) calls.back().push_back({replies[begin++], 1});
+    room = plan_.promptRows - count;
+  }
+  if (prompts.empty()) return calls;
+  if (calls.empty() || room < kLeastPromptRows) {
+    calls.emplace_back();
+    room = plan_.promptRows;
+  }
+  for (BatchRow* row : prompts) {
+    const int tokens = std::min(room, row->promptLength() - row->evaluated);
+    if (tokens > 0) calls.back().push_back({row, tokens});
+    room -= tokens;
+  }
+  return calls;
+}
+
+// False where the cache had no room, which ended the request that came last.
+bool RunningBatch::evaluate(const SharedCall& call, const std::atomic<bool>& stopped, StepReport& report) {
+  batch_.clear();
+  std::vector<BatchRow*> sampled;
+  std::vector<int> outputs;
+  for (const auto& [row, tokens] : call) {
+    for (int position = row->evaluated; position < row->evaluated + tokens; ++position) {
+      batch_.add(row->tokenAt(position), position, row->sequence, position + 1 == row->known());
+    }
+    if (row->evaluated + tokens < row->known()) continue;
+    sampled.push_back(row);
+    outputs.push_back(batch_.size() - 1);
+  }
+  if (plan_.batchInvariant && call.size() > 1) batch_.pad(paddingId_);
+  if (!decode(stopped)) return false;
+  for (const auto& [row, tokens] : call) row->evaluated += tokens;
+  std::vector<const float*> logits;
+  for (const int output : outputs) logits.push_back(context_.logits(output));
+  sample(sampled, logits, report);
+  return true;
+}
+
+bool RunningBatch::decode(const std::atomic<bool>& stopped) {
+  for (;;) {
+    try {
+      context_.decode(batch_, stopped);
+      return true;
+    } catch (const Error& error) {
+      // A sliding window's cache is smaller than the one that is counted here.
+      if (error.code() != "CONTEXT_OVERFLOW") throw;
+      if (prefixes_.empty()) {
+        rows_.back().failure = std::current_exception();
+        rows_.back().done = true;
+        return false;
+      }
+      context_.removeSequence(prefixes_.dropOldest());
+    }
+  }
+}
+
+void RunningBatch::sample(const std::vector<BatchRow*>& rows, const std::vector<const float*>& logits, StepReport& report) {
+  std::vector<Sampled> sampled(rows.size());
+  pool_.forEach(static_cast<int>(rows.size()), context_.governor().threads(), [&](int i) {
+    const auto index = static_cast<size_t>(i);
+    try {
+      sampled[index] = rows[index]->sampler->next(logits[index]);
+    } catch (...) {
+      rows[index]->failure = std::current_exception();
+    }
+  });
+  for (size_t i = 0; i < rows.size(); ++i) {
+    BatchRow& row = *rows[i];
+    row.done = row.failure != nullptr || row.request.limits.accept(model_, sampled[i], row.reply, row.searched);
+    if (row.failure != nullptr || !row.request.streamed) continue;
+    const std::string& text = row.reply.text;
+    const size_t end = row.done ? text.size() : std::max(row.streamed, row.request.limits.settled(text));
+    report.tokens.push_back({row.number, sampled[i].token, sampled[i].logProbability, sampled[i].sampledLogProbability,
+                             text.substr(row.streamed, end - row.streamed)});
+    row.streamed = end;
+  }
+}
+
+void RunningBatch::retire(StepReport& report) {
+  rows_.remove_if([&](BatchRow& row) {
+    if (!row.done) return false;
+    if (row.failure == nullptr) keep(row);
+    letGo(row);
+    if (row.failure != nullptr) {
+      report.failed.push_back({row.number, row.failure});
+    } else {
+      report.finished.push_back({row.number, std::move(row.reply), row.reused});
+    }
+    return true;
+  });
+}
+
+// The last token of a reply was never evaluated.
+void RunningBatch::keep(const BatchRow& row) {
+  if (settings_.prefixTokens == 0 || !context_.holdsBeginning(row.sequence)) return;
+  std::vector<Token> tokens = row.request.prompt;
+  tokens.insert(tokens.end(), row.reply.tokens.begin(), row.reply.tokens.end());
+  tokens.resize(static_cast<size_t>(row.evaluated));
+  const auto kept = prefixes_.keep(row.request.adapter, std::move(tokens), [&](llama_seq_id id) { context_.removeSequence(id); });
+  if (kept) context_.copySequence(row.sequence, kept->sequence, kept->length);
+}
+
+void RunningBatch::letGo(BatchRow& row) {
+  context_.removeSequence(row.sequence);
+  freeIds_.push_back(row.sequence);
+  promised_ -= row.cells();
+}
+
+}  // namespace isopro

@@ -1,0 +1,144 @@
+// Continuous batching of requests that come and go (Yu et al. 2022, Orca, section 3.1: scheduling by iteration): each has settings
+// of its own and joins or leaves between two steps. A step evaluates one token of every reply that runs and, in what room its
+// calls have left, tokens of the prompts that joined (Agrawal et al. 2023, SARATHI, section 4: chunked prefills).
+//
+// Which rows share a call depends on who else runs, and with it the last bits of their logits. A request that is alone in a
+// call has the rows that generateRollouts would give a request for one sample.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "inference/context.h"
+#include "inference/prefix_cache.h"
+#include "inference/reply.h"
+#include "support/thread_pool.h"
+
+namespace isopro {
+
+struct BatchSettings {
+  int cells = 0;         // tokens of KV cache
+  int maxSequences = 0;  // replies that run at once
+  int prefixTokens = 0;  // tokens that finished sequences may keep; 0: none
+};
+
+struct BatchRequest {
+  std::vector<Token> prompt;
+  SamplingSettings sampling;
+  std::uint64_t seed = 0;
+  ReplyLimits limits;
+  std::string grammar;  // GBNF; empty: none
+  AppliedAdapter adapter;
+  bool streamed = false;  // an event a token
+  std::shared_ptr<std::atomic<bool>> cancelled;
+};
+
+struct TokenEvent {
+  std::int64_t request;
+  Token token;
+  float logProbability;
+  float sampledLogProbability;
+  std::string text;  // what the reply's text has grown by and keeps; whole UTF-8 characters
+};
+
+struct FinishedReply {
+  std::int64_t request;
+  Reply reply;
+  int reusedTokens;  // of the prompt, from the prefix cache
+};
+
+struct FailedReply {
+  std::int64_t request;
+  std::exception_ptr failure;
+};
+
+// What a step has to say; of one request, tokens come before its end.
+struct StepReport {
+  std::vector<TokenEvent> tokens;
+  std::vector<FinishedReply> finished;
+  std::vector<FailedReply> failed;
+};
+
+// Used by one thread at a time, like its context, which is its own.
+class RunningBatch {
+ public:
+  RunningBatch(Context& context, ThreadPool& pool, const BatchSettings& settings);
+
+  // Queues a request under a number of the caller's. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID,
+  // ADAPTER_MISMATCH.
+  void join(std::int64_t number, BatchRequest request);
+
+  // Lets cancelled requests go, starts those that have room, first come, first served, and evaluates one token of each reply. A
+  // failure ends whom it concerns; `stopped` ends all.
+  StepReport step(const std::atomic<bool>& stopped);
+
+  // Ends all.
+  StepReport fail(std::exception_ptr failure);
+
+  bool idle() const { return queue_.empty() && rows_.empty(); }
+
+ private:
+  struct BatchRow {
+    std::int64_t number = 0;
+    BatchRequest request;
+    std::shared_ptr<const Grammar> grammar;
+    std::unique_ptr<Sampler> sampler;  // where it runs
+    Reply reply;
+    llama_seq_id sequence = -1;
+    int evaluated = 0;  // tokens of prompt and reply in the KV cache
+    int reused = 0;
+    size_t searched = 0;  // bytes of text that hold no stop string
+    size_t streamed = 0;  // bytes of text that were sent
+    bool done = false;
+    std::exception_ptr failure;
+
+    int promptLength() const { return static_cast<int>(request.prompt.size()); }
+    int known() const { return promptLength() + static_cast<int>(reply.tokens.size()); }  // tokens
+    int cells() const { return promptLength() + request.limits.maxTokens; }
+    Token tokenAt(int position) const;
+  };
+  // Tokens of a row that one call evaluates.
+  struct RowShare {
+    BatchRow* row;
+    int tokens;
+  };
+  using SharedCall = std::vector<RowShare>;
+
+  void dropCancelled(StepReport& report);
+  void admit(StepReport& report);
+  bool makeRoom(const BatchRow& row);
+  void start(BatchRow& row);
+  std::vector<SharedCall> callsOf(const std::vector<BatchRow*>& rows) const;
+  bool evaluate(const SharedCall& call, const std::atomic<bool>& stopped, StepReport& report);
+  bool decode(const std::atomic<bool>& stopped);
+  void sample(const std::vector<BatchRow*>& rows, const std::vector<const float*>& logits, StepReport& report);
+  void retire(StepReport& report);
+  void keep(const BatchRow& row);
+  void failRunning(std::exception_ptr failure, StepReport& report);
+  void letGo(BatchRow& row);
+  void forgetAdapter();
+  std::shared_ptr<const Grammar> grammarOf(const std::string& gbnf);
+
+  Context& context_;
+  ThreadPool& pool_;
+  const BatchSettings settings_;
+  const Model& model_;
+  const CallPlan plan_;
+  const llama_seq_id paddingId_;
+  PrefixCache prefixes_;
+  std::vector<llama_seq_id> freeIds_;
+  int promised_ = 0;  // cells of the replies that run
+  std::deque<BatchRow> queue_;
+  std::list<BatchRow> rows_;  // in the order in which they started
+  std::map<std::string, std::weak_ptr<const Grammar>> grammars_;
+  DecodeBatch batch_;
+};
+
+}  // namespace isopro

@@ -1,0 +1,108 @@
+/** The batch of a model that requests join and leave while it runs. */
+import { deriveSeed } from '../random.js';
+import type { Adapter } from './adapter.js';
+import { settled, typed, type Addon, type NativeModel, type NativeToken } from './addon.js';
+import type { CheckedBatchRequest, PromptContent } from './generate-request.js';
+import type { Rollout } from './generation.js';
+import { grammarOfJsonSchema } from './json-schema.js';
+
+export interface BatchSettings {
+  /** Tokens of KV cache, allocated when the first request joins. */
+  readonly contextTokens: number;
+  /** Replies that run at once. */
+  readonly maxSequences: number;
+  /** Tokens of finished sequences that stay in the cache; 0: none. */
+  readonly prefixTokens: number;
+}
+
+export interface BatchReply
+  extends Pick<Rollout, 'promptIds' | 'tokenIds' | 'text' | 'logprobs' | 'sampledLogprobs' | 'seed' | 'adapterId'> {
+  readonly finish: 'stop' | 'length';
+  /** Tokens of the prompt that came from the prefix cache. */
+  readonly reusedTokens: number;
+}
+
+export interface BatchToken {
+  readonly tokenId: number;
+  /** As in `Rollout.logprobs` and `Rollout.sampledLogprobs`. */
+  readonly logprob: number;
+  readonly sampledLogprob: number;
+  /**
+   * What the reply's text has grown by, often nothing: what may turn out to begin a stop string, and the part of a character, come with a
+   * later token. All of them joined are the text.
+   */
+  readonly text: string;
+}
+
+/** What a batch needs of its model. */
+export interface BatchModel {
+  readonly addon: Addon;
+  readonly native: NativeModel;
+  promptIds(content: PromptContent): Int32Array;
+}
+
+export interface StartedReply {
+  readonly reply: Promise<BatchReply>;
+  /** Ends it with ABORTED before the next step. */
+  cancel(): void;
+}
+
+export class RunningBatch {
+  readonly #model: BatchModel;
+
+  /** @internal Use Model.openBatch. */
+  constructor(model: BatchModel) {
+    this.#model = model;
+  }
+
+  /**
+   * Queues a request; without an adapter, or with null, it runs on the bare base. The seed is the one that `Model.generate` derives for the
+   * first sample of the same prompt.
+   * @param onToken must not throw
+   * @throws IsoproError TEMPLATE_INVALID, GRAMMAR_INVALID, OBJECT_DISPOSED; the reply rejects with these, INVALID_ARGUMENT,
+   *   CONTEXT_OVERFLOW, NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY, ABORTED
+   */
+  start(request: Omit<CheckedBatchRequest, 'adapter'>, adapter: Adapter | null, onToken?: (token: BatchToken) => void): StartedReply {
+    const { addon, native } = this.#model;
+    const promptIds = this.#model.promptIds(request);
+    const { sampling, jsonSchema } = request;
+    const seed = deriveSeed({
+      runSeed: sampling.seed,
+      purpose: 'generate',
+      iteration: 0,
+      problemId: request.id ?? '0',
+      sample: 0,
+    });
+    const cancellation = typed(() => new addon.Cancellation());
+    const running = native.reply(
+      {
+        prompt: promptIds,
+        sampling,
+        seed,
+        maxTokens: request.maxTokens,
+        stopStrings: request.stop,
+        stopTokens: Int32Array.from(request.stopTokens),
+        ignoreEndOfSequence: request.ignoreEndOfSequence,
+        grammar: jsonSchema === undefined ? (request.grammar ?? '') : grammarOfJsonSchema(jsonSchema),
+        adapter: adapter?.native ?? null,
+        adapterScale: request.adapterScale,
+      },
+      cancellation,
+      onToken &&
+        (({ token, logProbability, sampledLogProbability, text }: NativeToken) =>
+          onToken({ tokenId: token, logprob: logProbability, sampledLogprob: sampledLogProbability, text })),
+    );
+    const reply = settled(running).then(({ tokens, logProbabilities, sampledLogProbabilities, text, finish, reusedTokens }) => ({
+      promptIds,
+      tokenIds: tokens,
+      text,
+      logprobs: logProbabilities,
+      sampledLogprobs: sampledLogProbabilities,
+      finish,
+      seed,
+      adapterId: adapter?.id ?? null,
+      reusedTokens,
+    }));
+    return { reply, cancel: () => cancellation.cancel() };
+  }
+}

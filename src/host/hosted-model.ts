@@ -1,0 +1,203 @@
+/** A caller's hold on a model that a host has loaded: asks its running batch, alone or with others. */
+import path from 'node:path';
+import { z } from 'zod';
+import type { NativeModelInfo } from '../engine/addon.js';
+import { abortSignal, checked } from '../engine/checked.js';
+import { checkBatchRequest } from '../engine/generate-request.js';
+import type { Model } from '../engine/model.js';
+import type { RunningBatch } from '../engine/running-batch.js';
+import { IsoproError } from '../errors.js';
+import { requireFile } from '../files.js';
+import { fileIdentity, type FileIdentity } from './file-identity.js';
+import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
+import { HostedAdapter, type LoadedAdapter } from './hosted-adapter.js';
+import type { MemoryBudget } from './memory-budget.js';
+import type { Held, SharedValues } from './shared-values.js';
+
+/** Refuse with OUT_OF_MEMORY what the host has no memory for, or wait until it has. */
+export type WhenFull = 'refuse' | 'wait';
+
+export interface HostAdapterOptions {
+  /** Default 'refuse'. */
+  readonly whenFull?: WhenFull;
+  readonly signal?: AbortSignal;
+}
+
+/** What the handles of one model share. */
+export interface LoadedModel {
+  readonly model: Model;
+  readonly batch: RunningBatch;
+  readonly bytes: number;
+  readonly budget: MemoryBudget;
+  readonly adapters: SharedValues<LoadedAdapter>;
+  /** Replies that run or wait. */
+  requests: number;
+  readonly giveBack: () => void;
+}
+
+export const whenFull = z.enum(['refuse', 'wait']).default('refuse');
+const adapterOptions = z.strictObject({ whenFull, signal: abortSignal.optional() });
+
+export class HostedModel {
+  readonly path: string;
+  readonly info: Readonly<NativeModelInfo>;
+  readonly #held: Held<LoadedModel>;
+  readonly #adapters = new Set<HostedAdapter>();
+  /** Ends a reply; resolves when the batch has let go of it. */
+  readonly #running = new Set<() => Promise<void>>();
+  readonly #onDispose: (model: HostedModel) => void;
+  #disposal: Promise<void> | undefined;
+
+  /** @internal Use ModelHost.load. */
+  constructor(held: Held<LoadedModel>, onDispose: (model: HostedModel) => void) {
+    this.#held = held;
+    this.#onDispose = onDispose;
+    this.path = held.value.model.path;
+    this.info = held.value.model.info;
+  }
+
+  /**
+   * Loads a LoRA adapter in GGUF onto the model, or shares it where it is loaded; a file that was replaced is another adapter.
+   * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
+   */
+  async loadAdapter(file: string, options: HostAdapterOptions = {}): Promise<HostedAdapter> {
+    const { model, adapters, budget } = this.#loaded();
+    requireFile(checked(z.string().min(1), file, 'path'), 'MODEL_NOT_FOUND');
+    const { whenFull: full, signal } = checked(adapterOptions, options, 'options');
+    const identity: FileIdentity = await fileIdentity(file);
+    const held = await adapters.hold(
+      identity.key,
+      {
+        open: async (abandoned) => {
+          const what = `the adapter ${path.basename(file)}`;
+          const giveBack = await budget.take(identity.bytes, { what, wait: full === 'wait', signal: abandoned });
+          try {
+            return { adapter: await model.loadAdapter(file), bytes: identity.bytes, giveBack };
+          } catch (error) {
+            giveBack();
+            throw error;
+          }
+        },
+        close: async ({ adapter, giveBack }) => {
+          adapter.dispose();
+          giveBack();
+        },
+      },
+      signal,
+    );
+    const adapter = new HostedAdapter(held, (disposed) => this.#adapters.delete(disposed));
+    if (this.#disposal !== undefined) {
+      await adapter.dispose();
+      throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
+    }
+    this.#adapters.add(adapter);
+    return adapter;
+  }
+
+  /**
+   * The reply to one prompt. It joins whatever runs on the model as soon as there is room, first come, first served; an abort ends it at
+   * once.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, TEMPLATE_INVALID, NUMERIC_FAILURE, ADAPTER_MISMATCH,
+   *   OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
+   */
+  async generate(request: HostRequest): Promise<HostReply> {
+    return this.#ask(request);
+  }
+
+  /**
+   * As `generate`, with each token as it is sampled; leaving the iteration early ends the reply.
+   * @throws IsoproError as `generate`
+   */
+  async *stream(request: HostRequest): AsyncGenerator<TokenEvent, HostReply, undefined> {
+    const left = new AbortController();
+    const tokens: TokenEvent[] = [];
+    let wake = (): void => {};
+    let ended = false;
+    const reply = this.#ask(
+      request,
+      (token) => {
+        tokens.push(token);
+        wake();
+      },
+      left.signal,
+    );
+    const end = (): void => {
+      ended = true;
+      wake();
+    };
+    reply.then(end, end);
+    try {
+      for (;;) {
+        for (let token = tokens.shift(); token !== undefined; token = tokens.shift()) yield token;
+        if (ended) return await reply;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    } finally {
+      left.abort();
+    }
+  }
+
+  /** Ends this handle's replies with ABORTED and lets go of its adapters and the model, which goes with its last handle. */
+  dispose(): Promise<void> {
+    this.#disposal ??= this.#dispose();
+    return this.#disposal;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+
+  async #dispose(): Promise<void> {
+    this.#onDispose(this);
+    await Promise.all([...this.#running].map((end) => end()));
+    await Promise.all([...this.#adapters].map((adapter) => adapter.dispose()));
+    await this.#held.release();
+  }
+
+  #loaded(): LoadedModel {
+    if (this.#disposal !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
+    return this.#held.value;
+  }
+
+  async #ask(request: HostRequest, onToken?: (token: TokenEvent) => void, left?: AbortSignal): Promise<HostReply> {
+    const loaded = this.#loaded();
+    const { adapter, ...plain } = request ?? {};
+    const valid = checkBatchRequest(plain);
+    if (adapter !== undefined && adapter !== null && !(adapter instanceof HostedAdapter))
+      throw new IsoproError('INVALID_ARGUMENT', 'request.adapter: expected what HostedModel.loadAdapter gave, or null');
+    const signals = [valid.signal, left].filter((signal) => signal !== undefined);
+    if (signals.some(({ aborted }) => aborted)) throw new IsoproError('ABORTED', 'the request was cancelled before it began');
+
+    const { reply, cancel } = loaded.batch.start(valid, adapter?.adapter() ?? null, onToken);
+    const settled = reply.then(
+      () => undefined,
+      () => undefined,
+    );
+    // At once for the caller, whatever step the batch is in.
+    let abort = (): void => {};
+    const aborted = new Promise<never>((_, reject) => {
+      abort = () => {
+        cancel();
+        reject(new IsoproError('ABORTED', 'the request was cancelled'));
+      };
+    });
+    const end = (): Promise<void> => {
+      abort();
+      return settled;
+    };
+    this.#running.add(end);
+    loaded.requests++;
+    void settled.then(() => {
+      this.#running.delete(end);
+      loaded.requests--;
+    });
+    for (const signal of signals) signal.addEventListener('abort', abort);
+    try {
+      return await Promise.race([reply, aborted]);
+    } finally {
+      for (const signal of signals) signal.removeEventListener('abort', abort);
+    }
+  }
+}

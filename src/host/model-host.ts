@@ -1,0 +1,205 @@
+/** One place that loads models for several users in one process, shares them, counts who holds them and keeps to a limit of memory. */
+import { totalmem } from 'node:os';
+import path from 'node:path';
+import { z } from 'zod';
+import { inspectModel } from '../engine/inspect.js';
+import { estimateMemory } from '../engine/memory-estimate.js';
+import { resolveModel } from '../engine/model-files.js';
+import { loadModel, loadOptions, type KvType, type LoadModelOptions } from '../engine/model.js';
+import { checked } from '../engine/checked.js';
+import { IsoproError } from '../errors.js';
+import { fileIdentity } from './file-identity.js';
+import { HostedModel, whenFull, type LoadedModel, type WhenFull } from './hosted-model.js';
+import { MemoryBudget } from './memory-budget.js';
+import { SharedValues, type Held } from './shared-values.js';
+
+export interface ModelHostOptions {
+  /**
+   * What the models and adapters of the host may take together, by their files and their KV cache. Default: three quarters of the
+   * machine's memory, or of what the process is confined to.
+   */
+  readonly memoryBytes?: number;
+}
+
+/** Handles share a model where the file and all settings but `whenFull`, `signal` and the callbacks are the same. */
+export interface HostLoadOptions extends Omit<LoadModelOptions, 'contextTokens'> {
+  /** Tokens of KV cache over all replies that run and all that is kept of earlier ones. Default: what fits into 1 GiB, 4,096 to 16,384. */
+  readonly contextTokens?: number;
+  /** Replies that run at once; the others wait. Default 64, maximum 253. */
+  readonly maxSequences?: number;
+  /**
+   * Tokens of finished prompts and replies that stay in the cache, used longest ago first to go: a prompt that begins like one of them
+   * is evaluated from where they part. At most 16 replies are kept. Default 0: what is kept costs every row some attention, which a small
+   * model notices and long common beginnings win back many times over (docs/log.md).
+   */
+  readonly prefixTokens?: number;
+  /**
+   * Where memory is short. Default 'refuse'. A load of what somebody else waits for waits with it. What is larger than the whole host is
+   * refused in any case.
+   */
+  readonly whenFull?: WhenFull;
+}
+
+export interface HostUsage {
+  readonly memoryBytes: number;
+  /** Promised to what is loaded or being loaded. */
+  readonly usedBytes: number;
+  /** Loads that wait for memory. */
+  readonly waiting: number;
+  readonly models: readonly {
+    readonly path: string;
+    readonly bytes: number;
+    /** Handles. */
+    readonly references: number;
+    /** Replies that run or wait. */
+    readonly requests: number;
+    readonly adapters: readonly { readonly path: string; readonly id: string; readonly bytes: number; readonly references: number }[];
+  }[];
+}
+
+const GIBIBYTE = 2 ** 30;
+/** Bytes of a cached value against those of f16. */
+const KV_BYTES: Readonly<Record<KvType, number>> = { f32: 2, f16: 1, bf16: 1, q8_0: 34 / 64 };
+
+const hostOptions = z.strictObject({ memoryBytes: z.int().min(1).optional() });
+const hostLoadOptions = loadOptions.extend({
+  maxSequences: z.int().min(1).max(253).default(64),
+  prefixTokens: z
+    .int()
+    .min(0)
+    .max(2 ** 26)
+    .default(0),
+  whenFull,
+});
+type CheckedLoad = z.output<typeof hostLoadOptions>;
+
+function physicalBytes(): number {
+  const confined = process.constrainedMemory();
+  return Math.min(totalmem(), confined > 0 ? confined : Infinity);
+}
+
+export class ModelHost {
+  readonly #budget: MemoryBudget;
+  readonly #models = new SharedValues<LoadedModel>();
+  readonly #handles = new Set<HostedModel>();
+  readonly #disposing = new AbortController();
+  #disposal: Promise<void> | undefined;
+
+  /** @throws IsoproError INVALID_ARGUMENT */
+  constructor(options: ModelHostOptions = {}) {
+    const { memoryBytes } = checked(hostOptions, options, 'options');
+    this.#budget = new MemoryBudget(memoryBytes ?? Math.floor(0.75 * physicalBytes()));
+  }
+
+  /**
+   * A handle on a model: a GGUF file, an alias or a URI. What another handle has loaded from the same file with the same settings is
+   * shared.
+   * @throws IsoproError as `loadModel`, and OUT_OF_MEMORY where the host has no room, OBJECT_DISPOSED
+   */
+  async load(pathOrAlias: string, options: HostLoadOptions = {}): Promise<HostedModel> {
+    checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
+    const valid = checked(hostLoadOptions, options, 'options');
+    this.#requireOpen();
+    const cancelled = new AbortController();
+    const cancel = (): void => cancelled.abort();
+    const signals = [this.#disposing.signal, ...(valid.signal === undefined ? [] : [valid.signal])];
+    if (signals.some(({ aborted }) => aborted)) cancel();
+    for (const signal of signals) signal.addEventListener('abort', cancel);
+    try {
+      const handle = new HostedModel(await this.#hold(pathOrAlias, valid, cancelled.signal), (model) => this.#handles.delete(model));
+      this.#handles.add(handle);
+      if (this.#disposal !== undefined) await handle.dispose();
+      this.#requireOpen();
+      return handle;
+    } catch (error) {
+      this.#requireOpen();
+      throw error;
+    } finally {
+      for (const signal of signals) signal.removeEventListener('abort', cancel);
+    }
+  }
+
+  usage(): HostUsage {
+    return {
+      memoryBytes: this.#budget.bytes,
+      usedBytes: this.#budget.used,
+      waiting: this.#budget.waiting,
+      models: this.#models.values().map(({ value: { model, bytes, requests, adapters }, references }) => ({
+        path: model.path,
+        bytes,
+        references,
+        requests,
+        adapters: adapters.values().map(({ value, references: count }) => ({
+          path: value.adapter.path,
+          id: value.adapter.id,
+          bytes: value.bytes,
+          references: count,
+        })),
+      })),
+    };
+  }
+
+  /** Disposes of every handle and ends the loads that are under way with OBJECT_DISPOSED; harmless when repeated. */
+  dispose(): Promise<void> {
+    this.#disposal ??= (async () => {
+      this.#disposing.abort();
+      await Promise.all([...this.#handles].map((handle) => handle.dispose()));
+    })();
+    return this.#disposal;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+
+  #requireOpen(): void {
+    if (this.#disposal !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the host has been disposed');
+  }
+
+  async #hold(pathOrAlias: string, options: CheckedLoad, signal: AbortSignal): Promise<Held<LoadedModel>> {
+    const { onDownload, threads, fixedThreads, gpuLayers, contextTokens, kvType, maxSequences, prefixTokens } = options;
+    const { path: file } = await resolveModel(pathOrAlias, { signal, ...(onDownload && { onProgress: onDownload }) });
+    const settings = { threads, fixedThreads, gpuLayers, contextTokens, kvType, maxSequences, prefixTokens };
+    return this.#models.hold(
+      JSON.stringify([(await fileIdentity(file)).key, settings]),
+      { open: (abandoned) => this.#open(file, options, abandoned), close: (loaded) => this.#close(loaded) },
+      signal,
+    );
+  }
+
+  async #open(file: string, options: CheckedLoad, signal: AbortSignal): Promise<LoadedModel> {
+    const { whenFull: full, threads, fixedThreads, gpuLayers, kvType, maxSequences, prefixTokens, onProgress } = options;
+    const inspection = await inspectModel(file);
+    const written = inspection.metadata['isopro.kv_cache_type'] as KvType | undefined;
+    const perValue = KV_BYTES[kvType ?? written ?? 'f16'] ?? 1;
+    // Null for what is no model, which loadModel refuses with its reason.
+    const one = await estimateMemory(file, inspection, 1);
+    const perToken = Math.max(1, (one?.kvBytesPerToken ?? 1) * perValue);
+    const contextTokens = options.contextTokens ?? Math.min(16_384, Math.max(4096, Math.floor(GIBIBYTE / perToken)));
+    const bytes = one === null ? 0 : Math.ceil(one.weightsBytes + perToken * contextTokens);
+    const giveBack = await this.#budget.take(bytes, { what: path.basename(file), wait: full === 'wait', signal });
+    try {
+      const model = await loadModel(file, {
+        fixedThreads,
+        signal,
+        ...(threads !== undefined && { threads }),
+        ...(gpuLayers !== undefined && { gpuLayers }),
+        ...(kvType !== undefined && { kvType }),
+        ...(onProgress !== undefined && { onProgress }),
+      });
+      const batch = await model.openBatch({ contextTokens, maxSequences, prefixTokens }).catch(async (error: unknown) => {
+        await model.dispose();
+        throw error;
+      });
+      return { model, batch, bytes, budget: this.#budget, adapters: new SharedValues(), requests: 0, giveBack };
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
+  async #close({ model, giveBack }: LoadedModel): Promise<void> {
+    await model.dispose();
+    giveBack();
+  }
+}

@@ -1,0 +1,45 @@
+/** Models and adapters of the host's tests, in a folder that is removed when the process ends. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { HostedModel, HostReply, HostRequest, TokenEvent } from '../../src/index.js';
+import { writeSyntheticAdapter } from '../models/adapter.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+
+export const folder = mkdtempSync(path.join(tmpdir(), 'isopro-host-'));
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+
+export const file = path.join(folder, 'base.gguf');
+const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q8_0', seed: 31n });
+
+export function adapterFile(name: string, seed: bigint): string {
+  const to = path.join(folder, `${name}.gguf`);
+  writeSyntheticAdapter(to, shape, { seed });
+  return to;
+}
+
+/** One thread whatever else the machine does, so that repeated answers are the same. */
+export const ONE_THREAD = { threads: 1, fixedThreads: true };
+
+/**
+ * Keys and values of a type for which llama.cpp's attention adds in f32, not in f16: the order of its sums, which depends on where others
+ * left room in the cache, then shows in no token.
+ */
+export const UNDISTURBED = { ...ONE_THREAD, kvType: 'bf16' } as const;
+
+export const greedy = (tokenIds: readonly number[], maxTokens = 24): HostRequest => ({
+  tokenIds,
+  maxTokens,
+  sampling: { temperature: 0 },
+  ignoreEndOfSequence: true,
+});
+
+export async function streamed(model: HostedModel, request: HostRequest): Promise<{ reply: HostReply; tokens: TokenEvent[] }> {
+  const tokens: TokenEvent[] = [];
+  const stream = model.stream(request);
+  for (;;) {
+    const next = await stream.next();
+    if (next.done === true) return { reply: next.value, tokens };
+    tokens.push(next.value);
+  }
+}

@@ -1,0 +1,54 @@
+/** Who gets memory, who waits and who is refused. */
+import { expect, test } from '@jest/globals';
+import { MemoryBudget } from '../../src/host/memory-budget.js';
+
+const never = new AbortController().signal;
+const options = (what: string, wait = false, signal = never) => ({ what, wait, signal });
+
+test('promises what is there and gets it back once, however often it is given back', async () => {
+  const budget = new MemoryBudget(100);
+  const one = await budget.take(60, options('one'));
+  const two = await budget.take(40, options('two'));
+  expect(budget.used).toBe(100);
+  one();
+  one();
+  expect(budget.used).toBe(40);
+  two();
+  expect(budget.used).toBe(0);
+});
+
+test('refuses with the figures what has no room, and at once what never will', async () => {
+  const budget = new MemoryBudget(100);
+  await budget.take(70, options('one'));
+  const refused = expect.objectContaining({ code: 'OUT_OF_MEMORY', message: "two needs 31 bytes; of the host's 100, 30 are free" });
+  await expect(budget.take(31, options('two'))).rejects.toEqual(refused);
+  await expect(budget.take(101, options('three', true))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' });
+  expect(budget.used).toBe(70);
+});
+
+test('those who wait are served in order: the large one is not overtaken by the small, nor by who would not wait', async () => {
+  const budget = new MemoryBudget(100);
+  const giveBack = await budget.take(80, options('first'));
+  const served: string[] = [];
+  const large = budget.take(90, options('large', true)).then((give) => (served.push('large'), give));
+  const small = budget.take(10, options('small', true)).then((give) => (served.push('small'), give));
+  await expect(budget.take(5, options('hasty'))).rejects.toMatchObject({ message: expect.stringContaining('2 others wait') });
+  expect(served).toEqual([]);
+  giveBack();
+  await Promise.all([large, small]);
+  expect(served).toEqual(['large', 'small']);
+  expect([budget.used, budget.waiting]).toEqual([100, 0]);
+});
+
+test('who is cancelled leaves the queue, and those behind move up', async () => {
+  const budget = new MemoryBudget(100);
+  await budget.take(80, options('first'));
+  const controller = new AbortController();
+  const large = budget.take(90, options('large', true, controller.signal));
+  const small = budget.take(20, options('small', true));
+  controller.abort();
+  await expect(large).rejects.toMatchObject({ code: 'ABORTED' });
+  await small;
+  expect([budget.used, budget.waiting]).toEqual([100, 0]);
+  await expect(budget.take(1, options('late', true, controller.signal))).rejects.toMatchObject({ code: 'ABORTED' });
+});

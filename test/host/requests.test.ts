@@ -1,0 +1,330 @@
+/** What callers of one running batch get: each its own settings, its tokens as they come, its own end and its own errors. */
+import { execFile } from 'node:child_process';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { loadModel, ModelHost, type HostedModel, type HostReply, type HostRequest, type Model } from '../../src/index.js';
+import { adapterFile, file, greedy, UNDISTURBED, streamed } from './fixtures.js';
+
+let host: ModelHost;
+let model: HostedModel;
+let alone: Model;
+beforeAll(async () => {
+  host = new ModelHost();
+  model = await host.load(file, { ...UNDISTURBED, contextTokens: 4096 });
+  alone = await loadModel(file, UNDISTURBED);
+});
+afterAll(async () => {
+  await host.dispose();
+  await alone.dispose();
+});
+
+const running = (): number => host.usage().models[0]!.requests;
+const prompt = (of: number, length: number): number[] => Array.from({ length }, (_, i) => 5 + ((of * 31 + i * 17) % 200));
+const sampled = (of: number, extra: HostRequest = {}): HostRequest => ({
+  tokenIds: prompt(of, 10 + of),
+  id: String(of),
+  sampling: { seed: 11n },
+  maxTokens: 30,
+  ignoreEndOfSequence: true,
+  ...extra,
+});
+
+describe('a reply', () => {
+  test.each([
+    ['sampled', { sampling: { seed: 5n, temperature: 0.8, topK: 40, topP: 0.9, repeatPenalty: 1.2 } }],
+    ['greedy', { sampling: { temperature: 0 } }],
+  ])('%s, of a caller who is alone, is bit for bit that of Model.generate', async (_name, settings) => {
+    for (const length of [1, 60, 61, 150]) {
+      const request = { maxTokens: 40, ignoreEndOfSequence: true, stopTokens: [7], ...settings };
+      const tokenIds = prompt(length, length);
+      const reply = await model.generate({ tokenIds, ...request });
+      for await (const expected of alone.generate({ prompts: [{ tokenIds }], ...request })) {
+        expect([...reply.tokenIds]).toEqual([...expected.tokenIds]);
+        expect([...reply.logprobs]).toEqual([...expected.logprobs]);
+        expect([...reply.sampledLogprobs]).toEqual([...expected.sampledLogprobs]);
+        expect([reply.text, reply.finish, reply.seed, reply.adapterId]).toEqual([expected.text, expected.finish, expected.seed, null]);
+        expect([...reply.promptIds]).toEqual(tokenIds);
+      }
+    }
+  });
+
+  test('in company draws from the seed of its own: that of its prompt in Model.generate', async () => {
+    const replies = await Promise.all(Array.from({ length: 12 }, (_, i) => model.generate(sampled(i))));
+    expect(new Set(replies.map(({ tokenIds }) => tokenIds.join())).size).toBe(12);
+    const prompts = Array.from({ length: 12 }, (_, i) => ({ tokenIds: prompt(i, 10 + i), id: String(i) }));
+    for await (const rollout of alone.generate({ prompts, sampling: { seed: 11n }, maxTokens: 30, ignoreEndOfSequence: true })) {
+      const reply = replies[rollout.promptIndex]!;
+      expect(reply.seed).toBe(rollout.seed);
+      expect([...reply.tokenIds]).toEqual([...rollout.tokenIds]);
+    }
+  });
+
+  test('messages and texts are prompts too', async () => {
+    const messages = [{ role: 'user' as const, content: 'hello' }];
+    const reply = await model.generate({ messages, maxTokens: 3 });
+    expect([...reply.promptIds]).toEqual([...alone.renderChat(messages).tokenIds]);
+    expect([...(await model.generate({ text: 'hello', maxTokens: 3 })).promptIds]).toEqual([...alone.promptIds({ text: 'hello' })]);
+  });
+});
+
+describe('one batch', () => {
+  test('has settings, stop strings, grammars and adapters of each request', async () => {
+    const [one, two] = [await model.loadAdapter(adapterFile('first', 1n)), await model.loadAdapter(adapterFile('second', 2n))];
+    const plain = greedy([5, 6, 7]);
+    const cut = (await model.generate(plain)).text.slice(3, 5);
+    const requests: HostRequest[] = [
+      plain,
+      { ...plain, stop: [cut] },
+      { ...plain, grammar: 'root ::= [ab]+' },
+      {
+        ...plain,
+        jsonSchema: { type: 'object', properties: { a: { type: 'boolean' } }, required: ['a'], additionalProperties: false },
+        ignoreEndOfSequence: false,
+        maxTokens: 200,
+      },
+      { ...plain, adapter: one },
+      { ...plain, adapter: two },
+      { ...plain, adapter: two, adapterScale: 0.5 },
+      { ...plain, maxTokens: 3 },
+      { ...plain, sampling: { temperature: 1, seed: 3n } },
+      { ...plain, stopTokens: [(await model.generate(plain)).tokenIds[4]!] },
+    ];
+    const lone: HostReply[] = [];
+    for (const request of requests) lone.push(await model.generate(request));
+    const together = await Promise.all(requests.map((request) => model.generate(request)));
+    expect(together.map(({ tokenIds }) => tokenIds.join())).toEqual(lone.map(({ tokenIds }) => tokenIds.join()));
+    expect(new Set(lone.map(({ tokenIds }) => tokenIds.join())).size).toBe(10);
+    // Each was said by the model with its own adapter: what another model of this process thinks of the same tokens.
+    for (const [i, { adapter, adapterScale = 1 }] of requests.entries()) {
+      const own = adapter == null ? null : await alone.loadAdapter(adapter.path);
+      await alone.setAdapter(own, adapterScale);
+      const [expected] = await alone.score(plain.tokenIds!, [together[i]!.tokenIds]);
+      expect(Math.max(...expected!.map((value, at) => Math.abs(value - together[i]!.logprobs[at]!)))).toBeLessThan(0.001);
+    }
+    await alone.setAdapter(null);
+    expect(together[1]!.text).toBe(together[0]!.text.slice(0, together[0]!.text.indexOf(cut)));
+    expect(together[2]!.text).toMatch(/^[ab]+$/);
+    expect(JSON.parse(together[3]!.text)).toEqual({ a: expect.any(Boolean) });
+    expect(together.map(({ adapterId }) => adapterId)).toEqual([null, null, null, null, one.id, two.id, two.id, null, null, null]);
+    expect(together.map(({ finish }) => finish)).toEqual([
+      'length',
+      'stop',
+      'length',
+      'stop',
+      'length',
+      'length',
+      'length',
+      'length',
+      'length',
+      'stop',
+    ]);
+    await Promise.all([one.dispose(), two.dispose()]);
+  });
+
+  test('is joined and left while it runs: a later caller starts and ends before the first has ended', async () => {
+    const order: string[] = [];
+    const long = model.stream(sampled(1, { maxTokens: 450 }));
+    await long.next();
+    const short = await streamed(model, sampled(2, { maxTokens: 5 }));
+    order.push('short');
+    expect(short.tokens).toHaveLength(5);
+    for (;;) {
+      const next = await long.next();
+      if (next.done !== true) continue;
+      order.push('long');
+      expect(next.value.tokenIds).toHaveLength(450);
+      break;
+    }
+    expect(order).toEqual(['short', 'long']);
+  });
+
+  test('takes no more at once than there are sequences and cells, first come, first served', async () => {
+    const narrow = await host.load(file, { ...UNDISTURBED, contextTokens: 256, maxSequences: 3 });
+    const first: number[] = [];
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, async (_, i) => {
+        const stream = narrow.stream(sampled(i % 5, { maxTokens: 20 + 10 * (i % 9), id: String(i) }));
+        await stream.next();
+        first.push(i);
+        for (;;) {
+          const next = await stream.next();
+          if (next.done === true) return next.value;
+        }
+      }),
+    );
+    expect(replies.map(({ tokenIds }) => tokenIds.length)).toEqual(replies.map((_, i) => 20 + 10 * (i % 9)));
+    expect(first).toEqual([...first].sort((a, b) => a - b));
+    await expect(narrow.generate(greedy(prompt(1, 200), 57))).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
+    await narrow.dispose();
+  });
+
+  test('does not end where an adapter is loaded: that happens between two steps', async () => {
+    const own = await host.load(file, { ...UNDISTURBED, contextTokens: 700 });
+    const reply = own.generate(sampled(3, { maxTokens: 300 }));
+    const adapter = await own.loadAdapter(adapterFile('between', 8n));
+    expect(host.usage().models[1]!.requests).toBe(1);
+    expect((await own.generate({ ...greedy([5]), adapter })).adapterId).toBe(adapter.id);
+    expect((await reply).tokenIds).toHaveLength(300);
+    await own.dispose();
+  });
+});
+
+describe('streaming', () => {
+  test('gives each token with its log-probabilities; the texts joined are the text, whatever is cut off', async () => {
+    const plain = sampled(1, { maxTokens: 200 });
+    const { text } = await model.generate(plain);
+    for (const request of [plain, { ...plain, stop: [text.slice(40, 43), 'absent'] }, { ...plain, stop: [text.slice(-1)] }]) {
+      const { reply, tokens } = await streamed(model, request);
+      expect(tokens.map(({ tokenId }) => tokenId)).toEqual([...reply.tokenIds]);
+      expect(tokens.map(({ logprob }) => logprob)).toEqual([...reply.logprobs]);
+      expect(tokens.map(({ sampledLogprob }) => sampledLogprob)).toEqual([...reply.sampledLogprobs]);
+      expect(tokens.map((token) => token.text).join('')).toBe(reply.text);
+    }
+    expect((await model.generate(plain)).text).toBe(text);
+  });
+
+  test('characters of several bytes arrive whole', async () => {
+    const grammar = 'root ::= [äé€😀]+';
+    const { reply, tokens } = await streamed(model, { ...greedy([5, 6], 60), grammar, sampling: { seed: 2n } });
+    expect(reply.text).toMatch(/[äé€😀]/);
+    expect(tokens.map((token) => token.text).join('')).toBe(reply.text);
+    for (const token of tokens.slice(0, -1)) expect(token.text).not.toContain('\uFFFD');
+  });
+
+  test('comes while the reply runs', async () => {
+    const stream = model.stream(sampled(1, { maxTokens: 400 }));
+    expect((await stream.next()).done).toBe(false);
+    expect(running()).toBe(1);
+    await stream.return(undefined as never);
+  });
+
+  test('leaving the iteration ends the reply', async () => {
+    for await (const { tokenId } of model.stream(sampled(4, { maxTokens: 490 }))) {
+      expect(tokenId).toBeGreaterThanOrEqual(0);
+      break;
+    }
+    while (running() > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect((await model.generate(greedy([5]))).tokenIds).toHaveLength(24);
+  });
+});
+
+describe('an abort', () => {
+  test('ends one that runs, one that waits, and nobody else', async () => {
+    const one = await host.load(file, { ...UNDISTURBED, maxSequences: 1, contextTokens: 2048 });
+    const controllers = [0, 1, 2].map(() => new AbortController());
+    const replies = controllers.map(({ signal }, i) => one.generate(sampled(i, { maxTokens: 500, signal })));
+    const outcomes = replies.map((reply) =>
+      reply.then(
+        ({ tokenIds }) => tokenIds.length,
+        ({ code }: { code: string }) => code,
+      ),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    let soon = false;
+    void outcomes[1]!.then(() => (soon = true));
+    controllers[1]!.abort();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(soon).toBe(true);
+    controllers[0]!.abort();
+    expect(await Promise.all(outcomes)).toEqual(['ABORTED', 'ABORTED', 500]);
+    await one.dispose();
+  });
+
+  test('before it begins asks nothing', async () => {
+    await expect(model.generate(sampled(1, { signal: AbortSignal.abort() }))).rejects.toMatchObject({ code: 'ABORTED' });
+    expect(running()).toBe(0);
+  });
+
+  test('of the handle that is disposed of ends its replies alone', async () => {
+    const [mine, yours] = [await host.load(file, { ...UNDISTURBED, contextTokens: 4096 }), model];
+    const ended = expect(mine.generate(sampled(1, { maxTokens: 490 }))).rejects.toMatchObject({ code: 'ABORTED' });
+    const other = yours.generate(sampled(2, { maxTokens: 200 }));
+    await mine.dispose();
+    await ended;
+    expect((await other).tokenIds).toHaveLength(200);
+    await expect(mine.generate(sampled(1))).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+  });
+});
+
+describe('a failure', () => {
+  test('ends the request that it concerns and no other', async () => {
+    const good = model.generate(sampled(1, { maxTokens: 100 }));
+    const bad: [HostRequest, string][] = [
+      [{ ...sampled(1), grammar: 'root ::= absent' }, 'GRAMMAR_INVALID'],
+      [{ ...sampled(1), jsonSchema: { type: 'nonsense' } }, 'GRAMMAR_INVALID'],
+      [{ ...sampled(1), maxTokens: 100_000 }, 'CONTEXT_OVERFLOW'],
+      [{ tokenIds: [] }, 'INVALID_ARGUMENT'],
+      [{ tokenIds: [1_000_000] }, 'INVALID_ARGUMENT'],
+      [{}, 'INVALID_ARGUMENT'],
+      [{ text: 'a', tokenIds: [1] }, 'INVALID_ARGUMENT'],
+      [{ text: 'a', grammar: 'root ::= "a"', jsonSchema: {} }, 'INVALID_ARGUMENT'],
+      [{ text: 'a', maxTokens: 0 }, 'INVALID_ARGUMENT'],
+      [{ text: 'a', samples: 2 } as HostRequest, 'INVALID_ARGUMENT'],
+      [null as never, 'INVALID_ARGUMENT'],
+    ];
+    for (const [request, code] of bad) await expect(model.generate(request)).rejects.toMatchObject({ name: 'IsoproError', code });
+    await expect(streamed(model, { ...sampled(1), grammar: 'root ::= absent' })).rejects.toMatchObject({ code: 'GRAMMAR_INVALID' });
+    expect((await good).tokenIds).toHaveLength(100);
+  });
+});
+
+describe('the prefix cache', () => {
+  test('reuses the longest common beginning of what ran before with the same adapter, and changes no reply', async () => {
+    const cached = await host.load(file, { ...UNDISTURBED, contextTokens: 1024, prefixTokens: 400 });
+    const adapter = await cached.loadAdapter(adapterFile('cached', 5n));
+    const system = prompt(3, 90);
+    const ask = async (...tail: number[]): Promise<number> => {
+      const request = greedy([...system, ...tail]);
+      const reply = await cached.generate(request);
+      expect([...reply.tokenIds]).toEqual([...(await model.generate(request)).tokenIds]);
+      return reply.reusedTokens;
+    };
+    expect(await ask(1, 2, 3)).toBe(0);
+    expect(await ask(1, 9)).toBe(91);
+    expect(await ask(1, 2, 3)).toBe(92);
+    expect((await cached.generate({ ...greedy([...system, 1]), adapter })).reusedTokens).toBe(0);
+    expect((await cached.generate({ ...greedy([...system, 2]), adapter })).reusedTokens).toBe(90);
+    expect((await cached.generate({ ...greedy([...system, 2]), adapter, adapterScale: 0.5 })).reusedTokens).toBe(0);
+    // A conversation goes on from what the model itself said.
+    const first = await cached.generate(greedy([...system, 4]));
+    const next = await cached.generate(greedy([...system, 4, ...first.tokenIds, 8]));
+    expect(next.reusedTokens).toBe(90 + 1 + first.tokenIds.length - 1);
+    expect((await model.generate(greedy([...system, 4]))).reusedTokens).toBe(0);
+    await cached.dispose();
+  });
+
+  test('gives way to requests that need its cells', async () => {
+    const cached = await host.load(file, { ...UNDISTURBED, contextTokens: 256, prefixTokens: 250, maxSequences: 4 });
+    for (let i = 0; i < 6; i++) {
+      const replies = await Promise.all([0, 1, 2].map((j) => cached.generate(greedy(prompt(i * 3 + j, 60), 20))));
+      expect(replies.map(({ tokenIds }) => tokenIds.length)).toEqual([20, 20, 20]);
+    }
+    const whole = await cached.generate(greedy(prompt(99, 200), 56));
+    expect(whole.tokenIds).toHaveLength(56);
+    await cached.dispose();
+  });
+});
+
+test('the event loop stays free while 40 callers are streamed to: p99 lag at most 100 ms', async () => {
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const replies = Promise.all(Array.from({ length: 40 }, (_, i) => streamed(model, sampled(i, { maxTokens: 40 }))));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  delay.reset();
+  expect((await replies).map(({ tokens }) => tokens.length)).toEqual(new Array(40).fill(40));
+  delay.disable();
+  // On a thread of its own a step lets no timer wait but for a processor that others have, too; on this one all 40 steps would.
+  expect(delay.percentile(99) / 1e6).toBeLessThan(101);
+});
+
+test('a process that exits in the middle of a reply ends cleanly', async () => {
+  const index = JSON.stringify(new URL('../../dist/src/index.js', import.meta.url).href);
+  const script = `
+    const { ModelHost } = await import(${index});
+    const model = await new ModelHost().load(${JSON.stringify(file)}, { threads: 1 });
+    for (let i = 0; i < 9; i++) model.generate({ tokenIds: [5], maxTokens: 400, ignoreEndOfSequence: true });
+    for await (const _ of model.stream({ tokenIds: [5], maxTokens: 400, ignoreEndOfSequence: true })) process.exit(7);`;
+  const exit = promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 30_000 });
+  await expect(exit).rejects.toMatchObject({ code: 7, signal: null });
+});

@@ -1,0 +1,164 @@
+// The running batch on the embedded model: requests come, go and are cancelled in every order, and each is reported once.
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "inference/rollouts.h"
+#include "inference/running_batch.h"
+#include "llama_backends.h"
+#include "support/error.h"
+#include "support/random.h"
+
+using namespace isopro;
+
+namespace {
+
+const std::atomic<bool> kNever{false};
+
+std::shared_ptr<Model> tinyModel() {
+  static const std::shared_ptr<Model> model = [] {
+    isopro::testing::loadLlamaBackends();
+    return Model::load({std::string(ISOPRO_TEST_DATA) + "/../assets/models/tiny.gguf", 0, ""}, {});
+  }();
+  return model;
+}
+
+struct Bench {
+  explicit Bench(const BatchSettings& settings) : context(tinyModel(), 1, true), pool(1), batch(context, pool, settings) {}
+
+  Context context;
+  ThreadPool pool;
+  RunningBatch batch;
+};
+
+BatchRequest requestOf(std::vector<Token> prompt, int maxTokens, std::uint64_t seed) {
+  BatchRequest request;
+  request.prompt = std::move(prompt);
+  request.seed = seed;
+  request.limits.maxTokens = maxTokens;
+  request.limits.ignoreEndOfSequence = true;
+  request.cancelled = std::make_shared<std::atomic<bool>>(false);
+  return request;
+}
+
+std::vector<Token> someTokens(Random& random, int count) {
+  std::vector<Token> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(5 + static_cast<Token>(random.nextDouble() * 200));
+  return tokens;
+}
+
+std::vector<Token> generated(const BatchRequest& request, Bench& bench) {
+  RolloutRequest alone;
+  alone.prompts = {{request.prompt, {request.seed}}};
+  alone.sampling = request.sampling;
+  alone.limits = request.limits;
+  alone.cellBudget = 1024;
+  std::vector<Token> tokens;
+  generateRollouts(bench.context, bench.pool, alone, {[&](Rollout&& rollout) { tokens = rollout.tokens; }, [](const auto&) {}}, kNever);
+  return tokens;
+}
+
+}  // namespace
+
+TEST(running_batch_alone_is_generate) {
+  Random random(1);
+  Bench bench({1024, 8, 0});
+  for (const int length : {1, 59, 60, 61, 130}) {
+    const BatchRequest request = requestOf(someTokens(random, length), 20, 9);
+    bench.batch.join(length, request);
+    std::vector<Token> tokens;
+    while (!bench.batch.idle()) {
+      for (const FinishedReply& finished : bench.batch.step(kNever).finished) tokens = finished.reply.tokens;
+    }
+    CHECK(tokens == generated(request, bench));
+  }
+}
+
+TEST(running_batch_reports_each_request_once_whatever_comes_and_goes) {
+  for (const int prefixTokens : {0, 200}) {
+    Random random(3);
+    const auto draw = [&](int below) { return static_cast<int>(random.nextDouble() * below); };
+    Bench bench({600, 6, prefixTokens});
+    std::map<std::int64_t, std::shared_ptr<std::atomic<bool>>> open;
+    std::map<std::int64_t, int> lengths, events;
+    std::map<std::int64_t, std::string> texts;
+    std::vector<std::vector<Token>> prompts;
+    std::set<std::int64_t> ended;
+    int aborted = 0, reused = 0;
+    std::int64_t next = 0;
+    const auto hear = [&](const StepReport& report) {
+      for (const TokenEvent& token : report.tokens) {
+        CHECK(token.request % 2 == 0 && ended.count(token.request) == 0);
+        ++events[token.request];
+        texts[token.request] += token.text;
+      }
+      for (const FinishedReply& finished : report.finished) {
+        CHECK(ended.insert(finished.request).second);
+        CHECK(static_cast<int>(finished.reply.tokens.size()) == lengths[finished.request]);
+        CHECK(finished.request % 2 != 0 || events[finished.request] == lengths[finished.request]);
+        CHECK(finished.request % 2 != 0 || texts[finished.request] == finished.reply.text);
+        reused += finished.reusedTokens;
+        open.erase(finished.request);
+      }
+      for (const FailedReply& failed : report.failed) {
+        CHECK(ended.insert(failed.request).second);
+        CHECK_THROWS(std::rethrow_exception(failed.failure), "ABORTED");
+        CHECK(open[failed.request]->load());
+        ++aborted;
+        open.erase(failed.request);
+      }
+    };
+    for (int step = 0; step < 400; ++step) {
+      if (step < 250 && draw(3) == 0) {
+        std::vector<Token> prompt = prompts.empty() || draw(2) == 0 ? someTokens(random, 1 + draw(90))
+                                                                    : prompts[static_cast<size_t>(draw(static_cast<int>(prompts.size())))];
+        for (const Token token : someTokens(random, draw(4))) prompt.push_back(token);
+        if (prompt.size() < 150) prompts.push_back(prompt);
+        BatchRequest request = requestOf(std::move(prompt), 1 + draw(40), static_cast<std::uint64_t>(next));
+        request.streamed = next % 2 == 0;
+        open[next] = request.cancelled;
+        lengths[next] = request.limits.maxTokens;
+        bench.batch.join(next++, std::move(request));
+      }
+      if (!open.empty() && draw(12) == 0) std::next(open.begin(), draw(static_cast<int>(open.size())))->second->store(true);
+      hear(bench.batch.step(kNever));
+    }
+    while (!bench.batch.idle()) hear(bench.batch.step(kNever));
+    CHECK(next > 50 && static_cast<std::int64_t>(ended.size()) == next);
+    CHECK(aborted > 5);
+    CHECK((reused > 0) == (prefixTokens > 0));
+  }
+}
+
+TEST(running_batch_refuses_one_request_and_goes_on) {
+  Bench bench({256, 4, 0});
+  Random random(5);
+  bench.batch.join(0, requestOf(someTokens(random, 10), 10, 1));
+  CHECK_THROWS(bench.batch.join(1, requestOf({}, 10, 1)), "INVALID_ARGUMENT");
+  CHECK_THROWS(bench.batch.join(1, requestOf({1'000'000}, 10, 1)), "INVALID_ARGUMENT");
+  CHECK_THROWS(bench.batch.join(1, requestOf(someTokens(random, 200), 57, 1)), "CONTEXT_OVERFLOW");
+  BatchRequest broken = requestOf({5}, 10, 1);
+  broken.grammar = "root ::= ";
+  broken.grammar += "absent";
+  CHECK_THROWS(bench.batch.join(1, broken), "GRAMMAR_INVALID");
+  int finished = 0;
+  while (!bench.batch.idle()) finished += static_cast<int>(bench.batch.step(kNever).finished.size());
+  CHECK(finished == 1);
+}
+
+TEST(running_batch_that_is_stopped_ends_all_and_begins_anew) {
+  Bench bench({256, 2, 100});
+  Random random(6);
+  for (int i = 0; i < 5; ++i) bench.batch.join(i, requestOf(someTokens(random, 10), 10, 1));
+  bench.batch.step(kNever);
+  const std::atomic<bool> stopped{true};
+  const StepReport report = bench.batch.step(stopped);
+  CHECK(report.failed.size() == 5 && bench.batch.idle());
+  bench.batch.join(9, requestOf(someTokens(random, 10), 10, 1));
+  size_t finished = 0;
+  while (!bench.batch.idle()) finished += bench.batch.step(kNever).finished.size();
+  CHECK(finished == 1);
+}
