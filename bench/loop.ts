@@ -86,7 +86,7 @@ function resident(): Resident | null {
 
 export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchResult> {
   const { modelPath, iterations, rollouts, samples, tokens, promptTokens, topLayers, batchSize, seed, threads } = options;
-  const settings = resolveSettings({ model: modelPath, seed: String(seed), layers: 'last', topLayers, threads });
+  const settings = resolveSettings({ seed: String(seed), model: { name: modelPath, threads }, layers: { choice: 'last', topLayers } });
   await using model = await loadModel(modelPath, {
     fixedThreads: true,
     ...(threads === 0 ? {} : { threads }),
@@ -96,7 +96,7 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
   const random = new Random(seed);
   const learner = await Learner.create({
     model,
-    settings: { ...settings, threads: model.info.threads },
+    settings: { ...settings, model: { ...settings.model, threads: model.info.threads } },
     layers: Array.from({ length: Math.min(topLayers, layers) }, (_, i) => layers - Math.min(topLayers, layers) + i),
   });
   const results: LoopBenchIteration[] = [];

@@ -13,7 +13,7 @@ import { resolveSettings } from '../dist/src/training/settings.js';
 const { values } = parseArgs({
   options: { model: { type: 'string', default: 'assets/models/tiny.gguf' }, test: { type: 'boolean', default: false } },
 });
-const { threads, contextTokens } = resolveSettings({});
+const { threads, contextTokens } = resolveSettings({}).model;
 const figures = 'assets/models/tiny.json';
 const card = 'assets/models/MODEL_CARD.md';
 

@@ -32,14 +32,15 @@ export interface Fate {
 
 /** What admission reads of a run's settings beside the algorithm's own. */
 export interface AdmissionSettings {
-  /** Its id. */
-  readonly algorithm: string;
-  readonly accept: 'passing' | 'shuffled' | 'failing';
-  readonly buffer: 'balanced' | 'classic';
+  readonly algorithm: { readonly id: string };
+  readonly buffer: { readonly kind: 'balanced' | 'classic'; readonly accept: 'passing' | 'shuffled' | 'failing' };
 }
 
+/** With the algorithm's own beside its id. */
+type WithOwn<Settings, Own> = Settings & { readonly algorithm: Own };
+
 export interface AdmissionContext<S extends Sample, Own> {
-  readonly settings: AdmissionSettings & Own;
+  readonly settings: WithOwn<AdmissionSettings, Own>;
   readonly iteration: number;
   readonly runSeed: bigint;
   /** Of those whose reasoning is read. */
@@ -49,11 +50,9 @@ export interface AdmissionContext<S extends Sample, Own> {
 /** What learning reads of them. */
 export interface LearningSettings extends AdmissionSettings {
   readonly seed: string;
-  readonly temperature: number;
-  readonly maxTokens: number;
-  readonly stepsPerIteration: number;
-  readonly newShare: number;
-  readonly accumulate: boolean;
+  readonly sampling: { readonly temperature: number; readonly maxTokens: number };
+  readonly optimiser: { readonly stepsPerIteration: number };
+  readonly buffer: AdmissionSettings['buffer'] & { readonly newShare: number; readonly accumulate: boolean };
 }
 
 export interface LearningContext<Own = unknown> {
@@ -62,7 +61,7 @@ export interface LearningContext<Own = unknown> {
   readonly buffer: ReplayBuffer;
   /** Of this iteration. */
   readonly groups: readonly RolloutGroup[];
-  readonly settings: LearningSettings & Own;
+  readonly settings: WithOwn<LearningSettings, Own>;
   readonly iteration: number;
   /** Sequences a step; a remedy may have changed it. */
   readonly batchSize: number;
@@ -74,8 +73,7 @@ export interface LearningContext<Own = unknown> {
 
 /** What a choice of settings may contradict. */
 export interface SampledSettings extends AdmissionSettings {
-  readonly samples: number;
-  readonly topP: number;
+  readonly sampling: { readonly samples: number; readonly topP: number };
 }
 
 export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawShape> {
@@ -84,10 +82,10 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
   readonly title: string;
   /** Those that no other algorithm reads; each a flag of `run` with a default. */
   readonly settings: z.ZodObject<Shape>;
-  /** Defaults that other settings of its own change. @param stated what the caller says */
+  /** Defaults that other settings of its own change. @param stated what the caller says of them */
   defaults?(stated: Readonly<Record<string, unknown>>): Partial<z.output<z.ZodObject<Shape>>>;
-  /** What cannot be trained this way, each sentence beginning with the setting's name. */
-  contradictions(settings: SampledSettings & z.output<z.ZodObject<Shape>>): string[];
+  /** What cannot be trained this way, each sentence beginning with the setting's path. */
+  contradictions(settings: WithOwn<SampledSettings, z.output<z.ZodObject<Shape>>>): string[];
   /** Whether the reasoning of a rollout is held against its problem before it is trained on. */
   readsReasoning(settings: AdmissionSettings, rollout: Sample): boolean;
   /**
@@ -111,9 +109,9 @@ export interface Algorithm<Id extends string = string, Shape extends z.ZodRawSha
 export function algorithm<const Id extends string, Shape extends z.ZodRawShape>(
   definition: AlgorithmDefinition<Id, Shape>,
 ): Algorithm<Id, Shape> {
-  const own = <S extends object>(settings: S): S & z.output<z.ZodObject<Shape>> => ({
+  const own = <S extends AdmissionSettings>(settings: S): WithOwn<S, z.output<z.ZodObject<Shape>>> => ({
     ...settings,
-    ...definition.settings.parse(settings),
+    algorithm: { ...settings.algorithm, ...definition.settings.parse(settings.algorithm) },
   });
   return {
     ...definition,

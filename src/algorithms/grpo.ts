@@ -125,14 +125,21 @@ export const grpo = algorithm({
     return { clipLow, clipHigh };
   },
 
-  contradictions: ({ samples, topP, accept, variant, klCoefficient }) => [
-    ...(samples < 2 ? ['samples: grpo compares the samples of a problem with each other and needs at least 2'] : []),
-    ...(topP < 1 ? ['topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it'] : []),
-    ...(accept !== 'passing' ? ['accept: grpo trains on all verdicts'] : []),
-    ...(variant === 'gspo' && klCoefficient > 0 ? ['klCoefficient: gspo has no divergence from the base model'] : []),
+  contradictions: ({ sampling: { samples, topP }, buffer: { accept }, algorithm: { variant, klCoefficient } }) => [
+    ...(samples < 2 ? ['sampling.samples: grpo compares the samples of a problem with each other and needs at least 2'] : []),
+    ...(topP < 1 ? ['sampling.topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it'] : []),
+    ...(accept !== 'passing' ? ['buffer.accept: grpo trains on all verdicts'] : []),
+    ...(variant === 'gspo' && klCoefficient > 0 ? ['algorithm.klCoefficient: gspo has no divergence from the base model'] : []),
   ],
 
-  admit: (groups, { settings: { variant } }) =>
+  admit: (
+    groups,
+    {
+      settings: {
+        algorithm: { variant },
+      },
+    },
+  ) =>
     fates(groups, (group) => {
       const advantageOf = contrasts(group, VARIANTS[variant]);
       return {
@@ -150,8 +157,10 @@ export const grpo = algorithm({
    */
   async learn(context) {
     const { trainer, boundaries, groups, settings, iteration, batchSize, signal } = context;
-    const { temperature, maxTokens, stepsPerIteration, clipLow, clipHigh, klCoefficient } = settings;
-    const variant = VARIANTS[settings.variant];
+    const { temperature, maxTokens } = settings.sampling;
+    const { stepsPerIteration } = settings.optimiser;
+    const { clipLow, clipHigh, klCoefficient } = settings.algorithm;
+    const variant = VARIANTS[settings.algorithm.variant];
     const advantageOf = new Map(groups.flatMap((group) => [...contrasts(group, variant)]));
     const samples = keyedRollouts(groups, iteration).filter(({ rollout }) => advantageOf.has(rollout));
     if (samples.length === 0) return [];
@@ -186,7 +195,7 @@ export const grpo = algorithm({
               old: ofSampled(episode, old.get(key)!.oldLogprobs!),
               now: ofSampled(episode, now[i]!),
             })),
-            settings,
+            { clipLow, clipHigh },
           );
           // without old log-probabilities a token's ratio is 1, and its slope the weight that its reply gives it
           return { sequences: advantaged.map((sequence, i) => ({ ...sequence, weight: weights[i]! })), statistics: found };

@@ -16,8 +16,8 @@ export const ALGORITHM_IDS: readonly AlgorithmId[] = LIST.map(({ id }) => id);
 export const ALGORITHM_SETTINGS = Object.assign({}, ...LIST.map(({ settings }) => settings.shape)) as Merged<Listed['settings']['shape']>;
 
 /** @param settings naming one of ALGORITHM_IDS */
-export function algorithmOf({ algorithm }: { readonly algorithm: string }): Algorithm {
-  const found = ALGORITHMS.find(({ id }) => id === algorithm);
-  if (found === undefined) throw new RangeError(`${algorithm} is none of ${ALGORITHM_IDS.join(', ')}`);
+export function algorithmOf({ algorithm: { id: named } }: { readonly algorithm: { readonly id: string } }): Algorithm {
+  const found = ALGORITHMS.find(({ id }) => id === named);
+  if (found === undefined) throw new RangeError(`${named} is none of ${ALGORITHM_IDS.join(', ')}`);
   return found;
 }

@@ -43,13 +43,14 @@ function shuffledVerdicts<S extends Sample>(
 /** The sequences that this iteration trains on, in order. */
 function drawTraces({ buffer, settings, iteration, batchSize }: LearningContext): Trace[] {
   const runSeed = BigInt(settings.seed);
-  if (settings.buffer === 'classic') return buffer.drawClassic(runSeed, iteration);
+  const { kind, newShare, accumulate } = settings.buffer;
+  if (kind === 'classic') return buffer.drawClassic(runSeed, iteration);
   return buffer.drawBalanced({
     runSeed,
     iteration,
-    wanted: settings.stepsPerIteration * batchSize,
-    newShare: settings.newShare,
-    accumulate: settings.accumulate,
+    wanted: settings.optimiser.stepsPerIteration * batchSize,
+    newShare,
+    accumulate,
   });
 }
 
@@ -58,10 +59,10 @@ export const rft = algorithm({
   title: 'rejection-sampling fine-tuning',
   settings: z.object({}),
   contradictions: () => [],
-  readsReasoning: ({ accept }, { finish, verdict }) => accept === 'passing' && finish === 'stop' && verdict.kind === 'pass',
+  readsReasoning: ({ buffer: { accept } }, { finish, verdict }) => accept === 'passing' && finish === 'stop' && verdict.kind === 'pass',
 
   admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, unknown>): Map<S, Fate> {
-    const { accept, buffer } = context.settings;
+    const { accept, kind } = context.settings.buffer;
     const wanted =
       accept === 'shuffled'
         ? shuffledVerdicts(groups, context)
@@ -71,7 +72,7 @@ export const rft = algorithm({
       const fateOf = (rollout: S): Omit<Fate, 'weight'> => {
         if (!wanted(rollout)) return { admission: 'failed' };
         if (rft.readsReasoning(context.settings, rollout) && context.contradicts(rollout)) return { admission: 'contradictory' };
-        if (buffer === 'classic') return { admission: 'admitted' }; // the original removes no duplicates
+        if (kind === 'classic') return { admission: 'admitted' }; // the original removes no duplicates
         const own = shingles(rollout.tokenIds);
         if (kept.some((other) => similar(own, other))) return { admission: 'duplicate' };
         kept.push(own);

@@ -28,7 +28,7 @@ interface BackendFlags {
 
 /** How the answers are batched where nobody says otherwise: as `run` evaluates this model. */
 export function evaluationDefaults(model: string): Pick<LoadModelOptions, 'threads' | 'contextTokens'> & { readonly maxSequences: number } {
-  const { threads, contextTokens, maxSequences } = resolveSettings({ model });
+  const { threads, contextTokens, maxSequences } = resolveSettings({ model: { name: model } }).model;
   return { maxSequences, ...(threads === 0 ? {} : { threads }), ...(contextTokens === undefined ? {} : { contextTokens }) };
 }
 

@@ -2,11 +2,11 @@
 import type { RunPlan } from '../training/dry-run.js';
 import type { Liveness } from '../monitor/liveness.js';
 import { formatBytes, formatNumber } from './quantities.js';
-import { flagOf } from './setting-flags.js';
+import { flagValues } from './setting-flags.js';
 
 export function dryRunText({ settings, evaluations, layers, trainableParameters, rules, predicted, measured }: RunPlan): string {
-  const lines = Object.entries(settings).map(
-    ([field, value]) => `  ${flagOf(field).padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`,
+  const lines = flagValues(settings).map(
+    ([flag, value]) => `  ${flag.padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`,
   );
   return [
     'settings',

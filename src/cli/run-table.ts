@@ -50,7 +50,11 @@ function shellWord(text: string): string {
 
 /** What a user would type next, as it can be typed where the run was started. */
 function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>, settings: ResultSettings): string[] {
-  const { model, task, style, maxTokens } = settings;
+  const {
+    model: { name: model },
+    task,
+    sampling: { style, maxTokens },
+  } = settings;
   const here = (file: string): string => shellWord(path.relative('.', file) || '.');
   const own = task === 'scheduling' ? '' : ` --task ${shellWord(task)}`;
   const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellWord(model)}`;
@@ -66,14 +70,15 @@ function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>
 }
 
 /** A task without turns of its own has one where it is not asked for more. */
-const turnsFlag = ({ turns }: ResultSettings): string => (turns > 1 ? ` --turns ${turns}` : '');
+const turnsFlag = ({ sampling: { turns } }: ResultSettings): string => (turns > 1 ? ` --turns ${turns}` : '');
 
 /** What makes `eval` measure as the run did: on the same problems, in batches of the same size. */
-function evaluationSizes({ model, testSize, maxTokens, maxSequences, threads, contextTokens }: ResultSettings): string {
-  const defaults = evaluationDefaults(model);
+function evaluationSizes({ model, evaluation, sampling }: ResultSettings): string {
+  const { name, maxSequences, threads, contextTokens } = model;
+  const defaults = evaluationDefaults(name);
   const flags: readonly (readonly [string, number | undefined, number | undefined])[] = [
-    ['per-tier', testSize, SET_SIZE.test],
-    ['max-tokens', maxTokens, undefined],
+    ['per-tier', evaluation.testSize, SET_SIZE.test],
+    ['max-tokens', sampling.maxTokens, undefined],
     ['batch', maxSequences, defaults.maxSequences],
     ['threads', threads, defaults.threads ?? 0],
     ['context', contextTokens, defaults.contextTokens],
@@ -81,10 +86,7 @@ function evaluationSizes({ model, testSize, maxTokens, maxSequences, threads, co
   return flags.map(([flag, value, otherwise]) => (value === otherwise ? '' : ` --${flag} ${value}`)).join('');
 }
 
-type ResultSettings = Pick<
-  RunSettings,
-  'model' | 'task' | 'style' | 'turns' | 'testSize' | 'maxTokens' | 'maxSequences' | 'threads' | 'contextTokens'
->;
+type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'sampling' | 'evaluation'>;
 
 const NOTHING_TO_TRAIN_ON =
   'No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. An easier tier, more samples or a ' +

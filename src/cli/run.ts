@@ -82,7 +82,7 @@ export const runCommand = defineCommand({
 
 /** Runs with a screen, and words an interruption as what it is. */
 async function withScreen<T>(
-  { model, task }: RunSettings,
+  { model: { name: model }, task }: RunSettings,
   work: (hooks: Required<RunHooks> & { readonly onMethod: NonNullable<CompareOptions['onMethod']> }) => Promise<T>,
 ): Promise<T> {
   using screen = new RunScreen({ title: `${model} on ${task}` });

@@ -1,5 +1,6 @@
 import { checkIntegrity, integrityLine } from '../report/integrity.js';
 import { readRun, testEvaluation } from '../run-folder/read-run.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { findRun, summariseRun } from '../report/run-list.js';
 import { testComparison } from '../run-folder/comparison.js';
 import { label } from '../report/hostile-text.js';
@@ -50,9 +51,10 @@ export const runsShowCommand = defineCommand({
         .flatMap(({ rules }) => Object.entries(rules).flatMap(([rule, { fired: is }]) => (is ? [rule] : [])))
         .join(' ');
     const { model, task, settings } = manifest.start;
+    const { seed = '–' } = readWrittenSettings(settings);
     process.stdout.write(
       [
-        `${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(String(settings.seed), 20)}, run ${manifest.runId}`,
+        `${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(seed, 20)}, run ${manifest.runId}`,
         `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ` +
           `${integrityLine(integrity).text}`,
         ...defects.map((defect) => label(defect, 300)),

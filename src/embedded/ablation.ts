@@ -26,11 +26,11 @@ export async function ablateEmbedded(
   signal?: AbortSignal,
 ): Promise<EmbeddedAblation | null> {
   const settings = resolveSettings(input);
-  if (settings.model !== EMBEDDED_MODEL || settings.task !== 'scheduling') return null;
+  if (settings.model.name !== EMBEDDED_MODEL || settings.task !== 'scheduling') return null;
   await using task = await openTask(settings.task);
   await using model = await openModel(settings, signal);
-  const { problems: dev } = await evaluationSet(task, 'dev', settings.devSize);
-  const { problems: test } = await evaluationSet(task, 'test', settings.testSize);
+  const { problems: dev } = await evaluationSet(task, 'dev', settings.evaluation.devSize);
+  const { problems: test } = await evaluationSet(task, 'test', settings.evaluation.testSize);
   const asking = { model, task, settings, adapter: null, ...(signal === undefined ? {} : { signal }) };
   const after: EmbeddedAblation['after'][number][] = [];
   for (const { seed, folder, adapter } of conditions.find(({ condition }) => condition === 'full')!.runs) {

@@ -23,7 +23,7 @@ export interface ForcedPrefix {
 interface Asking {
   readonly model: Model;
   readonly task: OpenTask;
-  readonly settings: Pick<RunSettings, 'style' | 'maxTokens' | 'maxSequences'>;
+  readonly settings: Pick<RunSettings, 'model' | 'sampling'>;
   /** File of an adapter; null: the bare base. */
   readonly adapter: string | null;
   readonly signal?: AbortSignal;
@@ -43,11 +43,11 @@ export async function replies(
         backend: localBackend(model),
         task,
         plan: problems.map((problem) => ({ problem, seeds: [0n] })),
-        prompt: (problem) => task.prompt(problem, settings.style),
+        prompt: (problem) => task.prompt(problem, settings.sampling.style),
         opening: prefix,
         temperature: 0,
-        maxTokens: settings.maxTokens,
-        maxSequences: settings.maxSequences,
+        maxTokens: settings.sampling.maxTokens,
+        maxSequences: settings.model.maxSequences,
         adapter,
         ...(signal === undefined ? {} : { signal }),
       },

@@ -60,7 +60,10 @@ export async function measure(
   { temperature, samplesPerProblem = 1, seed = 1n, perTier = Infinity }: MeasureOptions,
 ): Promise<Measurement> {
   await using task = await openTask('scheduling');
-  const { style, maxTokens, maxSequences } = resolveSettings({}); // so that `run` begins with the same figures
+  const {
+    sampling: { style, maxTokens },
+    model: { maxSequences },
+  } = resolveSettings({}); // so that `run` begins with the same figures
   const all = frozenSet<SchedulingProblem, unknown>('scheduling', set).problems.map(({ problem }) => problem);
   const problems = TIERS.flatMap(({ id }) => all.filter(({ tier }) => tier === id).slice(0, perTier));
   const byHeuristic: Record<string, { replies: number; passed: number; exact: number }> = {};

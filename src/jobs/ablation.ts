@@ -11,17 +11,17 @@ import type { RunHooks } from '../training/hooks.js';
 import { readEvaluations } from '../run-folder/read-evaluations.js';
 import type { RunResult } from '../training/result.js';
 import { run } from './run.js';
-import type { RunSettings, RunSettingsInput } from '../training/settings.js';
+import { mergeSettings, statedPaths, type RunSettingsInput } from '../training/settings.js';
 
 /** What each condition changes. The controls train on something else than verified successes. */
 export const CONDITIONS = {
   full: {},
-  'no-cot': { style: 'plain' },
-  'no-accumulation': { accumulate: false },
-  'random-layers': { layers: 'random' },
-  'shuffled-verdicts': { accept: 'shuffled' },
-  failures: { accept: 'failing' },
-} as const satisfies Readonly<Record<string, Partial<RunSettings>>>;
+  'no-cot': { sampling: { style: 'plain' } },
+  'no-accumulation': { buffer: { accumulate: false } },
+  'random-layers': { layers: { choice: 'random' } },
+  'shuffled-verdicts': { buffer: { accept: 'shuffled' } },
+  failures: { buffer: { accept: 'failing' } },
+} as const satisfies Readonly<Record<string, RunSettingsInput>>;
 export type Condition = keyof typeof CONDITIONS;
 export const CONDITION_NAMES = Object.keys(CONDITIONS) as Condition[];
 export const ABLATION_SEEDS = ['42', '123', '456'] as const;
@@ -46,7 +46,7 @@ export interface ConditionRun {
 
 export interface ConditionResult {
   readonly condition: Condition;
-  readonly changes: Partial<RunSettings>;
+  readonly changes: RunSettingsInput;
   readonly runs: readonly ConditionRun[];
   /** Of the final test means, over seeds. */
   readonly mean: number | null;
@@ -86,8 +86,9 @@ export interface AblationOptions extends RunHooks {
 export async function ablate(input: RunSettingsInput, options: AblationOptions): Promise<Ablation> {
   const { out, conditions = CONDITION_NAMES, seeds = ABLATION_SEEDS, signal, onRun, ...hooks } = options;
   const wanted = CONDITION_NAMES.filter((condition) => condition === 'full' || conditions.includes(condition));
+  const stated = statedPaths(input);
   for (const condition of wanted) {
-    const taken = Object.keys(CONDITIONS[condition]).find((field) => field in input);
+    const taken = statedPaths(CONDITIONS[condition]).find((path) => stated.includes(path));
     if (taken !== undefined)
       throw new IsoproError('INVALID_ARGUMENT', `${taken}: the condition ${condition} is to change it, so it cannot be set for all`);
   }
@@ -99,10 +100,11 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     for (const condition of wanted) {
       onRun?.(condition, seed, done++, seeds.length * wanted.length);
       const folder = `${condition}-${seed}`;
-      const result = await run(
-        { ...input, ...CONDITIONS[condition], seed },
-        { ...hooks, out: path.join(out, folder), ...(signal === undefined ? {} : { signal }) },
-      );
+      const result = await run(mergeSettings(input, CONDITIONS[condition], { seed }), {
+        ...hooks,
+        out: path.join(out, folder),
+        ...(signal === undefined ? {} : { signal }),
+      });
       const fingerprint = fingerprintOf(result);
       const twin = known.get(fingerprint);
       if (twin !== undefined)

@@ -58,7 +58,7 @@ export async function compareModes(
   const loop = wanted('isopro') ? await run(input, runOptions) : null;
   await using task = await openTask(settings.task, { verifierThreads: options.verifierThreads ?? 1 });
   await using model = await openModel(settings, options.signal);
-  const { problems } = await evaluationSet(task, 'test', settings.testSize);
+  const { problems } = await evaluationSet(task, 'test', settings.evaluation.testSize);
   const context: ModeContext = {
     settings,
     backend: localBackend(model),
@@ -93,7 +93,7 @@ export async function compareModes(
   }
   const comparison = {
     task: task.id,
-    model: path.basename(settings.model),
+    model: path.basename(settings.model.name),
     seed: settings.seed,
     problems: problems.length,
     methods,
@@ -114,7 +114,8 @@ const loopTokens = ({ iterations }: RunResult): number =>
 
 function equalTokens(settings: RunSettings, problems: number, loop: RunResult | null, methods: readonly MethodResult[]): number {
   const greedy = methods.find(({ method }) => method === 'zero-shot');
-  const sequences = settings.iterations * (settings.rollouts + settings.stepsPerIteration * settings.batchSize);
+  const { iterations, sampling, optimiser } = settings;
+  const sequences = iterations * (sampling.rollouts + optimiser.stepsPerIteration * optimiser.batchSize);
   const ratio = loop !== null && greedy !== undefined ? loopTokens(loop) / greedy.tokens : sequences / problems;
   return Math.max(1, Math.round(ratio));
 }

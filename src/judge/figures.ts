@@ -8,6 +8,7 @@ import { heldOut, iterationReport, policies, type HeldOut, type Policies } from 
 import { iterationForm } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
 import { rollout } from '../run-folder/rollout-records.js';
+import { byPart } from '../run-folder/written-settings.js';
 import {
   compareDev,
   figuresLogged,
@@ -28,13 +29,11 @@ import { HardFail } from './hard-fail.js';
  */
 
 const settings = z.looseObject({
-  gate: z.boolean(),
-  gateLevel: z.number(),
   seed: z.string().regex(/^\d{1,20}$/),
-  samples: z.int().min(1),
-  algorithm: z.enum(ALGORITHM_IDS),
-  accept: z.enum(['passing', 'shuffled', 'failing']),
-  buffer: z.enum(['balanced', 'classic']),
+  sampling: z.looseObject({ samples: z.int().min(1) }),
+  buffer: z.looseObject({ kind: z.enum(['balanced', 'classic']), accept: z.enum(['passing', 'shuffled', 'failing']) }),
+  algorithm: z.looseObject({ id: z.enum(ALGORITHM_IDS) }),
+  evaluation: z.looseObject({ gate: z.boolean(), gateLevel: z.number() }),
 });
 type Settings = z.infer<typeof settings>;
 
@@ -68,6 +67,8 @@ export interface CheckedFigures {
   readonly rollouts: number;
   readonly evaluations: readonly LoggedEvaluation[];
   readonly policies: Policies | null;
+  /** That the run started with. */
+  readonly settings: Settings;
 }
 
 /**
@@ -75,7 +76,10 @@ export interface CheckedFigures {
  * task can say.
  */
 function checkFates(iteration: number, rollouts: readonly LoggedRollout[], settings: Settings): void {
-  const { seed, samples } = settings;
+  const {
+    seed,
+    sampling: { samples },
+  } = settings;
   const groups = new Map<string, { readonly tier: string; readonly rollouts: LoggedRollout[] }>();
   for (const each of rollouts) {
     const group = groups.get(each.problemId) ?? { tier: each.tier, rollouts: [] };
@@ -105,19 +109,19 @@ function checkFates(iteration: number, rollouts: readonly LoggedRollout[], setti
 }
 
 /**
- * @param configured the settings that the run started with
+ * @param written the settings that the run started with, of either version
  * @throws HardFail, IsoproError LOG_UNREADABLE
  */
-export function checkFigures(reader: LogReader, configured: unknown): CheckedFigures {
+export function checkFigures(reader: LogReader, written: unknown): CheckedFigures {
   const tally = new RolloutTally();
-  const parsedSettings = settings.safeParse(configured);
-  const rules = parsedSettings.success
+  const parsedSettings = settings.safeParse(byPart(written));
+  const configured = parsedSettings.success
     ? parsedSettings.data
     : fail(`the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`);
   /** Of the iteration that is being read. */
   let sampled: LoggedRollout[] = [];
   const settle = (): void => {
-    if (sampled.length > 0) checkFates(sampled[0]!.iteration, sampled, rules);
+    if (sampled.length > 0) checkFates(sampled[0]!.iteration, sampled, configured);
     sampled = [];
   };
   const heldOuts: Read<HeldOut>[] = [];
@@ -181,7 +185,7 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
       fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
     if (named.claimed !== undefined) same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }
-  const comparisons = compareDev(evaluations, tiers, rules);
+  const comparisons = compareDev(evaluations, tiers, configured.evaluation);
   for (const { gseq, iteration, said } of iterations) {
     const times = evaluations.filter(({ set, iteration: at }) => set === 'dev' && at === iteration).length;
     if (times > 1) fail(`the dev problems were evaluated ${times} times in iteration ${iteration}`);
@@ -206,5 +210,5 @@ export function checkFigures(reader: LogReader, configured: unknown): CheckedFig
       compared === undefined ? null : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best),
     );
   }
-  return { iterations: iterations.length, rollouts, evaluations, policies: named?.value ?? null };
+  return { iterations: iterations.length, rollouts, evaluations, policies: named?.value ?? null, settings: configured };
 }

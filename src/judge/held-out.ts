@@ -8,6 +8,7 @@ import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
 import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { verdictsOf } from '../run-folder/derived.js';
 import { heldOut, type HeldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
@@ -71,8 +72,8 @@ export async function openRunTask(
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   let task: OpenTask;
   try {
-    const { turns } = start.settings;
-    const asked = typeof turns === 'number' && turns > 0 ? { ...options, turns } : options;
+    const { turns } = readWrittenSettings(start.settings).sampling;
+    const asked = turns === undefined ? options : { ...options, turns };
     task = await openTask(start.task.file === null ? start.task.id : file!, asked);
   } catch (error) {
     if (start.task.file === null && error instanceof IsoproError && error.code === 'TASK_UNKNOWN') return none(error.message);

@@ -23,6 +23,7 @@ import { scheduleFactor } from './schedule.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
 import { JudgeTrace, type TraceStep } from './trace.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { LORA } from '../trainees/lora/trainee.js';
 
 /** Accuracy that scores 1 where nothing else is asked for (the original's default). */
@@ -219,9 +220,9 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     const process = await trace.run('rule_recomputation', () => {
       const value = readProcess(records, LORA);
-      const start = records[0]?.payload.runConfig as { policy?: unknown; settings?: { profile?: unknown } } | undefined;
+      const start = records[0]?.payload.runConfig as { policy?: unknown; settings?: unknown } | undefined;
       findings.policy = typeof start?.policy === 'string' ? start.policy : null;
-      const foreign = foreignThresholds(value.config, start?.settings?.profile);
+      const foreign = foreignThresholds(value.config, readWrittenSettings(start?.settings).profile);
       findings.ruleSettings = foreign;
       const own = foreign.length === 0 ? '' : `; thresholds that are not the profile's: ${foreign.join(', ')}`;
       return {

@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-import type { AdmissionSettings } from '../algorithms/algorithm.js';
 import { algorithmOf } from '../algorithms/index.js';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { valueOf } from '../dictionary.js';
@@ -134,7 +133,7 @@ function sameFigures(what: string, logged: { readonly kind: string } & Figures, 
 export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
   const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
   const { style } = start.evaluation;
-  const settings = start.settings as unknown as AdmissionSettings; // which step 12 has checked
+  const { settings } = figures;
   const { readsReasoning } = algorithmOf(settings);
   const heldOut = new HeldOutProblems(await wholeSets(task), { model, task, style });
   const trained = new Map(task.tiers.map(({ id, trains }) => [id, trains]));

@@ -6,6 +6,7 @@ import { readManifest, startDifferences } from '../run-folder/manifest.js';
 import { isRunFolder } from '../run-folder/paths.js';
 import { compareEvaluations, testComparison, type Comparison } from '../run-folder/comparison.js';
 import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from '../run-folder/read-run.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 
 export const RUNS = 'runs';
 
@@ -60,7 +61,7 @@ export function summariseRun(folder: string): RunSummary {
       : { state: run.end === null ? 'unfinished' : 'ended' }),
     model: model.name,
     task: task.id,
-    seed: String(settings.seed ?? ''),
+    seed: readWrittenSettings(settings).seed ?? '',
     startedAt: run.time === null ? null : new Date(run.time.first / 1000).toISOString(),
     iterations: run.iterations.length,
     before: before?.mean ?? null,

@@ -6,6 +6,7 @@ import { bounds, decimal, decimalBounds, MEASURE_NOTES, MEASURE_TITLES, percent,
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { integrityLine, integrityText, type Integrity } from './integrity.js';
 import { devEvaluations, inOrder, testEvaluation, type RunRecord, type ShownRollout } from '../run-folder/read-run.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 
 /** Rows of a table; what is left out is counted. */
 const ROWS = 120;
@@ -40,7 +41,7 @@ export function header(run: RunRecord, integrity: Integrity): Html {
     defects.length > 0 && integrity.outcome === 'unchecked'
       ? ({ text: 'log missing or damaged', tone: 'bad' } as const)
       : integrityLine(integrity);
-  const seed = label(String(settings.seed ?? '–'), 20);
+  const seed = label(readWrittenSettings(settings).seed ?? '–', 20);
   const iterations = `${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}`;
   const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>

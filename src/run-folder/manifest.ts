@@ -12,11 +12,15 @@ import { ruleConfig } from '../monitor/rules.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 import { LORA } from '../trainees/lora/trainee.js';
 import { isRunFolder, runPaths } from './paths.js';
+import { byPart } from './written-settings.js';
 
 /**
  * manifest.json: `start` is everything that determines the run and is written before the first record, `result` what it submits, written at
  * the end. The log's session start commits to `start` (startDigests, runConfig), and a submission record to the adapter.
  */
+
+/** Of what is written now; readers know the one before too. */
+export const MANIFEST_FORMAT = 'isopro.run.v2';
 
 const MAX_MANIFEST_CHARACTERS = 4_000_000;
 
@@ -90,7 +94,7 @@ const start = z.strictObject({
   }),
   rules: ruleConfig,
   policy: z.string().min(1).max(100),
-  /** Every resolved setting of the loop, seeds as decimal strings. */
+  /** Every resolved setting of the loop, as it was written (written-settings.ts reads it), seeds as decimal strings. */
   settings: z.record(z.string(), json),
 });
 /** What determines a run. */
@@ -99,7 +103,8 @@ export type EvaluationSetIdentity = z.infer<typeof evaluationSet>;
 export type MachineClass = RunStart['machine'];
 
 const manifest = z.strictObject({
-  format: z.literal('isopro.run.v1'),
+  /** Version 1 has its settings side by side, version 2 by part. */
+  format: z.enum(['isopro.run.v1', MANIFEST_FORMAT]),
   runId: z.string().refine(isRunId, 'has 32 hex digits'),
   start,
   /** null until the run has ended. `adapter` is null where nothing was trained: the bare base is submitted. */
@@ -123,7 +128,7 @@ export function startDigests({ code, model, task, sets, rules, settings, ...rest
   };
 }
 
-/** Paths of the members in which two starts differ, such as `settings.seed`; empty where they are the same run. */
+/** Paths of the members in which two starts differ, such as `settings.seed`, settings by part; empty where they are the same run. */
 export function startDifferences(a: RunStart, b: RunStart): string[] {
   const differences: string[] = [];
   const compare = (x: Json | undefined, y: Json | undefined, path: string): void => {
@@ -134,7 +139,8 @@ export function startDifferences(a: RunStart, b: RunStart): string[] {
         compare(x[key], y[key], path === '' ? key : `${path}.${key}`);
     } else if (x === undefined || y === undefined ? x !== y : canonicalJson(x) !== canonicalJson(y)) differences.push(path);
   };
-  compare(a as Json, b as Json, '');
+  const whole = (start: RunStart): Json => ({ ...start, settings: byPart(start.settings) }) as Json;
+  compare(whole(a), whole(b), '');
   return differences;
 }
 

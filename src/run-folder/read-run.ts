@@ -28,6 +28,7 @@ import { problem } from './rollout-records.js';
 import type { Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
 import { RUN_STREAMS } from './streams.js';
+import { readWrittenSettings } from './written-settings.js';
 
 const count = z.number().int().min(0);
 const interval = { low: z.number(), high: z.number() };
@@ -210,7 +211,7 @@ class Taken {
     const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');
     const summaries = named === null ? {} : policySummaries(named, heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [], figures);
     if (summaries === null) this.defects.add('the trivial policies were not judged on the test problems');
-    const { buffer, tierCap } = manifest.start.settings;
+    const { kind, tierCap = Infinity } = readWrittenSettings(manifest.start.settings).buffer;
     const steps = logged.of('step');
     return {
       folder,
@@ -232,7 +233,7 @@ class Taken {
             },
       iterations: logged.of('iteration_report').map(({ kind: _, ...report }) => ({
         ...report,
-        buffer: logged.rollouts.buffer(report.iteration, buffer === 'classic' || typeof tierCap !== 'number' ? Infinity : tierCap),
+        buffer: logged.rollouts.buffer(report.iteration, kind === 'classic' ? Infinity : tierCap),
         loss: meanLoss(steps.filter(({ iteration }) => iteration === report.iteration)),
       })),
       rollouts: logged.rollouts.counts,

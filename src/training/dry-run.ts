@@ -16,10 +16,10 @@ import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
 import { trainSequence } from '../algorithms/sequences.js';
 import { chooseLayers } from './layers.js';
-import { taskOptions, type RunSettings } from './settings.js';
+import { inUse, taskOptions, type RunSettings } from './settings.js';
 
 export interface RunPlan {
-  /** All of them, `threads` as the machine has it. */
+  /** All of them, `model.threads` as the machine has it. */
   readonly settings: RunSettings;
   /** Problems of the evaluation sets, ids and order determined by the settings. */
   readonly evaluations: { readonly dev: number; readonly test: number };
@@ -53,10 +53,14 @@ const LOG_BYTES_PER_TOKEN = 12;
 export async function planRun(settings: RunSettings, signal?: AbortSignal, verifierThreads = 1): Promise<RunPlan> {
   const started = performance.now();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
-  await refuseNondeterminism(task, settings.style);
+  const { style, temperature, topP, maxTokens, samples, rollouts } = settings.sampling;
+  await refuseNondeterminism(task, style);
   await using model = await openTrainee(settings, signal);
-  const resolved = { ...settings, threads: model.info.threads, turns: task.turns };
-  const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
+  const resolved = inUse(settings, { model, task });
+  const [dev, test] = [
+    await evaluationSet(task, 'dev', settings.evaluation.devSize),
+    await evaluationSet(task, 'test', settings.evaluation.testSize),
+  ];
   const runSeed = BigInt(settings.seed);
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
   const plan = await planRollouts({
@@ -64,7 +68,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
     runSeed,
     iteration: 0,
     counts: new Map(tiers.map((tier) => [tier, 2])),
-    samples: settings.samples,
+    samples,
   });
 
   const backend = localBackend(model);
@@ -78,11 +82,11 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
       backend,
       task,
       plan,
-      prompt: (problem) => task.prompt(problem, settings.style),
-      temperature: settings.temperature,
-      topP: settings.topP,
-      maxTokens: settings.maxTokens,
-      maxSequences: settings.maxSequences,
+      prompt: (problem) => task.prompt(problem, style),
+      temperature,
+      topP,
+      maxTokens,
+      maxSequences: settings.model.maxSequences,
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
       onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
     },
@@ -97,8 +101,8 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
   const samplingRate = Math.max(1, sampled) / ((performance.now() - begin) / 1000);
   // replies that the limit cut off may be as long as allowed
   const finished = lengths.length;
-  const tokensPerReply = finished === 0 ? settings.maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
-  const promptLength = plan.length === 0 ? 0 : model.renderChat(await task.prompt(plan[0]!.problem, settings.style)).tokenIds.length;
+  const tokensPerReply = finished === 0 ? maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
+  const promptLength = plan.length === 0 ? 0 : model.renderChat(await task.prompt(plan[0]!.problem, style)).tokenIds.length;
   if (episodes.length === 0) episodes.push(exchange(new Int32Array(promptLength), new Int32Array(Math.round(tokensPerReply))));
 
   await model.releaseContext();
@@ -116,23 +120,23 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
     }
     trainingSeconds = (performance.now() - beginTraining) / 1000;
     const { parameters } = learner.trainer.info;
-    const replies = settings.iterations * settings.rollouts + (settings.iterations + 1) * dev.problems.length + 2 * test.problems.length;
+    const replies = settings.iterations * rollouts + (settings.iterations + 1) * dev.problems.length + 2 * test.problems.length;
     const sampledTokens = Math.round(replies * tokensPerReply);
-    const trainedTokens = Math.round(
-      settings.iterations * settings.stepsPerIteration * settings.batchSize * (promptLength + tokensPerReply),
-    );
+    const { stepsPerIteration, batchSize } = settings.optimiser;
+    const trainedTokens = Math.round(settings.iterations * stepsPerIteration * batchSize * (promptLength + tokensPerReply));
     const trainingRate = trained / trainingSeconds;
     return {
       settings: resolved,
       evaluations: { dev: dev.problems.length, test: test.problems.length },
       layers,
       trainableParameters: parameters,
-      rules: liveness(ruleConfigOf(settings), LORA.ruleSet, settings.stepsPerIteration),
+      rules: liveness(ruleConfigOf(settings), LORA.ruleSet, stepsPerIteration),
       predicted: {
         minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
         sampledTokens,
         trainedTokens,
-        memoryBytes: peakRssBytes() + Math.min(settings.boundaryMemory, layers[0]! > 0 ? trainedTokens * model.info.embeddingSize * 2 : 0),
+        memoryBytes:
+          peakRssBytes() + Math.min(settings.layers.boundaryMemory, layers[0]! > 0 ? trainedTokens * model.info.embeddingSize * 2 : 0),
         diskBytes: parameters * (4 * SNAPSHOT_BYTES + 2 * ADAPTER_BYTES) + LOG_BYTES_PER_TOKEN * sampledTokens,
       },
       measured: {

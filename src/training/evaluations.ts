@@ -25,7 +25,8 @@ export async function evaluateSet(
   const { settings, backend, task, log } = context;
   const { problems, sha256: setSha256 } = context[set];
   const stage = set === 'dev' ? 'dev' : at.when === 'before' ? 'before' : 'after';
-  const { style, maxTokens, maxSequences } = settings;
+  const { style, maxTokens } = settings.sampling;
+  const { maxSequences } = settings.model;
   const replies = new Map<string, JudgedRollout>();
   const { outcomes, summary } = await evaluateGreedy(backend, task, problems, {
     style,

@@ -3,7 +3,7 @@ import { rename } from 'node:fs/promises';
 import path from 'node:path';
 import { durable } from '../durable.js';
 import { measureProbe } from '../evaluation/probe.js';
-import { writeManifest } from '../run-folder/manifest.js';
+import { MANIFEST_FORMAT, writeManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { adapterTargets, gateRecord, probeRecord, sessionEndMembers, submissionRecord } from '../run-folder/course-records.js';
 import { evaluateSet } from './evaluations.js';
@@ -17,7 +17,7 @@ import { cancellation, report, type RunContext, type RunState } from './run-stat
 export async function submit(context: RunContext, state: RunState, learner: Learner): Promise<void> {
   const { settings, log, folder } = context;
   const { best } = state;
-  if (settings.gate && !state.settled && best.snapshot !== null && best.adapterId !== state.adapterId) {
+  if (settings.evaluation.gate && !state.settled && best.snapshot !== null && best.adapterId !== state.adapterId) {
     await learner.restore(best.snapshot, state);
     state.adapterId = await learner.apply();
     state.adapterIteration = best.iteration;
@@ -49,9 +49,9 @@ export async function close(context: RunContext, state: RunState): Promise<void>
   const nonce = await log.reveal();
   await model.releaseContext();
   const adapter = { path: runPaths(folder).adapter(sha256), sha256 };
-  const measured = await measureProbe({ modelPath: model.path, adapter, nonce, threads: settings.threads, ...cancellation(context) });
+  const measured = await measureProbe({ modelPath: model.path, adapter, nonce, threads: settings.model.threads, ...cancellation(context) });
   log.append([probeRecord(measured)]);
-  await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: { adapter: sha256 } });
+  await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: { adapter: sha256 } });
   const { seconds, peakRssBytes: peak, promptTokens, sampledTokens, trainedTokens } = state.spent;
   const end = sessionEndMembers({
     stopped: state.stop ?? 'all iterations done',

@@ -64,7 +64,7 @@ export async function runIteration(
   const change = pairedChange(best.verdicts, dev.verdicts);
   const { gained, lost, difference, p } = change;
   let present = saved.snapshot;
-  const rolledBack = settings.gate && isSignificantDrop(change, settings.gateLevel);
+  const rolledBack = settings.evaluation.gate && isSignificantDrop(change, settings.evaluation.gateLevel);
   if (rolledBack) {
     await learner.restore(best.snapshot!, state);
     state.adapterId = await learner.apply();
@@ -120,7 +120,7 @@ export async function runIteration(
     samplerGap: gap,
     dev: dev.summary,
     adapterId: state.adapterId,
-    gate: settings.gate ? { gained, lost, difference, p, rolledBack } : null,
+    gate: settings.evaluation.gate ? { gained, lost, difference, p, rolledBack } : null,
     rulesFired: [...monitored.evaluation.fired],
     learningRate: state.learningRate,
     seconds: { rollouts: rolloutSeconds, training: trainingSeconds, evaluation: evaluationSeconds },
@@ -132,14 +132,15 @@ export async function runIteration(
 
 async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {
   const { settings, task, backend, excluded } = context;
+  const { rollouts, samples, allocation, allocationFloor, style, temperature, topP, maxTokens } = settings.sampling;
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
   const counts = allocate({
     tiers,
-    problems: Math.max(1, Math.round(settings.rollouts / settings.samples)),
+    problems: Math.max(1, Math.round(rollouts / samples)),
     records: state.buffer.records(iteration),
-    floor: settings.allocation === 'uniform' ? 1 : settings.allocationFloor,
+    floor: allocation === 'uniform' ? 1 : allocationFloor,
   });
-  const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples: settings.samples, excluded });
+  const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples, excluded });
   if (plan.length === 0) {
     const { dev, test } = SET_SIZE;
     const needed =
@@ -152,17 +153,17 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   }
   const hits = new Map<string, { passed: number; decided: number }>();
   const shownHits = () => dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
-  const progress = { stage: 'rollouts' as const, iteration, total: plan.length * settings.samples };
+  const progress = { stage: 'rollouts' as const, iteration, total: plan.length * samples };
   report(context, { ...progress, hits: shownHits() });
   return sampleRollouts({
     backend,
     task,
     plan,
-    prompt: (problem) => task.prompt(problem, settings.style),
-    temperature: settings.temperature,
-    topP: settings.topP,
-    maxTokens: settings.maxTokens,
-    maxSequences: settings.maxSequences,
+    prompt: (problem) => task.prompt(problem, style),
+    temperature,
+    topP,
+    maxTokens,
+    maxSequences: settings.model.maxSequences,
     ...cancellation(context),
     onVerdict: ({ tier }, { kind }) => {
       const of = hits.get(tier) ?? { passed: 0, decided: 0 };
@@ -256,11 +257,12 @@ async function learn(
   };
   const probed = shiftProbes(groups, BigInt(settings.seed), iteration);
   const probes = await learner.boundaries.sequences(probed, signal);
-  const measured = { temperature: settings.temperature, ...cancellation(context) };
+  const { temperature, topP } = settings.sampling;
+  const measured = { temperature, ...cancellation(context) };
   const before = await temperedLogprobs(learner.trainer, probes, measured);
   const steps = await algorithmOf(settings).learn(learning);
   const after = steps.length === 0 ? before : await temperedLogprobs(learner.trainer, probes, measured);
-  const gap = settings.topP < 1 ? null : samplerGap(before, probed);
+  const gap = topP < 1 ? null : samplerGap(before, probed);
   return { steps, shift: policyShift(before, after, probes), gap, tokens, data: data.digest('hex') };
 }
 

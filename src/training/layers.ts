@@ -20,7 +20,10 @@ const PROBE_RANK = 4;
 
 export interface LayerOptions {
   readonly model: Model;
-  readonly settings: Pick<RunSettings, 'layers' | 'topLayers' | 'targets' | 'seed' | 'threads' | 'trainerMemory'>;
+  readonly settings: Pick<RunSettings, 'seed'> & {
+    readonly model: Pick<RunSettings['model'], 'threads'>;
+    readonly layers: Pick<RunSettings['layers'], 'choice' | 'topLayers' | 'targets' | 'trainerMemory'>;
+  };
   /** Accepted traces of the base model, or its prompts where nothing was accepted. */
   readonly probes: readonly TrainSequence[];
   readonly signal?: AbortSignal;
@@ -30,12 +33,12 @@ export interface LayerOptions {
 export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> {
   const { model, settings } = options;
   const { layers: count } = model.info;
-  const top = Math.min(settings.topLayers, count);
+  const top = Math.min(settings.layers.topLayers, count);
   const numbers = Array.from({ length: count }, (_, layer) => layer);
   const ascending = (layers: readonly number[]): number[] => [...layers].sort((a, b) => a - b);
   const best = (scores: readonly number[]): number[] =>
     ascending(numbers.toSorted((a, b) => scores[b]! - scores[a]! || b - a).slice(0, top));
-  switch (settings.layers) {
+  switch (settings.layers.choice) {
     case 'all':
       return { method: 'all', layers: numbers, scores: null };
     case 'last':
@@ -57,10 +60,10 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
       return { method: 'gradient', layers: best(scores), scores };
     }
     default: {
-      const listed = [...new Set(settings.layers.split(',').map(Number))];
+      const listed = [...new Set(settings.layers.choice.split(',').map(Number))];
       const beyond = listed.find((layer) => layer >= count);
       if (beyond !== undefined)
-        throw new IsoproError('INVALID_ARGUMENT', `layers: the model has layers 0 to ${count - 1}, no layer ${beyond}`);
+        throw new IsoproError('INVALID_ARGUMENT', `layers.choice: the model has layers 0 to ${count - 1}, no layer ${beyond}`);
       return { method: 'list', layers: ascending(listed), scores: null };
     }
   }
@@ -81,10 +84,10 @@ async function residualUpdates({ model, probes, signal }: LayerOptions): Promise
 /** By layer, the norm of the gradient of all its adapter pairs in one backward pass without an update. */
 async function gradientNorms({ model, settings, probes, signal }: LayerOptions): Promise<number[]> {
   await using trainer = await createTrainer(model, {
-    lora: { targets: settings.targets, layers: 'all', rank: PROBE_RANK, alpha: PROBE_RANK },
+    lora: { targets: settings.layers.targets, layers: 'all', rank: PROBE_RANK, alpha: PROBE_RANK },
     seed: deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'layers', iteration: 0, problemId: '', sample: 0 }),
-    threads: settings.threads,
-    memoryBytes: settings.trainerMemory,
+    threads: settings.model.threads,
+    memoryBytes: settings.layers.trainerMemory,
   });
   const { modules } = await trainer.differentiate(probes.slice(0, PROBES), signal === undefined ? {} : { signal });
   const squares = Array.from({ length: model.info.layers }, () => 0);

@@ -27,23 +27,20 @@ export class Learner {
 
   private constructor(options: LearnerOptions, trainer: Trainer) {
     this.trainer = trainer;
-    this.boundaries = new BoundaryCache(trainer, options.settings.boundaryMemory);
+    this.boundaries = new BoundaryCache(trainer, options.settings.layers.boundaryMemory);
     this.#model = options.model;
   }
 
   static async create(options: LearnerOptions): Promise<Learner> {
     const { model, settings, layers } = options;
+    const { targets, rank, scale, dropout, trainerMemory } = settings.layers;
+    const { learningRate, warmupSteps, maxNorm, weightDecay } = settings.optimiser;
     const trainer = await createTrainer(model, {
-      lora: { targets: settings.targets, layers, rank: settings.rank, alpha: settings.scale * settings.rank, dropout: settings.dropout },
-      optimiser: {
-        learningRate: settings.learningRate,
-        warmupSteps: settings.warmupSteps,
-        maxNorm: settings.maxNorm,
-        weightDecay: settings.weightDecay,
-      },
+      lora: { targets, layers, rank, alpha: scale * rank, dropout },
+      optimiser: { learningRate, warmupSteps, maxNorm, weightDecay },
       seed: deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'adapter', iteration: 0, problemId: '', sample: 0 }),
-      threads: settings.threads,
-      memoryBytes: settings.trainerMemory,
+      threads: settings.model.threads,
+      memoryBytes: trainerMemory,
     });
     return new Learner(options, trainer);
   }

@@ -21,10 +21,10 @@ import type { RunSettings } from './settings.js';
  * Thresholds of a run; their digest is part of the genesis.
  * @throws IsoproError INVALID_ARGUMENT where those given are none
  */
-export const ruleConfigOf = ({ patience }: Pick<RunSettings, 'patience'>, given: RuleConfigInput = {}): RuleConfig =>
+export const ruleConfigOf = ({ monitor: { patience } }: Pick<RunSettings, 'monitor'>, given: RuleConfigInput = {}): RuleConfig =>
   checked(ruleConfig, { ...given, r3: { patience, ...given.r3 } }, 'rules');
 
-const OWN_POLICIES: Readonly<Record<RunSettings['policy'], LoraPolicy>> = { scripted, observe };
+const OWN_POLICIES: Readonly<Record<RunSettings['monitor']['policy'], LoraPolicy>> = { scripted, observe };
 const givenPolicy = z.custom<LoraPolicy>((value) => {
   const { name, decide } = (value ?? {}) as Partial<LoraPolicy>;
   return typeof name === 'string' && /^[\w.:/@-]{1,100}$/.test(name) && typeof decide === 'function';
@@ -36,7 +36,7 @@ const givenPolicy = z.custom<LoraPolicy>((value) => {
  * @throws IsoproError INVALID_ARGUMENT, also for a policy that goes by the name of another
  */
 export function policyOf(
-  settings: Pick<RunSettings, 'policy'>,
+  settings: { readonly monitor: Pick<RunSettings['monitor'], 'policy'> },
   given?: LoraPolicy,
   timeout = DEFAULT_POLICY_TIMEOUT,
 ): { readonly policy: LoraPolicy; readonly timeout: number } {
@@ -48,7 +48,7 @@ export function policyOf(
     timeout,
     'policyTimeout',
   );
-  if (given === undefined) return { policy: OWN_POLICIES[settings.policy], timeout };
+  if (given === undefined) return { policy: OWN_POLICIES[settings.monitor.policy], timeout };
   const policy = checked(givenPolicy, given, 'policy');
   const namesake = valueOf(OWN_POLICIES, policy.name);
   if (namesake !== undefined && namesake !== policy)
@@ -112,7 +112,7 @@ export async function monitorIteration(
         maxGradNorm: state.maxNorm,
         bestAdapter: state.best.adapterId!,
         lastSoundAdapter: state.sound!.adapterId,
-        maxBatchSize: settings.batchSize * MAX_BATCH_GROWTH,
+        maxBatchSize: settings.optimiser.batchSize * MAX_BATCH_GROWTH,
       }),
       executor,
       ...(signal === undefined ? {} : { signal }),

@@ -18,7 +18,15 @@ import { settleLogFile } from '../log/schema.js';
 import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
 import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
-import { readManifest, startDifferences, startDigests, writeManifest, type RunManifest, type RunStart } from '../run-folder/manifest.js';
+import {
+  MANIFEST_FORMAT,
+  readManifest,
+  startDifferences,
+  startDigests,
+  writeManifest,
+  type RunManifest,
+  type RunStart,
+} from '../run-folder/manifest.js';
 import { checkpoint as checkpointNamed, refusedCheckpointRecord } from '../run-folder/course-records.js';
 import { readEvaluations } from '../run-folder/read-evaluations.js';
 import { readRolloutsRecord } from '../run-folder/rollout-records.js';
@@ -36,7 +44,7 @@ import { report, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
-import { taskOptions, type RunSettings } from './settings.js';
+import { inUse, taskOptions, type RunSettings } from './settings.js';
 
 export interface OpenRun {
   readonly context: RunContext;
@@ -78,8 +86,11 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     closers.push(() => task.dispose());
     const model = await openTrainee(settings, signal);
     closers.push(() => model.dispose());
-    const resolved = { ...settings, threads: model.info.threads, turns: task.turns };
-    const [dev, test] = [await evaluationSet(task, 'dev', settings.devSize), await evaluationSet(task, 'test', settings.testSize)];
+    const resolved = inUse(settings, { model, task });
+    const [dev, test] = [
+      await evaluationSet(task, 'dev', settings.evaluation.devSize),
+      await evaluationSet(task, 'test', settings.evaluation.testSize),
+    ];
     const start = await runStart({ settings: resolved, model, task, dev, test, rules, policy });
     const folder = await folderOf(start, out);
     const ended = async (): Promise<{ readonly result: RunResult }> => {
@@ -89,7 +100,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     // a run that has ended is only read: its folder may be one that cannot be written, and then there is no lock
     const begun = begunAs(start, folder) !== null;
     if (begun && isSettled(folder)) return await ended();
-    if (!begun) await refuseNondeterminism(task, settings.style); // before there is a folder
+    if (!begun) await refuseNondeterminism(task, settings.sampling.style); // before there is a folder
     const { lock: lockFile } = makeRunFolder(folder);
     const lock = OwnerLock.take(lockFile);
     if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
@@ -100,7 +111,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       return await ended();
     }
     const runId = manifest?.runId ?? (out === undefined ? path.basename(folder) : newRunId());
-    if (manifest === null) await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: null });
+    if (manifest === null) await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: null });
     const notice = (text: string): void => hooks.onNotice?.(text);
     const witnessed = resolved.signer === 'witness';
     const waiting = { onNotice: notice, ...(signal === undefined ? {} : { signal }) };
@@ -122,7 +133,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       test,
       log,
       hooks,
-      excluded: new HeldOutProblems(await wholeSets(task), { model, task, style: resolved.style }),
+      excluded: new HeldOutProblems(await wholeSets(task), { model, task, style: resolved.sampling.style }),
       ...(signal === undefined ? {} : { signal }),
     };
     const state = freshState(resolved);
@@ -137,10 +148,11 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
 
 /** The thread count never changes during a run: it would change floating-point results. */
 export function openModel(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
-  return loadModel(settings.model, {
+  const { name, threads, contextTokens } = settings.model;
+  return loadModel(name, {
     fixedThreads: true,
-    ...(settings.threads === 0 ? {} : { threads: settings.threads }),
-    ...(settings.contextTokens === undefined ? {} : { contextTokens: settings.contextTokens }),
+    ...(threads === 0 ? {} : { threads }),
+    ...(contextTokens === undefined ? {} : { contextTokens }),
     ...(signal === undefined ? {} : { signal }),
   });
 }
@@ -268,16 +280,16 @@ function namedCheckpoints(file: string, heads: readonly string[]): Map<number, s
   }
 }
 
-const freshState = (settings: RunSettings): RunState => ({
-  buffer: new ReplayBuffer(settings.buffer === 'classic' ? Infinity : settings.tierCap),
+const freshState = ({ buffer, optimiser }: RunSettings): RunState => ({
+  buffer: new ReplayBuffer(buffer.kind === 'classic' ? Infinity : buffer.tierCap),
   learner: null,
   layers: null,
   adapterId: null,
   adapterIteration: 0,
   best: { adapterId: null, iteration: 0, verdicts: [], snapshot: null },
-  batchSize: settings.batchSize,
-  learningRate: settings.learningRate,
-  maxNorm: settings.maxNorm,
+  batchSize: optimiser.batchSize,
+  learningRate: optimiser.learningRate,
+  maxNorm: optimiser.maxNorm,
   epsilon: DEFAULT_EPSILON,
   sound: null,
   executor: null,

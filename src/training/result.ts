@@ -6,6 +6,7 @@ import type { HeldOut } from '../run-folder/evaluation-records.js';
 import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { readEvaluations, type LoggedEvaluations } from '../run-folder/read-evaluations.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 import type { Summary } from '../statistics/index.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
@@ -41,8 +42,11 @@ export const outcomesOf = (evaluation: Pick<HeldOut, 'outcomes'>): Outcomes =>
 
 /** Iterations with their figures. */
 function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts, steps, rules }: LoggedEvaluations): IterationReport[] {
-  const { gate, gateLevel, buffer, tierCap } = readManifest(folder).start.settings;
-  const comparisons = compareDev(evaluations, tiers, { gate: gate === true, gateLevel: Number(gateLevel) });
+  const {
+    buffer: { kind, tierCap = Infinity },
+    evaluation: { gate = false, gateLevel = NaN },
+  } = readWrittenSettings(readManifest(folder).start.settings);
+  const comparisons = compareDev(evaluations, tiers, { gate, gateLevel });
   return iterations.map(({ kind: _, iteration, ...logged }): IterationReport => {
     const own = steps.filter((each) => each.iteration === iteration);
     const dev = comparisons.get(iteration);
@@ -53,11 +57,11 @@ function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts
       iteration,
       hitRate: pooledHitRate(rollouts.of(iteration)),
       rollouts: dictionary(rollouts.of(iteration)),
-      buffer: rollouts.buffer(iteration, buffer === 'classic' ? Infinity : Number(tierCap)),
+      buffer: rollouts.buffer(iteration, kind === 'classic' ? Infinity : tierCap),
       steps: own.length,
       loss: meanLoss(own),
       dev: dev.evaluation.summary,
-      gate: gate === true ? { gained, lost, difference, p, rolledBack: dev.rolledBack } : null,
+      gate: gate ? { gained, lost, difference, p, rolledBack: dev.rolledBack } : null,
       rulesFired: rules.find((each) => each.iteration === iteration)?.fired ?? [],
       ...logged,
     };

@@ -49,7 +49,7 @@ export async function rolloutRecords(
   const records: (ProblemRecord | RolloutRecord)[] = [];
   for (const { problem, rollouts } of groups) {
     const { id: problemId, tier } = problem;
-    const prompt = (await task.prompt(problem, settings.style))
+    const prompt = (await task.prompt(problem, settings.sampling.style))
       .map(({ content }) => content)
       .join('\n\n')
       .toWellFormed();

@@ -15,7 +15,7 @@ import type { RunSettings } from './settings.js';
 
 /** Open for the whole run. */
 export interface RunContext {
-  /** `threads` is the number in use. */
+  /** `model.threads` is the number in use. */
   readonly settings: RunSettings;
   readonly folder: string;
   readonly runId: string;

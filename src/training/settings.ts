@@ -14,23 +14,18 @@ const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
 export const LAYER_METHODS = ['activation', 'gradient', 'last', 'random', 'all'] as const;
 export type LayerMethod = (typeof LAYER_METHODS)[number];
 
-/** Each description is the flag's help. Defaults are those for downloaded models; `PROFILES` says what the embedded one has instead. */
-export const runSettings = z.strictObject({
-  model: z.string().min(1).default(EMBEDDED_MODEL).describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI'),
-  profile: z.enum(['auto', 'embedded', 'downloaded']).default('auto').describe('which defaults hold; auto: by the model'),
-  task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, or the path of a .js or .ts file'),
-  seed: z
-    .string()
-    .regex(/^\d{1,20}$/, { error: 'expected a whole number', abort: true })
-    .refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64')
-    .default('42')
-    .describe('64-bit seed of every draw'),
+/** How the model is loaded and decodes. */
+const model = z.strictObject({
+  name: z.string().min(1).default(EMBEDDED_MODEL).describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI'),
+  threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
+  contextTokens: count(128, 2 ** 26)
+    .optional()
+    .describe('tokens of KV cache over all running samples'),
+  maxSequences: count(1, 253).default(64).describe('samples that are decoded together'),
+});
 
-  algorithm: z
-    .enum(ALGORITHM_IDS)
-    .default(ALGORITHMS[0]!.id)
-    .describe(ALGORITHMS.map(({ title }) => title).join(', or ')),
-  iterations: count(1, 1000).default(6).describe('rounds of rollouts, verdicts and training'),
+/** Rollouts: how many, of which problems, drawn how. */
+const sampling = z.strictObject({
   rollouts: count(1).default(84).describe('samples an iteration, over all problems'),
   samples: count(1, 1024).default(4).describe('samples a problem'),
   temperature: z.number().gt(0).max(10).default(0.8).describe('of the rollouts'),
@@ -48,8 +43,11 @@ export const runSettings = z.strictObject({
     .default('adaptive')
     .describe('rollouts by tier: more where some but not all succeed, or the same everywhere'),
   allocationFloor: z.number().min(0).max(1).default(0.4).describe('least part of its uniform share that a tier gets'),
+});
 
-  buffer: z
+/** Which rollouts are kept to train on, and which of them are drawn. */
+const buffer = z.strictObject({
+  kind: z
     .enum(['balanced', 'classic'])
     .default('balanced')
     .describe('balanced: tiers drawn uniformly, rare successes first; classic: one pass over everything accepted so far'),
@@ -60,81 +58,120 @@ export const runSettings = z.strictObject({
     .enum(['passing', 'shuffled', 'failing'])
     .default('passing')
     .describe('which rollouts are trained on; the other two are controls'),
+});
 
+/** What is learned from them: the algorithm, and its own settings as it declares them. */
+const algorithm = z.strictObject({
+  id: z
+    .enum(ALGORITHM_IDS)
+    .default(ALGORITHMS[0]!.id)
+    .describe(ALGORITHMS.map(({ title }) => title).join(', or ')),
+  ...ALGORITHM_SETTINGS,
+});
+
+/** The steps, whatever the algorithm. */
+const optimiser = z.strictObject({
   stepsPerIteration: count(1, 100_000).default(8).describe('optimiser steps an iteration (balanced)'),
   batchSize: count(1, 4096).default(8).describe('sequences a step'),
-  rank: count(1, 1024).default(16).describe('directions of each LoRA factor pair'),
-  scale: z.number().gt(0).max(1000).default(2).describe('factor on the adapter (alpha / rank)'),
-  dropout: z.number().min(0).lt(1).default(0).describe("of the adapter's inputs"),
-  targets: z
-    .array(z.enum(LORA_TARGETS))
-    .min(1)
-    .default([...LORA_TARGETS])
-    .describe('linear maps of a layer that are adapted'),
-  layers: z
-    .string()
-    .regex(/^(activation|gradient|last|random|all|\d+(,\d+)*)$/, `expected ${LAYER_METHODS.join(', ')} or layer numbers like 20,21,22`)
-    .default('last')
-    .describe('how the trained layers are chosen: activation, gradient, last, random, all, or numbers like 20,21'),
-  topLayers: count(1, 1000).default(8).describe('layers that activation, gradient, last and random choose'),
   learningRate: z.number().gt(0).max(1).default(2e-4).describe('of Adam; constant after the warm-up'),
   warmupSteps: count(0)
     .default(4)
     .describe('first steps of the run, in which the learning rate rises in a line; the last of them takes all of it'),
   weightDecay: z.number().min(0).max(10).default(0).describe('of the adapter, decoupled: each step takes away learning rate x this of it'),
   maxNorm: z.number().gt(0).max(1e6).default(1).describe('gradients of a larger norm over the whole adapter are scaled down to it'),
-  ...ALGORITHM_SETTINGS,
+});
 
-  devSize: count(1, 20).default(5).describe('problems of each tier in the evaluation after each iteration'),
-  testSize: count(1, 100).default(25).describe('problems of each tier in the evaluation before and after the run'),
-  gate: z.boolean().default(true).describe('go back to the best adapter after a significant drop on the dev problems'),
-  gateLevel: z.number().gt(0).lt(1).default(0.05).describe('level of that test (exact, paired, of the mean over tiers)'),
-  patience: count(1, 1000)
-    .default(PROFILE_PATIENCE.downloaded)
-    .describe('evaluations that speak against a gain after which the run stops (rule R3)'),
-  policy: z.enum(['scripted', 'observe']).default('scripted').describe("carry out the playbook's remedies, or log only"),
-  maxMinutes: z.number().gt(0).max(100_000).optional().describe('begin no further iteration after so many minutes'),
-
-  threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
-  contextTokens: count(128, 2 ** 26)
-    .optional()
-    .describe('tokens of KV cache over all running samples'),
-  maxSequences: count(1, 253).default(64).describe('samples that are decoded together'),
+/** What is trained: which layers, the adapter of each, the memory that they may take. */
+const layers = z.strictObject({
+  choice: z
+    .string()
+    .regex(/^(activation|gradient|last|random|all|\d+(,\d+)*)$/, `expected ${LAYER_METHODS.join(', ')} or layer numbers like 20,21,22`)
+    .default('last')
+    .describe('how the trained layers are chosen: activation, gradient, last, random, all, or numbers like 20,21'),
+  topLayers: count(1, 1000).default(8).describe('layers that activation, gradient, last and random choose'),
+  targets: z
+    .array(z.enum(LORA_TARGETS))
+    .min(1)
+    .default([...LORA_TARGETS])
+    .describe('linear maps of a layer that are adapted'),
+  rank: count(1, 1024).default(16).describe('directions of each LoRA factor pair'),
+  scale: z.number().gt(0).max(1000).default(2).describe('factor on the adapter (alpha / rank)'),
+  dropout: z.number().min(0).lt(1).default(0).describe("of the adapter's inputs"),
   trainerMemory: count(0, 2 ** 40)
     .default(600_000_000)
     .describe('bytes for activations, gradients and moments'),
   boundaryMemory: count(0, 2 ** 40)
     .default(256_000_000)
     .describe('bytes of cached activations below the trained layers'),
+});
+
+/** Held-out problems, and what their verdicts decide. */
+const evaluation = z.strictObject({
+  devSize: count(1, 20).default(5).describe('problems of each tier in the evaluation after each iteration'),
+  testSize: count(1, 100).default(25).describe('problems of each tier in the evaluation before and after the run'),
+  gate: z.boolean().default(true).describe('go back to the best adapter after a significant drop on the dev problems'),
+  gateLevel: z.number().gt(0).lt(1).default(0.05).describe('level of that test (exact, paired, of the mean over tiers)'),
+});
+
+/** Who answers the rules. */
+const monitor = z.strictObject({
+  patience: count(1, 1000)
+    .default(PROFILE_PATIENCE.downloaded)
+    .describe('evaluations that speak against a gain after which the run stops (rule R3)'),
+  policy: z.enum(['scripted', 'observe']).default('scripted').describe("carry out the playbook's remedies, or log only"),
+});
+
+/**
+ * By part, what concerns no part beside them. Each description is a flag's help (src/cli/setting-flags.ts). Defaults are those for
+ * downloaded models; `PROFILES` says what the embedded one has instead.
+ */
+export const runSettings = z.strictObject({
+  task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, or the path of a .js or .ts file'),
+  profile: z.enum(['auto', 'embedded', 'downloaded']).default('auto').describe('which defaults hold; auto: by the model'),
+  seed: z
+    .string()
+    .regex(/^\d{1,20}$/, { error: 'expected a whole number', abort: true })
+    .refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64')
+    .default('42')
+    .describe('64-bit seed of every draw'),
+  iterations: count(1, 1000).default(6).describe('rounds of rollouts, verdicts and training'),
+  maxMinutes: z.number().gt(0).max(100_000).optional().describe('begin no further iteration after so many minutes'),
   signer: z
     .enum(['witness', 'single-process'])
     .default('witness')
     .describe('who signs the log: a process of its own, or this one (reports say so)'),
+  model: model.prefault({}),
+  sampling: sampling.prefault({}),
+  buffer: buffer.prefault({}),
+  algorithm: algorithm.prefault({}),
+  optimiser: optimiser.prefault({}),
+  layers: layers.prefault({}),
+  evaluation: evaluation.prefault({}),
+  monitor: monitor.prefault({}),
 });
 
 export type RunSettings = z.output<typeof runSettings>;
 export type RunSettingsInput = z.input<typeof runSettings>;
 
 /** What differs from the schema's defaults. The embedded model's rollouts are cheap, so it takes thousands. */
-export const PROFILES: Readonly<Record<'embedded' | 'downloaded', Partial<RunSettings>>> = {
+export const PROFILES: Readonly<Record<'embedded' | 'downloaded', RunSettingsInput>> = {
   downloaded: {},
   embedded: {
-    rollouts: 448,
-    samples: 8,
-    maxTokens: 320, // enough for the longest trace of ten jobs
-    stepsPerIteration: 25,
-    batchSize: 16,
-    learningRate: 1e-3,
-    warmupSteps: 10,
-    tierCap: 1000,
-    topLayers: 3,
-    patience: PROFILE_PATIENCE.embedded,
-    devSize: 10,
-    testSize: 100,
-    boundaryMemory: 64_000_000,
-    maxSequences: 8, // every running sample's attention walks the cells of all: half the time of 64 (docs/log.md)
-    contextTokens: 8192,
-    threads: 1, // two threads spend their time waiting for each other on so small a model (docs/log.md)
+    model: {
+      threads: 1, // two threads spend their time waiting for each other on so small a model (docs/log.md)
+      contextTokens: 8192,
+      maxSequences: 8, // every running sample's attention walks the cells of all: half the time of 64 (docs/log.md)
+    },
+    sampling: {
+      rollouts: 448,
+      samples: 8,
+      maxTokens: 320, // enough for the longest trace of ten jobs
+    },
+    buffer: { tierCap: 1000 },
+    optimiser: { stepsPerIteration: 25, batchSize: 16, learningRate: 1e-3, warmupSteps: 10 },
+    layers: { topLayers: 3, boundaryMemory: 64_000_000 },
+    evaluation: { devSize: 10, testSize: 100 },
+    monitor: { patience: PROFILE_PATIENCE.embedded },
   },
 };
 
@@ -142,42 +179,95 @@ const complain = (problems: readonly string[]): never => {
   throw new IsoproError('INVALID_ARGUMENT', problems.join('; '));
 };
 
+const isPart = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Settings one over the other, member by member of each part; what is undefined is not stated. */
+export function mergeSettings(...all: readonly RunSettingsInput[]): RunSettingsInput {
+  const merged: Record<string, unknown> = {};
+  for (const given of all) {
+    for (const [name, value] of Object.entries(given)) {
+      const before = merged[name];
+      if (isPart(value)) {
+        const stated = Object.entries(value).filter(([, member]) => member !== undefined);
+        merged[name] = { ...(isPart(before) ? before : {}), ...Object.fromEntries(stated) };
+      } else if (value !== undefined) merged[name] = value;
+    }
+  }
+  return merged;
+}
+
+/** Paths of the settings that are stated: `seed`, `sampling.temperature`. */
+export const statedPaths = (given: RunSettingsInput): string[] =>
+  Object.entries(mergeSettings(given)).flatMap(([name, value]) =>
+    isPart(value) ? Object.keys(value).map((member) => `${name}.${member}`) : [name],
+  );
+
+/** What is wrong, by path; a name that stands in another place is told where. */
+function complaints({ issues }: z.ZodError): string[] {
+  return issues.flatMap((issue) => {
+    const at = issue.path.join('.');
+    if (issue.code !== 'unrecognized_keys') return [`${at || 'settings'}: ${issue.message}`];
+    return issue.keys.map((key) => {
+      const path = at === '' ? key : `${at}.${key}`;
+      const meant = Object.entries(runSettings.shape).flatMap(([part, field]) =>
+        field instanceof z.ZodPrefault && Object.hasOwn(field.unwrap().shape, key) ? [`${part}.${key}`] : [],
+      );
+      return `${path}: there is no such setting${meant.length === 0 ? '' : `, it is ${meant.join(' or ')}`}`;
+    });
+  });
+}
+
 /**
- * All settings of a run, from those given, the profile's and the schema's defaults. `threads` stays 0 where the machine
+ * All settings of a run, from those given, the profile's and the schema's defaults. `model.threads` stays 0 where the machine
  * decides; the run writes the number it found into its manifest.
- * @throws IsoproError INVALID_ARGUMENT naming fields that are wrong, unknown or contradict each other
+ * @throws IsoproError INVALID_ARGUMENT naming the paths of fields that are wrong, unknown or contradict each other
  */
 export function resolveSettings(given: RunSettingsInput): RunSettings {
   const parsed = runSettings.safeParse(given);
-  if (!parsed.success) return complain(parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'settings'}: ${message}`));
-  const profile = parsed.data.profile !== 'auto' ? parsed.data.profile : parsed.data.model === EMBEDDED_MODEL ? 'embedded' : 'downloaded';
-  const stated = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  const own = algorithmOf(parsed.data).defaults?.(stated);
-  const settings = runSettings.parse({ ...PROFILES[profile], ...own, ...stated, profile });
-  const contradictions = contradictionsOf(settings, stated);
+  if (!parsed.success) return complain(complaints(parsed.error));
+  const { profile: asked, model: of } = parsed.data;
+  const profile = asked !== 'auto' ? asked : of.name === EMBEDDED_MODEL ? 'embedded' : 'downloaded';
+  const own = algorithmOf(parsed.data).defaults?.(mergeSettings(given).algorithm ?? {}) ?? {};
+  const settings = runSettings.parse(mergeSettings(PROFILES[profile], { algorithm: own }, given, { profile }));
+  const contradictions = contradictionsOf(settings, statedPaths(given));
   return contradictions.length > 0 ? complain(contradictions) : settings;
 }
 
-function contradictionsOf(settings: RunSettings, stated: Readonly<Record<string, unknown>>): string[] {
-  const { algorithm, samples, rollouts, buffer, accumulate, layers } = settings;
+function contradictionsOf(settings: RunSettings, stated: readonly string[]): string[] {
+  const { algorithm: of, sampling: drawn, buffer: kept, layers: trained } = settings;
   const found: string[] = [];
-  if (rollouts < samples) found.push(`rollouts: ${rollouts} are fewer than the ${samples} samples of one problem`);
-  found.push(...algorithmOf(settings).contradictions(settings));
+  if (drawn.rollouts < drawn.samples)
+    found.push(`sampling.rollouts: ${drawn.rollouts} are fewer than the ${drawn.samples} samples of one problem`);
+  const chosen = algorithmOf(settings);
+  found.push(...chosen.contradictions(settings));
   for (const other of ALGORITHMS) {
-    const strange = Object.keys(other.settings.shape).filter(
-      (field) => field in stated && !(field in algorithmOf(settings).settings.shape),
-    );
-    found.push(...strange.map((field) => `${field}: belongs to ${other.id}, and the algorithm is ${algorithm}`));
+    const strange = Object.keys(other.settings.shape)
+      .filter((field) => !(field in chosen.settings.shape))
+      .map((field) => `algorithm.${field}`)
+      .filter((path) => stated.includes(path));
+    found.push(...strange.map((path) => `${path}: belongs to ${other.id}, and the algorithm is ${of.id}`));
   }
-  if (buffer === 'classic' && 'stepsPerIteration' in stated)
-    found.push('stepsPerIteration: the classic buffer makes one pass over everything');
-  if (buffer === 'classic' && !accumulate) found.push('accumulate: the classic buffer is the one that keeps everything');
-  if (/^\d|^all$/.test(layers) && 'topLayers' in stated)
-    found.push(`topLayers: ${layers === 'all' ? 'all layers are' : 'the layers are named and'} trained already`);
+  if (kept.kind === 'classic' && stated.includes('optimiser.stepsPerIteration'))
+    found.push('optimiser.stepsPerIteration: the classic buffer makes one pass over everything');
+  if (kept.kind === 'classic' && !kept.accumulate) found.push('buffer.accumulate: the classic buffer is the one that keeps everything');
+  if (/^\d|^all$/.test(trained.choice) && stated.includes('layers.topLayers'))
+    found.push(`layers.topLayers: ${trained.choice === 'all' ? 'all layers are' : 'the layers are named and'} trained already`);
   return found;
 }
 
-export const taskOptions = ({ turns }: Pick<RunSettings, 'turns'>): OpenTaskOptions => (turns === 0 ? {} : { turns });
+export const taskOptions = ({ sampling: { turns } }: { readonly sampling: Pick<RunSettings['sampling'], 'turns'> }): OpenTaskOptions =>
+  turns === 0 ? {} : { turns };
+
+/** With the threads and turns that model and task have. */
+export const inUse = (
+  settings: RunSettings,
+  opened: { readonly model: { readonly info: { readonly threads: number } }; readonly task: { readonly turns: number } },
+): RunSettings => ({
+  ...settings,
+  model: { ...settings.model, threads: opened.model.info.threads },
+  sampling: { ...settings.sampling, turns: opened.task.turns },
+});
 
 /** @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where the file is no JSON object */
 export function readSettingsFile(path: string): RunSettingsInput {

@@ -19,7 +19,7 @@ const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): E
 });
 
 export interface StartOptions {
-  /** `threads` is the number in use. */
+  /** `model.threads` is the number in use. */
   readonly settings: RunSettings;
   readonly model: Model;
   readonly task: OpenTask;
@@ -30,8 +30,9 @@ export interface StartOptions {
 }
 
 export async function runStart({ settings, model, task, dev, test, rules, policy }: StartOptions): Promise<RunStart> {
-  const { style, maxTokens, maxSequences, threads } = settings;
-  const name = path.basename(settings.model); // no folder of this machine
+  const { style, maxTokens } = settings.sampling;
+  const { maxSequences, threads } = settings.model;
+  const name = path.basename(settings.model.name); // no folder of this machine
   return {
     code: await codeVersion(),
     machine: machineClass(),
@@ -39,9 +40,9 @@ export async function runStart({ settings, model, task, dev, test, rules, policy
     task: { id: task.id, version: task.version, file: task.source.kind === 'file' ? task.source.sha256 : null },
     sets: { dev: identity(dev), test: identity(test) },
     evaluation: { style, maxTokens, maxSequences, contextTokens: model.contextTokens, threads, rendererId: model.rendererId },
-    schedule: { schedule: 'constant', warmupSteps: settings.warmupSteps, totalSteps: 0, finalFactor: 0 },
+    schedule: { schedule: 'constant', warmupSteps: settings.optimiser.warmupSteps, totalSteps: 0, finalFactor: 0 },
     rules,
     policy: policy.name,
-    settings: asJson({ ...settings, model: name, task: task.id }),
+    settings: asJson({ ...settings, model: { ...settings.model, name }, task: task.id }),
   };
 }

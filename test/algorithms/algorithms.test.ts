@@ -25,7 +25,7 @@ describe('an algorithm', () => {
     const fields = ALGORITHMS.flatMap(({ settings }) => Object.keys(settings.shape));
     expect(new Set(fields).size).toBe(fields.length);
     expect(Object.keys(ALGORITHM_SETTINGS).sort()).toEqual([...fields].sort());
-    expect(() => resolveSettings({ algorithm: 'rft', clipLow: 0.1 })).toThrow(/clipLow: belongs to grpo/);
+    expect(() => resolveSettings({ algorithm: { id: 'rft', clipLow: 0.1 } })).toThrow(/clipLow: belongs to grpo/);
   });
 
   test('reads its own settings by its schema, and those of admission and learning beside them', async () => {
@@ -36,10 +36,13 @@ describe('an algorithm', () => {
       settings: z.object({ every: z.int().default(2) }),
       contradictions: () => [],
       readsReasoning: () => false,
-      admit: <S extends Sample>(groups: readonly Group<S>[], { settings }: { readonly settings: { readonly every: number } }) =>
+      admit: <S extends Sample>(
+        groups: readonly Group<S>[],
+        { settings }: { readonly settings: { readonly algorithm: { readonly every: number } } },
+      ) =>
         fates(groups, ({ rollouts }) => ({
           weight: 1,
-          fateOf: (rollout) => ({ admission: rollouts.indexOf(rollout) % settings.every === 0 ? 'admitted' : 'failed' }),
+          fateOf: (rollout) => ({ admission: rollouts.indexOf(rollout) % settings.algorithm.every === 0 ? 'admitted' : 'failed' }),
         })),
       learn: ({ settings }) => {
         seen.push(settings);
@@ -47,7 +50,7 @@ describe('an algorithm', () => {
       },
     });
     const rollouts = [sample('pass'), sample('fail'), sample('none'), sample('pass', 'length'), sample('fail')];
-    const settings = { algorithm: 'third', accept: 'passing', buffer: 'classic' } as const;
+    const settings = { algorithm: { id: 'third' }, buffer: { kind: 'classic', accept: 'passing' } } as const;
     const admitted = third.admit([{ tier: 'T', rollouts }], { settings, iteration: 1, runSeed: 1n, contradicts: () => false });
     expect(rollouts.map((rollout) => admitted.get(rollout)!.admission)).toEqual([
       'admitted',
@@ -56,8 +59,9 @@ describe('an algorithm', () => {
       'incomplete',
       'admitted',
     ]);
-    await third.learn({ settings: { ...settings, every: 3, stepsPerIteration: 7 } } as never);
-    expect(seen).toEqual([{ ...settings, every: 3, stepsPerIteration: 7 }]);
-    await expect((async () => third.learn({ settings: { every: 'x' } } as never))()).rejects.toThrow(z.ZodError);
+    const learning = { ...settings, algorithm: { id: 'third', every: 3 }, optimiser: { stepsPerIteration: 7 } };
+    await third.learn({ settings: learning } as never);
+    expect(seen).toEqual([learning]);
+    await expect((async () => third.learn({ settings: { algorithm: { every: 'x' } } } as never))()).rejects.toThrow(z.ZodError);
   });
 });

@@ -69,8 +69,12 @@ function slopes(
 }
 
 /** The second step of an iteration: the first one has moved OLD to NEW. */
-async function secondStep(settings: object): Promise<number[]> {
-  const resolved = resolveSettings({ algorithm: 'grpo', samples: 4, maxTokens: MAX_TOKENS, stepsPerIteration: 2, ...settings });
+async function secondStep(own: object): Promise<number[]> {
+  const resolved = resolveSettings({
+    algorithm: { id: 'grpo', ...own },
+    sampling: { samples: 4, maxTokens: MAX_TOKENS },
+    optimiser: { stepsPerIteration: 2 },
+  });
   const steps: { sequences: readonly TrainSequence[]; objective: { clipLow: number; clipHigh: number } }[] = [];
   const trainer = {
     info: { lowestTrained: 0 },
@@ -110,12 +114,15 @@ describe('the gradient of a step', () => {
       now: Float32Array.from(NEW[i]!),
     }));
     expect(replyRatios(replies, clip)).toMatchObject({ loss: expect.closeTo(-0.0509353, 6), clipFraction: expect.closeTo(5 / 12, 9) });
-    expect(() => resolveSettings({ algorithm: 'grpo', variant: 'gspo', klCoefficient: 0.1 })).toThrow(/klCoefficient: gspo/);
+    expect(() => resolveSettings({ algorithm: { id: 'grpo', variant: 'gspo', klCoefficient: 0.1 } })).toThrow(/klCoefficient: gspo/);
   });
 
   test('dapo clips higher by default, and a clip that is given comes first', () => {
-    expect(resolveSettings({ algorithm: 'grpo', variant: 'dapo' })).toMatchObject({ clipLow: 0.2, clipHigh: 0.28 });
-    expect(resolveSettings({ algorithm: 'grpo', variant: 'dapo', clipHigh: 0.3 })).toMatchObject({ clipLow: 0.2, clipHigh: 0.3 });
-    expect(resolveSettings({ algorithm: 'grpo' })).toMatchObject({ variant: 'grpo', clipLow: 0.2, clipHigh: 0.2 });
+    expect(resolveSettings({ algorithm: { id: 'grpo', variant: 'dapo' } }).algorithm).toMatchObject({ clipLow: 0.2, clipHigh: 0.28 });
+    expect(resolveSettings({ algorithm: { id: 'grpo', variant: 'dapo', clipHigh: 0.3 } }).algorithm).toMatchObject({
+      clipLow: 0.2,
+      clipHigh: 0.3,
+    });
+    expect(resolveSettings({ algorithm: { id: 'grpo' } }).algorithm).toMatchObject({ variant: 'grpo', clipLow: 0.2, clipHigh: 0.2 });
   });
 });

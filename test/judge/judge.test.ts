@@ -18,7 +18,8 @@ import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import type { LogValue } from '../../src/log/payload.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { publicKeyFile } from '../../src/log/witness-key.js';
-import { readManifest, startDigests, writeManifest, type RunManifest } from '../../src/run-folder/manifest.js';
+import type { Json } from '../../src/canonical-json.js';
+import { readManifest, startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import type { AdmissionSettings } from '../../src/algorithms/algorithm.js';
 import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
 import { adapterTargets, gateRecord } from '../../src/run-folder/course-records.js';
@@ -172,6 +173,30 @@ describe('an honest run', () => {
       heldOut: 'none',
     });
     expect(report).toMatchObject({ verdict: 'pass', trust: { ownedByThisUser: false } });
+  });
+
+  test('of version 1, whose settings lie side by side, passes every step', async () => {
+    const { sampling, optimiser, evaluation, algorithm, buffer, ...rest } = trained.start.settings as Record<string, Record<string, Json>>;
+    const settings = {
+      ...rest,
+      ...sampling,
+      ...optimiser,
+      ...evaluation,
+      algorithm: algorithm!.id,
+      buffer: buffer!.kind,
+      accept: buffer!.accept,
+    } as RunStart['settings'];
+    const old = await cheating({
+      start: (start) => ({ ...start, settings }),
+      manifest: (manifest) => ({ ...manifest, format: 'isopro.run.v1' }),
+    });
+    expect(Object.values(readManifest(old.folder).start.settings).filter((value) => typeof value === 'object')).toEqual([]);
+    const report = await judged(old, { task: trained.task, heldOut: 'both' });
+    expect(report).toMatchObject({ verdict: 'pass', failure: null });
+    expect(report.steps.map(({ step, status }) => [step, status])).toEqual(honestReport.steps.map(({ step, status }) => [step, status]));
+    // the settings are read: as one of other settings it fails
+    await failsAt(12, judged(await cheating({ start: (start) => ({ ...start, settings: { ...settings, samples: 5 } }) })), /has 4 samples/);
+    await failsAt(12, judged(await cheating({ start: (start) => ({ ...start, settings: { seed: '42' } }) })), /are none/);
   });
 
   test('has no accuracy where the task is not named again or is another file, and still passes', async () => {
@@ -458,13 +483,17 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
 
 describe('what training takes: decided again from verdicts, ends and tokens', () => {
   type Payload = NewRunRecord['payload'];
+  type Rules = Partial<{ algorithm: string; buffer: AdmissionSettings['buffer']['kind']; accept: AdmissionSettings['buffer']['accept'] }>;
   /** The honest run under other rules, and with the first rollout changed that is what is looked for. */
-  const under = (rules: Partial<AdmissionSettings>, which?: (payload: Payload) => boolean, change: object = {}): Promise<SignedRun> => {
-    const all: AdmissionSettings = { algorithm: 'rft', accept: 'passing', buffer: 'classic', ...rules };
+  const under = (rules: Rules, which?: (payload: Payload) => boolean, change: object = {}): Promise<SignedRun> => {
+    const all: AdmissionSettings = {
+      algorithm: { id: rules.algorithm ?? 'rft' },
+      buffer: { kind: rules.buffer ?? 'classic', accept: rules.accept ?? 'passing' },
+    };
     const honestly = consistently((batch) => batch, all);
     let wanted = which;
     return cheating({
-      start: (start) => ({ ...start, settings: { ...start.settings, ...rules } }),
+      start: (start) => ({ ...start, settings: { ...start.settings, ...all } as unknown as RunStart['settings'] }),
       records: (batch, i) =>
         honestly(batch, i).map((record) => {
           if (record.payload.kind !== 'rollout' || wanted?.(record.payload) !== true) return record;
@@ -479,7 +508,7 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
       payload.admission === admission;
   const kind = (payload: Payload): string => (payload.verdict as { kind: string }).kind;
 
-  test.each<[string, Partial<AdmissionSettings>]>([
+  test.each<[string, Rules]>([
     ['grpo', { algorithm: 'grpo' }],
     ['what failed', { accept: 'failing' }],
     ['verdicts that were shuffled', { accept: 'shuffled' }],
@@ -488,7 +517,7 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
     expect(await judged(await under(rules))).toMatchObject({ verdict: 'pass', failure: null });
   });
 
-  test.each<[string, Partial<AdmissionSettings>, (payload: Payload) => boolean, object]>([
+  test.each<[string, Rules, (payload: Payload) => boolean, object]>([
     ['grpo: an advantage that is another', { algorithm: 'grpo' }, is('contrasted'), { advantage: 3 }],
     ['grpo: the sign of one turned round', { algorithm: 'grpo' }, (payload) => Number(payload.advantage) < 0, { advantage: 0.5773495 }],
     [

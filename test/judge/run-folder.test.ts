@@ -1,6 +1,8 @@
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { asJson } from '../../src/canonical-json.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { probeBatch } from '../../src/evaluation/probe.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
@@ -15,6 +17,8 @@ import {
   type RunStart,
 } from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
+import { byPart, readWrittenSettings } from '../../src/run-folder/written-settings.js';
+import { inUse, resolveSettings } from '../../src/training/settings.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
 import { Random } from '../../src/random.js';
 import { openTask } from '../../src/tasks/open-task.js';
@@ -37,7 +41,7 @@ const start: RunStart = {
   policy: 'scripted',
   settings: { seed: '42', iterations: 3 },
 };
-const manifest: RunManifest = { format: 'isopro.run.v1', runId: 'ab'.repeat(16), start, result: null };
+const manifest: RunManifest = { format: 'isopro.run.v2', runId: 'ab'.repeat(16), start, result: null };
 
 describe('the manifest', () => {
   test('is read as it was written', async () => {
@@ -81,6 +85,39 @@ describe('the manifest', () => {
     ]);
   });
 
+  test('of version 1 is read as it was written, its settings by part', async () => {
+    // of `run --model tiny --rollouts 64 --iterations 1 --dev-size 4 --test-size 4`
+    const written = JSON.parse(readFileSync(new URL('./settings-v1.json', import.meta.url), 'utf8')) as RunStart['settings'];
+    const old: RunManifest = { ...manifest, format: 'isopro.run.v1', start: { ...start, settings: written } };
+    await writeManifest(folder.path, old);
+    const read = readManifest(folder.path);
+    expect(read).toEqual(old);
+    expect(startDigests(read.start)).toEqual(startDigests(old.start));
+    const settings = resolveSettings({ iterations: 1, sampling: { rollouts: 64 }, evaluation: { devSize: 4, testSize: 4 } });
+    const now = asJson(inUse(settings, { model: { info: { threads: 1 } }, task: { turns: 1 } })) as RunStart['settings'];
+    expect(byPart(read.start.settings)).toEqual(now);
+    expect(byPart(now)).toBe(now);
+    expect(readWrittenSettings(written)).toEqual(readWrittenSettings(now));
+    expect(readWrittenSettings(now)).toMatchObject({
+      seed: '42',
+      profile: 'embedded',
+      buffer: { tierCap: 1000 },
+      evaluation: { gate: true },
+    });
+    expect(startDifferences(old.start, { ...start, settings: { ...now, seed: '43' } })).toEqual(['settings.seed']);
+  });
+
+  test.each([{}, { seed: 5 }, { sampling: 3, buffer: [], evaluation: null }, { buffer: 'balanced' }, [], null, 'x'])(
+    'settings that are none, %j, have no members',
+    (written) => {
+      expect(readWrittenSettings(written)).toEqual({
+        sampling: {},
+        evaluation: {},
+        buffer: isDeepStrictEqual(written, { buffer: 'balanced' }) ? { kind: 'balanced' } : {},
+      });
+    },
+  );
+
   test.each([
     ['not json', '{'],
     ['another format', JSON.stringify({ ...manifest, format: 'x' })],
@@ -116,7 +153,7 @@ describe('the manifest', () => {
       }
     });
     expect(new Set(outcomes.slice(-2))).toEqual(new Set(['RUN_MANIFEST_INVALID']));
-    expect([...new Set(outcomes)].sort()).toEqual(['RUN_MANIFEST_INVALID', 'isopro.run.v1']); // a changed digit may well be valid
+    expect([...new Set(outcomes)].sort()).toEqual(['RUN_MANIFEST_INVALID', 'isopro.run.v2']); // a changed digit may well be valid
   });
 
   test('a folder without one is no run', () => {

@@ -21,7 +21,9 @@ import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 const FULL = process.env.ISOPRO_FULL === '1';
 /** The cost grows with the square: each flip verifies the whole log. */
 const [FLIPPED, HEADS] = FULL ? [200, 5] : [20, 2];
-/** Rows that are deleted, copied, swapped, replaced or cut at, one at a time: all, or each third with both ends and both sides of each head. */
+/**
+ * Rows that are deleted, copied, swapped, replaced or cut at, one at a time: all, or each third with both ends and both sides of each head.
+ */
 const AT = Array.from({ length: 200 }, (_, i) => i).filter((i) => FULL || i % 3 === 0 || i < 3 || i > 196 || i % 40 === 39);
 /** Neighbours that change places, and pairs of rows at random beside them. */
 const PAIRS = FULL ? 201 : 67;

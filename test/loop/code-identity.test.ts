@@ -25,20 +25,15 @@ test(
   'a helper of the task, or a module of the package, that is exchanged between a run and its resumption is refused by ' + 'name',
   async () => {
     const settings = {
-      model: file('letters.gguf'),
       task: file('task.mjs'),
       seed: '1',
       iterations: 1,
-      rollouts: 16,
-      maxTokens: 4,
-      stepsPerIteration: 1,
-      batchSize: 4,
-      rank: 2,
-      topLayers: 1,
-      devSize: 2,
-      testSize: 2,
-      threads: 1,
       signer: 'single-process' as const,
+      model: { name: file('letters.gguf'), threads: 1 },
+      sampling: { rollouts: 16, maxTokens: 4 },
+      optimiser: { stepsPerIteration: 1, batchSize: 4 },
+      layers: { rank: 2, topLayers: 1 },
+      evaluation: { devSize: 2, testSize: 2 },
     };
     const again = (): ReturnType<typeof run> => run(settings, { out: file('run') });
     const first = await again();

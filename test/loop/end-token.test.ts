@@ -40,16 +40,16 @@ function writeOrdinaryEnd(to: string): void {
 
 test('an honest run of a model whose end token is an ordinary one passes the judge', async () => {
   writeOrdinaryEnd(file('letters.gguf'));
-  const settings = { maxTokens: 4, stepsPerIteration: 1, batchSize: 4, rank: 2, topLayers: 1, devSize: 2, testSize: 2, threads: 1 };
   await run(
     {
-      model: file('letters.gguf'),
       task: file('letters.mjs'),
       iterations: 1,
-      rollouts: 8,
-      samples: 4,
       signer: 'single-process',
-      ...settings,
+      model: { name: file('letters.gguf'), threads: 1 },
+      sampling: { rollouts: 8, samples: 4, maxTokens: 4 },
+      optimiser: { stepsPerIteration: 1, batchSize: 4 },
+      layers: { rank: 2, topLayers: 1 },
+      evaluation: { devSize: 2, testSize: 2 },
     },
     { out: file('run') },
   );

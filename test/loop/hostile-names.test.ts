@@ -37,20 +37,14 @@ const TASK = `export default {
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
 const settings = () => ({
-  model: file('letters.gguf'),
   task: file('names.mjs'),
   iterations: 1,
-  rollouts: 24,
-  samples: 4,
-  maxTokens: 4,
-  stepsPerIteration: 2,
-  batchSize: 4,
-  rank: 2,
-  topLayers: 1,
-  devSize: 2,
-  testSize: 4,
-  threads: 1,
   signer: 'single-process' as const,
+  model: { name: file('letters.gguf'), threads: 1 },
+  sampling: { rollouts: 24, samples: 4, maxTokens: 4 },
+  optimiser: { stepsPerIteration: 2, batchSize: 4 },
+  layers: { rank: 2, topLayers: 1 },
+  evaluation: { devSize: 2, testSize: 4 },
 });
 
 beforeAll(() => {

@@ -68,7 +68,11 @@ function watched(say: (call: number, rollout: Rollout) => string = (_, { text })
       }
     },
   };
-  const settings = resolveSettings({ model: file('letters.gguf'), task: file('letters.mjs'), maxTokens: 4, threads: 1, temperature: 1 });
+  const settings = resolveSettings({
+    task: file('letters.mjs'),
+    model: { name: file('letters.gguf'), threads: 1 },
+    sampling: { maxTokens: 4, temperature: 1 },
+  });
   return { context: { settings, backend: noting, task, problems }, asked, answered };
 }
 const passes = ({ tier }: Problem, { text, finish }: Pick<Rollout, 'text' | 'finish'>): boolean =>

@@ -15,21 +15,15 @@ import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-opening-'));
 const file = (name: string): string => path.join(folder, name);
 const input: RunSettingsInput = {
-  model: file('letters.gguf'),
   task: file('letters.mjs'),
   seed: '3',
   iterations: 2,
-  rollouts: 32,
-  samples: 4,
-  maxTokens: 4,
-  stepsPerIteration: 2,
-  batchSize: 8,
-  rank: 4,
-  topLayers: 1,
-  devSize: 4,
-  testSize: 4,
-  threads: 1,
   signer: 'single-process',
+  model: { name: file('letters.gguf'), threads: 1 },
+  sampling: { rollouts: 32, samples: 4, maxTokens: 4 },
+  optimiser: { stepsPerIteration: 2, batchSize: 8 },
+  layers: { rank: 4, topLayers: 1 },
+  evaluation: { devSize: 4, testSize: 4 },
 };
 const opened = async (): Promise<OpenRun> => {
   const found = await openRun(resolveSettings(input), { out: file('run') });
@@ -96,5 +90,8 @@ test('a task whose problems are all kept for evaluation: the error says how many
   const message = expect.stringMatching(/20 problems .* 100 others .* more than these 120/);
   await expect(running).rejects.toMatchObject({ code: 'TASK_INVALID', message });
   writeLetterTask(file('enough.mjs'), { numbers: 150 });
-  await run({ ...input, task: file('enough.mjs'), iterations: 1, learningRate: 0.005 }, { out: file('enough') });
+  await run(
+    { ...input, task: file('enough.mjs'), iterations: 1, optimiser: { ...input.optimiser, learningRate: 0.005 } },
+    { out: file('enough') },
+  );
 }, 120_000);

@@ -89,13 +89,10 @@ describe('learning signals', () => {
 });
 
 describe('layers', () => {
-  const settings = (layers: string, topLayers = 2) => ({
-    layers,
-    topLayers,
-    targets: ['q', 'v'] as ('q' | 'v')[],
+  const settings = (choice: string, topLayers = 2) => ({
     seed: '3',
-    threads: 1,
-    trainerMemory: 1e8,
+    model: { threads: 1 },
+    layers: { choice, topLayers, targets: ['q', 'v'] as ('q' | 'v')[], trainerMemory: 1e8 },
   });
   const probes = [trainSequence(exchange(Int32Array.of(1, 2, 3, 4), Int32Array.of(5, 6, 7)))];
 
@@ -224,27 +221,38 @@ describe('checkpoints', () => {
 describe('settings', () => {
   test('come from the profile of the model where they are not given', () => {
     expect(resolveSettings({}).profile).toBe('embedded');
-    expect(resolveSettings({ model: 'qwen2.5-3b' })).toMatchObject({
+    expect(resolveSettings({ model: { name: 'qwen2.5-3b' } })).toMatchObject({
       profile: 'downloaded',
       iterations: 6,
-      rollouts: 84,
-      samples: 4,
-      rank: 16,
-      scale: 2,
-      maxNorm: 1,
-      devSize: 5,
-      testSize: 25,
+      sampling: { rollouts: 84, samples: 4 },
+      layers: { rank: 16, scale: 2 },
+      optimiser: { maxNorm: 1 },
+      evaluation: { devSize: 5, testSize: 25 },
     });
-    expect(resolveSettings({ rollouts: 100 })).toMatchObject({ rollouts: 100, testSize: 100 });
+    // one member of a part leaves the profile's others
+    expect(resolveSettings({ sampling: { rollouts: 100 } })).toMatchObject({
+      sampling: { rollouts: 100, samples: 8 },
+      evaluation: { testSize: 100 },
+    });
   });
 
   test.each([
-    [{ iterations: 1.5 }, /iterations/],
-    [{ seed: '-1' }, /seed/],
-    [{ nonsense: 1 }, /nonsense/],
-    [{ temperature: Number.NaN }, /temperature/],
-    [{ algorithm: 'rft', klCoefficient: 0.1 }, /klCoefficient/],
-  ])('%j is refused by name', (given, message) => {
-    expect(() => resolveSettings(given as never)).toThrow(message);
+    [{ iterations: 1.5 }, 'iterations: '],
+    [{ seed: '-1' }, 'seed: '],
+    [{ nonsense: 1 }, 'nonsense: there is no such setting'],
+    [{ sampling: { nonsense: 1 } }, 'sampling.nonsense: there is no such setting'],
+    [{ temperature: 1 }, 'temperature: there is no such setting, it is sampling.temperature'],
+    [{ model: 'tiny' }, 'model: '],
+    [{ sampling: null }, 'sampling: '],
+    [{ sampling: { temperature: Number.NaN } }, 'sampling.temperature: '],
+    [{ algorithm: { id: 'rft', klCoefficient: 0.1 } }, 'algorithm.klCoefficient: belongs to grpo'],
+    [{ sampling: { rollouts: 2 } }, 'sampling.rollouts: 2 are fewer than'],
+    [{ layers: { choice: 'all', topLayers: 2 } }, 'layers.topLayers: all layers are trained already'],
+    [{ buffer: { kind: 'classic' }, optimiser: { stepsPerIteration: 3 } }, 'optimiser.stepsPerIteration: the classic buffer'],
+    [{ algorithm: { id: 'grpo' }, sampling: { samples: 1 } }, 'sampling.samples: grpo compares'],
+  ])('%j is refused by its path', (given, message) => {
+    expect(() => resolveSettings(given as never)).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(new RegExp(`^${message}`)) as never }) as never,
+    );
   });
 });

@@ -3,7 +3,15 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createTrainer, resolveSettings, run, type StepStatistics, type Trainer, type TrainSequence } from '../../src/index.js';
+import {
+  createTrainer,
+  resolveSettings,
+  run,
+  type RunSettingsInput,
+  type StepStatistics,
+  type Trainer,
+  type TrainSequence,
+} from '../../src/index.js';
 import { grpo } from '../../src/algorithms/grpo.js';
 import { BoundaryCache, trainSequence } from '../../src/algorithms/sequences.js';
 import { temperedLogprobs } from '../../src/algorithms/steps.js';
@@ -16,6 +24,7 @@ import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { policyShift, samplerGap, shiftProbes } from '../../src/training/policy-shift.js';
 import type { RunResult } from '../../src/training/result.js';
+import { mergeSettings } from '../../src/training/settings.js';
 import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
@@ -84,7 +93,7 @@ describe('the update', () => {
   const learn = (
     trainer: Trainer,
     stepsPerIteration: number,
-    more: object = {},
+    more: RunSettingsInput = {},
     onBatch: (batch: readonly TrainSequence[]) => void = () => undefined,
   ): Promise<StepStatistics[]> =>
     grpo.learn({
@@ -95,7 +104,7 @@ describe('the update', () => {
       iteration: 1,
       batchSize: used.length,
       onBatch,
-      settings: { ...resolveSettings({ algorithm: 'grpo', ...more }), stepsPerIteration },
+      settings: resolveSettings(mergeSettings(more, { algorithm: { id: 'grpo' }, optimiser: { stepsPerIteration } })),
     });
 
   test("takes complete replies of groups that disagree, once a pass, each token with its reply's advantage", async () => {
@@ -112,7 +121,7 @@ describe('the update', () => {
   test('is the first time that of the likelihood weighted with the advantages, to the bit', async () => {
     const [ours, theirs] = [await open(), await open()];
     let order: readonly TrainSequence[] = [];
-    const [first] = await learn(ours, 1, { temperature: 1 }, (batch) => (order = batch));
+    const [first] = await learn(ours, 1, { sampling: { temperature: 1 } }, (batch) => (order = batch));
     await theirs.step(
       order.map(({ tokenIds, labelMask, advantages }) => ({ tokenIds, labelMask, weight: advantages![0]! })),
       { microBatches: [3, 3] },
@@ -126,14 +135,16 @@ describe('the update', () => {
 
   test("is later that of clipped ratios at the rollouts' temperature, and of the divergence from the base model", async () => {
     const settings = { temperature: 0.7, klCoefficient: 0.3, clipLow: 0.1, clipHigh: 0.15 };
+    const { temperature, ...own } = settings;
+    const given = { sampling: { temperature }, algorithm: own };
     const sequences = used.map(({ sequence }) => sequence);
-    const measured = { temperature: settings.temperature };
+    const measured = { temperature };
     const once = await open();
     const old = await temperedLogprobs(once, sequences, measured);
-    await learn(once, 1, settings);
+    await learn(once, 1, given);
     const now = await temperedLogprobs(once, sequences, measured);
     const base = await temperedLogprobs(once, sequences, { ...measured, adapter: false });
-    const second = (await learn(await open(), 2, settings))[1]!;
+    const second = (await learn(await open(), 2, given))[1]!;
 
     let [loss, byReply, clipped, tokens, kl, gap] = [0, 0, 0, 0, 0, 0];
     for (const [i, { advantage, tokenIds }] of used.entries()) {
@@ -209,26 +220,17 @@ describe('a run with grpo', () => {
     writeLetterTask(file('letters.mjs'), { numbers: 400 });
     result = await run(
       {
-        model: file('letters.gguf'),
         task: file('letters.mjs'),
-        algorithm: 'grpo',
         seed: '1',
         iterations: 3,
-        rollouts: 64,
-        samples: 8,
-        maxTokens: 4,
-        stepsPerIteration: 100,
-        batchSize: 8,
-        learningRate: 0.003,
-        warmupSteps: 2,
-        rank: 4,
-        topLayers: 2,
-        klCoefficient: 0.01,
-        devSize: 5,
-        testSize: 20,
-        threads: 1,
-        patience: 9,
         signer: 'single-process',
+        model: { name: file('letters.gguf'), threads: 1 },
+        algorithm: { id: 'grpo', klCoefficient: 0.01 },
+        sampling: { rollouts: 64, samples: 8, maxTokens: 4 },
+        optimiser: { stepsPerIteration: 100, batchSize: 8, learningRate: 0.003, warmupSteps: 2 },
+        layers: { rank: 4, topLayers: 2 },
+        evaluation: { devSize: 5, testSize: 20 },
+        monitor: { patience: 9 },
       },
       { out: file('run') },
     );
@@ -317,6 +319,6 @@ describe('a run with grpo', () => {
     const { code, stderr } = await runCli(['run', '--algorithm', 'grpo', '--top-p', '0.9', '--out', file('never')]);
     expect([code, existsSync(file('never'))]).toEqual([2, false]);
     expect(stderr).toMatch(/--top-p: grpo/);
-    expect(() => resolveSettings({ topP: 0.9 })).not.toThrow();
+    expect(() => resolveSettings({ sampling: { topP: 0.9 } })).not.toThrow();
   });
 });

@@ -24,7 +24,7 @@ afterAll(() => {
 /** A run in which R1 fires on its high side after every iteration. */
 const fast = (out: string, options: RunOptions): Promise<RunResult> =>
   run(
-    { ...SETTINGS, model: path.join(folder, 'letters.gguf'), task: path.join(folder, 'letters.mjs') },
+    { ...SETTINGS, model: { ...SETTINGS.model, name: path.join(folder, 'letters.gguf') }, task: path.join(folder, 'letters.mjs') },
     { out: path.join(folder, out), rules: REMEDY_RUNS['set_lr down']!.rules, ...options },
   );
 function logged(out: string, kind: string): LogRecord['payload'][] {

@@ -163,12 +163,11 @@ describe('where no step is finite', () => {
     run(
       {
         ...SETTINGS,
-        model: path.join(folder, 'fragile.gguf'),
+        model: { ...SETTINGS.model, name: path.join(folder, 'fragile.gguf') },
         task: path.join(folder, 'letters.mjs'),
         iterations,
-        rollouts: 16,
-        policy,
-        patience: 9,
+        sampling: { ...SETTINGS.sampling, rollouts: 16 },
+        monitor: { policy, patience: 9 },
       },
       { out: path.join(folder, out) },
     );

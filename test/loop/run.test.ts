@@ -178,7 +178,7 @@ describe('a run', () => {
   test('with other settings on the same folder is refused by name', async () => {
     const { code, stderr } = await run(...command('whole', '--gate-level', '0.01'));
     expect(code).toBe(1);
-    expect(stderr).toMatch(/RUN_DIFFERS.*settings\.gateLevel/s);
+    expect(stderr).toMatch(/RUN_DIFFERS.*settings\.evaluation\.gateLevel/s);
   });
 });
 

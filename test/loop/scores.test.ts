@@ -35,21 +35,15 @@ beforeAll(async () => {
   writeLetterTask(file('scored.mjs'), { verifier: VERIFIER });
   result = await run(
     {
-      model: file('letters.gguf'),
       task: file('scored.mjs'),
       seed: '5',
       iterations: 1,
-      rollouts: 48,
-      samples: 4,
-      maxTokens: 4,
-      stepsPerIteration: 2,
-      batchSize: 8,
-      rank: 4,
-      topLayers: 1,
-      devSize: 4,
-      testSize: 4,
-      threads: 1,
       signer: 'single-process',
+      model: { name: file('letters.gguf'), threads: 1 },
+      sampling: { rollouts: 48, samples: 4, maxTokens: 4 },
+      optimiser: { stepsPerIteration: 2, batchSize: 8 },
+      layers: { rank: 4, topLayers: 1 },
+      evaluation: { devSize: 4, testSize: 4 },
     },
     { out: file('run') },
   );

@@ -41,24 +41,16 @@ const pairTask = (name: string): void => {
   });
 };
 const SETTINGS = {
-  model: file('letters.gguf'),
   task: file('pair.mjs'),
   seed: '1',
   iterations: 3,
-  rollouts: 96,
-  samples: 8,
-  maxTokens: 4,
-  stepsPerIteration: 40,
-  batchSize: 8,
-  learningRate: 0.003,
-  warmupSteps: 2,
-  rank: 4,
-  topLayers: 2,
-  devSize: 5,
-  testSize: 20,
-  threads: 1,
-  patience: 9,
   signer: 'single-process',
+  model: { name: file('letters.gguf'), threads: 1 },
+  sampling: { rollouts: 96, samples: 8, maxTokens: 4 },
+  optimiser: { stepsPerIteration: 40, batchSize: 8, learningRate: 0.003, warmupSteps: 2 },
+  layers: { rank: 4, topLayers: 2 },
+  evaluation: { devSize: 5, testSize: 20 },
+  monitor: { patience: 9 },
 } as const;
 
 const recordsOf = (name: string): LogRecord[] => {
@@ -80,7 +72,7 @@ beforeAll(() => {
 describe.each(['rft', 'grpo'] as const)('a run with %s', (algorithm) => {
   let result: RunResult;
   beforeAll(async () => {
-    result = await run({ ...SETTINGS, algorithm }, { out: file(algorithm) });
+    result = await run({ ...SETTINGS, algorithm: { id: algorithm } }, { out: file(algorithm) });
   }, 300_000);
 
   test('learns from whole episodes', () => {
@@ -145,7 +137,8 @@ describe('the log of episodes', () => {
     const { start } = readManifest(file('rft'));
     const reader = { records: ({ stream }: { stream: string }) => changed.filter((record) => record.stream === stream) };
     const replies = new ReplyReader(model, start.evaluation.maxTokens);
-    return verifyRollouts({ reader: reader as unknown as LogReader, start, task, model, replies, figures: { policies: null } as never });
+    const figures = { policies: null, settings: start.settings } as never;
+    return verifyRollouts({ reader: reader as unknown as LogReader, start, task, model, replies, figures });
   };
   const first = (): number => records.findIndex(({ payload }) => payload.kind === 'rollout' && payload.turns !== undefined);
   const withChange = (change: (rollout: RolloutRecord) => object, at = first()): LogRecord[] =>

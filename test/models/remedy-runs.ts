@@ -16,6 +16,7 @@ import {
 import { LORA } from '../../src/trainees/lora/trainee.js';
 import { expectedDirection } from '../../src/monitor/rule-set.js';
 import { type LoraOperation as RemedyOperation, OPERATIONS } from '../../src/trainees/lora/operations.js';
+import { mergeSettings } from '../../src/training/settings.js';
 import { writeLetterModel, writeLetterTask } from './letters.js';
 
 interface Answer {
@@ -56,7 +57,7 @@ const broken: Omit<RemedyRun, 'edit'> = {
   at: 2,
   rules: ALWAYS,
   fragile: true,
-  settings: { targets: ['q', 'v'], batchSize: 2, stepsPerIteration: 8 },
+  settings: { optimiser: { batchSize: 2, stepsPerIteration: 8 }, layers: { targets: ['q', 'v'] } },
 };
 
 export const REMEDY_RUNS: Readonly<Record<string, RemedyRun>> = {
@@ -87,15 +88,14 @@ export const REMEDY_RUNS: Readonly<Record<string, RemedyRun>> = {
   raise_rank: { ...full, edit: () => [{ op: 'raise_rank', module: MODULE, from: 2, to: 4 }] },
   add_target: {
     ...full,
-    settings: { ...full.settings, targets: ['q', 'v'] },
+    settings: { ...full.settings, layers: { targets: ['q', 'v'] } },
     edit: () => [{ op: 'add_target', module: 'blk.1.ffn_down', rank: 2 }],
-  },
-  // new directions contribute nothing before their first step, which is what a dead one looks like
+  }, // new directions contribute nothing before their first step, which is what a dead one looks like
   recycle: {
     rule: 'R5',
     at: 4,
     rules: { ...full.rules, r5: { dormantFraction: 0.4, minSteps: 0 } },
-    settings: { iterations: 5, stepsPerIteration: 1 },
+    settings: { iterations: 5, optimiser: { stepsPerIteration: 1 } },
     before: [{ ...full, edit: () => [{ op: 'raise_rank', module: MODULE, from: 2, to: 4 }] }],
     edit: ({ modules }) => [{ op: 'recycle', module: MODULE, directions: [...modules[MODULE]!.dormantDirections] }],
   },
@@ -145,20 +145,12 @@ export const policyOf = ({ before = [], ...last }: RemedyRun): Policy => ({
 export const SETTINGS: RunSettingsInput = {
   seed: '3',
   iterations: 3,
-  rollouts: 32,
-  samples: 4,
-  maxTokens: 4,
-  stepsPerIteration: 4,
-  batchSize: 8,
-  learningRate: 0.01,
-  warmupSteps: 0,
-  rank: 2,
-  topLayers: 1,
-  devSize: 4,
-  testSize: 2,
-  threads: 1,
-  gate: false,
   signer: 'single-process',
+  sampling: { rollouts: 32, samples: 4, maxTokens: 4 },
+  optimiser: { stepsPerIteration: 4, batchSize: 8, learningRate: 0.01, warmupSteps: 0 },
+  layers: { rank: 2, topLayers: 1 },
+  evaluation: { devSize: 4, testSize: 2, gate: false },
+  model: { threads: 1 },
 };
 
 export function writeRemedyInputs(folder: string): void {
@@ -171,7 +163,10 @@ export function writeRemedyInputs(folder: string): void {
 /** @param folder holds what writeRemedyInputs wrote */
 export function remedyRun(folder: string, out: string, remedy: RemedyRun, options: RunOptions = {}): Promise<RunResult> {
   const name = remedy.fragile === true ? 'fragile' : 'letters';
-  const settings = { ...SETTINGS, ...remedy.settings, model: join(folder, `${name}.gguf`), task: join(folder, `${name}.mjs`) };
+  const settings = mergeSettings(SETTINGS, remedy.settings ?? {}, {
+    model: { name: join(folder, `${name}.gguf`) },
+    task: join(folder, `${name}.mjs`),
+  });
   return run(settings, { out: join(folder, out), policy: policyOf(remedy), rules: remedy.rules, ...options });
 }
 

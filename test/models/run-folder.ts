@@ -6,7 +6,7 @@ import type { LogPayload } from '../../src/log/payload.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
 import { Random } from '../../src/random.js';
-import { startDigests, writeManifest, type RunStart } from '../../src/run-folder/manifest.js';
+import { MANIFEST_FORMAT, startDigests, writeManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder, runPaths } from '../../src/run-folder/paths.js';
 import { adapterStateRecord, gateRecord, submissionRecord } from '../../src/run-folder/course-records.js';
 import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
@@ -103,7 +103,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
     settings: { seed: String(seed), iterations, ...options.settings },
   };
   makeRunFolder(folder);
-  await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: null });
+  await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: null });
   const signer = new SingleProcessSigner(home);
   const log = await EventLog.create({
     streams: RUN_STREAMS,
@@ -303,7 +303,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
     if (until === 'iterations') return { folder, rollouts: count };
     log.append([submissionRecord({ adapter: sha('adapter'), targets }), evaluation('test', 'after', iterations)]);
     await log.reveal();
-    await writeManifest(folder, { format: 'isopro.run.v1', runId, start, result: { adapter: sha('adapter') } });
+    await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: { adapter: sha('adapter') } });
     await log.finish({
       stopped: names.stopped ?? 'all iterations done',
       seconds: 75,

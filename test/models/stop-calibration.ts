@@ -47,12 +47,15 @@ function quantile(p: number): number {
   return (low + high) / 2;
 }
 
-type Settings = Pick<RunSettings, 'iterations' | 'patience' | 'devSize'>;
+interface Settings extends Pick<RunSettings, 'iterations'> {
+  readonly monitor: Pick<RunSettings['monitor'], 'patience'>;
+  readonly evaluation: Pick<RunSettings['evaluation'], 'devSize'>;
+}
 
 /** The run as R3 sees it; each evaluation beside the best one before it. */
 export function simulatedRun(
   random: Random,
-  { iterations, devSize }: Settings,
+  { iterations, evaluation: { devSize } }: Settings,
   tiers: readonly Tier[],
   course: Course,
   shake: Shake,
@@ -97,7 +100,7 @@ export function stopRate(
   r3: RuleConfigInput['r3'] = {},
 ): number {
   const random = new Random(seed);
-  const config = ruleConfig.parse({ r3: { patience: settings.patience, ...r3 } });
+  const config = ruleConfig.parse({ r3: { patience: settings.monitor.patience, ...r3 } });
   let stopped = 0;
   for (let run = 0; run < runs; run++) {
     const history = simulatedRun(random, settings, tiers, course, shake);

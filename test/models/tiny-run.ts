@@ -20,7 +20,7 @@ import type { LogSigner } from '../../src/log/signer.js';
 import { openWitnessKey, witnessFile } from '../../src/log/witness-key.js';
 import { WitnessStore } from '../../src/log/witness-store.js';
 import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
-import { startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
+import { MANIFEST_FORMAT, startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import type { AdmissionSettings, Sample } from '../../src/algorithms/algorithm.js';
 import { algorithmOf } from '../../src/algorithms/index.js';
@@ -81,7 +81,7 @@ const PROBLEMS = 10;
 const SAMPLES = 4;
 
 /** Every pass is the same word: nothing else is to be trained on. */
-const RULES = { algorithm: 'rft', accept: 'passing', buffer: 'classic' } as const;
+const RULES = { algorithm: { id: 'rft' }, buffer: { accept: 'passing', kind: 'classic' } } as const;
 
 /** Synthetic models all but never end an answer; this one can learn to. */
 function writeModel(path: string): void {
@@ -217,7 +217,14 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     schedule: { schedule: 'constant', warmupSteps: 0, totalSteps: 0, finalFactor: 0 },
     rules,
     policy: scripted.name,
-    settings: { seed: '42', iterations: ITERATIONS, learningRate, samples: SAMPLES, gate: false, gateLevel: 0.05, ...RULES },
+    settings: {
+      seed: '42',
+      iterations: ITERATIONS,
+      sampling: { samples: SAMPLES },
+      optimiser: { learningRate },
+      evaluation: { gate: false, gateLevel: 0.05 },
+      ...RULES,
+    },
   };
   const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> =>
     evaluateGreedy(localBackend(model), task, test.problems, { ...EVALUATION, adapter });
@@ -438,7 +445,7 @@ export async function signTinyRun(trained: TrainedRun, at: string, cheat: Cheat 
   const probe = probeRecord(await measureProbe({ modelPath: trained.model, adapter: probed, nonce, threads: 1 }));
   log.append([cheat.probe?.(probe) ?? probe]);
   if (adapter !== null) copyFileSync(adapter.path, paths.adapter(adapter.sha256));
-  const manifest: RunManifest = { format: 'isopro.run.v1', runId, start, result: { adapter: adapter?.sha256 ?? null } };
+  const manifest: RunManifest = { format: MANIFEST_FORMAT, runId, start, result: { adapter: adapter?.sha256 ?? null } };
   await writeManifest(folder, cheat.manifest?.(manifest) ?? manifest);
   await log.finish();
   await signer.close();

@@ -11,7 +11,8 @@ import { resolveSettings, type RunSettings } from '../../src/training/settings.j
 const from = (config: RuleConfig, steps: number): Record<string, number | null> =>
   Object.fromEntries(liveness(config, LORA.ruleSet, steps).map((each) => [`${each.rule} ${each.criterion}`, each.from]));
 const profile = (name: 'downloaded' | 'embedded'): RunSettings => resolveSettings({ profile: name });
-const of = (settings: RunSettings): readonly Liveness[] => liveness(ruleConfigOf(settings), LORA.ruleSet, settings.stepsPerIteration);
+const of = (settings: RunSettings): readonly Liveness[] =>
+  liveness(ruleConfigOf(settings), LORA.ruleSet, settings.optimiser.stepsPerIteration);
 const [downloaded, embedded] = [profile('downloaded'), profile('embedded')];
 const [ofDownloaded, ofEmbedded] = [of(downloaded), of(embedded)];
 

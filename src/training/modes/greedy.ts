@@ -30,8 +30,8 @@ async function answer(
     prompt,
     plan: problems.map((problem) => ({ problem, seeds: [0n] })),
     temperature: 0,
-    maxTokens: settings.maxTokens,
-    maxSequences: settings.maxSequences,
+    maxTokens: settings.sampling.maxTokens,
+    maxSequences: settings.model.maxSequences,
     adapter: null,
     ...(signal === undefined ? {} : { signal }),
     ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(method, progress) }),
@@ -58,7 +58,7 @@ const timed = async (method: Method, work: () => Promise<Omit<MethodResult, 'met
 export function zeroShot(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('zero-shot', async () => {
-    const { replies, tokens } = await answer(context, 'zero-shot', problems, (problem) => task.prompt(problem, settings.style));
+    const { replies, tokens } = await answer(context, 'zero-shot', problems, (problem) => task.prompt(problem, settings.sampling.style));
     return { test: summaryOf(context, problems, replies), k: 1, tokens, note: 'the base model, greedy' };
   });
 }
@@ -70,13 +70,13 @@ export function fewShot(context: ModeContext): Promise<MethodResult> {
     const prompt = async (problem: Problem): Promise<readonly ChatMessage[]> => {
       const examples = await task.fewShot(
         problem,
-        settings.style,
+        settings.sampling.style,
         EXAMPLES,
         deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'few-shot', iteration: 0, problemId: problem.id, sample: 0 }),
       );
       if (examples === null)
         throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no solved examples, so that few-shot cannot be measured`);
-      return [...examples, ...(await task.prompt(problem, settings.style))];
+      return [...examples, ...(await task.prompt(problem, settings.sampling.style))];
     };
     const { replies, tokens } = await answer(context, 'few-shot', problems, prompt);
     return {
@@ -93,7 +93,7 @@ export function multiTurn(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('multi-turn', async () => {
     const dialogues = new Map<string, ChatMessage[]>();
-    for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.style));
+    for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
     const latest = new Map<string, JudgedRollout>();
     let open = [...problems];
     let tokens = 0;
@@ -138,7 +138,7 @@ export function isozero(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('isozero', async () => {
     const dialogues = new Map<string, ChatMessage[]>();
-    for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.style));
+    for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
     let tokens = 0;
     let replies: readonly JudgedRollout[] = [];
     for (const [step, instruction] of CHAIN.entries()) {

@@ -39,17 +39,17 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
   const { groups, sampledTokens: tokens } = await sampleRollouts({
     backend,
     task,
-    prompt: (problem) => task.prompt(problem, settings.style),
+    prompt: (problem) => task.prompt(problem, settings.sampling.style),
     plan: problems.map((problem) => ({
       problem,
       seeds: Array.from({ length: k }, (_, sample) =>
         deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'best of k', iteration: 0, problemId: problem.id, sample }),
       ),
     })),
-    temperature: settings.temperature,
-    topP: settings.topP,
-    maxTokens: settings.maxTokens,
-    maxSequences: settings.maxSequences,
+    temperature: settings.sampling.temperature,
+    topP: settings.sampling.topP,
+    maxTokens: settings.sampling.maxTokens,
+    maxSequences: settings.model.maxSequences,
     adapter: null,
     ...(signal === undefined ? {} : { signal }),
     ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress) }),

@@ -1,0 +1,59 @@
+/** Settings as flags: each has one, and a refusal that names its path names the flag on the command line. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import { checkSettings, flagValues, readSettings, settingFlags } from '../../src/cli/setting-flags.js';
+import { resolveSettings } from '../../src/training/settings.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-settings-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+function config(settings: unknown): string {
+  const file = path.join(folder, 'config.json');
+  writeFileSync(file, JSON.stringify(settings));
+  return file;
+}
+
+/** Settings that are no part's, and those of each part, with the values that a run would have. */
+function leaves(): [string, unknown][] {
+  return Object.entries(resolveSettings({})).flatMap(([name, value]): [string, unknown][] =>
+    typeof value === 'object' && !Array.isArray(value) ? Object.entries(value as object) : [[name, value]],
+  );
+}
+
+test('every setting has one flag, with its own value', () => {
+  const values = flagValues(resolveSettings({}));
+  // all but maxMinutes, which has no default
+  expect(values).toHaveLength(leaves().length);
+  expect(Object.keys(settingFlags())).toHaveLength(leaves().length + 1);
+  const sorted = (list: unknown[]): string[] => list.map((each) => JSON.stringify(each)).sort();
+  expect(sorted(values.map(([, value]) => value))).toEqual(sorted(leaves().map(([, value]) => value)));
+  expect(Object.fromEntries(values)).toMatchObject({ model: 'tiny', algorithm: 'rft', buffer: 'balanced', layers: 'last', 'top-p': 1 });
+  expect(Object.keys(settingFlags(['seed']))).not.toContain('seed');
+});
+
+test('flags come before the file, and leave what it says of the rest of a part', () => {
+  const file = config({ seed: '7', sampling: { rollouts: 32, samples: 2 }, layers: { rank: 3 } });
+  expect(readSettings({ rollouts: 64, layers: '1,2', model: 'x.gguf', topP: undefined }, file)).toEqual({
+    seed: '7',
+    model: { name: 'x.gguf' },
+    sampling: { rollouts: 64, samples: 2 },
+    layers: { rank: 3, choice: '1,2' },
+  });
+});
+
+test.each<[Record<string, unknown>, unknown, string]>([
+  [{ temperature: -1 }, {}, '--temperature: '],
+  [{ layers: 'first' }, {}, '--layers: '],
+  [{ rollouts: 2, samples: 4 }, {}, '--rollouts: 2 are fewer'],
+  [{}, { algorithm: { clipLow: 0.1 } }, '--clip-low: belongs to grpo'],
+  [{}, { sampling: { heat: 1 } }, 'sampling.heat: there is no such setting'],
+  [{}, { temperature: 1 }, 'temperature: there is no such setting, it is sampling.temperature'],
+  [{}, { model: 'tiny' }, 'model: '],
+  [{ threads: 1 }, { model: 'tiny' }, 'model: '],
+  [{ threads: 1 }, { model: null }, 'model: '],
+])('%j beside a file with %j is a usage error', (argv, file, message) => {
+  const given = (): unknown => checkSettings(readSettings(argv, config(file)));
+  expect(given).toThrow(expect.objectContaining({ name: 'UsageError', message: expect.stringContaining(message) as never }) as never);
+  expect(given).toThrow(new RegExp(`^${message}`, 'm'));
+});
