@@ -1,4 +1,8 @@
-/** Run or witness end in each gap between two durable states (src/durable.ts): the same command goes on to the same adapter and figures. */
+/**
+ * Run or witness end in each gap between two durable states (src/durable.ts): the same command goes on to the same adapter and figures.
+ * The short form on the model that learns letters, which passes through the same states in a third of the time; ISOPRO_FULL=1 on the
+ * embedded one.
+ */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,11 +13,12 @@ import { DURABLE_STATES, type DurableState } from '../../src/durable.js';
 import { EMBEDDED_MODEL } from '../../src/engine/model-aliases.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { asFlags, MAIN, type CliResult } from '../cli/run-cli.js';
+import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { runFigures } from '../models/run-figures.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
 const HOOK = pathToFileURL(fileURLToPath(new URL('./stop-at.mjs', import.meta.url))).href;
-/** Runs at a time: the embedded model takes one thread. */
+/** Runs at a time: either model takes one thread. */
 const TOGETHER = 2;
 
 interface Stop {
@@ -26,6 +31,8 @@ interface Stop {
 
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
+const material = (): { model: string; task?: string } =>
+  FULL ? { model: EMBEDDED_MODEL } : { model: file('letters.gguf'), task: file('letters.mjs') };
 
 /** The command in a home of its own, with durable states noted in `<name>.states`. */
 async function run(name: string, stop?: Stop): Promise<CliResult & { readonly signal: NodeJS.Signals | null }> {
@@ -46,7 +53,11 @@ async function run(name: string, stop?: Stop): Promise<CliResult & { readonly si
     NODE_OPTIONS: `--import ${HOOK}`,
     ...(stop === undefined ? {} : { ISOPRO_STOP: JSON.stringify(stop) }),
   };
-  const child = spawn(process.execPath, [MAIN, 'run', '--out', file(name), ...flags, '--json'], { env: environment });
+  const { model, task } = material();
+  const of = task === undefined ? [] : asFlags({ task, rank: 2, topLayers: 1, threads: 1 });
+  const child = spawn(process.execPath, [MAIN, 'run', '--out', file(name), '--model', model, ...of, ...flags, '--json'], {
+    env: environment,
+  });
   let [stdout, stderr] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
@@ -63,6 +74,8 @@ let reached: DurableState[];
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-gaps-'));
+  writeLetterModel(file('letters.gguf'));
+  writeLetterTask(file('letters.mjs'));
   const { code, stdout, stderr } = await run('whole');
   expect(code === 0 ? '' : stderr).toBe('');
   expected = runFigures(stdout);
@@ -84,7 +97,7 @@ async function wrongAfter(name: string, stops: readonly Stop[]): Promise<string[
   if (code !== 0) return [...wrong, `exit ${code}: ${stderr}`];
   const { verdict, failure } = await judgeRun({
     folder: file(name),
-    model: EMBEDDED_MODEL,
+    ...material(),
     home: file(`${name}.home`),
     heldOut: FULL ? 'both' : 'none',
   });
