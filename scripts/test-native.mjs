@@ -1,5 +1,5 @@
-// test-native.mjs [--sanitize | --arm64 | --blas] [parts of tests' names]: builds test/native with CMake, in a folder of
-// its own, and runs it.
+// test-native.mjs [--sanitize | --arm64 | --blas] [parts of tests' names]: builds test/native with CMake and runs it; without an option
+// beside the addon, whose compiled core it takes, with one in a folder of its own.
 //   --sanitize  with the address and undefined-behaviour sanitisers; on Linux then the addon too, with worker threads ended in
 //               the middle of its calls
 //   --arm64     the trainer's tests alone, cross-compiled for NEON and run under qemu (g++-aarch64-linux-gnu, qemu-user)
@@ -8,6 +8,7 @@
 // The last two are skipped, with a message, where their Debian packages are absent.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -21,12 +22,21 @@ function run(command, args, env = {}, cwd = root) {
   if (status !== 0) process.exit(status ?? 1);
 }
 
+const executableIn = (folder, target) =>
+  path.join(root, folder, 'tests', ...(process.platform === 'win32' ? ['Release', `${target}.exe`] : [target]));
+
 /** Configures and builds `target` in `folder` of the project; returns the path of the executable. */
 function build(folder, target, options, env = {}) {
   const at = path.join(root, folder);
-  run('cmake', ['-S', root, '-B', at, '-DCMAKE_BUILD_TYPE=Release', '-DISOPRO_NATIVE_TESTS=ON', ...options], env);
+  run('cmake', ['-S', root, '-B', at, '-DCMAKE_BUILD_TYPE=Release', ...options], env);
   run('cmake', ['--build', at, '--config', 'Release', '--parallel', '2', '--target', target], env);
-  return process.platform === 'win32' ? path.join(at, 'Release', `${target}.exe`) : path.join(at, target);
+  return executableIn(folder, target);
+}
+
+function buildBesideAddon(target) {
+  const cmakeJs = createRequire(import.meta.url).resolve('cmake-js/bin/cmake-js');
+  run(process.execPath, [cmakeJs, 'compile', '--directory', root, '--target', target], { CMAKE_BUILD_PARALLEL_LEVEL: '2' });
+  return executableIn('build', target);
 }
 
 function skipUnless(found, packages) {
@@ -116,9 +126,8 @@ if (has('--arm64')) {
   run(build('build-native-blas', 'isopro_trainer_tests', ['-DISOPRO_TEST_BLAS=ON']), names, { OPENBLAS_NUM_THREADS: '1' });
 } else {
   const sanitize = has('--sanitize');
-  const executable = build(sanitize ? 'build-native-asan' : 'build-native', 'isopro_native_tests', [
-    `-DISOPRO_SANITIZE=${sanitize ? 'ON' : 'OFF'}`,
-  ]);
+  const target = 'isopro_native_tests';
+  const executable = sanitize ? build('build-native-asan', target, ['-DISOPRO_SANITIZE=ON']) : buildBesideAddon(target);
   // libllama is not built with the sanitisers and keeps what it allocates once a process.
   const environment = { ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1', UBSAN_OPTIONS: 'print_stacktrace=1' };
   run(executable, names, environment);

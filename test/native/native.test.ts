@@ -1,8 +1,14 @@
-/** Builds and runs the C++ tests, so that `npm test` is all of them. */
-import { expect, test } from '@jest/globals';
+/** What is compiled beside the addon: the C++ tests, so that `npm test` is all of them, and the addon of the benchmarks. */
 import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { loadBenchAddon } from '../../bench/addon.js';
+import { runCli } from '../cli/run-cli.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
 
+// one suite, since both are built in one folder
 test(
   'the native tests',
   () => {
@@ -16,3 +22,60 @@ test(
   },
   process.env.ISOPRO_FULL === '1' ? 2_700_000 : 900_000,
 );
+
+const place = mkdtempSync(path.join(tmpdir(), 'isopro-bench-'));
+afterAll(() => rmSync(place, { recursive: true, force: true }));
+
+test('where the addon of the benchmarks is not built, one says how to build it', () => {
+  expect(() => loadBenchAddon(place)).toThrow(
+    expect.objectContaining({
+      code: 'NATIVE_ADDON_MISSING',
+      message: expect.stringContaining('isopro_bench.node'),
+      remedy: expect.stringContaining('npm run build:native'),
+    }),
+  );
+});
+
+describe('the addon of the benchmarks', () => {
+  beforeAll(() => {
+    const { status, stdout, stderr } = spawnSync('npm', ['run', 'build:native'], {
+      encoding: 'utf8',
+      maxBuffer: 2 ** 26,
+      shell: process.platform === 'win32',
+    });
+    expect(status === 0 ? '' : `${stdout}\n${stderr}`).toBe('');
+  }, 1_800_000);
+
+  test('bench kernels measures both products', async () => {
+    const { code, stdout } = await runCli([
+      'bench',
+      'kernels',
+      '--rows',
+      '64',
+      '--columns',
+      '256',
+      '--tokens',
+      '8',
+      '--types',
+      'q8_0',
+      '--threads',
+      '1',
+      '--rounds',
+      '1',
+      '--json',
+    ]);
+    expect(code).toBe(0);
+    const { rows } = JSON.parse(stdout) as { rows: { op: string; gflops: number }[] };
+    expect(rows.map(({ op }) => op)).toEqual(['Y', 'dX']);
+    for (const { gflops } of rows) expect(gflops).toBeGreaterThan(0);
+  });
+
+  test('the bare loop of bench rollout', async () => {
+    const file = path.join(place, 'model.gguf');
+    writeSyntheticModel(file, { architecture: 'qwen2' });
+    const addon = loadBenchAddon();
+    const model = await addon.openModel(file, 0, 'f16');
+    expect(await addon.bareLoop(model, [Int32Array.of(1, 2, 3), Int32Array.of(4)], 2, 3, 1)).toBeGreaterThan(0);
+    await expect(addon.openModel(path.join(place, 'absent.gguf'), 0, 'f16')).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
+  });
+});
