@@ -9,15 +9,30 @@ import { SET_NAMES, SET_SIZE } from '../dist/src/tasks/frozen-sets.js';
 import { TIERS, drawProblem } from '../dist/src/tasks/scheduling/generate.js';
 import { GroundTruthSolver } from '../dist/src/tasks/scheduling/ground-truth.js';
 import { CLASSIC_TIERS, drawClassicProblem } from '../dist/src/tasks/scheduling-classic/generate.js';
+import * as extract from '../dist/src/tasks/extract/generate.js';
+import * as ladder from '../dist/src/tasks/ladder/generate.js';
+import { solve } from '../dist/src/tasks/ladder/solve.js';
 
 const folder = new URL('../assets/evaluation/', import.meta.url);
+const solver = new GroundTruthSolver();
+async function optimum(problem) {
+  const reference = await solver.solve(problem, { timeLimitSeconds: 120 });
+  if (reference.status !== 'optimal') throw new Error(`${problem.tier} ${problem.id}: the optimum was not proven (${reference.status})`);
+  return reference;
+}
+
 const makers = {
-  scheduling: { tiers: TIERS, draw: (tier, random) => drawProblem('scheduling', tier, random) },
-  'scheduling-classic': { tiers: CLASSIC_TIERS, draw: (tier, random) => drawClassicProblem(tier, random) },
+  scheduling: { tiers: TIERS, draw: (tier, random) => drawProblem('scheduling', tier, random), refer: optimum },
+  'scheduling-classic': { tiers: CLASSIC_TIERS, draw: (tier, random) => drawClassicProblem(tier, random), refer: optimum },
+  extract: {
+    tiers: extract.TIERS,
+    draw: (tier, random) => extract.drawProblem('extract', tier, random, 'frozen'),
+    refer: ({ expected }) => expected,
+  },
+  ladder: { tiers: ladder.TIERS, draw: (tier, random) => ladder.drawProblem('ladder', tier, random, 'frozen'), refer: solve },
 };
 
-const solver = new GroundTruthSolver();
-for (const [task, { tiers, draw }] of Object.entries(makers)) {
+for (const [task, { tiers, draw, refer }] of Object.entries(makers)) {
   mkdirSync(new URL(`${task}/`, folder), { recursive: true });
   const taken = new Set();
   for (const name of SET_NAMES) {
@@ -35,9 +50,7 @@ for (const [task, { tiers, draw }] of Object.entries(makers)) {
           new Random(deriveSeed({ runSeed: 0n, purpose: `frozen ${name}`, iteration: 0, problemId: `${task}/${tier.id}`, sample: draws })),
         );
         if (taken.has(problem.id)) continue;
-        const reference = await solver.solve(problem, { timeLimitSeconds: 120 });
-        if (reference.status !== 'optimal')
-          throw new Error(`${task} ${tier.id} draw ${draws}: the optimum was not proven (${reference.status})`);
+        const reference = await refer(problem);
         taken.add(problem.id);
         rows.push(JSON.stringify({ problem, reference }));
         index++;

@@ -31,8 +31,9 @@ export const tasksListCommand = defineCommand({
         `${id}, version ${version}: ${sets.map(({ name, problems }) => `${problems} ${name} problems`).join(', ')}; ${exploits} replies ` +
           `that must not pass${holes}\n`,
       );
+      const width = Math.max(...tiers.map((tier) => tier.id.length));
       for (const tier of tiers)
-        process.stdout.write(`  ${tier.id.padEnd(5)} ${tier.title}${tier.trains ? '' : ' (held out of training)'}\n`);
+        process.stdout.write(`  ${tier.id.padEnd(width)} ${tier.title}${tier.trains ? '' : ' (held out of training)'}\n`);
     }
   },
 });

@@ -1,3 +1,7 @@
+import { extract } from './extract/extract.js';
+import { readExtractProblem } from './extract/problem.js';
+import { ladder } from './ladder/ladder.js';
+import { readLadderProblem } from './ladder/problem.js';
 import { readSchedulingProblem } from './scheduling/problem.js';
 import { scheduling } from './scheduling/scheduling.js';
 import { schedulingClassic } from './scheduling-classic/scheduling-classic.js';
@@ -14,4 +18,6 @@ export interface BuiltInTask<P extends Problem = Problem, A = unknown, R = unkno
 export const BUILT_IN_TASKS: readonly BuiltInTask[] = [
   { task: scheduling, readProblem: (value: unknown) => readSchedulingProblem(scheduling.id, value) },
   { task: schedulingClassic, readProblem: (value: unknown) => readSchedulingProblem(schedulingClassic.id, value) },
+  { task: extract, readProblem: (value: unknown) => readExtractProblem(extract.id, value) },
+  { task: ladder, readProblem: (value: unknown) => readLadderProblem(ladder.id, value) },
 ] as unknown as readonly BuiltInTask[];

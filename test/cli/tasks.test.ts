@@ -36,7 +36,7 @@ describe('isopro-native tasks', () => {
     const { tasks } = JSON.parse(cli(['tasks', 'list', '--json']).out) as {
       tasks: { id: string; tiers: { id: string; trains: boolean }[]; sets: { problems: number }[] }[];
     };
-    expect(tasks.map(({ id }) => id)).toEqual(['scheduling', 'scheduling-classic']);
+    expect(tasks.map(({ id }) => id)).toEqual(['scheduling', 'scheduling-classic', 'extract', 'ladder']);
     expect(tasks[0]!.tiers.map(({ id }) => id)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T5']);
     expect(tasks[0]!.sets.map(({ problems }) => problems)).toEqual([800, 160]);
     expect(cli(['tasks', 'list']).out).toContain('held out of training');
@@ -60,6 +60,32 @@ describe('isopro-native tasks', () => {
     );
     expect(rows.map(({ problem }) => problem)).toEqual(set.filter(({ problem }) => problem.tier === 'T1').map(({ problem }) => problem));
   });
+
+  test.each([
+    ['extract', 5, 'json', (reference: object) => JSON.stringify(reference)],
+    ['ladder', 12, 'line', (reference: string) => reference],
+  ] as [string, number, string, (reference: unknown) => string][])(
+    '%s: problems of every tier, generated and frozen, go straight into verify',
+    (task, tiers, form, reply) => {
+      const made = lines<{ problem: { id: string; tier: string } }>(
+        cli(['tasks', 'generate', '--task', task, '--count', '2', '--json']).out,
+      );
+      expect(new Set(made.map(({ problem }) => problem.tier)).size).toBe(tiers);
+      const frozen = frozenSet(task, 'test').problems.filter((_, index) => index % 25 === 0);
+      const input = [
+        ...made.map(({ problem }) => ({ problem, text: 'I do not know.' })),
+        ...frozen.map(({ problem, reference }) => ({ problemId: problem.id, text: reply(reference) })),
+      ];
+      const { code, out } = cli(
+        ['tasks', 'verify', '--task', task, '--feedback', '--json'],
+        input.map((row) => JSON.stringify(row)).join('\n'),
+      );
+      expect(code).toBe(0);
+      const verdicts = lines<{ kind: string; form: string | null }>(out);
+      expect(verdicts.slice(0, made.length).map(({ kind }) => kind)).toEqual(made.map(() => 'fail'));
+      expect(verdicts.slice(made.length).map((verdict) => [verdict.kind, verdict.form])).toEqual(frozen.map(() => ['pass', form]));
+    },
+  );
 
   test('generated problems go straight into verify; verdicts come out in order', () => {
     const rows = lines<{ problem: SchedulingProblem }>(cli(['tasks', 'generate', '--count', '2', '--json']).out);

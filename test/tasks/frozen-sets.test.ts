@@ -11,30 +11,40 @@ import { drawProblem, TIERS } from '../../src/tasks/scheduling/generate.js';
 import type { GroundTruth } from '../../src/tasks/scheduling/grade.js';
 import type { SchedulingProblem } from '../../src/tasks/scheduling/problem.js';
 import { scheduling } from '../../src/tasks/scheduling/scheduling.js';
+import { BUILT_IN_TASKS } from '../../src/tasks/registry.js';
 import { schedulingClassic } from '../../src/tasks/scheduling-classic/scheduling-classic.js';
+import type { Problem } from '../../src/tasks/task.js';
+
+describe.each(BUILT_IN_TASKS.map(({ task, readProblem }) => ({ id: task.id, task, readProblem })))(
+  'the frozen sets of $id',
+  ({ task, readProblem }) => {
+    const set = (name: 'test' | 'dev') => frozenSet<Problem, unknown>(task.id, name);
+
+    test.each(SET_NAMES)('%s: the committed file has its checksum, its size and its content hashes', (name) => {
+      const folder = new URL('../../assets/evaluation/', import.meta.url);
+      const bytes = readFileSync(new URL(`${task.id}/${name}.json`, folder));
+      const sha256 = createHash('sha256').update(bytes).digest('hex');
+      expect(readFileSync(new URL('SHA256SUMS', folder), 'utf8')).toContain(`${sha256}  ${task.id}/${name}.json\n`);
+      expect(set(name).sha256).toBe(sha256);
+      for (const { id } of task.tiers) expect(set(name).problems.filter(({ problem }) => problem.tier === id)).toHaveLength(SET_SIZE[name]);
+      for (const { problem } of set(name).problems) {
+        expect(problemId(problem)).toBe(problem.id);
+        expect(readProblem(problem)).toEqual(problem);
+      }
+    });
+
+    test('test and dev share no problem, and no problem is there twice', () => {
+      const all = SET_NAMES.flatMap((name) => set(name).problems.map(({ problem }) => problem.id));
+      expect(new Set(all).size).toBe(all.length);
+      expect(frozenIndex(task.id).size).toBe(task.tiers.length * (SET_SIZE.test + SET_SIZE.dev));
+    });
+  },
+);
 
 describe.each([scheduling, schedulingClassic])('the frozen sets of $id', (task) => {
-  const set = (name: 'test' | 'dev') => frozenSet<SchedulingProblem, GroundTruth>(task.id, name);
-
-  test.each(SET_NAMES)('%s: the committed file has its checksum, its size and its content hashes', (name) => {
-    const folder = new URL('../../assets/evaluation/', import.meta.url);
-    const bytes = readFileSync(new URL(`${task.id}/${name}.json`, folder));
-    const sha256 = createHash('sha256').update(bytes).digest('hex');
-    expect(readFileSync(new URL('SHA256SUMS', folder), 'utf8')).toContain(`${sha256}  ${task.id}/${name}.json\n`);
-    expect(set(name).sha256).toBe(sha256);
-    for (const { id } of task.tiers) expect(set(name).problems.filter(({ problem }) => problem.tier === id)).toHaveLength(SET_SIZE[name]);
-    for (const { problem } of set(name).problems) expect(problemId(problem)).toBe(problem.id);
-  });
-
-  test('test and dev share no problem, and no problem is there twice', () => {
-    const all = SET_NAMES.flatMap((name) => set(name).problems.map(({ problem }) => problem.id));
-    expect(new Set(all).size).toBe(all.length);
-    expect(frozenIndex(task.id).size).toBe(960);
-  });
-
   test('every reference is a schedule that passes, proven optimal', () => {
     for (const name of SET_NAMES) {
-      for (const { problem, reference } of set(name).problems) {
+      for (const { problem, reference } of frozenSet<SchedulingProblem, GroundTruth>(task.id, name).problems) {
         expect(reference).toMatchObject({ status: 'optimal', lowerBound: reference.makespan });
         expect(task.verify(problem, reference.schedule!)).toMatchObject({ kind: 'pass', metrics: { makespan: reference.makespan } });
       }

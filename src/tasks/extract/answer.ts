@@ -1,0 +1,104 @@
+import { trimBlanks } from '../blanks.js';
+import type { Parsed } from '../task.js';
+import type { Extraction, ExtractProblem, Value } from './problem.js';
+
+/** What stands in the one code fence around everything, with or without the name of the language; null where there is none. */
+function unfence(text: string): string | null {
+  const line = text.indexOf('\n');
+  if (!text.startsWith('```') || !text.endsWith('```') || line < 0 || line > text.length - 4) return null;
+  const language = trimBlanks(text.slice(3, line));
+  return language === '' || language === 'json' ? text.slice(line + 1, -3) : null;
+}
+
+const refused = (detail: string): { ok: false; category: string; detail: string } => ({ ok: false, category: 'format', detail });
+
+/** How often each key is written, in a text that is a flat JSON object: a string with a colon behind it is a key. */
+function writtenKeys(json: string): string[] {
+  return [...json.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"([ \t\r\n]*:)?/g)].flatMap(([whole, colon]) =>
+    colon === undefined ? [] : [JSON.parse(whole.slice(0, whole.length - colon.length)) as string],
+  );
+}
+
+const isFlat = (value: unknown): value is Record<string, Value> =>
+  typeof value === 'object' &&
+  value !== null &&
+  !Array.isArray(value) &&
+  Object.values(value).every((member) => typeof member !== 'object' || member === null);
+
+/** What cannot be written as JSON again, and so is no answer: numbers too large for one, halves of characters. */
+const isSound = (value: Value): boolean =>
+  typeof value === 'number' ? Number.isFinite(value) : typeof value !== 'string' || value.isWellFormed();
+
+/**
+ * Reads a reply that is one JSON object and nothing else, perhaps in a code fence. Each value is a text, a number, true, false or null; no
+ * key stands twice, so that every reader of JSON reads the same.
+ */
+export function parseAnswer(text: string): Parsed<Extraction> {
+  const whole = trimBlanks(text);
+  const fenced = unfence(whole);
+  const json = fenced ?? whole;
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return refused('The reply is not one JSON object and nothing else.');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return refused('The reply is JSON, but not an object.');
+  if (!isFlat(value)) return refused('A value of the object is a list or an object itself.');
+  const keys = writtenKeys(json);
+  const twice = keys.find((key, at) => keys.indexOf(key) < at);
+  if (twice !== undefined) return refused(`The key ${JSON.stringify(twice.slice(0, 40))} stands there twice.`);
+  if (!Object.entries(value).every(([key, member]) => isSound(key) && isSound(member)))
+    return refused('A number is too large, or a text holds half a character.');
+  return { ok: true, answer: value, form: fenced === null ? 'json' : 'fenced' };
+}
+
+/** Longest run of text between braces that is looked at. */
+const LONGEST_OBJECT = 8_000;
+
+/** A number or a truth value that stands in quotes. */
+function unquoted(value: Value, kind: ExtractProblem['schema'][number]['kind']): Value {
+  if (typeof value !== 'string') return value;
+  const text = value.trim();
+  if ((kind === 'integer' || kind === 'amount') && /^-?\d{1,15}(\.\d{1,15})?$/.test(text)) return Number(text);
+  if (kind === 'boolean' && /^(true|false)$/i.test(text)) return text.toLowerCase() === 'true';
+  return /^null$/i.test(text) ? null : text;
+}
+
+/**
+ * Every flat JSON object anywhere in a reply, as leniently as one may read it: keys that nobody asked for are left out, of two of one name
+ * the last counts, numbers may stand in quotes and texts among blanks.
+ */
+export function readLeniently(text: string, { schema }: ExtractProblem): Extraction[] {
+  const found: Extraction[] = [];
+  for (const [candidate] of text.matchAll(/\{[^{}]*\}/g)) {
+    if (candidate.length > LONGEST_OBJECT) continue;
+    let value: unknown;
+    try {
+      value = JSON.parse(candidate);
+    } catch {
+      continue;
+    }
+    if (!isFlat(value)) continue;
+    const members = value;
+    found.push(
+      Object.fromEntries(
+        schema.flatMap(({ key, kind }) => {
+          const member = Object.hasOwn(members, key) ? members[key]! : undefined;
+          return member === undefined || !isSound(member) ? [] : [[key, unquoted(member, kind)] as const];
+        }),
+      ),
+    );
+  }
+  return found;
+}
+
+/** GBNF of any flat JSON object of at most 12 members, with texts of at most 64 characters. */
+export const ANSWER_GRAMMAR = String.raw`root ::= "{" space (member ("," space member){0,11})? "}"
+member ::= text ":" space value
+value ::= (text | number | "true" | "false" | "null") space
+text ::= "\"" character{0,64} "\"" space
+character ::= [^"\\\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})
+number ::= "-"? ("0" | [1-9] [0-9]{0,14}) ("." [0-9]{1,15})?
+space ::= [ \n]{0,4}
+`;
