@@ -93,11 +93,11 @@ export function readLeniently(text: string, { schema }: ExtractProblem): Extract
   return found;
 }
 
-/** GBNF of any flat JSON object of at most 12 members, with texts of at most 64 characters. */
+/** GBNF of any flat JSON object of at most 12 members. Texts are not counted: each count is a place of the grammar, to be looked up anew. */
 export const ANSWER_GRAMMAR = String.raw`root ::= "{" space (member ("," space member){0,11})? "}"
 member ::= text ":" space value
 value ::= (text | number | "true" | "false" | "null") space
-text ::= "\"" character{0,64} "\"" space
+text ::= "\"" character* "\"" space
 character ::= [^"\\\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})
 number ::= "-"? ("0" | [1-9] [0-9]{0,14}) ("." [0-9]{1,15})?
 space ::= [ \n]{0,4}
