@@ -8,6 +8,8 @@ import { Random, deriveSeed } from '../dist/src/random.js';
 import { SET_NAMES, SET_SIZE } from '../dist/src/tasks/frozen-sets.js';
 import { TIERS, drawProblem } from '../dist/src/tasks/scheduling/generate.js';
 import { GroundTruthSolver } from '../dist/src/tasks/scheduling/ground-truth.js';
+import { TIERS as SQL_TIERS, drawProblem as drawSqlProblem } from '../dist/src/tasks/sql/generate.js';
+import { FROZEN_THEMES } from '../dist/src/tasks/sql/frozen-themes.js';
 import { CLASSIC_TIERS, drawClassicProblem } from '../dist/src/tasks/scheduling-classic/generate.js';
 import * as extract from '../dist/src/tasks/extract/generate.js';
 import * as ladder from '../dist/src/tasks/ladder/generate.js';
@@ -30,6 +32,7 @@ const makers = {
     refer: ({ expected }) => expected,
   },
   ladder: { tiers: ladder.TIERS, draw: (tier, random) => ladder.drawProblem('ladder', tier, random, 'frozen'), refer: solve },
+  sql: { tiers: SQL_TIERS, draw: (tier, random, name) => drawSqlProblem(tier, FROZEN_THEMES[name], random), refer: () => null },
 };
 
 for (const [task, { tiers, draw, refer }] of Object.entries(makers)) {
@@ -48,6 +51,7 @@ for (const [task, { tiers, draw, refer }] of Object.entries(makers)) {
         const problem = draw(
           tier,
           new Random(deriveSeed({ runSeed: 0n, purpose: `frozen ${name}`, iteration: 0, problemId: `${task}/${tier.id}`, sample: draws })),
+          name,
         );
         if (taken.has(problem.id)) continue;
         const reference = await refer(problem);

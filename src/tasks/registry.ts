@@ -5,6 +5,8 @@ import { readLadderProblem } from './ladder/problem.js';
 import { readSchedulingProblem } from './scheduling/problem.js';
 import { scheduling } from './scheduling/scheduling.js';
 import { schedulingClassic } from './scheduling-classic/scheduling-classic.js';
+import { readSqlProblem } from './sql/problem.js';
+import { sql } from './sql/sql.js';
 import type { Problem, Task } from './task.js';
 
 /** A task that ships with the package; its answers and references are its own business. */
@@ -20,4 +22,5 @@ export const BUILT_IN_TASKS: readonly BuiltInTask[] = [
   { task: schedulingClassic, readProblem: (value: unknown) => readSchedulingProblem(schedulingClassic.id, value) },
   { task: extract, readProblem: (value: unknown) => readExtractProblem(extract.id, value) },
   { task: ladder, readProblem: (value: unknown) => readLadderProblem(ladder.id, value) },
+  { task: sql, readProblem: (value: unknown) => readSqlProblem(sql.id, value) },
 ] as unknown as readonly BuiltInTask[];

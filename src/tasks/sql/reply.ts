@@ -1,0 +1,57 @@
+import type { Parsed } from '../task.js';
+import type { SqlProblem, Statement } from './problem.js';
+import { MAX_STATEMENT_CHARACTERS, refuseStatement, type Refusal } from './statement.js';
+
+/** Reasoning may come before a block; no reply may be longer. */
+export const MAX_REPLY_CHARACTERS = 20_000;
+
+const FENCE = /^[ \t]*```[ \t]*([A-Za-z0-9]*)[ \t]*$/;
+
+const malformed = (detail: string): Refusal & { readonly ok: false } => ({ ok: false, category: 'format', detail });
+
+const tableNames = (problem: SqlProblem): ReadonlySet<string> => new Set(problem.tables.map(({ name }) => name));
+
+/** The statement of a reply that is nothing else, or that ends with the only block of code in it; or the reason why there is none. */
+export function parseReply(text: string, problem: SqlProblem): Parsed<Statement> {
+  if (text.length > MAX_REPLY_CHARACTERS) return malformed(`The reply has more than ${MAX_REPLY_CHARACTERS} characters.`);
+  let [sql, form] = [text.trim(), 'statement'];
+  if (text.includes('```')) {
+    const lines = sql.split('\n').map((line) => line.replace(/\r$/, ''));
+    const fences = lines.flatMap((line, at) => (line.includes('```') ? [at] : []));
+    const [open, close] = fences;
+    if (fences.length !== 2 || close !== lines.length - 1) return malformed('The reply does not end with its one block of code.');
+    const [opening, closing] = [FENCE.exec(lines[open!]!), FENCE.exec(lines[close]!)];
+    if (opening === null || closing === null || closing[1] !== '' || !/^(sql|sqlite)?$/i.test(opening[1]!))
+      return malformed('The block of code is not one of SQL.');
+    [sql, form] = [
+      lines
+        .slice(open! + 1, close)
+        .join('\n')
+        .trim(),
+      'block',
+    ];
+  }
+  const refusal = refuseStatement(sql, tableNames(problem));
+  return refusal === null ? { ok: true, answer: sql, form } : { ok: false, ...refusal };
+}
+
+/** Beginnings of statements in a reply that are tried, and statements in all. */
+const MAX_BEGINNINGS = 24;
+const MAX_READINGS = 16;
+
+/**
+ * Every statement that a reply holds, in the order of their beginnings: from each SELECT or WITH to the first semicolon, fence or quote of
+ * code, the first empty line, the end of the line, or the end of the reply, wherever that is a statement that is run.
+ */
+export function readLeniently(text: string, problem: SqlProblem): readonly Statement[] {
+  const tables = tableNames(problem);
+  const found = new Set<Statement>();
+  for (const { index } of [...text.slice(0, MAX_REPLY_CHARACTERS).matchAll(/\b(?:SELECT|WITH)\b/gi)].slice(0, MAX_BEGINNINGS)) {
+    const rest = text.slice(index, index + MAX_STATEMENT_CHARACTERS);
+    for (const end of [/;/, /```/, /`/, /\n[ \t\r]*\n/, /\n/, /[.?!]?\s*$/]) {
+      const sql = rest.slice(0, end.exec(rest)?.index ?? rest.length).trim();
+      if (found.size < MAX_READINGS && refuseStatement(sql, tables) === null) found.add(sql);
+    }
+  }
+  return [...found];
+}
