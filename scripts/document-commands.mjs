@@ -95,10 +95,10 @@ export function pageOf(page, command) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { COMMANDS } = await import('../dist/src/cli/commands.js');
+  const { loadCommands } = await import('../dist/src/cli/commands.js');
   const folder = path.join(path.dirname(path.dirname(fileURLToPath(import.meta.url))), 'docs', 'commands');
   const pages = readdirSync(folder);
-  for (const command of COMMANDS) {
+  for (const command of await loadCommands()) {
     const file = `${nameOf(command)}.md`;
     if (!pages.includes(file)) throw new Error(`docs/commands/${file} is missing`);
     writeFileSync(path.join(folder, file), pageOf(readFileSync(path.join(folder, file), 'utf8'), command));

@@ -1,7 +1,7 @@
 import yargs from 'yargs';
 import { hideBin } from 'yargs/helpers';
 import { IsoproError } from '../errors.js';
-import { COMMANDS } from './commands.js';
+import { COMMAND_NAMES, loadCommands } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
 /**
@@ -9,6 +9,9 @@ import { reportFailure, UsageError } from './output.js';
  * 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its --help.
  */
 const json = process.argv.includes('--json');
+const [given] = hideBin(process.argv);
+// not within the try below: main.ts knows why a file of the program's own could not be imported
+const commands = await loadCommands(given);
 
 // `| head` has read enough: that ends the program and is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -22,7 +25,7 @@ try {
   await yargs(hideBin(process.argv))
     .scriptName('isopro-native')
     .usage('$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.')
-    .command(COMMANDS)
+    .command(commands)
     .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
     .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
     .strict()
@@ -37,6 +40,9 @@ try {
     .version()
     .parseAsync();
 } catch (error) {
-  const named = COMMANDS.map(({ command }) => String(command).split(' ')[0]).find((name) => name === process.argv[2]);
-  process.exitCode = reportFailure(error, json, named);
+  process.exitCode = reportFailure(
+    error,
+    json,
+    COMMAND_NAMES.find((name) => name === given),
+  );
 }

@@ -1,35 +1,35 @@
 import type { CommandModule } from 'yargs';
-import { ablateCommand } from './ablate.js';
-import { adaptersCommand } from './adapters.js';
-import { benchCommand } from './bench.js';
-import { doctorCommand } from './doctor.js';
-import { evalCommand } from './eval.js';
-import { generateCommand } from './generate.js';
-import { judgeCommand } from './judge.js';
-import { logCommand } from './log.js';
-import { modelsCommand } from './models.js';
-import { reportCommand } from './report.js';
-import { runCommand } from './run.js';
-import { runsCommand } from './runs.js';
-import { tasksCommand } from './tasks.js';
-import { trainCommand } from './train.js';
-import { witnessCommand } from './witness.js';
 
-/** Every command, in the order of --help. One file a command; no logic beyond reading flags and printing. */
-export const COMMANDS: CommandModule[] = [
-  runCommand,
-  ablateCommand,
-  runsCommand,
-  reportCommand,
-  generateCommand,
-  trainCommand,
-  adaptersCommand,
-  modelsCommand,
-  doctorCommand,
-  tasksCommand,
-  benchCommand,
-  evalCommand,
-  judgeCommand,
-  logCommand,
-  witnessCommand as CommandModule,
-];
+type Load = () => Promise<CommandModule>;
+
+/**
+ * Every command, in the order of --help. One file a command; no logic beyond reading flags and printing. A file is imported, with all that
+ * it stands on, when its command is named: all of them are half of the time of a short one.
+ */
+const COMMANDS: Readonly<Record<string, Load>> = {
+  run: async () => (await import('./run.js')).runCommand,
+  ablate: async () => (await import('./ablate.js')).ablateCommand,
+  runs: async () => (await import('./runs.js')).runsCommand,
+  report: async () => (await import('./report.js')).reportCommand,
+  generate: async () => (await import('./generate.js')).generateCommand,
+  train: async () => (await import('./train.js')).trainCommand,
+  adapters: async () => (await import('./adapters.js')).adaptersCommand,
+  models: async () => (await import('./models.js')).modelsCommand,
+  doctor: async () => (await import('./doctor.js')).doctorCommand,
+  tasks: async () => (await import('./tasks.js')).tasksCommand,
+  bench: async () => (await import('./bench.js')).benchCommand,
+  eval: async () => (await import('./eval.js')).evalCommand,
+  judge: async () => (await import('./judge.js')).judgeCommand,
+  log: async () => (await import('./log.js')).logCommand,
+  witness: async () => (await import('./witness.js')).witnessCommand as CommandModule,
+};
+
+export const COMMAND_NAMES: readonly string[] = Object.keys(COMMANDS);
+
+/** @param name of a command; where it is of none, all that there are, for --help and for advice */
+export async function loadCommands(name?: string): Promise<CommandModule[]> {
+  const named = name !== undefined && Object.hasOwn(COMMANDS, name) ? [COMMANDS[name]!] : Object.values(COMMANDS);
+  const commands: CommandModule[] = [];
+  for (const load of named) commands.push(await load());
+  return commands;
+}
