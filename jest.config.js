@@ -33,6 +33,7 @@ export default {
     displayName: name,
     testMatch: suites[name].map((suite) => `<rootDir>/test/${suite}.test.ts`),
   })),
+  testSequencer: './test/heaviest-first.mjs',
   maxWorkers: 1,
   testTimeout: common.testTimeout,
 };
