@@ -9,6 +9,7 @@ import { ladder } from '../../src/tasks/ladder/ladder.js';
 import type { LadderProblem } from '../../src/tasks/ladder/problem.js';
 import type { FinishReason, Problem, SynchronousTask } from '../../src/tasks/task.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
+import { ownCost } from '../models/own-cost.js';
 
 const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 100_000 : 10_000;
 const LIMIT_MS = 5;
@@ -148,15 +149,7 @@ function fuzz<P extends Problem, A>({ task, rows, forms, acceptable }: Campaign<
         for (const answer of task.readLeniently!(text, problem).slice(0, 16)) task.verify(problem, answer);
         return verdict.kind;
       };
-      let elapsed = performance.now();
-      const verdict = judge();
-      elapsed = performance.now() - elapsed;
-      // Another process may take the core away for longer than the limit: the text's own cost is its best of several.
-      for (let repeat = 0; repeat < 5 && elapsed >= LIMIT_MS; repeat++) {
-        const again = performance.now();
-        judge();
-        elapsed = Math.min(elapsed, performance.now() - again);
-      }
+      const { result: verdict, elapsed } = ownCost(judge, LIMIT_MS);
       if (elapsed >= LIMIT_MS) slow.push(`${elapsed.toFixed(1)} ms, ${text.length} characters: ${text.slice(0, 80)}`);
       if (verdict === 'pass') passed++;
       if ((verdict === 'pass') !== (finish === 'stop' && acceptable(problem, reference, text)))

@@ -1,13 +1,13 @@
 import { trimBlanks } from '../blanks.js';
 import type { Parsed } from '../task.js';
+import { MAX_READINGS } from '../verdict.js';
 import type { Extraction, ExtractProblem, Value } from './problem.js';
 
 /** What stands in the one code fence around everything, with or without the name of the language; null where there is none. */
 function unfence(text: string): string | null {
   const line = text.indexOf('\n');
   if (!text.startsWith('```') || !text.endsWith('```') || line < 0 || line > text.length - 4) return null;
-  const language = trimBlanks(text.slice(3, line));
-  return language === '' || language === 'json' ? text.slice(line + 1, -3) : null;
+  return /^(json)?[ \t\r]*$/.test(text.slice(3, line)) ? text.slice(line + 1, -3) : null;
 }
 
 const refused = (detail: string): { ok: false; category: string; detail: string } => ({ ok: false, category: 'format', detail });
@@ -53,7 +53,8 @@ export function parseAnswer(text: string): Parsed<Extraction> {
   return { ok: true, answer: value, form: fenced === null ? 'json' : 'fenced' };
 }
 
-/** Longest run of text between braces that is looked at. */
+/** Runs of text between braces that are looked at, and the longest of them. */
+const MOST_OBJECTS = 32;
 const LONGEST_OBJECT = 8_000;
 
 /** A number or a truth value that stands in quotes. */
@@ -71,7 +72,9 @@ function unquoted(value: Value, kind: ExtractProblem['schema'][number]['kind']):
  */
 export function readLeniently(text: string, { schema }: ExtractProblem): Extraction[] {
   const found: Extraction[] = [];
+  let tried = 0;
   for (const [candidate] of text.matchAll(/\{[^{}]*\}/g)) {
+    if (++tried > MOST_OBJECTS || found.length === MAX_READINGS) break;
     if (candidate.length > LONGEST_OBJECT) continue;
     let value: unknown;
     try {
@@ -93,7 +96,7 @@ export function readLeniently(text: string, { schema }: ExtractProblem): Extract
   return found;
 }
 
-/** GBNF of any flat JSON object of at most 12 members. Texts are not counted: each count is a place of the grammar, to be looked up anew. */
+/** GBNF of any flat JSON object of at most 12 members. Texts are not counted: each count is a place of the grammar to look up anew. */
 export const ANSWER_GRAMMAR = String.raw`root ::= "{" space (member ("," space member){0,11})? "}"
 member ::= text ":" space value
 value ::= (text | number | "true" | "false" | "null") space
