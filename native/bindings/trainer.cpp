@@ -150,18 +150,18 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     });
   }
 
-  // step(batch, objective, microBatches: Int32Array, apply, cancellation): Promise<statistics>
+  // step(batch, objective, microBatches: Int32Array, leastMicroBatches, apply, cancellation): Promise<statistics>
   Napi::Value step(const Napi::CallbackInfo& info) {
-    const auto counts = elementsOf<Napi::Int32Array, std::int64_t>(info[2]);
-    return start(info, flagOf(info[4]),
-                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), counts, apply = truthOf(info[3])](
-                     TrainerSession& session, const auto& cancelled) {
+    const training::Division division{elementsOf<Napi::Int32Array, std::int64_t>(info[2]), integerOf(info[3])};
+    return start(info, flagOf(info[5]),
+                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), division,
+                  apply = truthOf(info[4])](TrainerSession& session, const auto& cancelled) {
                    Trainer& trainer = session.ready();
                    // Before the update, so that nothing after it can fail for want of memory.
                    auto s = std::make_shared<training::StepStatistics>();
                    MakeValue value = [s](Napi::Env env) { return fromStatistics(env, *s); };
-                   *s = apply ? trainer.step(sequences, objective, cancelled, counts)
-                              : trainer.differentiate(sequences, objective, cancelled, counts);
+                   *s = apply ? trainer.step(sequences, objective, cancelled, division)
+                              : trainer.differentiate(sequences, objective, cancelled, division);
                    return value;
                  });
   }

@@ -56,6 +56,7 @@ TrainerOptions optionsOf(const Napi::Object& object) {
   options.threads = threads > 0 ? threads : physicalCores();
   options.memoryBytes = static_cast<std::size_t>(integerOf(object.Get("memoryBytes")));
   options.microBatchTokens = integerOf(object.Get("microBatchTokens"));
+  options.sharePrefixes = truthOf(object.Get("sharePrefixes"));
   return options;
 }
 

@@ -15,25 +15,33 @@ using kernels::serialProduct;
 // skipped block by block.
 constexpr std::int64_t kBlock = 128;
 
-// One head of one sequence; pointers are at the sequence's first token.
+// One head of one segment. Its keys and values, [keys, headWidth], are those of the whole text down to the segment, brought together:
+// its queries then look at them as if nothing were shared, in the same order of sums. Queries and keys count from the text's beginning.
 struct Head {
   const Hyperparameters& hyper;
   Engine& engine;
   ProductScratch& scratch;
-  std::int64_t tokens, window;
-  std::int64_t queryStride, keyStride;  // floats from a token to the next
-  const float* q;
+  std::int64_t window;
+  std::int64_t first, end;  // queries
+  std::int64_t queryStride;
+  const float* q;  // of query 0, were it there
   const float* k;
   const float* v;
 
   std::int64_t firstKey(std::int64_t query) const { return window == 0 ? 0 : std::max<std::int64_t>(0, query - window + 1); }
 
-  // Capped scores and probabilities [q1 - q0, k1 - k0] of the queries [q0, q1); zero where a query does not look.
+  // Calls body(q0, q1, k0) for each block of queries [q0, q1), whose keys are [k0, q1).
+  template <typename Body>
+  void forBlocks(Body body) const {
+    for (std::int64_t q0 = first; q0 < end; q0 += kBlock) body(q0, std::min(q0 + kBlock, end), firstKey(q0));
+  }
+
+  // Capped scores and probabilities [q1 - q0, q1 - k0] of the queries [q0, q1); zero where a query does not look.
   void probabilities(std::int64_t q0, std::int64_t q1, std::int64_t k0, std::vector<float>& capped, std::vector<float>& p) const {
     const std::int64_t keys = q1 - k0;
     p.resize(static_cast<std::size_t>((q1 - q0) * keys));
     serialProduct(engine.variant(), scratch, denseMatrix(q + q0 * queryStride, q1 - q0, hyper.headWidth, queryStride), false,
-                  k + k0 * keyStride, 1, keyStride, p.data(), keys, 1, keys, false);
+                  k + k0 * hyper.headWidth, 1, hyper.headWidth, p.data(), keys, 1, keys, false);
     for (float& score : p) score *= hyper.attentionScale;
     if (hyper.attentionCap > 0) {
       engine.variant().softCapForward(p.data(), hyper.attentionCap, static_cast<std::int64_t>(p.size()));
@@ -49,32 +57,70 @@ struct Head {
   }
 };
 
-// Calls body(sequence, head, thread) for every head of every sequence, split over the threads.
+// Rows of a segment's text, from its beginning to the segment's end.
+std::vector<Range> textOf(const Segments& segments, std::size_t index) {
+  std::vector<Range> parts;
+  for (auto at = static_cast<std::int64_t>(index); at >= 0; at = segments[static_cast<std::size_t>(at)].parent) {
+    parts.push_back(segments[static_cast<std::size_t>(at)].rows);
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+// Calls body(at, row) for each row of a text; `at` is its position.
 template <typename Body>
-void forHeads(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, Body body) {
-  const auto count = static_cast<std::int64_t>(sequences.size()) * hyper.heads;
+void forText(const std::vector<Range>& text, Body body) {
+  std::int64_t at = 0;
+  for (const Range& part : text) {
+    for (std::int64_t row = part.begin; row < part.end; ++row) body(at++, row);
+  }
+}
+
+// Calls body(group, head, thread) for every head of every group, split over the threads.
+template <typename Body>
+void forHeads(Engine& engine, const Hyperparameters& hyper, std::size_t groups, Body body) {
+  const auto count = static_cast<std::int64_t>(groups);
   engine.pool().run([&](int thread) {
-    const Range part = split(count, engine.pool().threads(), thread);
-    for (std::int64_t i = part.begin; i < part.end; ++i) {
-      body(sequences[static_cast<std::size_t>(i / hyper.heads)], i % hyper.heads, thread);
-    }
+    const Range part = split(count * hyper.heads, engine.pool().threads(), thread);
+    for (std::int64_t i = part.begin; i < part.end; ++i) body(static_cast<std::size_t>(i % count), i / count, thread);
   });
 }
 
-Head headOf(Engine& engine, const Hyperparameters& hyper, Range sequence, std::int64_t head, std::int64_t window, int thread,
-            const float* q, const float* k, const float* v) {
-  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth();
-  const std::int64_t atKey = sequence.begin * keyStride + head / (hyper.heads / hyper.keyHeads) * hyper.headWidth;
+// Segments that one text begins, and all that continue it.
+std::vector<Range> treesOf(const Segments& segments) {
+  std::vector<Range> trees;
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    const auto index = static_cast<std::int64_t>(s);
+    if (segments[s].parent < 0) trees.push_back({index, index});
+    trees.back().end = index + 1;
+  }
+  return trees;
+}
+
+struct Gathered {
+  std::vector<float> k, v;
+};
+
+Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment, const std::vector<Range>& text, std::int64_t head,
+            std::int64_t window, int thread, const float* q, const float* k, const float* v, Gathered& gathered) {
+  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(), width = hyper.headWidth;
+  const std::int64_t offset = head / (hyper.heads / hyper.keyHeads) * width;
+  gathered.k.resize(static_cast<std::size_t>(segment.end() * width));
+  gathered.v.resize(gathered.k.size());
+  forText(text, [&](std::int64_t at, std::int64_t row) {
+    std::copy_n(k + row * keyStride + offset, width, gathered.k.data() + at * width);
+    std::copy_n(v + row * keyStride + offset, width, gathered.v.data() + at * width);
+  });
   return {hyper,
           engine,
           engine.scratch(thread),
-          sequence.end - sequence.begin,
           window,
+          segment.position,
+          segment.end(),
           queryStride,
-          keyStride,
-          q + sequence.begin * queryStride + head * hyper.headWidth,
-          k + atKey,
-          v + atKey};
+          q + (segment.rows.begin - segment.position) * queryStride + head * width,
+          gathered.k.data(),
+          gathered.v.data()};
 }
 
 }  // namespace
@@ -98,18 +144,18 @@ Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& fa
   return rotation;
 }
 
-void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation, const Sequences& sequences, float* x,
-            std::int64_t heads, float direction) {
+void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation, const Segments& segments, float* x, std::int64_t heads,
+            float direction) {
   const std::int64_t pairs = hyper.headWidth / 2;
   const std::int64_t next = hyper.architecture.halfRotation ? pairs : 1;
   const std::int64_t stride = hyper.architecture.halfRotation ? 1 : 2;
-  for (const Range& sequence : sequences) {
-    engine.pool().parallelFor(sequence.end - sequence.begin, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t position = begin; position < end; ++position) {
-        const float* cosine = rotation.cosine.data() + position * pairs;
-        const float* sine = rotation.sine.data() + position * pairs;
+  for (const Segment& segment : segments) {
+    engine.pool().parallelFor(segment.rows.end - segment.rows.begin, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const float* cosine = rotation.cosine.data() + (segment.position + row) * pairs;
+        const float* sine = rotation.sine.data() + (segment.position + row) * pairs;
         for (std::int64_t head = 0; head < heads; ++head) {
-          float* at = x + ((sequence.begin + position) * heads + head) * hyper.headWidth;
+          float* at = x + ((segment.rows.begin + row) * heads + head) * hyper.headWidth;
           for (std::int64_t i = 0; i < pairs; ++i) {
             const float first = at[i * stride], second = at[i * stride + next], s = direction * sine[i];
             at[i * stride] = first * cosine[i] - second * s;
@@ -121,55 +167,71 @@ void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotati
   }
 }
 
-void attentionForward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window, const float* q,
+void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments, std::int64_t window, const float* q,
                       const float* k, const float* v, float* out) {
-  const std::int64_t queryStride = hyper.queryWidth();
-  forHeads(engine, hyper, sequences, [&](Range sequence, std::int64_t index, int thread) {
-    const Head head = headOf(engine, hyper, sequence, index, window, thread, q, k, v);
-    float* o = out + sequence.begin * queryStride + index * hyper.headWidth;
+  const std::int64_t queryStride = hyper.queryWidth(), width = hyper.headWidth;
+  forHeads(engine, hyper, segments.size(), [&](std::size_t index, std::int64_t which, int thread) {
+    const Segment& segment = segments[index];
+    Gathered gathered;
+    const Head head = headOf(engine, hyper, segment, textOf(segments, index), which, window, thread, q, k, v, gathered);
+    float* o = out + (segment.rows.begin - segment.position) * queryStride + which * width;
     std::vector<float> capped, p;
-    for (std::int64_t q0 = 0; q0 < head.tokens; q0 += kBlock) {
-      const std::int64_t q1 = std::min(q0 + kBlock, head.tokens), k0 = head.firstKey(q0), keys = q1 - k0;
+    head.forBlocks([&](std::int64_t q0, std::int64_t q1, std::int64_t k0) {
       head.probabilities(q0, q1, k0, capped, p);
       // o[block, headWidth] = p v
-      serialProduct(engine.variant(), head.scratch, denseMatrix(p.data(), q1 - q0, keys), false, head.v + k0 * head.keyStride,
-                    head.keyStride, 1, o + q0 * queryStride, queryStride, 1, hyper.headWidth, false);
-    }
+      serialProduct(engine.variant(), head.scratch, denseMatrix(p.data(), q1 - q0, q1 - k0), false, head.v + k0 * width, width, 1,
+                    o + q0 * queryStride, queryStride, 1, width, false);
+    });
   });
 }
 
-void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Sequences& sequences, std::int64_t window, const float* q,
+void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments, std::int64_t window, const float* q,
                        const float* k, const float* v, const float* dOut, float* dq, float* dk, float* dv) {
-  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth();
-  const std::int64_t tokens = sequences.back().end;
-  // Each head of q has its own share of dk and dv; the heads that use one k and v are added below in a fixed order.
+  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(), width = hyper.headWidth;
+  const std::int64_t tokens = segments.back().rows.end;
+  // Each head of q has its own share of dk and dv; the heads that use one k and v are added below in a fixed order. A tree's segments
+  // all add to the keys above them: one thread takes them in their order.
   std::vector<float> dkShare(static_cast<std::size_t>(tokens * queryStride)), dvShare(dkShare.size());
-  forHeads(engine, hyper, sequences, [&](Range sequence, std::int64_t index, int thread) {
-    const Head head = headOf(engine, hyper, sequence, index, window, thread, q, k, v);
-    const std::int64_t at = sequence.begin * queryStride + index * hyper.headWidth;
-    const std::int64_t width = hyper.headWidth;
+  const std::vector<Range> trees = treesOf(segments);
+  forHeads(engine, hyper, trees.size(), [&](std::size_t tree, std::int64_t which, int thread) {
     const auto& variant = engine.variant();
+    Gathered gathered, gradient;
     std::vector<float> capped, p, ds;
-    for (std::int64_t q0 = 0; q0 < head.tokens; q0 += kBlock) {
-      const std::int64_t q1 = std::min(q0 + kBlock, head.tokens), k0 = head.firstKey(q0), keys = q1 - k0, rows = q1 - q0;
-      head.probabilities(q0, q1, k0, capped, p);
-      const float* dO = dOut + at + q0 * queryStride;
-      // ds = p * (dp - sum(p dp)), dp[block, keys] = dO vT
-      ds.resize(p.size());
-      serialProduct(variant, head.scratch, denseMatrix(dO, rows, width, queryStride), false, head.v + k0 * head.keyStride, 1,
-                    head.keyStride, ds.data(), keys, 1, keys, false);
-      for (std::int64_t i = 0; i < rows; ++i) variant.softmaxBackward(p.data() + i * keys, ds.data() + i * keys, keys);
-      if (hyper.attentionCap > 0) {
-        variant.softCapBackward(capped.data(), hyper.attentionCap, ds.data(), static_cast<std::int64_t>(ds.size()));
-      }
-      for (float& value : ds) value *= hyper.attentionScale;
-      // dq = ds k; dk += dsT q; dv += pT dO
-      serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), false, head.k + k0 * head.keyStride, head.keyStride, 1,
-                    dq + at + q0 * queryStride, queryStride, 1, width, false);
-      serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), true, head.q + q0 * queryStride, queryStride, 1,
-                    dkShare.data() + at + k0 * queryStride, queryStride, 1, width, true);
-      serialProduct(variant, head.scratch, denseMatrix(p.data(), rows, keys), true, dO, queryStride, 1,
-                    dvShare.data() + at + k0 * queryStride, queryStride, 1, width, true);
+    for (auto index = static_cast<std::size_t>(trees[tree].begin); index < static_cast<std::size_t>(trees[tree].end); ++index) {
+      const Segment& segment = segments[index];
+      const std::vector<Range> text = textOf(segments, index);
+      const Head head = headOf(engine, hyper, segment, text, which, window, thread, q, k, v, gathered);
+      const std::int64_t at = (segment.rows.begin - segment.position) * queryStride + which * width;
+      gradient.k.assign(gathered.k.size(), 0.0f);
+      gradient.v.assign(gathered.v.size(), 0.0f);
+      head.forBlocks([&](std::int64_t q0, std::int64_t q1, std::int64_t k0) {
+        const std::int64_t keys = q1 - k0, rows = q1 - q0;
+        head.probabilities(q0, q1, k0, capped, p);
+        const float* dO = dOut + at + q0 * queryStride;
+        // ds = p * (dp - sum(p dp)), dp[block, keys] = dO vT
+        ds.resize(p.size());
+        serialProduct(variant, head.scratch, denseMatrix(dO, rows, width, queryStride), false, head.v + k0 * width, 1, width, ds.data(),
+                      keys, 1, keys, false);
+        for (std::int64_t i = 0; i < rows; ++i) variant.softmaxBackward(p.data() + i * keys, ds.data() + i * keys, keys);
+        if (hyper.attentionCap > 0) {
+          variant.softCapBackward(capped.data(), hyper.attentionCap, ds.data(), static_cast<std::int64_t>(ds.size()));
+        }
+        for (float& value : ds) value *= hyper.attentionScale;
+        // dq = ds k; dk += dsT q; dv += pT dO
+        serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), false, head.k + k0 * width, width, 1,
+                      dq + at + q0 * queryStride, queryStride, 1, width, false);
+        serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), true, head.q + q0 * queryStride, queryStride, 1,
+                      gradient.k.data() + k0 * width, width, 1, width, true);
+        serialProduct(variant, head.scratch, denseMatrix(p.data(), rows, keys), true, dO, queryStride, 1, gradient.v.data() + k0 * width,
+                      width, 1, width, true);
+      });
+      forText(text, [&](std::int64_t position, std::int64_t row) {
+        for (std::int64_t i = 0; i < width; ++i) {
+          const auto to = static_cast<std::size_t>(row * queryStride + which * width + i);
+          dkShare[to] += gradient.k[static_cast<std::size_t>(position * width + i)];
+          dvShare[to] += gradient.v[static_cast<std::size_t>(position * width + i)];
+        }
+      });
     }
   });
   const std::int64_t group = hyper.heads / hyper.keyHeads;

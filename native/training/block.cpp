@@ -61,6 +61,11 @@ std::size_t BlockActivations::bytes(const Hyperparameters& hyper, std::int64_t t
   return static_cast<std::size_t>(perToken * tokens) * sizeof(float);
 }
 
+std::size_t BlockScratch::bytes(const Hyperparameters& hyper, std::int64_t tokens) {
+  const std::int64_t perToken = 4 * hyper.width + 2 * hyper.feedForward + 4 * hyper.queryWidth() + 2 * hyper.keyWidth();
+  return static_cast<std::size_t>(perToken * tokens) * sizeof(float);
+}
+
 void blockForward(BlockContext& c, Layer& layer, std::int64_t index, BlockActivations& act, float* output) {
   const Hyperparameters& h = c.hyper;
   Engine& engine = c.pass.engine;
@@ -79,11 +84,11 @@ void blockForward(BlockContext& c, Layer& layer, std::int64_t index, BlockActiva
     normForward(c, layer.queryNorm, act.rawQ.data(), sized(act.q, T * queries), act.queryRms, T * h.heads, h.headWidth);
     normForward(c, layer.keyNorm, act.rawK.data(), sized(act.k, T * keys), act.keyRms, T * h.keyHeads, h.headWidth);
   }
-  rotate(engine, h, c.rotation, c.sequences, act.q.data(), h.heads, 1);
-  rotate(engine, h, c.rotation, c.sequences, act.k.data(), h.keyHeads, 1);
+  rotate(engine, h, c.rotation, c.segments, act.q.data(), h.heads, 1);
+  rotate(engine, h, c.rotation, c.segments, act.k.data(), h.keyHeads, 1);
 
   // middle = input + attention
-  attentionForward(engine, h, c.sequences, windowOf(h, index), act.q.data(), act.k.data(), act.v.data(), sized(act.attended, T * queries));
+  attentionForward(engine, h, c.segments, windowOf(h, index), act.q.data(), act.k.data(), act.v.data(), sized(act.attended, T * queries));
   const bool postNorms = h.architecture.postNorms;
   float* projected = sized(postNorms ? act.projected : s.normed, T * d);
   linearForward(c.pass, layer.linear[kOutput], act.attended.data(), projected);
@@ -140,10 +145,10 @@ void blockBackward(BlockContext& c, Layer& layer, std::int64_t index, const Bloc
     dProjected = s.dAdded.data();
   }
   linearBackward(c.pass, layer.linear[kOutput], act.attended.data(), dProjected, sized(s.dAttended, T * queries), false);
-  attentionBackward(engine, h, c.sequences, windowOf(h, index), act.q.data(), act.k.data(), act.v.data(), s.dAttended.data(),
+  attentionBackward(engine, h, c.segments, windowOf(h, index), act.q.data(), act.k.data(), act.v.data(), s.dAttended.data(),
                     sized(s.dq, T * queries), sized(s.dk, T * keys), sized(s.dv, T * keys));
-  rotate(engine, h, c.rotation, c.sequences, s.dq.data(), h.heads, -1);
-  rotate(engine, h, c.rotation, c.sequences, s.dk.data(), h.keyHeads, -1);
+  rotate(engine, h, c.rotation, c.segments, s.dq.data(), h.heads, -1);
+  rotate(engine, h, c.rotation, c.segments, s.dk.data(), h.keyHeads, -1);
   if (h.architecture.headNorms) {
     // dAttended is free: it takes the gradient before the head norms.
     s.dAttended.assign(static_cast<std::size_t>(T * queries), 0.0f);

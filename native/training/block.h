@@ -25,17 +25,20 @@ struct BlockActivations {
 };
 
 struct BlockScratch {
-  Buffer normed;                    // [T, d]
-  Buffer h, dh;                     // [T, f]
-  Buffer dMiddle, dNormed, dAdded;  // [T, d]
+  Buffer normed;           // [T, d]
+  Buffer h, dh;            // [T, f]
+  Buffer dNormed, dAdded;  // [T, d]
   Buffer dq, dk, dv, dAttended;
+
+  // With what attention adds, and the gradient [T, d] that goes down.
+  static std::size_t bytes(const Hyperparameters& hyper, std::int64_t tokens);
 };
 
 struct BlockContext {
   Pass& pass;
   const Hyperparameters& hyper;
   const Rotation& rotation;
-  const Sequences& sequences;
+  const Segments& segments;
   BlockScratch& scratch;
 };
 

@@ -86,11 +86,13 @@ void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy,
   if (pass.training) {
     lora.activity.resize(static_cast<std::size_t>(rank));
     for (std::int64_t t = 0; t < tokens; ++t) {
+      const std::int32_t copies = pass.copies == nullptr ? 1 : pass.copies[t];
       for (std::int64_t j = 0; j < rank; ++j) {
-        lora.activity[static_cast<std::size_t>(j)] += std::fabs(pass.low[static_cast<std::size_t>(t * rank + j)]);
+        lora.activity[static_cast<std::size_t>(j)] +=
+            copies * std::fabs(static_cast<double>(pass.low[static_cast<std::size_t>(t * rank + j)]));
       }
+      lora.activityTokens += copies;
     }
-    lora.activityTokens += tokens;
   }
   scaleLow(pass, lora.scale);
   engine.addYtX(pass.low.data(), dy, lora.b.gradient.data(), tokens, rank, lora.b.columns);

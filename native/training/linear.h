@@ -23,7 +23,7 @@ struct Lora {
   Parameter a;
   Parameter b;
   double baseNorm = 0;  // ||W||_F
-  // Sum over the step's tokens of |(A x)_j|, and their number: dormancy (statistics.h).
+  // Sum over the step's tokens, shared ones as often as they occur, of |(A x)_j|, and their number: dormancy (statistics.h).
   std::vector<double> activity;
   std::int64_t activityTokens = 0;
 
@@ -50,10 +50,11 @@ struct Linear {
 struct Pass {
   Engine& engine;
   std::int64_t tokens;
-  bool adapter = true;              // false: the base model alone
-  bool training = false;            // dropout and activity statistics
-  std::uint64_t dropoutSeed = 0;    // differs by step and micro-batch, equal in forward and recomputation
-  std::vector<float> low, dropped;  // scratch: [tokens, rank], [tokens, in]
+  bool adapter = true;                        // false: the base model alone
+  bool training = false;                      // dropout and activity statistics
+  std::uint64_t dropoutSeed = 0;              // differs by step and micro-batch, equal in forward and recomputation
+  const std::int32_t* copies = nullptr;       // [tokens] of the batch that a row stands for, in statistics; null: one each
+  std::vector<float> low = {}, dropped = {};  // scratch: [tokens, rank], [tokens, in]
 };
 
 // y[tokens, out] = x[tokens, in] WT + b + s (x AT) B.

@@ -18,22 +18,19 @@ struct LabelledToken {
   std::int64_t token;  // position of the target within its sequence
 };
 
-std::vector<LabelledToken> labelledTokens(const std::vector<const TrainSequence*>& batch) {
+// A row is there as often as sequences have a target after it.
+std::vector<LabelledToken> labelledTokens(const MicroBatch& batch) {
   std::vector<LabelledToken> targets;
-  std::int64_t begin = 0;
-  for (std::size_t s = 0; s < batch.size(); ++s) {
-    const auto tokens = static_cast<std::int64_t>(batch[s]->tokens.size());
-    for (std::int64_t t = 1; t < tokens; ++t) {
-      if (batch[s]->labelled[static_cast<std::size_t>(t)]) targets.push_back({begin + t - 1, s, t});
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    const std::vector<std::uint8_t>& labelled = batch.sequences[s]->labelled;
+    for (std::size_t t = 1; t < labelled.size(); ++t) {
+      if (labelled[t]) targets.push_back({batch.rowOf[s][t - 1], s, static_cast<std::int64_t>(t)});
     }
-    begin += tokens;
   }
   return targets;
 }
 
 }  // namespace
-
-std::int64_t TrainSequence::labels() const { return std::count(labelled.begin(), labelled.end(), std::uint8_t{1}); }
 
 RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::int64_t token, double logprob) {
   const double weight = sequence.weight;
@@ -54,8 +51,8 @@ RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::
   return {weight * loss, weight * slope, clipped};
 }
 
-void headLoss(BlockContext& c, ModelWeights& model, const std::vector<const TrainSequence*>& batch, const Objective& objective,
-              double scale, const float* hidden, std::vector<SequenceResult>& results, float* dHidden) {
+void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch, const Objective& objective, double scale, const float* hidden,
+              std::vector<SequenceResult>& results, float* dHidden) {
   Engine& engine = c.pass.engine;
   const auto& variant = engine.variant();
   const std::int64_t d = c.hyper.width, V = c.hyper.vocabulary;
@@ -63,8 +60,9 @@ void headLoss(BlockContext& c, ModelWeights& model, const std::vector<const Trai
   const float cap = c.hyper.finalCap;
   const std::vector<LabelledToken> targets = labelledTokens(batch);
 
-  results.assign(batch.size(), {});
-  for (std::size_t s = 0; s < batch.size(); ++s) results[s].logprobs.resize(batch[s]->tokens.size());
+  const std::vector<const TrainSequence*>& sequences = batch.sequences;
+  results.assign(sequences.size(), {});
+  for (std::size_t s = 0; s < sequences.size(); ++s) results[s].logprobs.resize(sequences[s]->tokens.size());
   if (dHidden != nullptr) std::fill(dHidden, dHidden + c.pass.tokens * d, 0.0f);
 
   // Logits of so many rows at a time, with a row of scratch a thread where they are capped.
@@ -74,7 +72,7 @@ void headLoss(BlockContext& c, ModelWeights& model, const std::vector<const Trai
   std::vector<float> inverseRms;
   std::vector<RowLoss> losses;
   std::vector<double> entropies;
-  Pass rowPass{engine, 0, c.pass.adapter, c.pass.training, c.pass.dropoutSeed, {}, {}};
+  Pass rowPass{engine, 0, c.pass.adapter, c.pass.training, c.pass.dropoutSeed};
   for (std::size_t first = 0; first < targets.size(); first += static_cast<std::size_t>(most)) {
     const std::int64_t n = std::min(most, static_cast<std::int64_t>(targets.size() - first));
     const LabelledToken* const some = targets.data() + first;
@@ -99,7 +97,7 @@ void headLoss(BlockContext& c, ModelWeights& model, const std::vector<const Trai
           variant.softCapForward(row, cap, V);
           capped.assign(row, row + V);
         }
-        const TrainSequence& sequence = *batch[some[i].sequence];
+        const TrainSequence& sequence = *sequences[some[i].sequence];
         const std::int32_t token = sequence.tokens[static_cast<std::size_t>(some[i].token)];
         const double logit = static_cast<double>(row[token]) * static_cast<double>(inverseTemperature);
         const float shift = variant.largest(row, V) * inverseTemperature;
@@ -134,7 +132,9 @@ void headLoss(BlockContext& c, ModelWeights& model, const std::vector<const Trai
                            dNormed.data() + i * d, dHidden + some[i].row * d, model.outputNorm.gradient(), d);
     }
   }
-  for (std::size_t s = 0; s < batch.size(); ++s) results[s].entropy /= static_cast<double>(std::max<std::int64_t>(1, batch[s]->labels()));
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    results[s].entropy /= static_cast<double>(std::max<std::int64_t>(1, sequences[s]->labels()));
+  }
 }
 
 }  // namespace isopro::training

@@ -7,31 +7,9 @@
 #include <vector>
 
 #include "training/block.h"
+#include "training/packing.h"
 
 namespace isopro::training {
-
-// Values that the caller keeps alive during the call: a boundary is megabytes a sequence.
-struct HalfRows {
-  const std::uint16_t* data = nullptr;
-  std::size_t size = 0;
-
-  bool empty() const { return size == 0; }
-};
-
-// One sequence of a batch. Token t is a target where labelled[t] is 1 (never t = 0); it is predicted at t - 1.
-struct TrainSequence {
-  std::vector<std::int32_t> tokens;
-  std::vector<std::uint8_t> labelled;  // [tokens]
-  float weight = 1;
-  std::vector<float> advantages;         // [tokens], policy gradient only; empty: 0
-  std::vector<float> oldLogprobs;        // [tokens], empty: those of this very pass (the ratio is exactly 1)
-  std::vector<float> referenceLogprobs;  // [tokens], of the base model; needed where klCoefficient is not 0
-  // What enters `boundaryLayer`, [tokens, width] or [tokens - 1, width] in f16; empty where it has to be computed.
-  HalfRows boundary;
-  std::int64_t boundaryLayer = -1;
-
-  std::int64_t labels() const;
-};
 
 struct Objective {
   // Weighted negative log-likelihood:   w * -log p(y)
@@ -62,7 +40,7 @@ RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::
 
 // hidden [T, width]: output of the last block. `scale` multiplies the gradient (1 / tokens of the step).
 // Where dHidden is not null it receives the gradient [T, width] and trained weights of head and last norm theirs.
-void headLoss(BlockContext& context, ModelWeights& model, const std::vector<const TrainSequence*>& batch, const Objective& objective,
-              double scale, const float* hidden, std::vector<SequenceResult>& results, float* dHidden);
+void headLoss(BlockContext& context, ModelWeights& model, const MicroBatch& batch, const Objective& objective, double scale,
+              const float* hidden, std::vector<SequenceResult>& results, float* dHidden);
 
 }  // namespace isopro::training

@@ -9,23 +9,6 @@
 namespace isopro::training {
 namespace {
 
-Sequences packed(const MicroBatch& batch) {
-  Sequences sequences;
-  std::int64_t begin = 0;
-  for (const TrainSequence* sequence : batch) {
-    const auto tokens = static_cast<std::int64_t>(sequence->tokens.size());
-    sequences.push_back({begin, begin + tokens});
-    begin += tokens;
-  }
-  return sequences;
-}
-
-std::int64_t longest(const Sequences& sequences) {
-  std::int64_t most = 0;
-  for (const Range& s : sequences) most = std::max(most, s.end - s.begin);
-  return most;
-}
-
 void throwIfAborted(const std::atomic<bool>& abort) {
   if (abort.load(std::memory_order_relaxed)) throw Error("ABORTED", "training was cancelled");
 }
@@ -56,17 +39,23 @@ const Rotation& Network::rotation(std::int64_t positions) {
   return rotation_;
 }
 
-std::size_t Network::activationBytes(std::int64_t tokens, std::int64_t kept) const {
+std::size_t Network::activationBytes(std::int64_t rows, std::int64_t kept) const {
   const std::int64_t count = model_.hyper.layers - lowestTrained();
-  const std::size_t each = BlockActivations::bytes(model_.hyper, tokens);
-  const std::size_t input = static_cast<std::size_t>(tokens * model_.hyper.width) * sizeof(float);
+  const std::size_t each = BlockActivations::bytes(model_.hyper, rows);
+  const std::size_t input = static_cast<std::size_t>(rows * model_.hyper.width) * sizeof(float);
   return static_cast<std::size_t>(kept + (kept < count ? 1 : 0)) * each + static_cast<std::size_t>(count - kept) * input;
 }
 
-std::int64_t Network::keptLayers(std::int64_t tokens) const {
+std::int64_t Network::keptLayers(std::int64_t rows) const {
   std::int64_t kept = model_.hyper.layers - lowestTrained();
-  while (kept > 0 && activationBytes(tokens, kept) > activationBytes_) --kept;
+  while (kept > 0 && activationBytes(rows, kept) + countedScratchBytes(rows) > activationBytes_) --kept;
   return kept;
+}
+
+// The buffers that a pass works in are no part of the memory for activations, up to those of an ordinary micro-batch.
+std::size_t Network::countedScratchBytes(std::int64_t rows) const {
+  constexpr std::int64_t kUncountedRows = 512;
+  return BlockScratch::bytes(model_.hyper, std::max<std::int64_t>(0, rows - kUncountedRows));
 }
 
 // Layers [from, to) without a backward: nothing is kept of them.
@@ -79,40 +68,42 @@ void Network::forwardLayers(BlockContext& c, std::int64_t from, std::int64_t to,
   }
 }
 
-// Sequences start at the embedding or at the layer of their boundary; those that start at one layer are evaluated together.
+// Sequences start at the embedding or at the layer of their boundary; those that start at one layer are evaluated together, and share
+// no row with others.
 Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort) {
   const std::int64_t d = model_.hyper.width;
-  const Sequences positions = packed(batch);
-  Buffer x(static_cast<std::size_t>(positions.back().end * d));
+  Buffer x(static_cast<std::size_t>(batch.rows() * d));
   std::map<std::int64_t, std::vector<std::size_t>> groups;
-  for (std::size_t s = 0; s < batch.size(); ++s) {
-    const std::int64_t at = batch[s]->boundary.empty() ? 0 : batch[s]->boundaryLayer;
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    const TrainSequence& sequence = *batch.sequences[s];
+    const std::int64_t at = sequence.boundary.empty() ? 0 : sequence.boundaryLayer;
     if (at > layer) throw Error("ADAPTER_MISMATCH", "the boundary was captured above the lowest trained layer");
     groups[at].push_back(s);
   }
   const float embeddingScale = model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
   for (const auto& [start, members] : groups) {
-    MicroBatch part;
-    for (const std::size_t s : members) part.push_back(batch[s]);
-    const Sequences sequences = packed(part);
-    Buffer rows(static_cast<std::size_t>(sequences.back().end * d));
-    for (std::size_t m = 0; m < part.size(); ++m) {
-      float* to = rows.data() + sequences[m].begin * d;
-      if (!part[m]->boundary.empty()) {
-        ggml_fp16_to_fp32_row(part[m]->boundary.data, to, static_cast<std::int64_t>(part[m]->boundary.size));
-        continue;
-      }
-      for (const std::int32_t token : part[m]->tokens) {
-        kernels::readRow(engine_.variant(), model_.embedding, token, 0, d, to);
+    std::vector<const TrainSequence*> sequences;
+    for (const std::size_t s : members) sequences.push_back(batch.sequences[s]);
+    const MicroBatch part = pack(sequences, batch.shared, d);
+    Buffer rows(static_cast<std::size_t>(part.rows() * d));
+    for (std::int64_t row = 0; row < part.rows(); ++row) {
+      const auto [s, token] = part.places[static_cast<std::size_t>(row)];
+      const TrainSequence& sequence = *part.sequences[s];
+      float* to = rows.data() + row * d;
+      if (sequence.boundary.empty()) {
+        kernels::readRow(engine_.variant(), model_.embedding, sequence.tokens[static_cast<std::size_t>(token)], 0, d, to);
         for (std::int64_t i = 0; i < d; ++i) to[i] *= embeddingScale;
-        to += d;
+      } else if (static_cast<std::size_t>((token + 1) * d) <= sequence.boundary.size) {
+        ggml_fp16_to_fp32_row(sequence.boundary.data + token * d, to, d);
       }
     }
-    Pass pass{engine_, sequences.back().end, adapter, false, 0, {}, {}};
-    BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
+    Pass pass{engine_, part.rows(), adapter};
+    BlockContext context{pass, model_.hyper, rotation(part.longest()), part.segments, scratch_};
     forwardLayers(context, start, layer, rows, abort);
-    for (std::size_t m = 0; m < part.size(); ++m) {
-      std::copy(rows.begin() + sequences[m].begin * d, rows.begin() + sequences[m].end * d, x.begin() + positions[members[m]].begin * d);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      for (std::size_t token = 0; token < part.rowOf[m].size(); ++token) {
+        std::copy_n(rows.begin() + part.rowOf[m][token] * d, d, x.begin() + batch.rowOf[members[m]][token] * d);
+      }
     }
   }
   return x;
@@ -121,10 +112,9 @@ Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool a
 std::vector<SequenceResult> Network::evaluate(const MicroBatch& batch, const Objective& objective, bool adapter,
                                               const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained();
-  const Sequences sequences = packed(batch);
   Buffer x = hiddenBefore(batch, lowest, adapter, abort);
-  Pass pass{engine_, sequences.back().end, adapter, false, 0, {}, {}};
-  BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
+  Pass pass{engine_, batch.rows(), adapter};
+  BlockContext context{pass, model_.hyper, rotation(batch.longest()), batch.segments, scratch_};
   forwardLayers(context, lowest, model_.hyper.layers, x, abort);
   std::vector<SequenceResult> results;
   headLoss(context, model_, batch, objective, 1, x.data(), results, nullptr);
@@ -134,12 +124,10 @@ std::vector<SequenceResult> Network::evaluate(const MicroBatch& batch, const Obj
 std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch, const Objective& objective, double scale,
                                                    std::uint64_t dropoutSeed, const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained(), layers = model_.hyper.layers;
-  const Sequences sequences = packed(batch);
-  const std::int64_t tokens = sequences.back().end;
-  const std::int64_t firstKept = layers - keptLayers(tokens);
+  const std::int64_t firstKept = layers - keptLayers(batch.rows());
   Buffer x = hiddenBefore(batch, lowest, true, abort);
-  Pass pass{engine_, tokens, true, true, dropoutSeed, {}, {}};
-  BlockContext context{pass, model_.hyper, rotation(longest(sequences)), sequences, scratch_};
+  Pass pass{engine_, batch.rows(), true, true, dropoutSeed, batch.copies.data()};
+  BlockContext context{pass, model_.hyper, rotation(batch.longest()), batch.segments, scratch_};
 
   activations_.resize(static_cast<std::size_t>(1 + layers - firstKept));
   inputs_.resize(static_cast<std::size_t>(firstKept - lowest));
@@ -177,12 +165,10 @@ void Network::embeddingBackward(const MicroBatch& batch, const Buffer& gradient)
   const std::int64_t d = model_.hyper.width;
   const float scale = model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
   const float* from = gradient.data();
-  for (const TrainSequence* sequence : batch) {
-    for (const std::int32_t token : sequence->tokens) {
-      float* to = trained->gradient.data() + token * d;
-      for (std::int64_t i = 0; i < d; ++i) to[i] += scale * from[i];
-      from += d;
-    }
+  for (const auto& [sequence, token] : batch.places) {
+    float* to = trained->gradient.data() + batch.sequences[sequence]->tokens[static_cast<std::size_t>(token)] * d;
+    for (std::int64_t i = 0; i < d; ++i) to[i] += scale * from[i];
+    from += d;
   }
 }
 

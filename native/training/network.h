@@ -9,8 +9,6 @@
 
 namespace isopro::training {
 
-using MicroBatch = std::vector<const TrainSequence*>;
-
 class Network {
  public:
   // `activationBytes`: activations are kept for as many of the upper layers as fit, the others are recomputed from
@@ -25,16 +23,19 @@ class Network {
   // The same, and adds the gradient, times `scale`, to every parameter's.
   std::vector<SequenceResult> differentiate(const MicroBatch& batch, const Objective& objective, double scale, std::uint64_t dropoutSeed,
                                             const std::atomic<bool>& abort);
-  // Input of `layer`, [tokens, width] over the packed batch. adapter false: of the base model.
+  // Input of `layer`, [rows, width]. adapter false: of the base model.
   Buffer hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort);
 
   void setActivationBytes(std::size_t bytes) { activationBytes_ = bytes; }
   std::size_t activationBytes() const { return activationBytes_; }
-  // Of a micro-batch, where those of `kept` layers are kept.
-  std::size_t activationBytes(std::int64_t tokens, std::int64_t kept) const;
-  std::int64_t keptLayers(std::int64_t tokens) const;
+  // Of a micro-batch of so many rows, where those of `kept` layers are kept.
+  std::size_t activationBytes(std::int64_t rows, std::int64_t kept) const;
+  std::int64_t keptLayers(std::int64_t rows) const;
+  // Whether the memory holds a micro-batch of so many rows with everything recomputed, and what of its working buffers is counted.
+  bool fits(std::int64_t rows) const { return activationBytes(rows, 0) + countedScratchBytes(rows) <= activationBytes_; }
 
  private:
+  std::size_t countedScratchBytes(std::int64_t rows) const;
   void forwardLayers(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort);
   void embeddingBackward(const MicroBatch& batch, const Buffer& gradient);
   const Rotation& rotation(std::int64_t positions);

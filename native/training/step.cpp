@@ -68,46 +68,79 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
 
 std::vector<MicroBatch> Trainer::microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const {
   std::vector<MicroBatch> batches;
-  if (!counts.empty()) {
-    std::size_t next = 0;
-    for (const std::int64_t count : counts) {
-      if (count < 1 || next + static_cast<std::size_t>(count) > sequences.size()) invalid("micro-batches do not add up to the batch");
-      batches.emplace_back();
-      for (std::int64_t i = 0; i < count; ++i) batches.back().push_back(&sequences[next++]);
-    }
-    if (next != sequences.size()) invalid("micro-batches do not add up to the batch");
-    return batches;
+  std::size_t next = 0;
+  for (const std::int64_t count : counts) {
+    if (count < 1 || static_cast<std::uint64_t>(count) > sequences.size() - next) invalid("micro-batches do not add up to the batch");
+    Packer packer(options_.sharePrefixes, model_->hyper.width);
+    for (std::int64_t i = 0; i < count; ++i) packer.add(sequences[next++]);
+    batches.push_back(packer.packed());
   }
-  std::int64_t tokens = 0;
-  for (const TrainSequence& sequence : sequences) {
-    const auto some = static_cast<std::int64_t>(sequence.tokens.size());
-    if (batches.empty() || tokens + some > options_.microBatchTokens) {
-      batches.emplace_back();
-      tokens = 0;
-    }
-    batches.back().push_back(&sequence);
-    tokens += some;
-  }
+  if (next != sequences.size()) invalid("micro-batches do not add up to the batch");
   return batches;
 }
 
+// Longer micro-batches share more, but leave less memory for activations, and more has to be recomputed: the limit is doubled as long as
+// the memory holds what comes of it, and the cheapest is taken, the shortest of equals.
+std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSequence>& sequences, std::int64_t least, bool backward) const {
+  const auto total = static_cast<std::int64_t>(sequences.size());
+  const std::int64_t layers = model_->hyper.layers - network_->lowestTrained();
+  std::vector<std::int64_t> best;
+  std::int64_t lowestCost = 0;
+  for (std::int64_t limit = options_.microBatchTokens;; limit *= 2) {
+    std::vector<std::int64_t> counts;
+    std::int64_t cost = 0;
+    bool fits = true;
+    const auto close = [&](const Packer& packer) {
+      counts.push_back(static_cast<std::int64_t>(packer.size()));
+      fits = fits && network_->fits(packer.rows());
+      // A layer's products: forward, gradient, and forward again where its activations are not kept.
+      cost += packer.rows() * (backward ? 3 * layers - network_->keptLayers(packer.rows()) : 1);
+    };
+    const auto divide = [&](const auto& ends) {
+      counts.clear(), cost = 0, fits = true;
+      Packer packer(options_.sharePrefixes, model_->hyper.width);
+      for (const TrainSequence& sequence : sequences) {
+        if (packer.size() > 0 && ends(packer, sequence)) {
+          close(packer);
+          packer = Packer(options_.sharePrefixes, model_->hyper.width);
+        }
+        packer.add(sequence);
+      }
+      close(packer);
+    };
+    divide([&](const Packer& packer, const TrainSequence& sequence) { return packer.rows() + packer.rowsOf(sequence) > limit; });
+    const auto found = static_cast<std::int64_t>(counts.size());
+    // As even as can be.
+    const std::int64_t parts = std::min(least, total);
+    if (found < parts) {
+      divide([&](const Packer& packer, const TrainSequence&) {
+        const auto index = static_cast<std::int64_t>(counts.size());
+        return static_cast<std::int64_t>(packer.size()) == total / parts + (index < total % parts ? 1 : 0);
+      });
+    }
+    if (best.empty() || (fits && cost < lowestCost)) best = counts, lowestCost = cost;
+    if (!fits || !options_.sharePrefixes || found <= parts) return best;
+  }
+}
+
 void Trainer::checkMemory(const MicroBatch& batch) {
-  std::int64_t tokens = 0;
-  for (const TrainSequence* sequence : batch) tokens += static_cast<std::int64_t>(sequence->tokens.size());
-  const std::size_t needed = network_->activationBytes(tokens, 0);
+  const std::int64_t rows = batch.rows();
+  const std::size_t needed = network_->activationBytes(rows, 0);
   if (needed <= network_->activationBytes()) return;
-  const std::string what = batch.size() == 1 ? "a sequence" : std::to_string(batch.size()) + " sequences in one micro-batch";
+  const std::size_t count = batch.sequences.size();
+  const std::string what = count == 1 ? "a sequence" : std::to_string(count) + " sequences in one micro-batch";
   invalid("memoryBytes of " + std::to_string(options_.memoryBytes) + " does not hold the activations of " + what + " of " +
-          std::to_string(tokens) + " tokens: it takes " + std::to_string(needed + optimiserBytes()) + ", or a " +
-          (batch.size() == 1 ? "sequence" : "micro-batch") + " of at most " +
-          std::to_string(static_cast<std::size_t>(tokens) * network_->activationBytes() / needed) + " tokens, or fewer trained layers");
+          std::to_string(rows) + " tokens: it takes " + std::to_string(needed + optimiserBytes()) + ", or a " +
+          (count == 1 ? "sequence" : "micro-batch") + " of at most " +
+          std::to_string(static_cast<std::size_t>(rows) * network_->activationBytes() / needed) + " tokens, or fewer trained layers");
 }
 
 StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective,
-                                      const std::atomic<bool>& abort, const std::vector<std::int64_t>& counts) {
+                                      const std::atomic<bool>& abort, const Division& division) {
   check(sequences, objective, true);
-  const std::vector<MicroBatch> batches = microBatches(sequences, counts);
   shareMemory();
+  const std::vector<MicroBatch> batches =
+      microBatches(sequences, division.counts.empty() ? cheapestDivision(sequences, division.least, true) : division.counts);
   for (const MicroBatch& batch : batches) checkMemory(batch);
   StepStatistics s;
   s.step = step_ + 1;
@@ -129,7 +162,7 @@ StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequence
     const auto results = network_->differentiate(batches[b], objective, scale, dropoutSeed, abort);
     std::int64_t tokens = 0;
     for (std::size_t i = 0; i < results.size(); ++i) {
-      const TrainSequence& sequence = *batches[b][i];
+      const TrainSequence& sequence = *batches[b].sequences[i];
       s.loss += results[i].loss;
       clipped += results[i].clippedTokens;
       tokens += sequence.labels();
@@ -179,8 +212,8 @@ StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequence
 }
 
 StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
-                             const std::vector<std::int64_t>& counts) {
-  StepStatistics s = differentiate(sequences, objective, abort, counts);
+                             const Division& division) {
+  StepStatistics s = differentiate(sequences, objective, abort, division);
   s.learningRate = static_cast<double>(learningRateAt(options_.optimiser, step_ + 1));
   if (s.nonFinite.empty()) {
     update(s);
@@ -193,9 +226,10 @@ StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences, const 
 Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
                              const std::atomic<bool>& abort) {
   check(sequences, objective, false);
+  shareMemory();
   Evaluation evaluation;
   evaluation.tokens = labels(sequences);
-  for (const MicroBatch& batch : microBatches(sequences, {})) {
+  for (const MicroBatch& batch : microBatches(sequences, cheapestDivision(sequences, 1, false))) {
     for (SequenceResult& result : network_->evaluate(batch, objective, adapter, abort)) {
       evaluation.loss += result.loss / static_cast<double>(evaluation.tokens);
       evaluation.sequences.push_back(std::move(result));
@@ -207,14 +241,17 @@ Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const 
 std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vector<TrainSequence>& sequences,
                                                                  const std::atomic<bool>& abort) {
   check(sequences, Objective{}, false);
+  shareMemory();
   std::vector<std::vector<std::uint16_t>> boundaries;
-  for (const MicroBatch& batch : microBatches(sequences, {})) {
+  for (const MicroBatch& batch : microBatches(sequences, cheapestDivision(sequences, 1, false))) {
     const Buffer rows = network_->hiddenBefore(batch, network_->lowestTrained(), true, abort);
-    std::size_t at = 0;
-    for (const TrainSequence* sequence : batch) {
-      std::vector<std::uint16_t> halves(sequence->tokens.size() * static_cast<std::size_t>(model_->hyper.width));
-      toHalves(rows.data() + at, halves.data(), static_cast<std::int64_t>(halves.size()), static_cast<int>(network_->lowestTrained()));
-      at += halves.size();
+    const auto width = static_cast<std::size_t>(model_->hyper.width);
+    for (const std::vector<std::int64_t>& rowOf : batch.rowOf) {
+      std::vector<std::uint16_t> halves(rowOf.size() * width);
+      for (std::size_t t = 0; t < rowOf.size(); ++t) {
+        toHalves(rows.data() + rowOf[t] * model_->hyper.width, halves.data() + t * width, model_->hyper.width,
+                 static_cast<int>(network_->lowestTrained()));
+      }
       boundaries.push_back(std::move(halves));
     }
   }

@@ -34,7 +34,17 @@ struct TrainerOptions {
   // Activations, gradients and moments together; at least kLeastActivationBytes go to activations. A micro-batch that does
   // not fit with nothing kept but the inputs of its blocks is INVALID_ARGUMENT.
   std::size_t memoryBytes = 600'000'000;
+  // Of a micro-batch, shared ones counted once. Where longer ones cost less because more is shared, and the memory holds them, it is a
+  // power of two times as many.
   std::int64_t microBatchTokens = 512;
+  // Sequences of a micro-batch that begin alike share the rows of that beginning. With dropout they share its draw too.
+  bool sharePrefixes = true;
+};
+
+// How the sequences of a step become micro-batches, in their order.
+struct Division {
+  std::vector<std::int64_t> counts;  // sequences of each, which add up to all; empty: packed by tokens
+  std::int64_t least = 1;            // packed into no fewer, as long as there are sequences
 };
 
 struct Evaluation {
@@ -58,16 +68,15 @@ class Trainer {
   // On a model already in memory (tests).
   Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& options);
 
-  // Gradients of all sequences in micro-batches of at most microBatchTokens tokens, one update. `microBatches`, where
-  // not empty, says how many sequences each micro-batch takes instead.
+  // Gradients of all sequences, micro-batch by micro-batch; one update.
   StepStatistics step(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
-                      const std::vector<std::int64_t>& microBatches = {});
+                      const Division& division = {});
   // Advantages that are not given count as 0.
   Evaluation evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
                       const std::atomic<bool>& abort);
   // Gradient without update, left in the parameters (the judge's live diagnostic, tests).
   StepStatistics differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
-                               const std::vector<std::int64_t>& microBatches = {});
+                               const Division& division = {});
   // Output of the layers below the lowest trained one, f16, [tokens, width] for each sequence.
   std::vector<std::vector<std::uint16_t>> captureBoundary(const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort);
 
@@ -108,6 +117,7 @@ class Trainer {
   // A step needs what its objective is made of; a measurement does without advantages.
   void check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const;
   std::vector<MicroBatch> microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const;
+  std::vector<std::int64_t> cheapestDivision(const std::vector<TrainSequence>& sequences, std::int64_t least, bool backward) const;
   std::size_t optimiserBytes();
   void shareMemory();
   void checkMemory(const MicroBatch& batch);

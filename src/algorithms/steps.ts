@@ -3,14 +3,6 @@ import type { Objective, StepStatistics, Trainer, TrainSequence } from '../engin
 import type { LearningContext } from './algorithm.js';
 import type { Sampled } from './sequences.js';
 
-/**
- * At least two micro-batches where a step has two sequences, as even as can be: the noise scale (rule R2) needs two gradients. Undefined
- * leaves the packing to the trainer, which makes several of them anyway once the tokens exceed one.
- */
-export function microBatches(tokens: number, sequences: number, limit = 512): number[] | undefined {
-  return sequences < 2 || tokens > limit ? undefined : [Math.ceil(sequences / 2), Math.floor(sequences / 2)];
-}
-
 export const chunks = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
 
@@ -38,13 +30,9 @@ export async function takeSteps<T extends Sampled>(
     const plain = await boundaries.sequences(batch, signal);
     const { sequences, statistics: own }: Prepared = prepare === undefined ? { sequences: plain } : await prepare(plain, batch);
     onBatch?.(sequences);
-    const parts = microBatches(
-      sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
-      sequences.length,
-    );
     const made = await trainer.step(sequences, {
       ...(objective === undefined ? {} : { objective }),
-      ...(parts === undefined ? {} : { microBatches: parts }),
+      leastMicroBatches: 2, // rule R2 reads the noise scale
       ...(signal === undefined ? {} : { signal }),
     });
     const stats = own === undefined ? made : { ...made, ...own };

@@ -295,12 +295,14 @@ export interface NativeTrainer {
     threads: number;
     memoryBytes: number;
     microBatchTokens: number;
+    sharePrefixes: boolean;
   }): Promise<void>;
   information(): Promise<NativeTrainerInfo>;
   step(
     batch: NativeSequence[],
     objective: NativeObjective,
     microBatches: Int32Array,
+    leastMicroBatches: number,
     apply: boolean,
     cancellation: NativeCancellation,
   ): Promise<NativeStepStatistics>;

@@ -195,11 +195,11 @@ export class Trainer {
   }
 
   async #run(batch: readonly TrainSequence[], request: StepRequest, apply: boolean): Promise<StepStatistics> {
-    const { objective, microBatches, signal } = checked(stepRequest, request, 'request');
+    const { objective, microBatches, leastMicroBatches, signal } = checked(stepRequest, request, 'request');
     const sequences = await this.#sequences(batch);
     const counts = Int32Array.from(microBatches);
     const stats = await cancellable(this.#addon, signal, (cancellation) =>
-      this.#native.step(sequences, nativeObjective(objective), counts, apply, cancellation),
+      this.#native.step(sequences, nativeObjective(objective), counts, leastMicroBatches, apply, cancellation),
     );
     for (const module of Object.values(stats.modules)) {
       Object.freeze(module.dormantDirections);

@@ -69,8 +69,17 @@ export interface TrainerOptions {
    * micro-batch whose recomputation does not fit either is INVALID_ARGUMENT, and the message says what would. Default 6e8.
    */
   readonly memoryBytes?: number;
-  /** Sequences are packed, in order, into micro-batches of at most so many tokens; a longer one is one by itself. Default 512. */
+  /**
+   * Sequences are packed, in order, into micro-batches of at most so many tokens, those that are shared counted once; a longer one is one
+   * by itself. Where sequences share so much that it is cheaper, and `memoryBytes` holds it, twice as many, or four times, and so on.
+   * Default 512.
+   */
   readonly microBatchTokens?: number;
+  /**
+   * Sequences of a micro-batch that begin with the same tokens have that beginning evaluated once, and its gradients are the sum of
+   * theirs: the same but for the order of sums. With dropout they share its draw. Default false.
+   */
+  readonly sharePrefixes?: boolean;
 }
 
 /** The residual stream that enters `layer`, as captured by `generate` or by `Trainer.captureBoundary`. */
@@ -121,6 +130,11 @@ export interface StepRequest {
   readonly objective?: Objective;
   /** Number of sequences of each micro-batch, instead of packing by tokens; they add up to the batch. Default: packed. */
   readonly microBatches?: readonly number[];
+  /**
+   * Sequences that would all be packed into fewer micro-batches are divided evenly into so many: the noise scale needs two gradients.
+   * Default 1.
+   */
+  readonly leastMicroBatches?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -173,6 +187,7 @@ export const trainerOptions = z
       .min(2)
       .max(1 << 20)
       .default(512),
+    sharePrefixes: z.boolean().default(false),
   })
   .refine((options) => options.optimiser.schedule === 'constant' || options.optimiser.totalSteps > options.optimiser.warmupSteps, {
     path: ['optimiser', 'totalSteps'],
@@ -207,6 +222,7 @@ export const objective = z.discriminatedUnion('kind', [
 export const stepRequest = z.strictObject({
   objective: objective.prefault({ kind: 'likelihood' }),
   microBatches: z.array(z.int().min(1)).default([]),
+  leastMicroBatches: z.int().min(1).default(1),
   signal: abortSignal.optional(),
 });
 

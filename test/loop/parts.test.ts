@@ -15,7 +15,6 @@ import {
   type SealedCheckpoint,
 } from '../../src/training/checkpoints.js';
 import { chooseLayers } from '../../src/training/layers.js';
-import { microBatches } from '../../src/algorithms/steps.js';
 import { policyShift } from '../../src/training/policy-shift.js';
 import { hitRate } from '../../src/run-folder/derived.js';
 import { BoundaryCache, trainSequence } from '../../src/algorithms/sequences.js';
@@ -79,12 +78,6 @@ describe('learning signals', () => {
     expect(hitRate(counts(10))).toEqual({ value: 0.45, standardError: expect.closeTo(Math.sqrt(0.09 / 10) / 2, 9) });
     expect(hitRate(counts(1000))!.value).toBe(0.45);
     expect(hitRate(new Map())).toBeNull();
-  });
-
-  test('a short step has two micro-batches, so that its noise can be measured', () => {
-    expect(microBatches(100, 5)).toEqual([3, 2]);
-    expect(microBatches(100, 1)).toBeUndefined();
-    expect(microBatches(1000, 5)).toBeUndefined();
   });
 });
 

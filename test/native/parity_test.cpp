@@ -153,7 +153,7 @@ class Llama {
 std::vector<float> ourLogits(Trainer& trainer, const TrainSequence& sequence) {
   ModelWeights& model = trainer.model();
   Network network(model, trainer.engine(), 0);
-  const Buffer hidden = network.hiddenBefore({&sequence}, model.hyper.layers, true, kNever);
+  const Buffer hidden = network.hiddenBefore(pack({&sequence}, true, model.hyper.width), model.hyper.layers, true, kNever);
   const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
   std::vector<float> normed(hidden.size()), logits(static_cast<std::size_t>(tokens * model.hyper.vocabulary));
   for (std::int64_t t = 0; t < tokens; ++t) {

@@ -1,109 +1,9 @@
 // The whole loss and every gradient against the reference model in double; determinism, recomputation, state, edits.
-#include <functional>
-
-#include "check.h"
-#include "reference_model.h"
+#include "gradient_check.h"
 #include "support/error.h"
 
 using namespace isopro;
 using namespace isopro::testing;
-
-namespace {
-
-const std::atomic<bool> kNever{false};
-
-std::vector<TrainSequence> randomBatch(const Shape& shape, std::uint64_t seed, bool policy = false) {
-  Random random(seed);
-  std::vector<TrainSequence> batch;
-  for (const std::size_t length : {std::size_t{9}, std::size_t{2}, std::size_t{14}}) {
-    TrainSequence s;
-    for (std::size_t t = 0; t < length; ++t) {
-      s.tokens.push_back(static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(shape.vocabulary)));
-      s.labelled.push_back(t > 0 && (t == 1 || random.nextDouble() < 0.6) ? 1 : 0);
-      if (!policy) continue;
-      s.advantages.push_back(static_cast<float>(random.nextDouble() * 2 - 1));
-      s.oldLogprobs.push_back(static_cast<float>(-3.9 + random.nextDouble() * 0.6));
-      s.referenceLogprobs.push_back(static_cast<float>(-3.9 + random.nextDouble() * 0.6));
-    }
-    s.weight = static_cast<float>(0.5 + random.nextDouble());
-    batch.push_back(std::move(s));
-  }
-  return batch;
-}
-
-TrainerOptions allTargets(const Shape& shape, std::int64_t lowest = 0) {
-  TrainerOptions options;
-  for (std::int64_t layer = lowest; layer < shape.layers; ++layer) {
-    for (int m = 0; m < kModules; ++m) options.targets.push_back({layer, m, 2 + m % 3, 0.5f + 0.25f * static_cast<float>(m), 0});
-  }
-  options.optimiser.learningRate = 1e-2f;
-  options.seed = 5;
-  options.threads = 2;
-  return options;
-}
-
-// B away from zero, so that A has a gradient.
-void randomiseB(Trainer& trainer, std::uint64_t seed) {
-  Random random(seed);
-  for (Lora* lora : trainer.loras()) {
-    for (float& value : lora->b.value) value = static_cast<float>((random.nextDouble() * 2 - 1) * 0.2);
-  }
-}
-
-// Gradient of every parameter against central differences of the reference: up to `entries` of each, by the error
-// relative to the parameter's largest one.
-void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& batch, const Objective& objective, double tolerance,
-                    std::size_t entries = 6) {
-  const StepStatistics s = trainer.differentiate(batch, objective, kNever);
-  ReferenceModel reference(trainer.model());
-  CHECK_NEAR(s.loss, reference.loss(batch, objective), 3e-6);
-  Random random(99);
-  for (const Parameter* p : trainer.parameters()) {
-    std::vector<std::pair<double, double>> pairs;
-    double largest = 0;
-    for (std::size_t n = 0; n < entries; ++n) {
-      auto i = static_cast<std::size_t>(random.nextDouble() * static_cast<double>(p->value.size()));
-      // An embedding's row that does not occur has no gradient: look at rows that do.
-      if (p->name == "token_embd.weight" && n > 0)
-        i = static_cast<std::size_t>(batch[0].tokens[n]) * static_cast<std::size_t>(p->columns) + n;
-      const auto places = reference.entry(*p, i);
-      CHECK(!places.empty());
-      const double h = 1e-4;
-      const auto moved = [&](double by) {
-        for (double* place : places) *place += by;
-        const double loss = reference.loss(batch, objective);
-        for (double* place : places) *place -= by;
-        return loss;
-      };
-      // Fourth order, so that the step's own error is far below the tolerance.
-      const double exact = (8 * (moved(h) - moved(-h)) - (moved(2 * h) - moved(-2 * h))) / (12 * h);
-      pairs.emplace_back(static_cast<double>(p->gradient[i]), exact);
-      largest = std::max(largest, std::fabs(exact));
-    }
-    CHECK(largest > 0);
-    for (const auto& [ours, exact] : pairs) {
-      check::report(std::fabs(ours - exact) <= tolerance * largest, __FILE__, __LINE__,
-                    p->name + ": " + std::to_string(ours) + " and " + std::to_string(exact) + ", off by " +
-                        std::to_string(std::fabs(ours - exact) / largest));
-    }
-  }
-}
-
-void forArchitectures(const std::function<void(const std::string&, const Shape&)>& body) {
-  Shape shape;
-  body("llama", shape);
-  shape.ropeFactors = true, shape.tied = true;
-  body("llama", shape);
-  shape = {};
-  shape.biases = true;
-  body("qwen2", shape);
-  shape = {};
-  body("qwen3", shape);
-  shape.tied = true;
-  body("gemma2", shape);
-}
-
-}  // namespace
 
 TEST(gradients_of_every_lora_target_likelihood) {
   forArchitectures([](const std::string& architecture, const Shape& shape) {
@@ -199,7 +99,7 @@ TEST(kept_and_recomputed_activations_give_identical_gradients) {
       TrainSequence s;
       for (int t = 0; t < 200; ++t) s.tokens.push_back(t % 50), s.labelled.push_back(t > 0);
       CHECK(network.keptLayers(200) == (bytes == 0 ? 0 : bytes > 100'000'000 ? 3 : 1));
-      network.differentiate({&s}, {}, 1, 77, kNever);
+      network.differentiate(pack({&s}, true, shape.width), {}, 1, 77, kNever);
       std::vector<std::vector<float>> gradients;
       for (const Parameter* p : trainer.parameters()) gradients.push_back(p->gradient);
       if (bytes == 0) expected = gradients;
@@ -228,10 +128,10 @@ TEST(micro_batches_accumulate_to_the_gradient_of_the_whole) {
   batch.push_back(batch[0]);
   Trainer trainer(randomModel("llama", shape, 1), allTargets(shape));
   randomiseB(trainer, 2);
-  const StepStatistics whole = trainer.differentiate(batch, {}, kNever, {4});
+  const StepStatistics whole = trainer.differentiate(batch, {}, kNever, {{4}});
   std::vector<std::vector<float>> expected;
   for (const Parameter* p : trainer.parameters()) expected.push_back(p->gradient);
-  const StepStatistics parts = trainer.differentiate(batch, {}, kNever, {1, 1, 1, 1});
+  const StepStatistics parts = trainer.differentiate(batch, {}, kNever, {{1, 1, 1, 1}});
 #if defined(ISOPRO_BLAS)  // whose sums are its own for each shape
   CHECK_NEAR(whole.loss, parts.loss, 1e-6);
 #else
@@ -248,7 +148,7 @@ TEST(micro_batches_accumulate_to_the_gradient_of_the_whole) {
     }
   }
   CHECK(std::sqrt(difference / size) < 1e-6);
-  CHECK_THROWS(trainer.differentiate(batch, {}, kNever, {2, 1}), "INVALID_ARGUMENT");
+  CHECK_THROWS(trainer.differentiate(batch, {}, kNever, {{2, 1}}), "INVALID_ARGUMENT");
 }
 
 TEST(policy_ratio_is_exactly_one_before_the_first_update) {

@@ -13,13 +13,14 @@ const folder = mkdtempSync(path.join(tmpdir(), 'isopro-limits-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const file = path.join(folder, 'limits.gguf');
 writeSyntheticModel(file, { architecture: 'llama', type: 'F32', seed: 3n });
-const sequence = (length: number): TrainSequence => ({
-  tokenIds: Int32Array.from({ length }, (_, i) => 3 + (i % 50)),
+/** Those of different numbers begin differently. */
+const sequence = (length: number, number = 0): TrainSequence => ({
+  tokenIds: Int32Array.from({ length }, (_, i) => 3 + (i === 0 ? number : i % 50)),
   labelMask: new Uint8Array(length).fill(1, 1),
 });
 
 test('memoryBytes that a micro-batch cannot meet: the error says what would, and that does', async () => {
-  const batch = Array.from({ length: 200 }, () => sequence(500));
+  const batch = Array.from({ length: 200 }, (_, i) => sequence(500, i));
   const request = { microBatches: [200] };
   await using small = await createTrainer({ path: file }, { memoryBytes: 0 });
   const failure = (await small.step(batch, request).catch((error: unknown) => error)) as { code: string; message: string };
