@@ -14,6 +14,7 @@
 #include "bindings/wrapped.h"
 #include "inference/validate_model.h"
 #include "support/error.h"
+#include "support/resident_memory.h"
 #include "training/trainer.h"
 
 namespace isopro::bindings {
@@ -275,11 +276,13 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     });
   }
 
-  // dispose(): Promise<void>; cancels what runs
+  // dispose(): Promise<void>; cancels what runs, and gives the memory back to the system
   Napi::Value dispose(const Napi::CallbackInfo& info) {
     session_->thread.cancelAll();
     return start(info, never(), [](TrainerSession& session, const auto&) {
       session.trainer.reset();
+      session.opened.reset();
+      releaseFreeBlocks();
       return undefined();
     });
   }

@@ -2,7 +2,7 @@
  * What a trainer and an export promise at their edges: memory that is too little, evaluation without advantages, the cache's type, the
  * file's.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
@@ -34,6 +34,21 @@ test('memoryBytes that a micro-batch cannot meet: the error says what would, and
   await expect(less.step(batch, request)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   expect(Number(tokens)).toBeGreaterThan(50_000);
   expect(Number(tokens)).toBeLessThan(100_000);
+});
+
+(process.platform === 'linux' ? test : test.skip)('a disposed trainer gives its memory back', async () => {
+  // 120 MB of activations a trainer, in pieces that the allocator would keep
+  const batch = Array.from({ length: 40 }, (_, i) => sequence(500, i));
+  const anonymous = (): number => Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1024;
+  const before = anonymous();
+  let held = 0;
+  for (let i = 0; i < 3; i++) {
+    await using trainer = await createTrainer({ path: file });
+    await trainer.step(batch, { microBatches: [40] });
+    held = Math.max(held, anonymous() - before);
+  }
+  expect(held).toBeGreaterThan(100e6);
+  expect(anonymous() - before).toBeLessThan(held / 3);
 });
 
 test('evaluate takes a policy objective without advantages; a step needs them', async () => {
