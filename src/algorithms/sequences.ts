@@ -23,17 +23,36 @@ export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number
     })),
   );
 
+/** Equal where two samples answer the same prompt. */
+const promptOf = ({ episode }: Sampled): string => episode[0]!.ids.join();
+
 /** The exact ids; what was not sampled is masked. */
 export const trainSequence = (episode: Episode): TrainSequence => ({ tokenIds: episodeIds(episode), labelMask: lossMask(episode) });
 
+/** Rows of a prompt, which all samples of a problem have in common. */
+interface PromptRows {
+  readonly key: string;
+  readonly rows: Uint16Array;
+  samples: number;
+}
+
+interface KeptRows {
+  readonly layer: number;
+  readonly modelHash: string;
+  readonly prompt: PromptRows;
+  /** Of what follows the prompt. */
+  readonly rest: Uint16Array;
+}
+
 /**
- * Boundary rows of sequences that are trained on again, newest last, within a limit of bytes. Rows are always the trainer's own:
- * whether they come from here or are captured anew, their bits are the same, so the limit never changes a result.
+ * Boundary rows of sequences that are trained on again, newest last, within a limit of bytes; those of a prompt are kept once. Rows are
+ * always the trainer's own: whether they come from here or are captured anew, their bits are the same, so the limit never changes a result.
  */
 export class BoundaryCache {
   readonly #trainer: Trainer;
   readonly #limit: number;
-  readonly #rows = new Map<string, Boundary>();
+  readonly #samples = new Map<string, KeptRows>();
+  readonly #prompts = new Map<string, PromptRows>();
   #bytes = 0;
 
   constructor(trainer: Trainer, limit: number) {
@@ -58,34 +77,55 @@ export class BoundaryCache {
       let boundary = known[index];
       if (boundary === undefined) {
         boundary = captured[next++]!;
-        this.#keep(traces[index]!.key, boundary);
+        this.#add(traces[index]!, boundary);
       }
       return { ...sequence, boundary };
     });
   }
 
   #recall(key: string, layer: number): Boundary | undefined {
-    const found = this.#rows.get(key);
+    const found = this.#samples.get(key);
     if (found === undefined) return undefined;
-    this.#forget(key, found);
-    if (found.layer !== layer) return undefined; // a remedy added a lower target
-    this.#keep(key, found);
-    return found;
+    if (found.layer !== layer) {
+      this.#forget(key, found); // a remedy added a lower target
+      return undefined;
+    }
+    this.#samples.delete(key);
+    this.#samples.set(key, found);
+    const rows = new Uint16Array(found.prompt.rows.length + found.rest.length);
+    rows.set(found.prompt.rows);
+    rows.set(found.rest, found.prompt.rows.length);
+    return { layer, modelHash: found.modelHash, rows };
   }
 
-  #keep(key: string, boundary: Boundary): void {
-    const old = this.#rows.get(key);
+  #add(sample: Sampled, { layer, modelHash, rows }: Boundary): void {
+    const { key, episode } = sample;
+    const old = this.#samples.get(key);
     if (old !== undefined) this.#forget(key, old);
-    this.#rows.set(key, boundary);
-    this.#bytes += boundary.rows.byteLength;
-    for (const [oldest, rows] of this.#rows) {
+    const tokens = episode.reduce((sum, { ids }) => sum + ids.length, 0);
+    const split = (episode[0]!.ids.length * rows.length) / tokens;
+    const promptKey = `${layer}/${promptOf(sample)}`;
+    let prompt = this.#prompts.get(promptKey);
+    if (prompt === undefined) {
+      prompt = { key: promptKey, rows: rows.slice(0, split), samples: 0 };
+      this.#prompts.set(promptKey, prompt);
+      this.#bytes += prompt.rows.byteLength;
+    }
+    prompt.samples++;
+    const rest = rows.slice(split);
+    this.#samples.set(key, { layer, modelHash, prompt, rest });
+    this.#bytes += rest.byteLength;
+    for (const [oldest, kept] of this.#samples) {
       if (this.#bytes <= this.#limit) break;
-      this.#forget(oldest, rows);
+      this.#forget(oldest, kept);
     }
   }
 
-  #forget(key: string, boundary: Boundary): void {
-    this.#rows.delete(key);
-    this.#bytes -= boundary.rows.byteLength;
+  #forget(key: string, { prompt, rest }: KeptRows): void {
+    this.#samples.delete(key);
+    this.#bytes -= rest.byteLength;
+    if (--prompt.samples > 0) return;
+    this.#prompts.delete(prompt.key);
+    this.#bytes -= prompt.rows.byteLength;
   }
 }

@@ -17,7 +17,7 @@ import {
 import { chooseLayers } from '../../src/training/layers.js';
 import { policyShift } from '../../src/training/policy-shift.js';
 import { hitRate } from '../../src/run-folder/derived.js';
-import { BoundaryCache, trainSequence } from '../../src/algorithms/sequences.js';
+import { BoundaryCache, trainSequence, type Sampled } from '../../src/algorithms/sequences.js';
 import { exchange } from '../../src/rollouts/episode.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
@@ -153,6 +153,28 @@ test('boundaries from the cache, evicted or not, give the same step to the last 
     losses.push(own);
   }
   expect(losses[0]).toEqual(losses[1]);
+});
+
+test('the cache keeps the rows of a prompt once for its samples, as long as one of them is there', async () => {
+  await using trainer = await createTrainer({ path: model }, { lora: { layers: { top: 2 } }, threads: 1 });
+  const sample = (prompt: number, number: number): Sampled => ({
+    key: `${prompt}/${number}`,
+    episode: exchange(Int32Array.of(prompt, 2, 3, 4), Int32Array.of(5, 6, number)),
+  });
+  const group = [sample(1, 1), sample(1, 2), sample(1, 3)];
+  const rowBytes = 2 * trainer.info.width;
+  const cache = new BoundaryCache(trainer, 20 * rowBytes);
+  const rows = async (samples: readonly Sampled[]): Promise<(Uint16Array | undefined)[]> =>
+    (await cache.sequences(samples)).map(({ boundary }) => boundary?.rows);
+  const captured = await rows(group);
+  expect(cache.bytes).toBe((4 + 3 * 3) * rowBytes);
+  expect(await rows(group)).toEqual(captured);
+  // the oldest sample makes room for those of another prompt; then its prompt goes with the last of the others
+  await rows([sample(2, 1), sample(2, 2)]);
+  expect(cache.bytes).toBe((4 + 2 * 3 + 4 + 2 * 3) * rowBytes);
+  await rows([sample(3, 1), sample(3, 2), sample(3, 3)]);
+  expect(cache.bytes).toBe((4 + 2 * 3 + 4 + 3 * 3 - 3) * rowBytes);
+  expect(await rows(group)).toEqual(captured);
 });
 
 describe('checkpoints', () => {
