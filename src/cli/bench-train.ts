@@ -1,11 +1,13 @@
-import { benchTrain } from '../../bench/train.js';
+import { benchGroup, benchTrain } from '../../bench/train.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { printJson, UsageError } from './output.js';
 import { formatBytes } from './quantities.js';
 
 export const benchTrainCommand = defineCommand({
   command: 'train',
-  describe: 'A LoRA step on the shapes of Qwen2.5 0.5B and 3B, all layers and the top ones with a cached boundary',
+  describe:
+    'A LoRA step on the shapes of Qwen2.5 0.5B and 3B, all layers and the top ones with a cached boundary; with --group, on samples of ' +
+    'one prompt',
   builder: (yargs) =>
     yargs
       .option('shapes', {
@@ -14,18 +16,51 @@ export const benchTrainCommand = defineCommand({
         default: ['qwen2.5-0.5b', 'qwen2.5-3b'] as ('qwen2.5-0.5b' | 'qwen2.5-3b')[],
         describe: 'made on first use: 0.4 and 1.9 GB',
       })
-      .option('top', { type: 'number', array: true, default: [0, 8], describe: 'trained layers from the top; 0: all' })
+      .option('top', { type: 'number', array: true, describe: 'trained layers from the top; 0: all; default: 0 and 8, with --group 0' })
       .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
       .option('rounds', { type: 'number', default: 3, describe: 'measured steps; medians are reported' })
       .option('torch', {
         type: 'string',
         describe: 'a Python with PyTorch, whose step in f32 is measured beside (bench/peer; from the repository only)',
       })
-      .example('$0 bench train --shapes qwen2.5-0.5b --json', ''),
-  handler: async ({ json, shapes, top, threads, rounds, torch }) => {
+      .option('group', {
+        type: 'number',
+        describe: 'instead: a step on so many replies to one prompt, which they share and do not share by turns',
+      })
+      .option('prompt-tokens', { type: 'number', default: 300, describe: 'with --group: tokens of the prompt' })
+      .option('reply-tokens', { type: 'number', default: 100, describe: 'with --group: tokens of a reply' })
+      .option('trainer-memory', {
+        type: 'number',
+        describe: 'with --group: bytes for activations, gradients and moments; default: 1.6e9 for 0.5B, 1e9 for 3B',
+      })
+      .conflicts('group', 'torch')
+      .example('$0 bench train --shapes qwen2.5-0.5b --json', '')
+      .example('$0 bench train --prompt-tokens 300 --reply-tokens 100 --group 8', 'what it saves to evaluate a prompt once'),
+  handler: async ({ json, shapes, top, threads, rounds, torch, group, promptTokens, replyTokens, trainerMemory }) => {
+    if (group !== undefined) {
+      if ([group, promptTokens, replyTokens].some((count) => !Number.isInteger(count) || count < 1))
+        throw new UsageError('--group, --prompt-tokens and --reply-tokens are whole numbers from 1');
+      const result = await benchGroup({
+        shapes,
+        top: top ?? [0],
+        threads,
+        rounds,
+        group,
+        promptTokens,
+        replyTokens,
+        ...(trainerMemory === undefined ? {} : { memoryBytes: trainerMemory }),
+        onRow: ({ shape, layers, shared, unshared, peakRssBytes, anonymousBytes }) =>
+          process.stderr.write(
+            `${shape} ${layers} layers: ${shared.toFixed(1)} tokens/s with the prompt shared, ${unshared.toFixed(1)} without, ` +
+              `${(shared / unshared).toFixed(2)} times${memoryText(peakRssBytes, anonymousBytes)}\n`,
+          ),
+      });
+      if (json) printJson(result);
+      return;
+    }
     const result = await benchTrain({
       shapes,
-      top,
+      top: top ?? [0, 8],
       threads,
       rounds,
       ...(torch === undefined ? {} : { torch }),
@@ -34,16 +69,17 @@ export const benchTrainCommand = defineCommand({
           row.torch === null
             ? ''
             : `; PyTorch ${row.torch.tokensPerSecond.toFixed(1)} tokens/s, peak ${formatBytes(row.torch.peakRssBytes)}`;
-        const memory =
-          row.peakRssBytes === null ? '' : `, peak ${formatBytes(row.peakRssBytes)}, anonymous ${formatBytes(row.anonymousBytes ?? 0)}`;
         process.stderr.write(
           `${row.shape} ${row.layers} layers${row.boundaryCached ? ', cached boundary' : ''}: ${row.tokensPerSecond.toFixed(1)} ` +
             `tokens/s, ` +
             `${row.usefulGflops.toFixed(1)} useful GFLOP/s (${(row.usefulGflops / row.gemmGflops).toFixed(2)} of the product ` +
-            `alone)${memory}${peer}\n`,
+            `alone)${memoryText(row.peakRssBytes, row.anonymousBytes)}${peer}\n`,
         );
       },
     });
     if (json) printJson(result);
   },
 });
+
+const memoryText = (peak: number | null, anonymous: number | null): string =>
+  peak === null || anonymous === null ? '' : `, peak ${formatBytes(peak)}, anonymous ${formatBytes(anonymous)}`;
