@@ -10,6 +10,8 @@ import type { ExtractProblem } from '../../src/tasks/extract/problem.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
 import { ladder } from '../../src/tasks/ladder/ladder.js';
 import type { Problem, Task } from '../../src/tasks/task.js';
+import type { SqlProblem } from '../../src/tasks/sql/problem.js';
+import { sql } from '../../src/tasks/sql/sql.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-answer-grammar-'));
@@ -34,7 +36,7 @@ function regularExpression(grammar: string): RegExp {
   );
   const expand = (rule: string): string =>
     `(?:${rules.get(rule)!.replace(/"((?:[^"\\]|\\.)*)"|\[(?:[^\]\\]|\\.)*\]|[a-z]+| /g, (part, literal: string | undefined) => {
-      if (literal !== undefined) return literal.replace(/\\"/g, '"').replace(/[{}[\]().*+?^$|]/g, '\\$&');
+      if (literal !== undefined) return `(?:${literal.replace(/\\"/g, '"').replace(/[{}[\]().*+?^$|]/g, '\\$&')})`;
       if (part === ' ') return '';
       return part.startsWith('[') ? part : expand(part);
     })})`;
@@ -48,6 +50,7 @@ const cases: [
 ][] = [
   ['extract', extract as never, ({ problem }) => solvedReply(problem as ExtractProblem)],
   ['ladder', ladder as never, ({ reference }) => reference as string],
+  ['sql', sql as never, ({ problem }) => `${(problem as SqlProblem).query};`],
 ];
 
 describe.each(cases)('the grammar of %s', (id, task, reply) => {

@@ -243,7 +243,7 @@ describe('replies', () => {
     for (const style of ['plain', 'cot'] as const) {
       const shots = await sql.fewShot!(problem, style, 2, 1n);
       expect(shots.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
-      expect(sql.parse(shots[1]!.content, problem).ok).toBe(shots[1]!.content.includes(`FROM ${problem.tables[0]!.name}`));
+      expect(sql.parse(shots[1]!.content, problem)).toMatchObject({ ok: true, form: style === 'plain' ? 'statement' : 'block' });
     }
   });
 
@@ -308,7 +308,7 @@ describe('replies', () => {
       ],
       query: `SELECT """, x" FROM "o""dd 'täble" WHERE "ключ" < 4`,
     });
-    expect(sql.prompt(odd, 'plain')[0]!.content).toContain(`"o""dd 'täble"(""", x" TEXT, "ключ" INTEGER)`);
+    expect(sql.prompt(odd, 'plain').at(-1)!.content).toContain(`"o""dd 'täble"(""", x" TEXT, "ключ" INTEGER)`);
     expect(await kindOf(odd, `select [", x] from \`o"dd 'täble\` where ключ <= 3;`)).toBe('pass');
     expect(await kindOf(odd, `select 'it''s' from "o""dd 'täble"`)).toBe('result');
     for (const policy of Object.values(sql.trivialPolicies)) expect(await kindOf(odd, policy(odd))).not.toMatch(/format|forbidden|none/);
@@ -334,14 +334,17 @@ describe('replies', () => {
   test('the prompt is short, names every table and column, and gives neither the reference nor a seed away', () => {
     for (const tier of sql.tiers) {
       const problem = generate(tier.id, 5n);
-      const [message] = sql.prompt(problem, 'plain');
+      const messages = sql.prompt(problem, 'plain');
+      const message = messages.at(-1);
       for (const { name, columns } of problem.tables) {
         expect(message!.content).toContain(`${name}(`);
         for (const column of columns) expect(message!.content).toContain(`${column.name} ${column.type}`);
       }
       expect(message!.content).toContain(problem.question);
-      expect(message!.content).not.toContain(problem.query);
-      expect(message!.content.length).toBeLessThan(800);
+      const text = messages.map(({ content }) => content).join('\n');
+      expect(text).not.toContain(problem.query);
+      for (const seed of problem.databases) expect(text).not.toContain(String(seed));
+      expect(text.length).toBeLessThan(1100);
       expect(sql.prompt(problem, 'cot')[0]!.content).toContain('step by step');
     }
   });

@@ -1,11 +1,7 @@
 import { deriveSeed } from '../../random.js';
 import type { ChatMessage, PromptStyle } from '../task.js';
 import type { SqlProblem } from './problem.js';
-import { sqlPrompt } from './prompt.js';
-
-/** A reply that passes, in the form that the style asks for. */
-export const solvedReply = ({ query }: SqlProblem, style: PromptStyle): string =>
-  style === 'plain' ? `${query};` : `The question is answered by this statement.\n\n\`\`\`sql\n${query};\n\`\`\``;
+import { sqlQuestion, writtenReply } from './prompt.js';
 
 /** Solved examples of the question's own tier, none of them the question itself or twice there. */
 export function fewShotExamples(
@@ -22,7 +18,7 @@ export function fewShotExamples(
     const example = generate(question.tier, deriveSeed(key));
     if (used.has(example.id)) continue;
     used.add(example.id);
-    messages.push(...sqlPrompt(example, style), { role: 'assistant', content: solvedReply(example, style) });
+    messages.push(sqlQuestion(example), writtenReply(example.query, style));
   }
   return messages;
 }

@@ -3,21 +3,21 @@
  * sampled under it can be read, is within the statement's limits, and may still be wrong.
  */
 export const SQL_GRAMMAR = String.raw`root ::= query ";"
-query ::= "SELECT " "DISTINCT "? columns " FROM " name join? join? (" WHERE " conditions)? group? order? (" LIMIT " [1-9] [0-9]?)?
+query ::= "SELECT " "DISTINCT "? columns " FROM " table join? join? (" WHERE " conditions)? group? order? (" LIMIT " [1-9] [0-9]?)?
 columns ::= "*" | item (", " item){0,4}
 item ::= column | aggregate
 aggregate ::= "COUNT(*)" | ("COUNT" | "SUM" | "AVG" | "MIN" | "MAX") "(" "DISTINCT "? column ")"
-join ::= (" JOIN " | " LEFT JOIN ") name " ON " column " = " column
+join ::= (" JOIN " | " LEFT JOIN ") table " ON " column " = " column
 group ::= " GROUP BY " column (", " column)? (" HAVING " condition)?
 order ::= " ORDER BY " item (" DESC" | " ASC")? (", " item (" DESC" | " ASC")?)?
 conditions ::= condition ((" AND " | " OR ") condition){0,3}
 condition ::= item " " comparison " " (value | column | "(" inner ")") | membership
 membership ::= column (" IS NULL" | " IS NOT NULL") | column " NOT"? " IN (" inner ")"
-inner ::= "SELECT " item " FROM " name (" WHERE " simple)?
+inner ::= "SELECT " item " FROM " table (" WHERE " simple)?
 simple ::= column " " comparison " " value | column (" IS NULL" | " IS NOT NULL")
 comparison ::= "=" | "<>" | "<=" | ">=" | "<" | ">"
 value ::= "-"? [0-9]{1,6} ("." [0-9]{1,3})? | "'" [^'\n\\\x00-\x1f]{1,30} "'"
 column ::= word ("." word)?
-name ::= word
+table ::= word
 word ::= [a-z] [a-z_]{0,19}
 `;

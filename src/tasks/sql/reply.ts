@@ -32,7 +32,8 @@ export function parseReply(text: string, problem: SqlProblem): Parsed<Statement>
     ];
   }
   const refusal = refuseStatement(sql, tableNames(problem));
-  return refusal === null ? { ok: true, answer: sql, form } : { ok: false, ...refusal };
+  // what has the form of an answer and is not run is the verifier's to refuse
+  return refusal?.category === 'format' ? { ok: false, ...refusal } : { ok: true, answer: sql, form };
 }
 
 /** Beginnings of statements in a reply that are tried, and statements in all. */

@@ -155,7 +155,7 @@ function refuseTables(tokens: readonly Token[], tables: ReadonlySet<string>, com
     if (isWord(token, 'SELECT') || isWord(token, 'WITH') || isWord(token, 'VALUES')) expected = false;
     if (token.kind === 'word' && AFTER_FROM.has(token.value.toUpperCase())) from[from.length - 1] = false;
     if (expected && !isSign(token, ',')) {
-      if (!isName(token)) return malformed(`A table should stand where ${token.value} stands.`);
+      if (!isName(token)) return forbidden(`A table should stand where ${token.value} stands.`);
       if (isSign(tokens[at + 1], '.')) return forbidden('A table is named without its database.');
       const name = fold(token.value);
       const named = common.filter((candidate) => candidate.name === name);

@@ -21,7 +21,6 @@ export async function verifyStatement(
   statement: Statement,
   context: VerifyContext,
 ): Promise<Verdict> {
-  // a policy's statement, or a program's, has not been through `parseReply`
   const refusal = refuseStatement(statement, new Set(problem.tables.map(({ name }) => name)));
   if (refusal !== null) return failed(refusal.category, refusal.detail);
   const { id, tables, databases, query, ordered } = problem;
