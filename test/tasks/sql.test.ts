@@ -144,7 +144,7 @@ function nearMisses({ query, tables }: SqlProblem): string[] {
   each(/ (?:WHERE|HAVING) (?:(?! GROUP| ORDER| LIMIT| HAVING)[^)])*| (?:GROUP|ORDER) BY [\w.()*]+(?: DESC)?| LIMIT \d+/g, () => ['']);
   each(/NOT IN|IS NULL|IS NOT NULL/g, (word) => [{ 'NOT IN': 'IN', 'IS NULL': 'IS NOT NULL' }[word] ?? 'IS NULL']);
   each(/^SELECT (?!\*)/g, () => ['SELECT DISTINCT ', ...columns.map((column) => `SELECT ${column}, `)]);
-  each(/^SELECT \*/g, () => columns.map((column) => `SELECT ${column}`));
+  each(/^SELECT \*/g, () => columns.flatMap((column) => [`SELECT ${column}`, `SELECT *, ${column}`]));
   found.delete(query);
   return [...found];
 }

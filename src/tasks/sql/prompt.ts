@@ -30,7 +30,7 @@ const RULES =
   'Return exactly the columns that are asked for, in that order. Put text in single quotes. Use only the tables given and plain ' +
   `functions, no recursion, at most ${MAX_STATEMENT_CHARACTERS} characters.`;
 
-/** Two easy examples of no theme show the form: a small model that is told the rules alone goes on and on. */
+/** Two easy examples of no theme: told the rules alone a small model goes on and on, and a table that it saw in both it keeps. */
 const examples = (style: PromptStyle): ChatMessage[] => [
   user(
     `${REPLY[style]} ${RULES}`,
@@ -38,8 +38,8 @@ const examples = (style: PromptStyle): ChatMessage[] => [
     `Question: Show all columns of the pets whose kind is 'dog'.`,
   ),
   writtenReply(`SELECT * FROM pets WHERE kind = 'dog'`, style),
-  user('Question: Give the name of the pets with age above 3.'),
-  writtenReply('SELECT name FROM pets WHERE age > 3', style),
+  user('tools(name TEXT, maker TEXT, price REAL)', 'Question: Give the name of the tools with price above 3.'),
+  writtenReply('SELECT name FROM tools WHERE price > 3', style),
 ];
 
 /** Every rule that `parseReply` and the verifier enforce, and the question. */
