@@ -9,7 +9,7 @@ namespace isopro::training {
 
 struct MicroBatch {
   // Where a row's token stands.
-  struct Place {
+  struct RowPlace {
     std::size_t sequence;
     std::int64_t token;
   };
@@ -17,7 +17,7 @@ struct MicroBatch {
   bool shared = true;  // false: every sequence has rows of its own
   std::vector<const TrainSequence*> sequences;
   Segments segments;
-  std::vector<Place> places;                     // [rows], in the first sequence that has the row
+  std::vector<RowPlace> places;                  // [rows], in the first sequence that has the row
   std::vector<std::int32_t> copies;              // [rows], how many sequences have it
   std::vector<std::vector<std::int64_t>> rowOf;  // [sequences][tokens]
 
