@@ -112,7 +112,7 @@ async function measureGroup(request: GroupRequest): Promise<GroupRow> {
   const memory = watchMemory();
   await using trainer = await createTrainer(
     { path: benchModel(shape) },
-    { threads, memoryBytes, sharePrefixes: true, lora: { rank: 16, layers: { top: layers } } },
+    { threads, memoryBytes, lora: { rank: 16, layers: { top: layers } } },
   );
   const random = new Random(1n);
   const prompt = tokens(random, shape, promptTokens);

@@ -66,6 +66,7 @@ export async function pretrain(folder: string, settings: PretrainingSettings, op
   const trainer = await createTrainer(model, {
     allWeights: true,
     microBatchTokens: 1 << 13,
+    sharePrefixes: false, // gradients are summed in the order in which the embedded model's were
     optimiser: { learningRate: settings.learningRate, beta2: 0.99, weightDecay: 0.01 },
     ...(options.threads !== undefined && { threads: options.threads }),
   });

@@ -77,7 +77,7 @@ export interface TrainerOptions {
   readonly microBatchTokens?: number;
   /**
    * Sequences of a micro-batch that begin with the same tokens have that beginning evaluated once, and its gradients are the sum of
-   * theirs: the same but for the order of sums. With dropout they share its draw. Default false.
+   * theirs: the same but for the order of sums. With dropout they share its draw. Default true.
    */
   readonly sharePrefixes?: boolean;
 }
@@ -187,7 +187,7 @@ export const trainerOptions = z
       .min(2)
       .max(1 << 20)
       .default(512),
-    sharePrefixes: z.boolean().default(false),
+    sharePrefixes: z.boolean().default(true),
   })
   .refine((options) => options.optimiser.schedule === 'constant' || options.optimiser.totalSteps > options.optimiser.warmupSteps, {
     path: ['optimiser', 'totalSteps'],
