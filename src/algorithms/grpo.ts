@@ -132,16 +132,9 @@ export const grpo = algorithm({
     ...(variant === 'gspo' && klCoefficient > 0 ? ['algorithm.klCoefficient: gspo has no divergence from the base model'] : []),
   ],
 
-  admit: (
-    groups,
-    {
-      settings: {
-        algorithm: { variant },
-      },
-    },
-  ) =>
+  admit: (groups, { settings }) =>
     fates(groups, (group) => {
-      const advantageOf = contrasts(group, VARIANTS[variant]);
+      const advantageOf = contrasts(group, VARIANTS[settings.algorithm.variant]);
       return {
         weight: rarity(group),
         fateOf: (rollout) => {

@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
+import { meanSize, residentSizes } from '../models/resident-sizes.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { collect, collectSorted, folder, syntheticModel } from './fixtures.js';
 
@@ -96,22 +97,15 @@ describe('disposing', () => {
   });
 
   test('200 cycles of load, generate, dispose leave resident memory flat after the tenth', async () => {
-    const script = `
-      const { loadModel } = await import(${JSON.stringify(new URL('../../dist/src/index.js', import.meta.url).href)});
-      const sizes = [];
-      for (let i = 0; i < 200; i++) {
-        const model = await loadModel(${JSON.stringify(file)}, { threads: 2 });
-        for await (const _ of model.generate({ prompts: [{ tokenIds: [1, 2, 3] }], samples: 4, maxTokens: 4 })) {}
-        await model.dispose();
-        global.gc();
-        sizes.push(process.memoryUsage.rss());
-      }
-      console.log(JSON.stringify(sizes));`;
-    const { stdout } = await promisify(execFile)(process.execPath, ['--expose-gc', '--input-type=module', '-e', script]);
-    const sizes = JSON.parse(stdout) as number[];
-    const mean = (from: number, to: number): number => sizes.slice(from, to).reduce((sum, size) => sum + size, 0) / (to - from);
+    const sizes = await residentSizes(
+      '',
+      `const model = await isopro.loadModel(${JSON.stringify(file)}, { threads: 2 });
+      for await (const _ of model.generate({ prompts: [{ tokenIds: [1, 2, 3] }], samples: 4, maxTokens: 4 })) {}
+      await model.dispose();`,
+      200,
+    );
     // The file alone has 0.3 MB, its KV cache 1 MB: a leak of either would add 50 MB or more over 190 cycles.
-    expect(mean(180, 200) - mean(10, 30)).toBeLessThan(8e6);
+    expect(meanSize(sizes, 180, 200) - meanSize(sizes, 10, 30)).toBeLessThan(8e6);
   });
 
   const index = JSON.stringify(new URL('../../dist/src/index.js', import.meta.url).href);

@@ -1,10 +1,9 @@
 /** One host, several users: what is loaded once, who holds it, when it goes, and who is let in. */
-import { execFile } from 'node:child_process';
 import { copyFileSync, linkSync, utimesSync } from 'node:fs';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
 import { loadModel, ModelHost } from '../../src/index.js';
+import { meanSize, residentSizes } from '../models/resident-sizes.js';
 import { adapterFile, file, folder, greedy, ONE_THREAD } from './fixtures.js';
 
 const handles = (host: ModelHost): number[] => host.usage().models.map(({ references }) => references);
@@ -182,23 +181,15 @@ test('bad options are INVALID_ARGUMENT by name', async () => {
 });
 
 test('60 rounds of load, ask, dispose leave resident memory flat after the tenth', async () => {
-  const script = `
-    const { ModelHost } = await import(${JSON.stringify(new URL('../../dist/src/index.js', import.meta.url).href)});
-    const host = new ModelHost();
-    const sizes = [];
-    for (let i = 0; i < 60; i++) {
-      const model = await host.load(${JSON.stringify(file)}, { threads: 1, prefixTokens: 200 });
+  const sizes = await residentSizes(
+    'const host = new isopro.ModelHost();',
+    `const model = await host.load(${JSON.stringify(file)}, { threads: 1, prefixTokens: 200 });
       const adapter = await model.loadAdapter(${JSON.stringify(adapterFile('four', 4n))});
       const ask = (j) => model.generate({ tokenIds: [1, 2, 3 + j], maxTokens: 6, adapter: j % 2 ? adapter : null });
       await Promise.all(Array.from({ length: 8 }, (_, j) => ask(j)));
-      await model.dispose();
-      global.gc();
-      sizes.push(process.memoryUsage.rss());
-    }
-    console.log(JSON.stringify(sizes));`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--expose-gc', '--input-type=module', '-e', script]);
-  const sizes = JSON.parse(stdout) as number[];
-  const mean = (from: number, to: number): number => sizes.slice(from, to).reduce((sum, size) => sum + size, 0) / (to - from);
+      await model.dispose();`,
+    60,
+  );
   // The cache alone has 4 MB and more: a leak would add 160 MB.
-  expect(mean(50, 60) - mean(10, 20)).toBeLessThan(8e6);
+  expect(meanSize(sizes, 50, 60) - meanSize(sizes, 10, 20)).toBeLessThan(8e6);
 });
