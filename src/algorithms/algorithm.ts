@@ -30,10 +30,17 @@ export interface Fate {
   readonly weight: number;
 }
 
+/**
+ * What is trained on: `passing` what the verifier accepts; the others are controls. `shuffled` and `random` draw other verdicts, `failing`
+ * takes what was refused, `references` the task's own replies in place of what was sampled.
+ */
+export const ACCEPTANCES = ['passing', 'shuffled', 'random', 'failing', 'references'] as const;
+export type Acceptance = (typeof ACCEPTANCES)[number];
+
 /** What admission reads of a run's settings beside the algorithm's own. */
 export interface AdmissionSettings {
   readonly algorithm: { readonly id: string };
-  readonly buffer: { readonly kind: 'balanced' | 'classic'; readonly accept: 'passing' | 'shuffled' | 'failing' };
+  readonly buffer: { readonly kind: 'balanced' | 'classic'; readonly accept: Acceptance };
 }
 
 /** With the algorithm's own beside its id. */

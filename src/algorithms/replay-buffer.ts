@@ -3,11 +3,11 @@ import { IsoproError } from '../errors.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import { RolloutTally } from '../run-folder/derived.js';
-import type { ProblemRecord, RolloutRecord } from '../run-folder/rollout-records.js';
-import { episodeOf, type Episode } from '../rollouts/episode.js';
+import type { RolloutRecord, RolloutsRecord } from '../run-folder/rollout-records.js';
+import { episodeOf, exchange, type Episode } from '../rollouts/episode.js';
 import type { Sampled } from './sequences.js';
 
-/** An accepted rollout, ready to be trained on. */
+/** An accepted rollout, or a reference in its place, ready to be trained on. */
 export interface Trace extends Sampled {
   readonly iteration: number;
   readonly tier: string;
@@ -29,17 +29,21 @@ export class ReplayBuffer {
   }
 
   /** Takes the next record of the stream. @throws IsoproError LOG_UNREADABLE where a rollout to train on does not follow its problem */
-  take(record: ProblemRecord | RolloutRecord): void {
+  take(record: RolloutsRecord): void {
+    const { iteration, tier, problemId } = record;
     if (record.kind === 'problem') {
-      this.#prompt = { problemId: record.problemId, ids: Int32Array.from(record.promptIds) };
+      this.#prompt = { problemId, ids: Int32Array.from(record.promptIds) };
       return;
     }
-    const { iteration, tier, problemId, sample, weight, admission } = record;
-    this.#tally.take(record);
-    if (admission !== 'admitted') return;
-    const key = `${iteration}/${problemId}/${sample}`;
+    if (record.kind === 'reference') this.#tally.takeReference(record);
+    else this.#tally.take(record);
+    if (record.kind === 'rollout' && record.admission !== 'admitted') return;
+    const key = `${iteration}/${problemId}/${record.kind === 'rollout' ? record.sample : 'reference'}`;
     if (this.#prompt?.problemId !== problemId) throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
-    this.#traces.push({ key, iteration, tier, episode: episodeOfRecord(this.#prompt.ids, record), weight });
+    const { ids } = this.#prompt;
+    if (record.kind === 'rollout')
+      this.#traces.push({ key, iteration, tier, episode: episodeOfRecord(ids, record), weight: record.weight });
+    else this.#traces.push({ key, iteration, tier, episode: exchange(ids, Int32Array.from(record.tokenIds)), weight: 1 });
     const admitted = this.#tally.buffer(Infinity, Infinity)[tier]!;
     if (admitted > this.#tierCap)
       this.#traces.splice(
@@ -57,7 +61,7 @@ export class ReplayBuffer {
   }
 
   /** Counts of the whole stream, those that are not kept included. */
-  get tally(): Omit<RolloutTally, 'take'> {
+  get tally(): Omit<RolloutTally, 'take' | 'takeReference'> {
     return this.#tally;
   }
 

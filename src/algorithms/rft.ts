@@ -1,7 +1,7 @@
 /** Rejection-sampling fine-tuning: likelihood steps on accepted rollouts. */
 import { z } from 'zod';
 import { deriveSeed, Random } from '../random.js';
-import { fates, rarity } from './admission.js';
+import { fates, rarity, unusable } from './admission.js';
 import { algorithm, type AdmissionContext, type Fate, type Group, type LearningContext, type Sample } from './algorithm.js';
 import type { Trace } from './replay-buffer.js';
 import { chunks, takeSteps } from './steps.js';
@@ -40,6 +40,38 @@ function shuffledVerdicts<S extends Sample>(
   return (rollout) => chosen.has(rollout);
 }
 
+/**
+ * Control: a coin for every rollout, whatever its reply, problem and tier, that falls as often as the iteration's complete replies passed.
+ * Unlike the shuffled verdicts it does not keep which tiers the model can solve.
+ */
+function randomVerdicts<S extends Sample>(
+  groups: readonly Group<S>[],
+  { iteration, runSeed }: AdmissionContext<S, unknown>,
+): (rollout: S) => boolean {
+  const all = groups.flatMap(({ rollouts }) => rollouts);
+  const complete = all.filter((rollout) => unusable(rollout) === null);
+  const passRate = complete.filter(({ verdict }) => verdict.kind === 'pass').length / complete.length;
+  const random = new Random(deriveSeed({ runSeed, purpose: 'random verdicts', iteration, problemId: '', sample: 0 }));
+  const chosen = new Set(all.filter(() => random.nextDouble() < passRate));
+  return (rollout) => chosen.has(rollout);
+}
+
+/** Which rollouts training wants, by what it accepts. */
+function wantedBy<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, unknown>): (rollout: S) => boolean {
+  switch (context.settings.buffer.accept) {
+    case 'shuffled':
+      return shuffledVerdicts(groups, context);
+    case 'random':
+      return randomVerdicts(groups, context);
+    case 'failing':
+      return ({ verdict }) => verdict.kind === 'fail';
+    case 'references':
+      return () => false;
+    case 'passing':
+      return ({ verdict }) => verdict.kind === 'pass';
+  }
+}
+
 /** The sequences that this iteration trains on, in order. */
 function drawTraces({ buffer, settings, iteration, batchSize }: LearningContext): Trace[] {
   const runSeed = BigInt(settings.seed);
@@ -63,10 +95,7 @@ export const rft = algorithm({
 
   admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, unknown>): Map<S, Fate> {
     const { accept, kind } = context.settings.buffer;
-    const wanted =
-      accept === 'shuffled'
-        ? shuffledVerdicts(groups, context)
-        : ({ verdict }: Sample): boolean => verdict.kind === (accept === 'failing' ? 'fail' : 'pass');
+    const wanted = wantedBy(groups, context);
     return fates(groups, (group) => {
       const kept: Set<string>[] = [];
       const fateOf = (rollout: S): Omit<Fate, 'weight'> => {

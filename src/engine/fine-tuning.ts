@@ -20,6 +20,13 @@ export interface FineTuningData {
   readonly tooLong: number;
 }
 
+/** A reply as the model would have said it: the tokens of its text, and the one that ends the turn. */
+export function replyTokens(model: Pick<Model, 'info' | 'tokenize'>, text: string): Int32Array {
+  const { eot, eos } = model.info;
+  const end = eot >= 0 ? eot : eos;
+  return Int32Array.from([...model.tokenize(text), ...(end >= 0 ? [end] : [])]);
+}
+
 /**
  * Examples in the forms of TRL and mlx-lm, one JSON object a line: {"messages": [...]} whose last message is the answer,
  * or {"prompt", "completion"} as texts or messages. The prompt is rendered by the model's template exactly as for
@@ -27,7 +34,6 @@ export interface FineTuningData {
  * @throws IsoproError INVALID_ARGUMENT naming the line
  */
 export async function readExamples(lines: AsyncIterable<string>, model: Model, maxTokens: number): Promise<FineTuningData> {
-  const end = model.info.eot >= 0 ? model.info.eot : model.info.eos;
   const sequences: TrainSequence[] = [];
   let tooLong = 0;
   let number = 0;
@@ -37,8 +43,7 @@ export async function readExamples(lines: AsyncIterable<string>, model: Model, m
     const { prompt, answer } = parseExample(line, number);
     if (answer === '') throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the answer is empty; it would teach to say nothing`);
     const promptIds = model.renderChat(prompt as ChatMessage[]).tokenIds;
-    const answerIds = model.tokenize(answer);
-    const tokenIds = Int32Array.from([...promptIds, ...answerIds, ...(end >= 0 ? [end] : [])]);
+    const tokenIds = Int32Array.from([...promptIds, ...replyTokens(model, answer)]);
     if (tokenIds.length > maxTokens) tooLong++;
     else if (promptIds.length > 0 && tokenIds.length > promptIds.length) {
       sequences.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= promptIds.length ? 1 : 0)) });

@@ -20,7 +20,9 @@ export const CONDITIONS = {
   'no-accumulation': { buffer: { accumulate: false } },
   'random-layers': { layers: { choice: 'random' } },
   'shuffled-verdicts': { buffer: { accept: 'shuffled' } },
+  'random-verdicts': { buffer: { accept: 'random' } },
   failures: { buffer: { accept: 'failing' } },
+  references: { buffer: { accept: 'references' } },
 } as const satisfies Readonly<Record<string, RunSettingsInput>>;
 export type Condition = keyof typeof CONDITIONS;
 export const CONDITION_NAMES = Object.keys(CONDITIONS) as Condition[];
@@ -106,8 +108,9 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
         ...(signal === undefined ? {} : { signal }),
       });
       const fingerprint = fingerprintOf(result);
+      const trained = result.iterations.some(({ steps }) => steps > 0); // without a step all are the base model, whatever was changed
       const twin = known.get(fingerprint);
-      if (twin !== undefined)
+      if (trained && twin !== undefined)
         throw new IsoproError('CONDITIONS_EQUAL', `with seed ${seed}, ${condition} trained the same tensors on the same data as ${twin}`);
       known.set(fingerprint, condition);
       first ??= result;

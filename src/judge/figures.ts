@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ALGORITHM_IDS, algorithmOf } from '../algorithms/index.js';
+import { ACCEPTANCES } from '../algorithms/algorithm.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import type { LogPayload } from '../log/payload.js';
 import type { LogReader, LogRecord } from '../log/read.js';
@@ -7,7 +8,7 @@ import { gate } from '../run-folder/course-records.js';
 import { heldOut, iterationReport, policies, type HeldOut, type Policies } from '../run-folder/evaluation-records.js';
 import { iterationForm } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { rollout } from '../run-folder/rollout-records.js';
+import { reference, rollout, type ReferenceRecord } from '../run-folder/rollout-records.js';
 import { byPart } from '../run-folder/written-settings.js';
 import {
   compareDev,
@@ -31,7 +32,7 @@ import { HardFail } from './hard-fail.js';
 const settings = z.looseObject({
   seed: z.string().regex(/^\d{1,20}$/),
   sampling: z.looseObject({ samples: z.int().min(1) }),
-  buffer: z.looseObject({ kind: z.enum(['balanced', 'classic']), accept: z.enum(['passing', 'shuffled', 'failing']) }),
+  buffer: z.looseObject({ kind: z.enum(['balanced', 'classic']), accept: z.enum(ACCEPTANCES) }),
   algorithm: z.looseObject({ id: z.enum(ALGORITHM_IDS) }),
   evaluation: z.looseObject({ gate: z.boolean(), gateLevel: z.number() }),
 });
@@ -109,6 +110,24 @@ function checkFates(iteration: number, rollouts: readonly LoggedRollout[], setti
 }
 
 /**
+ * References are the control's that trains on them, and each follows the samples of its problem.
+ * @param referred the record of the reference before it
+ * @throws HardFail
+ */
+function checkReference(
+  gseq: number,
+  { iteration, problemId, tier }: ReferenceRecord,
+  sampled: readonly LoggedRollout[],
+  referred: number,
+  { buffer: { accept } }: Settings,
+): void {
+  if (accept !== 'references') fail(`record ${gseq} is a reference to train on, and the run accepts ${accept}`);
+  const last = sampled.at(-1);
+  if (last?.iteration !== iteration || last.problemId !== problemId || last.tier !== tier || referred > last.gseq)
+    fail(`record ${gseq} is a reference that does not follow the samples of its problem`);
+}
+
+/**
  * @param written the settings that the run started with, of either version
  * @throws HardFail, IsoproError LOG_UNREADABLE
  */
@@ -120,6 +139,8 @@ export function checkFigures(reader: LogReader, written: unknown): CheckedFigure
     : fail(`the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`);
   /** Of the iteration that is being read. */
   let sampled: LoggedRollout[] = [];
+  /** The reference that was read last. */
+  let referred = -1;
   const settle = (): void => {
     if (sampled.length > 0) checkFates(sampled[0]!.iteration, sampled, configured);
     sampled = [];
@@ -144,6 +165,11 @@ export function checkFigures(reader: LogReader, written: unknown): CheckedFigure
       sampled.push({ ...taken, gseq });
       tally.take(taken);
       rollouts++;
+    } else if (stream === 'rollouts' && payload.kind === 'reference') {
+      const taken = parse(reference, record);
+      checkReference(gseq, taken, sampled, referred, configured);
+      referred = gseq;
+      tally.takeReference(taken);
     } else if (stream === 'metrics' && payload.kind === 'iteration')
       iterations.push({ gseq, iteration: parse(iterationForm, record).iteration, said: payload });
     else if (stream === 'effects' && payload.kind === 'gate') {

@@ -1,6 +1,8 @@
+import { replyTokens } from '../engine/fine-tuning.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { DevReply } from '../run-folder/evaluation-records.js';
+import type { ReferenceRecord } from '../run-folder/rollout-records.js';
 import { HardFail } from './hard-fail.js';
 
 /** A reply as it stands in the log: what its tokens say is its text, and how they end is its finish. */
@@ -11,11 +13,11 @@ export const NOT_SAID = 'the text is not what the sampled tokens say';
 
 /** Reads replies of at most so many tokens; one that its tokens contradict is a hard fail. */
 export class ReplyReader {
-  readonly #model: Pick<Model, 'info' | 'detokenize'>;
+  readonly #model: Pick<Model, 'info' | 'tokenize' | 'detokenize'>;
   readonly #ends: ReadonlySet<number>;
   readonly #maxTokens: number;
 
-  constructor(model: Pick<Model, 'info' | 'detokenize'>, maxTokens: number) {
+  constructor(model: Pick<Model, 'info' | 'tokenize' | 'detokenize'>, maxTokens: number) {
     this.#model = model;
     this.#ends = new Set(model.info.ends);
     this.#maxTokens = maxTokens;
@@ -30,6 +32,12 @@ export class ReplyReader {
       return said;
     });
     return [...earlier, this.#readOne(gseq, { tokenIds: tokenIds.slice(at), finish })];
+  }
+
+  /** A task's own reply has the tokens that the model would have said it in. @throws HardFail */
+  checkReference(gseq: number, { text, tokenIds }: Pick<ReferenceRecord, 'text' | 'tokenIds'>): void {
+    if (tokenIds.length > this.#maxTokens || replyTokens(this.#model, text).join() !== tokenIds.join())
+      throw new HardFail('rollout_verification', `record ${gseq}: the tokens of the reference are not those of its text`);
   }
 
   #readOne(gseq: number, { tokenIds, finish }: Pick<LoggedReply, 'tokenIds' | 'finish'>): string {

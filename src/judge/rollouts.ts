@@ -10,7 +10,7 @@ import type { LogReader, LogRecord } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { devReply, heldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { problem as problemRecord, rollout as rolloutRecord } from '../run-folder/rollout-records.js';
+import { problem as problemRecord, reference as referenceRecord, rollout as rolloutRecord } from '../run-folder/rollout-records.js';
 import { figuresOf, MAX_NONE_FRACTION, type Figures } from '../statistics/index.js';
 import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
@@ -64,6 +64,7 @@ export function checkIds(reader: LogReader, { evaluations }: CheckedFigures, rep
     if (typeof payload.problemId === 'string' && heldOut.has(payload.problemId))
       fail(`record ${gseq}: a problem of an evaluation set was sampled for training`);
     if (payload.kind === 'rollout') readRollout(replies, record);
+    if (payload.kind === 'reference') replies.checkReference(gseq, readRecord(referenceRecord, record, fail));
   }
 }
 
@@ -177,6 +178,12 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
           return fail(`record ${gseq}: the rollout does not follow its problem`);
         await checkTurns({ model, task, style }, gseq, problem, rollout);
         yield { gseq, problem, rollout };
+      } else if (payload.kind === 'reference') {
+        const reference = readRecord(referenceRecord, record, fail);
+        replies.checkReference(gseq, reference);
+        if (problem?.id !== reference.problemId) return fail(`record ${gseq}: the reference does not follow its problem`);
+        const { verdict } = await task.judge(problem, reference.text, 'stop', cancelling);
+        if (verdict.kind === 'fail') return fail(`record ${gseq}: the reference is trained on, and the verifier says fail`);
       }
     }
   }

@@ -27,7 +27,7 @@ export interface TierCounts {
   passed: number;
   failed: number;
   undecided: number;
-  /** Those that training takes, whatever their verdict. */
+  /** Those that training takes, whatever their verdict; references too, which nobody sampled. */
   admitted: number;
 }
 
@@ -51,20 +51,33 @@ export class RolloutTally {
   readonly #groups = new Map<number, Map<string, Set<string>>>();
 
   take({ iteration, problemId, tier, verdict: { kind }, admission }: CountedRollout): void {
+    const counts = this.#countsOf(iteration, tier);
+    counts.sampled++;
+    counts[kind === 'pass' ? 'passed' : kind === 'fail' ? 'failed' : 'undecided']++;
+    if (isTrainedOn(admission)) counts.admitted++;
+    if (admission === 'admitted') this.#buffer(iteration, tier);
+    const groups = this.#groups.get(iteration) ?? new Map<string, Set<string>>();
+    this.#groups.set(iteration, groups);
+    groups.set(problemId, (groups.get(problemId) ?? new Set()).add(kind));
+  }
+
+  /** What training takes although nobody sampled it: it has no verdict to count. */
+  takeReference({ iteration, tier }: Pick<CountedRollout, 'iteration' | 'tier'>): void {
+    this.#countsOf(iteration, tier).admitted++;
+    this.#buffer(iteration, tier);
+  }
+
+  #countsOf(iteration: number, tier: string): TierCounts {
     const tiers = this.#counts.get(iteration) ?? new Map<string, TierCounts>();
     this.#counts.set(iteration, tiers);
     const counts = tiers.get(tier) ?? { sampled: 0, passed: 0, failed: 0, undecided: 0, admitted: 0 };
     tiers.set(tier, counts);
-    counts.sampled++;
-    counts[kind === 'pass' ? 'passed' : kind === 'fail' ? 'failed' : 'undecided']++;
-    if (isTrainedOn(admission)) counts.admitted++;
-    if (admission === 'admitted') {
-      const buffered = this.#buffered.get(iteration) ?? new Map<string, number>();
-      this.#buffered.set(iteration, buffered.set(tier, (buffered.get(tier) ?? 0) + 1));
-    }
-    const groups = this.#groups.get(iteration) ?? new Map<string, Set<string>>();
-    this.#groups.set(iteration, groups);
-    groups.set(problemId, (groups.get(problemId) ?? new Set()).add(kind));
+    return counts;
+  }
+
+  #buffer(iteration: number, tier: string): void {
+    const buffered = this.#buffered.get(iteration) ?? new Map<string, number>();
+    this.#buffered.set(iteration, buffered.set(tier, (buffered.get(tier) ?? 0) + 1));
   }
 
   /** By iteration and tier, in the order of the log. */

@@ -6,7 +6,7 @@ import { RolloutTally } from './derived.js';
 import { heldOut, iterationReport, policies } from './evaluation-records.js';
 import { anyDecision, anyEffect, anyEvaluation, anyStep } from './monitor-records.js';
 import { readRecord } from './record.js';
-import { rollout } from './rollout-records.js';
+import { reference, rollout } from './rollout-records.js';
 
 /** By kind; members that no reader shows are left out. */
 const FORMS = {
@@ -59,6 +59,8 @@ export class LoggedRecords {
       const counted = readRecord(anyRollout, record);
       this.rollouts.take(counted);
       this.#onRollout?.(record.gseq, counted);
+    } else if (kind === 'reference') {
+      this.rollouts.takeReference(readRecord(reference, record));
     } else if (Object.hasOwn(FORMS, kind)) {
       const value = readRecord<unknown>(FORMS[kind as LoggedKind], record);
       ((this.#lists[kind as LoggedKind] ??= []) as unknown[]).push(value);

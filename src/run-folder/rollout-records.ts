@@ -68,10 +68,30 @@ export const rollout = z.object({
 /** Rollouts: one sample with its verdict, and what became of it in training. Readers take the members that they need. */
 export type RolloutRecord = z.infer<typeof rollout>;
 
+export const reference = z.object({
+  kind: z.literal('reference'),
+  iteration,
+  problemId: z.string(),
+  tier: z.string(),
+  /** Of the text, and the one that ends the turn. */
+  tokenIds: z.array(z.int()),
+  text: z.string(),
+});
+/** Rollouts: the task's own reply to the problem before it, which the control `references` trains on in place of what was sampled. */
+export type ReferenceRecord = z.infer<typeof reference>;
+
+/** What the stream holds. */
+export type RolloutsRecord = ProblemRecord | RolloutRecord | ReferenceRecord;
+
 /** A record of the stream, written. */
-export const rolloutsRecord = (record: ProblemRecord | RolloutRecord): NewRunRecord =>
-  record.kind === 'problem' ? recordOf('rollouts', problem, record) : recordOf('rollouts', rollout, record);
+export function rolloutsRecord(record: RolloutsRecord): NewRunRecord {
+  if (record.kind === 'problem') return recordOf('rollouts', problem, record);
+  return record.kind === 'rollout' ? recordOf('rollouts', rollout, record) : recordOf('rollouts', reference, record);
+}
 
 /** A record of the stream, read. @throws IsoproError LOG_UNREADABLE */
-export const readRolloutsRecord = (record: LogRecord): ProblemRecord | RolloutRecord =>
-  record.payload.kind === 'problem' ? readRecord(problem, record) : readRecord(rollout, record);
+export function readRolloutsRecord(record: LogRecord): RolloutsRecord {
+  const { kind } = record.payload;
+  if (kind === 'problem') return readRecord(problem, record);
+  return kind === 'reference' ? readRecord(reference, record) : readRecord(rollout, record);
+}

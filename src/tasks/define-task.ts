@@ -41,6 +41,7 @@ export interface TaskDefinition<P extends object, A> {
   readonly checkTrace?: Task<P & Problem, A>['checkTrace'];
   readonly fewShot?: Task<P & Problem, A>['fewShot'];
   readonly reference?: Task<P & Problem, A>['reference'];
+  readonly referenceReply?: Task<P & Problem, A>['referenceReply'];
   readonly trivialPolicies?: Readonly<Record<string, (problem: P & Problem) => A>>;
   readonly policyNotes?: Readonly<Record<string, string>>;
   readonly exploits?: readonly (Omit<ExploitCase, 'problem' | 'source' | 'finish'> & {

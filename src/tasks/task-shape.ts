@@ -40,6 +40,7 @@ export const memberShapes = {
   step: callable.optional(),
   oracle: callable.optional(),
   reference: callable.optional(),
+  referenceReply: callable.optional(),
   checkTrace: callable.optional(),
   fewShot: callable.optional(),
   trivialPolicies: dictionaryOf(callable).optional(),
@@ -96,6 +97,7 @@ export const resultShapes = {
   grade: dictionaryOf(verdictKind),
   feedback: z.string(),
   step: z.string().nullable(),
+  referenceReply: z.string().min(1).nullable(),
   checkTrace: z.array(
     z.object({ category: z.string(), jobs: z.array(z.string()).default([]), claimed: z.string(), actual: z.string(), excerpt: z.string() }),
   ),

@@ -20,7 +20,9 @@ export type ThreadTask =
 export interface TaskDescription
   extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'> {
   readonly limits: TaskLimits;
-  readonly optional: Readonly<Record<'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot', boolean>>;
+  readonly optional: Readonly<
+    Record<'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot' | 'referenceReply', boolean>
+  >;
 }
 
 export type WorkerCall = { readonly call: number; readonly method: keyof typeof methods; readonly args: readonly unknown[] };
@@ -101,6 +103,7 @@ const methods = {
         step: typeof task.step === 'function',
         checkTrace: typeof task.checkTrace === 'function',
         fewShot: typeof task.fewShot === 'function',
+        referenceReply: typeof task.referenceReply === 'function',
       },
     };
   },
@@ -154,6 +157,11 @@ const methods = {
 
   async checkTrace(problem: Problem, text: string): Promise<unknown> {
     return check('checkTrace', resultShapes.checkTrace, await run('checkTrace', () => task.checkTrace!(problem, text)), 'findings');
+  },
+
+  async referenceReply(problem: Problem, style: PromptStyle): Promise<unknown> {
+    const text = await run('referenceReply', () => task.referenceReply!(problem, style));
+    return check('referenceReply', resultShapes.referenceReply, text, 'text');
   },
 
   async fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<unknown> {

@@ -132,6 +132,11 @@ export interface Task<P extends Problem, A, R = A> {
   oracle?(problem: P): Promise<A | null>;
   /** What `grade` compares with; null where it could not be found in time. */
   reference?(problem: P): Promise<R | null>;
+  /**
+   * A reply that passes, in the form that the prompt asks for; null where none could be found in time. The control `references` alone
+   * trains on it. Pure.
+   */
+  referenceReply?(problem: P, style: PromptStyle): string | null | Promise<string | null>;
   /** Contradictions between a reply's reasoning and the problem; empty when none was found. */
   checkTrace?(problem: P, text: string): TraceFinding[];
   /** Solved examples of the question's own tier, as alternating user and assistant messages. */
@@ -209,6 +214,10 @@ export interface OpenTask {
   step(problem: Problem, replies: readonly string[]): Promise<string | null>;
   checkTrace(problem: Problem, text: string): Promise<TraceFinding[]>;
   fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[] | null>;
+  /** Whether the task knows replies that pass. */
+  readonly hasReferences: boolean;
+  /** A reply that passes; null where the task knows none. */
+  referenceReply(problem: Problem, style: PromptStyle): Promise<string | null>;
   dispose(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }

@@ -133,6 +133,14 @@ class UserTask implements OpenTask {
     return this.#optional.fewShot ? this.#call('fewShot', problem, style, count, seed) : Promise.resolve(null);
   }
 
+  get hasReferences(): boolean {
+    return this.#optional.referenceReply;
+  }
+
+  referenceReply(problem: Problem, style: PromptStyle): Promise<string | null> {
+    return this.#optional.referenceReply ? this.#call('referenceReply', problem, style) : Promise.resolve(null);
+  }
+
   dispose(): Promise<void> {
     return this.#threads.dispose();
   }

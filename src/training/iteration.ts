@@ -41,7 +41,13 @@ export async function runIteration(
   const { settings, log } = context;
   const clock = stopwatch();
   const { groups, promptTokens, sampledTokens } = await sample(context, state, iteration);
-  const records = await rolloutRecords(groups, { task: context.task, iteration, runSeed: BigInt(settings.seed), settings });
+  const records = await rolloutRecords(groups, {
+    task: context.task,
+    model: context.model,
+    iteration,
+    runSeed: BigInt(settings.seed),
+    settings,
+  });
   for (let at = 0; at < records.length; at += APPEND) log.append(records.slice(at, at + APPEND).map(rolloutsRecord));
   for (const record of records) state.buffer.take(record);
   refuseUndecided(

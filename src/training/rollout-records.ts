@@ -1,9 +1,12 @@
 /** What becomes of an iteration's judged rollouts, as the log has it. */
 import { algorithmOf } from '../algorithms/index.js';
+import { replyTokens } from '../engine/fine-tuning.js';
+import type { Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
-import type { ProblemRecord, RolloutRecord, TurnRecord } from '../run-folder/rollout-records.js';
+import type { ReferenceRecord, RolloutsRecord, TurnRecord } from '../run-folder/rollout-records.js';
 import { figuresOf } from '../statistics/index.js';
-import type { OpenTask } from '../tasks/task.js';
+import type { OpenTask, Problem } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 
 /** Of what a verifier says about one reply, so many sentences of so many characters are kept for readers of the report. */
@@ -12,6 +15,7 @@ const DETAIL_LENGTH = 300;
 
 export interface AdmissionOptions {
   readonly task: OpenTask;
+  readonly model: Pick<Model, 'info' | 'tokenize'>;
   readonly iteration: number;
   readonly runSeed: bigint;
   readonly settings: RunSettings;
@@ -29,11 +33,26 @@ export function turnRecords({ earlier, episode }: Pick<JudgedRollout, 'earlier' 
   return { turns };
 }
 
+/**
+ * The task's own reply; null where it knows none in time, or none that the model is allowed to say.
+ * @throws IsoproError TASK_INVALID where its own verifier refuses it
+ */
+async function referenceRecord(
+  problem: Problem,
+  { task, model, iteration, settings: { sampling } }: AdmissionOptions,
+): Promise<ReferenceRecord | null> {
+  const text = (await task.referenceReply(problem, sampling.style))?.toWellFormed();
+  if (text === undefined) return null;
+  const tokenIds = [...replyTokens(model, text)];
+  if (tokenIds.length > sampling.maxTokens) return null;
+  const { verdict } = await task.judge(problem, text, 'stop');
+  if (verdict.kind === 'fail')
+    throw new IsoproError('TASK_INVALID', `${task.id}: the reference reply to problem ${problem.id} fails: ${JSON.stringify(text)}`);
+  return verdict.kind === 'none' ? null : { kind: 'reference', iteration, problemId: problem.id, tier: problem.tier, tokenIds, text };
+}
+
 /** The groups of an iteration as records: each problem, then its samples with what becomes of them. */
-export async function rolloutRecords(
-  groups: readonly RolloutGroup[],
-  options: AdmissionOptions,
-): Promise<(ProblemRecord | RolloutRecord)[]> {
+export async function rolloutRecords(groups: readonly RolloutGroup[], options: AdmissionOptions): Promise<RolloutsRecord[]> {
   const { task, iteration, runSeed, settings } = options;
   const algorithm = algorithmOf(settings);
   const contradictory = new Set<JudgedRollout>();
@@ -46,7 +65,7 @@ export async function rolloutRecords(
     groups.map(({ problem: { tier }, rollouts }) => ({ tier, rollouts })),
     { settings, iteration, runSeed, contradicts: (rollout) => contradictory.has(rollout) },
   );
-  const records: (ProblemRecord | RolloutRecord)[] = [];
+  const records: RolloutsRecord[] = [];
   for (const { problem, rollouts } of groups) {
     const { id: problemId, tier } = problem;
     const prompt = (await task.prompt(problem, settings.sampling.style))
@@ -89,6 +108,8 @@ export async function rolloutRecords(
         ...fateOf.get(rollout)!,
       });
     }
+    const reference = settings.buffer.accept === 'references' ? await referenceRecord(problem, options) : null;
+    if (reference !== null) records.push(reference);
   }
   return records;
 }

@@ -1,6 +1,7 @@
 /** Everything that determines a run: one schema, each field documented and a flag of `run`. */
 import { z } from 'zod';
 import { ALGORITHM_IDS, ALGORITHM_SETTINGS, ALGORITHMS, algorithmOf } from '../algorithms/index.js';
+import { ACCEPTANCES } from '../algorithms/algorithm.js';
 import { IsoproError } from '../errors.js';
 import { readJson } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
@@ -54,10 +55,7 @@ const buffer = z.strictObject({
   tierCap: count(1).default(256).describe('newest accepted rollouts that a tier keeps (balanced)'),
   newShare: z.number().min(0).max(1).default(0.5).describe('part of the training sequences that comes from the newest rollouts (balanced)'),
   accumulate: z.boolean().default(true).describe('replay earlier iterations; false: train on the newest rollouts only'),
-  accept: z
-    .enum(['passing', 'shuffled', 'failing'])
-    .default('passing')
-    .describe('which rollouts are trained on; the other two are controls'),
+  accept: z.enum(ACCEPTANCES).default('passing').describe('what is trained on: rollouts that pass; the others are controls'),
 });
 
 /** What is learned from them: the algorithm, and its own settings as it declares them. */

@@ -512,6 +512,7 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
     ['grpo', { algorithm: 'grpo' }],
     ['what failed', { accept: 'failing' }],
     ['verdicts that were shuffled', { accept: 'shuffled' }],
+    ['verdicts that were drawn', { accept: 'random' }],
     ['no duplicates', { buffer: 'balanced' }],
   ])('an honest run with %s passes', async (_, rules) => {
     expect(await judged(await under(rules))).toMatchObject({ verdict: 'pass', failure: null });
@@ -539,6 +540,18 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
     [
       'the shuffled control, one that was',
       { accept: 'shuffled' },
+      (payload) => payload.admission === 'admitted' && kind(payload) === 'fail',
+      { admission: 'failed' },
+    ],
+    [
+      'the random control, one that was not drawn',
+      { accept: 'random' },
+      (payload) => payload.admission === 'failed' && kind(payload) === 'pass',
+      { admission: 'admitted' },
+    ],
+    [
+      'the random control, one that was',
+      { accept: 'random' },
       (payload) => payload.admission === 'admitted' && kind(payload) === 'fail',
       { admission: 'failed' },
     ],

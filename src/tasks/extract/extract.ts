@@ -4,7 +4,7 @@ import { findTier, publicTier } from '../tier.js';
 import { ANSWER_GRAMMAR, parseAnswer, readLeniently } from './answer.js';
 import { extractExploits } from './exploits.js';
 import { extractFeedback } from './feedback.js';
-import { fewShotExamples } from './few-shot.js';
+import { fewShotExamples, solvedReply } from './few-shot.js';
 import { drawProblem, TIERS } from './generate.js';
 import { POLICIES, POLICY_NOTES } from './policies.js';
 import type { Extraction, ExtractProblem } from './problem.js';
@@ -30,6 +30,7 @@ export const extract: SynchronousTask<ExtractProblem, Extraction> = {
   feedback: extractFeedback,
   oracle: async (problem) => problem.expected,
   fewShot: async (problem, _style, count, seed) => fewShotExamples(problem, count, seed, generate),
+  referenceReply: solvedReply,
   trivialPolicies: POLICIES,
   policyNotes: POLICY_NOTES,
   get exploits() {

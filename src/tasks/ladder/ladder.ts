@@ -52,6 +52,7 @@ export const ladder: SynchronousTask<LadderProblem, string> = {
   feedback: ladderFeedback,
   oracle: async (problem) => solve(problem),
   fewShot: async (problem, _style, count, seed) => fewShot(problem, count, seed),
+  referenceReply: solve,
   trivialPolicies: POLICIES,
   policyNotes: POLICY_NOTES,
   get exploits() {

@@ -4,7 +4,7 @@ import type { SynchronousTask } from '../task.js';
 import { findTier, publicTier } from '../tier.js';
 import { parseAnswer } from './answer.js';
 import { schedulingExploits } from './exploits.js';
-import { fewShotExamples } from './few-shot.js';
+import { fewShotExamples, solvedReply } from './few-shot.js';
 import { schedulingFeedback } from './feedback.js';
 import { drawProblem, TIERS } from './generate.js';
 import { gradeSchedule, type GroundTruth } from './grade.js';
@@ -44,6 +44,10 @@ export const scheduling: SynchronousTask<SchedulingProblem, Schedule, GroundTrut
   reference,
   checkTrace: checkSchedulingTrace,
   fewShot: (problem, style, count, seed) => fewShotExamples(problem, style, count, seed, generate, oracle),
+  referenceReply: async (problem, style) => {
+    const schedule = await oracle(problem);
+    return schedule === null ? null : solvedReply(problem, schedule, style);
+  },
   trivialPolicies: Object.fromEntries(Object.entries(POLICIES).map(([name, policy]) => [name, policy.decide])),
   policyNotes: POLICY_NOTES,
   get exploits() {

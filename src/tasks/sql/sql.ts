@@ -8,7 +8,7 @@ import { drawProblem, TASK_ID, TIERS } from './generate.js';
 import { SQL_GRAMMAR } from './grammar.js';
 import { POLICIES } from './policies.js';
 import type { SqlProblem, Statement } from './problem.js';
-import { sqlPrompt } from './prompt.js';
+import { sqlPrompt, writtenReply } from './prompt.js';
 import { QueryProcesses } from './query-processes.js';
 import { parseReply, readLeniently } from './reply.js';
 import { THEMES } from './themes.js';
@@ -36,6 +36,7 @@ export const sql: Task<SqlProblem, Statement> = {
   feedback: (_problem, verdict) => sqlFeedback(verdict),
   oracle: async ({ query }) => query,
   fewShot: async (problem, style, count, seed) => fewShotExamples(problem, style, count, seed, generate),
+  referenceReply: ({ query }, style) => writtenReply(query, style).content,
   trivialPolicies: POLICIES,
   get exploits() {
     return sqlExploits();
