@@ -21,9 +21,9 @@ export interface BenchAddon {
     /** 0: the physical cores. */
     threads: number;
     rounds: number;
-    /** Measure OpenBLAS and ggml too. */
+    /** Measure the others too, everything in processor time then. */
     peers: boolean;
-  }): Promise<{ gflops: number; openblas: number | null; ggmlOutProd: number | null }>;
+  }): Promise<{ gflops: number; toFloat: number | null; openblas: number | null; ggmlOutProd: number | null }>;
 }
 
 /**

@@ -1,6 +1,7 @@
 /**
  * GFLOP/s of the trainer's products over quantised weights, dequantisation included, beside OpenBLAS sgemm on f32 copies
- * of the same weights and ggml's out_prod, in interleaved rounds with the same number of threads.
+ * of the same weights and ggml's out_prod, in interleaved rounds with the same number of threads; by processor time, so that it
+ * matters little what else runs.
  */
 import { loadBenchAddon } from './addon.js';
 
@@ -9,6 +10,8 @@ export interface KernelRow {
   readonly type: string;
   readonly tokens: number;
   readonly gflops: number;
+  /** The same products, their tiles dequantised by ggml's to_float: what the code of our own for a type gains. */
+  readonly toFloat: number | null;
   /** null where libopenblas is absent. */
   readonly openblas: number | null;
   /** null for Y. */

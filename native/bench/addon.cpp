@@ -46,7 +46,7 @@ Napi::Value bareLoop(const Napi::CallbackInfo& info) {
                       });
 }
 
-// productRates({op: 'Y' | 'dX', type, rows, columns, tokens, threads, rounds, peers}): Promise<{gflops, openblas, ggmlOutProd}>
+// productRates({op: 'Y' | 'dX', type, rows, columns, tokens, threads, rounds, peers}): Promise<{gflops, toFloat, openblas, ggmlOutProd}>
 Napi::Value measureProduct(const Napi::CallbackInfo& info) {
   const auto object = info[0].As<Napi::Object>();
   const auto integer = [&](const char* name) { return object.Get(name).As<Napi::Number>().Int64Value(); };
@@ -63,8 +63,9 @@ Napi::Value measureProduct(const Napi::CallbackInfo& info) {
       Napi::Object result = Napi::Object::New(env);
       const auto set = [&](const char* name, double rate) { result.Set(name, rate > 0 ? Napi::Number::New(env, rate) : env.Null()); };
       set("gflops", rates.ours);
+      set("toFloat", rates.toFloat);
       set("openblas", rates.openBlas);
-      set("ggmlOutProd", rates.ggml);
+      set("ggmlOutProd", rates.outProd);
       return result;
     };
   });

@@ -11,12 +11,14 @@ struct ProductRequest {
   std::string type;         // ggml's name
   std::int64_t rows = 0, columns = 0, tokens = 0;
   int threads = 1, rounds = 1;
-  bool peers = true;  // measure OpenBLAS and ggml too
+  bool peers = true;  // measure the others too, everything in processor time then
 };
 
 // GFLOP/s of the median round; 0 where a peer is absent.
 struct ProductRates {
-  double ours = 0, openBlas = 0, ggml = 0;
+  double ours = 0;
+  double toFloat = 0;  // ours, with the tiles dequantised by ggml's to_float
+  double openBlas = 0, outProd = 0;
 };
 
 // Throws INVALID_ARGUMENT where there is no such type, or rows are not whole blocks of it.

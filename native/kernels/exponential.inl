@@ -25,7 +25,7 @@ inline Vector sigmoid(Vector x) { return 1.0f / (1.0f + exponential(-x)); }
 inline Vector hyperbolicTangent(Vector x) {
   const Vector square = x * x;
   // Near zero 1 - 2 / (e^2x + 1) cancels; there the odd Taylor series to x^15 (error below 1e-8 for |x| < 0.45).
-  Vector p = square * (-929569.0f / 638512875) + 21844.0f / 6081075;
+  Vector p = square * (-929569.0f / 638512875.0f) + 21844.0f / 6081075;
   p = p * square - 1382.0f / 155925;
   p = p * square + 62.0f / 2835;
   p = p * square - 17.0f / 315;

@@ -5,6 +5,12 @@
 
 #include <ggml.h>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #ifndef ISOPRO_VARIANT
 #error "compile through kernels.cmake"
 #endif

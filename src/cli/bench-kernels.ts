@@ -25,8 +25,8 @@ export const benchKernelsCommand = defineCommand({
       rounds,
       onRow: (row) =>
         process.stderr.write(
-          `${row.op.padEnd(3)} ${row.type.padEnd(6)} ${String(row.tokens).padStart(5)} tokens  ours ${rate(row.gflops)}  openblas ` +
-            `${rate(row.openblas)}  out_prod ${rate(row.ggmlOutProd)} GFLOP/s\n`,
+          `${row.op.padEnd(3)} ${row.type.padEnd(6)} ${String(row.tokens).padStart(5)} tokens  ours ${rate(row.gflops)}  by to_float ` +
+            `${rate(row.toFloat)}  openblas ${rate(row.openblas)}  out_prod ${rate(row.ggmlOutProd)} GFLOP/s\n`,
         ),
     });
     if (json) printJson(result);
