@@ -4,10 +4,10 @@ import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
-import { evaluatePassAtK } from '../evaluation/pass-at-k.js';
+import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k.js';
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
-import { MEASURE_NOTES } from '../report/figures.js';
-import { figuresGiven, MEASURE_NAMES, summarise, SUMMARY_SEED, type Measures } from '../statistics/index.js';
+import { MEASURE_NOTES, READING_NOTES, READING_TITLES } from '../report/figures.js';
+import { figuresGiven, MEASURE_NAMES, READINGS, summarise, SUMMARY_SEED, type Measures } from '../statistics/index.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
@@ -74,6 +74,21 @@ function readKs(text: string | undefined, samples: number): number[] {
   return ks;
 }
 
+/** What one set of samples gives: any of k, one chosen without the verifier, and how many were well-formed. */
+function sampledRows(
+  { passAtK, lenientPassAtK, format, chosen }: PassAtKEvaluation,
+  ks: readonly number[],
+  samples: number,
+): (readonly [string, Row])[] {
+  return [
+    ...ks.map((k) => [`pass@${k}`, passAtK[k]!] as const),
+    [`majority of ${samples}`, chosen.majority],
+    ...(chosen.bestOfK === null ? [] : [[`most likely of ${samples}`, chosen.bestOfK] as const]),
+    [READING_TITLES.format, format],
+    ...(lenientPassAtK === undefined ? [] : ks.map((k) => [`pass@${k}, leniently`, lenientPassAtK[k]!] as const)),
+  ];
+}
+
 /** What is known of them. */
 const countsOf = ({ promptIds, promptTokens = promptIds?.length, tokenIds, tokens = tokenIds?.length }: Reply) => ({
   promptTokens,
@@ -107,6 +122,12 @@ export const evalCommand = defineCommand({
       })
       .option('max-tokens', { type: 'number', default: 1024, describe: 'tokens an answer; one that is cut off fails' })
       .option('samples', { type: 'number', default: 1, describe: '1: greedy; more: pass@k from so many samples' })
+      .option('few-shot', { type: 'number', default: 0, describe: 'solved examples of the same tier before each question' })
+      .option('constrained', {
+        type: 'boolean',
+        default: false,
+        describe: "decode under the task's grammar of answers, which names nothing of a problem, so that the form cannot fail",
+      })
       .option('temperature', { type: 'number', default: 0.8, describe: 'of the samples' })
       .option('k', { type: 'string', requiresArg: true, describe: 'ks of pass@k, such as 1,4; default: 1 and all samples' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the samples' })
@@ -140,6 +161,10 @@ export const evalCommand = defineCommand({
       ...(verifierThreads === undefined ? {} : { verifierThreads }),
       ...(argv.turns === undefined ? {} : { turns: readCount('turns', argv.turns, 1) }),
     });
+    const fewShot = readCount('few-shot', argv.fewShot, 0);
+    const { answerGrammar: grammar } = task;
+    if (argv.constrained && grammar === null)
+      throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no grammar of answers, so that --constrained cannot be measured`);
     const problems = await evaluationSet(task, set, perTier);
     const { backend, adapter, model } = recording === null ? await answerLocally(argv, defaults, signal) : await answerFrom(recording);
     let out: FileHandle | undefined;
@@ -157,6 +182,9 @@ export const evalCommand = defineCommand({
         style,
         adapter,
         signal,
+        lenient: true,
+        ...(fewShot === 0 ? {} : { fewShot: { count: fewShot, seed } }),
+        ...(argv.constrained ? { grammar: grammar! } : {}),
         maxTokens: readCount('max-tokens', argv.maxTokens, 1),
         maxSequences: readCount('batch', argv.batch ?? maxSequences, 1),
         onProgress: ({ done, total }) => progress.update(done, { total }),
@@ -196,11 +224,16 @@ export const evalCommand = defineCommand({
         task: { id: task.id, version: task.version },
         set: { name: set, origin: problems.origin, perTier, problems: problems.problems.length, sha256: problems.sha256 },
         style,
+        fewShot,
+        constrained: argv.constrained,
         samples,
         ...(greedy === null
           ? {
               ...(recording === null ? { temperature: argv.temperature, seed: argv.seed } : {}),
               passAtK: sampled!.passAtK,
+              ...(sampled!.lenientPassAtK === undefined ? {} : { lenientPassAtK: sampled!.lenientPassAtK }),
+              format: sampled!.format,
+              ...sampled!.chosen,
               none: sampled!.none,
               ...(sampled!.measures === undefined ? {} : { measures: sampled!.measures }),
             }
@@ -214,10 +247,18 @@ export const evalCommand = defineCommand({
       if (json) return printJson(report);
       const rows: (readonly [string, Row])[] = [
         ...(greedy === null
-          ? ks.map((k) => [`pass@${k}`, sampled!.passAtK[k]!] as const)
-          : [[recording === null ? 'greedy' : 'recorded', accuracy!] as const]),
+          ? sampledRows(sampled!, ks, samples)
+          : [
+              [recording === null ? 'greedy' : 'recorded', accuracy!] as const,
+              ...READINGS.flatMap((reading) =>
+                accuracy![reading] === undefined ? [] : [[READING_TITLES[reading], accuracy![reading]] as const],
+              ),
+            ]),
         ...Object.entries(policies),
       ];
+      const readings = READINGS.filter((reading) =>
+        reading === 'format' ? true : greedy === null ? sampled!.lenientPassAtK !== undefined : accuracy![reading] !== undefined,
+      );
       const measured = [
         [greedy === null ? `${samples} samples` : rows[0]![0], (accuracy ?? sampled)!.measures] as const,
         ...Object.entries(policies).map(([policy, summary]) => [policy, summary.measures] as const),
@@ -226,8 +267,11 @@ export const evalCommand = defineCommand({
       const notes = Object.entries(task.policyNotes);
       process.stdout.write(
         `${task.id} ${task.version}, ${set} set, ${problems.problems.length} ` +
-          `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}; per cent solved, 95 % interval ` +
+          `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}` +
+          `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
+          `${argv.constrained ? ', under the grammar of answers' : ''}; per cent solved, 95 % interval ` +
           `below\n\n${table(rows)}\n\n${measureTables(measured)}` +
+          `${readings.map((reading) => READING_NOTES[reading]).join('\n')}\n` +
           (samples > 1
             ? `${samples} samples a problem${recording === null ? ` at temperature ${argv.temperature}` : ''}; pass@k is a ceiling: ` +
               `choosing the right one needs the verifier\n`

@@ -3,9 +3,17 @@ import { deriveSeed } from '../random.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
 import type { OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
+import { isWellFormed } from '../tasks/verdict.js';
+import { promptsOf, type FewShot } from './few-shot.js';
 
 export interface EvaluationOptions<R extends Reply = Reply> {
   readonly style: PromptStyle;
+  /** Solved examples of each question's own tier before it. */
+  readonly fewShot?: FewShot;
+  /** GBNF that every reply keeps: of a task's `answerGrammar`, so that the form of an answer cannot fail. */
+  readonly grammar?: string;
+  /** Reads each reply a second time, in the task's most lenient way. */
+  readonly lenient?: boolean;
   /** Of each answer. */
   readonly maxTokens: number;
   /** Default 64. Sequences in one batch; with the threads it decides the last bits of the logits. */
@@ -26,6 +34,10 @@ export interface Sampling {
 
 export interface JudgedAnswer extends Figures {
   readonly kind: VerdictKind;
+  /** Whether the strict reading succeeded. */
+  readonly formed: boolean;
+  /** The verdict under the most lenient reading, of which the strict one is a part; absent where it was not asked for or there is none. */
+  readonly lenient?: VerdictKind;
   readonly finish: Reply['finish'];
   /** Sampled; null where the back end does not count. */
   readonly tokens: number | null;
@@ -50,7 +62,7 @@ export async function sampleAndJudge<R extends Reply>(
   options: EvaluationOptions<R>,
   { samples, temperature, seed }: Sampling,
 ): Promise<JudgedAnswers> {
-  const { style, maxTokens, maxSequences = 64, adapter, signal, onProgress, onReply } = options;
+  const { style, maxTokens, maxSequences = 64, adapter, grammar, signal, onProgress, onReply } = options;
   const plan = problems.map((problem) => ({
     problem,
     seeds: Array.from({ length: samples }, (_, sample) =>
@@ -58,6 +70,8 @@ export async function sampleAndJudge<R extends Reply>(
     ),
   }));
   const judged: JudgedAnswer[][] = problems.map(() => []);
+  /** [problems][samples] of replies that do not pass. */
+  const failing: string[][] = problems.map(() => []);
   let done = 0;
   let promptTokens: number | null = 0;
   let sampledTokens: number | null = 0;
@@ -66,10 +80,11 @@ export async function sampleAndJudge<R extends Reply>(
       backend,
       task,
       plan,
-      prompt: (problem) => task.prompt(problem, style),
+      prompt: promptsOf(task, style, options.fewShot),
       temperature,
       maxTokens,
       maxSequences,
+      ...(grammar === undefined ? {} : { grammar }),
       ...(adapter === undefined ? {} : { adapter }),
       ...(signal === undefined ? {} : { signal }),
     },
@@ -80,11 +95,35 @@ export async function sampleAndJudge<R extends Reply>(
       const [{ promptIds, promptTokens: counted }] = replies as [R, ...R[]];
       if (judged[promptIndex]!.length === 0) promptTokens = plus(promptTokens, promptIds?.length ?? counted);
       const { verdict } = reply.judgement;
-      judged[promptIndex]![sampleIndex] = { kind: verdict.kind, ...figuresOf(verdict), finish, tokens };
+      const formed = isWellFormed(reply.judgement);
+      judged[promptIndex]![sampleIndex] = { kind: verdict.kind, ...figuresOf(verdict), formed, finish, tokens };
+      if (options.lenient === true && verdict.kind !== 'pass') failing[promptIndex]![sampleIndex] = reply.rollout.text;
       sampledTokens = plus(sampledTokens, tokens ?? undefined);
       onReply?.(reply);
       onProgress?.({ done: ++done, total: problems.length * samples, sampledTokens });
     },
   );
-  return { judged, promptTokens, sampledTokens };
+  if (options.lenient !== true || !task.readsLeniently) return { judged, promptTokens, sampledTokens };
+  return { judged: await readLeniently(task, problems, judged, failing, signal), promptTokens, sampledTokens };
+}
+
+/** One after the other: a verifier's time limit runs from when it is asked. A reply that passes is not read twice: it passes here too. */
+async function readLeniently(
+  task: OpenTask,
+  problems: readonly Problem[],
+  judged: readonly (readonly JudgedAnswer[])[],
+  failing: readonly (readonly string[])[],
+  signal: AbortSignal | undefined,
+): Promise<JudgedAnswer[][]> {
+  const read: JudgedAnswer[][] = [];
+  for (const [i, problem] of problems.entries()) {
+    const samples: JudgedAnswer[] = [];
+    for (const [sample, answered] of judged[i]!.entries()) {
+      const text = failing[i]![sample];
+      const judgement = text === undefined ? null : await task.judgeLeniently(problem, text, signal === undefined ? {} : { signal });
+      samples.push({ ...answered, lenient: judgement?.verdict.kind ?? 'pass' });
+    }
+    read.push(samples);
+  }
+  return read;
 }

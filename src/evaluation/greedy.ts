@@ -6,6 +6,7 @@ import { sampleAndJudge, type EvaluationOptions } from './answers.js';
 /** Verdict on the greedy answer to one problem. */
 export interface GreedyOutcome extends Outcome {
   readonly problemId: string;
+  readonly formed: boolean;
   readonly finish: Reply['finish'];
   /** Sampled; null where the back end does not count. */
   readonly tokens: number | null;

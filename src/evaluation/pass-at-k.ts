@@ -1,8 +1,20 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Backend, Reply } from '../backends/backend.js';
-import { measure, passAtK, stratifiedBootstrap, SUMMARY_SEED, type Measures, type Stratum } from '../statistics/index.js';
-import type { OpenTask, Problem, Tier } from '../tasks/task.js';
-import { sampleAndJudge, type EvaluationOptions } from './answers.js';
+import type { JudgedReply } from '../rollouts/answer.js';
+import {
+  measure,
+  passAtK,
+  stratifiedBootstrap,
+  summarise,
+  SUMMARY_SEED,
+  type Measures,
+  type Outcome,
+  type Stratum,
+  type Summary,
+} from '../statistics/index.js';
+import type { OpenTask, Problem, Tier, VerdictKind } from '../tasks/task.js';
+import { sampleAndJudge, type EvaluationOptions, type JudgedAnswer } from './answers.js';
+import { commonest, meanLogprob, mostLikely } from './choose.js';
 
 export interface PassAtKOptions<R extends Reply = Reply> extends EvaluationOptions<R> {
   /** Samples of each problem. */
@@ -19,6 +31,17 @@ export interface PassAtKEvaluation {
   /** Unbiased pass@k by k and tier, over problems with at least k verdicts; bootstrap intervals over problems. */
   readonly passAtK: Readonly<Record<string, PassAtKSummary>>;
   readonly none: number;
+  /** Share of the samples whose strict reading succeeded, of those with a verdict: a problem counts with the mean of its samples. */
+  readonly format: PassAtKSummary;
+  /** Pass@k under the most lenient reading, where it was asked for and the task has one. */
+  readonly lenientPassAtK?: Readonly<Record<string, PassAtKSummary>>;
+  /** One of the samples for each problem, chosen without the verifier: of as many tokens as pass@k of all samples. */
+  readonly chosen: {
+    /** The first with the commonest answer. */
+    readonly majority: Summary;
+    /** The complete one with the highest mean token log-probability; null where the back end gives none. */
+    readonly bestOfK: Summary | null;
+  };
   /** Of a task whose verdicts have figures; a problem counts with the mean of its samples. */
   readonly measures?: Measures;
   /** Null where the back end does not count. */
@@ -34,6 +57,11 @@ export interface PassAtKEstimate {
   readonly n: number;
 }
 
+interface Sample extends Pick<Reply, 'text' | 'finish' | 'sampleIndex'> {
+  /** Per token; null where the back end gives none. */
+  readonly likelihood: number | null;
+}
+
 /** The mean is unweighted over tiers, a group counting as one. */
 export interface PassAtKSummary extends PassAtKEstimate {
   readonly byTier: Dictionary<PassAtKEstimate>;
@@ -45,24 +73,45 @@ function estimate(strata: readonly Stratum[]): PassAtKEstimate {
   return { ...stratifiedBootstrap(strata, { seed: SUMMARY_SEED, of: 'fractions' }), n };
 }
 
-function summariseK(k: number, problems: PassAtKEvaluation['problems'], tiers: readonly Tier[]): PassAtKSummary {
-  const present = tiers.filter(({ id }) => problems.some(({ tier }) => tier === id));
+/** @param values of the problems of each tier, in which null counts for nothing */
+function summariseValues(
+  values: readonly { readonly tier: string; readonly value: number | null }[],
+  tiers: readonly Tier[],
+): PassAtKSummary {
+  const present = tiers.filter(({ id }) => values.some(({ tier }) => tier === id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
-  const valuesOf = (id: string): number[] =>
-    problems.filter(({ tier, samples }) => tier === id && samples >= k).map(({ samples, passed }) => passAtK(samples, passed, k));
   const byTier = dictionary<PassAtKEstimate>();
   const strata: Stratum[] = [];
   for (const { id, group } of present) {
-    const values = valuesOf(id);
-    byTier[id] = estimate([{ weight: 1, values }]);
-    strata.push({ weight: 1 / slots.length / present.filter((other) => (other.group ?? other.id) === (group ?? id)).length, values });
+    const own = values.flatMap(({ tier, value }) => (tier === id && value !== null ? [value] : []));
+    byTier[id] = estimate([{ weight: 1, values: own }]);
+    strata.push({ weight: 1 / slots.length / present.filter((other) => (other.group ?? other.id) === (group ?? id)).length, values: own });
   }
   return { ...estimate(strata), byTier };
 }
 
+type Counts = PassAtKEvaluation['problems'];
+
+const summariseK = (k: number, problems: Counts, tiers: readonly Tier[]): PassAtKSummary =>
+  summariseValues(
+    problems.map(({ tier, samples, passed }) => ({ tier, value: samples >= k ? passAtK(samples, passed, k) : null })),
+    tiers,
+  );
+
+/** @param kindOf the verdict of a sample */
+const countsOf = (
+  problems: readonly Problem[],
+  judged: readonly (readonly JudgedAnswer[])[],
+  kindOf: (answer: JudgedAnswer) => VerdictKind,
+): Counts =>
+  problems.map(({ id, tier }, i) => {
+    const decided = judged[i]!.map(kindOf).filter((kind) => kind !== 'none');
+    return { problemId: id, tier, samples: decided.length, passed: decided.filter((kind) => kind === 'pass').length };
+  });
+
 /**
- * Several answers to each problem at a temperature, and from them the unbiased chance that one of k passes (Chen et al. 2021, §2.1). It is
- * a ceiling: choosing the right answer among k needs the verifier.
+ * Several answers to each problem at a temperature, and from them the unbiased chance that one of k passes (Chen et al. 2021, §2.1), which
+ * is a ceiling: choosing the right answer among k needs the verifier. Beside it what choosing without one gives.
  * @throws IsoproError as evaluateGreedy
  */
 export async function evaluatePassAtK<R extends Reply>(
@@ -71,20 +120,49 @@ export async function evaluatePassAtK<R extends Reply>(
   problems: readonly Problem[],
   options: PassAtKOptions<R>,
 ): Promise<PassAtKEvaluation> {
-  const { samples, temperature, seed, ks, ...rest } = options;
-  const { judged, ...tokens } = await sampleAndJudge(backend, task, problems, rest, { samples, temperature, seed });
-  const counts = problems.map(({ id, tier }, i) => {
-    const decided = judged[i]!.filter(({ kind }) => kind !== 'none');
-    return { problemId: id, tier, samples: decided.length, passed: decided.filter(({ kind }) => kind === 'pass').length };
-  });
+  const { samples, temperature, seed, ks, onReply, ...rest } = options;
+  /** [problems][samples]; of what a reply holds only this is kept. */
+  const replies: Sample[][] = problems.map(() => []);
+  const keep = (reply: JudgedReply<R>): void => {
+    const { promptIndex, sampleIndex, text, finish, logprobs } = reply.rollout;
+    const likelihood = logprobs === undefined ? null : meanLogprob({ logprobs });
+    replies[promptIndex]![sampleIndex] = { text, finish, sampleIndex, likelihood };
+    onReply?.(reply);
+  };
+  const { judged, ...tokens } = await sampleAndJudge(backend, task, problems, { ...rest, onReply: keep }, { samples, temperature, seed });
+  const counts = countsOf(problems, judged, ({ kind }) => kind);
+  const lenient = judged.flat().every((answer) => answer.lenient !== undefined)
+    ? countsOf(problems, judged, (answer) => answer.lenient!)
+    : null;
+  const ofEachK = (of: Counts): Record<string, PassAtKSummary> => Object.fromEntries(ks.map((k) => [k, summariseK(k, of, task.tiers)]));
+  const chosen = async (choose: (problem: Problem, of: readonly Sample[]) => Sample | Promise<Sample>): Promise<Summary> => {
+    const outcomes: Outcome[] = [];
+    for (const [i, problem] of problems.entries()) {
+      const { sampleIndex } = await choose(problem, replies[i]!);
+      outcomes.push({ tier: problem.tier, ...judged[i]![sampleIndex]! });
+    }
+    return summarise(outcomes, task.tiers, { seed: SUMMARY_SEED });
+  };
+  const likelihoods = replies.every((of) => of.every(({ likelihood }) => likelihood !== null));
   const measures = measure(
     judged.map((samplesOf, i) => samplesOf.map((each) => ({ tier: problems[i]!.tier, ...each }))),
     task.tiers,
     { seed: SUMMARY_SEED },
   );
+  const shares = judged.map((of, i) => {
+    const decided = of.filter(({ kind }) => kind !== 'none');
+    const formed = decided.filter((answer) => answer.formed).length;
+    return { tier: problems[i]!.tier, value: decided.length === 0 ? null : formed / decided.length };
+  });
   return {
     problems: counts,
-    passAtK: Object.fromEntries(ks.map((k) => [k, summariseK(k, counts, task.tiers)])),
+    passAtK: ofEachK(counts),
+    ...(lenient === null ? {} : { lenientPassAtK: ofEachK(lenient) }),
+    format: summariseValues(shares, task.tiers),
+    chosen: {
+      majority: await chosen((problem, of) => commonest(problem, of, task.readAnswer.bind(task))),
+      bestOfK: likelihoods ? await chosen((_, of) => mostLikely(of, ({ likelihood }) => likelihood!)) : null,
+    },
     none: problems.length * samples - counts.reduce((sum, each) => sum + each.samples, 0),
     ...(measures === null ? {} : { measures }),
     ...tokens,

@@ -16,10 +16,13 @@ import {
   brierScore,
   figuresGiven,
   mcnemarExact,
+  READINGS,
   summarise,
   SUMMARY_SEED,
+  underReading,
   type FigureName,
   type Outcome,
+  type Reading,
   type Summary,
 } from '../statistics/index.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
@@ -102,6 +105,15 @@ export interface Comparison {
   readonly p: number;
   /** By figure of the verdicts, over those that both sides decided. */
   readonly figures?: readonly FigureComparison[];
+  /** By further reading of the replies that the claim has, over those that both sides decided. */
+  readonly readings?: readonly ReadingComparison[];
+}
+
+export interface ReadingComparison {
+  readonly reading: Reading;
+  readonly differing: number;
+  /** Exact McNemar, as of the verdicts. */
+  readonly p: number;
 }
 
 export interface FigureComparison {
@@ -130,6 +142,17 @@ function figureComparisons(said: readonly Outcome[], own: readonly Outcome[], fi
   });
 }
 
+function readingComparisons(said: readonly Outcome[], own: readonly Outcome[]): ReadingComparison[] {
+  return READINGS.flatMap((reading) => {
+    const [claimed, measured] = [underReading(said, reading), underReading(own, reading)];
+    if (claimed === null || measured === null) return [];
+    const count = (was: Outcome['kind'], is: Outcome['kind']): number =>
+      claimed.filter(({ kind }, i) => kind === was && measured[i]!.kind === is).length;
+    const [more, less] = [count('pass', 'fail'), count('fail', 'pass')];
+    return [{ reading, differing: more + less, p: mcnemarExact(less, more) }];
+  });
+}
+
 /** Evaluates and compares verdict by verdict. @throws HardFail where a claim is not over the set's problems */
 async function compare(
   model: Model,
@@ -152,6 +175,7 @@ async function compare(
     maxTokens,
     maxSequences,
     adapter,
+    lenient: claim.lenient !== undefined,
     ...(progress.signal === undefined ? {} : { signal: progress.signal }),
     ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
   });
@@ -161,6 +185,7 @@ async function compare(
   const found = pairs.filter(({ claimed, own }) => own !== 'none' || claimed === 'none');
   const count = (claimed: boolean, own: boolean): number =>
     found.filter((pair) => (pair.claimed === 'pass') === claimed && (pair.own === 'pass') === own).length;
+  const readings = readingComparisons(said, outcomes);
   return {
     claimed: summarise(said, task.tiers, options),
     measured: summarise(outcomes, task.tiers, options),
@@ -168,6 +193,7 @@ async function compare(
     unverified: pairs.length - found.length,
     p: mcnemarExact(count(false, true), count(true, false)),
     ...(options.figures.length === 0 ? {} : { figures: figureComparisons(said, outcomes, options.figures) }),
+    ...(readings.length === 0 ? {} : { readings }),
   };
 }
 
@@ -210,6 +236,12 @@ export async function evaluateHeldOut(
         `accuracy ${when}: the run claims ${comparison.claimed.mean}, and ${comparison.measured.mean} was measured on a machine of its ` +
           `class (${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)})`,
       );
+    for (const { reading, differing, p } of comparison?.readings ?? [])
+      if (sameMachine && p < CLAIM_P)
+        fail(
+          `the ${reading} reading ${when}: ${differing} of the replies are read otherwise than was measured on a machine of its class, ` +
+            `p ${p.toPrecision(2)}`,
+        );
     for (const { figure, differing, p } of comparison?.figures ?? [])
       if (sameMachine && p < CLAIM_P)
         fail(

@@ -379,11 +379,15 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       findings.unverified += unverified;
       const figures = [value.before, value.after].flatMap((comparison) => comparison?.figures ?? []);
       const others = figures.reduce((sum, comparison) => sum + comparison.differing, 0);
+      const readings = [value.before, value.after].flatMap((comparison) => comparison?.readings ?? []);
+      const otherwise = readings.reduce((sum, comparison) => sum + comparison.differing, 0);
       const missing = unverified === 0 ? '' : `; ${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`;
       const agreed = unverified === 0 ? 'every verdict is as claimed' : 'no verdict is other than claimed';
       const otherFigures = others === 0 ? '' : `; ${plural(others, 'figure')} of verdicts differ from the claim`;
-      const detail = `${differing === 0 ? agreed : `${plural(differing, 'verdict')} differ from the claim`}${otherFigures}${missing}`;
-      return { value, detail, status: differing + others + unverified === 0 ? ('pass' as const) : ('findings' as const) };
+      const otherReadings = otherwise === 0 ? '' : `; ${plural(otherwise, 'further reading')} of replies differ from the claim`;
+      const said = differing === 0 ? agreed : `${plural(differing, 'verdict')} differ from the claim`;
+      const detail = `${said}${otherFigures}${otherReadings}${missing}`;
+      return { value, detail, status: differing + others + otherwise + unverified === 0 ? ('pass' as const) : ('findings' as const) };
     });
 
     findings.scores = await trace.run('emit_two_scores', () => {

@@ -14,6 +14,7 @@ import { problem as problemRecord, reference as referenceRecord, rollout as roll
 import { figuresOf, MAX_NONE_FRACTION, type Figures } from '../statistics/index.js';
 import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+import { isWellFormed } from '../tasks/verdict.js';
 import { callAhead } from './ahead.js';
 import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
@@ -275,7 +276,7 @@ async function checkDev({
     const { gseq, payload } = record;
     if (payload.kind === 'dev_reply') given.push({ ...readRecord(devReply, record, fail), gseq });
     else if (payload.kind === 'held_out' && payload.set === 'dev') {
-      const { outcomes, figures } = readRecord(heldOut, record, fail);
+      const { outcomes, figures, formed } = readRecord(heldOut, record, fail);
       const same = (list: readonly string[]): boolean =>
         list.length === set.problems.length && set.problems.every(({ id }, i) => id === list[i]);
       if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
@@ -298,6 +299,8 @@ async function checkDev({
           ({ verdict }) => verdict.kind,
         );
         sameFigures(what, { kind, ...figures?.[i] }, own.verdict);
+        if (formed !== undefined && own.verdict.kind !== 'none' && formed[i] !== isWellFormed(own))
+          fail(`${what}: the run says that its reply was ${formed[i] === true ? '' : 'not '}well-formed, and the task reads it otherwise`);
       }
       given = [];
     }

@@ -1,5 +1,5 @@
 /** How figures are written, in the terminal and on the page. */
-import type { Interval, MeasureName } from '../statistics/index.js';
+import type { Interval, MeasureName, Reading } from '../statistics/index.js';
 
 export const percent = (fraction: number | null | undefined): string => (fraction == null ? '–' : (100 * fraction).toFixed(1));
 export const bounds = ({ low, high }: Interval): string => `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
@@ -15,6 +15,13 @@ export const decimalBounds = ({ low, high }: Interval): string => `${low.toFixed
 /** With its sign. */
 export const decimalChange = (difference: number | null): string =>
   difference === null ? '–' : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
+
+/** Rows beside accuracy. */
+export const READING_TITLES: Readonly<Record<Reading, string>> = { format: 'well-formed', lenient: 'solved, leniently' };
+export const READING_NOTES: Readonly<Record<Reading, string>> = {
+  format: 'well-formed: replies whose strict reading succeeded, right or wrong',
+  lenient: 'solved, leniently: any answer found anywhere in the same reply passes',
+};
 
 export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {
   score: 'mean score',

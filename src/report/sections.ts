@@ -1,8 +1,20 @@
 /** The parts of a report. Each is null where a run has nothing to say on it. */
-import { MEASURE_NAMES, type Summary } from '../statistics/index.js';
-import { testComparison } from '../run-folder/comparison.js';
+import { MEASURE_NAMES, READINGS, type Summary } from '../statistics/index.js';
+import { testComparison, type Comparison, type PairedCounts } from '../run-folder/comparison.js';
 import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerChart, timelineChart } from './charts.js';
-import { bounds, decimal, decimalBounds, MEASURE_NOTES, MEASURE_TITLES, percent, points, pValue, whole } from './figures.js';
+import {
+  bounds,
+  decimal,
+  decimalBounds,
+  MEASURE_NOTES,
+  MEASURE_TITLES,
+  percent,
+  points,
+  pValue,
+  READING_NOTES,
+  READING_TITLES,
+  whole,
+} from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { integrityLine, integrityText, type Integrity } from './integrity.js';
 import { devEvaluations, inOrder, testEvaluation, type RunRecord, type ShownRollout } from '../run-folder/read-run.js';
@@ -28,6 +40,8 @@ const list = (rows: readonly (readonly [HtmlValue, HtmlValue])[]): Html =>
   html`<dl>${rows.map(([term, value]) => html`<dt>${term}</dt><dd>${value}</dd>`)}</dl>`;
 const more = (shown: number, of: number, what: string): HtmlValue =>
   of > shown && html`<p class="note muted">${of - shown} further ${what} are in the log.</p>`;
+const pairOf = (of: PairedCounts | null | undefined): [string, string] =>
+  of == null ? ['–', '–'] : [`+${of.gained} −${of.lost}`, pValue(of.p)];
 const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const duration = (seconds: number): string =>
   seconds < 120 ? `${seconds.toFixed(0)} s` : seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
@@ -99,8 +113,7 @@ export function resultSection(run: RunRecord): Html {
     html`<td${lead && html` class="lead"`}>${
       summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`
     }</td>`;
-  const pair = (of: { gained: number; lost: number; p: number } | null | undefined): Html[] =>
-    cells(of == null ? ['–', '–'] : [`+${of.gained} −${of.lost}`, pValue(of.p)]);
+  const pair = (of: PairedCounts | null | undefined): Html[] => cells(pairOf(of));
   const row = (key: string): Html => {
     const tier = tiers.get(key);
     const [was, is] = [before?.summary.byTier[key], after?.summary.byTier[key]];
@@ -136,9 +149,38 @@ ${
 }
 ${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
 ${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
+${readingTable(before?.summary, after?.summary, comparison, keys)}
 ${measureTables(before?.summary, after?.summary, policies.slice(0, ROWS), keys)}
 ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys)}${more(ROWS, policies.length, 'programs')}`,
   );
+}
+
+/** Format and skill apart: rates of further readings of the same replies, by tier. */
+function readingTable(
+  before: Summary | undefined,
+  after: Summary | undefined,
+  comparison: Comparison | null,
+  keys: readonly string[],
+): Html | null {
+  const columns = keys.slice(0, COLUMNS);
+  const rows = READINGS.flatMap((reading) =>
+    [['before', before] as const, ['after', after] as const].flatMap(([when, summary]) => {
+      const of = summary?.[reading];
+      return of === undefined ? [] : [{ reading, when, of, pair: when === 'after' ? comparison?.readings[reading] : undefined }];
+    }),
+  );
+  if (rows.length === 0) return null;
+  const noted = READINGS.filter((reading) => rows.some((row) => row.reading === reading));
+  return html`<h3>Format and skill apart</h3>
+<p class="note muted">Per cent of the same replies. ${noted.map((reading, i) => html`${i > 0 && '; '}${READING_NOTES[reading]}`)}.</p>
+<div class="wide"><table class="dense">
+<thead><tr>${heads(['', '', 'mean'])}${tierHeads(columns)}${heads(['gained, lost', 'p'])}</tr></thead><tbody>
+${rows.map(
+  ({ reading, when, of, pair }) => html`<tr><td>${READING_TITLES[reading]}</td><td>${when}</td>
+<td class="lead">${percent(of.mean)} <small>${bounds(of)}</small></td>
+${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)])}</tr>
+`,
+)}</tbody></table></div>`;
 }
 
 /** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */

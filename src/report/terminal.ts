@@ -1,8 +1,20 @@
 /** Tables for a terminal: plain text that fits its width. */
 import { valueOf } from '../dictionary.js';
-import { MEASURE_NAMES, type Summary } from '../statistics/index.js';
+import { MEASURE_NAMES, READINGS, type Summary } from '../statistics/index.js';
 import type { Comparison } from '../run-folder/comparison.js';
-import { bounds, decimal, decimalBounds, decimalChange, MEASURE_NOTES, MEASURE_TITLES, percent, points, pValue } from './figures.js';
+import {
+  bounds,
+  decimal,
+  decimalBounds,
+  decimalChange,
+  MEASURE_NOTES,
+  MEASURE_TITLES,
+  percent,
+  points,
+  pValue,
+  READING_NOTES,
+  READING_TITLES,
+} from './figures.js';
 import { label } from './hostile-text.js';
 
 export interface TerminalStyle {
@@ -93,6 +105,21 @@ export function comparisonTable(
   return emphasised(lines, style).join('\n');
 }
 
+/** The rates of further readings of two evaluations' replies, one a line, with the paired test; empty where they have none. */
+export function readingTable(before: Summary, after: Summary, { readings }: Comparison, style: TerminalStyle): string {
+  const narrow = style.width < 84;
+  const rows = READINGS.flatMap((name) => {
+    const [was, is, pair] = [before[name], after[name], readings[name]];
+    if (was === undefined || is === undefined || pair === undefined) return [];
+    const cells = [was, is].flatMap((of) => [percent(of.mean), bounds(of)]).filter((_, i) => !narrow || i % 2 === 0);
+    const change = was.mean === null || is.mean === null ? null : is.mean - was.mean;
+    return [{ name, row: [READING_TITLES[name], ...cells, points(change), pValue(pair.p), String(pair.gained), String(pair.lost)] }];
+  });
+  if (rows.length === 0) return '';
+  const heads = ['', ...(narrow ? ['before', 'after'] : ['before', '95 %', 'after', '95 %']), 'change', 'p', 'gained', 'lost'];
+  return [...table([heads, ...rows.map(({ row }) => row)], style.width), ...rows.map(({ name }) => READING_NOTES[name])].join('\n');
+}
+
 /** Mean score and proper scores of two evaluations, one a line; empty where their verdicts have no figures. */
 export function measureTable(before: Summary, after: Summary, style: TerminalStyle): string {
   const narrow = style.width < 84;
@@ -165,10 +192,12 @@ export function resultTable(
   const { before, after, comparison, policies } = result;
   const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
   const measureLines = measureTable(before, after, style);
+  const readingLines = readingTable(before, after, comparison, style);
   return [
     `per cent of test problems solved, ${FIGURES_NOTE}`,
     '',
     comparisonTable(before, after, comparison, ['before', 'after'], style),
+    ...(readingLines === '' ? [] : ['', readingLines]),
     ...(measureLines === '' ? [] : ['', measureLines]),
     ...(policyLines === '' ? [] : ['', 'trivial policies, which use no model', policyLines]),
   ].join('\n');

@@ -4,7 +4,8 @@ import { deriveSeed } from '../random.js';
 import type { ChatMessage, Judgement, OpenTask, Problem } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
-export interface AnswerRequest<R extends Reply = Reply> extends Pick<SampleRequest, 'maxTokens' | 'adapter' | 'signal' | 'onProgress'> {
+export interface AnswerRequest<R extends Reply = Reply>
+  extends Pick<SampleRequest, 'maxTokens' | 'grammar' | 'adapter' | 'signal' | 'onProgress'> {
   readonly backend: Backend<R>;
   readonly task: Pick<OpenTask, 'judge' | 'turns' | 'step'>;
   readonly plan: readonly PlannedProblem[];
@@ -102,7 +103,7 @@ async function askRound<R extends Reply>(
   take: (reply: JudgedReply<R>) => void,
 ): Promise<Asked<R>[]> {
   const { backend, task, plan, opening = '', temperature, topP = 1, maxTokens, maxSequences } = request;
-  const { adapter, signal, onProgress } = request;
+  const { adapter, grammar, signal, onProgress } = request;
   const open: Asked<R>[] = [];
   const failed = new AbortController();
   const cancelled = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal]);
@@ -125,6 +126,7 @@ async function askRound<R extends Reply>(
     maxSequences,
     signal: cancelled,
     ...(adapter === undefined ? {} : { adapter }),
+    ...(grammar === undefined ? {} : { grammar }),
     ...(onProgress === undefined ? {} : { onProgress }),
   });
   try {

@@ -1,8 +1,8 @@
 /** Two evaluations of the same problems, compared problem by problem. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import { ofSameProblems } from './derived.js';
-import { mcnemarExact, stratifiedBootstrap, type Interval, type Stratum } from '../statistics/index.js';
+import { ofSameProblems, outcomesUnder } from './derived.js';
+import { mcnemarExact, READINGS, stratifiedBootstrap, type Interval, type Reading, type Stratum } from '../statistics/index.js';
 import { testEvaluation, type LoggedEvaluation, type RunRecord, type TierInfo } from './read-run.js';
 
 export interface PairedCounts {
@@ -23,6 +23,8 @@ export interface Comparison extends PairedCounts {
   readonly difference: (Interval & { readonly mean: number }) | null;
   /** By tier and by group, not adjusted for their number. */
   readonly byTier: Dictionary<PairedCounts>;
+  /** By further reading of the same replies that both have. */
+  readonly readings: { readonly [reading in Reading]?: Omit<Comparison, 'readings'> };
 }
 
 /** The same intervals whoever asks. */
@@ -38,12 +40,23 @@ function counts(changes: readonly Change[]): PairedCounts {
   return { n: changes.length, gained, lost, p: mcnemarExact(gained, lost) };
 }
 
+type Compared = Pick<LoggedEvaluation, 'outcomes' | 'setSha256' | 'formed' | 'lenient'>;
+
 /** @throws IsoproError RUNS_NOT_COMPARABLE where they are not of the same problems */
-export function compareEvaluations(
-  before: Pick<LoggedEvaluation, 'outcomes' | 'setSha256'>,
-  after: Pick<LoggedEvaluation, 'outcomes' | 'setSha256'>,
+export function compareEvaluations(before: Compared, after: Compared, tiers: readonly TierInfo[]): Comparison {
+  const readings = READINGS.flatMap((reading) => {
+    const [was, is] = [outcomesUnder(before, reading), outcomesUnder(after, reading)];
+    if (was === null || is === null) return [];
+    return [[reading, compareOutcomes({ ...before, outcomes: was }, { ...after, outcomes: is }, tiers)] as const];
+  });
+  return { ...compareOutcomes(before, after, tiers), readings: Object.fromEntries(readings) };
+}
+
+function compareOutcomes(
+  before: Pick<Compared, 'outcomes' | 'setSha256'>,
+  after: Pick<Compared, 'outcomes' | 'setSha256'>,
   tiers: readonly TierInfo[],
-): Comparison {
+): Omit<Comparison, 'readings'> {
   const now = new Map(after.outcomes.map(([problemId, , kind]) => [problemId, kind]));
   const missing = before.outcomes.filter(([problemId]) => !now.has(problemId)).length;
   if (before.setSha256 !== after.setSha256 || missing > 0 || before.outcomes.length !== after.outcomes.length) {

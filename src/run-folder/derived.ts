@@ -11,10 +11,12 @@ import {
   pairedChange,
   summarise,
   SUMMARY_SEED,
+  underReading,
   verdictsByTier,
   type FigureName,
   type Outcome,
   type PairedChange,
+  type Reading,
   type Summary,
   type TierVerdicts,
 } from '../statistics/index.js';
@@ -154,11 +156,23 @@ export function tiersOf(named: readonly TierOf[] | undefined, ids: Iterable<stri
   return tiers;
 }
 
-type JudgedSet = Pick<HeldOut, 'outcomes' | 'figures'>;
+type JudgedSet = Pick<HeldOut, 'outcomes' | 'figures' | 'formed' | 'lenient'>;
 
 /** The verdicts of an evaluation with what they say beside their kinds. */
-export const verdictsOf = ({ outcomes, figures }: JudgedSet): Outcome[] =>
-  outcomes.map(([, tier, kind], i) => ({ tier, kind, ...figures?.[i] }));
+export const verdictsOf = ({ outcomes, figures, formed, lenient }: JudgedSet): Outcome[] =>
+  outcomes.map(([, tier, kind], i) => ({
+    tier,
+    kind,
+    ...figures?.[i],
+    ...(formed === undefined ? {} : { formed: formed[i]! }),
+    ...(lenient === undefined ? {} : { lenient: lenient[i]! }),
+  }));
+
+/** The outcomes of an evaluation as another reading has them; null where it has none. */
+export function outcomesUnder(evaluation: JudgedSet, reading: Reading): HeldOut['outcomes'] | null {
+  const read = underReading(verdictsOf(evaluation), reading);
+  return read === null ? null : evaluation.outcomes.map(([id, tier], i) => [id, tier, read[i]!.kind]);
+}
 
 /** Figures that any verdict of a log's evaluations has: where one has a score, all are measured by it. */
 export function figuresLogged(evaluations: readonly JudgedSet[], named: Pick<Policies, 'figures'> | null | undefined): FigureName[] {

@@ -24,6 +24,14 @@ export const devReply = z.object({
 });
 export type DevReply = z.infer<typeof devReply>;
 
+const kind = z.enum(['pass', 'fail', 'none']);
+
+/** What is said of each reply beside its verdict says it of each, and what passes was read. */
+const readingsFit = ({ outcomes, formed, lenient }: z.infer<typeof heldOutMembers>): boolean =>
+  [formed, lenient].every((list) => list === undefined || list.length === outcomes.length) &&
+  outcomes.every(([, , verdict], i) => verdict !== 'pass' || (formed?.[i] !== false && (lenient?.[i] ?? 'pass') === 'pass'));
+const READINGS_FIT = 'there are as many readings as verdicts, and a reply that passes was well-formed and passes leniently';
+
 const heldOutMembers = z.object({
   kind: z.literal('held_out'),
   set: z.enum(['dev', 'test']),
@@ -34,21 +42,27 @@ const heldOutMembers = z.object({
   /** Of the problem ids, as in the manifest. */
   setSha256: sha256,
   /** [problem id, tier, verdict], in the set's order. */
-  outcomes: z.array(z.tuple([sha256, z.string(), z.enum(['pass', 'fail', 'none'])])),
+  outcomes: z.array(z.tuple([sha256, z.string(), kind])),
   /** What each verdict says beside its kind; absent where none says anything. */
   figures: z.array(figures).optional(),
+  /** Whether the strict reading of each reply succeeded. */
+  formed: z.array(z.boolean()).optional(),
+  /** Verdicts on the same replies under the task's most lenient reading; of a task that has one, on the test set. */
+  lenient: z.array(kind).optional(),
   /** Sampled for each reply, and how it ended. */
   tokens: z.array(z.int().min(0)).optional(),
   finishes: z.array(finish).optional(),
 });
-export const heldOut = heldOutMembers.refine(
-  (record) =>
-    fit(
-      record.figures,
-      record.outcomes.map(([, , kind]) => kind),
-    ),
-  FIGURES_FIT,
-);
+export const heldOut = heldOutMembers
+  .refine(
+    (record) =>
+      fit(
+        record.figures,
+        record.outcomes.map(([, , verdict]) => verdict),
+      ),
+    FIGURES_FIT,
+  )
+  .refine(readingsFit, READINGS_FIT);
 /** Evaluations: a greedy evaluation on a whole evaluation set of the manifest. */
 export type HeldOut = z.infer<typeof heldOut>;
 
@@ -61,7 +75,7 @@ const policiesMembers = z.object({
   /** The task's, in its order. */
   tiers: z.array(tier),
   /** By policy: a verdict for each test problem, in the set's order. */
-  outcomes: dictionaryOf(z.array(z.enum(['pass', 'fail', 'none']))),
+  outcomes: dictionaryOf(z.array(kind)),
   /** By policy: what each verdict says beside its kind; absent where none says anything. */
   figures: dictionaryOf(z.array(figures)).optional(),
 });

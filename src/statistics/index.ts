@@ -20,7 +20,18 @@ export {
   type Measures,
   type MeasureSummary,
 } from './measures.js';
-export { FIGURE_NAMES, figuresGiven, figuresOf, type FigureName, type Figures, type Forecast, type Outcome } from './outcome.js';
+export {
+  FIGURE_NAMES,
+  figuresGiven,
+  figuresOf,
+  READINGS,
+  underReading,
+  type FigureName,
+  type Figures,
+  type Forecast,
+  type Outcome,
+  type Reading,
+} from './outcome.js';
 export { passAtK } from './pass-at-k.js';
 export {
   MAX_NONE_FRACTION,
@@ -28,6 +39,7 @@ export {
   summarise,
   SUMMARY_SEED,
   verdictsByTier,
+  type Rates,
   type Summary,
   type SummaryOptions,
   type TierSummary,

@@ -17,6 +17,28 @@ export const FIGURE_NAMES: readonly FigureName[] = ['score', 'forecast'];
 export interface Outcome extends Figures {
   readonly tier: string;
   readonly kind: 'pass' | 'fail' | 'none';
+  /** Whether the strict reading of the reply succeeded; absent where that is not known, or nothing was read. */
+  readonly formed?: boolean | undefined;
+  /** The verdict under the most lenient reading of the same reply, of which the strict one is a part; absent where there is none. */
+  readonly lenient?: 'pass' | 'fail' | 'none' | undefined;
+}
+
+/** Other ways of counting the same replies, each as if its verdicts were the verdicts. */
+export const READINGS = ['format', 'lenient'] as const;
+export type Reading = (typeof READINGS)[number];
+
+/**
+ * The verdicts of a reading: of `format` whether the strict reading succeeded, over the replies that have a verdict. Null where one of the
+ * outcomes does not say.
+ */
+export function underReading(outcomes: readonly Outcome[], reading: Reading): Pick<Outcome, 'tier' | 'kind'>[] | null {
+  const kindOf = ({ kind, formed, lenient }: Outcome): Outcome['kind'] | undefined =>
+    reading === 'lenient' ? lenient : formed === undefined ? undefined : kind === 'none' ? 'none' : formed ? 'pass' : 'fail';
+  const read = outcomes.flatMap((outcome) => {
+    const kind = kindOf(outcome);
+    return kind === undefined ? [] : [{ tier: outcome.tier, kind }];
+  });
+  return read.length > 0 && read.length === outcomes.length ? read : null;
 }
 
 /** The figures of a verdict alone, without members for those that it does not have. */

@@ -3,7 +3,7 @@ import { type Interval, wilsonInterval } from './intervals.js';
 import type { TierVerdicts } from './paired-change.js';
 import { estimate, isEmpty } from './estimate.js';
 import { measure, type Measures } from './measures.js';
-import type { FigureName, Outcome } from './outcome.js';
+import { READINGS, underReading, type FigureName, type Outcome } from './outcome.js';
 import { groupBy, weightedMean, type BootstrapOptions, type Stratum } from './paired.js';
 
 export interface TierSummary extends Interval {
@@ -16,15 +16,23 @@ export interface TierSummary extends Interval {
   readonly mean: number | null;
 }
 
-export interface Summary extends Interval {
+/** A rate over tiers. */
+export interface Rates extends Interval {
   /** Unweighted over tiers, a group counting as one; null where a tier has no verdict at all. */
   readonly mean: number | null;
   readonly n: number;
   readonly none: number;
-  /** False above 1 % `none`: the figures must then not be reported as a result. */
-  readonly valid: boolean;
   /** By tier, and by group after its tiers, in the order of the tiers. */
   readonly byTier: Dictionary<TierSummary>;
+}
+
+export interface Summary extends Rates {
+  /** False above 1 % `none`: the figures must then not be reported as a result. */
+  readonly valid: boolean;
+  /** The share of the replies whose strict reading succeeded, right or wrong; absent where the outcomes do not say. */
+  readonly format?: Rates;
+  /** Accuracy under the most lenient reading of the same replies; absent where the task has none. */
+  readonly lenient?: Rates;
   /** Of a task whose verdicts have figures. */
   readonly measures?: Measures;
 }
@@ -50,6 +58,29 @@ interface TierOfSummary {
  * Tiers without any outcome are left out of `byTier` and of the mean (an evaluation of some tiers).
  */
 export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[], { figures, ...options }: SummaryOptions): Summary {
+  const rates = ratesOf(outcomes, tiers, options);
+  const measures = measure(
+    outcomes.map((outcome) => [outcome]),
+    tiers,
+    { ...options, ...(figures === undefined ? {} : { figures }) },
+  );
+  const readings = READINGS.flatMap((reading) => {
+    const read = underReading(outcomes, reading);
+    return read === null ? [] : [[reading, ratesOf(read, tiers, options)] as const];
+  });
+  return {
+    ...rates,
+    valid: outcomes.length > 0 && rates.none <= MAX_NONE_FRACTION * outcomes.length,
+    ...Object.fromEntries(readings),
+    ...(measures === null ? {} : { measures }),
+  };
+}
+
+function ratesOf(
+  outcomes: readonly Pick<Outcome, 'tier' | 'kind'>[],
+  tiers: readonly TierOfSummary[],
+  options: Omit<BootstrapOptions, 'of'>,
+): Rates {
   const kinds = groupBy(
     outcomes,
     (outcome) => outcome.tier,
@@ -86,19 +117,7 @@ export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSu
     strata.push(...own.map(({ weight, values }) => ({ weight: weight / slots.length, values })));
   }
   const none = outcomes.filter((outcome) => outcome.kind === 'none').length;
-  const measures = measure(
-    outcomes.map((outcome) => [outcome]),
-    tiers,
-    { ...options, ...(figures === undefined ? {} : { figures }) },
-  );
-  return {
-    ...estimate(strata, options),
-    n: outcomes.length - none,
-    none,
-    valid: outcomes.length > 0 && none <= MAX_NONE_FRACTION * outcomes.length,
-    byTier,
-    ...(measures === null ? {} : { measures }),
-  };
+  return { ...estimate(strata, options), n: outcomes.length - none, none, byTier };
 }
 
 /** The verdicts that `summarise` takes the mean of, with the weight of each tier in it. */

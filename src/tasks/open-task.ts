@@ -79,6 +79,7 @@ function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number
     prompt: async (problem, style) => task.prompt(problem, style),
     judge: async (problem, text, finish, options) =>
       threads === null ? judgeReply(task, problem, text, finish, options) : threads.judge(problem, text, finish, options),
+    readsLeniently: task.readLeniently !== undefined,
     judgeLeniently: async (problem, text, { signal } = {}) => {
       if (task.readLeniently === undefined) return null;
       if (threads !== null) return threads.judgeLeniently(problem, text, signal);

@@ -192,6 +192,8 @@ export interface OpenTask {
   prompt(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
   /** Verdicts come out in the order in which they are asked for. @throws IsoproError TASK_INVALID, ABORTED */
   judge(problem: Problem, text: string, finish: FinishReason, options?: JudgeOptions): Promise<Judgement>;
+  /** Whether the task has a most lenient reading. */
+  readonly readsLeniently: boolean;
   /**
    * The verdict on the most lenient reading of a reply, cut off or not: `pass` where any answer in it passes. Null where the task has no
    * such reading. In order with the verdicts of `judge`. @throws IsoproError TASK_INVALID, ABORTED

@@ -95,6 +95,10 @@ class UserTask implements OpenTask {
     return this.#threads.judge(problem, text, finish, options);
   }
 
+  get readsLeniently(): boolean {
+    return this.#optional.readLeniently;
+  }
+
   async judgeLeniently(problem: Problem, text: string, { signal }: Pick<JudgeOptions, 'signal'> = {}): Promise<Judgement | null> {
     return this.#optional.readLeniently ? this.#threads.judgeLeniently(problem, text, signal) : null;
   }

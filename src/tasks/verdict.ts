@@ -11,6 +11,12 @@ export const TRUNCATED = failed('truncated', 'The reply was cut off before it en
 
 export const undecided = (reason: string): Verdict => ({ kind: 'none', violations: [], metrics: {}, reason });
 
+/**
+ * Whether the strict reading of a reply succeeded, right or wrong. Its share of the replies that have a verdict is the format rate, which
+ * tells form from skill: accuracy is never above it.
+ */
+export const isWellFormed = ({ form }: Pick<Judgement, 'form'>): boolean => form !== null;
+
 /** A verifier that hangs, crashes or is too slow. */
 export const lost = (reason: string): Verdict => undecided(`the verifier gave no verdict: ${reason}`);
 

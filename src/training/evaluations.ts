@@ -32,6 +32,7 @@ export async function evaluateSet(
     style,
     maxTokens,
     maxSequences,
+    lenient: set === 'test',
     ...cancellation(context),
     onReply: (reply) => {
       replies.set(reply.problem.id, judgedRollout(backend, reply));
@@ -47,6 +48,8 @@ export async function evaluateSet(
     setSha256,
     outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
     ...(figuresGiven(outcomes).length === 0 ? {} : { figures: outcomes.map(figuresOf) }),
+    formed: outcomes.map(({ formed }) => formed),
+    ...(outcomes.every(({ lenient }) => lenient === undefined) ? {} : { lenient: outcomes.map(({ lenient }) => lenient!) }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),
   });

@@ -1,13 +1,13 @@
 /** What a run ends with, derived from the records of its log: the same figures whoever asks, the command, the report or `runs`. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import { compareDev, meanLoss, pooledHitRate } from '../run-folder/derived.js';
+import { compareDev, meanLoss, outcomesUnder, pooledHitRate } from '../run-folder/derived.js';
 import type { HeldOut } from '../run-folder/evaluation-records.js';
 import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { readEvaluations, type LoggedEvaluations } from '../run-folder/read-evaluations.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
-import type { Summary } from '../statistics/index.js';
+import { READINGS, type Reading, type Summary } from '../statistics/index.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
 
@@ -21,6 +21,8 @@ export interface RunResult {
     readonly pairedP: number;
     readonly gained: number;
     readonly lost: number;
+    /** The same test under further readings of the same replies; their rates stand in `before` and `after`. */
+    readonly readings: { readonly [reading in Reading]?: { readonly pairedP: number; readonly gained: number; readonly lost: number } };
   };
   /** On the same problems. */
   readonly trivialPolicies: Dictionary<Summary>;
@@ -77,13 +79,20 @@ export function readResult(folder: string): RunResult {
   );
   if (end === null || typeof submitted?.adapter !== 'string' || before === undefined || after === undefined)
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
-  const { gained, lost, p } = compareOutcomes(outcomesOf(before), outcomesOf(after));
+  const paired = (was: Pick<HeldOut, 'outcomes'>, is: Pick<HeldOut, 'outcomes'>) => {
+    const { gained, lost, p } = compareOutcomes(outcomesOf(was), outcomesOf(is));
+    return { pairedP: p, gained, lost };
+  };
+  const readings = READINGS.flatMap((reading) => {
+    const [was, is] = [outcomesUnder(before, reading), outcomesUnder(after, reading)];
+    return was === null || is === null ? [] : [[reading, paired({ outcomes: was }, { outcomes: is })] as const];
+  });
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
   const iterations = iterationsOf(folder, logged);
   return {
     runId,
     folder,
-    test: { before: before.summary, after: after.summary, pairedP: p, gained, lost },
+    test: { before: before.summary, after: after.summary, ...paired(before, after), readings: Object.fromEntries(readings) },
     trivialPolicies,
     seconds,
     peakRssBytes,

@@ -37,8 +37,14 @@ const task = {
   prompt: async ({ id }: Problem) => [{ role: 'user' as const, content: `say ${id}` }],
   judge: async ({ id }: Problem, text: string, finish: string): Promise<Judgement> => ({
     verdict: { kind: finish === 'stop' && text === id ? 'pass' : 'fail', violations: [], metrics: {} },
-    form: null,
+    form: /^[a-d]$/.test(text) ? 'letter' : null,
   }),
+  readsLeniently: true,
+  judgeLeniently: async ({ id }: Problem, text: string): Promise<Judgement> => ({
+    verdict: { kind: text.includes(id) ? 'pass' : 'fail', violations: [], metrics: {} },
+    form: 'lenient',
+  }),
+  readAnswer: async (_: Problem, text: string) => (/^[a-d]$/.test(text) ? text : null),
 } as unknown as OpenTask;
 
 /** What an embedding program brings: a plain object that knows text alone. */
@@ -77,6 +83,74 @@ describe('an evaluation of a back end that knows text alone', () => {
     expect(outcomes.map(({ kind }) => kind)).toEqual(['pass', 'pass', 'fail', 'pass']);
     expect(summary.mean).toBe(0.75);
     expect([promptTokens, sampledTokens, outcomes[0]!.tokens]).toEqual([null, null, null]);
+  });
+  test('form and skill apart: a reply is read strictly, then leniently; a pass is both', async () => {
+    const said: Record<string, string> = { a: 'a', b: 'it is b', c: 'd', d: 'none' };
+    const backend = saying((content) => said[content.slice(4)]!);
+    const options = { style: 'plain', maxTokens: 4, lenient: true } as const;
+    const { outcomes, summary } = await evaluateGreedy(backend, task, problems, options);
+    expect(outcomes.map(({ kind, formed, lenient }) => [kind, formed, lenient])).toEqual([
+      ['pass', true, 'pass'],
+      ['fail', false, 'pass'],
+      ['fail', true, 'fail'],
+      ['fail', false, 'fail'],
+    ]);
+    expect([summary.mean, summary.format?.mean, summary.lenient?.mean]).toEqual([0.25, 0.5, 0.5]);
+    const unasked = await evaluateGreedy(backend, task, problems, { style: 'plain', maxTokens: 4 });
+    expect([unasked.summary.format?.mean, unasked.summary.lenient]).toEqual([0.5, undefined]);
+  });
+  test('one of several samples, chosen without the verifier: the commonest, and the likeliest where that is known', async () => {
+    const right = (content: string): string => content.slice(4);
+    // two of three say a: right for a alone; the first sample is unreadable, and no answer
+    const backend = saying((content, sample) => (sample === 0 ? 'hm' : sample === 3 ? right(content) : 'a'));
+    const options = { style: 'plain', maxTokens: 4, samples: 4, temperature: 1, seed: 1n, ks: [4], lenient: true } as const;
+    const { chosen, format, passAtK, lenientPassAtK } = await evaluatePassAtK(backend, task, problems, options);
+    expect([chosen.majority.mean, chosen.bestOfK]).toEqual([0.25, null]);
+    expect([format.mean, passAtK[4]!.mean, lenientPassAtK![4]!.mean]).toEqual([0.75, 1, 1]);
+    // the likelier of two is right for c and d; of one that was cut off nothing is taken
+    const knowing = service(
+      async function* ({ prompts }) {
+        for (const [promptIndex, { messages, seeds }] of prompts.entries())
+          for (const sampleIndex of seeds.keys()) {
+            const text = sampleIndex === 1 ? right(messages.at(-1)!.content) : 'no';
+            const likelihood = sampleIndex === 0 ? -1 : sampleIndex === 1 ? -0.5 - Number(promptIndex < 2) : 0;
+            const logprobs = Float32Array.of(likelihood, likelihood);
+            const ids = { promptIds: Int32Array.of(1), tokenIds: Int32Array.of(1, 2), logprobs, sampledLogprobs: logprobs };
+            yield { promptIndex, sampleIndex, text, finish: sampleIndex === 2 ? 'length' : 'stop', ...ids };
+          }
+      },
+      { tokenIds: true, logprobs: true },
+    );
+    const likeliest = await evaluatePassAtK(knowing, task, problems, { ...options, samples: 3, ks: [1] });
+    expect(likeliest.chosen.bestOfK!.mean).toBe(0.5);
+  });
+  test('solved examples stand before the question, and a grammar is asked for', async () => {
+    const asked: SampleRequest[] = [];
+    const backend = service(
+      async function* (given) {
+        asked.push(given);
+        for (const promptIndex of given.prompts.keys()) yield { promptIndex, sampleIndex: 0, text: 'a', finish: 'stop' };
+      },
+      { grammar: true },
+    );
+    const examples = {
+      ...task,
+      fewShot: async (problem: Problem, _: string, count: number) => Array(count).fill({ role: 'user', content: `like ${problem.id}` }),
+    };
+    const options = { style: 'plain', maxTokens: 4, fewShot: { count: 2, seed: 1n }, grammar: 'root ::= [a-d]' } as const;
+    await evaluateGreedy(backend, examples as never, problems, options);
+    expect(asked[0]!.grammar).toBe('root ::= [a-d]');
+    expect(asked[0]!.prompts[2]!.messages.map(({ content }) => content)).toEqual(['like c', 'like c', 'say c']);
+    const none = { ...task, fewShot: async () => null };
+    await expect(evaluateGreedy(backend, none as never, problems, options)).rejects.toThrow(code('INVALID_ARGUMENT', /no solved examples/));
+    await expect(
+      evaluateGreedy(
+        saying(() => 'a'),
+        task,
+        problems,
+        { style: 'plain', maxTokens: 4, grammar: 'root ::= "a"' },
+      ),
+    ).rejects.toThrow(code('BACKEND_INCAPABLE'));
   });
   test('pass@k: one of two samples is right', async () => {
     const backend = saying((content, sample) => (sample === 1 ? content.slice(4) : 'no'));

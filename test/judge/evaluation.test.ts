@@ -154,6 +154,61 @@ describe('isopro-native eval', () => {
     expect(stderr).toMatch(/^error WRITE_FAILED: .*could not be written/m);
     expect(stderr).not.toContain('at async');
   });
+  test('under the grammar of answers, after solved examples, and leniently: what the replies say', async () => {
+    writeLetterTask(file('further.mjs'), {
+      members: `
+  readLeniently: (text) => text.match(/[a-h]/g) ?? [],
+  answerGrammar: 'root ::= [b]',
+  fewShot: async (problem, style, count) => Array.from({ length: 2 * count }, (_, i) => (
+    { role: i % 2 === 0 ? 'user' : 'assistant', content: i % 2 === 0 ? 'say a letter' : 'b' })),
+`,
+    });
+    const asked = ['--task', file('further.mjs'), '--json', '--out', file('further.jsonl')]; // yargs takes the last --task
+    const further = async (...args: string[]) => {
+      const { code, stdout, stderr } = await runCli(
+        [
+          'eval',
+          '--model',
+          file('letters.gguf'),
+          ...asked,
+          '--per-tier',
+          '6',
+          '--style',
+          'plain',
+          '--max-tokens',
+          '4',
+          '--threads',
+          '1',
+          ...args,
+        ],
+        { ISOPRO_HOME: file('home'), NO_COLOR: '1' },
+      );
+      expect([code, stderr.includes('error')]).toEqual([0, false]);
+      const rows = readFileSync(file('further.jsonl'), 'utf8').trim().split('\n');
+      return {
+        report: JSON.parse(stdout) as Record<string, { mean: number; format: { mean: number }; lenient: { mean: number } }>,
+        rows: rows.map((row) => JSON.parse(row) as { text: string; tier: string; kind: string; prompt: { messages: object[] } }),
+      };
+    };
+    const share = (rows: readonly boolean[]): number => rows.filter(Boolean).length / rows.length;
+    const right: Record<string, string> = { L0: 'c', L1: 'cd', L2: 'b' };
+    const plain = await further('--few-shot', '2');
+    expect(plain.rows.every(({ prompt: { messages } }) => messages.length === 5)).toBe(true);
+    expect(plain.report.accuracy!.format.mean).toBeCloseTo(share(plain.rows.map(({ text }) => /^[a-h]$/.test(text))), 12);
+    expect(plain.report.accuracy!.lenient.mean).toBeCloseTo(
+      share(plain.rows.map(({ text, tier }) => [...right[tier]!].some((letter) => text.includes(letter)))),
+      12,
+    );
+    const constrained = await further('--constrained');
+    expect(new Set(constrained.rows.map(({ text }) => text))).toEqual(new Set(['b']));
+    expect(constrained.report).toMatchObject({ constrained: true, accuracy: { format: { mean: 1 }, lenient: { mean: 1 / 3 } } });
+    expect(constrained.report.accuracy!.mean).toBeCloseTo(1 / 3, 12); // of L2 alone
+    const sampled = await further('--samples', '3', '--temperature', '1');
+    expect(sampled.report.format!.mean).toBeCloseTo(share(sampled.rows.map(({ text }) => /^[a-h]$/.test(text))), 12);
+    expect(sampled.report).toMatchObject({ majority: { n: 18 }, bestOfK: { n: 18 } });
+    const without = await evaluate('--constrained');
+    expect([without.code, without.stderr]).toEqual([1, expect.stringMatching(/INVALID_ARGUMENT.*no grammar of answers/)]);
+  }, 120_000);
   test('pass@k as a table with intervals; a wrong k is refused', async () => {
     const { code, stdout } = await evaluate('--samples', '4', '--k', '1,4', '--temperature', '1');
     expect(code).toBe(0);

@@ -622,6 +622,26 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
       await failsAt(13, verified(await cheating({ records })), /the run logged the figures \{"score":0\.9\}, and the verifier finds \{\}/);
   });
 
+  test('a dev reply that was read otherwise than the run says', async () => {
+    const unread = onRecord('held_out', (record) => {
+      const kinds = (record.payload.outcomes as [string, string, string][]).map(([, , kind]) => kind);
+      const first = kinds.indexOf('fail');
+      return [record.payload.set === 'dev' ? withPayload(record, { formed: kinds.map((_, i) => i !== first) }) : record];
+    });
+    await failsAt(13, verified(await cheating({ records: unread })), /well-formed, and the task reads it otherwise/);
+  });
+
+  test('readings that are not one to a verdict, and a pass that was not read', async () => {
+    const few = onRecord('held_out', (record) => [withPayload(record, { formed: [true] })]);
+    const unread = onRecord('held_out', (record) => [
+      withPayload(record, {
+        lenient: (record.payload.outcomes as []).map(() => 'fail') as never,
+        outcomes: (record.payload.outcomes as [string, string, string][]).map(([id, tier]) => [id, tier, 'pass']),
+      }),
+    ]);
+    for (const records of [few, unread]) await failsAt(12, judged(await cheating({ records })), /as many readings as verdicts/);
+  });
+
   test('figures that are not one to a verdict, and one on a verdict that was not found', async () => {
     const few = onRecord('held_out', (record) => [withPayload(record, { figures: [{ score: 1 }] as never })]);
     const absent = onRecord('policies', (record) => [withPayload(record, { figures: {} as never })]);
@@ -1090,6 +1110,20 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
     expect(some.steps.find(({ step }) => step === 10)).toMatchObject({
       status: 'findings',
       detail: 'every verdict is as claimed; 3 figures of verdicts differ from the claim',
+    });
+  });
+
+  test("a further reading that the judge's own refutes fails by itself; one that it finds too is reported", async () => {
+    const said = (formed: boolean) =>
+      onRecord('held_out', (record) => [
+        record.payload.set === 'test' ? withPayload(record, { formed: (record.payload.outcomes as []).map(() => formed) }) : record,
+      ]);
+    const both = { heldOut: 'both', task: trained.task } as const;
+    await failsAt(10, judged(await cheating({ records: said(true) }), both), /the format reading before: 20 of the replies/);
+    // the untrained model's replies are no letters
+    expect(await judged(await cheating({ records: said(false) }), both)).toMatchObject({
+      verdict: 'pass',
+      heldOut: { before: { readings: [{ reading: 'format', differing: 0, p: 1 }] } },
     });
   });
 

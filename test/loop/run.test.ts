@@ -128,6 +128,17 @@ describe('a run', () => {
     expect(rollouts.some(({ problemId }) => evaluated.has(problemId))).toBe(false);
   });
 
+  test('tells the format rate apart, from the single readings of its log', () => {
+    const tests = recordsOf('whole').filter(({ payload }) => payload.kind === 'held_out' && payload.set === 'test');
+    for (const [i, when] of (['before', 'after'] as const).entries()) {
+      const { formed, outcomes } = tests[i]!.payload as unknown as { formed: boolean[]; outcomes: [string, string, string][] };
+      expect(result.test[when].format!.mean).toBeCloseTo(formed.filter(Boolean).length / 60, 12); // three tiers of 20
+      expect(outcomes.every(([, , kind], at) => kind !== 'pass' || formed[at])).toBe(true);
+      expect(result.test[when].lenient).toBeUndefined(); // the task has no such reading
+    }
+    expect(Object.keys(result.test.readings)).toEqual(['format']);
+  });
+
   test('reads the test set once before and once after', () => {
     const tests = recordsOf('whole').filter(({ payload }) => payload.kind === 'held_out' && payload.set === 'test');
     expect(tests.map(({ payload }) => payload.when)).toEqual(['before', 'after']);

@@ -262,7 +262,7 @@ describe('tables in a terminal', () => {
     const text = comparisonTable(
       { ...summary, valid: true, byTier },
       { ...summary, valid: true, byTier },
-      { ...pair, difference: null, byTier: Object.fromEntries(Object.keys(byTier).map((name) => [name, pair])) },
+      { ...pair, difference: null, readings: {}, byTier: Object.fromEntries(Object.keys(byTier).map((name) => [name, pair])) },
       [HOSTILE[9], 'b'],
       { width: 200, color: false },
     );

@@ -214,6 +214,31 @@ describe('summaries', () => {
     ]);
   });
 
+  test('format and the lenient reading are rates of their own, over the replies that they decide', () => {
+    const read = (tier: string, kind: Outcome['kind'], formed: boolean, lenient: Outcome['kind']): Outcome => ({
+      tier,
+      kind,
+      formed,
+      lenient,
+    });
+    // T0: 1 of 3 solved, 2 of 3 well-formed, 2 of 4 leniently; T1: 0 of 1, 1 of 1, 0 of 0
+    const all = [
+      read('T0', 'pass', true, 'pass'),
+      read('T0', 'fail', true, 'fail'),
+      read('T0', 'fail', false, 'pass'),
+      read('T0', 'none', true, 'fail'),
+      read('T1', 'fail', true, 'pass'),
+    ];
+    const summary = summarise(all, TIERS, { seed: 1n });
+    expect(summary.mean).toBeCloseTo((1 / 3 + 0) / 2, 12);
+    expect(summary.format!.mean).toBeCloseTo((2 / 3 + 1) / 2, 12);
+    expect(summary.format).toMatchObject({ n: 4, none: 1, byTier: { T0: { passed: 2, n: 3, ...wilsonInterval(2, 3) } } });
+    expect(summary.lenient!.mean).toBeCloseTo((2 / 4 + 1) / 2, 12);
+    expect(summary.lenient).toMatchObject({ n: 5, none: 0 });
+    const silent = summarise([...all, { tier: 'T1', kind: 'pass' }], TIERS, { seed: 1n });
+    expect(['format' in silent, 'lenient' in silent]).toEqual([false, false]);
+  });
+
   test('`none` is outside n, and above 1 % of all verdicts makes the result invalid', () => {
     const one = summarise([...outcomes('T0', 50, 49, 1)], TIERS, { seed: 1n });
     expect(one).toMatchObject({ n: 99, none: 1, valid: true });

@@ -1,6 +1,6 @@
 /** Methods that take one greedy path: plain, with solved examples, in a dialogue, in chained calls. */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed } from '../../random.js';
+import { promptsOf } from '../../evaluation/few-shot.js';
 import { sampleRollouts, type JudgedRollout } from '../../rollouts/sample.js';
 import { summarise, type Summary } from '../../statistics/index.js';
 import type { ChatMessage, Problem } from '../../tasks/task.js';
@@ -67,17 +67,7 @@ export function zeroShot(context: ModeContext): Promise<MethodResult> {
 export function fewShot(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('few-shot', async () => {
-    const prompt = async (problem: Problem): Promise<readonly ChatMessage[]> => {
-      const examples = await task.fewShot(
-        problem,
-        settings.sampling.style,
-        EXAMPLES,
-        deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'few-shot', iteration: 0, problemId: problem.id, sample: 0 }),
-      );
-      if (examples === null)
-        throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no solved examples, so that few-shot cannot be measured`);
-      return [...examples, ...(await task.prompt(problem, settings.sampling.style))];
-    };
+    const prompt = promptsOf(task, settings.sampling.style, { count: EXAMPLES, seed: BigInt(settings.seed) });
     const { replies, tokens } = await answer(context, 'few-shot', problems, prompt);
     return {
       test: summaryOf(context, problems, replies),

@@ -1,33 +1,11 @@
 /** Methods that spend the loop's tokens on samples of the base model instead: one sampling, three ways of using it. */
 import { dictionary } from '../../dictionary.js';
+import { commonest, meanLogprob, mostLikely } from '../../evaluation/choose.js';
 import { deriveSeed } from '../../random.js';
 import { sampleRollouts, type JudgedRollout, type RolloutGroup } from '../../rollouts/sample.js';
 import { groupBy, stratifiedBootstrap } from '../../statistics/paired.js';
 import { passAtK, summarise } from '../../statistics/index.js';
 import type { Method, MethodResult, ModeContext } from './mode.js';
-
-const meanLogprob = ({ logprobs }: JudgedRollout): number =>
-  logprobs.length === 0 ? -Infinity : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
-
-/** The complete reply with the highest mean token log-probability; the first of equals. The verifier is not asked. */
-export function mostLikely(rollouts: readonly JudgedRollout[]): JudgedRollout {
-  const complete = rollouts.filter(({ finish }) => finish === 'stop');
-  return (complete.length > 0 ? complete : rollouts).reduce((best, each) => (meanLogprob(each) > meanLogprob(best) ? each : best));
-}
-
-/** The first reply with the commonest answer; the first reply where none can be read. */
-export async function commonest(
-  { problem, rollouts }: RolloutGroup,
-  readAnswer: ModeContext['task']['readAnswer'],
-): Promise<JudgedRollout> {
-  const answers = new Map<string, JudgedRollout[]>();
-  for (const rollout of rollouts) {
-    const key = rollout.finish === 'stop' ? await readAnswer(problem, rollout.text) : null;
-    if (key !== null) answers.set(key, [...(answers.get(key) ?? []), rollout]);
-  }
-  const alike = [...answers.values()];
-  return alike.length === 0 ? rollouts[0]! : alike.reduce((best, each) => (each.length > best.length ? each : best))[0]!;
-}
 
 /**
  * Best-of-k, majority and pass@k from the same k samples of each problem at the rollouts' temperature.
@@ -67,13 +45,13 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
     if (method === 'best-of-k')
       results.push({
         ...common,
-        test: await chosen(({ rollouts }) => mostLikely(rollouts)),
+        test: await chosen(({ rollouts }) => mostLikely(rollouts, meanLogprob)),
         note: 'the sample with the highest mean token log-probability; the verifier does not choose',
       });
     if (method === 'majority')
       results.push({
         ...common,
-        test: await chosen((group) => commonest(group, task.readAnswer.bind(task))),
+        test: await chosen(({ problem, rollouts }) => commonest(problem, rollouts, task.readAnswer.bind(task))),
         note: 'the commonest answer',
       });
     if (method === 'pass@k')

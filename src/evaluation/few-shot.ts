@@ -1,0 +1,31 @@
+/** Solved examples before the question: what a model does that is told how, without any training. */
+import { IsoproError } from '../errors.js';
+import { deriveSeed } from '../random.js';
+import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+
+export interface FewShot {
+  /** Examples, each a user's question with its answer. */
+  readonly count: number;
+  /** They are drawn from it and the problem's id. */
+  readonly seed: bigint;
+}
+
+/**
+ * What each problem is asked with.
+ * @throws IsoproError INVALID_ARGUMENT, at the first problem, where the task has no solved examples
+ */
+export function promptsOf(
+  task: Pick<OpenTask, 'id' | 'prompt' | 'fewShot'>,
+  style: PromptStyle,
+  fewShot?: FewShot,
+): (problem: Problem) => Promise<readonly ChatMessage[]> {
+  if (fewShot === undefined) return (problem) => task.prompt(problem, style);
+  const { count, seed: runSeed } = fewShot;
+  return async (problem) => {
+    const seed = deriveSeed({ runSeed, purpose: 'few-shot', iteration: 0, problemId: problem.id, sample: 0 });
+    const examples = await task.fewShot(problem, style, count, seed);
+    if (examples === null)
+      throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no solved examples, so that few-shot cannot be measured`);
+    return [...examples, ...(await task.prompt(problem, style))];
+  };
+}
