@@ -10,12 +10,18 @@ namespace isopro::kernels::reference {
 
 using Values = std::vector<double>;
 
-// y[t, o] = sum_i x[t, i] w[o, i]
+// y[t, o] = sum_i x[t, i] w[o, i]; the outputs of a row side by side, since the checks of gradients spend their time here
 inline Values product(const Values& x, const Values& w, std::size_t tokens, std::size_t inputs, std::size_t outputs) {
-  Values y(tokens * outputs);
+  Values byInput(w.size()), y(tokens * outputs);
+  for (std::size_t o = 0; o < outputs; ++o) {
+    for (std::size_t i = 0; i < inputs; ++i) byInput[i * outputs + o] = w[o * inputs + i];
+  }
   for (std::size_t t = 0; t < tokens; ++t) {
-    for (std::size_t o = 0; o < outputs; ++o) {
-      for (std::size_t i = 0; i < inputs; ++i) y[t * outputs + o] += x[t * inputs + i] * w[o * inputs + i];
+    double* row = &y[t * outputs];
+    for (std::size_t i = 0; i < inputs; ++i) {
+      const double value = x[t * inputs + i];
+      const double* weights = &byInput[i * outputs];
+      for (std::size_t o = 0; o < outputs; ++o) row[o] += value * weights[o];
     }
   }
   return y;

@@ -99,9 +99,15 @@ function killed(out: string, name: string, place: 'effects' | 'checkpoint'): Pro
   });
 }
 
-/** Killed before its checkpoint the remedy is decided again; the short form tries that on two whose state is not the present one. */
-const placesOf = (name: string): ('effects' | 'checkpoint')[] =>
-  process.env.ISOPRO_FULL === '1' || name === 'rollback' || name === 'raise_rank' ? ['effects', 'checkpoint'] : ['checkpoint'];
+/** Interrupted after the iteration's checkpoint, in this process. */
+async function interrupted(out: string, remedy: RemedyRun): Promise<void> {
+  const interruption = new AbortController();
+  const onIteration = ({ iteration }: { iteration: number }): void => void (iteration === remedy.at && interruption.abort());
+  await expect(remedyRun(folder, out, remedy, { signal: interruption.signal, onIteration })).rejects.toMatchObject({ code: 'ABORTED' });
+}
+
+/** Killed before its checkpoint the remedy is decided again. The short form kills two whose state is not the present one. */
+const isKilled = (name: string): boolean => process.env.ISOPRO_FULL === '1' || name === 'rollback' || name === 'raise_rank';
 
 describe('a remedy in a real run', () => {
   test('there is a run for each operation', () => {
@@ -111,7 +117,7 @@ describe('a remedy in a real run', () => {
   });
 
   test.each(Object.entries(REMEDY_RUNS))(
-    '%s: does what its effect says, and a run that is killed right after it ends with the same adapter',
+    '%s: does what its effect says, and a run that ends right after it and goes on comes to the same adapter',
     async (name, remedy: RemedyRun) => {
       const out = name.replaceAll(' ', '-');
       const whole = await remedyRun(folder, out, remedy);
@@ -134,8 +140,10 @@ describe('a remedy in a real run', () => {
         payloads<Consequence['states'][number]>(records, 'submission').at(-1)!.targets,
       );
 
-      for (const place of placesOf(name)) expect(await killed(`${out}-killed`, name, place)).toBe('SIGKILL');
-      const resumed = await remedyRun(folder, `${out}-killed`, remedy);
+      const ended = `${out}-ended`;
+      if (isKilled(name)) for (const place of ['effects', 'checkpoint'] as const) expect(await killed(ended, name, place)).toBe('SIGKILL');
+      else await interrupted(ended, remedy);
+      const resumed = await remedyRun(folder, ended, remedy);
       expect(resumed.adapter.sha256).toBe(whole.adapter.sha256);
       expect(resumed.adapter.iteration).toBe(whole.adapter.iteration);
     },

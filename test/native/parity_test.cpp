@@ -123,7 +123,7 @@ class Llama {
     parameters.n_ctx = 512, parameters.n_batch = 512, parameters.n_ubatch = 512;
     parameters.type_k = parameters.type_v = GGML_TYPE_F32;
     parameters.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    parameters.n_threads = parameters.n_threads_batch = 2;
+    parameters.n_threads = parameters.n_threads_batch = 1;  // more of them spin at each barrier where another process has the other core
     llama_context* context = llama_init_from_model(model_, parameters);
     if (adapter_ != nullptr) {
       float scale = 1;
