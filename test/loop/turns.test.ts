@@ -47,7 +47,7 @@ const SETTINGS = {
   signer: 'single-process',
   model: { name: file('letters.gguf'), threads: 1 },
   sampling: { rollouts: 96, samples: 8, maxTokens: 4 },
-  optimiser: { stepsPerIteration: 40, batchSize: 8, learningRate: 0.003, warmupSteps: 2 },
+  optimiser: { stepsPerIteration: 16, batchSize: 8, learningRate: 0.006, warmupSteps: 2 },
   layers: { rank: 4, topLayers: 2 },
   evaluation: { devSize: 5, testSize: 20 },
   monitor: { patience: 9 },
