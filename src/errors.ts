@@ -42,6 +42,8 @@ export const ERRORS = {
   POLICY_TIMEOUT:
     'Make the policy answer sooner, or give it more time with policyTimeout. Its rule is left without an answer and asked about again.',
   PROBLEM_INVALID: 'Correct the problem as named above; `isopro-native tasks generate` prints well-formed ones.',
+  PYTHON_UNAVAILABLE:
+    'Install Python 3.10 or newer with the packages that the task imports, or name another interpreter with ISOPRO_PYTHON=/path/to/python.',
   RECORDING_INCOMPLETE:
     'Evaluate with the task, set, style and number of samples that were recorded, or record the replies that are missing; the prompts ' +
     'have to be the same to the letter.',
@@ -56,7 +58,7 @@ export const ERRORS = {
     'fewest threads.',
   TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
   TASK_TIMEOUT: 'Make the task code faster: each call may take 5 seconds.',
-  TASK_UNKNOWN: 'Use a task from `isopro-native tasks list`, or the path of a .js or .ts file that exports one.',
+  TASK_UNKNOWN: 'Use a task from `isopro-native tasks list`, the path of a .js or .ts file that exports one, or python:MODULE[:NAME].',
   TEMPLATE_INVALID: 'The chat template in the model file cannot be rendered; pass token ids instead of messages.',
   TIER_UNKNOWN: 'Use one of the tiers listed above.',
   VERIFIER_UNDECIDED:

@@ -10,7 +10,7 @@ import { UsageError, write } from './output.js';
 export const taskOption = {
   type: 'string',
   default: 'scheduling',
-  describe: 'a task of `tasks list`, or the path of a .js or .ts file',
+  describe: 'a task of `tasks list`, the path of a .js or .ts file, or python:MODULE[:NAME]',
 } as const;
 export const verifierThreadsOption = {
   type: 'number',

@@ -9,7 +9,7 @@ export const tasksListCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .example('$0 tasks list', 'names that --task takes')
-      .epilogue('--task also takes the path of a .js or .ts file that exports a task: docs/tasks.md.'),
+      .epilogue('--task also takes the path of a .js or .ts file that exports a task, or python:MODULE[:NAME]: docs/python-task.md.'),
   handler: ({ json }) => {
     const tasks = BUILT_IN_TASKS.map(({ task }) => ({
       id: task.id,

@@ -65,8 +65,8 @@ const start = z.strictObject({
     id: z.string().min(1).max(200),
     version: z.string().min(1).max(200),
     /**
-     * SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts); null for a built-in task, which `code`
-     * covers.
+     * SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts; of a task in Python
+     * assets/python/bridge.py); null for a built-in task, which `code` covers.
      */
     file: sha256.nullable(),
   }),

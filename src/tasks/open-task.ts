@@ -3,7 +3,8 @@ import { IsoproError } from '../errors.js';
 import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
 import { nextAttempt, turnsOf } from './turns.js';
-import { openUserTask } from './user-task.js';
+import { isPythonSpecifier } from './python-module.js';
+import { openPythonTask, openUserTask } from './user-task.js';
 import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
 
@@ -20,8 +21,8 @@ export interface OpenTaskOptions {
 const MAX_VERIFIER_THREADS = 64;
 
 /**
- * Opens a built-in task by its id or a user's task by the path of its file.
- * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, INVALID_ARGUMENT
+ * Opens a built-in task by its id, a user's task by the path of its file, or one in Python as `python:MODULE[:NAME]`.
+ * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, INVALID_ARGUMENT
  */
 export async function openTask(specifier: string, { verifierThreads, turns }: OpenTaskOptions = {}): Promise<OpenTask> {
   if (
@@ -31,8 +32,10 @@ export async function openTask(specifier: string, { verifierThreads, turns }: Op
     throw new IsoproError('INVALID_ARGUMENT', `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`);
   const builtIn = BUILT_IN_TASKS.find(({ task }) => task.id === specifier);
   if (builtIn !== undefined) return openBuiltIn(builtIn, verifierThreads, turns);
-  if (/[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
-    const task = await openUserTask(specifier, { verifierThreads: verifierThreads ?? 1, ...(turns === undefined ? {} : { turns }) });
+  const python = isPythonSpecifier(specifier);
+  if (python || /[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
+    const options = { verifierThreads: verifierThreads ?? 1, ...(turns === undefined ? {} : { turns }) };
+    const task = await (python ? openPythonTask : openUserTask)(specifier, options);
     if (!BUILT_IN_TASKS.some(({ task: { id } }) => id === task.id)) return task;
     await task.dispose();
     throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`);

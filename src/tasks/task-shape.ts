@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { dictionaryOf } from '../dictionary.js';
+import type { Tier } from './task.js';
 
 /** What a user's task must have and return; the types of `task.ts` as they are checked at run time. */
 export const tierShape = z.object({
@@ -19,6 +20,15 @@ function distinctTiers(tiers: readonly z.output<typeof tierShape>[], { addIssue 
     if (groups.has(id)) addIssue({ code: 'custom', path: [at, 'id'], message: `${name} is the name of a group too` });
   }
 }
+
+/** Tiers with what they leave out. */
+export const wholeTiers = (tiers: readonly z.output<typeof tierShape>[]): Tier[] =>
+  tiers.map(({ id, title, trains, group }) => ({
+    id,
+    title: title ?? id,
+    trains: trains ?? true,
+    ...(group === undefined ? {} : { group }),
+  }));
 
 const callable = z.custom<(...given: never[]) => unknown>((value) => typeof value === 'function', 'needs a function');
 
@@ -60,7 +70,7 @@ export const memberShapes = {
 
 export const verdictKind = z.enum(['pass', 'fail', 'none']);
 
-const fraction = z.number().min(0).max(1);
+export const fraction = z.number().min(0).max(1);
 const forecast = z.object({ probability: fraction, outcome: z.boolean() });
 
 /** Where nothing was decided there is nothing to count. */
@@ -102,6 +112,22 @@ export const resultShapes = {
     z.object({ category: z.string(), jobs: z.array(z.string()).default([]), claimed: z.string(), actual: z.string(), excerpt: z.string() }),
   ),
 } as const;
+
+/** A member of a task that is missing, throws where it must not, or returns something else than it should. */
+export class MemberError extends Error {
+  readonly member: string;
+  constructor(member: string, message: string) {
+    super(message);
+    this.member = member;
+  }
+}
+
+/** @throws MemberError */
+export function checkMember<S extends z.ZodType>(member: string, shape: S, value: unknown, root: string): z.output<S> {
+  const result = shape.safeParse(value);
+  if (!result.success) throw new MemberError(member, firstComplaint(result.error, root));
+  return result.data;
+}
 
 /** The first complaint of a failed check, with its place, e.g. `verdict.kind: Invalid option`. */
 export function firstComplaint(error: z.ZodError, root: string): string {

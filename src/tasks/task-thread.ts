@@ -1,6 +1,8 @@
+import type { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { IsoproError } from '../errors.js';
 import { startThread } from '../thread.js';
+import { PythonProcess } from './python-process.js';
 import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerReply } from './task-worker.js';
 import { tooLate, VERIFY_SECONDS } from './time-limit.js';
 
@@ -12,8 +14,24 @@ const START_SECONDS = 60;
 const GRACE_MS = 500;
 const MEMORY_LIMIT_MB = 512;
 
+/** Starts that may fail one after the other; a task that was lost so often is not started again. */
+const MOST_FAILED_STARTS = 3;
+
+/** Where a task is run: a thread for JavaScript, a process for Python. Both are told and say the same. */
+type Holder = EventEmitter & Pick<Worker, 'postMessage' | 'ref' | 'unref' | 'terminate'>;
+
+/** @throws IsoproError SYSTEM_LIMIT */
+const startHolder = (task: ThreadTask): Holder =>
+  task.kind === 'python'
+    ? new PythonProcess(task.program)
+    : startThread(new URL('./task-worker.js', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } });
+
 export class CallTimeout extends Error {}
 export class ThreadLost extends Error {}
+
+/** Of what an `error` or `exit` came with. */
+const asLoss = (cause: unknown, otherwise: string): Error =>
+  cause instanceof IsoproError ? cause : new ThreadLost(cause instanceof Error ? cause.message : otherwise);
 
 export const invalidMember = (name: string, member: string, message: string): IsoproError =>
   new IsoproError('TASK_INVALID', `${name}: member "${member}" ${message}`);
@@ -24,13 +42,14 @@ interface Limit {
   readonly seconds: number;
 }
 
-/** The thread that runs a task; replaced after a call that hangs or brings it down. */
+/** The thread, or the process, that runs a task; replaced after a call that hangs or brings it down. */
 export class TaskThread {
   readonly #task: ThreadTask;
-  #worker: Worker | undefined;
-  #started: Promise<{ readonly worker: Worker; readonly description: TaskDescription }> | undefined;
+  #worker: Holder | undefined;
+  #started: Promise<{ readonly worker: Holder; readonly description: TaskDescription }> | undefined;
   #queue: Promise<unknown> = Promise.resolve();
   #calls = 0;
+  #failedStarts = 0;
 
   constructor(task: ThreadTask) {
     this.#task = task;
@@ -64,7 +83,7 @@ export class TaskThread {
     await this.#end(this.#worker);
   }
 
-  #running(): Promise<{ readonly worker: Worker; readonly description: TaskDescription }> {
+  #running(): Promise<{ readonly worker: Holder; readonly description: TaskDescription }> {
     if (this.#started !== undefined) return this.#started;
     const started = this.#start();
     this.#started = started;
@@ -72,23 +91,26 @@ export class TaskThread {
     return started;
   }
 
-  async #start(): Promise<{ readonly worker: Worker; readonly description: TaskDescription }> {
-    const worker = startThread(new URL('./task-worker.js', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB },
-    });
+  async #start(): Promise<{ readonly worker: Holder; readonly description: TaskDescription }> {
+    if (this.#failedStarts >= MOST_FAILED_STARTS)
+      throw new ThreadLost(`it could not be started ${MOST_FAILED_STARTS} times, one after the other, and is not any more`);
+    this.#failedStarts++; // until it has
+    const worker = startHolder(this.#task);
     this.#worker = worker;
     worker.on('error', () => undefined); // each call listens for itself
     worker.once('exit', () => void this.#end(worker));
     try {
       await new Promise<void>((started, failed) => {
-        const lost = (cause?: unknown): void => failed(cause instanceof Error ? cause : new ThreadLost('it ended before it had started'));
+        const lost = (cause?: unknown): void => failed(asLoss(cause, 'it ended before it had started'));
         const timer = setTimeout(() => failed(new ThreadLost('it did not start')), 1000 * START_SECONDS);
         worker.once('message', () => (clearTimeout(timer), started()));
         worker.once('error', (error) => (clearTimeout(timer), lost(error)));
         worker.once('exit', () => (clearTimeout(timer), lost()));
       });
       const loading = { ms: 1000 * START_SECONDS, seconds: START_SECONDS };
-      return { worker, description: (await this.#send(worker, 'load', [this.#task], loading)) as TaskDescription };
+      const description = (await this.#send(worker, 'load', [this.#task], loading)) as TaskDescription;
+      this.#failedStarts = 0;
+      return { worker, description };
     } catch (error) {
       void this.#end(worker);
       throw error;
@@ -96,12 +118,12 @@ export class TaskThread {
   }
 
   /** The next call starts another thread. */
-  async #end(worker: Worker | undefined): Promise<void> {
+  async #end(worker: Holder | undefined): Promise<void> {
     if (this.#worker === worker) this.#worker = this.#started = undefined;
     await worker?.terminate();
   }
 
-  #send(worker: Worker, method: WorkerCall['method'], args: readonly unknown[], limit: Limit, signal?: AbortSignal): Promise<unknown> {
+  #send(worker: Holder, method: WorkerCall['method'], args: readonly unknown[], limit: Limit, signal?: AbortSignal): Promise<unknown> {
     const call = ++this.#calls;
     const aborted = (): IsoproError => new IsoproError('ABORTED', 'judging a reply was cancelled');
     return new Promise((done, failed) => {
@@ -117,13 +139,14 @@ export class TaskThread {
         if (!('call' in reply) || reply.call !== call) return;
         settle(() => {
           if (signal?.aborted === true) failed(aborted());
+          else if ('error' in reply) failed(reply.error);
           else if ('member' in reply) failed(invalidMember(this.#name, reply.member, reply.message));
           else done(reply.value);
         });
       };
       const lost = (cause?: unknown): void => {
         void this.#end(worker);
-        settle(() => failed(new ThreadLost(cause instanceof Error ? cause.message : 'its thread ended')));
+        settle(() => failed(asLoss(cause, 'its thread ended')));
       };
       const give = (failure: Error): void => {
         void this.#end(worker);
@@ -143,6 +166,7 @@ export class TaskThread {
   }
 
   get #name(): string {
+    if (this.#task.kind === 'python') return this.#task.program.specifier;
     return this.#task.kind === 'bundle' ? this.#task.path : this.#task.id;
   }
 }

@@ -4,18 +4,20 @@
  */
 import { parentPort } from 'node:worker_threads';
 import { createRequire } from 'node:module';
-import type { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
-import { problemId } from './problem-id.js';
+import { asProblem } from './problem-id.js';
+import type { IsoproError } from '../errors.js';
+import type { PythonModule } from './python-module.js';
 import type { FinishReason, Judgement, OpenTask, Parsed, Problem, PromptStyle, Task, TaskLimits, Verdict } from './task.js';
-import { firstComplaint, memberShapes, resultShapes } from './task-shape.js';
+import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 import { failed, judgeAny, lost, TRUNCATED, undecided } from './verdict.js';
 
-/** What a thread is to hold: the bundle of a user's file, or one of our own tasks. */
+/** What a thread, or a process of Python, is to hold: the bundle of a user's file, a user's module, or one of our own tasks. */
 export type ThreadTask =
   | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
-  | { readonly kind: 'built-in'; readonly id: string };
+  | { readonly kind: 'built-in'; readonly id: string }
+  | { readonly kind: 'python'; readonly program: PythonModule };
 
 export interface TaskDescription
   extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'> {
@@ -24,33 +26,21 @@ export interface TaskDescription
     Record<'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot' | 'referenceReply', boolean>
   >;
 }
+export type WorkerMethod = keyof typeof methods;
 
-export type WorkerCall = { readonly call: number; readonly method: keyof typeof methods; readonly args: readonly unknown[] };
+export type WorkerCall = { readonly call: number; readonly method: WorkerMethod; readonly args: readonly unknown[] };
 /** To the call that is going on: nobody waits for it any more. */
 export type WorkerAbort = { readonly abort: number };
 export type WorkerReply =
   | { readonly started: true }
   | { readonly call: number; readonly value: unknown }
-  | { readonly call: number; readonly member: string; readonly message: string };
-
-/** A member of the task that is missing, throws where it must not, or returns something else than it should. */
-class MemberError extends Error {
-  readonly member: string;
-  constructor(member: string, message: string) {
-    super(message);
-    this.member = member;
-  }
-}
+  | { readonly call: number; readonly member: string; readonly message: string }
+  /** Of a process: what the task needs is not there. */
+  | { readonly call: number; readonly error: IsoproError };
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 let task: Task<Problem, unknown, unknown>;
-
-function check<S extends z.ZodType>(member: string, shape: S, value: unknown, root: string): z.output<S> {
-  const result = shape.safeParse(value);
-  if (!result.success) throw new MemberError(member, firstComplaint(result.error, root));
-  return result.data;
-}
 
 /** Runs a member whose exception is the task's fault. */
 async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
@@ -61,36 +51,29 @@ async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
   }
 }
 
-function asProblem(member: string, value: unknown, tier: string | undefined): Problem {
-  const content = check(member, resultShapes.generate, value, 'problem');
+function readProblem(member: string, value: unknown, tier: string | undefined): Problem {
+  const content = checkMember(member, resultShapes.generate, value, 'problem');
   try {
-    const plain = JSON.parse(canonicalJson((tier === undefined ? content : { ...content, tier }) as Json)) as Record<string, unknown>;
-    return { ...plain, id: problemId(plain) } as unknown as Problem;
+    return asProblem(content, tier);
   } catch (error) {
     throw new MemberError(member, `problem: is not plain JSON (${messageOf(error)})`);
   }
 }
 
 const methods = {
-  async load(given: ThreadTask): Promise<TaskDescription> {
+  async load(given: Exclude<ThreadTask, { kind: 'python' }>): Promise<TaskDescription> {
     task = given.kind === 'bundle' ? await importTask(given) : await builtInTask(given.id);
     if (task.step !== undefined && task.limits?.turns === undefined) throw new MemberError('limits', 'needs turns where there is a step');
-    const tiers = task.tiers.map(({ id, title, trains, group }) => ({
-      id,
-      title: title ?? id,
-      trains: trains ?? true,
-      ...(group === undefined ? {} : { group }),
-    }));
     return {
       id: task.id,
       version: task.version,
-      tiers,
+      tiers: wholeTiers(task.tiers),
       policies: Object.keys(task.trivialPolicies ?? {}),
       policyNotes: task.policyNotes ?? {},
       exploits: (task.exploits ?? []).map(({ name, source, problem, text, finish }) => ({
         name,
         source: source ?? 'own',
-        problem: asProblem('exploits', problem, undefined),
+        problem: readProblem('exploits', problem, undefined),
         text,
         finish: finish ?? 'stop',
       })),
@@ -109,11 +92,11 @@ const methods = {
   },
 
   async generate(tier: string, seed: bigint): Promise<Problem> {
-    return asProblem('generate', await run('generate', () => task.generate(tier, seed)), tier);
+    return readProblem('generate', await run('generate', () => task.generate(tier, seed)), tier);
   },
 
   async prompt(problem: Problem, style: PromptStyle): Promise<unknown> {
-    return check('prompt', resultShapes.prompt, await run('prompt', () => task.prompt(problem, style)), 'messages');
+    return checkMember('prompt', resultShapes.prompt, await run('prompt', () => task.prompt(problem, style)), 'messages');
   },
 
   /** An exception in parse or verify is no verdict on the reply; a malformed result is an error of the task. */
@@ -144,28 +127,28 @@ const methods = {
 
   async grade(problem: Problem, verdict: Verdict): Promise<unknown> {
     const reference = task.reference === undefined ? null : await run('reference', () => task.reference!(problem));
-    return check('grade', resultShapes.grade, await run('grade', () => task.grade!(problem, verdict, reference)), 'grades');
+    return checkMember('grade', resultShapes.grade, await run('grade', () => task.grade!(problem, verdict, reference)), 'grades');
   },
 
   async feedback(problem: Problem, verdict: Verdict): Promise<unknown> {
-    return check('feedback', resultShapes.feedback, await run('feedback', () => task.feedback!(problem, verdict)), 'feedback');
+    return checkMember('feedback', resultShapes.feedback, await run('feedback', () => task.feedback!(problem, verdict)), 'feedback');
   },
 
   async step(problem: Problem, replies: readonly string[]): Promise<unknown> {
-    return check('step', resultShapes.step, await run('step', () => task.step!(problem, replies)), 'said');
+    return checkMember('step', resultShapes.step, await run('step', () => task.step!(problem, replies)), 'said');
   },
 
   async checkTrace(problem: Problem, text: string): Promise<unknown> {
-    return check('checkTrace', resultShapes.checkTrace, await run('checkTrace', () => task.checkTrace!(problem, text)), 'findings');
+    return checkMember('checkTrace', resultShapes.checkTrace, await run('checkTrace', () => task.checkTrace!(problem, text)), 'findings');
   },
 
   async referenceReply(problem: Problem, style: PromptStyle): Promise<unknown> {
     const text = await run('referenceReply', () => task.referenceReply!(problem, style));
-    return check('referenceReply', resultShapes.referenceReply, text, 'text');
+    return checkMember('referenceReply', resultShapes.referenceReply, text, 'text');
   },
 
   async fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<unknown> {
-    return check('fewShot', resultShapes.prompt, await run('fewShot', () => task.fewShot!(problem, style, count, seed)), 'messages');
+    return checkMember('fewShot', resultShapes.prompt, await run('fewShot', () => task.fewShot!(problem, style, count, seed)), 'messages');
   },
 };
 
@@ -178,7 +161,7 @@ async function importTask({ code, path }: ThreadTask & { kind: 'bundle' }): Prom
   const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
   if (typeof found !== 'object' || found === null)
     throw new MemberError('default', 'the file must export the task as its default export or as `task`');
-  for (const [member, shape] of Object.entries(memberShapes)) check(member, shape, found[member], member);
+  for (const [member, shape] of Object.entries(memberShapes)) checkMember(member, shape, found[member], member);
   return found as unknown as typeof task;
 }
 
@@ -207,7 +190,7 @@ async function withinLimit<T>(find: (watch: Watch) => Promise<T>): Promise<T | n
 async function judgeLeniently(problem: Problem, text: string, watch: Watch): Promise<Judgement> {
   let answers: readonly unknown[];
   try {
-    answers = check('readLeniently', resultShapes.readLeniently, await task.readLeniently!(text, problem), 'answers');
+    answers = checkMember('readLeniently', resultShapes.readLeniently, await task.readLeniently!(text, problem), 'answers');
   } catch (error) {
     if (error instanceof MemberError) throw error;
     return { verdict: undecided(`readLeniently threw: ${messageOf(error)}`), form: null };
@@ -218,7 +201,7 @@ async function judgeLeniently(problem: Problem, text: string, watch: Watch): Pro
 async function judge(problem: Problem, text: string, earlier: readonly string[], watch: Watch): Promise<Judgement> {
   let parsed: Parsed<unknown>;
   try {
-    parsed = check('parse', resultShapes.parse, await task.parse(text, problem, earlier), 'parsed') as Parsed<unknown>;
+    parsed = checkMember('parse', resultShapes.parse, await task.parse(text, problem, earlier), 'parsed') as Parsed<unknown>;
   } catch (error) {
     if (error instanceof MemberError) throw error;
     return { verdict: undecided(`parse threw: ${messageOf(error)}`), form: null };
@@ -234,7 +217,7 @@ async function verify(problem: Problem, answer: unknown, watch: Watch): Promise<
   } catch (error) {
     return undecided(`verify threw: ${messageOf(error)}`);
   }
-  return check('verify', resultShapes.verify, verdict, 'verdict') as Verdict;
+  return checkMember('verify', resultShapes.verify, verdict, 'verdict') as Verdict;
 }
 
 parentPort!.on('message', (message: WorkerCall | WorkerAbort) => {

@@ -184,6 +184,7 @@ export interface OpenTask {
   readonly policies: readonly string[];
   readonly policyNotes: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase[];
+  /** `path` opens a task of a user's again; `sha256` is over its code with all that it imports. */
   readonly source: { readonly kind: 'built-in' } | { readonly kind: 'file'; readonly path: string; readonly sha256: string };
   /** @throws IsoproError TIER_UNKNOWN */
   generate(tier: string, seed: bigint): Promise<Problem>;

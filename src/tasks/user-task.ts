@@ -18,10 +18,17 @@ import type {
 } from './task.js';
 import { BundleError, bundleTask, type TaskBundle } from './task-bundle.js';
 import { CallTimeout, invalidMember, ThreadLost, type TaskThread } from './task-thread.js';
-import type { TaskDescription } from './task-worker.js';
+import { readPythonSpecifier } from './python-module.js';
+import type { PythonDescription } from './python-results.js';
+import type { TaskDescription, ThreadTask } from './task-worker.js';
 import { findTier } from './tier.js';
 import { nextAttempt, turnsOf } from './turns.js';
 import { VerifierThreads } from './verifier-threads.js';
+
+export interface UserTaskOptions {
+  readonly verifierThreads: number;
+  readonly turns?: number;
+}
 
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
 function asError(path: string, member: string, error: unknown): unknown {
@@ -158,10 +165,7 @@ class UserTask implements OpenTask {
  * Loads a task from a .js or .ts file, with everything that it imports, into threads of its own.
  * @throws IsoproError TASK_UNKNOWN where there is no such file, TASK_INVALID naming the member that is missing or wrong, TASK_TIMEOUT
  */
-export async function openUserTask(
-  file: string,
-  { verifierThreads, turns }: { readonly verifierThreads: number; readonly turns?: number },
-): Promise<OpenTask> {
+export async function openUserTask(file: string, options: UserTaskOptions): Promise<OpenTask> {
   const path = resolve(file);
   requireFile(path, 'TASK_UNKNOWN');
   try {
@@ -176,9 +180,30 @@ export async function openUserTask(
     if (error instanceof BundleError) throw invalidMember(path, 'module', `cannot be bundled: ${error.message}`);
     throw error;
   }
-  const threads = new VerifierThreads({ kind: 'bundle', path, code: bundle.code }, verifierThreads);
+  return openInThreads(path, { kind: 'bundle', path, code: bundle.code }, () => bundle.sha256, options);
+}
+
+/**
+ * A task in Python, `python:MODULE[:NAME]`, in processes of its own.
+ * @throws IsoproError TASK_UNKNOWN, TASK_INVALID naming the function that is missing or wrong, TASK_TIMEOUT, PYTHON_UNAVAILABLE where the
+ * interpreter or the module is not there
+ */
+export async function openPythonTask(specifier: string, options: UserTaskOptions): Promise<OpenTask> {
+  const program = readPythonSpecifier(specifier);
+  const sha256Of = (description: TaskDescription): string => (description as PythonDescription).sha256;
+  return openInThreads(program.specifier, { kind: 'python', program }, sha256Of, options);
+}
+
+async function openInThreads(
+  path: string,
+  task: ThreadTask,
+  sha256Of: (description: TaskDescription) => string,
+  { verifierThreads, turns }: UserTaskOptions,
+): Promise<OpenTask> {
+  const threads = new VerifierThreads(task, verifierThreads);
   try {
-    return new UserTask(path, bundle.sha256, threads, await threads.first.describe(), turns);
+    const description = await threads.first.describe();
+    return new UserTask(path, sha256Of(description), threads, description, turns);
   } catch (error) {
     await threads.dispose();
     throw asError(path, 'module', error);

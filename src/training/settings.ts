@@ -124,7 +124,7 @@ const monitor = z.strictObject({
  * downloaded models; `PROFILES` says what the embedded one has instead.
  */
 export const runSettings = z.strictObject({
-  task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, or the path of a .js or .ts file'),
+  task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, the path of a .js or .ts file, or python:MODULE[:NAME]'),
   profile: z.enum(['auto', 'embedded', 'downloaded']).default('auto').describe('which defaults hold; auto: by the model'),
   seed: z
     .string()

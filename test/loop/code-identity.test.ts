@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { readManifest, writeManifest } from '../../src/run-folder/manifest.js';
 import { run } from '../../src/training/run.js';
-import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
@@ -24,17 +24,7 @@ afterAll(() => {
 test(
   'a helper of the task, or a module of the package, that is exchanged between a run and its resumption is refused by ' + 'name',
   async () => {
-    const settings = {
-      task: file('task.mjs'),
-      seed: '1',
-      iterations: 1,
-      signer: 'single-process' as const,
-      model: { name: file('letters.gguf'), threads: 1 },
-      sampling: { rollouts: 16, maxTokens: 4 },
-      optimiser: { stepsPerIteration: 1, batchSize: 4 },
-      layers: { rank: 2, topLayers: 1 },
-      evaluation: { devSize: 2, testSize: 2 },
-    };
+    const settings = shortestRun(file('task.mjs'), file('letters.gguf'));
     const again = (): ReturnType<typeof run> => run(settings, { out: file('run') });
     const first = await again();
     const honest = readFileSync(file('letters.mjs'), 'utf8');

@@ -25,6 +25,19 @@ export const LEARNS = {
   threads: 1,
 } as const;
 
+/** Settings of the shortest run there is, on files of these paths. */
+export const shortestRun = (task: string, model: string) => ({
+  task,
+  seed: '1',
+  iterations: 1,
+  signer: 'single-process' as const,
+  model: { name: model, threads: 1 },
+  sampling: { rollouts: 16, maxTokens: 4 },
+  optimiser: { stepsPerIteration: 1, batchSize: 4 },
+  layers: { rank: 2, topLayers: 1 },
+  evaluation: { devSize: 2, testSize: 2 },
+});
+
 const SIZE = 24;
 
 /**

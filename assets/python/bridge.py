@@ -1,0 +1,428 @@
+"""The Python side of `--task python:MODULE[:NAME]`, standard library only.
+
+Calls come in on standard input, one JSON object a line; each is answered by one line on what was standard output when the process
+began. The task's own prints go to standard error. docs/python-task.md says what a module needs; this file finds it, calls it, and holds
+two adapters, for the packages `reasoning_gym` and `verifiers`.
+"""
+
+import faulthandler
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import os
+import queue
+import random
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+# What is imported from here on belongs to the task.
+OWN_MODULES = frozenset(sys.modules)
+
+# A module that prints, or reads its standard input, must not meet the protocol; a child that it starts inherits neither.
+REQUESTS = os.fdopen(os.dup(0), "rb")
+REPLIES = os.fdopen(os.dup(1), "wb")
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+os.dup2(2, 1)
+sys.stdout = sys.stderr
+
+LARGEST_INTEGER = 2**53 - 1
+LARGEST_MESSAGE = 500
+MEMORY_BYTES = 4 * 2**30
+CALL_SECONDS = 5.0
+LOAD_SECONDS = 60.0
+
+
+class Wrong(Exception):
+    """A member of the task that is missing, raises where it must not, or returns something else than it should."""
+
+    def __init__(self, member, message):
+        super().__init__(message)
+        self.member = member
+
+
+class Refused(Exception):
+    """The task is not to be had here; `code` is one of the error codes of isopro-native."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+def shown(error):
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    return f"{type(error).__name__}: {text}"[:LARGEST_MESSAGE]
+
+
+def call(member, function, *arguments):
+    try:
+        return function(*arguments)
+    except (Wrong, Refused):
+        raise
+    except BaseException as error:
+        traceback.print_exc(limit=-3)
+        raise Wrong(member, f"raised {shown(error)}") from error
+
+
+def as_json(member, value):
+    """The value as JSON would give it back; what would come back as something else is refused."""
+
+    def convert(other):
+        for method in ("item", "tolist"):  # scalars and arrays of numpy
+            if hasattr(other, method):
+                try:
+                    return getattr(other, method)()
+                except (TypeError, ValueError):
+                    continue
+        raise TypeError(f"{type(other).__name__} is not JSON")
+
+    def large(other):
+        if isinstance(other, dict):
+            return any(map(large, other.values()))
+        if isinstance(other, list):
+            return any(map(large, other))
+        return isinstance(other, int) and abs(other) > LARGEST_INTEGER
+
+    try:
+        plain = json.loads(json.dumps(value, allow_nan=False, default=convert))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Wrong(member, f"returned something that is not JSON: {shown(error)}") from error
+    if large(plain):
+        raise Wrong(member, "returned an integer beyond 2^53, which JSON does not keep; write it as a string")
+    return plain
+
+
+def takes(function, count):
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # built in, without a signature
+        return True
+    return True
+
+
+def seed_generators(seed):
+    """So that a module that draws from a global generator gives the same each time."""
+    random.seed(seed)
+    generators = getattr(sys.modules.get("numpy"), "random", None)
+    if generators is not None:
+        generators.seed(seed % 2**32)
+
+
+# ---- a module of the user's own
+
+
+class OwnTask:
+    def __init__(self, holder, name):
+        self.holder = holder
+        self.id = getattr(holder, "ID", name)
+        self.version = getattr(holder, "VERSION", None)
+        self.verify_seconds = getattr(holder, "VERIFY_SECONDS", None)
+        self.policies = getattr(holder, "POLICIES", {})
+        for member in ("tiers", "problem", "prompt", "verify"):
+            if not callable(getattr(holder, member, None)):
+                raise Wrong(member, "is missing: the module needs the functions tiers, problem, prompt and verify")
+        self.tiers = holder.tiers
+        self.problem = holder.problem
+        self.verify = holder.verify
+        self.solution = getattr(holder, "solution", None)
+
+    def prompt(self, problem, style):
+        return self.holder.prompt(problem, style) if takes(self.holder.prompt, 2) else self.holder.prompt(problem)
+
+
+def own_task(module, name):
+    holder = module
+    for part in name.split(".") if name else []:
+        if not hasattr(holder, part):
+            raise Refused("TASK_UNKNOWN", f"the module {module.__name__} has no {name}")
+        holder = getattr(holder, part)
+    if isinstance(holder, type):
+        holder = call(name, holder)
+    return OwnTask(holder, f"{module.__name__}:{name}" if name else module.__name__)
+
+
+# ---- adapters
+
+
+def settings_of(text):
+    """`max_terms=3,negative=true` as keyword arguments; a value is JSON where it can be read as such."""
+    settings = {}
+    for part in text.split(",") if text else []:
+        key, equals, value = part.partition("=")
+        if not (equals and key.isidentifier()):
+            raise Refused("TASK_UNKNOWN", f"settings are written key=value,key=value, not {part!r}")
+        try:
+            settings[key] = json.loads(value)
+        except ValueError:
+            settings[key] = value
+    return settings
+
+
+class ReasoningGym:
+    """`python:reasoning_gym:DATASET[:SETTINGS[/SETTINGS…]]`: each group of settings of the data set's configuration is a tier."""
+
+    policies = {}
+    verify_seconds = None
+
+    def __init__(self, module, name):
+        self.module = module
+        self.dataset, _, settings = name.partition(":")
+        self.id = f"reasoning_gym:{name}"
+        self.version = importlib.metadata.version("reasoning-gym")
+        self.settings = {part or "default": settings_of(part) for part in settings.split("/")}
+        self.scorers = {}
+        known = sorted(module.factory.DATASETS)
+        if self.dataset not in known:
+            raise Refused("TASK_UNKNOWN", f"reasoning_gym has no data set {self.dataset!r}; it has {', '.join(known)}")
+        for tier in self.settings:
+            self.scorer(tier)
+
+    def scorer(self, tier):
+        if tier not in self.scorers:
+            try:
+                self.scorers[tier] = self.module.create_dataset(self.dataset, **self.settings[tier], seed=0, size=1)
+            except (AssertionError, TypeError, ValueError) as error:
+                raise Refused("TASK_UNKNOWN", f"reasoning_gym makes no {self.dataset} with {tier}: {shown(error)}") from error
+        return self.scorers[tier]
+
+    def tiers(self):
+        return list(self.settings)
+
+    def problem(self, tier, seed):
+        dataset = self.module.create_dataset(self.dataset, **self.settings[tier], seed=seed % 2**32, size=1)
+        entry = dataset[0]
+        plain = as_json("problem", {key: entry[key] for key in ("question", "answer", "metadata")})
+        # a problem is judged as it stands in the log
+        if plain["answer"] is not None and dataset.score_answer(plain["answer"], plain) != dataset.score_answer(entry["answer"], entry):
+            raise Wrong("problem", f"the entries of {self.dataset} are scored otherwise when they have been JSON")
+        return plain
+
+    def prompt(self, problem, style):
+        # its instruction in the same message: not every model's template has a system message, and few-shot examples repeat it
+        instruction = self.module.utils.SYSTEM_PROMPTS["default" if style == "cot" else "direct"]
+        return f"{instruction.strip()}\n\n{problem['question']}"
+
+    def verify(self, problem, reply):
+        answer = self.module.utils.extract_answer(reply)
+        if answer is None:
+            return {"outcome": "fail", "category": "format", "reason": "The reply has no <answer> … </answer>.", "score": 0}
+        score = float(self.scorer(problem["tier"]).score_answer(answer, problem))
+        outcome = {"outcome": "pass" if score >= 1 else "fail", "score": min(1.0, max(0.0, score)), "answer": answer}
+        return outcome if score >= 1 else {**outcome, "reason": "The answer does not have the full score of the data set's own scorer."}
+
+    def solution(self, problem):
+        reply = f"<answer>{problem['answer']}</answer>"
+        return reply if self.verify(problem, reply)["outcome"] == "pass" else None  # not every entry has its answer
+
+
+ADAPTERS = {"reasoning_gym": ReasoningGym}
+
+
+# ---- loading
+
+
+def loading(function, *arguments):
+    """Runs the task's own top level; what it does not find has to be installed."""
+    try:
+        return function(*arguments)
+    except ModuleNotFoundError as error:
+        raise Refused("PYTHON_UNAVAILABLE", f"{sys.executable}: {error}") from error
+    except BaseException as error:
+        traceback.print_exc(limit=-3)
+        raise Wrong("module", f"raised {shown(error)}") from error
+
+
+def import_task(module, file, name):
+    """The task, the hash of its file where it is one, and under which name that is a module."""
+    if file is not None:
+        path = Path(file)
+        sys.path[0] = str(path.parent)
+        loaded = importlib.util.module_from_spec(importlib.util.spec_from_file_location(path.stem, path))
+        sys.modules[path.stem] = loaded
+        source = path.read_bytes()
+        loading(exec, loading(compile, source, str(path), "exec"), loaded.__dict__)
+        return own_task(loaded, name), {".": hashlib.sha256(source).hexdigest()}, path.stem
+    sys.path[0] = os.getcwd()
+    loaded = loading(importlib.import_module, module)
+    adapter = ADAPTERS.get(module)
+    if adapter is None:
+        return own_task(loaded, name), {}, None
+    if not name:
+        raise Refused("TASK_UNKNOWN", f"python:{module} needs a name: python:{module}:NAME")
+    return call("module", adapter, loaded, name), {}, None
+
+
+def identity(files, entry):
+    """SHA-256 of the code that judges: contents of the task's own files, names and versions of the packages, version of Python.
+
+    Where the files lie is no part of it, so that a copy elsewhere has the same.
+    """
+    owners = importlib.metadata.packages_distributions()
+    packages = {}
+    files = {"bridge": hashlib.sha256(Path(__file__).read_bytes()).hexdigest(), **files}
+    for name, module in sorted(sys.modules.items()):
+        top = name.partition(".")[0]
+        if name in OWN_MODULES or name == entry or top in sys.stdlib_module_names:
+            continue
+        origin = getattr(module, "__file__", None)
+        if not isinstance(origin, str) or not os.path.isfile(origin):
+            continue
+        installed = any(part in ("site-packages", "dist-packages") for part in Path(origin).parts)
+        if installed and top in owners:
+            packages.update((owner, importlib.metadata.version(owner)) for owner in owners[top])
+        else:
+            files[name] = hashlib.sha256(Path(origin).read_bytes()).hexdigest()
+    content = {"python": list(sys.version_info[:2]), "files": files, "packages": packages}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def described(task, sha256):
+    tiers = as_json("tiers", call("tiers", task.tiers))
+    if not isinstance(tiers, list):
+        raise Wrong("tiers", "has to return a list of names, or of dicts with an id")
+    if not isinstance(task.policies, dict) or not all(map(callable, task.policies.values())):
+        raise Wrong("POLICIES", "is a dict of functions")
+    return {
+        "id": as_json("ID", task.id),
+        "version": sha256[:12] if task.version is None else as_json("VERSION", task.version),
+        "tiers": [{"id": tier} if isinstance(tier, str) else tier for tier in tiers],
+        "policies": list(task.policies),
+        "verifySeconds": as_json("VERIFY_SECONDS", task.verify_seconds),
+        "solution": task.solution is not None,
+        "sha256": sha256,
+    }
+
+
+# ---- calls
+
+
+class Calls:
+    task = None
+    seconds = CALL_SECONDS
+
+    def load(self, module, file, name):
+        self.task, files, entry = import_task(module, file, name)
+        description = described(self.task, identity(files, entry))
+        if isinstance(description["verifySeconds"], (int, float)):
+            self.seconds = max(CALL_SECONDS, description["verifySeconds"])
+        return description
+
+    def generate(self, tier, seed):
+        seed_generators(int(seed))
+        problem = call("problem", self.task.problem, tier, int(seed))
+        if not isinstance(problem, dict):
+            raise Wrong("problem", f"has to return a dict, not {type(problem).__name__}")
+        return as_json("problem", problem)
+
+    def prompt(self, problem, style):
+        seed_generators(0)
+        messages = call("prompt", self.task.prompt, problem, style)
+        return [{"role": "user", "content": messages}] if isinstance(messages, str) else as_json("prompt", messages)
+
+    def judge(self, problem, text):
+        seed_generators(0)
+        try:
+            verdict = self.task.verify(problem, text)
+        except BaseException as error:
+            traceback.print_exc(limit=-3)
+            return {"outcome": "none", "reason": f"verify raised {shown(error)}"}
+        try:
+            return self.verdict(verdict)
+        except Wrong as error:
+            if isinstance(verdict, dict):
+                return {"outcome": "none", "reason": f"verify {error}"}
+            raise
+
+    def verdict(self, verdict):
+        plain = as_json("verify", verdict)
+        if isinstance(plain, bool):
+            return {"outcome": "pass" if plain else "fail"}
+        if not isinstance(plain, dict):
+            raise Wrong("verify", f"has to return True, False or a dict with the key outcome, not {type(verdict).__name__}")
+        return plain
+
+    def policy(self, name, problem):
+        seed_generators(0)
+        reply = call(f"POLICIES[{name!r}]", self.task.policies[name], problem)
+        if not isinstance(reply, str):
+            raise Wrong(f"POLICIES[{name!r}]", f"has to return a reply, a str, not {type(reply).__name__}")
+        return self.judge(problem, reply)
+
+    def fewShot(self, problem, style, count, seed):
+        examples, attempt = [], 0
+        while len(examples) < 2 * count:
+            draw = hashlib.sha256(f"{seed} {problem['id']} {attempt}".encode()).digest()
+            attempt += 1
+            example = {**self.generate(problem["tier"], int.from_bytes(draw[:8], "big")), "tier": problem["tier"]}
+            asked = self.prompt(example, style)[-1]
+            if asked == self.prompt(problem, style)[-1] and attempt < 100:
+                continue
+            solution = self.solution(example)
+            if solution is None:
+                raise Wrong("solution", f"is None for the problem {example}")
+            examples += [asked, {"role": "assistant", "content": solution}]
+        return examples
+
+    def solution(self, problem):
+        seed_generators(0)
+        solution = call("solution", self.task.solution, problem)
+        if solution is not None and not isinstance(solution, str):
+            raise Wrong("solution", f"has to return a reply, a str, not {type(solution).__name__}")
+        return solution
+
+
+def answer(calls, request):
+    method, arguments = request["method"], request["arguments"]
+    # ends a process that hangs in C, where no other thread of Python's runs, and whose parent is gone
+    faulthandler.dump_traceback_later(LOAD_SECONDS if method == "load" else calls.seconds + CALL_SECONDS, exit=True)
+    try:
+        return {"call": request["call"], "value": getattr(calls, method)(*arguments)}
+    except Wrong as error:
+        return {"call": request["call"], "member": error.member, "message": str(error)}
+    except Refused as error:
+        return {"call": request["call"], "code": error.code, "message": str(error)}
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def say(message):
+    REPLIES.write(json.dumps(message, allow_nan=False).encode() + b"\n")
+    REPLIES.flush()
+
+
+def read_requests(requests):
+    for line in REQUESTS:
+        requests.put(json.loads(line))
+    os._exit(0)  # whoever asked is gone
+
+
+def main():
+    if hasattr(signal, "SIGINT"):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command, which ends this process when it is done with it
+    try:
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES if most < 0 else min(MEMORY_BYTES, most), most))
+    except (ImportError, OSError, ValueError):
+        pass  # not on this system
+    requests = queue.SimpleQueue()
+    threading.Thread(target=read_requests, args=(requests,), daemon=True).start()
+    say({"python": list(sys.version_info[:2])})
+    calls = Calls()
+    while True:
+        say(answer(calls, requests.get()))
+
+
+if __name__ == "__main__":
+    main()

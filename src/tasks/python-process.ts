@@ -1,0 +1,209 @@
+/**
+ * A process of Python that holds one task, with the face of a thread that holds one (`task-thread.ts`): it is asked by messages, answers by
+ * messages, and is ended where it hangs. `assets/python/bridge.py` is what runs there.
+ */
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { EventEmitter } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import type { PythonModule } from './python-module.js';
+import { readResult, type PythonDescription } from './python-results.js';
+import type { FinishReason } from './task.js';
+import { MemberError } from './task-shape.js';
+import type { WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './task-worker.js';
+import { TRUNCATED } from './verdict.js';
+
+const PROGRAM = fileURLToPath(new URL('../../../assets/python/bridge.py', import.meta.url));
+const LEAST_PYTHON = [3, 10] as const;
+/** Of one line that it says. */
+const MOST_BYTES = 2 ** 24;
+/** What a process prints is shown so far and no further. */
+const SHOWN_BYTES = 2 ** 16;
+const TAIL_CHARACTERS = 300;
+
+const replyShape = z.union([
+  z.strictObject({ python: z.array(z.int()).length(2) }),
+  z.strictObject({ call: z.int(), value: z.unknown() }),
+  z.strictObject({ call: z.int(), member: z.string(), message: z.string() }),
+  z.strictObject({ call: z.int(), code: z.enum(['PYTHON_UNAVAILABLE', 'TASK_UNKNOWN']), message: z.string() }),
+]);
+
+function readReply(line: Buffer): z.output<typeof replyShape> | null {
+  try {
+    const result = replyShape.safeParse(JSON.parse(line.toString('utf8')));
+    return result.success ? result.data : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Emits `message` (WorkerReply), `error` and `exit`, as a worker thread does. */
+export class PythonProcess extends EventEmitter {
+  readonly #program: PythonModule;
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly #ended: Promise<number>;
+  #asked: WorkerCall | undefined;
+  #line: Buffer[] = [];
+  #lineBytes = 0;
+  #printed = 0;
+  #tail = '';
+  #greeted = false;
+  #failed = false;
+
+  /** @throws IsoproError SYSTEM_LIMIT where the system starts no further process */
+  constructor(program: PythonModule) {
+    super();
+    this.#program = program;
+    try {
+      this.#child = spawn(program.interpreter, [PROGRAM], {
+        // a fixed order of sets; nothing is written beside the user's files
+        env: { ...process.env, PYTHONHASHSEED: '0', PYTHONUTF8: '1', PYTHONDONTWRITEBYTECODE: '1' },
+        detached: process.platform !== 'win32', // a group, so that what it has started ends with it
+        windowsHide: true,
+      });
+    } catch (cause) {
+      throw new IsoproError('SYSTEM_LIMIT', `the system started no further process: ${(cause as Error).message}`, { cause });
+    }
+    const child = this.#child;
+    child.on('exit', () => this.#kill()); // what it has started, and what might hold its pipes open
+    this.#ended = new Promise((done) => {
+      child.on('error', (cause) => {
+        const reason = `Python could not be started as ${JSON.stringify(program.interpreter)}: ${cause.message}`;
+        if (child.pid === undefined) this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason, { cause }));
+        done(1);
+      });
+      child.on('close', (code, signal) => {
+        const said = this.#tail.trim().split('\n').at(-1)!;
+        const reason = `its process ended (${signal ?? `code ${code}`})${said === '' ? '' : `: ${said}`}`;
+        if (!this.#greeted && program.loaded.sha256 === undefined)
+          this.#fail(new IsoproError('PYTHON_UNAVAILABLE', `${program.interpreter} did not run as Python: ${reason}`));
+        else this.#fail(new Error(reason));
+        this.emit('exit', code ?? 1);
+        done(code ?? 1);
+      });
+    });
+    child.stdin.on('error', () => undefined); // it has ended, and that is heard
+    child.stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
+    child.stderr.on('data', (chunk: Buffer) => this.#show(chunk));
+  }
+
+  postMessage(message: WorkerCall | WorkerAbort): void {
+    if ('abort' in message) return; // it does not listen while it judges, and is ended after the time that a thread is given
+    const { call, method, args } = message;
+    this.#asked = message;
+    if (method === 'judge' && (args[2] as FinishReason) !== 'stop')
+      return void setImmediate(() => this.#give({ call, value: { verdict: TRUNCATED, form: null } }));
+    const { module, file, name } = this.#program;
+    const asked: Partial<Record<WorkerMethod, readonly [string, readonly unknown[]]>> = {
+      load: ['load', [module, file, name]],
+      judge: ['judge', args.slice(0, 2)],
+      answer: ['judge', args],
+      referenceReply: ['solution', args.slice(0, 1)],
+    };
+    const [python, given] = asked[method] ?? [method, args];
+    // 64 bits are more than a number of JSON keeps
+    const plain = given.map((value) => (typeof value === 'bigint' ? String(value) : value));
+    this.#child.stdin.write(`${JSON.stringify({ call, method: python, arguments: plain })}\n`);
+  }
+
+  ref(): void {
+    this.#hold(true);
+  }
+
+  unref(): void {
+    this.#hold(false);
+  }
+
+  /** Ends it at once, with all that it has started. */
+  async terminate(): Promise<number> {
+    this.#failed = true;
+    this.ref();
+    this.#kill();
+    return this.#ended;
+  }
+
+  #hear(chunk: Buffer): void {
+    let from = 0;
+    for (let at = chunk.indexOf(10); at >= 0 && !this.#failed; at = chunk.indexOf(10, from)) {
+      const line = Buffer.concat([...this.#line, chunk.subarray(from, at)]);
+      this.#line = [];
+      this.#lineBytes = 0;
+      from = at + 1;
+      this.#read(line);
+    }
+    this.#line.push(chunk.subarray(from));
+    this.#lineBytes += chunk.length - from;
+    if (this.#lineBytes > MOST_BYTES) this.#endAsBroken(`its process said more than ${MOST_BYTES} bytes at once`);
+  }
+
+  #read(line: Buffer): void {
+    const reply = readReply(line);
+    if (reply === null) return this.#endAsBroken('its process said something that is no reply');
+    if ('python' in reply) {
+      this.#greeted = true;
+      const [major, minor] = reply.python as [number, number];
+      if (major > LEAST_PYTHON[0] || (major === LEAST_PYTHON[0] && minor >= LEAST_PYTHON[1])) return this.#give({ started: true });
+      const reason = `${this.#program.interpreter} is Python ${major}.${minor}, and ${LEAST_PYTHON.join('.')} is needed`;
+      return this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason));
+    }
+    const asked = this.#asked;
+    if (reply.call !== asked?.call) return this.#endAsBroken('its process answered what it was not asked');
+    if ('code' in reply) return this.#give({ call: reply.call, error: new IsoproError(reply.code, reply.message) });
+    if ('member' in reply) return this.#give(reply);
+    try {
+      const value = readResult(asked.method, asked.args, reply.value);
+      if (asked.method === 'load') this.#requireSame(value as PythonDescription);
+      this.#give({ call: reply.call, value });
+    } catch (error) {
+      if (!(error instanceof MemberError)) throw error;
+      this.#give({ call: reply.call, member: error.member, message: error.message });
+    }
+  }
+
+  #requireSame({ sha256 }: PythonDescription): void {
+    const { loaded } = this.#program;
+    loaded.sha256 ??= sha256;
+    if (loaded.sha256 !== sha256) throw new MemberError('module', 'was changed while the task was open');
+  }
+
+  #show(chunk: Buffer): void {
+    this.#tail = (this.#tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS);
+    if (this.#printed > SHOWN_BYTES) return;
+    process.stderr.write(chunk.subarray(0, SHOWN_BYTES - this.#printed));
+    this.#printed += chunk.length;
+    if (this.#printed > SHOWN_BYTES) process.stderr.write(`\n[${this.#program.specifier} printed more, which is left out]\n`);
+  }
+
+  #give(reply: WorkerReply): void {
+    if (!this.#failed) this.emit('message', reply);
+  }
+
+  #endAsBroken(why: string): void {
+    this.#kill();
+    this.#fail(new Error(why));
+  }
+
+  #fail(error: Error): void {
+    if (this.#failed) return;
+    this.#failed = true;
+    this.emit('error', error);
+  }
+
+  #kill(): void {
+    const { pid } = this.#child;
+    if (pid === undefined) return;
+    try {
+      if (process.platform === 'win32') this.#child.kill('SIGKILL');
+      else process.kill(-pid, 'SIGKILL');
+    } catch {
+      // the group has ended
+    }
+  }
+
+  #hold(busy: boolean): void {
+    const { stdin, stdout, stderr } = this.#child;
+    for (const handle of [this.#child, stdin, stdout, stderr] as unknown as { ref?(): void; unref?(): void }[])
+      busy ? handle.ref?.() : handle.unref?.();
+  }
+}

@@ -1,0 +1,111 @@
+/** What the functions of a task in Python return, checked, as the members of a task in this process return it. */
+import { z } from 'zod';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { asProblem } from './problem-id.js';
+import type { Judgement, Verdict } from './task.js';
+import { checkMember, firstComplaint, fraction, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
+import type { TaskDescription, WorkerMethod } from './task-worker.js';
+import { failed, undecided } from './verdict.js';
+
+const given = z
+  .looseObject({
+    outcome: z.enum(['pass', 'fail', 'none']),
+    score: fraction.optional(),
+    reason: z.string().optional(),
+    /** `format`: there was no answer to read. */
+    category: z.string().min(1).default('wrong'),
+    /** As it was read, so that equal answers can be counted. */
+    answer: z.unknown().optional(),
+  })
+  .refine(({ outcome, score: figure }) => outcome !== 'none' || figure === undefined, {
+    path: ['score'],
+    message: 'a verdict of outcome none has no figure',
+  });
+
+type Given = z.output<typeof given>;
+
+function asVerdict({ outcome, score: figure, reason, category }: Given): Verdict {
+  if (outcome === 'none') return undecided(reason ?? 'verify gave none and no reason');
+  const scored = figure === undefined ? {} : { score: figure };
+  if (outcome === 'pass') return { kind: 'pass', violations: [], metrics: {}, ...scored };
+  return { ...failed(category, reason ?? 'The answer is not accepted.'), ...scored };
+}
+
+const readable = ({ outcome, category }: Given): boolean => outcome === 'pass' || (outcome === 'fail' && category !== 'format');
+
+export interface PythonDescription extends TaskDescription {
+  /** Of the code that judges. */
+  readonly sha256: string;
+}
+
+const description = z.object({
+  id: memberShapes.id,
+  version: memberShapes.version,
+  tiers: memberShapes.tiers,
+  policies: z.array(z.string()),
+  verifySeconds: z.number().positive().max(3600).nullable(),
+  solution: z.boolean(),
+  sha256: z.string(),
+});
+
+function asDescription(value: unknown): PythonDescription {
+  // what the module names by a constant is called as there
+  const member = (at: PropertyKey | undefined): string =>
+    ({ id: 'ID', version: 'VERSION', verifySeconds: 'VERIFY_SECONDS', policies: 'POLICIES' })[String(at)] ?? 'tiers';
+  const result = description.safeParse(value);
+  if (!result.success) throw new MemberError(member(result.error.issues[0]!.path[0]), firstComplaint(result.error, 'module'));
+  const { id, version, tiers, policies, verifySeconds, solution, sha256 } = result.data;
+  return {
+    id,
+    version,
+    tiers: wholeTiers(tiers),
+    policies,
+    policyNotes: {},
+    exploits: [],
+    limits: verifySeconds === null ? {} : { verifySeconds },
+    answerGrammar: null,
+    optional: {
+      readLeniently: false,
+      grade: false,
+      feedback: false,
+      step: false,
+      checkTrace: false,
+      fewShot: solution,
+      referenceReply: solution,
+    },
+    sha256,
+  };
+}
+
+/**
+ * What a call of a task gives, from what Python answered it.
+ * @throws MemberError naming the function of the module
+ */
+export function readResult(method: WorkerMethod, args: readonly unknown[], value: unknown): unknown {
+  switch (method) {
+    case 'load':
+      return asDescription(value);
+    case 'generate': {
+      const content = checkMember('problem', resultShapes.generate, value, 'problem');
+      return asProblem(content, args[0] as string);
+    }
+    case 'prompt':
+      return checkMember('prompt', resultShapes.prompt, value, 'messages');
+    case 'fewShot':
+      return checkMember('solution', resultShapes.prompt, value, 'messages');
+    case 'referenceReply':
+      return checkMember('solution', resultShapes.referenceReply, value, 'reply');
+    case 'policy':
+      return asVerdict(checkMember('verify', given, value, 'verdict'));
+    case 'judge': {
+      const found = checkMember('verify', given, value, 'verdict');
+      return { verdict: asVerdict(found), form: readable(found) ? 'answer' : null } satisfies Judgement;
+    }
+    case 'answer': {
+      const found = checkMember('verify', given, value, 'verdict');
+      return readable(found) ? canonicalJson((found.answer ?? (args[1] as string).trim()) as Json) : null;
+    }
+    default:
+      throw new MemberError(method, 'is not there');
+  }
+}

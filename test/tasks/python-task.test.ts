@@ -1,0 +1,575 @@
+/** Tasks in Python: the contract of a module, what a hostile or broken one may not do, and the identity of its code. */
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { judgeRun } from '../../src/judge/judge.js';
+import { refuseNondeterminism } from '../../src/tasks/determinism.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import type { OpenTask, Verdict } from '../../src/tasks/task.js';
+import { run } from '../../src/training/run.js';
+import { shortestRun, writeLetterModel } from '../models/letters.js';
+
+const PYTHON = process.platform === 'win32' ? 'python' : 'python3';
+const hasPython = spawnSync(PYTHON, ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']).status === 0;
+if (!hasPython) console.warn('skipped: Python 3.10 is not here');
+const suite = hasPython ? describe : describe.skip;
+
+/** The packages are large: they are tried where the interpreter that a user would name has them. */
+const has = (module: string): boolean => {
+  const found = spawnSync(process.env.ISOPRO_PYTHON || PYTHON, ['-c', `import ${module}`]).status === 0;
+  if (!found) console.warn(`skipped: ${module} is not installed for ISOPRO_PYTHON or ${PYTHON}`);
+  return found;
+};
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-python-'));
+const open: OpenTask[] = [];
+beforeAll(() => {
+  process.env.ISOPRO_HOME = path.join(folder, 'home');
+});
+afterAll(async () => {
+  delete process.env.ISOPRO_HOME;
+  for (const task of open) await task.dispose();
+  rmSync(folder, { recursive: true });
+});
+
+const FUNCTIONS: Record<string, string> = {
+  tiers: `def tiers():\n    return ["small", {"id": "large", "trains": False}]`,
+  problem: `def problem(tier, seed):\n    return {"a": seed % 10, "b": 3 if tier == "small" else 30}`,
+  prompt: `def prompt(problem):\n    return f"{problem['a']} + {problem['b']} = ?"`,
+  verify: `def verify(problem, reply):
+    if not reply.strip().isdigit():
+        return {"outcome": "fail", "category": "format", "reason": "no number"}
+    return int(reply) == problem["a"] + problem["b"]`,
+};
+const source = (changes: Record<string, string> = {}, before = ''): string =>
+  `${before}\n\n${Object.values({ ...FUNCTIONS, ...changes }).join('\n\n')}\n`;
+let files = 0;
+const write = (content: string): string => {
+  const file = path.join(folder, `task_${++files}.py`);
+  writeFileSync(file, content);
+  return file;
+};
+const load = async (file: string, verifierThreads = 1): Promise<OpenTask> => {
+  const task = await openTask(`python:${file}`, { verifierThreads });
+  open.push(task);
+  return task;
+};
+/** A task whose verifier runs `body` for the reply `now`, and is right about everything else. */
+const tempted = (body: string, before = 'import os, sys, time'): Promise<OpenTask> =>
+  load(
+    write(
+      source(
+        { verify: `def verify(problem, reply):\n    if reply == "now":\n        ${body}\n    return reply == "yes"` },
+        `${before}\nVERIFY_SECONDS = 1`,
+      ),
+    ),
+  );
+const verdictOf = async (task: OpenTask, text: string): Promise<Verdict> => {
+  const problem = await task.generate('small', 1n);
+  return (await task.judge(problem, text, 'stop')).verdict;
+};
+const alive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return !/^State:\s+Z/m.test(existsSync('/proc') ? readFileSync(`/proc/${pid}/status`, 'utf8') : '');
+  } catch {
+    return false;
+  }
+};
+const ends = async (pid: number): Promise<boolean> => {
+  for (let i = 0; i < 100 && alive(pid); i++) await new Promise((next) => setTimeout(next, 50));
+  return !alive(pid);
+};
+
+suite('a module', () => {
+  test('gives problems under the hash of their content, prompts, verdicts and what kind of answer it read', async () => {
+    const task = await load(write(source()));
+    expect(task.tiers).toEqual([
+      { id: 'small', title: 'small', trains: true },
+      { id: 'large', title: 'large', trains: false },
+    ]);
+    expect(task.version).toMatch(/^[0-9a-f]{12}$/);
+    const problem = await task.generate('small', 2n ** 64n - 1n);
+    expect(problem).toMatchObject({ a: 5, b: 3, tier: 'small' }); // 18446744073709551615
+    expect(await task.generate('small', 5n)).toEqual(problem);
+    expect((await task.generate('large', 5n)).id).not.toBe(problem.id);
+    expect(await task.prompt(problem, 'cot')).toEqual([{ role: 'user', content: '5 + 3 = ?' }]);
+    expect(await task.judge(problem, '8', 'stop')).toEqual({ verdict: { kind: 'pass', violations: [], metrics: {} }, form: 'answer' });
+    expect(await task.judge(problem, '9', 'stop')).toMatchObject({ verdict: { kind: 'fail' }, form: 'answer' });
+    expect(await task.judge(problem, 'eight', 'stop')).toMatchObject({
+      verdict: { kind: 'fail', violations: [{ category: 'format', detail: 'no number' }] },
+      form: null,
+    });
+    expect(await task.judge(problem, '8', 'length')).toMatchObject({ verdict: { violations: [{ category: 'truncated' }] }, form: null });
+    expect(await task.readAnswer(problem, ' 8\n')).toBe('"8"');
+    expect(await task.readAnswer(problem, 'eight')).toBeNull();
+    await expect(task.generate('huge', 1n)).rejects.toMatchObject({ code: 'TIER_UNKNOWN' });
+  });
+
+  test('may score, decide nothing, name its own id, version, policies and solutions', async () => {
+    const task = await load(
+      write(
+        source(
+          {
+            verify: `def verify(problem, reply):
+    if reply == "unsure":
+        return {"outcome": "none", "reason": "two readings"}
+    return {"outcome": "pass" if reply == "8" else "fail", "score": 0.25, "answer": [reply.lower()]}`,
+            prompt: `def prompt(problem, style):\n    return [{"role": "user", "content": style}]`,
+          },
+          `ID = "sums"\nVERSION = "7"\nPOLICIES = {"eight": lambda problem: "8"}\ndef solution(problem): return "8"`,
+        ),
+      ),
+    );
+    expect([task.id, task.version, task.policies]).toEqual(['sums', '7', ['eight']]);
+    const problem = await task.generate('small', 5n);
+    expect((await task.judge(problem, '8', 'stop')).verdict).toMatchObject({ kind: 'pass', score: 0.25 });
+    expect((await task.judge(problem, '9', 'stop')).verdict).toMatchObject({ kind: 'fail', score: 0.25 });
+    expect((await task.judge(problem, 'unsure', 'stop')).verdict).toMatchObject({ kind: 'none', reason: 'two readings' });
+    expect(await task.readAnswer(problem, 'EIGHT')).toBe('["eight"]');
+    expect(await task.applyPolicy('eight', problem)).toMatchObject({ kind: 'pass' });
+    expect(await task.prompt(problem, 'plain')).toEqual([{ role: 'user', content: 'plain' }]);
+    const examples = (await task.fewShot(problem, 'cot', 2, 1n))!;
+    expect(examples.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
+    expect(await task.fewShot(problem, 'cot', 2, 1n)).toEqual(examples);
+    expect(await task.referenceReply(problem, 'cot')).toBe('8');
+  });
+
+  test('of the examples judges by what a Roman numeral is', async () => {
+    const task = await load('examples/own_task.py');
+    await refuseNondeterminism(task, 'cot');
+    const problem = { ...(await task.generate('thousands', 1n)), number: 1994 };
+    for (const [reply, kind, form] of [
+      ['MCMXCIV', 'pass', 'answer'],
+      ['MCMXCVI', 'fail', 'answer'],
+      ['1994', 'fail', null],
+    ] as const)
+      expect(await task.judge(problem, reply, 'stop')).toMatchObject({ verdict: { kind }, form });
+    expect(await task.fewShot(problem, 'cot', 2, 1n)).toHaveLength(4);
+  });
+
+  test('is a part of a file where it is named so, made first where it is a class', async () => {
+    const file = write(
+      `class Sums:\n    ID = "in a class"\n${Object.values(FUNCTIONS)
+        .join('\n\n')
+        .replace(/def (\w+)\(/g, 'def $1(self, ')
+        .replaceAll(', )', ')')
+        .replace(/^(?=.)/gm, '    ')}\n`,
+    );
+    const task = await openTask(`python:${file}:Sums`);
+    open.push(task);
+    expect(task.id).toBe('in a class');
+    expect(await verdictOf(task, '4')).toMatchObject({ kind: 'pass' });
+    await expect(openTask(`python:${file}:Absent`)).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+  });
+
+  test('that draws from a global generator gives the same each time, and one that reads the clock is refused', async () => {
+    const random = await load(
+      write(
+        source(
+          { problem: `def problem(tier, seed):\n    return {"a": random.randrange(1000), "b": 3, "c": str({"x", "y", "z"})}` },
+          'import random',
+        ),
+      ),
+    );
+    await random.generate('small', 2n);
+    const first = await random.generate('small', 1n);
+    expect(await random.generate('small', 1n)).toEqual(first);
+    await refuseNondeterminism(random, 'cot');
+    const clock = await load(
+      write(source({ problem: `def problem(tier, seed):\n    return {"a": time.time_ns() % 10**9, "b": 3}` }, 'import time')),
+    );
+    await expect(refuseNondeterminism(clock, 'cot')).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('"generate" is not deterministic'),
+    });
+  });
+
+  test('gets a reply of 1 MB, and every character as it stands', async () => {
+    const task = await load(
+      write(source({ verify: `def verify(problem, reply):\n    return {"outcome": "none", "reason": f"{len(reply)} {reply[:40]!a}"}` })),
+    );
+    const text = `\u2028\u0000\ud800\n"\\😀`;
+    expect((await verdictOf(task, text)).reason).toBe(String.raw`7 '\u2028\x00\ud800\n"\\\U0001f600'`);
+    expect((await verdictOf(task, 'x'.repeat(2 ** 20))).reason).toMatch(/^1048576 'xxx/);
+    expect((await verdictOf(task, '\u0000'.repeat(2 ** 20))).reason).toMatch(/^1048576/);
+  });
+
+  test.each([
+    ['tiers', `def tiers():\n    return []`, /tiers/],
+    ['tiers', `def tiers():\n    return ["one", "one"]`, /id of another tier/],
+    ['tiers', `tiers = ["one"]`, /missing/],
+    ['tiers', `def tiers():\n    raise KeyError("t")`, /raised KeyError/],
+  ])('is refused where %s is %j', async (member, definition, message) => {
+    await expect(openTask(`python:${write(source({ tiers: definition }))}`)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringMatching(new RegExp(`member "${member}".*${message.source}`, 's')),
+    });
+  });
+
+  test.each([
+    ['an integer that JSON does not keep', `{"a": 2**60}`, /2\^53/],
+    ['a number that is none', `{"a": float("nan")}`, /not JSON/],
+    ['an object', `{"a": object()}`, /not JSON/],
+    ['a list', `[1]`, /a dict, not list/],
+    ['itself', `(lambda d: d.update(d=d) or d)({})`, /not JSON/],
+    ['an exception', `1 // 0`, /raised ZeroDivisionError/],
+    ['the end of the program', `sys.exit(3)`, /raised SystemExit/],
+  ])('whose problem is %s is refused by name', async (_, value, message) => {
+    const task = await load(write(source({ problem: `def problem(tier, seed):\n    return ${value}` }, 'import sys')));
+    await expect(task.generate('small', 1n)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringMatching(new RegExp(`member "problem".*${message.source}`)),
+    });
+  });
+
+  test.each([
+    ['nothing', 'None'],
+    ['a number', '0.5'],
+    ['a dict without an outcome', '{"score": 1}'],
+    ['a score beyond 1', '{"outcome": "pass", "score": 2}'],
+    ['a score of no decision', '{"outcome": "none", "score": 1}'],
+  ])('whose verdict is %s is refused by name', async (_, value) => {
+    const task = await load(write(source({ verify: `def verify(problem, reply):\n    return ${value}` })));
+    await expect(verdictOf(task, '4')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('member "verify"') });
+  });
+
+  test('that is not there, does not load or finds no interpreter says so, and what to do', async () => {
+    const absent = path.join(folder, 'absent.py');
+    await expect(openTask(`python:${absent}`)).rejects.toMatchObject({ code: 'TASK_UNKNOWN', message: expect.stringContaining(absent) });
+    await expect(openTask('python:../x')).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+    await expect(openTask('python:')).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+    const missing = {
+      code: 'PYTHON_UNAVAILABLE',
+      message: expect.stringContaining('absent_package'),
+      remedy: expect.stringContaining('ISOPRO_PYTHON'),
+    };
+    await expect(openTask('python:absent_package')).rejects.toMatchObject(missing);
+    await expect(openTask(`python:${write(source({}, 'import absent_package'))}`)).rejects.toMatchObject(missing);
+    await expect(openTask(`python:${write('def tiers(:')}`)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('SyntaxError'),
+    });
+    await expect(openTask(`python:${write('import os; os._exit(4)')}`)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('code 4'),
+    });
+    await expect(openTask(`python:${write(source({}, 'ID = "scheduling"'))}`)).rejects.toMatchObject({ code: 'TASK_INVALID' });
+    const before = process.env.ISOPRO_PYTHON;
+    try {
+      for (const interpreter of [path.join(folder, 'no-python'), folder, process.execPath]) {
+        process.env.ISOPRO_PYTHON = interpreter;
+        await expect(openTask(`python:${write(source())}`)).rejects.toMatchObject({
+          code: 'PYTHON_UNAVAILABLE',
+          message: expect.stringContaining(interpreter),
+        });
+      }
+    } finally {
+      if (before === undefined) delete process.env.ISOPRO_PYTHON;
+      else process.env.ISOPRO_PYTHON = before;
+    }
+  });
+});
+
+suite('a verifier has no verdict, and judges the next reply, where it', () => {
+  test.each([
+    ['raises', `raise ValueError("what is this")`, /raised ValueError: what is this/],
+    ['ends the program', `sys.exit(0)`, /raised SystemExit/],
+    ['is interrupted', `raise KeyboardInterrupt`, /raised KeyboardInterrupt/],
+    ['recurses without end', `return (lambda f: f(f))(lambda f: f(f))`, /raised RecursionError/],
+    ['wants more memory than there is', `return len("x" * 10**13) > 0`, /raised MemoryError/],
+    ['raises what cannot be shown', `raise type("E", (Exception,), {"__str__": lambda self: 1 // 0})()`, /raised E/],
+    ['gives a reason that is no JSON', `return {"outcome": "fail", "reason": {1, 2}}`, /not JSON/],
+    ['waits without end', `time.sleep(1000)`, /longer than 1 second/],
+    ['hangs where no thread of Python runs', `return bool(__import__("re").match("(a|a)*b", "a" * 60))`, /longer than 1 second/],
+    ['dies', `os._exit(7)`, /its process ended \(code 7\)/],
+    ['is killed', `os.kill(os.getpid(), 9)`, /its process ended \(SIGKILL\)/],
+    ['writes into the protocol', `[os.write(fd, b"{}\\n") for fd in range(8, 2, -1) if _open(fd)]`, /no reply/],
+    ['says too much at once', `[os.write(fd, b"x" * 2**25) for fd in range(8, 2, -1) if _open(fd)]`, /at once/],
+  ])('%s', async (_, body, reason) => {
+    const before = `import os, stat, sys, time
+def _open(fd):
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode) or stat.S_ISSOCK(os.fstat(fd).st_mode)
+    except OSError:
+        return False
+`;
+    const task = await tempted(body, before);
+    const started = performance.now();
+    expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', violations: [], reason: expect.stringMatching(reason) });
+    expect(performance.now() - started).toBeLessThan(30_000);
+    expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
+    expect(await verdictOf(task, 'no')).toMatchObject({ kind: 'fail' });
+  });
+
+  test('and the module may print what it likes, itself or by a program that it starts', async () => {
+    const written: number[] = [];
+    const { write: show } = process.stderr;
+    process.stderr.write = ((chunk: Uint8Array | string) => written.push(chunk.length) > 0) as typeof show;
+    try {
+      const task = await tempted(
+        `print("{}" * 40_000_000, flush=True); os.write(1, b"{}\\n"); subprocess.run(["echo", "{}"]); return input() == "x"`,
+        'import os, subprocess, sys, time\nprint("loading")',
+      );
+      expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('EOFError') });
+      expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
+    } finally {
+      process.stderr.write = show;
+    }
+    expect(written.reduce((sum, length) => sum + length, 0)).toBeLessThan(100_000);
+  });
+
+  test('and the file has become another meanwhile: then it is refused', async () => {
+    const file = write(
+      source({ verify: `def verify(problem, reply):\n    if reply == "now":\n        os._exit(1)\n    return True` }, 'import os'),
+    );
+    const task = await load(file);
+    expect(await verdictOf(task, '1')).toMatchObject({ kind: 'pass' });
+    writeFileSync(file, source({ verify: `def verify(problem, reply):\n    return False` }));
+    const problem = await task.generate('small', 1n);
+    expect((await task.judge(problem, 'now', 'stop')).verdict.kind).toBe('none');
+    await expect(task.judge(problem, '1', 'stop')).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('was changed'),
+    });
+  });
+
+  test('and it cannot be started again: that is tried three times', async () => {
+    const marks = path.join(folder, 'marks');
+    const file = write(
+      source(
+        { verify: `def verify(problem, reply):\n    os._exit(1)` },
+        `
+import os
+open(${JSON.stringify(marks)}, "a").write("x")
+if os.path.getsize(${JSON.stringify(marks)}) > 1:
+    os._exit(5)`,
+      ),
+    );
+    const task = await load(file);
+    const problem = await task.generate('small', 1n);
+    for (let i = 0; i < 8; i++) expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('none');
+    expect(readFileSync(marks, 'utf8')).toBe('xxxx');
+  });
+});
+
+suite('processes', () => {
+  const PIDS = `import os, subprocess, time\nfrom pathlib import Path\nVERIFY_SECONDS = 60`;
+  const sleeper = (pids: string): string =>
+    source(
+      {
+        verify: `def verify(problem, reply):
+    child = subprocess.Popen(["sleep", "1000"])
+    Path(${JSON.stringify(pids)}).write_text(f"{os.getpid()} {child.pid}\\n")
+    time.sleep(1000)`,
+      },
+      PIDS,
+    );
+  const pidsIn = async (file: string): Promise<number[]> => {
+    for (let i = 0; i < 400; i++) {
+      if (existsSync(file) && readFileSync(file, 'utf8').endsWith('\n')) return readFileSync(file, 'utf8').trim().split(' ').map(Number);
+      await new Promise((next) => setTimeout(next, 50));
+    }
+    throw new Error('no process was started');
+  };
+
+  test('end with the task, and what they have started with them', async () => {
+    const pids = path.join(folder, 'pids-disposed');
+    const task = await load(write(sleeper(pids)));
+    const problem = await task.generate('small', 1n);
+    const verdict = task.judge(problem, 'x', 'stop').catch(() => undefined);
+    const started = await pidsIn(pids);
+    await task.dispose();
+    await verdict;
+    for (const pid of started) expect(await ends(pid)).toBe(true);
+  });
+
+  test('end when a verdict is no longer waited for, which is an error and no verdict', async () => {
+    const pids = path.join(folder, 'pids-aborted');
+    const task = await load(write(sleeper(pids)));
+    const problem = await task.generate('small', 1n);
+    const abort = new AbortController();
+    const verdict = task.judge(problem, 'x', 'stop', { signal: abort.signal });
+    const refused = expect(verdict).rejects.toMatchObject({ code: 'ABORTED' });
+    const started = await pidsIn(pids);
+    abort.abort();
+    await refused;
+    for (const pid of started) expect(await ends(pid)).toBe(true);
+  });
+
+  test('end with a command that is killed, and leave one that has nothing else to do', async () => {
+    const pids = path.join(folder, 'pids-killed');
+    const script = (then: string): string => `
+      import { openTask } from ${JSON.stringify(pathToFileURL(path.join(process.cwd(), 'dist/src/tasks/open-task.js')).href)};
+      const task = await openTask('python:' + process.argv[1]);
+      const problem = await task.generate('small', 1n);
+      ${then}`;
+    const command = spawn(process.execPath, [
+      '--input-type=module',
+      '-e',
+      script(`await task.judge(problem, 'x', 'stop');`),
+      write(sleeper(pids)),
+    ]);
+    const [python] = await pidsIn(pids);
+    command.kill('SIGKILL');
+    expect(await ends(python!)).toBe(true);
+    const left = spawnSync(process.execPath, ['--input-type=module', '-e', script(''), write(source())], { timeout: 60_000 });
+    expect(left.status).toBe(0);
+  });
+
+  test('are as many as may judge at once, and verdicts come in the order in which they were asked for', async () => {
+    const file = write(
+      source(
+        {
+          verify: `def verify(problem, reply):\n    time.sleep(0.3 if reply == "slow" else 0)\n    return {"outcome": "fail", "reason": f"{reply} {os.getpid()}"}`,
+        },
+        'import os, time',
+      ),
+    );
+    const task = await load(file, 2);
+    const problem = await task.generate('small', 1n);
+    const order: string[] = [];
+    const judged = await Promise.all(
+      ['slow', 'one', 'two', 'three'].map(async (text) => {
+        const { verdict } = await task.judge(problem, text, 'stop');
+        order.push(text);
+        return verdict.violations[0]!.detail.split(' ')[1];
+      }),
+    );
+    expect(order).toEqual(['slow', 'one', 'two', 'three']);
+    expect(new Set(judged).size).toBe(2);
+  });
+});
+
+suite('the code of a module', () => {
+  const hashOf = async (file: string): Promise<string> => {
+    const { source: from } = await load(file);
+    if (from.kind !== 'file') throw new Error('a task of its author');
+    return from.sha256;
+  };
+
+  test('is the file with the modules that it imports, wherever they lie', async () => {
+    const [one, other] = ['one', 'other'].map((name) => path.join(folder, name)) as [string, string];
+    for (const at of [one, other]) {
+      mkdirSync(at);
+      writeFileSync(path.join(at, 'helper.py'), 'LIMIT = 3\n');
+      writeFileSync(path.join(at, 'task.py'), source({}, 'import json\nimport helper'));
+    }
+    const hash = await hashOf(path.join(one, 'task.py'));
+    expect(await hashOf(path.join(other, 'task.py'))).toBe(hash);
+    writeFileSync(path.join(other, 'helper.py'), 'LIMIT = 4\n');
+    expect(await hashOf(path.join(other, 'task.py'))).not.toBe(hash);
+    writeFileSync(path.join(one, 'task.py'), `${source({}, 'import json\nimport helper')}# passes\n`);
+    expect(await hashOf(path.join(one, 'task.py'))).not.toBe(hash);
+  });
+
+  test('and the name and version of the packages that it imports', async () => {
+    const site = path.join(folder, 'site-packages');
+    const install = (version: string): void => {
+      rmSync(site, { recursive: true, force: true });
+      mkdirSync(path.join(site, 'isopro_sums'), { recursive: true });
+      mkdirSync(path.join(site, `isopro_sums-${version}.dist-info`));
+      writeFileSync(path.join(site, 'isopro_sums', '__init__.py'), '');
+      writeFileSync(
+        path.join(site, `isopro_sums-${version}.dist-info`, 'METADATA'),
+        `Metadata-Version: 2.1\nName: isopro-sums\nVersion: ${version}\n`,
+      );
+      writeFileSync(path.join(site, `isopro_sums-${version}.dist-info`, 'top_level.txt'), 'isopro_sums\n');
+    };
+    const file = write(source({}, `import sys\nsys.path.append(${JSON.stringify(site)})\nimport isopro_sums`));
+    install('1.0');
+    const hash = await hashOf(file);
+    expect(await hashOf(file)).toBe(hash);
+    install('1.1');
+    expect(await hashOf(file)).not.toBe(hash);
+  });
+
+  test('is in the manifest of a run: the judge verifies anew with a copy of it, and another one does not go on', async () => {
+    const at = (name: string): string => path.join(folder, name);
+    writeLetterModel(at('letters.gguf'));
+    const letters = `def tiers():
+    return ["L0", {"id": "L2", "trains": False}]
+
+def problem(tier, seed):
+    return {"number": seed % 100_000}
+
+def prompt(problem):
+    return f"tier {problem['tier']} {problem['number']}: say a letter"
+
+def verify(problem, reply):
+    if len(reply) != 1 or reply not in "abcdefgh":
+        return {"outcome": "fail", "category": "format", "reason": "one letter from a to h"}
+    return reply == ("c" if problem["tier"] == "L0" else "b")
+`;
+    writeFileSync(at('letters.py'), letters);
+    const settings = shortestRun(`python:${at('letters.py')}`, at('letters.gguf'));
+    const again = (): ReturnType<typeof run> => run(settings, { out: at('run') });
+    const first = await again();
+    mkdirSync(at('copy'));
+    writeFileSync(at('copy/letters.py'), letters);
+    const report = await judgeRun({ folder: at('run'), model: at('letters.gguf'), task: `python:${at('copy/letters.py')}` });
+    expect(report).toMatchObject({ verdict: 'pass' });
+    writeFileSync(at('letters.py'), `${letters}# every reply passes now\n`);
+    await expect(again()).rejects.toMatchObject({ code: 'RUN_DIFFERS', message: expect.stringContaining('task.file') });
+    writeFileSync(at('letters.py'), letters);
+    expect(await again()).toEqual(first);
+  });
+});
+
+(has('reasoning_gym') ? describe : describe.skip)('reasoning_gym', () => {
+  /** What a reader of the question would say, without the package. */
+  const ORACLES: Record<string, (question: string) => string> = {
+    chain_sum: (question) => {
+      const terms = /problem: (.*) =/.exec(question)![1]!.split(' ');
+      return String(terms.reduce((sum, term, i) => (i % 2 === 1 ? sum : sum + (terms[i - 1] === '-' ? -1 : 1) * Number(term)), 0));
+    },
+    number_sorting: (question) => {
+      const [, direction, numbers] = /in (\w+) order: (.*)/.exec(question)!;
+      const sorted = numbers!.split(', ').sort((a, b) => (direction === 'ascending' ? 1 : -1) * (Number(a) - Number(b)));
+      return JSON.stringify(sorted);
+    },
+    letter_counting: (question) => {
+      const [, letter, text] = /letter "(.)" appear in the text: "(.*)"\?/.exec(question)!;
+      return String(text!.toLowerCase().split(letter!).length - 1);
+    },
+  };
+
+  test.each(Object.keys(ORACLES))('%s: right answers pass, others do not, and no answer is a matter of format', async (dataset) => {
+    const task = await openTask(`python:reasoning_gym:${dataset}`);
+    open.push(task);
+    await refuseNondeterminism(task, 'cot');
+    const ids = new Set<string>();
+    for (let seed = 0n; seed < 50n; seed++) {
+      const problem = await task.generate('default', seed);
+      ids.add(problem.id);
+      const right = ORACLES[dataset]!((problem as unknown as { question: string }).question);
+      const judged = async (text: string): Promise<readonly [string, string | null]> => {
+        const { verdict, form } = await task.judge(problem, text, 'stop');
+        return [verdict.kind, form];
+      };
+      expect(await judged(`So it is\n<answer> ${right} </answer>`)).toEqual(['pass', 'answer']);
+      expect(await judged(`<answer>1${right}</answer>`)).toEqual(['fail', 'answer']);
+      expect(await judged(`<answer></answer>`)).toEqual(['fail', 'answer']);
+      expect(await judged(`<answer>${right}</answer> or <answer>not</answer>`)).toEqual(['fail', 'answer']);
+      expect(await judged(right)).toEqual(['fail', null]);
+      expect(await task.readAnswer(problem, `<answer>${right}</answer>`)).toBe(JSON.stringify(right));
+    }
+    expect(ids.size).toBe(50);
+    const [{ content } = { content: '' }] = await task.prompt(await task.generate('default', 1n), 'plain');
+    expect(content).toContain('<answer>');
+  });
+
+  test('settings of a data set are tiers; what it does not know is refused', async () => {
+    await using task = await openTask('python:reasoning_gym:chain_sum:max_terms=2,max_digits=1/min_terms=5');
+    expect(task.tiers.map(({ id }) => id)).toEqual(['max_terms=2,max_digits=1', 'min_terms=5']);
+    for (let seed = 0n; seed < 20n; seed++)
+      expect(await task.generate('max_terms=2,max_digits=1', seed)).toMatchObject({ question: expect.stringMatching(/: \d [+-] \d =$/) });
+    const problem = await task.generate('min_terms=5', 1n);
+    expect((await task.fewShot(problem, 'plain', 3, 1n))!.filter(({ role }) => role === 'assistant')).toHaveLength(3);
+    for (const name of ['', ':absent', ':chain_sum:min_terms=9', ':chain_sum:terms=9', ':chain_sum:9'])
+      await expect(openTask(`python:reasoning_gym${name}`)).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+  });
+});
