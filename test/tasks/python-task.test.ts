@@ -424,7 +424,9 @@ suite('processes', () => {
     const file = write(
       source(
         {
-          verify: `def verify(problem, reply):\n    time.sleep(0.3 if reply == "slow" else 0)\n    return {"outcome": "fail", "reason": f"{reply} {os.getpid()}"}`,
+          verify: `def verify(problem, reply):
+    time.sleep(0.3 if reply == "slow" else 0)
+    return {"outcome": "fail", "reason": f"{reply} {os.getpid()}"}`,
         },
         'import os, time',
       ),
