@@ -5,6 +5,7 @@ began. The task's own prints go to standard error. docs/python-task.md says what
 two adapters, for the packages `reasoning_gym` and `verifiers`.
 """
 
+import asyncio
 import faulthandler
 import hashlib
 import importlib
@@ -36,6 +37,7 @@ LARGEST_MESSAGE = 500
 MEMORY_BYTES = 4 * 2**30
 CALL_SECONDS = 5.0
 LOAD_SECONDS = 60.0
+MOST_TASKS = 10_000
 
 
 class Wrong(Exception):
@@ -225,7 +227,96 @@ class ReasoningGym:
         return reply if self.verify(problem, reply)["outcome"] == "pass" else None  # not every entry has its answer
 
 
-ADAPTERS = {"reasoning_gym": ReasoningGym}
+class Verifiers:
+    """`python:verifiers:TASKSET[:SETTINGS]`, of verifiers 0.4: a task set whose tasks are one prompt and one reply that is scored alone."""
+
+    policies = {}
+    verify_seconds = None
+    solution = None
+
+    def __init__(self, module, name):
+        if [int(part) for part in module.__version__.split(".")[:2] if part.isdigit()] < [0, 4]:
+            raise Refused("PYTHON_UNAVAILABLE", f"{sys.executable} has verifiers {module.__version__}, and 0.4 is needed")
+        self.v1 = loading(importlib.import_module, "verifiers.v1")
+        self.graph = importlib.import_module("verifiers.v1.graph")
+        self.trace = importlib.import_module("verifiers.v1.trace")
+        loaders = importlib.import_module("verifiers.v1.utils.loaders")
+        identifier, _, settings = name.partition(":")
+        self.id = f"verifiers:{name}"
+        kind = loading(loaders.taskset_class, identifier)
+        self.config = loading(loaders.taskset_config_type(identifier).model_validate, {"id": identifier, **settings_of(settings)})
+        self.task = kind.task_type()
+        self.refuse_more_than_a_reply(identifier, kind, loaders.environment_class(identifier))
+        # as many as a run draws from; a task set may have no end
+        self.tasks = [task.data for task in loading(lambda: list(kind(self.config).take(MOST_TASKS)))]
+        if not self.tasks:
+            raise Wrong("load", "gave no tasks")
+        self.version = getattr(sys.modules[kind.__module__], "__version__", None)
+
+    def refuse_more_than_a_reply(self, identifier, kind, environment):
+        def own(hook):
+            return getattr(self.task, hook) is not getattr(self.v1.Task, hook)
+
+        def runs(function):
+            parameter = inspect.signature(function).parameters.get("runtime")
+            return parameter is not None and parameter.default is inspect.Parameter.empty
+
+        probe = self.task.__new__(self.task)
+        probe.config = self.config.task
+        needs = {
+            "an environment of its own": environment is not self.v1.SingleAgentEnv,
+            "a container": self.task.NEEDS_CONTAINER,
+            "tools": kind.toolsets(self.config) or self.task.toolsets(self.config.task),
+            "a model that judges": self.config.task.judges,
+            "setup or finalize, which need a runtime": own("setup") or own("finalize"),
+            "a runtime for its rewards": any(map(runs, probe.hooks("reward"))),
+        }
+        if any(needs.values()):
+            need = next(need for need, needed in needs.items() if needed)
+            raise Refused("TASK_UNKNOWN", f"{identifier} needs {need}: it is no task of one reply")
+
+    def tiers(self):
+        return ["default"]
+
+    def problem(self, tier, seed):
+        data = self.tasks[seed % len(self.tasks)]
+        return {"task": data.model_dump(mode="json", exclude_defaults=True, exclude={"idx"})}
+
+    def data(self, problem):
+        return self.task.data_type().model_validate(problem["task"])
+
+    def prompt(self, problem, style):
+        data = self.data(problem)
+        messages = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
+        if isinstance(data.prompt, str):
+            return [*messages, {"role": "user", "content": data.prompt}]
+        for message in data.prompt or []:
+            if not isinstance(message.content, str):
+                raise Wrong("prompt", "has more than text")
+            messages.append({"role": message.role, "content": message.content})
+        return messages
+
+    def verify(self, problem, reply):
+        data = self.data(problem)
+        task = self.task(data, self.config.task)
+        asked = self.graph.MessageNode(message={"role": "user", "content": data.prompt_text})
+        replied = self.graph.MessageNode(parent=0, sampled=True, message={"role": "assistant", "content": reply})
+        trace = self.trace.Trace(
+            task=self.trace.TraceTask(type=type(task).__name__, data=data),
+            agent=self.trace.AgentInfo(config=self.v1.AgentConfig()),
+            nodes=[asked, replied],
+            is_completed=True,
+            ok=True,
+        )
+        asyncio.run(task.score(trace))
+        if not trace.rewards or None in trace.rewards.values():
+            return {"outcome": "none", "reason": "the task set gave no reward"}
+        reward = trace.reward
+        outcome = {"outcome": "pass" if reward >= 1 else "fail", "score": min(1.0, max(0.0, reward))}
+        return outcome if reward >= 1 else {**outcome, "reason": f"The reward is {reward:g}, and 1 passes."}
+
+
+ADAPTERS = {"reasoning_gym": ReasoningGym, "verifiers": Verifiers}
 
 
 # ---- loading

@@ -575,3 +575,60 @@ def verify(problem, reply):
       await expect(openTask(`python:reasoning_gym${name}`)).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
   });
 });
+
+(has('verifiers.v1.taskset') ? describe : describe.skip)('verifiers', () => {
+  /** A task set of sums, with another member in its task. */
+  const taskset = (name: string, member = ''): string => {
+    const from = path.join(folder, 'tasksets');
+    mkdirSync(from, { recursive: true });
+    writeFileSync(
+      path.join(from, `${name}.py`),
+      `import verifiers.v1 as vf
+
+class Data(vf.TaskData):
+    answer: int
+
+class Sum(vf.Task[Data]):
+    @vf.reward(weight=1.0)
+    async def right(self, trace) -> float:
+        if trace.last_reply == "broken":
+            raise ValueError("what is this")
+        return 0.5 if trace.last_reply == "half" else float(trace.last_reply == str(self.data.answer))
+${member}
+
+class Sums(vf.Taskset[Sum, vf.TasksetConfig]):
+    def load(self):
+        for a in range(30):
+            for b in range(30):
+                yield Sum(Data(prompt=f"{a} + {b} = ?", answer=a + b), self.config.task)
+
+__all__ = ["Sums"]
+`,
+    );
+    process.env.PYTHONPATH = from;
+    return `python:verifiers:${name}`;
+  };
+  afterAll(() => {
+    delete process.env.PYTHONPATH;
+  });
+
+  test('the reward of one reply decides, and one that raises is no verdict', async () => {
+    await using task = await openTask(taskset('isopro_sums'));
+    const problem = await task.generate('default', 31n);
+    expect(problem).toMatchObject({ task: { prompt: '1 + 1 = ?', answer: 2 } });
+    expect(await task.prompt(problem, 'cot')).toEqual([{ role: 'user', content: '1 + 1 = ?' }]);
+    const judged = async (text: string): Promise<Verdict> => (await task.judge(problem, text, 'stop')).verdict;
+    expect(await judged('2')).toMatchObject({ kind: 'pass', score: 1 });
+    expect(await judged('half')).toMatchObject({ kind: 'fail', score: 0.5 });
+    expect(await judged('3')).toMatchObject({ kind: 'fail', score: 0 });
+    expect(await judged('broken')).toMatchObject({ kind: 'none', reason: expect.stringContaining('what is this') });
+  });
+
+  test.each([
+    ['finalize', 'isopro_finalizes', '    async def finalize(self, trace, runtime):\n        return None'],
+    ['runtime', 'isopro_runs', '    @vf.reward(weight=1.0)\n    async def ran(self, trace, runtime) -> float:\n        return 1.0'],
+    ['container', 'isopro_boxed', '    NEEDS_CONTAINER = True'],
+  ])('what needs more than a reply is refused by name: %s', async (need, name, member) => {
+    await expect(openTask(taskset(name, member))).rejects.toMatchObject({ code: 'TASK_UNKNOWN', message: expect.stringContaining(need) });
+  });
+});
