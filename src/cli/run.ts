@@ -3,6 +3,7 @@ import type { RunHooks } from '../training/hooks.js';
 import { compareModes, type CompareOptions } from '../jobs/compare-modes.js';
 import { MODES, type Mode } from '../training/modes/mode.js';
 import { run } from '../jobs/run.js';
+import { withProfile } from '../training/profile.js';
 import type { RunSettings } from '../training/settings.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson } from './output.js';
@@ -49,9 +50,11 @@ export const runCommand = defineCommand({
       .example('$0 run --mode isopro zero-shot best-of-k', 'the loop beside two of them')
       .example('$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'),
   handler: async (argv) => {
-    const given = readSettings(argv, argv.config);
-    const settings = checkSettings(given);
+    const flags = readSettings(argv, argv.config);
+    checkSettings(flags); // before a model is fetched to see how large it is
     const signal = interruption();
+    const given = await withProfile(flags, signal);
+    const settings = checkSettings(given);
     if (argv.dryRun) {
       const plan = await planRun(settings, signal, argv.verifierThreads);
       if (argv.json) printJson(plan);

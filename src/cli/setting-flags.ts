@@ -96,7 +96,10 @@ export function settingFlags(omitted: readonly string[] = []): Record<string, Op
       .filter(([flag]) => !omitted.includes(flag))
       .map(([flag, setting]): [string, Options] => {
         const { type, enum: choices, items, default: fallback, description } = setting;
-        const embedded = valueAt(PROFILES.embedded, setting);
+        const others = (['embedded', 'small'] as const).flatMap((profile) => {
+          const value = valueAt(PROFILES[profile], setting);
+          return value === undefined ? [] : [`; ${profile}: ${shown(value)}`];
+        });
         const values = choices ?? items?.enum;
         return [
           flagName(flag),
@@ -105,9 +108,7 @@ export function settingFlags(omitted: readonly string[] = []): Record<string, Op
             ...(type === 'array' ? { array: true } : { requiresArg: type !== 'boolean' }),
             ...(values === undefined ? {} : { choices: values }),
             describe: description ?? '',
-            ...(fallback === undefined
-              ? {}
-              : { defaultDescription: `${shown(fallback)}${embedded === undefined ? '' : `; embedded: ${shown(embedded)}`}` }),
+            ...(fallback === undefined ? {} : { defaultDescription: `${shown(fallback)}${others.join('')}` }),
             group: 'Settings:',
           },
         ];

@@ -11,6 +11,7 @@ import type { RunResult } from '../training/result.js';
 import type { RunOptions } from '../training/hooks.js';
 import { run } from './run.js';
 import { resolveSettings, type RunSettings, type RunSettingsInput } from '../training/settings.js';
+import { withProfile } from '../training/profile.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../training/modes/greedy.js';
 import type { Method, MethodResult, Mode, ModeContext } from '../training/modes/mode.js';
 import { sampledMethods } from '../training/modes/sampled.js';
@@ -50,12 +51,12 @@ export async function compareModes(
   input: RunSettingsInput = {},
   options: CompareOptions = {},
 ): Promise<Comparison> {
-  const settings = resolveSettings(input);
+  const settings = resolveSettings(await withProfile(input, options.signal));
   const { onMethod, ...runOptions } = options;
   const named = [modes].flat();
   const all = named.includes('all');
   const wanted = (method: Method): boolean => all || named.includes(method);
-  const loop = wanted('isopro') ? await run(input, runOptions) : null;
+  const loop = wanted('isopro') ? await run({ ...input, profile: settings.profile }, runOptions) : null;
   await using task = await openTask(settings.task, { verifierThreads: options.verifierThreads ?? 1 });
   await using model = await openModel(settings, options.signal);
   const { problems } = await evaluationSet(task, 'test', settings.evaluation.testSize);

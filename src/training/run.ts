@@ -11,6 +11,7 @@ import { close, submit } from './finish.js';
 import { runIteration } from './iteration.js';
 import { sealCheckpoint, writeCheckpoint } from './checkpoints.js';
 import { refuseUntrained } from './monitoring.js';
+import { withProfile } from './profile.js';
 import { readResult, type RunResult } from './result.js';
 import { peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
 import { resolveSettings, type RunSettingsInput } from './settings.js';
@@ -23,7 +24,7 @@ import { resolveSettings, type RunSettingsInput } from './settings.js';
  *   after any of them the same call goes on
  */
 export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
-  const opened = await openRun(resolveSettings(input), options);
+  const opened = await openRun(resolveSettings(await withProfile(input, options.signal)), options);
   if ('result' in opened) return opened.result;
   try {
     await complete(opened);

@@ -125,7 +125,10 @@ const monitor = z.strictObject({
  */
 export const runSettings = z.strictObject({
   task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, the path of a .js or .ts file, or python:MODULE[:NAME]'),
-  profile: z.enum(['auto', 'embedded', 'downloaded']).default('auto').describe('which defaults hold; auto: by the model'),
+  profile: z
+    .enum(['auto', 'embedded', 'small', 'downloaded'])
+    .default('auto')
+    .describe('which defaults hold; auto: by the model; small: under 500M parameters'),
   seed: z
     .string()
     .regex(/^\d{1,20}$/, { error: 'expected a whole number', abort: true })
@@ -151,9 +154,26 @@ export const runSettings = z.strictObject({
 export type RunSettings = z.output<typeof runSettings>;
 export type RunSettingsInput = z.input<typeof runSettings>;
 
-/** What differs from the schema's defaults. The embedded model's rollouts are cheap, so it takes thousands. */
-export const PROFILES: Readonly<Record<'embedded' | 'downloaded', RunSettingsInput>> = {
+/**
+ * What differs from the schema's defaults. The embedded model's rollouts are cheap, so it takes thousands. Patience is the same in `small`
+ * and `downloaded`: PROFILE_PATIENCE has two.
+ */
+export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, RunSettingsInput>> = {
   downloaded: {},
+  /** Under 500M parameters, and under 1 GB resident: the KV cache of 8192 tokens, not of a gigabyte, and half of the trainer's memory. */
+  small: {
+    model: { contextTokens: 8192, maxSequences: 32 },
+    sampling: {
+      rollouts: 256,
+      temperature: 0.7, // at 1 most replies of SmolLM2-135M to sql never end (docs/log.md)
+      samples: 8,
+      maxTokens: 192,
+      style: 'plain', // reasoning of so small a model is no help to it, and tokens
+    },
+    buffer: { tierCap: 512 },
+    optimiser: { stepsPerIteration: 16, batchSize: 16, learningRate: 5e-4, warmupSteps: 8 },
+    layers: { trainerMemory: 300_000_000, boundaryMemory: 64_000_000 },
+  },
   embedded: {
     model: {
       threads: 1, // two threads spend their time waiting for each other on so small a model (docs/log.md)
@@ -218,7 +238,8 @@ function complaints({ issues }: z.ZodError): string[] {
 
 /**
  * All settings of a run, from those given, the profile's and the schema's defaults. `model.threads` stays 0 where the machine
- * decides; the run writes the number it found into its manifest.
+ * decides; the run writes the number it found into its manifest. How many parameters a file has is not asked here: without a profile by
+ * name any but the embedded model is a downloaded one (`withProfile` of profile.ts looks).
  * @throws IsoproError INVALID_ARGUMENT naming the paths of fields that are wrong, unknown or contradict each other
  */
 export function resolveSettings(given: RunSettingsInput): RunSettings {

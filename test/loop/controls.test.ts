@@ -30,6 +30,7 @@ const SETTINGS = {
   seed: '1',
   iterations: 3,
   signer: 'single-process',
+  profile: 'downloaded',
   model: { name: file('letters.gguf'), threads: 1 },
   sampling: { rollouts: 32, samples: 4, maxTokens: 4 },
   optimiser: { stepsPerIteration: 8, batchSize: 8, learningRate: 0.005, warmupSteps: 2 },

@@ -45,6 +45,7 @@ test('an honest run of a model whose end token is an ordinary one passes the jud
       task: file('letters.mjs'),
       iterations: 1,
       signer: 'single-process',
+      profile: 'downloaded',
       model: { name: file('letters.gguf'), threads: 1 },
       sampling: { rollouts: 8, samples: 4, maxTokens: 4 },
       optimiser: { stepsPerIteration: 1, batchSize: 4 },

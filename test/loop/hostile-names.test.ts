@@ -40,6 +40,7 @@ const settings = () => ({
   task: file('names.mjs'),
   iterations: 1,
   signer: 'single-process' as const,
+  profile: 'downloaded' as const,
   model: { name: file('letters.gguf'), threads: 1 },
   sampling: { rollouts: 24, samples: 4, maxTokens: 4 },
   optimiser: { stepsPerIteration: 2, batchSize: 4 },

@@ -32,6 +32,7 @@ const command = (out: string): string[] => [
     threads: 1,
     patience: 9,
     signer: 'single-process',
+    profile: 'downloaded',
   }),
   '--json',
 ];

@@ -34,6 +34,7 @@ const command = (out: string): string[] => [
     stepsPerIteration: 6,
     batchSize: 8,
     learningRate: 0.005,
+    profile: 'downloaded',
     rank: 4,
     layers: 'gradient',
     topLayers: 1,

@@ -246,6 +246,8 @@ describe('run --mode all with the classic buffer', () => {
         '9',
         '--signer',
         'single-process',
+        '--profile',
+        'downloaded',
         '--json',
       ],
       { ISOPRO_HOME: file('home') },

@@ -19,6 +19,7 @@ const input: RunSettingsInput = {
   seed: '3',
   iterations: 2,
   signer: 'single-process',
+  profile: 'downloaded',
   model: { name: file('letters.gguf'), threads: 1 },
   sampling: { rollouts: 32, samples: 4, maxTokens: 4 },
   optimiser: { stepsPerIteration: 2, batchSize: 8 },

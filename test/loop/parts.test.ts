@@ -1,6 +1,6 @@
 /** The parts of an iteration that have an answer of their own: gate, advantages, shift, layers, boundaries, checkpoints, settings. */
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
@@ -15,6 +15,8 @@ import {
   type SealedCheckpoint,
 } from '../../src/training/checkpoints.js';
 import { chooseLayers } from '../../src/training/layers.js';
+import { withProfile } from '../../src/training/profile.js';
+import { PROFILES, type RunSettingsInput } from '../../src/training/settings.js';
 import { policyShift } from '../../src/training/policy-shift.js';
 import { hitRate } from '../../src/run-folder/derived.js';
 import { BoundaryCache, trainSequence, type Sampled } from '../../src/algorithms/sequences.js';
@@ -244,11 +246,45 @@ describe('settings', () => {
       optimiser: { maxNorm: 1 },
       evaluation: { devSize: 5, testSize: 25 },
     });
+    expect(resolveSettings({ profile: 'small', layers: { rank: 8 } })).toMatchObject({
+      profile: 'small',
+      layers: { rank: 8, ...PROFILES.small.layers },
+    });
     // one member of a part leaves the profile's others
     expect(resolveSettings({ sampling: { rollouts: 100 } })).toMatchObject({
       sampling: { rollouts: 100, samples: 8 },
       evaluation: { testSize: 100 },
     });
+  });
+
+  test('are those of a small model where its file has fewer than 500M parameters, unless a profile is named', async () => {
+    /** The header of a file with one tensor, and room for its data that takes none on the disk. */
+    const holding = (name: string, rows: number): string => {
+      const of = (size: number, write: (bytes: Buffer) => void): Buffer => {
+        const bytes = Buffer.alloc(size);
+        write(bytes);
+        return bytes;
+      };
+      const whole = (value: number): Buffer => of(8, (bytes) => bytes.writeBigUInt64LE(BigInt(value)));
+      const word = (value: number): Buffer => of(4, (bytes) => bytes.writeUInt32LE(value));
+      const header = [Buffer.from('GGUF'), word(3), whole(1), whole(0), whole(1), Buffer.from('w'), word(2), whole(1000), whole(rows)];
+      const file = path.join(folder, name);
+      writeFileSync(file, Buffer.concat([...header, word(0), whole(0)]));
+      truncateSync(file, 1024 + 4000 * rows);
+      return file;
+    };
+    const profileOf = async (given: RunSettingsInput): Promise<unknown> => resolveSettings(await withProfile(given)).profile;
+    const [small, large] = [holding('small.gguf', 499_999), holding('large.gguf', 500_000)];
+    expect(await profileOf({})).toBe('embedded');
+    expect(await profileOf({ model: { name: small } })).toBe('small');
+    expect(await profileOf({ model: { name: large } })).toBe('downloaded');
+    expect(await profileOf({ profile: 'downloaded', model: { name: small } })).toBe('downloaded');
+    expect(await profileOf({ profile: 'small', model: { name: large } })).toBe('small');
+    // the first of several parts holds next to nothing
+    expect(await profileOf({ model: { name: holding('split-00001-of-00002.gguf', 1) } })).toBe('downloaded');
+    writeFileSync(path.join(folder, 'damaged.gguf'), 'GGUF');
+    expect(await profileOf({ model: { name: path.join(folder, 'damaged.gguf') } })).toBe('downloaded'); // the loader says what it is
+    await expect(withProfile({ model: { name: path.join(folder, 'absent.gguf') } })).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
   });
 
   test.each([

@@ -224,6 +224,7 @@ describe('a run with grpo', () => {
         seed: '1',
         iterations: 3,
         signer: 'single-process',
+        profile: 'downloaded',
         model: { name: file('letters.gguf'), threads: 1 },
         algorithm: { id: 'grpo', klCoefficient: 0.01 },
         sampling: { rollouts: 64, samples: 8, maxTokens: 4 },

@@ -53,6 +53,7 @@ function start(out: string, { seed = 5, home = 'home', stop }: Conditions = {}):
       stepsPerIteration: 4,
       batchSize: 8,
       learningRate: 0.005,
+      profile: 'downloaded',
       rank: 4,
       topLayers: 1,
       devSize: 4,

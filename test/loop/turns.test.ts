@@ -45,6 +45,7 @@ const SETTINGS = {
   seed: '1',
   iterations: 3,
   signer: 'single-process',
+  profile: 'downloaded',
   model: { name: file('letters.gguf'), threads: 1 },
   sampling: { rollouts: 96, samples: 8, maxTokens: 4 },
   optimiser: { stepsPerIteration: 16, batchSize: 8, learningRate: 0.006, warmupSteps: 2 },

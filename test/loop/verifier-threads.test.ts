@@ -51,6 +51,7 @@ test('a run by one thread and by three leaves the same records and the same adap
           seed: '5',
           iterations: 1,
           signer: 'single-process',
+          profile: 'downloaded',
           model: { name: file('letters.gguf'), threads: 1 },
           sampling: { rollouts: 48, samples: 4, maxTokens: 4 },
           optimiser: { stepsPerIteration: 2, batchSize: 8 },

@@ -23,6 +23,7 @@ export const LEARNS = {
   devSize: 10,
   testSize: 20,
   threads: 1,
+  profile: 'downloaded',
 } as const;
 
 /** Settings of the shortest run there is, on files of these paths. */
@@ -31,6 +32,7 @@ export const shortestRun = (task: string, model: string) => ({
   seed: '1',
   iterations: 1,
   signer: 'single-process' as const,
+  profile: 'downloaded' as const,
   model: { name: model, threads: 1 },
   sampling: { rollouts: 16, maxTokens: 4 },
   optimiser: { stepsPerIteration: 1, batchSize: 4 },

@@ -146,6 +146,7 @@ export const SETTINGS: RunSettingsInput = {
   seed: '3',
   iterations: 3,
   signer: 'single-process',
+  profile: 'downloaded',
   sampling: { rollouts: 32, samples: 4, maxTokens: 4 },
   optimiser: { stepsPerIteration: 4, batchSize: 8, learningRate: 0.01, warmupSteps: 0 },
   layers: { rank: 2, topLayers: 1 },
