@@ -62,6 +62,24 @@ const RENDER_LIMIT_MS = 10_000;
 const sandbox: { render?: () => string } = vm.createContext({});
 const RENDER = new vm.Script('render()');
 
+/**
+ * What templates gave for their variables, the oldest first. A run and its judge ask for the same prompts several times, and the thread that
+ * watches the clock for each of them is started and waited for, which takes a busy machine longer than the template itself.
+ */
+const knownTexts = new Map<string, string>();
+const KNOWN_CHARACTERS = 4_000_000;
+let knownCharacters = 0;
+
+function remember(key: string, text: string): void {
+  knownTexts.set(key, text);
+  knownCharacters += text.length;
+  for (const [oldest, { length }] of knownTexts) {
+    if (knownCharacters <= KNOWN_CHARACTERS) return;
+    knownTexts.delete(oldest);
+    knownCharacters -= length;
+  }
+}
+
 /** Unicode noncharacters (U+FDD0 to U+FDEF), of which one that no message contains serves as the marker. */
 const MARKERS = Array.from({ length: 32 }, (_, i) => String.fromCodePoint(0xfdd0 + i));
 
@@ -161,10 +179,15 @@ export class PromptRenderer {
   }
 
   #run(variables: Record<string, unknown>): string {
+    const key = createHash('sha256').update(this.rendererId).update(JSON.stringify(variables)).digest('base64');
+    const known = knownTexts.get(key);
+    if (known !== undefined) return known;
     try {
       const template = (this.#template ??= new Template(NO_CLOCK + this.#templateText));
       sandbox.render = () => template.render(variables);
-      return String(RENDER.runInContext(sandbox, { timeout: RENDER_LIMIT_MS }));
+      const text = String(RENDER.runInContext(sandbox, { timeout: RENDER_LIMIT_MS }));
+      remember(key, text);
+      return text;
     } catch (cause) {
       throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${(cause as Error).message}`, { cause });
     } finally {

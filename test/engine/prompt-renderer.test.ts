@@ -53,6 +53,23 @@ describe('the prompt renderer', () => {
     expect(withTemplate('{{ messages[0].content }}')).toBe('[<s>]Hi');
   });
 
+  test('says the same again, and what it said before is mixed up with no other template, prompt or flag, nor kept for ever', () => {
+    const asked = (chatTemplate: string, content: string, goesOn: boolean): string =>
+      new PromptRenderer(vocabulary({ chatTemplate })).render(user(content), goesOn).text;
+    const templates = ['{{ messages[0].content }}{% if add_generation_prompt %}!{% endif %}', '{{ messages[0].content }}?'];
+    const long = 'x'.repeat(600_000);
+    for (let again = 0; again < 3; again++) {
+      for (const content of ['a', 'b', ...Array.from({ length: 9 }, (_, i) => `${i}${long}`)]) {
+        expect(templates.flatMap((template) => [true, false].map((goesOn) => asked(template, content, goesOn)))).toEqual([
+          `${content}!`,
+          content,
+          `${content}?`,
+          `${content}?`,
+        ]);
+      }
+    }
+  });
+
   test('its id depends on the template and nothing else', () => {
     const id = (chatTemplate: string): string => new PromptRenderer(vocabulary({ chatTemplate })).rendererId;
     expect(id('{{ messages[0].content }}')).toMatch(/^[0-9a-f]{64}$/);
