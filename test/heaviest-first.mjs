@@ -9,7 +9,6 @@ const HEAVIEST = [
   'loop/run',
   'package/docs',
   'tasks/user-task',
-  'package/processors',
   'engine/download',
   'cli/broken-input',
 ];

@@ -116,7 +116,10 @@ describe('a remedy in a real run', () => {
     expect(Object.keys(CONSEQUENCES)).toEqual(expect.arrayContaining(Object.keys(REMEDY_RUNS)));
   });
 
-  test.each(Object.entries(REMEDY_RUNS))(
+  /** The short form: of each kind of what is changed (a setting, a state gone back to, the adapter's form, its rows, a step) one. */
+  const SHORT = ['set_lr down', 'set_batch', 'stop', 'raise_rank', 'add_target', 'rescale', 'rollback', 'skip_step'];
+  const tried = Object.entries(REMEDY_RUNS).filter(([name]) => process.env.ISOPRO_FULL === '1' || SHORT.includes(name));
+  test.each(tried)(
     '%s: does what its effect says, and a run that ends right after it and goes on comes to the same adapter',
     async (name, remedy: RemedyRun) => {
       const out = name.replaceAll(' ', '-');
