@@ -63,8 +63,8 @@ const sandbox: { render?: () => string } = vm.createContext({});
 const RENDER = new vm.Script('render()');
 
 /**
- * What templates gave for their variables, the oldest first. A run and its judge ask for the same prompts several times, and the thread that
- * watches the clock for each of them is started and waited for, which takes a busy machine longer than the template itself.
+ * What templates gave for their variables, the oldest first. A run and its judge ask for the same prompts several times, and the thread
+ * that watches the clock for each of them is started and waited for, which takes a busy machine longer than the template itself.
  */
 const knownTexts = new Map<string, string>();
 const KNOWN_CHARACTERS = 4_000_000;
