@@ -1,16 +1,17 @@
 // `npm run docs:results`: writes the tables of docs/results.md, and the main figures of them into README.md, between their marks, from the
 // files in results/. A folder there holds what was measured with one model: `ablation.json` as `isopro-native ablate` left it,
-// `modes-<seed>.json` as `isopro-native run --mode all` left it in its run folder (comparison.json).
+// `modes-<seed>.json` as `isopro-native run --mode all` left it in its run folder (comparison.json); or one file a step and `summary.json`,
+// as `npm run measure:real` left them.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { realMainTable, realStepNames, realTables } from './document-real.mjs';
+import { table } from './table.mjs';
 
 const BEGIN = '<!-- results -->';
 const END = '<!-- end of results -->';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
-const row = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
-const table = (heads, rows) => [row(heads), row(heads.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(row)].join('\n');
 const minutes = (seconds) => (seconds / 60).toFixed(1);
 
 const measuredBy =
@@ -168,7 +169,11 @@ function folderTables(name, { ablation, modes }, figures) {
 /** What stands between the marks, for folders of results by name; `figures` is dist/src/report/figures.js. */
 export const resultsText = (folders, figures, { brief = false } = {}) =>
   Object.entries(folders)
-    .map(([name, results]) => (brief ? mainTable(results, figures) : folderTables(name, results, figures)))
+    .map(([name, results]) => {
+      if (results.summary !== undefined) return brief ? realMainTable(results, figures) : realTables(name, results, figures);
+      return brief ? mainTable(results, figures) : folderTables(name, results, figures);
+    })
+    .filter((text) => text !== null)
     .join('\n\n');
 
 /** The files that hold results, and whether in brief. */
@@ -198,6 +203,13 @@ export function readResults(parent = path.join(root, 'results')) {
   return Object.fromEntries(
     folders.map((name) => {
       const files = readdirSync(path.join(parent, name));
+      if (files.includes('summary.json')) {
+        const steps = realStepNames().filter((step) => files.includes(`${step}.json`));
+        return [
+          name,
+          { summary: read(name, 'summary.json'), files: Object.fromEntries(steps.map((step) => [step, read(name, `${step}.json`)])) },
+        ];
+      }
       const ablation = read(name, 'ablation.json');
       const modes = files
         .filter((file) => /^modes-\d+\.json$/.test(file))

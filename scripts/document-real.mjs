@@ -1,0 +1,166 @@
+/** The tables of a folder of results that `npm run measure:real` left: one file a step (real-experiments.mjs), and summary.json. */
+import { CONTROLS, minutesOf, PRACTICAL, realSteps } from './real-experiments.mjs';
+import { table } from './table.mjs';
+
+/** Names of the steps whose files stand in such a folder. */
+export const realStepNames = () => realSteps().map(({ name }) => name);
+
+const runsOf = (files, task) =>
+  Object.entries(files).flatMap(([name, file]) => {
+    const [, condition, seed] = new RegExp(`^${task}-(full|${Object.values(CONTROLS).join('|')})-(\\d+)$`).exec(name) ?? [];
+    return condition === undefined ? [] : [{ condition, seed, file, ...file.run }];
+  });
+
+/** What README shows of it: practical tasks with a seed at least; null where there is none yet. */
+export function realMainTable({ summary }, { percent, points, pValue }) {
+  const tasks = PRACTICAL.flatMap((task) => (summary.tasks[task]?.seeds?.length > 0 ? [[task, summary.tasks[task]]] : []));
+  if (tasks.length === 0) return null;
+  const both = (change) => (change === undefined ? '–' : `${percent(change.before)} → ${percent(change.after)}`);
+  const rows = tasks.flatMap(([task, { seeds, fewShot, bestOfK }]) =>
+    seeds.map((of) => [
+      `\`${task}\`, seed ${of.seed}`,
+      `${percent(of.before)} → **${percent(of.after)}**`,
+      `${points(of.after - of.before)}; ${pValue(of.pairedP)}`,
+      both(of.lenient),
+      both(of.constrained),
+      percent(fewShot),
+      percent(bestOfK),
+    ]),
+  );
+  return [
+    'SmolLM2-135M-Instruct, per cent of the frozen test problems, greedy, before → after; p: exact McNemar.',
+    table(['', 'solved', 'change; p', 'read leniently', 'form given', '3 examples', 'best of 8'], rows),
+  ].join('\n\n');
+}
+
+/** By the figures' own way of being written (src/report/figures.ts). */
+export function realTables(name, { summary, files }, figures) {
+  const { percent, points, pValue, bounds, whole } = figures;
+  const measured = (part) => (part == null ? '–' : `${percent(part.mean)} (${bounds(part)})`);
+  const both = (change) => (change === undefined ? '–' : `${percent(change.before)} → ${percent(change.after)}`);
+  const [first] = Object.values(files);
+  const parts = [
+    `SmolLM2-135M-Instruct (SHA-256 ${first.model.sha256.slice(0, 12)}…) on ${first.machine.processor}, ${first.machine.cores} cores. ` +
+      'Per cent of the frozen test problems, greedy, with 95 % intervals; the mean counts each tier once. p is the exact McNemar test ' +
+      'over the same problems. Read leniently: any answer found anywhere in the reply passes. Form given: decoded under a grammar of ' +
+      'the answer’s form, which names nothing of the problem. Forgetting: nats a token lost on English that was never trained on. ' +
+      `Minutes: of the iterations with their dev evaluations. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
+  ];
+  for (const task of PRACTICAL) {
+    const of = summary.tasks[task];
+    const runs = runsOf(files, task);
+    const full = runs.filter(({ condition }) => condition === 'full');
+    if (full.length > 0) {
+      parts.push(
+        `\`${task}\``,
+        table(
+          ['full run', 'before', 'after', 'p', 'read leniently', 'form given', 'well-formed', 'forgetting', 'minutes', 'peak memory, MB'],
+          of.seeds.map((seed) => {
+            const { test, peakRssBytes } = full.find((run) => run.seed === seed.seed);
+            return [
+              `seed ${seed.seed}`,
+              measured(test.before),
+              measured(test.after),
+              pValue(seed.pairedP),
+              both(seed.lenient),
+              both(seed.constrained),
+              both(seed.format),
+              seed.forgettingNats?.toFixed(4) ?? '–',
+              seed.minutes.toFixed(0),
+              whole(peakRssBytes / 1e6),
+            ];
+          }),
+        ),
+        ...full.map(({ seed, test: { before, after } }) =>
+          [
+            `By tier, seed ${seed}.`,
+            table(
+              ['tier', 'n', 'before', 'after'],
+              Object.keys(before.byTier).map((tier) => [
+                tier,
+                before.byTier[tier].n,
+                measured(before.byTier[tier]),
+                measured(after.byTier[tier]),
+              ]),
+            ),
+          ].join('\n\n'),
+        ),
+      );
+    }
+    const controls = runs.filter(({ condition }) => condition !== 'full');
+    const samples = files[`${task}-samples`]?.evaluation;
+    const others = [
+      ...controls.map(({ condition, seed, test }) => [`control \`${condition}\`, seed ${seed}`, measured(test.after)]),
+      ...(files[`${task}-few-shot`] === undefined
+        ? []
+        : [['the base model with 3 solved examples', measured(files[`${task}-few-shot`].evaluation.accuracy)]]),
+      ...(samples === undefined
+        ? []
+        : [
+            ['its likeliest of 8', measured(samples.bestOfK)],
+            ['its commonest answer of 8', measured(samples.majority)],
+          ]),
+    ];
+    if (others.length > 0) parts.push(table([`\`${task}\`, beside the full run`, 'solved'], others));
+    const after = Object.entries(files).filter(([step]) => new RegExp(`^${task}-samples(-\\d+)?$`).test(step));
+    if (after.length > 0) {
+      const ks = Object.keys(after[0][1].evaluation.passAtK);
+      parts.push(
+        table(
+          [`\`${task}\`, samples`, ...ks.map((k) => `pass@${k}`)],
+          after.map(([step, { evaluation }]) => [
+            step === `${task}-samples` ? 'before' : `after, seed ${step.split('-').at(-1)}`,
+            ...ks.map((k) => measured(evaluation.passAtK[k])),
+          ]),
+        ),
+      );
+    }
+  }
+  const elsewhere = Object.entries(files).filter(([step]) => /-full-\d+-on-/.test(step));
+  if (elsewhere.length > 0)
+    parts.push(
+      table(
+        ['trained on', 'measured on', 'before', 'after'],
+        elsewhere.map(([step, { task, evaluation }]) => [
+          `\`${step.split('-full-')[0]}\``,
+          `\`${task}\``,
+          measured(files[`${task}-full-42`]?.run.test.before),
+          measured(evaluation.accuracy),
+        ]),
+      ),
+    );
+  const further = Object.entries(files).filter(
+    ([step, { run }]) => run !== undefined && !step.startsWith('search-') && !PRACTICAL.some((task) => step.startsWith(`${task}-`)),
+  );
+  if (further.length > 0)
+    parts.push(
+      table(
+        ['further task', 'before', 'after', 'p', 'minutes'],
+        further.map(([step, { run }]) => [
+          `\`${step.replace(/-full-\d+$/, '')}\``,
+          measured(run.test.before),
+          measured(run.test.after),
+          pValue(run.test.pairedP),
+          minutesOf(run).toFixed(0),
+        ]),
+      ),
+    );
+  const search = Object.entries(files).filter(([step]) => step.startsWith('search-'));
+  if (search.length > 0)
+    parts.push(
+      'What the profile was chosen by: runs of 20 minutes on `extract`, each with one thing changed, by the best dev accuracy that one ' +
+        'of their iterations reached.',
+      table(
+        ['change', 'iterations', 'best dev', 'tokens sampled', 'minutes', 'peak memory, MB'],
+        search.map(([step, { run }]) => [
+          step.slice('search-'.length),
+          run.iterations.length,
+          measured(run.iterations.map(({ dev }) => dev).reduce((best, dev) => ((dev.mean ?? 0) > (best.mean ?? 0) ? dev : best))),
+          whole(run.iterations.reduce((sum, { tokens }) => sum + tokens.sampled, 0)),
+          minutesOf(run).toFixed(0),
+          whole(run.peakRssBytes / 1e6),
+        ]),
+      ),
+    );
+  return parts.join('\n\n');
+}
