@@ -11,11 +11,17 @@ import type { Backend, SamplePrompt } from './backend.js';
  * same each time. `dispose` frees the model.
  */
 export function localBackend(model: Model): Backend<Rollout> {
-  const promptIds = ({ messages, ids }: SamplePrompt): Int32Array => {
-    if (ids !== undefined) return ids;
-    const last = messages.at(-1);
-    if (last?.role !== 'assistant') return model.renderChat(messages).tokenIds;
-    return Int32Array.from([...model.renderChat(messages.slice(0, -1)).tokenIds, ...model.tokenize(last.content)]);
+  const promptIds = (prompts: readonly SamplePrompt[]): Int32Array[] => {
+    const begun = (messages: SamplePrompt['messages']): string | null =>
+      messages.at(-1)?.role === 'assistant' ? messages.at(-1)!.content : null;
+    const told = prompts.filter(({ ids }) => ids === undefined);
+    const rendered = model.renderChats(told.map(({ messages }) => (begun(messages) === null ? messages : messages.slice(0, -1))));
+    return prompts.map(({ messages, ids }) => {
+      if (ids !== undefined) return ids;
+      const { tokenIds } = rendered.shift()!;
+      const reply = begun(messages);
+      return reply === null ? tokenIds : Int32Array.from([...tokenIds, ...model.tokenize(reply)]);
+    });
   };
   return {
     identity: { kind: 'local', name: path.basename(model.path) },
@@ -26,7 +32,7 @@ export function localBackend(model: Model): Backend<Rollout> {
         throw new IsoproError('INVALID_ARGUMENT', `the adapter ${adapter.id} was not loaded onto this model`);
       return model.generate({
         ...request,
-        prompts: prompts.map((prompt) => ({ tokenIds: promptIds(prompt), seeds: prompt.seeds })),
+        prompts: promptIds(prompts).map((tokenIds, i) => ({ tokenIds, seeds: prompts[i]!.seeds })),
         ...(adapter === undefined ? {} : { adapter }),
       });
     },

@@ -196,6 +196,12 @@ export class Model {
     return this.#run(() => this.#renderer.render(valid, options.addGenerationPrompt ?? true));
   }
 
+  /** Many at once, in less time than one after the other. @throws as renderChat */
+  renderChats(conversations: readonly (readonly ChatMessage[])[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt[] {
+    const valid = conversations.map((messages) => checked(chatMessages, messages, 'messages'));
+    return this.#run(() => this.#renderer.renderAll(valid, options.addGenerationPrompt ?? true));
+  }
+
   /**
    * How a conversation goes on after a reply that ended by itself: the ids between its end token and the next reply.
    * @param before the messages up to the reply

@@ -58,8 +58,11 @@ const NO_CLOCK = "{% set strftime_now = undefined %}{{ '' }}";
  */
 const RENDER_LIMIT_MS = 10_000;
 
+/** Conversations that are filled in under one watch of the clock. Each of those of a group that does not end in time has its own then. */
+const TOGETHER = 64;
+
 /** Where templates are run, since only there the clock can stop them. One for all: making it takes longer than most templates. */
-const sandbox: { render?: () => string } = vm.createContext({});
+const sandbox: { render?: () => string[] } = vm.createContext({});
 const RENDER = new vm.Script('render()');
 
 /**
@@ -103,16 +106,22 @@ export class PromptRenderer {
     this.#controlPattern = texts.length === 0 ? null : new RegExp(texts.map(escapeForPattern).join('|'), 'g');
   }
 
+  /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
+  render(messages: readonly ChatMessage[], addGenerationPrompt: boolean): RenderedPrompt {
+    return this.renderAll([messages], addGenerationPrompt)[0]!;
+  }
+
   /**
-   * @param addGenerationPrompt whether the prompt ends where the assistant's answer begins
+   * @param addGenerationPrompt whether the prompts end where the assistant's answer begins
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
-  render(messages: readonly ChatMessage[], addGenerationPrompt: boolean): RenderedPrompt {
-    const { rendered, marker } = this.#fill(messages, addGenerationPrompt);
-    const ids = this.#tokenize(rendered, marker);
+  renderAll(conversations: readonly (readonly ChatMessage[])[], addGenerationPrompt: boolean): RenderedPrompt[] {
     const { addBos, bos } = this.#vocabulary;
-    if (addBos && bos >= 0 && ids[0] !== bos) ids.unshift(bos);
-    return { tokenIds: Int32Array.from(ids), text: rendered.replaceAll(marker, ''), rendererId: this.rendererId };
+    return this.#fill(conversations, addGenerationPrompt).map(({ rendered, marker }) => {
+      const ids = this.#tokenize(rendered, marker);
+      if (addBos && bos >= 0 && ids[0] !== bos) ids.unshift(bos);
+      return { tokenIds: Int32Array.from(ids), text: rendered.replaceAll(marker, ''), rendererId: this.rendererId };
+    });
   }
 
   /**
@@ -124,7 +133,8 @@ export class PromptRenderer {
    */
   renderTurn(before: readonly ChatMessage[], said: ChatMessage): Int32Array {
     const reply = unusedMarker([...before, said]);
-    const { rendered, marker } = this.#fill([...before, { role: 'assistant', content: reply }, said], true);
+    const [filled] = this.#fill([[...before, { role: 'assistant', content: reply }, said]], true);
+    const { rendered, marker } = filled!;
     const parts = rendered.split(reply);
     if (parts.length !== 2)
       throw new IsoproError('TEMPLATE_INVALID', `the chat template writes an earlier reply ${parts.length - 1} times, not once`);
@@ -133,16 +143,18 @@ export class PromptRenderer {
     return Int32Array.from(ids.slice(end + 1));
   }
 
-  /** The template's text, with a marker inside whatever in the messages reads like a control token. */
-  #fill(messages: readonly ChatMessage[], addGenerationPrompt: boolean): { readonly rendered: string; readonly marker: string } {
-    const marker = unusedMarker(messages);
-    const rendered = this.#run({
-      messages: messages.map(({ role, content }) => ({ role, content: this.#defuse(content, marker) })),
-      add_generation_prompt: addGenerationPrompt,
-      bos_token: this.#controlText(this.#vocabulary.bos),
-      eos_token: this.#controlText(this.#vocabulary.eos),
-    });
-    return { rendered, marker };
+  /** The template's texts, each with a marker inside whatever in the messages reads like a control token. */
+  #fill(conversations: readonly (readonly ChatMessage[])[], addGenerationPrompt: boolean): { rendered: string; marker: string }[] {
+    const markers = conversations.map(unusedMarker);
+    const texts = this.#run(
+      conversations.map((messages, i) => ({
+        messages: messages.map(({ role, content }) => ({ role, content: this.#defuse(content, markers[i]!) })),
+        add_generation_prompt: addGenerationPrompt,
+        bos_token: this.#controlText(this.#vocabulary.bos),
+        eos_token: this.#controlText(this.#vocabulary.eos),
+      })),
+    );
+    return texts.map((rendered, i) => ({ rendered, marker: markers[i]! }));
   }
 
   #tokenize(rendered: string, marker: string): number[] {
@@ -178,17 +190,28 @@ export class PromptRenderer {
     }
   }
 
-  #run(variables: Record<string, unknown>): string {
-    const key = createHash('sha256').update(this.rendererId).update(JSON.stringify(variables)).digest('base64');
-    const known = knownTexts.get(key);
-    if (known !== undefined) return known;
+  /** The template's text for each, those that it gave before as they were. */
+  #run(all: readonly Record<string, unknown>[]): string[] {
+    const keys = all.map((variables) => createHash('sha256').update(this.rendererId).update(JSON.stringify(variables)).digest('base64'));
+    const texts = keys.map((key) => knownTexts.get(key));
+    const missing = [...all.keys()].filter((i) => texts[i] === undefined);
+    for (let at = 0; at < missing.length; at += TOGETHER) {
+      const group = missing.slice(at, at + TOGETHER);
+      for (const [n, text] of this.#runTogether(group.map((i) => all[i]!)).entries()) {
+        texts[group[n]!] = text;
+        remember(keys[group[n]!]!, text);
+      }
+    }
+    return texts as string[];
+  }
+
+  #runTogether(group: readonly Record<string, unknown>[]): string[] {
     try {
       const template = (this.#template ??= new Template(NO_CLOCK + this.#templateText));
-      sandbox.render = () => template.render(variables);
-      const text = String(RENDER.runInContext(sandbox, { timeout: RENDER_LIMIT_MS }));
-      remember(key, text);
-      return text;
+      sandbox.render = () => group.map((variables) => String(template.render(variables)));
+      return RENDER.runInContext(sandbox, { timeout: RENDER_LIMIT_MS }) as string[];
     } catch (cause) {
+      if (group.length > 1) return group.flatMap((variables) => this.#runTogether([variables]));
       throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${(cause as Error).message}`, { cause });
     } finally {
       delete sandbox.render;

@@ -1,12 +1,12 @@
 import type { Model } from '../engine/model.js';
-import type { OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 
 /**
  * What training may not see: problems of evaluation sets, by their ids and by the tokens that the model reads of them. A member that the
  * prompt leaves out gives a problem another id, and the model the same question.
  */
 export class HeldOutProblems {
-  readonly #promptOf: (problem: Problem) => Promise<string>;
+  readonly #promptsOf: (problems: readonly Problem[]) => Promise<string[]>;
   readonly #problems: readonly Problem[];
   readonly #ids: ReadonlySet<string>;
   #prompts: Promise<ReadonlySet<string>> | undefined;
@@ -17,23 +17,22 @@ export class HeldOutProblems {
       model,
       task,
       style,
-    }: { readonly model: Pick<Model, 'renderChat'>; readonly task: Pick<OpenTask, 'prompt'>; readonly style: PromptStyle },
+    }: { readonly model: Pick<Model, 'renderChats'>; readonly task: Pick<OpenTask, 'prompt'>; readonly style: PromptStyle },
   ) {
     this.#problems = problems;
     this.#ids = new Set(problems.map(({ id }) => id));
-    this.#promptOf = async (problem) => model.renderChat(await task.prompt(problem, style)).tokenIds.join();
+    this.#promptsOf = async (problems) => {
+      const conversations: ChatMessage[][] = [];
+      for (const problem of problems) conversations.push(await task.prompt(problem, style));
+      return model.renderChats(conversations).map(({ tokenIds }) => tokenIds.join());
+    };
   }
 
-  /** By what a problem is one of these; null where it is none. @throws as OpenTask.prompt and Model.renderChat */
+  /** By what a problem is one of these; null where it is none. @throws as OpenTask.prompt and Model.renderChats */
   async find(problem: Problem): Promise<'id' | 'prompt' | null> {
     if (this.#ids.has(problem.id)) return 'id';
-    this.#prompts ??= this.#render();
-    return (await this.#prompts).has(await this.#promptOf(problem)) ? 'prompt' : null;
-  }
-
-  async #render(): Promise<ReadonlySet<string>> {
-    const prompts = new Set<string>();
-    for (const problem of this.#problems) prompts.add(await this.#promptOf(problem));
-    return prompts;
+    this.#prompts ??= this.#promptsOf(this.#problems).then((prompts) => new Set(prompts));
+    const [prompt] = await this.#promptsOf([problem]);
+    return (await this.#prompts).has(prompt!) ? 'prompt' : null;
   }
 }
