@@ -74,7 +74,7 @@ export function realSteps({ small = false } = {}) {
     ...(adapter === undefined ? {} : { adapter }),
   });
   const published = (name, task, seed, changes = {}) => run(name, task, merge({ seed }, PUBLISHED, changes));
-  const sampled = { samples: SAMPLES, k: [1, 2, 4, SAMPLES], seed: FIRST };
+  const sampled = { ...(small ? { samples: 2, k: [1, 2] } : { samples: SAMPLES, k: [1, 2, 4, SAMPLES] }), seed: FIRST };
   return [
     ...Object.entries(SEARCH).map(([change, changes]) => run(`search-${change}`, 'extract', merge({ seed: FIRST }, SEARCHED, changes))),
     ...PRACTICAL.flatMap((task) => [
