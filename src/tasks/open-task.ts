@@ -104,7 +104,7 @@ function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number
     },
     checkTrace: async (problem, text) => task.checkTrace?.(problem, text) ?? [],
     fewShot: async (problem, style, count, seed) => task.fewShot?.(problem, style, count, seed) ?? null,
-    hasReferences: task.referenceReply !== undefined,
+    hasReferences: task.referenceReply !== undefined && task.step === undefined,
     referenceReply: async (problem, style) => task.referenceReply?.(problem, style) ?? null,
     dispose,
     [Symbol.asyncDispose]: dispose,

@@ -134,7 +134,7 @@ export interface Task<P extends Problem, A, R = A> {
   reference?(problem: P): Promise<R | null>;
   /**
    * A reply that passes, in the form that the prompt asks for; null where none could be found in time. The control `references` alone
-   * trains on it. Pure.
+   * trains on it, in a task whose episodes are one reply. Pure.
    */
   referenceReply?(problem: P, style: PromptStyle): string | null | Promise<string | null>;
   /** Contradictions between a reply's reasoning and the problem; empty when none was found. */
@@ -217,7 +217,7 @@ export interface OpenTask {
   step(problem: Problem, replies: readonly string[]): Promise<string | null>;
   checkTrace(problem: Problem, text: string): Promise<TraceFinding[]>;
   fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[] | null>;
-  /** Whether the task knows replies that pass. */
+  /** Whether the task knows replies that pass by themselves. */
   readonly hasReferences: boolean;
   /** A reply that passes; null where the task knows none. */
   referenceReply(problem: Problem, style: PromptStyle): Promise<string | null>;

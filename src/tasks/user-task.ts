@@ -145,7 +145,7 @@ class UserTask implements OpenTask {
   }
 
   get hasReferences(): boolean {
-    return this.#optional.referenceReply;
+    return this.#optional.referenceReply && !this.#optional.step;
   }
 
   referenceReply(problem: Problem, style: PromptStyle): Promise<string | null> {

@@ -101,7 +101,10 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     const begun = begunAs(start, folder) !== null;
     if (begun && isSettled(folder)) return await ended();
     if (settings.buffer.accept === 'references' && !task.hasReferences)
-      throw new IsoproError('INVALID_ARGUMENT', `buffer.accept: ${task.id} has no referenceReply, so that there is nothing to train on`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `buffer.accept: ${task.id} has no referenceReply, or episodes of several turns: there is nothing to train on`,
+      );
     if (!begun) await refuseNondeterminism(task, settings.sampling.style); // before there is a folder
     const { lock: lockFile } = makeRunFolder(folder);
     const lock = OwnerLock.take(lockFile);

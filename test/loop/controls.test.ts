@@ -166,21 +166,26 @@ describe('references are refused', () => {
       code: 'INVALID_ARGUMENT',
       message: expect.stringMatching(/has no referenceReply/),
     });
-  });
+  }, 120_000);
+
+  test('where one reply is no episode', async () => {
+    const turns = `  referenceReply: () => 'c', limits: { turns: 2 }, step: (_, replies) => (replies.length < 2 ? 'Another?' : null),\n`;
+    expect(await refusal('turns', turns)).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(/several turns/) });
+  }, 120_000);
 
   test('where its own verifier fails them', async () => {
     expect(await refusal('wrong', `  referenceReply: () => 'h',\n`)).toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringMatching(/the reference reply to problem [0-9a-f]{64} fails: "h"/),
     });
-  });
+  }, 120_000);
 
   test('where they are no text', async () => {
     expect(await refusal('strange', '  referenceReply: () => 7,\n')).toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringMatching(/"referenceReply"/),
     });
-  });
+  }, 120_000);
 });
 
 describe('an ablation on a model and a task of one’s own', () => {
