@@ -183,6 +183,7 @@ class ReasoningGym:
         self.version = importlib.metadata.version("reasoning-gym")
         self.settings = {part or "default": settings_of(part) for part in settings.split("/")}
         self.scorers = {}
+        self.examples = {}
         known = sorted(module.factory.DATASETS)
         if self.dataset not in known:
             raise Refused("TASK_UNKNOWN", f"reasoning_gym has no data set {self.dataset!r}; it has {', '.join(known)}")
@@ -211,8 +212,21 @@ class ReasoningGym:
 
     def prompt(self, problem, style):
         # its instruction in the same message: not every model's template has a system message, and few-shot examples repeat it
-        instruction = self.module.utils.SYSTEM_PROMPTS["default" if style == "cot" else "direct"]
-        return f"{instruction.strip()}\n\n{problem['question']}"
+        instruction = self.module.utils.SYSTEM_PROMPTS["default" if style == "cot" else "direct"].strip()
+        asked = {"role": "user", "content": f"{instruction}\n\n{problem['question']}"}
+        example = None if style == "cot" else self.example(problem)
+        if example is None:
+            return [asked]
+        reply = {"role": "assistant", "content": self.solution(example)}
+        return [{"role": "user", "content": f"{instruction}\n\n{example['question']}"}, reply, asked]
+
+    def example(self, problem):
+        """One of two entries, the same for all problems but itself: a small model keeps a form that it has been shown."""
+        tier = problem["tier"]
+        if tier not in self.examples:
+            entries = [{**self.problem(tier, 2**32 - 1 - n), "tier": tier} for n in range(2)]
+            self.examples[tier] = [entry for entry in entries if self.solution(entry) is not None]
+        return next((entry for entry in self.examples[tier] if entry["question"] != problem["question"]), None)
 
     def verify(self, problem, reply):
         answer = self.module.utils.extract_answer(reply)

@@ -1,10 +1,20 @@
 /** What `run --dry-run` prints. */
 import type { RunPlan } from '../training/dry-run.js';
 import type { Liveness } from '../monitor/liveness.js';
+import { calibrationTable, recommendedFlags } from './calibration-table.js';
 import { formatBytes, formatNumber } from './quantities.js';
 import { flagValues } from './setting-flags.js';
 
-export function dryRunText({ settings, evaluations, layers, trainableParameters, rules, predicted, measured }: RunPlan): string {
+export function dryRunText({
+  settings,
+  evaluations,
+  layers,
+  trainableParameters,
+  rules,
+  calibration,
+  predicted,
+  measured,
+}: RunPlan): string {
   const lines = flagValues(settings).map(
     ([flag, value]) => `  ${flag.padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`,
   );
@@ -17,12 +27,30 @@ export function dryRunText({ settings, evaluations, layers, trainableParameters,
     `measured for ${measured.seconds.toFixed(0)} s: ${formatNumber(measured.sampledTokensPerSecond)} tokens/s sampled, ` +
       `${formatNumber(measured.trainedTokensPerSecond)} tokens/s trained, ${measured.tokensPerReply.toFixed(0)} tokens a reply`,
     '',
+    ...calibrationText(calibration),
     ...rulesText(rules, settings.iterations),
     '',
     `predicted: ${formatNumber(predicted.minutes)} minutes, ${predicted.sampledTokens} tokens sampled, ${predicted.trainedTokens} ` +
       `trained, ${formatBytes(predicted.memoryBytes)} of memory, ${formatBytes(predicted.diskBytes)} of disk`,
     '',
   ].join('\n');
+}
+
+function calibrationText(calibration: RunPlan['calibration']): string[] {
+  if (calibration === null) return [];
+  const { problems, samples, seconds, tiers, recommended } = calibration;
+  return [
+    `small calibration: at most ${problems} problems of each tier, ${samples} replies to each, within ${seconds} s; per cent, 95 % interval ` +
+      'below (`tasks calibrate` measures more)',
+    '',
+    calibrationTable(tiers, samples),
+    '',
+    ...recommended.reasons.map((reason) => `- ${reason}`),
+    ...(recommended.settings === null
+      ? []
+      : [`to learn from: ${recommended.tiers.join(', ')}; try ${recommendedFlags(recommended.settings)}`]),
+    '',
+  ];
 }
 
 /** By the iteration from which they are live, rules with several criteria named by them. */

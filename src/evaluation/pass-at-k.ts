@@ -67,7 +67,8 @@ export interface PassAtKSummary extends PassAtKEstimate {
   readonly byTier: Dictionary<PassAtKEstimate>;
 }
 
-function estimate(strata: readonly Stratum[]): PassAtKEstimate {
+/** Mean of fractions with its interval; null without any. */
+export function estimate(strata: readonly Stratum[]): PassAtKEstimate {
   const n = strata.reduce((sum, { values }) => sum + values.length, 0);
   if (strata.length === 0 || strata.some(({ values }) => values.length === 0)) return { mean: null, low: 0, high: 1, n };
   return { ...stratifiedBootstrap(strata, { seed: SUMMARY_SEED, of: 'fractions' }), n };

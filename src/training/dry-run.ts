@@ -1,14 +1,24 @@
 /** What a run would cost, from ten seconds of its real work. The clock decides how much is tried; nothing here enters a run. */
 import { localBackend } from '../backends/local.js';
 import { IsoproError } from '../errors.js';
-import { evaluationSet } from '../evaluation/evaluation-set.js';
+import {
+  calibrateTier,
+  calibrationSample,
+  recommend,
+  type CalibrationSample,
+  type Recommendation,
+  type TierCalibration,
+} from '../evaluation/calibration.js';
+import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
+import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer } from '../rollouts/answer.js';
 import { exchange, type Episode } from '../rollouts/episode.js';
-import { planRollouts } from '../rollouts/plan.js';
+import { planRollouts, type PlannedProblem } from '../rollouts/plan.js';
 import { judgedRollout } from '../rollouts/sample.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
+import type { OpenTask } from '../tasks/task.js';
 import { Learner } from './learner.js';
 import { LORA } from '../trainees/lora/trainee.js';
 import { ruleConfigOf } from './monitoring.js';
@@ -27,6 +37,16 @@ export interface RunPlan {
   readonly trainableParameters: number;
   /** From which iteration each criterion of the rules can fire. */
   readonly rules: readonly Liveness[];
+  /** Of few problems, in limited time; null for the embedded model, whose rates are known. `tasks calibrate` measures more. */
+  readonly calibration: {
+    /** Planned of each tier; a tier has as many as came to an end. */
+    readonly problems: number;
+    readonly samples: number;
+    /** At most. */
+    readonly seconds: number;
+    readonly tiers: readonly TierCalibration[];
+    readonly recommended: Recommendation;
+  } | null;
   readonly predicted: {
     readonly minutes: number;
     readonly sampledTokens: number;
@@ -44,6 +64,10 @@ export interface RunPlan {
 }
 
 const SAMPLING_MS = 5_000;
+const SAMPLED_PROBLEMS = 2;
+/** Of a downloaded model, which is calibrated. */
+const CALIBRATING_MS = 30_000;
+const CALIBRATED_PROBLEMS = 8;
 const TRAINING_MS = 4_000;
 /** Of a checkpoint, an adapter or the log, for each trainable parameter or sampled token. */
 const SNAPSHOT_BYTES = 12;
@@ -63,16 +87,22 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
   ];
   const runSeed = BigInt(settings.seed);
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
-  const plan = await planRollouts({
-    task,
-    runSeed,
-    iteration: 0,
-    counts: new Map(tiers.map((tier) => [tier, 2])),
-    samples,
-  });
+  const calibrates = resolved.profile === 'downloaded';
+  const problems = calibrates ? CALIBRATED_PROBLEMS : SAMPLED_PROBLEMS;
+  const plan = inTurn(
+    await planRollouts({
+      task,
+      runSeed,
+      iteration: 0,
+      counts: new Map(tiers.map((tier) => [tier, problems])),
+      samples,
+      ...(calibrates ? { excluded: new HeldOutProblems(await wholeSets(task), { model, task, style }) } : {}),
+    }),
+  );
 
   const backend = localBackend(model);
-  const limit = AbortSignal.timeout(SAMPLING_MS);
+  const limit = AbortSignal.timeout(calibrates ? CALIBRATING_MS : SAMPLING_MS);
+  const judged: CalibrationSample[][] = plan.map(() => []);
   const lengths: number[] = [];
   const episodes: Episode[] = [];
   let sampled = 0;
@@ -93,6 +123,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
     (reply) => {
       const { tokenIds, episode } = judgedRollout(backend, reply);
       lengths.push(tokenIds.length);
+      judged[reply.rollout.promptIndex]!.push(calibrationSample(reply));
       episodes.push(episode);
     },
   ).catch((error: unknown) => {
@@ -131,6 +162,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
       layers,
       trainableParameters: parameters,
       rules: liveness(ruleConfigOf(settings), LORA.ruleSet, stepsPerIteration),
+      calibration: calibrates ? calibrationOf(task, plan, judged, resolved) : null,
       predicted: {
         minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
         sampledTokens,
@@ -149,4 +181,26 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
   } finally {
     await learner.dispose();
   }
+}
+
+/** A problem of each tier after the other, so that a limit on the time leaves each about as many. */
+function inTurn(plan: readonly PlannedProblem[]): PlannedProblem[] {
+  const nth = new Map<string, number>();
+  const turn = (tier: string): number => nth.set(tier, (nth.get(tier) ?? -1) + 1).get(tier)!;
+  return plan
+    .map((planned) => ({ planned, turn: turn(planned.problem.tier) }))
+    .sort((a, b) => a.turn - b.turn)
+    .map(({ planned }) => planned);
+}
+
+function calibrationOf(
+  task: OpenTask,
+  plan: readonly PlannedProblem[],
+  judged: readonly (readonly CalibrationSample[])[],
+  { sampling: { samples, maxTokens } }: RunSettings,
+): RunPlan['calibration'] {
+  const groups = plan.map(({ problem: { tier } }, i) => ({ tier, samples: judged[i]! }));
+  const tiers = task.tiers.filter(({ trains }) => trains).map((tier) => calibrateTier(tier, groups, samples, null));
+  const recommended = recommend(tiers, groups, samples, maxTokens);
+  return { problems: CALIBRATED_PROBLEMS, samples, seconds: CALIBRATING_MS / 1000, tiers, recommended };
 }

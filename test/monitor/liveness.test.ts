@@ -46,6 +46,7 @@ describe('from when a rule can fire', () => {
       layers: [1],
       trainableParameters: 1,
       rules: ofDownloaded,
+      calibration: null,
       predicted: { minutes: 1, sampledTokens: 1, trainedTokens: 1, memoryBytes: 1, diskBytes: 1 },
       measured: { seconds: 1, tokensPerReply: 1, sampledTokensPerSecond: 1, trainedTokensPerSecond: 1 },
     };

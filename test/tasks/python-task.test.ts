@@ -560,8 +560,10 @@ def verify(problem, reply):
       expect(await task.readAnswer(problem, `<answer>${right}</answer>`)).toBe(JSON.stringify(right));
     }
     expect(ids.size).toBe(50);
-    const [{ content } = { content: '' }] = await task.prompt(await task.generate('default', 1n), 'plain');
-    expect(content).toContain('<answer>');
+    const messages = await task.prompt(await task.generate('default', 1n), 'plain');
+    expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
+    expect(messages[1]!.content).toMatch(/^<answer>[^]+<\/answer>$/);
+    expect(messages[0]).not.toEqual(messages[2]);
   });
 
   test('settings of a data set are tiers; what it does not know is refused', async () => {

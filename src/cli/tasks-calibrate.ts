@@ -1,0 +1,109 @@
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { loadModel } from '../engine/model.js';
+import { calibrate } from '../evaluation/calibrate.js';
+import { openTask } from '../tasks/open-task.js';
+import { PROMPT_STYLES } from '../tasks/task.js';
+import { resolveSettings } from '../training/settings.js';
+import { evaluationDefaults } from './answering.js';
+import { calibrationTable, recommendedFlags } from './calibration-table.js';
+import { defineCommand } from './command.js';
+import { interruption, printJson } from './output.js';
+import { Progress } from './progress.js';
+import { formatDuration } from './quantities.js';
+import { readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+
+export const tasksCalibrateCommand = defineCommand({
+  command: 'calibrate',
+  describe: 'What a model makes of a task before training: pass rates, what there is to learn from, settings for a run',
+  builder: (yargs) =>
+    yargs
+      .option('model', {
+        type: 'string',
+        default: EMBEDDED_MODEL,
+        requiresArg: true,
+        describe: 'path of a GGUF file, an alias, or an hf: URI',
+      })
+      .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF' })
+      .option('task', taskOption)
+      .option('tier', { type: 'string', array: true, requiresArg: true, describe: 'these tiers; default: those that are trained on' })
+      .option('problems', { type: 'number', default: 64, describe: 'problems of each tier, drawn as a run draws them for training' })
+      .option('samples', { type: 'number', default: 8, describe: 'replies to each problem' })
+      .option('seed', { type: 'string', default: '42', describe: '64-bit seed of problems and replies' })
+      .option('style', { choices: PROMPT_STYLES, describe: "how answers are asked for; default: the run's" })
+      .option('temperature', { type: 'number', describe: "of the replies; default: the run's" })
+      .option('max-tokens', { type: 'number', describe: "tokens of a reply; default: the run's" })
+      .option('verifier-threads', verifierThreadsOption)
+      .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
+      .option('context', { type: 'number', describe: 'tokens of KV cache over all running replies' })
+      .option('batch', { type: 'number', describe: 'replies at once; default: 64; embedded: 8' })
+      .example('$0 tasks calibrate --model qwen2.5-0.5b --task extract', 'before a run: 64 problems a tier, 8 replies each')
+      .example('$0 tasks calibrate --task python:reasoning_gym:chain_sum --problems 16', 'sooner, with wider intervals'),
+  handler: async (argv) => {
+    const problems = readCount('problems', argv.problems, 1);
+    const samples = readCount('samples', argv.samples, 2);
+    const seed = readSeed(argv.seed);
+    const signal = interruption();
+    const { sampling } = resolveSettings({
+      model: { name: argv.model },
+      sampling: { style: argv.style, temperature: argv.temperature, maxTokens: argv.maxTokens },
+    });
+    const { maxSequences, ...defaults } = evaluationDefaults(argv.model);
+    await using task = await openTask(argv.task, argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads });
+    using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
+    await using model = await loadModel(argv.model, {
+      ...defaults,
+      signal,
+      fixedThreads: true,
+      onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
+      ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
+    });
+    using adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
+    using progress = new Progress({ label: 'calibrating', unit: 'replies' });
+    const { style, temperature, topP, maxTokens } = sampling;
+    const { tiers, recommended, replies, seconds } = await calibrate(model, task, {
+      problems,
+      samples,
+      seed,
+      style,
+      temperature,
+      topP,
+      maxTokens,
+      maxSequences: readCount('batch', argv.batch ?? maxSequences, 1),
+      adapter,
+      signal,
+      ...(argv.tier === undefined ? {} : { tiers: argv.tier }),
+      onProgress: (done, total) => progress.update(done, { total }),
+    });
+    progress.clear();
+    if (argv.json)
+      return printJson({
+        model: { path: argv.model, sha256: await model.hash() },
+        adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id },
+        task: { id: task.id, version: task.version },
+        seed: argv.seed,
+        problems,
+        samples,
+        style,
+        temperature,
+        topP,
+        maxTokens,
+        tiers,
+        recommended,
+        replies,
+        seconds,
+      });
+    const { settings } = recommended;
+    process.stdout.write(
+      `${task.id} ${task.version}, ${problems} problems of each tier, ${samples} replies to each at temperature ${temperature}; per cent, 95 % ` +
+        `interval below\n\n${calibrationTable(tiers, samples)}\n\n` +
+        'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from; format: the answer could be read,\n' +
+        `right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
+        recommended.reasons.map((reason) => `- ${reason}\n`).join('') +
+        (settings === null
+          ? ''
+          : `\nto learn from: ${recommended.tiers.join(', ')}\n` +
+            `npx isopro-native run --model ${argv.model} --task ${argv.task} ${recommendedFlags(settings)}\n`),
+    );
+  },
+});

@@ -1,0 +1,90 @@
+/** Samples problems that a run would train on, and measures what there is to learn from. Nothing is trained. */
+import { localBackend } from '../backends/local.js';
+import type { Adapter } from '../engine/adapter.js';
+import type { Model } from '../engine/model.js';
+import { answer } from '../rollouts/answer.js';
+import { planRollouts } from '../rollouts/plan.js';
+import type { OpenTask, PromptStyle } from '../tasks/task.js';
+import { findTier } from '../tasks/tier.js';
+import {
+  calibrateTier,
+  calibrationSample,
+  recommend,
+  type CalibrationGroup,
+  type CalibrationSample,
+  type Recommendation,
+  type TierCalibration,
+} from './calibration.js';
+import { wholeSets } from './evaluation-set.js';
+import { HeldOutProblems } from './held-out-problems.js';
+
+export interface CalibrationOptions {
+  /** Default: those that are trained on. */
+  readonly tiers?: readonly string[];
+  /** Of each tier. */
+  readonly problems: number;
+  /** Of each problem. */
+  readonly samples: number;
+  readonly seed: bigint;
+  readonly style: PromptStyle;
+  readonly temperature: number;
+  readonly topP: number;
+  readonly maxTokens: number;
+  readonly maxSequences: number;
+  readonly adapter?: Adapter | null;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+export interface Calibration {
+  readonly tiers: readonly TierCalibration[];
+  readonly recommended: Recommendation;
+  readonly replies: number;
+  readonly seconds: number;
+}
+
+/**
+ * Draws problems as the first iteration of a run with this seed does, none of the evaluation sets, and samples each several times.
+ * @throws IsoproError TIER_UNKNOWN, ABORTED, and as OpenTask and Model
+ */
+export async function calibrate(model: Model, task: OpenTask, options: CalibrationOptions): Promise<Calibration> {
+  const { problems, samples, seed, style, temperature, topP, maxTokens, maxSequences, adapter, signal, onProgress } = options;
+  const chosen = options.tiers?.map((id) => findTier(task.id, task.tiers, id)) ?? task.tiers.filter(({ trains }) => trains);
+  const excluded = new HeldOutProblems(await wholeSets(task), { model, task, style });
+  const backend = localBackend(model);
+  const groups: CalibrationGroup[] = [];
+  const tiers: TierCalibration[] = [];
+  let seconds = 0;
+  let done = 0;
+  for (const tier of chosen) {
+    const counts = new Map([[tier.id, problems]]);
+    const plan = await planRollouts({ task, runSeed: seed, iteration: 0, counts, samples, excluded });
+    const judged: CalibrationSample[][] = plan.map(() => []);
+    const started = performance.now();
+    await answer(
+      {
+        backend,
+        task,
+        plan,
+        prompt: (problem) => task.prompt(problem, style),
+        temperature,
+        topP,
+        maxTokens,
+        maxSequences,
+        ...(adapter === undefined ? {} : { adapter }),
+        ...(signal === undefined ? {} : { signal }),
+      },
+      (reply) => {
+        judged[reply.rollout.promptIndex]!.push(calibrationSample(reply));
+        done++;
+        onProgress?.(done, chosen.length * problems * samples);
+      },
+    );
+    const took = (performance.now() - started) / 1000;
+    const own = judged.map((each) => ({ tier: tier.id, samples: each }));
+    groups.push(...own);
+    tiers.push(calibrateTier(tier, own, samples, took));
+    seconds += took;
+  }
+  return { tiers, recommended: recommend(tiers, groups, samples, maxTokens), replies: done, seconds };
+}

@@ -1,0 +1,187 @@
+/** What a model makes of a task before it is trained on it: in which tiers there is something to learn from, and with which settings. */
+import type { Reply } from '../backends/backend.js';
+import type { JudgedReply } from '../rollouts/answer.js';
+import { passAtK } from '../statistics/index.js';
+import type { Tier, VerdictKind } from '../tasks/task.js';
+import { isWellFormed } from '../tasks/verdict.js';
+import { estimate, type PassAtKEstimate } from './pass-at-k.js';
+
+/** What is kept of a reply. */
+export interface CalibrationSample {
+  readonly kind: VerdictKind;
+  readonly formed: boolean;
+  readonly finish: Reply['finish'];
+  /** Sampled; null where the back end does not count. */
+  readonly tokens: number | null;
+}
+
+/** The samples of one problem. */
+export interface CalibrationGroup {
+  readonly tier: string;
+  readonly samples: readonly CalibrationSample[];
+}
+
+export const calibrationSample = ({ judgement, rollout, earlier }: JudgedReply): CalibrationSample => ({
+  kind: judgement.verdict.kind,
+  formed: isWellFormed(judgement),
+  finish: rollout.finish,
+  tokens: [...earlier.map(({ reply }) => reply), rollout].reduce<number | null>((sum, { tokenIds, tokens = tokenIds?.length }) => {
+    return sum === null || tokens === undefined ? null : sum + tokens;
+  }, 0),
+});
+
+/**
+ * `learn`: groups with passes and failures are common enough. Otherwise a loop learns little there: `solved`, where most replies pass
+ * already; `too hard`, where hardly one does.
+ */
+export type Advice = 'learn' | 'solved' | 'too hard';
+
+export interface TierCalibration {
+  readonly tier: string;
+  readonly trains: boolean;
+  /** With as many verdicts as samples were asked for; every share is of these alone. */
+  readonly problems: number;
+  /** Samples without a verdict, of all problems. */
+  readonly none: number;
+  /** A reply passes. */
+  readonly passAt1: PassAtKEstimate;
+  /** One of all samples of a problem passes. */
+  readonly passAtAll: PassAtKEstimate;
+  /** Share of problems of whose samples some pass and some do not: what group-relative and rejection sampling learn from. */
+  readonly mixed: PassAtKEstimate;
+  /** Share of replies whose strict reading succeeded, right or wrong. */
+  readonly format: PassAtKEstimate;
+  /** Share of replies that were cut off. */
+  readonly truncated: number | null;
+  readonly tokensPerReply: number | null;
+  readonly repliesPerSecond: number | null;
+  readonly advice: Advice;
+}
+
+export interface Recommendation {
+  /** To train on. */
+  readonly tiers: readonly string[];
+  /** Of `run`; absent: its default will do. Null where no tier has anything to learn from. */
+  readonly settings: {
+    readonly samples: number;
+    readonly rollouts: number;
+    readonly maxTokens: number;
+    readonly allocationFloor?: number;
+  } | null;
+  /** Sentences for a reader, of what the figures say. */
+  readonly reasons: readonly string[];
+}
+
+/** Share of mixed groups from which a tier is worth training on. */
+export const LEAST_MIXED = 0.1;
+/** With as many samples a problem as this share of groups is mixed; more of them cost replies that say the same again. */
+const ENOUGH_MIXED = 0.5;
+/** Below, a group is worth twice the samples. */
+const RARELY_MIXED = 0.25;
+/** Accepted replies that an iteration should come to, and rollouts that it may cost. */
+const ACCEPTED = 64;
+const MOST_ROLLOUTS = 2048;
+const MOSTLY = 0.5;
+const CUT_OFF = 0.05;
+/** Of a reply's tokens, beyond the longest in a hundred that ended by itself. */
+const ROOM = 1.25;
+const TOKEN_STEP = 32;
+const LOW_FLOOR = 0.1;
+
+const mean = (values: readonly number[]): number | null =>
+  values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
+const decided = ({ samples }: CalibrationGroup): readonly CalibrationSample[] => samples.filter(({ kind }) => kind !== 'none');
+const passes = (group: CalibrationGroup): number => decided(group).filter(({ kind }) => kind === 'pass').length;
+
+/**
+ * Chance that of k samples drawn without replacement from those of a problem some pass and some do not: unbiased, as pass@k is.
+ * @param samples with a verdict, at least k
+ */
+export const mixedAtK = (samples: number, passed: number, k: number): number =>
+  Math.max(0, passAtK(samples, passed, k) + passAtK(samples, samples - passed, k) - 1);
+
+/** @param seconds that the replies of the tier took; null where they were not timed alone */
+export function calibrateTier(
+  { id: tier, trains }: Pick<Tier, 'id' | 'trains'>,
+  all: readonly CalibrationGroup[],
+  samples: number,
+  seconds: number | null,
+): TierCalibration {
+  const own = all.filter((group) => group.tier === tier);
+  const groups = own.filter((group) => decided(group).length >= samples);
+  const shares = (value: (group: CalibrationGroup) => number): PassAtKEstimate =>
+    estimate(groups.length === 0 ? [] : [{ weight: 1, values: groups.map(value) }]);
+  const replies = own.flatMap((group) => group.samples);
+  const tokens = replies.flatMap((sample) => (sample.tokens === null ? [] : [sample.tokens]));
+  const passAt1 = shares((group) => passAtK(decided(group).length, passes(group), 1));
+  const mixed = shares((group) => mixedAtK(decided(group).length, passes(group), samples));
+  return {
+    tier,
+    trains,
+    problems: groups.length,
+    none: own.reduce((sum, group) => sum + group.samples.length - decided(group).length, 0),
+    passAt1,
+    passAtAll: shares((group) => passAtK(decided(group).length, passes(group), samples)),
+    mixed,
+    format: shares((group) => mean(decided(group).map(({ formed }) => Number(formed)))!),
+    truncated: mean(replies.map(({ finish }) => Number(finish === 'length'))),
+    tokensPerReply: mean(tokens),
+    repliesPerSecond: seconds === null || seconds <= 0 ? null : replies.length / seconds,
+    advice: (mixed.mean ?? 0) >= LEAST_MIXED ? 'learn' : (passAt1.mean ?? 0) >= MOSTLY ? 'solved' : 'too hard',
+  };
+}
+
+/** Fewest samples, a power of two from 4, of which enough groups are mixed; twice those that were drawn where few are. */
+function samplesFor(groups: readonly CalibrationGroup[], samples: number): number {
+  const at = (k: number): number => mean(groups.map((group) => mixedAtK(decided(group).length, passes(group), k)))!;
+  for (let k = 4; k < samples; k *= 2) if (at(k) >= ENOUGH_MIXED) return k;
+  return at(samples) < RARELY_MIXED ? 2 * samples : samples;
+}
+
+/** @param maxTokens that a reply was allowed */
+export function recommend(
+  tiers: readonly TierCalibration[],
+  all: readonly CalibrationGroup[],
+  samples: number,
+  maxTokens: number,
+): Recommendation {
+  const trained = tiers.filter(({ trains }) => trains);
+  if (trained.length === 0) return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
+  const learned = trained.filter(({ advice }) => advice === 'learn');
+  const percent = (share: number | null): string => `${(100 * (share ?? 0)).toFixed(0)} %`;
+  const reasons = trained
+    .filter(({ advice }) => advice !== 'learn')
+    .map(({ tier, advice, mixed, problems }) =>
+      problems === 0 ? `${tier}: no problem has all its verdicts` : `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`,
+    );
+  for (const { tier, format } of trained)
+    if (format.mean !== null && format.mean < MOSTLY)
+      reasons.push(`${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`);
+  if (learned.length === 0) {
+    const easier = trained.every(({ advice }) => advice === 'solved') ? 'harder problems' : 'easier problems, or a larger model';
+    return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: take ${easier}`] };
+  }
+  const names = learned.map(({ tier }) => tier);
+  const groups = all.filter((group) => names.includes(group.tier) && decided(group).length >= samples);
+  const each = samplesFor(groups, samples);
+  const passing = mean(learned.map(({ passAt1 }) => passAt1.mean!))!;
+  const wanted = Math.min(MOST_ROLLOUTS, ACCEPTED / Math.max(passing, ACCEPTED / MOST_ROLLOUTS));
+  const round = each * learned.length;
+  const ended = groups.flatMap((group) =>
+    group.samples.flatMap(({ finish, tokens }) => (finish === 'stop' && tokens !== null ? [tokens] : [])),
+  );
+  const cut = Math.max(...learned.map(({ truncated }) => truncated ?? 0));
+  if (cut > CUT_OFF) reasons.push(`up to ${percent(cut)} of a tier's replies are cut off at ${maxTokens} tokens: allow more`);
+  const longest = ended.sort((a, b) => a - b)[Math.floor(0.99 * (ended.length - 1))];
+  const room = longest === undefined || cut > CUT_OFF ? maxTokens : Math.ceil((ROOM * longest) / TOKEN_STEP) * TOKEN_STEP;
+  return {
+    tiers: names,
+    settings: {
+      samples: each,
+      rollouts: Math.max(1, Math.round(wanted / round)) * round,
+      maxTokens: Math.min(maxTokens, room),
+      ...(learned.length < trained.length ? { allocationFloor: LOW_FLOOR } : {}),
+    },
+    reasons,
+  };
+}
