@@ -40,8 +40,8 @@ function calibrationText(calibration: RunPlan['calibration']): string[] {
   if (calibration === null) return [];
   const { problems, samples, seconds, tiers, recommended } = calibration;
   return [
-    `small calibration: at most ${problems} problems of each tier, ${samples} replies to each, within ${seconds} s; per cent, 95 % interval ` +
-      'below (`tasks calibrate` measures more)',
+    `small calibration: at most ${problems} problems of each tier, ${samples} replies to each, within ${seconds} s; per cent, 95 % ` +
+      'interval below (`tasks calibrate` measures more)',
     '',
     calibrationTable(tiers, samples),
     '',

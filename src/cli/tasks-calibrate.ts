@@ -3,8 +3,8 @@ import { loadModel } from '../engine/model.js';
 import { calibrate } from '../evaluation/calibrate.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
+import { withProfile } from '../training/profile.js';
 import { resolveSettings } from '../training/settings.js';
-import { evaluationDefaults } from './answering.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
@@ -34,8 +34,8 @@ export const tasksCalibrateCommand = defineCommand({
       .option('max-tokens', { type: 'number', describe: "tokens of a reply; default: the run's" })
       .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
-      .option('context', { type: 'number', describe: 'tokens of KV cache over all running replies' })
-      .option('batch', { type: 'number', describe: 'replies at once; default: 64; embedded: 8' })
+      .option('context', { type: 'number', describe: "tokens of KV cache over all running replies; default: the run's" })
+      .option('batch', { type: 'number', describe: "replies at once; default: the run's" })
       .example('$0 tasks calibrate --model qwen2.5-0.5b --task extract', 'before a run: 64 problems a tier, 8 replies each')
       .example('$0 tasks calibrate --task python:reasoning_gym:chain_sum --problems 16', 'sooner, with wider intervals'),
   handler: async (argv) => {
@@ -43,20 +43,23 @@ export const tasksCalibrateCommand = defineCommand({
     const samples = readCount('samples', argv.samples, 2);
     const seed = readSeed(argv.seed);
     const signal = interruption();
-    const { sampling } = resolveSettings({
-      model: { name: argv.model },
-      sampling: { style: argv.style, temperature: argv.temperature, maxTokens: argv.maxTokens },
-    });
-    const { maxSequences, ...defaults } = evaluationDefaults(argv.model);
+    const { sampling, model: loaded } = resolveSettings(
+      await withProfile(
+        {
+          model: { name: argv.model, threads: argv.threads, contextTokens: argv.context, maxSequences: argv.batch },
+          sampling: { style: argv.style, temperature: argv.temperature, maxTokens: argv.maxTokens },
+        },
+        signal,
+      ),
+    );
     await using task = await openTask(argv.task, argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads });
     using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
     await using model = await loadModel(argv.model, {
-      ...defaults,
       signal,
       fixedThreads: true,
+      ...(loaded.threads === 0 ? {} : { threads: loaded.threads }),
+      ...(loaded.contextTokens === undefined ? {} : { contextTokens: loaded.contextTokens }),
       onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
-      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
-      ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
     });
     using adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
     using progress = new Progress({ label: 'calibrating', unit: 'replies' });
@@ -69,7 +72,7 @@ export const tasksCalibrateCommand = defineCommand({
       temperature,
       topP,
       maxTokens,
-      maxSequences: readCount('batch', argv.batch ?? maxSequences, 1),
+      maxSequences: loaded.maxSequences,
       adapter,
       signal,
       ...(argv.tier === undefined ? {} : { tiers: argv.tier }),
@@ -95,10 +98,10 @@ export const tasksCalibrateCommand = defineCommand({
       });
     const { settings } = recommended;
     process.stdout.write(
-      `${task.id} ${task.version}, ${problems} problems of each tier, ${samples} replies to each at temperature ${temperature}; per cent, 95 % ` +
-        `interval below\n\n${calibrationTable(tiers, samples)}\n\n` +
-        'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from; format: the answer could be read,\n' +
-        `right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
+      `${task.id} ${task.version}, ${problems} problems of each tier, ${samples} replies to each at temperature ${temperature}; ` +
+        `per cent, 95 % interval below\n\n${calibrationTable(tiers, samples)}\n\n` +
+        'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from;\n' +
+        `format: the answer could be read, right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
         recommended.reasons.map((reason) => `- ${reason}\n`).join('') +
         (settings === null
           ? ''

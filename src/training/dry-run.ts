@@ -87,7 +87,7 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
   ];
   const runSeed = BigInt(settings.seed);
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
-  const calibrates = resolved.profile === 'downloaded';
+  const calibrates = resolved.profile !== 'embedded';
   const problems = calibrates ? CALIBRATED_PROBLEMS : SAMPLED_PROBLEMS;
   const plan = inTurn(
     await planRollouts({

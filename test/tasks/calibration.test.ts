@@ -113,7 +113,11 @@ describe('what is recommended', () => {
     expect(hard).toMatchObject({ tiers: [], settings: null });
     expect(hard.reasons.join('\n')).toMatch(/too hard[^]*0 % of the replies are well-formed[^]*easier problems/);
     expect(recommended(times(9, group('A', 8))).reasons.at(-1)).toContain('harder problems');
-    expect(recommended(times(9, group('A', 4)), ['A'])).toEqual({ tiers: [], settings: null, reasons: ['none of these tiers is trained on'] });
+    expect(recommended(times(9, group('A', 4)), ['A'])).toEqual({
+      tiers: [],
+      settings: null,
+      reasons: ['none of these tiers is trained on'],
+    });
   });
 });
 
