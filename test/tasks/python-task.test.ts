@@ -58,12 +58,12 @@ const load = async (file: string, verifierThreads = 1): Promise<OpenTask> => {
   return task;
 };
 /** A task whose verifier runs `body` for the reply `now`, and is right about everything else. */
-const tempted = (body: string, before = 'import os, sys, time'): Promise<OpenTask> =>
+const tempted = (body: string, before: string, seconds: number): Promise<OpenTask> =>
   load(
     write(
       source(
         { verify: `def verify(problem, reply):\n    if reply == "now":\n        ${body}\n    return reply == "yes"` },
-        `${before}\nVERIFY_SECONDS = 1`,
+        `${before}\nVERIFY_SECONDS = ${seconds}`,
       ),
     ),
   );
@@ -283,8 +283,8 @@ suite('a verifier has no verdict, and judges the next reply, where it', () => {
     ['wants more memory than there is', `return len("x" * 10**13) > 0`, /raised MemoryError/],
     ['raises what cannot be shown', `raise type("E", (Exception,), {"__str__": lambda self: 1 // 0})()`, /raised E/],
     ['gives a reason that is no JSON', `return {"outcome": "fail", "reason": {1, 2}}`, /not JSON/],
-    ['waits without end', `time.sleep(1000)`, /longer than 1 second/],
-    ['hangs where no thread of Python runs', `return bool(__import__("re").match("(a|a)*b", "a" * 60))`, /longer than 1 second/],
+    ['waits without end', `time.sleep(1000)`, /took longer than/],
+    ['hangs where no thread of Python runs', `return bool(__import__("re").match("(a|a)*b", "a" * 60))`, /took longer than/],
     ['dies', `os._exit(7)`, /its process ended \(code 7\)/],
     ['is killed', `os.kill(os.getpid(), 9)`, /its process ended \(SIGKILL\)/],
     ['writes into the protocol', `[os.write(fd, b"{}\\n") for fd in range(8, 2, -1) if _open(fd)]`, /no reply/],
@@ -297,10 +297,10 @@ def _open(fd):
     except OSError:
         return False
 `;
-    const task = await tempted(body, before);
+    const task = await tempted(body, before, reason.source === 'took longer than' ? 3 : 60);
     const started = performance.now();
     expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', violations: [], reason: expect.stringMatching(reason) });
-    expect(performance.now() - started).toBeLessThan(30_000);
+    expect(performance.now() - started).toBeLessThan(60_000);
     expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
     expect(await verdictOf(task, 'no')).toMatchObject({ kind: 'fail' });
   });
@@ -311,8 +311,9 @@ def _open(fd):
     process.stderr.write = ((chunk: Uint8Array | string) => written.push(chunk.length) > 0) as typeof show;
     try {
       const task = await tempted(
-        `print("{}" * 40_000_000, flush=True); os.write(1, b"{}\\n"); subprocess.run(["echo", "{}"]); return input() == "x"`,
+        `print("{}" * 4_000_000, flush=True); os.write(1, b"{}\\n"); subprocess.run(["echo", "{}"]); return input() == "x"`,
         'import os, subprocess, sys, time\nprint("loading")',
+        60,
       );
       expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('EOFError') });
       expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
