@@ -17,7 +17,7 @@ export interface Answering {
   readonly model: { readonly path: string; readonly sha256: string } | null;
 }
 
-interface BackendFlags {
+export interface BackendFlags {
   readonly backend: string;
   readonly model: string | undefined;
   readonly adapter: string | undefined;

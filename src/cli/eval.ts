@@ -6,7 +6,7 @@ import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k.js';
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
-import { MEASURE_NOTES, READING_NOTES, READING_TITLES } from '../report/figures.js';
+import { MEASURE_NOTES, RATE_NOTES, RATE_TITLES } from '../report/figures.js';
 import { figuresGiven, MEASURE_NAMES, READINGS, summarise, SUMMARY_SEED, type Measures } from '../statistics/index.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
@@ -14,6 +14,7 @@ import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { answerFrom, answerLocally, evaluationDefaults, recordingOf } from './answering.js';
 import { defineCommand } from './command.js';
+import { evalForgetting } from './eval-forgetting.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
@@ -84,7 +85,7 @@ function sampledRows(
     ...ks.map((k) => [`pass@${k}`, passAtK[k]!] as const),
     [`majority of ${samples}`, chosen.majority],
     ...(chosen.bestOfK === null ? [] : [[`most likely of ${samples}`, chosen.bestOfK] as const]),
-    [READING_TITLES.format, format],
+    [RATE_TITLES.format, format],
     ...(lenientPassAtK === undefined ? [] : ks.map((k) => [`pass@${k}, leniently`, lenientPassAtK[k]!] as const)),
   ];
 }
@@ -128,6 +129,11 @@ export const evalCommand = defineCommand({
         default: false,
         describe: "decode under the task's grammar of answers, which names nothing of a problem, so that the form cannot fail",
       })
+      .option('forgetting', {
+        type: 'boolean',
+        default: false,
+        describe: 'no task: what model and adapter lost of held-out English, and how far they are from the base on general prompts',
+      })
       .option('temperature', { type: 'number', default: 0.8, describe: 'of the samples' })
       .option('k', { type: 'string', requiresArg: true, describe: 'ks of pass@k, such as 1,4; default: 1 and all samples' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the samples' })
@@ -146,8 +152,10 @@ export const evalCommand = defineCommand({
         describe: 'JSONL file for every prompt and reply with its verdict, which --backend recorded:FILE takes',
       })
       .example('$0 eval --model qwen2.5-0.5b --per-tier 25', 'greedy, on a prefix of the frozen test set')
+      .example('$0 eval --forgetting --model smollm2-135m --adapter adapter.gguf', 'what it cost')
       .example('$0 eval --adapter runs/3f2a/adapters/9c0d.gguf --samples 8 --k 1,8', 'pass@1 and pass@8 with an adapter'),
   handler: async (argv) => {
+    if (argv.forgetting) return evalForgetting(argv);
     const { set, style, json } = argv;
     const perTier = readCount('per-tier', argv.perTier ?? SET_SIZE[set], 1);
     const samples = readCount('samples', argv.samples, 1);
@@ -251,7 +259,7 @@ export const evalCommand = defineCommand({
           : [
               [recording === null ? 'greedy' : 'recorded', accuracy!] as const,
               ...READINGS.flatMap((reading) =>
-                accuracy![reading] === undefined ? [] : [[READING_TITLES[reading], accuracy![reading]] as const],
+                accuracy![reading] === undefined ? [] : [[RATE_TITLES[reading], accuracy![reading]] as const],
               ),
             ]),
         ...Object.entries(policies),
@@ -271,7 +279,7 @@ export const evalCommand = defineCommand({
           `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
           `${argv.constrained ? ', under the grammar of answers' : ''}; per cent solved, 95 % interval ` +
           `below\n\n${table(rows)}\n\n${measureTables(measured)}` +
-          `${readings.map((reading) => READING_NOTES[reading]).join('\n')}\n` +
+          `${readings.map((reading) => RATE_NOTES[reading]).join('\n')}\n` +
           (samples > 1
             ? `${samples} samples a problem${recording === null ? ` at temperature ${argv.temperature}` : ''}; pass@k is a ceiling: ` +
               `choosing the right one needs the verifier\n`

@@ -5,6 +5,7 @@ import type { TraceStep } from '../judge/trace.js';
 import type { Summary } from '../statistics/index.js';
 import { requireTarget } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { forgettingSentences } from '../report/figures.js';
 import { label } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
@@ -34,6 +35,11 @@ function heldOutLines({ before, after, policies }: HeldOutResult): string[] {
   for (const [policy, summary] of Object.entries(policies)) lines.push(`  policy ${policy.padEnd(17)}  ${interval(summary)}`);
   if (!after.measured.valid) lines.push(`  not a result: ${after.measured.none} verdicts could not be found`);
   return lines;
+}
+
+function forgettingLines({ claimed, measured }: NonNullable<JudgeReport['forgetting']>): string[] {
+  const lines = [['measured here', measured] as const, ['claimed by the run', claimed] as const];
+  return ['', ...lines.flatMap(([who, figures]) => [`forgetting, ${who}`, ...forgettingSentences(figures).map((each) => `  ${each}`)])];
 }
 
 function processLines({ scores, violations, policy }: JudgeReport): string[] {
@@ -69,6 +75,7 @@ function print(report: JudgeReport, target: number): void {
         `${status === 'skipped' ? '-'.padStart(8) : String(durationMs).padStart(8)}   ${detail}`,
     );
   if (heldOut !== null) lines.push(...heldOutLines(heldOut));
+  if (report.forgetting !== null) lines.push(...forgettingLines(report.forgetting));
   lines.push('');
   if (verdict === 'pass' || verdict === 'not_verified') {
     lines.push(

@@ -16,6 +16,7 @@ const TITLES: Readonly<Record<Stage, string>> = {
   training: 'training',
   dev: 'dev set',
   after: 'test set, after',
+  forgetting: 'what was forgotten',
   close: 'signing',
 };
 const UNITS: Readonly<Partial<Record<Stage, string>>> = {
@@ -23,6 +24,7 @@ const UNITS: Readonly<Partial<Record<Stage, string>>> = {
   rollouts: 'samples',
   training: 'steps',
   dev: 'problems',
+  forgetting: 'texts',
   after: 'problems',
 };
 
@@ -168,7 +170,7 @@ export class RunScreen implements RunHooks {
 
   /** Seconds, from the iterations so far; null before the first is done. */
   #remaining(now: number, { stage, iteration, iterations }: RunProgress): number | null {
-    if (this.#iterationSeconds.length === 0 || stage === 'after' || stage === 'close') return null;
+    if (this.#iterationSeconds.length === 0 || stage === 'after' || stage === 'forgetting' || stage === 'close') return null;
     const mean = this.#iterationSeconds.reduce((sum, each) => sum + each, 0) / this.#iterationSeconds.length;
     const current = Math.max(0, mean - (now - this.#iterationStart) / 1000);
     return current + (iterations - iteration) * mean + this.#beforeSeconds;

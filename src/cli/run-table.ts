@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
-import { testComparison } from '../run-folder/comparison.js';
+import { testComparison, testRates } from '../run-folder/comparison.js';
 import { bounds, percent, points, pValue, whole } from '../report/figures.js';
 import { readRun } from '../run-folder/read-run.js';
 import { resultTable, terminalStyle } from '../report/terminal.js';
@@ -95,13 +95,21 @@ const NOTHING_TO_TRAIN_ON =
 
 /** Everything that is printed when a run has ended. */
 export function resultText(result: RunResult, settings: ResultSettings): string {
-  const { test, trivialPolicies, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } = result;
+  const { test, trivialPolicies, forgetting, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } = result;
   const here = (file: string): string => path.relative('.', file) || '.';
+  const run = readRun(folder);
   const invalid = [test.before, test.after].some(({ valid }) => !valid);
   return [
     '',
     resultTable(
-      { before: test.before, after: test.after, comparison: testComparison(readRun(folder))!, policies: trivialPolicies },
+      {
+        before: test.before,
+        after: test.after,
+        comparison: testComparison(run)!,
+        rates: testRates(run),
+        policies: trivialPolicies,
+        forgetting,
+      },
       terminalStyle(process.stdout),
     ),
     '',

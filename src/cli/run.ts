@@ -76,8 +76,8 @@ export const runCommand = defineCommand({
     }
     const result = await withScreen(settings, ({ onMethod: _, ...hooks }) => run(given, { ...options, ...hooks }));
     if (argv.json) {
-      const { runId, folder, test, trivialPolicies, seconds, peakRssBytes, ...rest } = result;
-      printJson({ runId, folder, test, trivialPolicies, seconds, peakRssBytes, ...rest });
+      const { runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest } = result;
+      printJson({ runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest });
     } else process.stdout.write(resultText(result, settings));
     if (result.accepted === 0) process.exitCode = NOTHING_ACCEPTED;
   },

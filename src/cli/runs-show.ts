@@ -2,7 +2,7 @@ import { checkIntegrity, integrityLine } from '../report/integrity.js';
 import { readRun, testEvaluation } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { findRun, summariseRun } from '../report/run-list.js';
-import { testComparison } from '../run-folder/comparison.js';
+import { testComparison, testRates } from '../run-folder/comparison.js';
 import { label } from '../report/hostile-text.js';
 import { resultTable, terminalStyle } from '../report/terminal.js';
 import { defineCommand } from './command.js';
@@ -24,12 +24,14 @@ export const runsShowCommand = defineCommand({
       testEvaluation(run, 'after')?.summary ?? null,
       testComparison(run),
     ];
-    const { manifest, iterations, end, policies, gates, ruleEvaluations, defects } = run;
+    const rates = testRates(run);
+    const { manifest, iterations, end, policies, forgetting, gates, ruleEvaluations, defects } = run;
     if (json) {
       return printJson({
         ...summariseRun(folder),
-        test: { before, after, comparison },
+        test: { before, after, comparison, rates },
         trivialPolicies: policies,
+        forgetting,
         iterations,
         end,
         gates,
@@ -61,7 +63,7 @@ export const runsShowCommand = defineCommand({
         '',
         ...(before === null || after === null || comparison === null
           ? ['The test set has not been evaluated before and after.']
-          : [resultTable({ before, after, comparison, policies }, terminalStyle(process.stdout))]),
+          : [resultTable({ before, after, comparison, rates, policies, forgetting }, terminalStyle(process.stdout))]),
         '',
         ...iterations.map(
           ({ iteration, loss, buffer }) =>

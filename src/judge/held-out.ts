@@ -10,7 +10,7 @@ import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { verdictsOf } from '../run-folder/derived.js';
-import { heldOut, type HeldOut } from '../run-folder/evaluation-records.js';
+import { constrained, heldOut, type Constrained, type HeldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
 import {
   brierScore,
@@ -39,16 +39,31 @@ const fail = (detail: string): never => {
   throw new HardFail('test_set_evaluation', detail);
 };
 
+export interface Claims {
+  readonly before: HeldOut;
+  readonly after: HeldOut;
+  /** Under the grammar of answers; null where the run made none. */
+  readonly constrained: { readonly before: Constrained; readonly after: Constrained } | null;
+}
+
 /** The run's own figures, before and after. @throws HardFail unless it made exactly one claim of each */
-export function readClaims(
-  reader: LogReader,
-  start: RunStart,
-  adapter: string | null,
-): { readonly before: HeldOut; readonly after: HeldOut } {
+export function readClaims(reader: LogReader, start: RunStart, adapter: string | null): Claims {
   const claims: HeldOut[] = [];
-  for (const record of reader.records({ stream: 'evaluations' }))
+  const further: Constrained[] = [];
+  for (const record of reader.records({ stream: 'evaluations' })) {
     if (record.payload.kind === 'held_out' && record.payload.set === 'test') claims.push(readRecord(heldOut, record, fail));
-  const one = (when: HeldOut['when']): HeldOut => {
+    if (record.payload.kind === 'constrained') further.push(readRecord(constrained, record, fail));
+  }
+  return {
+    ...pairOf(claims, start, adapter),
+    constrained: further.length === 0 ? null : pairOf(further, start, adapter),
+  };
+}
+
+type Claim = HeldOut | Constrained;
+
+function pairOf<C extends Claim>(claims: readonly C[], start: RunStart, adapter: string | null): { readonly before: C; readonly after: C } {
+  const one = (when: HeldOut['when']): C => {
     const found = claims.filter((claim) => claim.when === when);
     return found.length === 1 ? found[0]! : fail(`the log holds ${found.length} evaluations of the test set ${when} the training, not one`);
   };
@@ -158,7 +173,7 @@ async function compare(
   model: Model,
   task: OpenTask,
   set: EvaluationSet,
-  claim: HeldOut,
+  claim: Claim,
   adapter: Adapter | null,
   start: RunStart,
   progress: HeldOutRequest,
@@ -176,6 +191,7 @@ async function compare(
     maxSequences,
     adapter,
     lenient: claim.lenient !== undefined,
+    ...(claim.kind === 'constrained' ? { grammar: task.answerGrammar ?? fail('the task has no grammar of answers') } : {}),
     ...(progress.signal === undefined ? {} : { signal: progress.signal }),
     ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
   });
@@ -207,6 +223,8 @@ export interface HeldOutRequest {
 export interface HeldOutResult {
   readonly before: Comparison | null;
   readonly after: Comparison;
+  /** Under the grammar of answers, where the run claims it. */
+  readonly constrained?: { readonly before: Comparison | null; readonly after: Comparison };
   readonly policies: Readonly<Record<string, Summary>>;
 }
 
@@ -218,36 +236,46 @@ export async function evaluateHeldOut(
   model: Model,
   task: OpenTask,
   start: RunStart,
-  claims: { before: HeldOut; after: HeldOut },
+  claims: Claims,
   adapter: Adapter | null,
   sameMachine: boolean,
   request: HeldOutRequest,
 ): Promise<HeldOutResult> {
   const set = await onFiles('test_set_evaluation', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'test', start.sets.test.perTier));
   if (set.sha256 !== start.sets.test.sha256) fail("the test set that the run committed to is not the task's");
-  const after = await compare(model, task, set, claims.after, adapter, start, request);
-  const before = request.which === 'both' ? await compare(model, task, set, claims.before, null, start, request) : null;
-  for (const [when, comparison] of [
-    ['before', before],
-    ['after', after],
-  ] as const) {
-    if (sameMachine && comparison !== null && comparison.p < CLAIM_P)
+  const measure = async (pair: { readonly before: Claim; readonly after: Claim }) => {
+    const after = await compare(model, task, set, pair.after, adapter, start, request);
+    const before = request.which === 'both' ? await compare(model, task, set, pair.before, null, start, request) : null;
+    if (sameMachine)
+      for (const [when, comparison] of [
+        ['before', before],
+        ['after', after],
+      ] as const)
+        if (comparison !== null) refuseRefuted(when, comparison);
+    return { before, after };
+  };
+  const { before, after } = await measure(claims);
+  const further = claims.constrained === null ? {} : { constrained: await measure(claims.constrained) };
+  return { before, after, ...further, policies: await evaluatePolicies(task, set.problems) };
+}
+
+/** Of a claim of a machine of the judge's class. @throws HardFail where what was measured refutes it */
+function refuseRefuted(when: string, { p, claimed, measured, differing: verdicts, readings = [], figures = [] }: Comparison): void {
+  if (p < CLAIM_P)
+    fail(
+      `accuracy ${when}: the run claims ${claimed.mean}, and ${measured.mean} was measured on a machine of its ` +
+        `class (${verdicts} verdicts differ, p ${p.toPrecision(2)})`,
+    );
+  for (const { reading, differing, p: ofReading } of readings)
+    if (ofReading < CLAIM_P)
       fail(
-        `accuracy ${when}: the run claims ${comparison.claimed.mean}, and ${comparison.measured.mean} was measured on a machine of its ` +
-          `class (${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)})`,
+        `the ${reading} reading ${when}: ${differing} of the replies are read otherwise than was measured on a machine of its class, ` +
+          `p ${ofReading.toPrecision(2)}`,
       );
-    for (const { reading, differing, p } of comparison?.readings ?? [])
-      if (sameMachine && p < CLAIM_P)
-        fail(
-          `the ${reading} reading ${when}: ${differing} of the replies are read otherwise than was measured on a machine of its class, ` +
-            `p ${p.toPrecision(2)}`,
-        );
-    for (const { figure, differing, p } of comparison?.figures ?? [])
-      if (sameMachine && p < CLAIM_P)
-        fail(
-          `${figure}s ${when}: ${differing} of those that the run claims are others than were measured on a machine of its class, ` +
-            `p ${p.toPrecision(2)}`,
-        );
-  }
-  return { before, after, policies: await evaluatePolicies(task, set.problems) };
+  for (const { figure, differing, p: ofFigure } of figures)
+    if (ofFigure < CLAIM_P)
+      fail(
+        `${figure}s ${when}: ${differing} of those that the run claims are others than were measured on a machine of its class, ` +
+          `p ${ofFigure.toPrecision(2)}`,
+      );
 }

@@ -10,6 +10,7 @@ import { codeVersion, machineClass } from '../run-folder/machine.js';
 import { foreignThresholds } from '../monitor/rules.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { checkAdapter, checkStart, checkSubmission, findDeliverables, onFiles } from './deliverables.js';
+import { checkForgetting, readForgettingClaim, type ForgettingComparison } from './forgetting.js';
 import { HardFail, NotEnded } from './hard-fail.js';
 import { evaluateHeldOut, openRunTask, readClaims, type HeldOutRequest, type HeldOutResult } from './held-out.js';
 import { checkFigures } from './figures.js';
@@ -76,6 +77,8 @@ export interface JudgeReport {
   readonly unverified: number;
   /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
   readonly heldOut: HeldOutResult | null;
+  /** What the model forgot, measured by the judge, beside the run's claim; null where the run or the judge did not measure it. */
+  readonly forgetting: ForgettingComparison | null;
   readonly violations: readonly Violation[];
   /** Who decided on the rules, as the genesis names it; null where it was not reached. */
   readonly policy: string | null;
@@ -109,6 +112,7 @@ interface Findings {
   ruleSettings: readonly string[];
   audit: ProcessAudit | null;
   heldOut: HeldOutResult | null;
+  forgetting: ForgettingComparison | null;
   unverified: number;
   scores: Scores | null;
 }
@@ -129,6 +133,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     ruleSettings: [],
     audit: null,
     heldOut: null,
+    forgetting: null,
     unverified: 0,
     scores: null,
   };
@@ -139,7 +144,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     if (!(error instanceof HardFail)) throw error;
     failure = error;
   }
-  const { verification, ticket, sameMachine, audit, heldOut, unverified } = findings;
+  const { verification, ticket, sameMachine, audit, heldOut, forgetting, unverified } = findings;
   const notEnded = failure instanceof NotEnded;
   const scores =
     findings.scores ??
@@ -165,6 +170,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
           },
     unverified,
     heldOut,
+    forgetting,
     violations: audit?.violations ?? [],
     policy: findings.policy,
     ruleSettings: findings.ruleSettings,
@@ -367,6 +373,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     findings.heldOut = await trace.run('test_set_evaluation', async () => {
       const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter));
+      const forgot = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readForgettingClaim(reader, submitted.adapter));
       if (which === 'none') return { value: null, detail: 'not asked for', status: 'skipped' as const };
       if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
       const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, {
@@ -374,6 +381,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         ...cancelling,
         ...(onProgress === undefined ? {} : { onProgress }),
       });
+      if (forgot !== null) findings.forgetting = await checkForgetting(model, forgot, loaded, sameMachine, cancelling);
       const differing = value.after.differing + (value.before?.differing ?? 0);
       const unverified = value.after.unverified + (value.before?.unverified ?? 0);
       findings.unverified += unverified;

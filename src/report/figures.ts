@@ -1,5 +1,6 @@
 /** How figures are written, in the terminal and on the page. */
-import type { Interval, MeasureName, Reading } from '../statistics/index.js';
+import type { Forgetting, Interval, MeanPerToken, MeasureName } from '../statistics/index.js';
+import type { TestRate } from '../run-folder/comparison.js';
 
 export const percent = (fraction: number | null | undefined): string => (fraction == null ? '–' : (100 * fraction).toFixed(1));
 export const bounds = ({ low, high }: Interval): string => `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
@@ -16,11 +17,34 @@ export const decimalBounds = ({ low, high }: Interval): string => `${low.toFixed
 export const decimalChange = (difference: number | null): string =>
   difference === null ? '–' : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
 
+const nats = (value: number): string => `${value < 0 ? '−' : ''}${Math.abs(value).toFixed(4)}`;
+const within = ({ mean, standardError }: MeanPerToken): string =>
+  nats(mean) + (standardError === null ? '' : ` ± ${standardError.toFixed(4)}`);
+
+/** In sentences, nats a token with standard errors. */
+export function forgettingSentences({ english, lost, divergence }: Forgetting): string[] {
+  return [
+    `log-probability of held-out English ${nats(english.before)} before, ${nats(english.after)} after: ${within(lost)} nats a token lost ` +
+      `(${whole(lost.tokens)} tokens in ${lost.texts} paragraph${lost.texts === 1 ? '' : 's'})`,
+    ...(divergence === null
+      ? []
+      : [
+          `KL(base || trained) on ${divergence.texts} general prompts ${within(divergence)} nats a token ` +
+            `(Monte Carlo, over ${whole(divergence.tokens)} tokens that the base model sampled)`,
+        ]),
+  ];
+}
+
 /** Rows beside accuracy. */
-export const READING_TITLES: Readonly<Record<Reading, string>> = { format: 'well-formed', lenient: 'solved, leniently' };
-export const READING_NOTES: Readonly<Record<Reading, string>> = {
+export const RATE_TITLES: Readonly<Record<TestRate['name'], string>> = {
+  format: 'well-formed',
+  lenient: 'solved, leniently',
+  constrained: 'solved, form given',
+};
+export const RATE_NOTES: Readonly<Record<TestRate['name'], string>> = {
   format: 'well-formed: replies whose strict reading succeeded, right or wrong',
   lenient: 'solved, leniently: any answer found anywhere in the same reply passes',
+  constrained: "solved, form given: further replies, decoded under the task's grammar of answers",
 };
 
 export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {

@@ -1,18 +1,19 @@
 /** The parts of a report. Each is null where a run has nothing to say on it. */
-import { MEASURE_NAMES, READINGS, type Summary } from '../statistics/index.js';
-import { testComparison, type Comparison, type PairedCounts } from '../run-folder/comparison.js';
+import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
+import { testComparison, testRates, type PairedCounts, type TestRate } from '../run-folder/comparison.js';
 import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerChart, timelineChart } from './charts.js';
 import {
   bounds,
   decimal,
   decimalBounds,
+  forgettingSentences,
   MEASURE_NOTES,
   MEASURE_TITLES,
   percent,
   points,
   pValue,
-  READING_NOTES,
-  READING_TITLES,
+  RATE_NOTES,
+  RATE_TITLES,
   whole,
 } from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
@@ -149,39 +150,37 @@ ${
 }
 ${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
 ${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
-${readingTable(before?.summary, after?.summary, comparison, keys)}
+${rateTable(testRates(run), keys)}
+${run.forgetting !== null && forgettingPart(run.forgetting)}
 ${measureTables(before?.summary, after?.summary, policies.slice(0, ROWS), keys)}
 ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys)}${more(ROWS, policies.length, 'programs')}`,
   );
 }
 
-/** Format and skill apart: rates of further readings of the same replies, by tier. */
-function readingTable(
-  before: Summary | undefined,
-  after: Summary | undefined,
-  comparison: Comparison | null,
-  keys: readonly string[],
-): Html | null {
+/** Format and skill apart: rates beside accuracy, by tier. */
+function rateTable(rates: readonly TestRate[], keys: readonly string[]): Html | null {
   const columns = keys.slice(0, COLUMNS);
-  const rows = READINGS.flatMap((reading) =>
-    [['before', before] as const, ['after', after] as const].flatMap(([when, summary]) => {
-      const of = summary?.[reading];
-      return of === undefined ? [] : [{ reading, when, of, pair: when === 'after' ? comparison?.readings[reading] : undefined }];
-    }),
-  );
+  const rows = rates.flatMap(({ name: rate, before, after, change }) => [
+    ...(before === null ? [] : [{ rate, when: 'before', of: before, pair: null }]),
+    ...(after === null ? [] : [{ rate, when: 'after', of: after, pair: change }]),
+  ]);
   if (rows.length === 0) return null;
-  const noted = READINGS.filter((reading) => rows.some((row) => row.reading === reading));
   return html`<h3>Format and skill apart</h3>
-<p class="note muted">Per cent of the same replies. ${noted.map((reading, i) => html`${i > 0 && '; '}${READING_NOTES[reading]}`)}.</p>
+<p class="note muted">Per cent of the replies. ${rates.map(({ name: rate }, i) => html`${i > 0 && '; '}${RATE_NOTES[rate]}`)}.</p>
 <div class="wide"><table class="dense">
 <thead><tr>${heads(['', '', 'mean'])}${tierHeads(columns)}${heads(['gained, lost', 'p'])}</tr></thead><tbody>
 ${rows.map(
-  ({ reading, when, of, pair }) => html`<tr><td>${READING_TITLES[reading]}</td><td>${when}</td>
+  ({ rate, when, of, pair }) => html`<tr><td>${RATE_TITLES[rate]}</td><td>${when}</td>
 <td class="lead">${percent(of.mean)} <small>${bounds(of)}</small></td>
 ${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)])}</tr>
 `,
 )}</tbody></table></div>`;
 }
+
+/** What it cost: the model on what it was not trained on. */
+const forgettingPart = (forgetting: Forgetting): Html => html`<h3>Forgetting</h3>
+<p class="note muted">On texts written for this measure, which no run trains on. ± is one standard error over texts.</p>
+${forgettingSentences(forgetting).map((sentence) => html`<p>${sentence}.</p>`)}`;
 
 /** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
 function measureTables(

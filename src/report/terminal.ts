@@ -1,19 +1,20 @@
 /** Tables for a terminal: plain text that fits its width. */
 import { valueOf } from '../dictionary.js';
-import { MEASURE_NAMES, READINGS, type Summary } from '../statistics/index.js';
-import type { Comparison } from '../run-folder/comparison.js';
+import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
+import type { Comparison, TestRate } from '../run-folder/comparison.js';
 import {
   bounds,
   decimal,
   decimalBounds,
   decimalChange,
+  forgettingSentences,
   MEASURE_NOTES,
   MEASURE_TITLES,
   percent,
   points,
   pValue,
-  READING_NOTES,
-  READING_TITLES,
+  RATE_NOTES,
+  RATE_TITLES,
 } from './figures.js';
 import { label } from './hostile-text.js';
 
@@ -105,19 +106,18 @@ export function comparisonTable(
   return emphasised(lines, style).join('\n');
 }
 
-/** The rates of further readings of two evaluations' replies, one a line, with the paired test; empty where they have none. */
-export function readingTable(before: Summary, after: Summary, { readings }: Comparison, style: TerminalStyle): string {
+/** Rates beside accuracy, one a line, with the paired test; empty where there are none. */
+export function rateTable(rates: readonly TestRate[], style: TerminalStyle): string {
   const narrow = style.width < 84;
-  const rows = READINGS.flatMap((name) => {
-    const [was, is, pair] = [before[name], after[name], readings[name]];
-    if (was === undefined || is === undefined || pair === undefined) return [];
-    const cells = [was, is].flatMap((of) => [percent(of.mean), bounds(of)]).filter((_, i) => !narrow || i % 2 === 0);
-    const change = was.mean === null || is.mean === null ? null : is.mean - was.mean;
-    return [{ name, row: [READING_TITLES[name], ...cells, points(change), pValue(pair.p), String(pair.gained), String(pair.lost)] }];
-  });
+  const rows = rates.map(({ name, before, after, change }) => [
+    RATE_TITLES[name],
+    ...[before, after].flatMap((of) => (of === null ? ['–', ''] : [percent(of.mean), bounds(of)]).slice(0, narrow ? 1 : 2)),
+    points(before?.mean == null || after?.mean == null ? null : after.mean - before.mean),
+    ...(change === null ? ['–', '–', '–'] : [pValue(change.p), String(change.gained), String(change.lost)]),
+  ]);
   if (rows.length === 0) return '';
   const heads = ['', ...(narrow ? ['before', 'after'] : ['before', '95 %', 'after', '95 %']), 'change', 'p', 'gained', 'lost'];
-  return [...table([heads, ...rows.map(({ row }) => row)], style.width), ...rows.map(({ name }) => READING_NOTES[name])].join('\n');
+  return [...table([heads, ...rows], style.width), ...rates.map(({ name }) => RATE_NOTES[name])].join('\n');
 }
 
 /** Mean score and proper scores of two evaluations, one a line; empty where their verdicts have no figures. */
@@ -185,20 +185,23 @@ export function resultTable(
     readonly before: Summary;
     readonly after: Summary;
     readonly comparison: Comparison;
+    readonly rates: readonly TestRate[];
     readonly policies: Readonly<Record<string, Summary>>;
+    readonly forgetting: Forgetting | null;
   },
   style: TerminalStyle,
 ): string {
-  const { before, after, comparison, policies } = result;
+  const { before, after, comparison, rates, policies, forgetting } = result;
   const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
   const measureLines = measureTable(before, after, style);
-  const readingLines = readingTable(before, after, comparison, style);
+  const rateLines = rateTable(rates, style);
   return [
     `per cent of test problems solved, ${FIGURES_NOTE}`,
     '',
     comparisonTable(before, after, comparison, ['before', 'after'], style),
-    ...(readingLines === '' ? [] : ['', readingLines]),
+    ...(rateLines === '' ? [] : ['', rateLines]),
     ...(measureLines === '' ? [] : ['', measureLines]),
+    ...(forgetting === null ? [] : ['', 'forgetting', ...forgettingSentences(forgetting)]),
     ...(policyLines === '' ? [] : ['', 'trivial policies, which use no model', policyLines]),
   ].join('\n');
 }

@@ -2,7 +2,7 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { ofSameProblems, outcomesUnder } from './derived.js';
-import { mcnemarExact, READINGS, stratifiedBootstrap, type Interval, type Reading, type Stratum } from '../statistics/index.js';
+import { mcnemarExact, READINGS, stratifiedBootstrap, type Interval, type Rates, type Reading, type Stratum } from '../statistics/index.js';
 import { testEvaluation, type LoggedEvaluation, type RunRecord, type TierInfo } from './read-run.js';
 
 export interface PairedCounts {
@@ -98,4 +98,35 @@ export function testComparison(run: RunRecord): Comparison | null {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   if (before === null || after === null || before.setSha256 !== after.setSha256 || !ofSameProblems(before, after)) return null;
   return compareEvaluations(before, after, run.tiers);
+}
+
+/** `constrained`: accuracy under the grammar of answers, of replies of its own. */
+export const RATES = [...READINGS, 'constrained'] as const;
+
+/** A rate beside accuracy on the test problems, of the same replies or of further ones. */
+export interface TestRate {
+  readonly name: (typeof RATES)[number];
+  readonly before: Rates | null;
+  readonly after: Rates | null;
+  /** Null until both are there. */
+  readonly change: Omit<Comparison, 'readings'> | null;
+}
+
+/** Those that a run has. */
+export function testRates(run: RunRecord): TestRate[] {
+  const [before, after] = [testEvaluation(run, 'before')?.summary, testEvaluation(run, 'after')?.summary];
+  const comparison = testComparison(run);
+  const [was, is] = (['before', 'after'] as const).map((when) => run.constrained.find((each) => each.when === when));
+  const rates = READINGS.map(
+    (name): TestRate => ({
+      name,
+      before: before?.[name] ?? null,
+      after: after?.[name] ?? null,
+      change: comparison?.readings[name] ?? null,
+    }),
+  );
+  const paired = was !== undefined && is !== undefined && was.setSha256 === is.setSha256 && ofSameProblems(was, is);
+  const change = paired ? compareEvaluations(was, is, run.tiers) : null;
+  rates.push({ name: 'constrained', before: was?.summary ?? null, after: is?.summary ?? null, change });
+  return rates.filter((rate) => rate.before !== null || rate.after !== null);
 }

@@ -6,6 +6,7 @@ import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement } from '../monitor/measurements.js';
 import {
   figuresGiven,
+  forgettingOf,
   isSignificantDrop,
   meanOverTiers,
   pairedChange,
@@ -14,6 +15,7 @@ import {
   underReading,
   verdictsByTier,
   type FigureName,
+  type Forgetting,
   type Outcome,
   type PairedChange,
   type Reading,
@@ -21,7 +23,7 @@ import {
   type TierVerdicts,
 } from '../statistics/index.js';
 import type { VerdictKind } from '../tasks/task.js';
-import type { HeldOut, Policies } from './evaluation-records.js';
+import type { Constrained, ForgettingRecord, HeldOut, Policies } from './evaluation-records.js';
 
 /** Counts of one tier in one iteration. */
 export interface TierCounts {
@@ -187,7 +189,7 @@ export interface LoggedEvaluation extends Omit<HeldOut, 'kind' | 'tokens' | 'fin
 
 /** An evaluation with its figures, which are derived where they are asked for. */
 export function loggedEvaluation(
-  { kind: _, tokens: __, finishes: ___, ...evaluation }: HeldOut,
+  { kind: _, tokens: __, finishes: ___, ...evaluation }: HeldOut | Constrained,
   tiers: readonly TierOf[],
   figures: readonly FigureName[],
 ): LoggedEvaluation {
@@ -201,6 +203,13 @@ export function loggedEvaluation(
     },
   };
 }
+
+/** Sums over the single texts that a log holds. */
+export const loggedForgetting = ({ english, replies }: Pick<ForgettingRecord, 'english' | 'replies'>): Forgetting =>
+  forgettingOf(
+    english,
+    replies.map(({ tokenIds, before, after }) => ({ tokens: tokenIds.length, before, after })),
+  );
 
 /** Whether verdicts can be paired: the same problems and tiers, in the same order. */
 export const ofSameProblems = (a: Pick<HeldOut, 'outcomes'>, b: Pick<HeldOut, 'outcomes'>): boolean =>

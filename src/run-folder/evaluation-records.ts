@@ -27,7 +27,7 @@ export type DevReply = z.infer<typeof devReply>;
 const kind = z.enum(['pass', 'fail', 'none']);
 
 /** What is said of each reply beside its verdict says it of each, and what passes was read. */
-const readingsFit = ({ outcomes, formed, lenient }: z.infer<typeof heldOutMembers>): boolean =>
+const readingsFit = ({ outcomes, formed, lenient }: Omit<z.infer<typeof heldOutMembers>, 'kind'>): boolean =>
   [formed, lenient].every((list) => list === undefined || list.length === outcomes.length) &&
   outcomes.every(([, , verdict], i) => verdict !== 'pass' || (formed?.[i] !== false && (lenient?.[i] ?? 'pass') === 'pass'));
 const READINGS_FIT = 'there are as many readings as verdicts, and a reply that passes was well-formed and passes leniently';
@@ -53,18 +53,40 @@ const heldOutMembers = z.object({
   tokens: z.array(z.int().min(0)).optional(),
   finishes: z.array(finish).optional(),
 });
-export const heldOut = heldOutMembers
-  .refine(
-    (record) =>
-      fit(
-        record.figures,
-        record.outcomes.map(([, , verdict]) => verdict),
-      ),
-    FIGURES_FIT,
-  )
-  .refine(readingsFit, READINGS_FIT);
+const fitting = <S extends z.ZodType<Omit<z.infer<typeof heldOutMembers>, 'kind'>>>(members: S): S =>
+  members
+    .refine(
+      (record) =>
+        fit(
+          record.figures,
+          record.outcomes.map(([, , verdict]) => verdict),
+        ),
+      FIGURES_FIT,
+    )
+    .refine(readingsFit, READINGS_FIT);
+export const heldOut = fitting(heldOutMembers);
 /** Evaluations: a greedy evaluation on a whole evaluation set of the manifest. */
 export type HeldOut = z.infer<typeof heldOut>;
+
+const constrainedMembers = heldOutMembers.extend({ kind: z.literal('constrained'), set: z.literal('test') });
+export const constrained = fitting(constrainedMembers);
+/** Evaluations: the test problems once more, decoded under the task's grammar of answers; after the `held_out` record of the same time. */
+export type Constrained = z.infer<typeof constrained>;
+
+const scoredText = { before: z.number(), after: z.number() };
+export const forgetting = z.object({
+  kind: z.literal('forgetting'),
+  /** SHA-256 of the adapter's file. */
+  adapter: sha256,
+  /** SHA-256 of the two texts. */
+  texts: z.object({ english: sha256, prompts: sha256 }),
+  /** By paragraph: tokens, and the sums of their log-probabilities under the base and under the adapter, nats. */
+  english: z.array(z.object({ tokens: z.int().min(1), ...scoredText })).min(1),
+  /** By prompt: what the base said, and the same sums. */
+  replies: z.array(z.object({ tokenIds: z.array(z.int()).min(1), ...scoredText })),
+});
+/** Evaluations: what the model forgot, measured with the submitted adapter after the test problems. */
+export type ForgettingRecord = z.infer<typeof forgetting>;
 
 const tier = z
   .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
@@ -106,6 +128,8 @@ export type IterationRecord = z.infer<typeof iterationReport>;
 
 export const devReplyRecord = (value: Omit<DevReply, 'kind'>): NewRunRecord => recordOf('evaluations', devReply, value);
 export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRunRecord => recordOf('evaluations', heldOut, value);
+export const constrainedRecord = (value: Omit<Constrained, 'kind'>): NewRunRecord => recordOf('evaluations', constrained, value);
+export const forgettingRecord = (value: Omit<ForgettingRecord, 'kind'>): NewRunRecord => recordOf('evaluations', forgetting, value);
 export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRunRecord =>
   recordOf('evaluations', iterationReport, value);
 export const policiesRecord = ({

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { LogRecord } from '../log/read.js';
 import { adapterState, gate, layers, sessionEnd, submission } from './course-records.js';
 import { RolloutTally } from './derived.js';
-import { heldOut, iterationReport, policies } from './evaluation-records.js';
+import { constrained, forgetting, heldOut, iterationReport, policies } from './evaluation-records.js';
 import { anyDecision, anyEffect, anyEvaluation, anyStep } from './monitor-records.js';
 import { readRecord } from './record.js';
 import { reference, rollout } from './rollout-records.js';
@@ -12,7 +12,9 @@ import { reference, rollout } from './rollout-records.js';
 const FORMS = {
   session_start: z.object({ runId: z.string(), runConfig: z.unknown() }),
   held_out: heldOut,
+  constrained,
   policies,
+  forgetting,
   iteration_report: iterationReport,
   step: anyStep,
   layers,

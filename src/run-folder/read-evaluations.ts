@@ -2,10 +2,11 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
-import type { Summary } from '../statistics/index.js';
+import type { Forgetting, Summary } from '../statistics/index.js';
 import {
   figuresLogged,
   loggedEvaluation,
+  loggedForgetting,
   policySummaries,
   strayEvaluation,
   tiersOf,
@@ -20,9 +21,13 @@ import { RUN_STREAMS } from './streams.js';
 export interface LoggedEvaluations {
   readonly runId: string;
   readonly evaluations: readonly LoggedEvaluation[];
+  /** Of the test problems under the grammar of answers, before and after; empty where that was not asked for. */
+  readonly constrained: readonly LoggedEvaluation[];
   readonly iterations: readonly Logged<'iteration_report'>[];
   readonly tiers: Policies['tiers'];
   readonly policies: Dictionary<Summary>;
+  /** Null where it was not measured. */
+  readonly forgetting: Forgetting | null;
   readonly rollouts: RolloutTally;
   readonly steps: readonly Logged<'step'>[];
   readonly rules: readonly Logged<'rule_eval'>[];
@@ -60,16 +65,19 @@ export function readEvaluations(folder: string): LoggedEvaluations {
     heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier)),
   );
   const figures = figuresLogged(heldOuts, named);
+  const forgot = logged.last('forgetting');
   const test = heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [];
   return {
     runId,
     evaluations: heldOuts.map((each) => loggedEvaluation(each, tiers, figures)),
+    constrained: logged.of('constrained').map((each) => loggedEvaluation(each, tiers, figures)),
     iterations: logged.of('iteration_report'),
     tiers,
     policies:
       named === null
         ? dictionary<Summary>()
         : (policySummaries(named, test, figures) ?? unreadable('the trivial policies were not judged on the test problems')),
+    forgetting: forgot === null ? null : loggedForgetting(forgot),
     rollouts: logged.rollouts,
     steps: logged.of('step'),
     rules: logged.of('rule_eval'),

@@ -14,6 +14,7 @@ import { runPaths } from './paths.js';
 import {
   figuresLogged,
   loggedEvaluation,
+  loggedForgetting,
   meanLoss,
   policySummaries,
   strayEvaluation,
@@ -25,7 +26,7 @@ import type { Policies } from './evaluation-records.js';
 import { anyRollout, LoggedRecords, type AnyRollout, type Logged } from './logged-records.js';
 import { readRecord } from './record.js';
 import { problem } from './rollout-records.js';
-import type { Summary } from '../statistics/index.js';
+import type { Forgetting, Summary } from '../statistics/index.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
 import { RUN_STREAMS } from './streams.js';
 import { readWrittenSettings } from './written-settings.js';
@@ -80,7 +81,11 @@ export interface RunRecord {
   readonly time: { readonly first: number; readonly last: number } | null;
   readonly tiers: readonly TierInfo[];
   readonly evaluations: readonly LoggedEvaluation[];
+  /** Of the test problems under the grammar of answers, before and after; empty where that was not asked for. */
+  readonly constrained: readonly LoggedEvaluation[];
   readonly policies: Dictionary<Summary>;
+  /** Of the submitted adapter; null where it was not measured. */
+  readonly forgetting: Forgetting | null;
   /** What other methods reach with the same model; not part of the signed log. */
   readonly methods: z.output<typeof comparisonForm> | null;
   readonly iterations: readonly IterationFigures[];
@@ -213,14 +218,17 @@ class Taken {
     if (summaries === null) this.defects.add('the trivial policies were not judged on the test problems');
     const { kind, tierCap = Infinity } = readWrittenSettings(manifest.start.settings).buffer;
     const steps = logged.of('step');
+    const forgot = logged.last('forgetting');
     return {
       folder,
       manifest,
       time: this.#time,
       tiers,
       evaluations,
+      constrained: logged.of('constrained').map((each) => loggedEvaluation(each, tiers, figures)),
       shown,
       policies: summaries ?? {},
+      forgetting: forgot === null ? null : loggedForgetting(forgot),
       // the loop's own row is the log's, whatever the file beside it says
       methods:
         comparison === null

@@ -1,12 +1,15 @@
 /** Greedy evaluation of the present adapter on one of the run's sets, logged verdict by verdict. */
 import type { TokenReply } from '../backends/backend.js';
+import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { judgedRollout, type JudgedRollout } from '../rollouts/sample.js';
-import { devReplyRecord, heldOutRecord, type HeldOut } from '../run-folder/evaluation-records.js';
+import { constrainedRecord, devReplyRecord, heldOutRecord, type HeldOut } from '../run-folder/evaluation-records.js';
 import { figuresGiven, figuresOf, verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
+import type { OpenTask, VerdictKind } from '../tasks/task.js';
 import { turnRecords } from './rollout-records.js';
 import { cancellation, report, type RunContext } from './run-state.js';
+import type { RunSettings } from './settings.js';
 
 export interface SetEvaluation {
   readonly verdicts: readonly TierVerdicts[];
@@ -15,12 +18,32 @@ export interface SetEvaluation {
   readonly sampledTokens: number;
 }
 
+type At = Pick<HeldOut, 'when' | 'iteration' | 'adapter'>;
+
+/** The test set, once before and once after; with `evaluation.constrained` under the grammar of answers too. @throws as evaluateGreedy */
+export async function evaluateTest(context: RunContext, at: At): Promise<SetEvaluation> {
+  const evaluated = await evaluateSet(context, 'test', at);
+  if (!context.settings.evaluation.constrained) return evaluated;
+  const { promptTokens, sampledTokens } = await evaluateSet(context, 'test', at, { grammar: context.task.answerGrammar! });
+  return {
+    ...evaluated,
+    promptTokens: evaluated.promptTokens + promptTokens,
+    sampledTokens: evaluated.sampledTokens + sampledTokens,
+  };
+}
+
+/** @throws IsoproError INVALID_ARGUMENT where the settings ask for what the task has not */
+export function refuseWithoutGrammar({ evaluation }: RunSettings, { id, answerGrammar }: OpenTask): void {
+  if (evaluation.constrained && answerGrammar === null)
+    throw new IsoproError('INVALID_ARGUMENT', `evaluation.constrained: ${id} has no grammar of answers`);
+}
+
 /** @throws as evaluateGreedy */
 export async function evaluateSet(
   context: RunContext,
   set: HeldOut['set'],
-  at: Pick<HeldOut, 'when' | 'iteration' | 'adapter'>,
-  onReply?: EvaluationOptions<TokenReply>['onReply'],
+  at: At,
+  { onReply, grammar }: Pick<EvaluationOptions<TokenReply>, 'onReply' | 'grammar'> = {},
 ): Promise<SetEvaluation> {
   const { settings, backend, task, log } = context;
   const { problems, sha256: setSha256 } = context[set];
@@ -33,6 +56,7 @@ export async function evaluateSet(
     maxTokens,
     maxSequences,
     lenient: set === 'test',
+    ...(grammar === undefined ? {} : { grammar }),
     ...cancellation(context),
     onReply: (reply) => {
       replies.set(reply.problem.id, judgedRollout(backend, reply));
@@ -42,17 +66,17 @@ export async function evaluateSet(
       report(context, { stage, iteration: at.iteration, done, total, tokens: tokens ?? 0 }),
   });
   const rollouts = outcomes.map(({ problemId }) => replies.get(problemId)!);
-  const record = heldOutRecord({
-    set,
+  const measured = {
     ...at,
     setSha256,
-    outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
+    outcomes: outcomes.map(({ problemId, tier, kind }): [string, string, VerdictKind] => [problemId, tier, kind]),
     ...(figuresGiven(outcomes).length === 0 ? {} : { figures: outcomes.map(figuresOf) }),
     formed: outcomes.map(({ formed }) => formed),
     ...(outcomes.every(({ lenient }) => lenient === undefined) ? {} : { lenient: outcomes.map(({ lenient }) => lenient!) }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),
-  });
+  };
+  const record = grammar === undefined ? heldOutRecord({ set, ...measured }) : constrainedRecord({ set: 'test', ...measured });
   // the adapters in between are not kept, so their replies are all that a judge can judge again
   const kept =
     set === 'dev'

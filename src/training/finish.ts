@@ -2,11 +2,15 @@
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
 import { durable } from '../durable.js';
+import type { Adapter } from '../engine/adapter.js';
+import { FORGETTING_TEXTS, measureForgetting } from '../evaluation/forgetting.js';
 import { measureProbe } from '../evaluation/probe.js';
 import { MANIFEST_FORMAT, writeManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { adapterTargets, gateRecord, probeRecord, sessionEndMembers, submissionRecord } from '../run-folder/course-records.js';
-import { evaluateSet } from './evaluations.js';
+import { forgettingRecord } from '../run-folder/evaluation-records.js';
+import type { NewRunRecord } from '../run-folder/streams.js';
+import { evaluateTest } from './evaluations.js';
 import type { Learner } from './learner.js';
 import { cancellation, report, type RunContext, type RunState } from './run-state.js';
 
@@ -32,10 +36,26 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   durable('run.adapter');
   log.append([submissionRecord({ adapter: sha256, targets: adapterTargets(learner.trainer.info.targets) })]);
   await learner.use(paths.adapter(sha256));
-  const after = await evaluateSet(context, 'test', { when: 'after', iteration: state.adapterIteration, adapter: sha256 });
+  const after = await evaluateTest(context, { when: 'after', iteration: state.adapterIteration, adapter: sha256 });
+  const { forgetting: prompts = 0 } = settings.evaluation;
+  if (prompts > 0) log.append([await forgettingOfAdapter(context, sha256, learner.adapter!, prompts)]);
   state.adapterId = sha256;
   state.spent.promptTokens += after.promptTokens;
   state.spent.sampledTokens += after.sampledTokens;
+}
+
+async function forgettingOfAdapter(context: RunContext, sha256: string, adapter: Adapter, prompts: number): Promise<NewRunRecord> {
+  const { english, replies } = await measureForgetting(context.model, adapter, {
+    prompts,
+    ...cancellation(context),
+    onProgress: ({ done, total }) => report(context, { stage: 'forgetting', done, total }),
+  });
+  return forgettingRecord({
+    adapter: sha256,
+    texts: FORGETTING_TEXTS,
+    english: [...english],
+    replies: replies.map((reply) => ({ ...reply, tokenIds: [...reply.tokenIds] })),
+  });
 }
 
 /**

@@ -9,7 +9,7 @@ import type { PairedChange, Summary } from '../statistics/index.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { LoraReport } from './monitor-session.js';
 
-export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'after', 'close'] as const;
+export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'after', 'forgetting', 'close'] as const;
 export type Stage = (typeof STAGES)[number];
 
 export interface RunProgress {

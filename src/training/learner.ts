@@ -51,6 +51,11 @@ export class Learner {
     return this.#adapter.id;
   }
 
+  /** That the model generates with. */
+  get adapter(): Adapter | null {
+    return this.#adapter;
+  }
+
   /** Has the model generate with an adapter file. */
   async use(file: string): Promise<void> {
     const adapter = await this.#model.loadAdapter(file);

@@ -36,6 +36,7 @@ import { openTask } from '../tasks/open-task.js';
 import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
 import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { Learner } from './learner.js';
+import { refuseWithoutGrammar } from './evaluations.js';
 import { MonitorSession, type LoraSession } from './monitor-session.js';
 import { createExecutor, policyOf, ruleConfigOf } from './monitoring.js';
 import { ReplayBuffer } from '../algorithms/replay-buffer.js';
@@ -84,6 +85,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     report({ settings, hooks }, { stage: 'load' });
     const task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
     closers.push(() => task.dispose());
+    refuseWithoutGrammar(settings, task);
     const model = await openTrainee(settings, signal);
     closers.push(() => model.dispose());
     const resolved = inUse(settings, { model, task });

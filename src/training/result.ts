@@ -7,9 +7,15 @@ import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { readEvaluations, type LoggedEvaluations } from '../run-folder/read-evaluations.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
-import { READINGS, type Reading, type Summary } from '../statistics/index.js';
+import { READINGS, type Forgetting, type Reading, type Summary } from '../statistics/index.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
+
+interface Paired {
+  readonly pairedP: number;
+  readonly gained: number;
+  readonly lost: number;
+}
 
 export interface RunResult {
   readonly runId: string;
@@ -22,10 +28,14 @@ export interface RunResult {
     readonly gained: number;
     readonly lost: number;
     /** The same test under further readings of the same replies; their rates stand in `before` and `after`. */
-    readonly readings: { readonly [reading in Reading]?: { readonly pairedP: number; readonly gained: number; readonly lost: number } };
+    /** Under the grammar of answers, where that was asked for. */
+    readonly constrained?: { readonly before: Summary; readonly after: Summary } & Paired;
+    readonly readings: { readonly [reading in Reading]?: Paired };
   };
   /** On the same problems. */
   readonly trivialPolicies: Dictionary<Summary>;
+  /** What the model lost of what it was not trained on; null where it was not measured. */
+  readonly forgetting: Forgetting | null;
   readonly seconds: number;
   readonly peakRssBytes: number;
   readonly tokens: { readonly prompt: number; readonly sampled: number; readonly trained: number };
@@ -73,13 +83,13 @@ function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts
 /** @throws IsoproError INVALID_ARGUMENT where the run has not ended; LOG_NOT_FOUND, LOG_UNREADABLE */
 export function readResult(folder: string): RunResult {
   const logged = readEvaluations(folder);
-  const { runId, evaluations, policies: trivialPolicies, submission: submitted, end } = logged;
+  const { runId, evaluations, constrained, policies: trivialPolicies, forgetting, submission: submitted, end } = logged;
   const [before, after] = (['before', 'after'] as const).map((when) =>
     evaluations.find((each) => each.set === 'test' && each.when === when),
   );
   if (end === null || typeof submitted?.adapter !== 'string' || before === undefined || after === undefined)
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
-  const paired = (was: Pick<HeldOut, 'outcomes'>, is: Pick<HeldOut, 'outcomes'>) => {
+  const paired = (was: Pick<HeldOut, 'outcomes'>, is: Pick<HeldOut, 'outcomes'>): Paired => {
     const { gained, lost, p } = compareOutcomes(outcomesOf(was), outcomesOf(is));
     return { pairedP: p, gained, lost };
   };
@@ -87,13 +97,17 @@ export function readResult(folder: string): RunResult {
     const [was, is] = [outcomesUnder(before, reading), outcomesUnder(after, reading)];
     return was === null || is === null ? [] : [[reading, paired({ outcomes: was }, { outcomes: is })] as const];
   });
+  const [was, is] = (['before', 'after'] as const).map((when) => constrained.find((each) => each.when === when));
+  const given =
+    was === undefined || is === undefined ? {} : { constrained: { before: was.summary, after: is.summary, ...paired(was, is) } };
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
   const iterations = iterationsOf(folder, logged);
   return {
     runId,
     folder,
-    test: { before: before.summary, after: after.summary, ...paired(before, after), readings: Object.fromEntries(readings) },
+    test: { before: before.summary, after: after.summary, ...paired(before, after), readings: Object.fromEntries(readings), ...given },
     trivialPolicies,
+    forgetting,
     seconds,
     peakRssBytes,
     tokens,

@@ -6,7 +6,7 @@ import { policiesRecord } from '../run-folder/evaluation-records.js';
 import { refuseUnsteadyVerdicts, type JudgedText } from '../tasks/determinism.js';
 import type { RunOptions } from './hooks.js';
 import { openRun, type OpenRun } from './open-run.js';
-import { evaluateSet } from './evaluations.js';
+import { evaluateSet, evaluateTest } from './evaluations.js';
 import { close, submit } from './finish.js';
 import { runIteration } from './iteration.js';
 import { sealCheckpoint, writeCheckpoint } from './checkpoints.js';
@@ -72,11 +72,11 @@ async function complete({ context, state, session, stage, iteration: done }: Ope
 async function prepare(context: RunContext, state: RunState): Promise<void> {
   report(context, { stage: 'before', total: context.test.problems.length });
   const at = { when: 'before' as const, iteration: 0, adapter: null };
-  const test = await evaluateSet(context, 'test', at);
+  const test = await evaluateTest(context, at);
   const replies: JudgedText[] = [];
-  const dev = await evaluateSet(context, 'dev', at, ({ problem, rollout: { text, finish }, judgement }) =>
-    replies.push({ problem, text, finish, judgement }),
-  );
+  const dev = await evaluateSet(context, 'dev', at, {
+    onReply: ({ problem, rollout: { text, finish }, judgement }) => replies.push({ problem, text, finish, judgement }),
+  });
   await refuseUnsteadyVerdicts(context.task, replies);
   context.log.append([
     policiesRecord({ tiers: [...context.task.tiers], verdicts: await judgePolicies(context.task, context.test.problems) }),

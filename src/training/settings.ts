@@ -3,12 +3,16 @@ import { z } from 'zod';
 import { ALGORITHM_IDS, ALGORITHM_SETTINGS, ALGORITHMS, algorithmOf } from '../algorithms/index.js';
 import { ACCEPTANCES } from '../algorithms/algorithm.js';
 import { IsoproError } from '../errors.js';
+import { GENERAL_PROMPTS } from '../evaluation/forgetting.js';
 import { readJson } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
 import type { OpenTaskOptions } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
+
+/** No tokeniser of a natural language has fewer tokens; those of the embedded model have 1,088. */
+const LANGUAGE_VOCABULARY = 4096;
 
 const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
 
@@ -108,6 +112,16 @@ const evaluation = z.strictObject({
   devSize: count(1, 20).default(5).describe('problems of each tier in the evaluation after each iteration'),
   testSize: count(1, 100).default(25).describe('problems of each tier in the evaluation before and after the run'),
   gate: z.boolean().default(true).describe('go back to the best adapter after a significant drop on the dev problems'),
+  forgetting: count(0, GENERAL_PROMPTS)
+    .optional()
+    .describe(
+      'general prompts on which the run measures, beside held-out English, how far the model has moved; 0: not at all; default: all ' +
+        `${GENERAL_PROMPTS} for a model that knows language (a vocabulary of ${LANGUAGE_VOCABULARY} or more)`,
+    ),
+  constrained: z
+    .boolean()
+    .default(false)
+    .describe("evaluate the test problems under the task's grammar of answers too, before and after: twice the time of both"),
   gateLevel: z.number().gt(0).lt(1).default(0.05).describe('level of that test (exact, paired, of the mean over tiers)'),
 });
 
@@ -278,12 +292,19 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
 export const taskOptions = ({ sampling: { turns } }: { readonly sampling: Pick<RunSettings['sampling'], 'turns'> }): OpenTaskOptions =>
   turns === 0 ? {} : { turns };
 
-/** With the threads and turns that model and task have. */
+/** With the threads and turns that model and task have, and the measure of forgetting that the model's vocabulary allows. */
 export const inUse = (
   settings: RunSettings,
-  opened: { readonly model: { readonly info: { readonly threads: number } }; readonly task: { readonly turns: number } },
+  opened: {
+    readonly model: { readonly info: { readonly threads: number; readonly vocabularySize: number } };
+    readonly task: { readonly turns: number };
+  },
 ): RunSettings => ({
   ...settings,
+  evaluation: {
+    ...settings.evaluation,
+    forgetting: settings.evaluation.forgetting ?? (opened.model.info.vocabularySize < LANGUAGE_VOCABULARY ? 0 : GENERAL_PROMPTS),
+  },
   model: { ...settings.model, threads: opened.model.info.threads },
   sampling: { ...settings.sampling, turns: opened.task.turns },
 });

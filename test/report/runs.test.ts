@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { testComparison } from '../../src/run-folder/comparison.js';
+import { testComparison, testRates } from '../../src/run-folder/comparison.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
 import { compareRuns, findRun } from '../../src/report/run-list.js';
 import { comparisonTable, resultTable, terminalStyle } from '../../src/report/terminal.js';
@@ -242,7 +242,10 @@ describe('tables in a terminal', () => {
       testEvaluation(run, 'after')!.summary,
       testComparison(run)!,
     ];
-    const text = resultTable({ before, after, comparison, policies: run.policies }, { width, color: false });
+    const text = resultTable(
+      { before, after, comparison, rates: testRates(run), policies: run.policies, forgetting: run.forgetting },
+      { width, color: false },
+    );
     const table = text.split('\n').slice(1);
     for (const line of table.filter((each) => !each.startsWith('trivial'))) expect([...line].length).toBeLessThanOrEqual(width);
     expect(text).toMatch(/^tier +n +before/m);

@@ -1,0 +1,35 @@
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { loadModel } from '../engine/model.js';
+import { measureForgetting } from '../evaluation/forgetting.js';
+import { forgettingSentences } from '../report/figures.js';
+import { forgettingOf } from '../statistics/index.js';
+import { evaluationDefaults, type BackendFlags } from './answering.js';
+import { interruption, printJson } from './output.js';
+import { Progress } from './progress.js';
+
+/** `eval --forgetting`: what a model with an adapter lost of what it was not trained on, in place of a task. */
+export async function evalForgetting({
+  model: name = EMBEDDED_MODEL,
+  adapter: file,
+  threads,
+  context,
+  json,
+}: Pick<BackendFlags, 'model' | 'adapter' | 'threads' | 'context'> & { readonly json: boolean }): Promise<void> {
+  const signal = interruption();
+  const { maxSequences: _, ...defaults } = evaluationDefaults(name);
+  const given = { ...(threads === undefined ? {} : { threads }), ...(context === undefined ? {} : { contextTokens: context }) };
+  await using model = await loadModel(name, { ...defaults, ...given, signal, fixedThreads: true });
+  using adapter = file === undefined ? null : await model.loadAdapter(file);
+  using progress = new Progress({ label: 'measuring', unit: 'texts' });
+  const started = performance.now();
+  const onProgress = ({ done, total }: { done: number; total: number }): void => progress.update(done, { total });
+  const { english, replies } = await measureForgetting(model, adapter, { signal, onProgress });
+  progress.clear();
+  const seconds = (performance.now() - started) / 1000;
+  const forgetting = forgettingOf(english, replies);
+  if (json) {
+    const of = { path: name, sha256: await model.hash() };
+    return printJson({ model: of, adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id }, forgetting, seconds });
+  }
+  process.stdout.write(`${forgettingSentences(forgetting).join('\n')}\n± is one standard error over texts\n`);
+}

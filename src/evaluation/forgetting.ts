@@ -1,0 +1,176 @@
+/**
+ * What a model with an adapter has forgotten: log-probabilities of held-out English, and of what the bare base says to general prompts,
+ * each under the base and under the adapter. Both texts were written for this project (assets/forgetting).
+ */
+import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Adapter } from '../engine/adapter.js';
+import type { Rollout } from '../engine/generation.js';
+import type { Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { deriveSeed } from '../random.js';
+import type { ScoredText } from '../statistics/index.js';
+
+/** 20,101 bytes in 32 paragraphs, and 200 prompts, one a line. */
+const SHA256 = {
+  english: '5fb9fd10d5ef34dfb5a3459dc4a7b784cb7065396ac048578e757ea724cc5448',
+  prompts: 'ab87bc90dc748d3640212be36763c9533459791c08b574d19042187cbd8604d0',
+} as const;
+export const FORGETTING_TEXTS: Readonly<Record<keyof typeof SHA256, string>> = SHA256;
+export const GENERAL_PROMPTS = 200;
+const PARAGRAPHS = 32;
+/** Of a reply to a general prompt, at most. */
+const REPLY_TOKENS = 16;
+/** Of the replies: the same for every run, so that adapters of one base are measured on the same tokens. */
+const SEED = 0x150n;
+/** Replies that are sampled or scored together: each token's attention walks the cells of all. */
+const TOGETHER = 16;
+/** Prompts of a request: so few that what `generate` reports is what `Model.score` gives, up to the rounding of another batch. */
+const CHUNK = 32;
+
+const FOLDER = new URL('../../../assets/forgetting/', import.meta.url);
+
+/** @throws IsoproError EVALUATION_SET_CORRUPT where the file is not the committed one */
+export function readForgettingText(name: keyof typeof SHA256, folder: URL = FOLDER): string {
+  const file = `forgetting/${name}.txt`;
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(new URL(`${name}.txt`, folder));
+  } catch (cause) {
+    throw new IsoproError('EVALUATION_SET_CORRUPT', `${file} cannot be read`, { cause });
+  }
+  const sha256 = hash('sha256', bytes);
+  if (sha256 !== SHA256[name])
+    throw new IsoproError('EVALUATION_SET_CORRUPT', `${file} has SHA-256 ${sha256}, which is not the committed one`);
+  return bytes.toString('utf8');
+}
+
+/** A reply of the base model, sampled at temperature 1 from its whole distribution; its tokens include the one that ended it. */
+export interface ScoredReply extends ScoredText {
+  readonly tokenIds: readonly number[];
+}
+
+export interface ForgettingMeasurement {
+  /** By paragraph, each after the token that begins a text, or after a line feed. */
+  readonly english: readonly ScoredText[];
+  /** By prompt. */
+  readonly replies: readonly ScoredReply[];
+}
+
+export interface ForgettingOptions {
+  /** General prompts, the first so many that the context has room for. Default: all 200. */
+  readonly prompts?: number;
+  /** Paragraphs, the first so many. Default: all 32, or with fewer prompts in proportion. */
+  readonly paragraphs?: number;
+  /** Scored in place of what the base would say here: a log's, which another machine may sample otherwise. */
+  readonly replies?: readonly (readonly number[])[];
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
+}
+
+const contextOf = ({ contextTokens, info }: Model): number => Math.min(contextTokens, info.trainedContext);
+
+/** What is scored after it: a line feed where the model has no token that begins a text. */
+const beginning = (model: Model): Int32Array => {
+  const { addBos, bos } = model.info;
+  return addBos && bos >= 0 ? Int32Array.of(bos) : model.tokenize('\n');
+};
+
+/** Ids that all begin with, without the last one of any. */
+function commonBeginning(all: readonly Int32Array[]): Int32Array {
+  const [first = new Int32Array()] = all;
+  let length = Math.min(...all.map((ids) => ids.length - 1));
+  for (const ids of all) for (let i = 0; i < length; i++) if (ids[i] !== first[i]) length = i;
+  return first.slice(0, length);
+}
+
+/**
+ * Leaves the model with the adapter as its own.
+ * @param adapter null: the bare base, compared with itself
+ * @throws IsoproError EVALUATION_SET_CORRUPT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED
+ */
+export async function measureForgetting(
+  model: Model,
+  adapter: Adapter | null,
+  options: ForgettingOptions = {},
+): Promise<ForgettingMeasurement> {
+  const { replies: given, signal, onProgress } = options;
+  const count = given?.length ?? options.prompts ?? GENERAL_PROMPTS;
+  const cancelling = signal === undefined ? {} : { signal };
+  const begin = beginning(model);
+  const paragraphs = readForgettingText('english')
+    .split('\n\n')
+    .slice(0, options.paragraphs ?? Math.ceil((PARAGRAPHS * count) / GENERAL_PROMPTS))
+    .map((paragraph) => model.tokenize(paragraph.trim()).slice(0, contextOf(model) - begin.length));
+  const rendered = readForgettingText('prompts')
+    .trim()
+    .split('\n')
+    .map((content) => model.renderChat([{ role: 'user', content }]).tokenIds)
+    .filter(({ length }) => length + REPLY_TOKENS <= contextOf(model))
+    .slice(0, count);
+  const shared = commonBeginning(rendered);
+  let done = 0;
+  const total = 2 * (paragraphs.length + rendered.length);
+  const tick = (more = 1): void => onProgress?.({ done: (done += more), total });
+  const scoreEnglish = async (): Promise<number[]> => {
+    const english: number[] = [];
+    for (const tokens of paragraphs) {
+      const [logprobs] = await model.score(begin, [tokens], cancelling);
+      english.push(sumOf(logprobs!));
+      tick();
+    }
+    return english;
+  };
+  const scoreReplies = async (replies: readonly Int32Array[]): Promise<number[]> => {
+    const said: number[] = [];
+    for (let from = 0; from < replies.length; from += TOGETHER) {
+      const group = replies.slice(from, from + TOGETHER);
+      const rests = group.map((reply, i) => Int32Array.from([...rendered[from + i]!.slice(shared.length), ...reply]));
+      const logprobs = await model.score(shared, rests, cancelling);
+      said.push(...logprobs.map((of, i) => sumOf(of.subarray(of.length - group[i]!.length))));
+      tick(group.length);
+    }
+    return said;
+  };
+  try {
+    await model.setAdapter(null);
+    const english = await scoreEnglish();
+    const sampled = given === undefined ? await sampleReplies(model, rendered, cancelling, tick) : null;
+    const replies = sampled?.map(({ tokenIds }) => tokenIds) ?? given!.map((ids) => Int32Array.from(ids));
+    const before = sampled?.map(({ logprobs }) => sumOf(logprobs)) ?? (await scoreReplies(replies));
+    await model.setAdapter(adapter);
+    const [englishAfter, after] = [await scoreEnglish(), await scoreReplies(replies)];
+    return {
+      english: paragraphs.map(({ length }, i) => ({ tokens: length, before: english[i]!, after: englishAfter[i]! })),
+      replies: replies.map((ids, i) => ({ tokens: ids.length, before: before[i]!, after: after[i]!, tokenIds: [...ids] })),
+    };
+  } finally {
+    await model.setAdapter(adapter);
+  }
+}
+
+const sumOf = (values: Float32Array): number => values.reduce((sum, value) => sum + value, 0);
+
+type SampledReply = Pick<Rollout, 'tokenIds' | 'logprobs'>;
+
+async function sampleReplies(
+  model: Model,
+  rendered: readonly Int32Array[],
+  cancelling: { readonly signal?: AbortSignal },
+  tick: () => void,
+): Promise<SampledReply[]> {
+  const replies: SampledReply[] = [];
+  for (let from = 0; from < rendered.length; from += CHUNK) {
+    const prompts = rendered.slice(from, from + CHUNK).map((tokenIds, i) => ({
+      tokenIds,
+      seeds: [deriveSeed({ runSeed: SEED, purpose: 'forgetting', iteration: 0, problemId: String(from + i), sample: 0 })],
+    }));
+    const sampling = { temperature: 1, topP: 1 };
+    const request = { prompts, sampling, maxTokens: REPLY_TOKENS, maxSequences: TOGETHER, adapter: null, ...cancelling };
+    for await (const { promptIndex, tokenIds, logprobs } of model.generate(request)) {
+      replies[from + promptIndex] = { tokenIds, logprobs };
+      tick();
+    }
+  }
+  return replies;
+}

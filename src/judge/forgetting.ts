@@ -1,0 +1,68 @@
+import type { Adapter } from '../engine/adapter.js';
+import type { Model } from '../engine/model.js';
+import { FORGETTING_TEXTS, measureForgetting } from '../evaluation/forgetting.js';
+import type { LogReader } from '../log/read.js';
+import { loggedForgetting } from '../run-folder/derived.js';
+import { forgetting, type ForgettingRecord } from '../run-folder/evaluation-records.js';
+import { readRecord } from '../run-folder/record.js';
+import { forgettingOf, type Forgetting } from '../statistics/index.js';
+import { HardFail } from './hard-fail.js';
+
+/** Step 10, its other half: what the run says that the model forgot, measured again. */
+
+/** Nats a token by which the same arithmetic on a machine of the same class may differ; elsewhere quantised products do by more. */
+const TOLERANCE = 1e-3;
+
+const fail = (detail: string): never => {
+  throw new HardFail('test_set_evaluation', detail);
+};
+
+export interface ForgettingComparison {
+  readonly claimed: Forgetting;
+  readonly measured: Forgetting;
+  /** Nats a token, the largest of the figures. */
+  readonly difference: number;
+}
+
+/** The run's own measurement; null where it made none. @throws HardFail where it is of another adapter or other texts, or made twice */
+export function readForgettingClaim(reader: LogReader, adapter: string | null): ForgettingRecord | null {
+  const claims: ForgettingRecord[] = [];
+  for (const record of reader.records({ stream: 'evaluations' }))
+    if (record.payload.kind === 'forgetting') claims.push(readRecord(forgetting, record, fail));
+  const [claim] = claims;
+  if (claim === undefined) return null;
+  if (claims.length !== 1) fail(`the log holds ${claims.length} measurements of what was forgotten`);
+  if (claim.adapter !== adapter) fail('what was forgotten was measured with another adapter than the submission');
+  if (claim.texts.english !== FORGETTING_TEXTS.english || claim.texts.prompts !== FORGETTING_TEXTS.prompts)
+    fail('what was forgotten was measured on other texts');
+  return claim;
+}
+
+/**
+ * On a machine of the run's class the base says the same to the general prompts; on another one what it said there is scored.
+ * @throws HardFail where the figures measured refute the claim on a machine of its class
+ */
+export async function checkForgetting(
+  model: Model,
+  claim: ForgettingRecord,
+  adapter: Adapter | null,
+  sameMachine: boolean,
+  options: { readonly signal?: AbortSignal },
+): Promise<ForgettingComparison> {
+  const replies = claim.replies.map(({ tokenIds }) => tokenIds);
+  const { english, replies: scored } = await measureForgetting(model, adapter, {
+    ...options,
+    paragraphs: claim.english.length,
+    ...(sameMachine ? { prompts: replies.length } : { replies }),
+  });
+  const [claimed, measured] = [loggedForgetting(claim), forgettingOf(english, scored)];
+  const figures = ({ english: of, divergence }: Forgetting): number[] => [of.before, of.after, divergence?.mean ?? 0];
+  const own = figures(measured);
+  const difference = Math.max(...figures(claimed).map((figure, i) => Math.abs(figure - own[i]!)));
+  if (sameMachine && !(difference <= TOLERANCE))
+    fail(
+      `what was forgotten: the run's figures are up to ${difference.toPrecision(2)} nats a token from those measured on a machine of ` +
+        'its class',
+    );
+  return { claimed, measured, difference };
+}

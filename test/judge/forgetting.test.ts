@@ -1,0 +1,211 @@
+/** What a model forgot: the measure against sums made in another way, in a run, its log, its report and before its judge. */
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Adapter } from '../../src/engine/adapter.js';
+import { loadModel, type Model } from '../../src/engine/model.js';
+import { createTrainer, type Trainer } from '../../src/engine/trainer.js';
+import { measureForgetting, readForgettingText, type ForgettingMeasurement } from '../../src/evaluation/forgetting.js';
+import { checkForgetting, readForgettingClaim } from '../../src/judge/forgetting.js';
+import { LogReader } from '../../src/log/read.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
+import { forgettingOf } from '../../src/statistics/index.js';
+import type { RunResult } from '../../src/training/result.js';
+import { asFlags, runCli } from '../cli/run-cli.js';
+import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { temporaryFolder } from '../models/signed-log.js';
+
+const folder = temporaryFolder();
+const file = (name: string): string => path.join(folder.path, name);
+const PROMPTS = 12;
+let model: Model;
+let trainer: Trainer;
+let moved: Adapter;
+let measured: ForgettingMeasurement;
+
+beforeAll(async () => {
+  mkdirSync(file('home'));
+  writeLetterModel(file('letters.gguf'));
+  writeLetterTask(file('letters.mjs'), { members: "answerGrammar: 'root ::= [b]'," });
+  model = await loadModel(file('letters.gguf'), { threads: 1, fixedThreads: true, contextTokens: 1024, kvType: 'f32' });
+  trainer = await createTrainer(model, { lora: { targets: ['q', 'v', 'down'], rank: 4 }, optimiser: { learningRate: 0.02 }, threads: 1 });
+}, 60_000);
+afterAll(async () => {
+  await trainer.dispose();
+  await model.dispose();
+  folder.remove();
+});
+
+describe('the measure', () => {
+  test('of an adapter that changes nothing is nought in each of its sums, but for the rounding of another batch', async () => {
+    const untrained = await trainer.applyTo(model);
+    const { english, replies } = await measureForgetting(model, untrained, { prompts: PROMPTS });
+    expect([english.length, replies.length]).toEqual([2, PROMPTS]); // in proportion
+    for (const { before, after } of english) expect(after).toBe(before);
+    for (const { before, after, tokens } of [...english, ...replies.map(texts)]) {
+      expect(Math.abs(after - before)).toBeLessThan(1e-5);
+      expect(before).toBeLessThan(0);
+      expect(tokens).toBeGreaterThan(0);
+    }
+  }, 60_000);
+
+  test("of one that moved the model has the English sums of the trainer's own forward pass", async () => {
+    const text = model.tokenize('so it goes, and so it goes, and so it goes');
+    for (let step = 0; step < 4; step++) await trainer.step([{ tokenIds: text, labelMask: new Uint8Array(text.length).fill(1, 1) }]);
+    moved = await trainer.applyTo(model);
+    measured = await measureForgetting(model, moved, { prompts: PROMPTS });
+    const paragraphs = readForgettingText('english').split('\n\n');
+    const begin = model.info.addBos ? Int32Array.of(model.info.bos) : model.tokenize('\n');
+    for (const i of [0, 1]) {
+      const tokenIds = Int32Array.from([...begin, ...model.tokenize(paragraphs[i]!.trim())]);
+      const labelMask = Uint8Array.from(tokenIds, (_, t) => (t >= begin.length ? 1 : 0));
+      const { tokens, before, after } = measured.english[i]!;
+      expect(tokens).toBe(tokenIds.length - begin.length);
+      for (const [adapter, sum] of [
+        [false, before],
+        [true, after],
+      ] as const) {
+        const { sequences } = await trainer.evaluate([{ tokenIds, labelMask }], { adapter });
+        // 9.8 nats a token; llama.cpp's attention, which sums in f16, is up to 0.03 away where a token has 500 before it
+        expect(Math.abs(sum + sequences[0]!.loss) / tokens).toBeLessThan(0.02);
+      }
+      expect(after).not.toBe(before);
+    }
+  }, 120_000);
+
+  test('estimates the divergence that the whole vocabulary gives', async () => {
+    const { english, replies } = await measureForgetting(model, moved, { paragraphs: 2 });
+    const { divergence } = forgettingOf(english, replies.map(texts));
+    const vocabulary = Array.from({ length: model.info.vocabularySize }, (_, id) => Int32Array.of(id));
+    const prompts = readForgettingText('prompts').trim().split('\n');
+    let [exact, positions] = [0, 0];
+    for (const [i, { tokenIds }] of replies.slice(0, PROMPTS).entries()) {
+      const prompt = model.renderChat([{ role: 'user', content: prompts[i]! }]).tokenIds;
+      for (const at of tokenIds.keys()) {
+        const prefix = Int32Array.from([...prompt, ...tokenIds.slice(0, at)]);
+        await model.setAdapter(null);
+        const base = await model.score(prefix, vocabulary);
+        await model.setAdapter(moved);
+        const now = await model.score(prefix, vocabulary);
+        expect(base.reduce((sum, [logprob]) => sum + Math.exp(logprob!), 0)).toBeCloseTo(1, 4);
+        exact += base.reduce((sum, [p], id) => sum + Math.exp(p!) * (p! - now[id]![0]!), 0);
+        positions++;
+      }
+    }
+    expect(divergence).toMatchObject({ texts: 200, tokens: replies.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0) });
+    expect(exact / positions).toBeGreaterThan(0.001);
+    expect(Math.abs(divergence!.mean - exact / positions)).toBeLessThan(4 * divergence!.standardError!);
+  }, 300_000);
+
+  test('scores the replies that it is given, and gives the same of them', async () => {
+    const replies = measured.replies.map(({ tokenIds }) => tokenIds);
+    const again = await measureForgetting(model, moved, { replies, paragraphs: 2 });
+    expect(again.english).toEqual(measured.english);
+    for (const [i, { tokenIds, before, after }] of again.replies.entries()) {
+      expect({ tokenIds, after }).toEqual({ tokenIds: replies[i], after: measured.replies[i]!.after });
+      expect(before).toBeCloseTo(measured.replies[i]!.before, 5);
+    }
+  }, 60_000);
+
+  test('can be cancelled, and leaves the model with the adapter', async () => {
+    const aborted = measureForgetting(model, moved, { signal: AbortSignal.abort() });
+    await expect(aborted).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
+    const [first] = measured.english;
+    const begin = model.info.addBos ? Int32Array.of(model.info.bos) : model.tokenize('\n');
+    const [logprobs] = await model.score(begin, [model.tokenize(readForgettingText('english').split('\n\n')[0]!)]);
+    expect(logprobs!.reduce((sum, value) => sum + value, 0)).toBe(first!.after);
+  });
+});
+
+const texts = ({ tokenIds, before, after }: { tokenIds: readonly number[]; before: number; after: number }) => ({
+  tokens: tokenIds.length,
+  before,
+  after,
+});
+
+test('means are over tokens, errors over texts', () => {
+  const { english, lost, divergence } = forgettingOf(
+    [
+      { tokens: 10, before: -20, after: -30 },
+      { tokens: 30, before: -60, after: -60 },
+    ],
+    [],
+  );
+  expect(english).toEqual({ before: -2, after: -2.25 });
+  // residuals 10 - 0.25 * 10 and 0 - 0.25 * 30: sqrt(2 / 1 * (7.5² + 7.5²)) / 40
+  expect(lost).toEqual({ mean: 0.25, standardError: 15 / 40, texts: 2, tokens: 40 });
+  expect(divergence).toBeNull();
+});
+
+test('eval --forgetting: the bare base is where it was, on all texts', async () => {
+  const args = ['eval', '--forgetting', '--model', file('letters.gguf'), '--threads', '1', '--context', '1024'];
+  const { code, stdout } = await runCli([...args, '--json'], { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({
+    adapter: null,
+    forgetting: { lost: { mean: 0, texts: 32 }, divergence: { mean: expect.closeTo(0, 5), texts: 200 } },
+  });
+}, 300_000);
+
+test('texts that are not the committed ones: EVALUATION_SET_CORRUPT', () => {
+  mkdirSync(file('texts'));
+  const elsewhere = pathToFileURL(`${file('texts')}/`);
+  const refused = expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }) as never;
+  expect(() => readForgettingText('english', elsewhere)).toThrow(refused);
+  const committed = path.resolve('assets/forgetting/english.txt');
+  copyFileSync(committed, file('texts/english.txt'));
+  expect(readForgettingText('english', elsewhere)).toBe(readFileSync(committed, 'utf8'));
+  writeFileSync(file('texts/english.txt'), `${readFileSync(committed, 'utf8')} `);
+  expect(() => readForgettingText('english', elsewhere)).toThrow(refused);
+});
+
+describe('a run', () => {
+  const cli = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
+  const letters = ['--model', file('letters.gguf'), '--task', file('letters.mjs')];
+  let result: RunResult;
+
+  test('measures what it was told to, and tells it where it tells the gain', async () => {
+    const flags = asFlags({ seed: 1, iterations: 1, ...LEARNS, devSize: 2, testSize: 4, forgetting: 7 });
+    const { code, stdout, stderr } = await cli('run', ...letters, '--out', file('run'), ...flags, '--constrained', '--json');
+    expect([code, /error/.test(stderr)]).toEqual([0, false]);
+    result = JSON.parse(stdout) as RunResult;
+    const { forgetting } = result;
+    expect(forgetting!.lost).toMatchObject({ texts: 2 });
+    expect(forgetting!.divergence).toMatchObject({ texts: 7 });
+    for (const shown of [(await cli('runs', 'show', file('run'))).stdout, readFileSync(file('run/report.html'), 'utf8')])
+      expect(shown).toMatch(/KL\(base \|\| trained\) on 7 general prompts/);
+    // of every tier, L2 alone is solved by b
+    const { constrained } = result.test;
+    for (const { mean, byTier, format } of [constrained!.before, constrained!.after]) {
+      expect(mean).toBeCloseTo(1 / 3, 12);
+      expect([byTier.L2!.mean, format!.mean]).toEqual([1, 1]);
+    }
+    expect(constrained).toMatchObject({ pairedP: 1, gained: 0, lost: 0 });
+  }, 300_000);
+
+  test('has the single sums in its log, and passes its judge, who finds the same', async () => {
+    const { code, stdout } = await cli('judge', file('run'), ...letters, '--json');
+    expect(code).toBe(0);
+    const { forgetting, heldOut } = JSON.parse(stdout) as {
+      forgetting: { claimed: unknown; measured: unknown; difference: number };
+      heldOut: { constrained: object };
+    };
+    expect(heldOut.constrained).toMatchObject({ before: { differing: 0 }, after: { differing: 0, p: 1 } });
+    expect(forgetting.claimed).toEqual(result.forgetting);
+    expect(forgetting.difference).toBeLessThan(1e-6);
+    const reader = new LogReader(file('run/log.sqlite'), RUN_STREAMS);
+    try {
+      const claim = readForgettingClaim(reader, result.adapter.sha256)!;
+      const sum = claim.english.reduce((total, { before, after }) => total + before - after, 0);
+      expect(result.forgetting!.lost.mean).toBeCloseTo(sum / claim.english.reduce((total, { tokens }) => total + tokens, 0), 12);
+      // what refutes it is figures that another adapter would have given
+      const lied = { ...claim, english: claim.english.map((text) => ({ ...text, after: text.before })) };
+      await expect(checkForgetting(model, lied, moved, true, {})).rejects.toThrow(/nats a token from those measured/);
+      expect((await checkForgetting(model, lied, moved, false, {})).difference).toBeGreaterThan(1e-3);
+      expect(() => readForgettingClaim(reader, 'ab'.repeat(32))).toThrow(/with another adapter/);
+    } finally {
+      reader.close();
+    }
+  }, 120_000);
+});
