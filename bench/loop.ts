@@ -68,7 +68,7 @@ export interface LoopBenchResult {
   readonly growth: number | null;
 }
 
-function resident(): Resident | null {
+export function resident(): Resident | null {
   try {
     const status = readFileSync('/proc/self/status', 'utf8');
     const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)![1]) * 1024;

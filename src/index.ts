@@ -16,7 +16,7 @@ export { inspectModel, type ModelInspection } from './engine/inspect.js';
 export { estimateMemory, type MemoryEstimate } from './engine/memory-estimate.js';
 export { diagnose, type Finding } from './engine/diagnosis.js';
 export type { Adapter } from './engine/adapter.js';
-export type { GenerationProgress, TensorSummary } from './engine/addon.js';
+export type { GenerationProgress, StageTime, TensorSummary } from './engine/addon.js';
 export type { GenerateRequest, Prompt, SamplingSettings, TokenIds } from './engine/generate-request.js';
 export type { CapturedBoundary, Rollout } from './engine/generation.js';
 export type { ChatMessage, RenderedPrompt } from './engine/prompt-renderer.js';

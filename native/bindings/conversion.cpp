@@ -101,6 +101,13 @@ Napi::Value fromRollout(Napi::Env env, const Rollout& rollout) {
   return object;
 }
 
+Napi::Value fromStageTime(Napi::Env env, const StageTime& time) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("seconds", static_cast<double>(time.wall) * 1e-9);
+  object.Set("processorSeconds", static_cast<double>(time.processor) * 1e-9);
+  return object;
+}
+
 Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("finished", progress.finished);
@@ -109,6 +116,9 @@ Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress) {
   object.Set("sampledTokens", static_cast<double>(progress.sampledTokens));
   object.Set("live", progress.live);
   object.Set("threads", progress.threads);
+  object.Set("prefill", fromStageTime(env, progress.prefill));
+  object.Set("decode", fromStageTime(env, progress.decode));
+  object.Set("draw", fromStageTime(env, progress.draw));
   return object;
 }
 

@@ -55,6 +55,8 @@ Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint
 Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values);
 Napi::Object fromReply(Napi::Env env, const Reply& reply);
 Napi::Value fromRollout(Napi::Env env, const Rollout& rollout);
+// {seconds, processorSeconds}
+Napi::Value fromStageTime(Napi::Env env, const StageTime& time);
 Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress);
 
 }  // namespace isopro::bindings

@@ -50,6 +50,7 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
                            asynchronous<&NativeTrainer::open>("open"),
                            asynchronous<&NativeTrainer::create>("create"),
                            asynchronous<&NativeTrainer::information>("information"),
+                           asynchronous<&NativeTrainer::times>("times"),
                            asynchronous<&NativeTrainer::step>("step"),
                            asynchronous<&NativeTrainer::evaluate>("evaluate"),
                            asynchronous<&NativeTrainer::captureBoundary>("captureBoundary"),
@@ -146,6 +147,22 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
           list.Set(static_cast<std::uint32_t>(i), target);
         }
         object.Set("targets", list);
+        return object;
+      });
+    });
+  }
+
+  // times(): Promise<{boundaries: {seconds, processorSeconds}, evaluation, forward, head, backward, optimiser}>
+  Napi::Value times(const Napi::CallbackInfo& info) {
+    return start(info, never(), [](TrainerSession& session, const auto&) {
+      return MakeValue([times = session.ready().times()](Napi::Env env) {
+        Napi::Object object = Napi::Object::New(env);
+        object.Set("boundaries", fromStageTime(env, times.boundaries));
+        object.Set("evaluation", fromStageTime(env, times.evaluation));
+        object.Set("forward", fromStageTime(env, times.passes.forward));
+        object.Set("head", fromStageTime(env, times.passes.head));
+        object.Set("backward", fromStageTime(env, times.passes.backward));
+        object.Set("optimiser", fromStageTime(env, times.optimiser));
         return object;
       });
     });

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr int kMaxLive = kMaxSequences - 3;  // a prompt whose samples wait, the finished and the padding have ids too
 constexpr int kMaxFinishedCells = 2048;      // every row of attention walks them: 10 % of the time of a model of 1 M parameters
+constexpr std::int64_t kLeastCells = 8192;   // what a request may have, live or not
 
 // One live sample.
 struct LiveSample {
@@ -58,13 +61,14 @@ class Scheduler {
 
  private:
   void check() const;
+  std::int64_t cellsOfLive() const;
   void admit();
   void admitSamples(PromptGroup& group);
   void evaluatePrompts();
   void startSamples();
   void extendLive();
   void extend(const std::vector<LiveSample*>& sequences);
-  void decode();
+  void decode(StageTime& stage);
   void evictFinished();
   void startSample(PromptGroup& group);
   void sample(const std::vector<LiveSample*>& sequences, const std::vector<const float*>& rows);
@@ -131,6 +135,8 @@ void Scheduler::run() {
   for (int id = freeSlots_; id >= 0; --id) freeIds_.push_back(id);
   finishedId_ = freeSlots_ + 1;
   paddingId_ = freeSlots_ + 2;
+  // Every row of attention walks the whole cache: one for hundreds of prompts would cost more time than the model.
+  cells = std::min(cells, std::max(kLeastCells, cellsOfLive() + kMaxFinishedCells));
   cells_ = static_cast<int>(std::min<std::int64_t>(cells, request_.cellBudget)) + kRowGroup;
   const int groups = (freeSlots_ + kRowGroup - 1) / kRowGroup;
   context_.prepare({cells_, freeSlots_ + 3, plan_.batchInvariant ? std::min(kInvariantRows, groups * kRowGroup) : freeSlots_});
@@ -156,6 +162,15 @@ void Scheduler::run() {
     }
     throw;
   }
+}
+
+// The most that prompts and samples hold which are live together: each sample may have a prompt of its own, and one prompt waits.
+std::int64_t Scheduler::cellsOfLive() const {
+  std::vector<std::int64_t> lengths;
+  for (const RolloutPrompt& prompt : request_.prompts) lengths.push_back(static_cast<std::int64_t>(prompt.tokens.size()));
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+  lengths.resize(std::min(lengths.size(), static_cast<std::size_t>(freeSlots_) + 1));
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{freeSlots_} * request_.limits.maxTokens);
 }
 
 // First come, first served: a prompt enters when its cells and those of one sample are free; nothing overtakes a prompt
@@ -201,7 +216,7 @@ void Scheduler::evaluatePrompts() {
         capture_.expectRow(&group.boundary);
         ++group.evaluated;
       }
-      decode();
+      decode(progress_.prefill);
       progress_.promptTokens += batch_.size();
     }
     if (group.logits.empty()) {
@@ -233,13 +248,14 @@ void Scheduler::extend(const std::vector<LiveSample*>& sequences) {
   }
   if (plan_.batchInvariant) batch_.pad(paddingId_);
   for (int i = 0; i < batch_.padding(); ++i) capture_.expectRow(nullptr);
-  decode();
+  decode(progress_.decode);
   std::vector<const float*> rows;
   for (size_t i = 0; i < sequences.size(); ++i) rows.push_back(context_.logits(static_cast<int>(i)));
   sample(sequences, rows);
 }
 
-void Scheduler::decode() {
+void Scheduler::decode(StageTime& stage) {
+  const Timed timed(stage);
   if (occupiedCells_ + batch_.size() > cells_ || finishedCells_ > kMaxFinishedCells) evictFinished();
   try {
     context_.decode(batch_, cancelled_);
@@ -264,6 +280,7 @@ void Scheduler::evictFinished() {
 
 // Draws a token for each sequence from its row of logits [vocabulary].
 void Scheduler::sample(const std::vector<LiveSample*>& sequences, const std::vector<const float*>& rows) {
+  const Timed timed(progress_.draw);
   std::vector<Sampled> sampled(sequences.size());
   pool_.forEach(static_cast<int>(sequences.size()), context_.governor().threads(), [&](int i) {
     const auto index = static_cast<size_t>(i);

@@ -11,6 +11,7 @@
 #include "inference/context.h"
 #include "inference/reply.h"
 #include "inference/sampler.h"
+#include "support/stage_time.h"
 #include "support/thread_pool.h"
 
 namespace isopro {
@@ -45,6 +46,7 @@ struct RolloutProgress {
   std::int64_t sampledTokens = 0;
   int live = 0;
   int threads = 0;
+  StageTime prefill, decode, draw;
 };
 
 struct RolloutEvents {

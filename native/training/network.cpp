@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "support/error.h"
 
@@ -125,6 +126,7 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch, cons
                                                    std::uint64_t dropoutSeed, const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained(), layers = model_.hyper.layers;
   const std::int64_t firstKept = layers - keptLayers(batch.rows());
+  std::optional<Timed> timed(std::in_place, times_.forward);
   Buffer x = hiddenBefore(batch, lowest, true, abort);
   Pass pass{engine_, batch.rows(), true, true, dropoutSeed, batch.copies.data()};
   BlockContext context{pass, model_.hyper, rotation(batch.longest()), batch.segments, scratch_};
@@ -141,10 +143,12 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch, cons
     blockForward(context, layerAt(i), i, act, x.data());
   }
 
+  timed.emplace(times_.head);
   std::vector<SequenceResult> results;
   Buffer gradient(x.size());
   headLoss(context, model_, batch, objective, scale, x.data(), results, gradient.data());
 
+  timed.emplace(times_.backward);
   for (std::int64_t i = layers - 1; i >= lowest; --i) {
     throwIfAborted(abort);
     BlockActivations& act = activations_[i < firstKept ? 0 : static_cast<std::size_t>(1 + i - firstKept)];

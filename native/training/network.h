@@ -5,9 +5,15 @@
 #include <memory>
 #include <vector>
 
+#include "support/stage_time.h"
 #include "training/loss.h"
 
 namespace isopro::training {
+
+// Of the passes so far. `forward` is that of a differentiated batch, up to the output head.
+struct PassTimes {
+  StageTime forward, head, backward;
+};
 
 class Network {
  public:
@@ -26,6 +32,7 @@ class Network {
   // Input of `layer`, [rows, width]. adapter false: of the base model.
   Buffer hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort);
 
+  const PassTimes& times() const { return times_; }
   void setActivationBytes(std::size_t bytes) { activationBytes_ = bytes; }
   std::size_t activationBytes() const { return activationBytes_; }
   // Of a micro-batch of so many rows, where those of `kept` layers are kept.
@@ -46,6 +53,7 @@ class Network {
   Rotation rotation_;
   std::int64_t rotationPositions_ = 0;
   BlockScratch scratch_;
+  PassTimes times_;
   std::vector<BlockActivations> activations_;  // [0]: of a layer that is not kept
   std::vector<Buffer> inputs_;                 // of the layers that are not kept
 };

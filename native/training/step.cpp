@@ -216,6 +216,7 @@ StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences, const 
   StepStatistics s = differentiate(sequences, objective, abort, division);
   s.learningRate = static_cast<double>(learningRateAt(options_.optimiser, step_ + 1));
   if (s.nonFinite.empty()) {
+    const Timed timed(times_.optimiser);
     update(s);
     ++step_;
     s.applied = true;
@@ -225,6 +226,7 @@ StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences, const 
 
 Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
                              const std::atomic<bool>& abort) {
+  const Timed timed(times_.evaluation);
   check(sequences, objective, false);
   shareMemory();
   Evaluation evaluation;
@@ -240,6 +242,7 @@ Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const 
 
 std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vector<TrainSequence>& sequences,
                                                                  const std::atomic<bool>& abort) {
+  const Timed timed(times_.boundaries);
   check(sequences, Objective{}, false);
   shareMemory();
   std::vector<std::vector<std::uint16_t>> boundaries;

@@ -195,6 +195,12 @@ TrainerInformation Trainer::information() {
           h.architecture.name};
 }
 
+TrainerTimes Trainer::times() const {
+  TrainerTimes times = times_;
+  times.passes = network_->times();
+  return times;
+}
+
 void Trainer::releaseWeights() const {
   if (model_->file != nullptr) model_->file->release();
 }

@@ -60,6 +60,12 @@ struct TrainerInformation {
   std::string architecture;
 };
 
+// What the calls so far have cost.
+struct TrainerTimes {
+  PassTimes passes;
+  StageTime boundaries, evaluation, optimiser;
+};
+
 // Not thread-safe: one call at a time. Every call that throws leaves parameters, moments and counters as they were.
 class Trainer {
  public:
@@ -106,6 +112,7 @@ class Trainer {
   std::vector<Parameter*> parameters();
   TrainerInformation information();
   std::int64_t steps() const { return step_; }
+  TrainerTimes times() const;
   Engine& engine() { return engine_; }
 
  private:
@@ -129,6 +136,7 @@ class Trainer {
   std::unique_ptr<Network> network_;
   Random random_;
   std::int64_t step_ = 0;
+  TrainerTimes times_;  // without `passes`, which are the network's
 };
 
 }  // namespace isopro::training

@@ -98,6 +98,12 @@ export interface NativeToken {
 }
 
 /** What a running generation has done so far. */
+/** What a part of the work has cost; processor time is that of the whole process. */
+export interface StageTime {
+  readonly seconds: number;
+  readonly processorSeconds: number;
+}
+
 export interface GenerationProgress {
   /** Rollouts. */
   finished: number;
@@ -108,6 +114,10 @@ export interface GenerationProgress {
   live: number;
   /** Threads that the last decode step used. */
   threads: number;
+  /** Evaluating prompts, evaluating sampled tokens, and drawing them, so far. */
+  prefill: StageTime;
+  decode: StageTime;
+  draw: StageTime;
 }
 
 export interface TensorSummary {
@@ -183,6 +193,16 @@ export interface NativeModel {
   setAdapter(adapter: NativeAdapter | null, scale: number): Promise<void>;
   releaseContext(): Promise<void>;
   dispose(): Promise<void>;
+}
+
+/** What a trainer's calls have cost so far. `forward` is of a step, up to the output head; `evaluation` is of those without a gradient. */
+export interface TrainerTimes {
+  readonly boundaries: StageTime;
+  readonly evaluation: StageTime;
+  readonly forward: StageTime;
+  readonly head: StageTime;
+  readonly backward: StageTime;
+  readonly optimiser: StageTime;
 }
 
 export interface NativeTrainerInfo {
@@ -298,6 +318,7 @@ export interface NativeTrainer {
     sharePrefixes: boolean;
   }): Promise<void>;
   information(): Promise<NativeTrainerInfo>;
+  times(): Promise<TrainerTimes>;
   step(
     batch: NativeSequence[],
     objective: NativeObjective,

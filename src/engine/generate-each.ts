@@ -1,6 +1,6 @@
 /** Generation from any number of prompts: they are read as they are needed, and memory holds a window of them. */
 import { setImmediate } from 'node:timers/promises';
-import type { GenerationProgress } from './addon.js';
+import type { GenerationProgress, StageTime } from './addon.js';
 import type { GenerateRequest, Prompt } from './generate-request.js';
 import type { Rollout } from './generation.js';
 import type { Model } from './model.js';
@@ -34,7 +34,8 @@ export async function* generateEach(
   { prompts, onProgress, ...request }: GenerateEachRequest,
 ): AsyncGenerator<NamedRollout, void> {
   const samples = request.samples ?? 1;
-  const done = { finished: 0, sampledTokens: 0, promptTokens: 0 };
+  const none: StageTime = { seconds: 0, processorSeconds: 0 };
+  const done: Done = { finished: 0, sampledTokens: 0, promptTokens: 0, prefill: none, decode: none, draw: none };
   let first = 0;
   for await (const window of windows(model, prompts, Math.max(1, Math.ceil(WINDOW / Math.max(1, samples))))) {
     const places = window.flatMap(({ rendered: { seeds } }, prompt) =>
@@ -81,17 +82,23 @@ export async function* generateEach(
   }
 }
 
-function sum(
-  done: Pick<GenerationProgress, 'finished' | 'sampledTokens' | 'promptTokens'>,
-  progress: GenerationProgress,
-  total: number,
-): GenerationProgress {
+type Done = Pick<GenerationProgress, 'finished' | 'sampledTokens' | 'promptTokens' | 'prefill' | 'decode' | 'draw'>;
+
+const added = (a: StageTime, b: StageTime): StageTime => ({
+  seconds: a.seconds + b.seconds,
+  processorSeconds: a.processorSeconds + b.processorSeconds,
+});
+
+function sum(done: Done, progress: GenerationProgress, total: number): GenerationProgress {
   return {
     ...progress,
     total,
     finished: done.finished + progress.finished,
     sampledTokens: done.sampledTokens + progress.sampledTokens,
     promptTokens: done.promptTokens + progress.promptTokens,
+    prefill: added(done.prefill, progress.prefill),
+    decode: added(done.decode, progress.decode),
+    draw: added(done.draw, progress.draw),
   };
 }
 

@@ -18,6 +18,7 @@ import {
   type ModelShape,
   type NativeTrainer,
   type NativeTrainerInfo,
+  type TrainerTimes,
 } from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './checked.js';
@@ -167,6 +168,11 @@ export class Trainer {
   /** Shape of model and adapter; `steps` counts updates. */
   get info(): Readonly<NativeTrainerInfo> {
     return this.#info;
+  }
+
+  /** @internal What its calls have cost so far, for benchmarks. */
+  times(): Promise<TrainerTimes> {
+    return settled(this.#native.times());
   }
 
   /** SHA-256 of the model file. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */

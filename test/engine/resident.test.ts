@@ -57,3 +57,17 @@ function mapped(file: string): number {
   await using two = await trainer();
   expect([await two.step(batch), await two.step(batch)]).toEqual([first, second]);
 });
+
+(linux ? test : test.skip)('the cache of a request is as large as what lives at once, however many prompts it has', async () => {
+  const shape = { embedding: 256, feedForward: 64, heads: 4, keyValueHeads: 4, layers: 8 };
+  await using model = await loadModel(syntheticModel({ architecture: 'llama', type: 'F32', ...shape }), { threads: 1 });
+  const prompts = Array.from({ length: 200 }, (_, i) => ({ tokenIds: Int32Array.from({ length: 100 }, (_, t) => (7 * i + t) % 256) }));
+  const anonymous = (): number => Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1024;
+  await collectSorted(model, { prompts: prompts.slice(0, 2), maxTokens: 1, maxSequences: 4 });
+  const before = anonymous();
+  const rollouts = await collectSorted(model, { prompts, maxTokens: 1, maxSequences: 4 });
+  expect(rollouts.length).toBe(200);
+  // All prompts and replies would take 165 MB, 8,192 tokens take 67 MB.
+  expect(200 * 101 * model.info.kvBytesPerToken).toBeGreaterThan(160e6);
+  expect(anonymous() - before).toBeLessThan(110e6);
+});

@@ -70,6 +70,36 @@ describe('the addon of the benchmarks', () => {
     for (const { gflops } of rows) expect(gflops).toBeGreaterThan(0);
   });
 
+  test('bench loop tells the stages of a task apart', async () => {
+    const sizes = {
+      rollouts: 4,
+      samples: 2,
+      tokens: 12,
+      steps: 1,
+      'batch-size': 2,
+      'top-layers': 1,
+      'dev-size': 1,
+      threads: 1,
+      iterations: 1,
+    };
+    const flags = Object.entries(sizes).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    const { code, stdout } = await runCli(['bench', 'loop', '--model', 'tiny', '--task', 'scheduling', ...flags, '--json']);
+    expect(code).toBe(0);
+    const { stages, replies, tokens } = JSON.parse(stdout) as {
+      stages: { stage: string; seconds: number; share: number }[];
+      replies: number;
+      tokens: { sampled: number; trained: number };
+    };
+    const seconds = new Map(stages.map(({ stage, seconds: of }) => [stage, of]));
+    const done = ['load', 'prefill', 'decode', 'draw', 'verdicts', 'boundaries', 'forward', 'head', 'backward', 'optimiser', 'adapter'];
+    for (const stage of done) expect([stage, seconds.get(stage)! > 0]).toEqual([stage, true]);
+    expect(stages.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1);
+    expect(replies).toBe(4);
+    expect(tokens.sampled).toBeGreaterThan(4);
+    expect(tokens.trained).toBeGreaterThan(0);
+    expect((await runCli(['bench', 'loop', '--task', 'scheduling'])).code).toBe(2);
+  });
+
   test('the bare loop of bench rollout', async () => {
     const file = path.join(place, 'model.gguf');
     writeSyntheticModel(file, { architecture: 'qwen2' });
