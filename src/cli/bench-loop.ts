@@ -114,7 +114,8 @@ async function taskLoop(task: string, argv: TaskLoopArguments): Promise<void> {
   const { loaded, sampled: after, trained: stepped, evaluated } = result.memory;
   process.stdout.write(
     `${rows.join('')}${result.passed} of ${result.replies} replies passed; ` +
-      `${prompts} tokens of prompts, ${sampled} sampled, ${trained} trained on\nloaded: ${shown(loaded)}\nsampled: ${shown(after)}\ntrained: ${shown(stepped)}\nevaluated: ${shown(evaluated)}\n` +
+      `${prompts} tokens of prompts, ${sampled} sampled, ${trained} trained on\n` +
+      `loaded: ${shown(loaded)}\nsampled: ${shown(after)}\ntrained: ${shown(stepped)}\nevaluated: ${shown(evaluated)}\n` +
       `at most ${formatBytes(result.peakRssBytes)} resident\n`,
   );
 }
