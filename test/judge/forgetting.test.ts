@@ -28,7 +28,7 @@ beforeAll(async () => {
   mkdirSync(file('home'));
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'), { members: "answerGrammar: 'root ::= [b]'," });
-  model = await loadModel(file('letters.gguf'), { threads: 1, fixedThreads: true, contextTokens: 1024, kvType: 'f32' });
+  model = await loadModel(file('letters.gguf'), { threads: 1, fixedThreads: true, contextTokens: 1024, kvType: 'bf16' });
   trainer = await createTrainer(model, { lora: { targets: ['q', 'v', 'down'], rank: 4 }, optimiser: { learningRate: 0.02 }, threads: 1 });
 }, 60_000);
 afterAll(async () => {
@@ -67,8 +67,8 @@ describe('the measure', () => {
         [true, after],
       ] as const) {
         const { sequences } = await trainer.evaluate([{ tokenIds, labelMask }], { adapter });
-        // 9.8 nats a token; llama.cpp's attention, which sums in f16, is up to 0.03 away where a token has 500 before it
-        expect(Math.abs(sum + sequences[0]!.loss) / tokens).toBeLessThan(0.02);
+        // with an f16 cache, whose values llama.cpp's attention sums in f16, 0.005 apart at 480 tokens and growing with them
+        expect(Math.abs(sum + sequences[0]!.loss) / tokens).toBeLessThan(0.001);
       }
       expect(after).not.toBe(before);
     }
