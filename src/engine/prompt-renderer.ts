@@ -193,16 +193,16 @@ export class PromptRenderer {
   /** The template's text for each, those that it gave before as they were. */
   #run(all: readonly Record<string, unknown>[]): string[] {
     const keys = all.map((variables) => createHash('sha256').update(this.rendererId).update(JSON.stringify(variables)).digest('base64'));
-    const texts = keys.map((key) => knownTexts.get(key));
-    const missing = [...all.keys()].filter((i) => texts[i] === undefined);
+    const texts = new Map(keys.map((key) => [key, knownTexts.get(key)]));
+    const missing = [...new Map(keys.map((key, i) => [key, all[i]!]))].filter(([key]) => texts.get(key) === undefined);
     for (let at = 0; at < missing.length; at += TOGETHER) {
       const group = missing.slice(at, at + TOGETHER);
-      for (const [n, text] of this.#runTogether(group.map((i) => all[i]!)).entries()) {
-        texts[group[n]!] = text;
-        remember(keys[group[n]!]!, text);
+      for (const [i, text] of this.#runTogether(group.map(([, variables]) => variables)).entries()) {
+        texts.set(group[i]![0], text);
+        remember(group[i]![0], text);
       }
     }
-    return texts as string[];
+    return keys.map((key) => texts.get(key)!);
   }
 
   #runTogether(group: readonly Record<string, unknown>[]): string[] {

@@ -2,7 +2,7 @@
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
-import { answer } from '../rollouts/answer.js';
+import { answer, samplingOf } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
 import type { OpenTask, PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
@@ -48,7 +48,7 @@ export interface Calibration {
  * @throws IsoproError TIER_UNKNOWN, ABORTED, and as OpenTask and Model
  */
 export async function calibrate(model: Model, task: OpenTask, options: CalibrationOptions): Promise<Calibration> {
-  const { problems, samples, seed, style, temperature, topP, maxTokens, maxSequences, adapter, signal, onProgress } = options;
+  const { problems, samples, seed, style, maxTokens, maxSequences, adapter, signal, onProgress } = options;
   const chosen = options.tiers?.map((id) => findTier(task.id, task.tiers, id)) ?? task.tiers.filter(({ trains }) => trains);
   const excluded = new HeldOutProblems(await wholeSets(task), { model, task, style });
   const backend = localBackend(model);
@@ -64,13 +64,8 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
     await answer(
       {
         backend,
-        task,
         plan,
-        prompt: (problem) => task.prompt(problem, style),
-        temperature,
-        topP,
-        maxTokens,
-        maxSequences,
+        ...samplingOf(task, options, maxSequences),
         ...(adapter === undefined ? {} : { adapter }),
         ...(signal === undefined ? {} : { signal }),
       },

@@ -62,7 +62,7 @@ export interface ForgettingOptions {
   readonly prompts?: number;
   /** Paragraphs, the first so many. Default: all 32, or with fewer prompts in proportion. */
   readonly paragraphs?: number;
-  /** Scored in place of what the base would say here: a log's, which another machine may sample otherwise. */
+  /** One for each prompt, scored in place of what the base would say here: a log's, which another machine may sample otherwise. */
   readonly replies?: readonly (readonly number[])[];
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
@@ -85,6 +85,35 @@ function commonBeginning(all: readonly Int32Array[]): Int32Array {
 }
 
 /**
+ * Token ids of what is scored: the first paragraphs, each as far as the context has room for it, and the first prompts whose replies it has
+ * room for, under the chat template.
+ * @param paragraphs default: all 32, or with fewer prompts in proportion
+ * @throws IsoproError EVALUATION_SET_CORRUPT
+ */
+export function forgettingTexts(
+  model: Model,
+  prompts: number = GENERAL_PROMPTS,
+  paragraphs: number = Math.ceil((PARAGRAPHS * prompts) / GENERAL_PROMPTS),
+): { readonly paragraphs: readonly Int32Array[]; readonly prompts: readonly Int32Array[] } {
+  const room = contextOf(model);
+  const conversations = readForgettingText('prompts')
+    .trim()
+    .split('\n')
+    .map((content) => [{ role: 'user', content } as const]);
+  return {
+    paragraphs: readForgettingText('english')
+      .split('\n\n')
+      .slice(0, paragraphs)
+      .map((paragraph) => model.tokenize(paragraph.trim()).slice(0, room - beginning(model).length)),
+    prompts: model
+      .renderChats(conversations)
+      .map(({ tokenIds }) => tokenIds)
+      .filter(({ length }) => length + REPLY_TOKENS <= room)
+      .slice(0, prompts),
+  };
+}
+
+/**
  * Leaves the model with the adapter as its own.
  * @param adapter null: the bare base, compared with itself
  * @throws IsoproError EVALUATION_SET_CORRUPT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED
@@ -95,19 +124,9 @@ export async function measureForgetting(
   options: ForgettingOptions = {},
 ): Promise<ForgettingMeasurement> {
   const { replies: given, signal, onProgress } = options;
-  const count = given?.length ?? options.prompts ?? GENERAL_PROMPTS;
   const cancelling = signal === undefined ? {} : { signal };
   const begin = beginning(model);
-  const paragraphs = readForgettingText('english')
-    .split('\n\n')
-    .slice(0, options.paragraphs ?? Math.ceil((PARAGRAPHS * count) / GENERAL_PROMPTS))
-    .map((paragraph) => model.tokenize(paragraph.trim()).slice(0, contextOf(model) - begin.length));
-  const rendered = readForgettingText('prompts')
-    .trim()
-    .split('\n')
-    .map((content) => model.renderChat([{ role: 'user', content }]).tokenIds)
-    .filter(({ length }) => length + REPLY_TOKENS <= contextOf(model))
-    .slice(0, count);
+  const { paragraphs, prompts: rendered } = forgettingTexts(model, options.prompts, options.paragraphs);
   const shared = commonBeginning(rendered);
   let done = 0;
   const total = 2 * (paragraphs.length + rendered.length);

@@ -1,10 +1,12 @@
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
-import { FORGETTING_TEXTS, measureForgetting } from '../evaluation/forgetting.js';
+import { FORGETTING_TEXTS, forgettingTexts, measureForgetting } from '../evaluation/forgetting.js';
 import type { LogReader } from '../log/read.js';
 import { loggedForgetting } from '../run-folder/derived.js';
 import { forgetting, type ForgettingRecord } from '../run-folder/evaluation-records.js';
+import type { RunStart } from '../run-folder/manifest.js';
 import { readRecord } from '../run-folder/record.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { forgettingOf, type Forgetting } from '../statistics/index.js';
 import { HardFail } from './hard-fail.js';
 
@@ -24,36 +26,54 @@ export interface ForgettingComparison {
   readonly difference: number;
 }
 
-/** The run's own measurement; null where it made none. @throws HardFail where it is of another adapter or other texts, or made twice */
-export function readForgettingClaim(reader: LogReader, adapter: string | null): ForgettingRecord | null {
+export interface ForgettingClaim {
+  readonly record: ForgettingRecord;
+  /** General prompts that the run's settings say it measures on. */
+  readonly prompts: number;
+}
+
+/**
+ * The run's own measurement; null where it was to make none.
+ * @throws HardFail where it is not one, though the settings promise it, or of another adapter or other texts
+ */
+export function readForgettingClaim(reader: LogReader, start: Pick<RunStart, 'settings'>, adapter: string | null): ForgettingClaim | null {
+  const { forgetting: prompts = 0 } = readWrittenSettings(start.settings).evaluation;
   const claims: ForgettingRecord[] = [];
   for (const record of reader.records({ stream: 'evaluations' }))
     if (record.payload.kind === 'forgetting') claims.push(readRecord(forgetting, record, fail));
+  if (prompts === 0 && claims.length === 0) return null;
   const [claim] = claims;
-  if (claim === undefined) return null;
-  if (claims.length !== 1) fail(`the log holds ${claims.length} measurements of what was forgotten`);
+  if (claim === undefined || claims.length !== 1 || prompts === 0)
+    return fail(
+      `the log holds ${claims.length} measurements of what was forgotten, and its settings say ${prompts === 0 ? 'none' : 'one'}`,
+    );
   if (claim.adapter !== adapter) fail('what was forgotten was measured with another adapter than the submission');
   if (claim.texts.english !== FORGETTING_TEXTS.english || claim.texts.prompts !== FORGETTING_TEXTS.prompts)
     fail('what was forgotten was measured on other texts');
-  return claim;
+  return { record: claim, prompts };
 }
 
 /**
  * On a machine of the run's class the base says the same to the general prompts; on another one what it said there is scored.
- * @throws HardFail where the figures measured refute the claim on a machine of its class
+ * @throws HardFail where the claim leaves texts out, or the figures measured refute it on a machine of its class
  */
 export async function checkForgetting(
   model: Model,
-  claim: ForgettingRecord,
+  { record: claim, prompts }: ForgettingClaim,
   adapter: Adapter | null,
   sameMachine: boolean,
   options: { readonly signal?: AbortSignal },
 ): Promise<ForgettingComparison> {
   const replies = claim.replies.map(({ tokenIds }) => tokenIds);
+  const texts = forgettingTexts(model, prompts);
+  if (claim.english.map(({ tokens }) => tokens).join() !== texts.paragraphs.map(({ length }) => length).join())
+    fail('what was forgotten was not measured on the paragraphs that the settings say');
+  if (replies.length !== texts.prompts.length)
+    fail(`what was forgotten was measured on ${replies.length} replies to general prompts, and the settings say ${texts.prompts.length}`);
   const { english, replies: scored } = await measureForgetting(model, adapter, {
     ...options,
-    paragraphs: claim.english.length,
-    ...(sameMachine ? { prompts: replies.length } : { replies }),
+    prompts,
+    ...(sameMachine ? {} : { replies }),
   });
   const [claimed, measured] = [loggedForgetting(claim), forgettingOf(english, scored)];
   const figures = ({ english: of, divergence }: Forgetting): number[] => [of.before, of.after, divergence?.mean ?? 0];

@@ -373,7 +373,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     findings.heldOut = await trace.run('test_set_evaluation', async () => {
       const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter));
-      const forgot = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readForgettingClaim(reader, submitted.adapter));
+      const forgot = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readForgettingClaim(reader, start, submitted.adapter));
       if (which === 'none') return { value: null, detail: 'not asked for', status: 'skipped' as const };
       if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
       const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, {

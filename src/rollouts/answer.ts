@@ -1,7 +1,7 @@
 /** The one path from problems to verdicts: prompts, replies, judgements. The loop, its modes, every evaluation and the judge take it. */
 import { sampleFrom, type Backend, type Reply, type SampleProgress, type SamplePrompt, type SampleRequest } from '../backends/backend.js';
 import { deriveSeed } from '../random.js';
-import type { ChatMessage, Judgement, OpenTask, Problem } from '../tasks/task.js';
+import type { ChatMessage, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
 export interface AnswerRequest<R extends Reply = Reply>
@@ -17,6 +17,25 @@ export interface AnswerRequest<R extends Reply = Reply>
   readonly topP?: number;
   readonly maxSequences: number;
 }
+
+/** How the problems of a task are asked and sampled: by the settings of a run, for it and for whoever measures before it. */
+export const samplingOf = <T extends Pick<OpenTask, 'prompt'>>(
+  task: T,
+  {
+    style,
+    temperature,
+    topP,
+    maxTokens,
+  }: Required<Pick<AnswerRequest, 'maxTokens' | 'temperature' | 'topP'>> & { readonly style: PromptStyle },
+  maxSequences: number,
+) => ({
+  task,
+  prompt: (problem: Problem) => task.prompt(problem, style),
+  temperature,
+  topP,
+  maxTokens,
+  maxSequences,
+});
 
 /** A reply that did not end its episode, and what the model was told after it. */
 export interface Turn<R extends Reply = Reply> {

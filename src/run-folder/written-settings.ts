@@ -65,7 +65,14 @@ const shown = z
     profile: lenient(z.string()),
     sampling: z.object({ turns: lenient(z.int().min(1)) }).catch({}),
     buffer: z.object({ kind: lenient(z.string()), tierCap: lenient(z.number()) }).catch({}),
-    evaluation: z.object({ gate: lenient(z.boolean()), gateLevel: lenient(z.number()) }).catch({}),
+    evaluation: z
+      .object({
+        gate: lenient(z.boolean()),
+        gateLevel: lenient(z.number()),
+        forgetting: lenient(z.int().min(0)),
+        constrained: lenient(z.boolean()),
+      })
+      .catch({}),
   })
   .catch({ sampling: {}, buffer: {}, evaluation: {} });
 export type WrittenSettings = z.output<typeof shown>;

@@ -12,7 +12,7 @@ import {
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
-import { answer } from '../rollouts/answer.js';
+import { answer, samplingOf } from '../rollouts/answer.js';
 import { exchange, type Episode } from '../rollouts/episode.js';
 import { planRollouts, type PlannedProblem } from '../rollouts/plan.js';
 import { judgedRollout } from '../rollouts/sample.js';
@@ -77,7 +77,7 @@ const LOG_BYTES_PER_TOKEN = 12;
 export async function planRun(settings: RunSettings, signal?: AbortSignal, verifierThreads = 1): Promise<RunPlan> {
   const started = performance.now();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
-  const { style, temperature, topP, maxTokens, samples, rollouts } = settings.sampling;
+  const { style, maxTokens, samples, rollouts } = settings.sampling;
   await refuseNondeterminism(task, style);
   await using model = await openTrainee(settings, signal);
   const resolved = inUse(settings, { model, task });
@@ -110,13 +110,8 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
   await answer(
     {
       backend,
-      task,
       plan,
-      prompt: (problem) => task.prompt(problem, style),
-      temperature,
-      topP,
-      maxTokens,
-      maxSequences: settings.model.maxSequences,
+      ...samplingOf(task, settings.sampling, settings.model.maxSequences),
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
       onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
     },

@@ -7,6 +7,7 @@ import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
+import { samplingOf } from '../rollouts/answer.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
@@ -138,7 +139,7 @@ export async function runIteration(
 
 async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {
   const { settings, task, backend, excluded } = context;
-  const { rollouts, samples, allocation, allocationFloor, style, temperature, topP, maxTokens } = settings.sampling;
+  const { rollouts, samples, allocation, allocationFloor } = settings.sampling;
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
   const counts = allocate({
     tiers,
@@ -163,13 +164,8 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   report(context, { ...progress, hits: shownHits() });
   return sampleRollouts({
     backend,
-    task,
     plan,
-    prompt: (problem) => task.prompt(problem, style),
-    temperature,
-    topP,
-    maxTokens,
-    maxSequences: settings.model.maxSequences,
+    ...samplingOf(task, settings.sampling, settings.model.maxSequences),
     ...cancellation(context),
     onVerdict: ({ tier }, { kind }) => {
       const of = hits.get(tier) ?? { passed: 0, decided: 0 };

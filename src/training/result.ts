@@ -27,9 +27,9 @@ export interface RunResult {
     readonly pairedP: number;
     readonly gained: number;
     readonly lost: number;
-    /** The same test under further readings of the same replies; their rates stand in `before` and `after`. */
     /** Under the grammar of answers, where that was asked for. */
     readonly constrained?: { readonly before: Summary; readonly after: Summary } & Paired;
+    /** The same test under further readings of the same replies; their rates stand in `before` and `after`. */
     readonly readings: { readonly [reading in Reading]?: Paired };
   };
   /** On the same problems. */

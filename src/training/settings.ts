@@ -174,7 +174,7 @@ export type RunSettingsInput = z.input<typeof runSettings>;
  */
 export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, RunSettingsInput>> = {
   downloaded: {},
-  /** Under 500M parameters, and under 1 GB resident: the KV cache of 8192 tokens, not of a gigabyte, and half of the trainer's memory. */
+  /** Under 500M parameters, to be under 1 GB resident: a KV cache of 8192 tokens, not of a gigabyte, and half of the trainer's memory. */
   small: {
     model: { contextTokens: 8192, maxSequences: 32 },
     sampling: {

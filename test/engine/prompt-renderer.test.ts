@@ -1,4 +1,5 @@
-import { describe, expect, test } from '@jest/globals';
+import vm from 'node:vm';
+import { describe, expect, jest, test } from '@jest/globals';
 import { loadModel } from '../../src/engine/model.js';
 import { PromptRenderer, type PromptVocabulary } from '../../src/engine/prompt-renderer.js';
 import { syntheticModel } from './fixtures.js';
@@ -68,6 +69,34 @@ describe('the prompt renderer', () => {
         ]);
       }
     }
+  });
+
+  test('runs a template once for equal prompts, together or one after the other, whatever came before', () => {
+    const runs = jest.spyOn(vm.Script.prototype, 'runInContext');
+    try {
+      const renderer = new PromptRenderer(vocabulary({ chatTemplate: '{{ messages[0].content }}{{ messages[0].content }}' }));
+      const asked = (contents: readonly string[]): string[] => renderer.renderAll(contents.map(user), true).map(({ text }) => text);
+      const same = 'y'.repeat(300_000);
+      for (let i = 0; i < 20; i++) asked(Array.from({ length: 4 }, () => `${i % 3}${same}`)); // 80 texts, three different ones
+      expect(runs).toHaveBeenCalledTimes(3);
+      const many = Array.from({ length: 130 }, (_, i) => `${i % 100}`);
+      expect(asked(many)).toEqual(many.map((content) => content + content));
+      expect(runs).toHaveBeenCalledTimes(5); // a hundred different ones, 64 at a time
+      asked(many);
+      expect(runs).toHaveBeenCalledTimes(5);
+    } finally {
+      runs.mockRestore();
+    }
+  });
+
+  test('one prompt of many that a template fails on is an error, as it is by itself', () => {
+    const renderer = new PromptRenderer(
+      vocabulary({ chatTemplate: "{% if messages[0].content == 'x' %}{{ raise_exception('no x') }}{% endif %}ok" }),
+    );
+    const failure = expect.objectContaining({ code: 'TEMPLATE_INVALID', message: expect.stringContaining('no x') }) as never;
+    expect(() => renderer.render(user('x'), true)).toThrow(failure);
+    expect(() => renderer.renderAll(['a', 'x', 'b'].map(user), true)).toThrow(failure);
+    expect(renderer.renderAll(['a', 'b'].map(user), true).map(({ text }) => text)).toEqual(['ok', 'ok']);
   });
 
   test('its id depends on the template and nothing else', () => {

@@ -8,7 +8,9 @@ import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer, type Trainer } from '../../src/engine/trainer.js';
 import { measureForgetting, readForgettingText, type ForgettingMeasurement } from '../../src/evaluation/forgetting.js';
 import { checkForgetting, readForgettingClaim } from '../../src/judge/forgetting.js';
+import { readClaims } from '../../src/judge/held-out.js';
 import { LogReader } from '../../src/log/read.js';
+import { readManifest } from '../../src/run-folder/manifest.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import { forgettingOf } from '../../src/statistics/index.js';
 import type { RunResult } from '../../src/training/result.js';
@@ -196,14 +198,32 @@ describe('a run', () => {
     expect(forgetting.difference).toBeLessThan(1e-6);
     const reader = new LogReader(file('run/log.sqlite'), RUN_STREAMS);
     try {
-      const claim = readForgettingClaim(reader, result.adapter.sha256)!;
-      const sum = claim.english.reduce((total, { before, after }) => total + before - after, 0);
-      expect(result.forgetting!.lost.mean).toBeCloseTo(sum / claim.english.reduce((total, { tokens }) => total + tokens, 0), 12);
+      const { start } = readManifest(file('run'));
+      const claim = readForgettingClaim(reader, start, result.adapter.sha256)!;
+      const { record, prompts } = claim;
+      expect(prompts).toBe(7);
+      const sum = record.english.reduce((total, { before, after }) => total + before - after, 0);
+      expect(result.forgetting!.lost.mean).toBeCloseTo(sum / record.english.reduce((total, { tokens }) => total + tokens, 0), 12);
       // what refutes it is figures that another adapter would have given
-      const lied = { ...claim, english: claim.english.map((text) => ({ ...text, after: text.before })) };
+      const lied = { prompts, record: { ...record, english: record.english.map((text) => ({ ...text, after: text.before })) } };
       await expect(checkForgetting(model, lied, moved, true, {})).rejects.toThrow(/nats a token from those measured/);
       expect((await checkForgetting(model, lied, moved, false, {})).difference).toBeGreaterThan(1e-3);
-      expect(() => readForgettingClaim(reader, 'ab'.repeat(32))).toThrow(/with another adapter/);
+      expect(() => readForgettingClaim(reader, start, 'ab'.repeat(32))).toThrow(/with another adapter/);
+      // nor what a run leaves out: some texts, or all that its settings promise
+      for (const sameMachine of [true, false]) {
+        const fewer = { prompts, record: { ...record, english: record.english.slice(1) } };
+        await expect(checkForgetting(model, fewer, moved, sameMachine, {})).rejects.toThrow(/not measured on the paragraphs/);
+        const without = { prompts, record: { ...record, replies: record.replies.slice(1) } };
+        await expect(checkForgetting(model, without, moved, sameMachine, {})).rejects.toThrow(/on 6 replies to general prompts/);
+      }
+      const silent = (kind: string): LogReader =>
+        ({ records: (of: object) => [...reader.records(of)].filter(({ payload }) => payload.kind !== kind) }) as unknown as LogReader;
+      expect(() => readForgettingClaim(silent('forgetting'), start, result.adapter.sha256)).toThrow(/holds 0 measurements.*say one/);
+      const untold = { settings: { evaluation: { forgetting: 0 } } };
+      expect(() => readForgettingClaim(reader, untold, result.adapter.sha256)).toThrow(/holds 1 measurements.*say none/);
+      expect(readForgettingClaim(silent('forgetting'), untold, result.adapter.sha256)).toBeNull();
+      expect(readClaims(reader, start, result.adapter.sha256).constrained).not.toBeNull();
+      expect(() => readClaims(silent('constrained'), start, result.adapter.sha256)).toThrow(/holds 0 evaluations of the test set before/);
     } finally {
       reader.close();
     }

@@ -101,7 +101,7 @@ describe('the manifest', () => {
     expect([forgetting, constrained]).toEqual([0, false]); // what version 1 never measured
     expect(byPart(read.start.settings)).toEqual({ ...now, evaluation });
     expect(byPart(now)).toBe(now);
-    expect(readWrittenSettings(written)).toEqual(readWrittenSettings(now));
+    expect(readWrittenSettings(written)).toEqual(readWrittenSettings({ ...now, evaluation }));
     expect(readWrittenSettings(now)).toMatchObject({
       seed: '42',
       profile: 'embedded',

@@ -11,7 +11,7 @@ import { runFigures } from '../models/run-figures.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
-const KILLS = 25;
+const KILLS = process.env.ISOPRO_FULL === '1' ? 25 : 3;
 /** Kills of one run before it may end. */
 const EACH = 3;
 
