@@ -54,7 +54,10 @@ async function measure() {
   let failed = 0;
   for (const step of wanted) {
     if (existsSync(fileOf(step.name))) continue;
-    if (performance.now() >= deadline) break;
+    if (performance.now() >= deadline) {
+      console.error(`${step.name}: not begun, the time is over; the same command goes on`);
+      break;
+    }
     console.error(`${step.name} …`);
     const began = performance.now();
     const { code, result } = await (step.settings === undefined ? evaluate(step, model) : train(step, model));

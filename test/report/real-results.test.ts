@@ -1,8 +1,10 @@
 /** `npm run measure:real`: what it measures, what summary.json takes from it, and the tables of docs/results.md. */
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { CONDITIONS } from '../../src/jobs/ablation.js';
@@ -175,16 +177,30 @@ describe('summary.json', () => {
   });
 });
 
-test('a step is measured by the commands, its figures are those of the log, and it is not measured twice', () => {
+test('a step is measured by the commands, its figures are those of the log, and it is not measured twice', async () => {
   writeSyntheticModel(at('model.gguf'), { architecture: 'llama', contextLength: 8192 });
-  const measure = (...args: string[]) =>
-    spawnSync(process.execPath, [script('measure-real.mjs'), '--try', '--threads', '1', '--runs', at('runs'), ...args], {
-      encoding: 'utf8',
-      env: { ...process.env, ISOPRO_HOME: at('home') },
+  const command = (...args: string[]) => [script('measure-real.mjs'), '--try', '--threads', '1', '--runs', at('runs'), ...args];
+  const env = { ...process.env, ISOPRO_HOME: at('home') };
+  const measure = (...args: string[]) => spawnSync(process.execPath, command(...args), { encoding: 'utf8', env });
+  /** Told to end as soon as its run has begun. */
+  async function interrupted(step: string): Promise<[code: number | null, stderr: string]> {
+    const child = spawn(process.execPath, command('--model', at('model.gguf'), '--only', step), {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env,
     });
+    let stderr = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    const closed = once(child, 'close');
+    while (child.exitCode === null && !existsSync(at('runs', step, 'manifest.json'))) await setTimeout(10);
+    child.kill('SIGTERM');
+    const [code] = (await closed) as [number | null];
+    return [code, stderr];
+  }
   const steps = ['extract-full-42', 'extract-constrained-42', 'extract-samples'];
   const asked = ['--model', at('model.gguf'), ...steps.flatMap((step) => ['--only', step])];
-  expect(measure(...asked, '--hours', '0.0008')).toMatchObject({ status: 0, stderr: expect.stringMatching(/the same command goes on/) });
+  const late = measure(...asked, '--hours', '0');
+  expect([late.status, late.stderr]).toEqual([0, expect.stringMatching(/not begun, the time is over; the same command goes on/)]);
+  expect(await interrupted('extract-full-42')).toEqual([130, expect.stringMatching(/interrupted; the same command/)]);
   expect(readdirSync(at('runs', 'results'))).toEqual([]);
   const first = measure(...asked);
   expect([first.status, first.status === 0 ? '' : first.stderr]).toEqual([0, '']);
