@@ -4,18 +4,11 @@ import { runPaths } from '../run-folder/paths.js';
 import { checkIntegrity, type Integrity } from './integrity.js';
 import { page } from './page.js';
 import { readRun, type RunRecord } from '../run-folder/read-run.js';
-import {
-  adapterSection,
-  header,
-  integritySection,
-  learningSection,
-  methodSection,
-  pageTitle,
-  resultSection,
-  rolloutSection,
-  ruleSection,
-  settingsSection,
-} from './sections.js';
+import { adapterSection, learningSection, methodSection, ruleSection } from './course-sections.js';
+import { header, pageTitle } from './header.js';
+import { integritySection, settingsSection } from './origin-sections.js';
+import { resultSection } from './result-section.js';
+import { rolloutSection } from './rollout-section.js';
 
 /** A report never has more bytes. */
 export const REPORT_BYTES = 2_000_000;

@@ -57,6 +57,8 @@ export const rollout = z.object({
     violations: z.array(z.string()),
     details: z.array(z.string()).optional(),
     reason: z.string().optional(),
+    /** What the answer came to beside what was right, shortened. */
+    results: z.object({ found: z.string(), expected: z.string() }).optional(),
     ...figureMembers,
   }),
   admission: z.enum(ADMISSIONS),

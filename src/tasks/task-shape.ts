@@ -100,6 +100,7 @@ export const resultShapes = {
         .default([]),
       metrics: dictionaryOf(z.number()).default({}),
       reason: z.string().optional(),
+      results: z.object({ found: z.string(), expected: z.string() }).optional(),
       score: fraction.optional(),
       forecast: forecast.optional(),
     })

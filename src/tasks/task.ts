@@ -46,6 +46,8 @@ export interface Verdict {
   readonly violations: readonly Violation[];
   readonly metrics: Readonly<Record<string, number>>;
   readonly reason?: string;
+  /** What the answer came to beside what was right, for a reader of report and log; no model is told it. */
+  readonly results?: { readonly found: string; readonly expected: string };
   /** How good the answer is, in [0, 1], 1 being best. In a mean a pass without one counts 1, a fail without one 0. */
   readonly score?: number;
   /** Of a task whose answers are probabilities; evaluation gives them proper scores. */

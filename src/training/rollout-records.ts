@@ -12,6 +12,9 @@ import type { RunSettings } from './settings.js';
 /** Of what a verifier says about one reply, so many sentences of so many characters are kept for readers of the report. */
 const DETAILS = 8;
 const DETAIL_LENGTH = 300;
+const RESULT_LENGTH = 1500;
+
+const shortened = (text: string, length: number): string => text.slice(0, length).toWellFormed();
 
 export interface AdmissionOptions {
   readonly task: OpenTask;
@@ -83,7 +86,7 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
     });
     for (const rollout of rollouts) {
       const { sampleIndex: sample, seed, tokenIds, text, finish, adapterId, logprobs, verdict, form } = rollout;
-      const { kind, violations, reason } = verdict;
+      const { kind, violations, reason, results } = verdict;
       records.push({
         kind: 'rollout',
         iteration,
@@ -101,8 +104,11 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
         verdict: {
           kind,
           violations: violations.map(({ category }) => category),
-          details: violations.slice(0, DETAILS).map(({ detail }) => detail.slice(0, DETAIL_LENGTH).toWellFormed()),
+          details: violations.slice(0, DETAILS).map(({ detail }) => shortened(detail, DETAIL_LENGTH)),
           ...(reason === undefined ? {} : { reason: reason.toWellFormed() }),
+          ...(results === undefined
+            ? {}
+            : { results: { found: shortened(results.found, RESULT_LENGTH), expected: shortened(results.expected, RESULT_LENGTH) } }),
           ...figuresOf(verdict),
         },
         ...fateOf.get(rollout)!,

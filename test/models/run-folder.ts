@@ -26,6 +26,8 @@ export interface RunFolderOptions {
   readonly setName?: string;
   readonly reply?: (i: number) => string;
   readonly prompt?: string;
+  /** Further members of each rollout's verdict. */
+  readonly verdict?: object;
   readonly names?: {
     readonly model?: string;
     readonly task?: string;
@@ -211,6 +213,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
                 kind: pass ? 'pass' : 'fail',
                 violations,
                 details: violations.map((category) => `Job A breaks the rule of ${category}.`),
+                ...options.verdict,
               },
               admission: admitted ? 'admitted' : pass ? 'duplicate' : 'failed',
               weight: 0.5,

@@ -73,6 +73,7 @@ exec sleep 60`;
       problems: 2,
       reply: () => HOSTILE.join('\n'),
       prompt: HOSTILE.join('\n'),
+      verdict: { results: { found: HOSTILE.join('\n'), expected: 'w'.repeat(500) } },
       names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] },
     });
     browser = new Browser(executable!);
@@ -126,6 +127,21 @@ exec sleep 60`;
       expect(contrast(colors.paper!, 'rgb(0, 0, 0)') > 10).toBe(scheme === 'light');
     },
   );
+
+  test('at 400 px nothing lies outside the view, opened or not, whatever the texts', async () => {
+    for (const page of [url, hostile]) {
+      await browser.open(page, 400);
+      await browser.evaluate('document.querySelectorAll("details").forEach((each, i) => { each.open = i < 20 })');
+      const outside = await browser.evaluate<string[]>(`[...document.body.querySelectorAll('*')].filter((each) =>
+        each.closest('.wide, .chart') === null || each.matches('.wide, .chart')).filter((each) => {
+        const { left, right, width } = each.getBoundingClientRect();
+        return width > 0 && (left < -0.5 || right > 400.5);
+      }).map((each) => each.tagName + '.' + each.className)`);
+      expect(outside).toEqual([]);
+      expect(await browser.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(400);
+      keep(page === url ? '400.png' : 'hostile-400.png', await browser.screenshot());
+    }
+  });
 
   test('search and filters show what they name', async () => {
     await browser.open(url);

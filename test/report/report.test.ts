@@ -225,6 +225,7 @@ describe('hostile texts', () => {
       problems: 2,
       reply: (i) => `${i} ${text}`,
       prompt: text,
+      verdict: { results: { found: text, expected: text } },
       settings: { note: text, '<b>': text },
       names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] },
     });
@@ -246,6 +247,9 @@ describe('hostile texts', () => {
     expect(page).toContain('&lt;/script&gt;&lt;script&gt;globalThis.broken = true');
     expect(page).toContain('[U+202E] answer: passed [U+202C]');
     expect(page).toContain('\u241b[2J');
+    const [rollout] = /<details class="rollout"[\s\S]*?<\/details>/.exec(page)!;
+    expect(rollout.match(/<pre>/g)).toHaveLength(4);
+    expect(rollout.split(escapeHtml(text))).toHaveLength(5); // reply, result, expected, prompt
     expect(sectionOf(page, 'methods')).toContain('not measured');
   });
 
@@ -274,6 +278,43 @@ describe('hostile texts', () => {
     expect(escapeHtml(`<a b='c'>"&`)).toBe('&lt;a b=&#39;c&#39;&gt;&quot;&amp;');
     expect(html`<p>${'<'}${html`<b>${'&'}</b>`}${['x', null, false]}</p>`.text).toBe('<p>&lt;<b>&amp;</b>x</p>');
     expect(label('a'.repeat(50), 10)).toBe(`${'a'.repeat(9)}…`);
+  });
+});
+
+describe('a text task', () => {
+  test('shows the reply, what it came to beside what was right, why it fails, and the prompt', async () => {
+    const page = await reportOf(
+      await build('text', {
+        iterations: 1,
+        rollouts: 8,
+        reply: () => 'SELECT name FROM films',
+        prompt: 'films(name TEXT)',
+        skill: 0,
+        names: { violation: 'result' },
+        verdict: { results: { found: "'Up' | 1", expected: "'Up' | 2" }, score: 0.25 },
+      }),
+    );
+    const [, rollout] = /<details class="rollout"([\s\S]*?)<\/details>/.exec(page)!;
+    const text = textOf(rollout!);
+    expect(text).toMatch(/reply SELECT name FROM films prompt films\(name TEXT\) verdict .*Job A breaks the rule of result/);
+    expect(text).toMatch(/score 0\.250 result &#39;Up&#39; \| 1 expected &#39;Up&#39; \| 2/);
+  });
+
+  test('a reply of 100 kB is shortened, whatever it is made of', async () => {
+    for (const [at, unit] of ['x', '<', '\u202e', '\u0000', '👩‍👩'].entries()) {
+      const page = await reportOf(
+        await build(`long-reply-${at}`, {
+          iterations: 1,
+          rollouts: 1,
+          tiers: [{ id: 'T' }],
+          problems: 1,
+          reply: () => unit.repeat(100_000),
+        }),
+      );
+      expect(Buffer.byteLength(page)).toBeLessThan(500_000);
+      expect(page).toMatch(/… \d+ further characters are in the log, record \d+/);
+      expect(page).not.toContain('\u202e');
+    }
   });
 });
 

@@ -287,11 +287,31 @@ describe('replies', () => {
     const problem = generate('T2', 1n);
     const { verdict } = await judge(problem, `SELECT * FROM ${problem.tables[0]!.name}`);
     expect(sql.feedback!(problem, verdict)).toMatch(/columns?, the question asks for 1|rows/);
+    expect(verdict.results!.found).not.toBe(verdict.results!.expected);
+    expect(sql.feedback!(problem, verdict)).not.toContain(verdict.results!.expected);
     const broken = own({ query: 'SELECT colour FROM items' });
     expect((await judge(broken, 'SELECT 1')).verdict).toMatchObject({
       kind: 'none',
       reason: expect.stringContaining('no such column: colour'),
     });
+  });
+
+  test('a verdict shows a reader what the statement returned beside what it should have, shortened', async () => {
+    const ordered = own({ query: 'SELECT id, size FROM items ORDER BY id', ordered: true });
+    const shown = async (statement: string) => (await judge(ordered, statement)).verdict.results;
+    const rows = (size: string): string => [1, 2, 3, 4, 5].map((id) => `${id} | ${size}`).join('\n');
+    expect(await shown('SELECT id, size FROM items ORDER BY id')).toEqual({ found: rows('1'), expected: rows('1') });
+    expect(await shown("SELECT id, 'it''s \n' || size FROM items ORDER BY id")).toEqual({
+      found: rows("'it''s \\n1.0'"),
+      expected: rows('1'),
+    });
+    expect(await shown('SELECT 1 WHERE 0')).toMatchObject({ found: 'no rows of 1 column' });
+    expect(await shown('SELECT colour FROM items')).toEqual({ found: 'no such column: colour', expected: rows('1') });
+    const wide = `SELECT ${Array.from({ length: 12 }, () => `NULL, x'00ff', '${'w'.repeat(50)}'`).join(', ')} FROM items`;
+    const { found } = (await shown(`${wide} UNION ALL ${wide}`))!;
+    expect(found.split('\n')).toHaveLength(9);
+    expect(found).toMatch(new RegExp(`^NULL \\| x'00ff' \\| 'w{40}…' .* … 36 columns\n[^]*… 10 rows$`));
+    expect(await shown('not a statement')).toBeUndefined();
   });
 
   test('a schema with quotes and Unicode is drawn, shown and asked like any other', async () => {
@@ -425,7 +445,10 @@ describe('the processes that run statements', () => {
 
   test.each([
     ['says what is no reply', `process.stdin.once('data', () => console.log('passed')); `],
-    ['answers another request', `process.stdin.once('data', () => console.log('{"request":7,"same":true}'));`],
+    [
+      'answers another request',
+      `process.stdin.once('data', () => console.log('{"request":7,"same":true,"results":{"found":"1","expected":"1"}}'));`,
+    ],
     [
       'floods',
       `const { stdout } = process;

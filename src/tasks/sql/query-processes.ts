@@ -24,14 +24,17 @@ export interface QueryProcessesOptions {
 
 const PROGRAM = fileURLToPath(new URL('./query-program.js', import.meta.url));
 const MAX_LINE_CHARACTERS = 100_000;
+/** Characters of a written result. */
+const MAX_WRITTEN = 20_000;
 const NODE_FLAGS = ['--max-old-space-size=128'];
 
 const request = z.int();
 const count = z.int().min(0);
+const results = z.strictObject({ found: z.string().max(MAX_WRITTEN), expected: z.string().max(MAX_WRITTEN) });
 const reply = z.union([
-  z.strictObject({ request, same: z.literal(true) }),
-  z.strictObject({ request, difference: z.enum(['columns', 'rows', 'values', 'order']), found: count, expected: count }),
-  z.strictObject({ request, error: z.string() }),
+  z.strictObject({ request, same: z.literal(true), results }),
+  z.strictObject({ request, difference: z.enum(['columns', 'rows', 'values', 'order']), found: count, expected: count, results }),
+  z.strictObject({ request, error: z.string(), results }),
   z.strictObject({ request, limit: z.enum(['rows', 'memory', 'time']) }),
   z.strictObject({ request, broken: z.string() }),
 ]);

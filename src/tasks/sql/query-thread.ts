@@ -4,18 +4,24 @@ import type Database from 'better-sqlite3';
 import { openDatabase } from './databases.js';
 import type { SqlProblem } from './problem.js';
 import { compareResults, runStatement, TooMuch, type Difference, type Result } from './results.js';
+import { writtenResult } from './written-result.js';
 
 export interface QueryRequest {
   readonly problem: Pick<SqlProblem, 'id' | 'tables' | 'databases' | 'query' | 'ordered'>;
   readonly statement: string;
 }
 
+/** On the first database on which they differ, or on the first one: what the statement returned and what it should have. */
+interface Written {
+  readonly results: { readonly found: string; readonly expected: string };
+}
+
 export type QueryReply =
   /** On every database what the reference returns. */
-  | { readonly same: true }
-  | { readonly difference: Difference; readonly found: number; readonly expected: number }
+  | ({ readonly same: true } & Written)
+  | ({ readonly difference: Difference; readonly found: number; readonly expected: number } & Written)
   /** SQLite's own words. */
-  | { readonly error: string }
+  | ({ readonly error: string } & Written)
   | { readonly limit: 'rows' | 'memory' }
   /** The problem's own databases or reference cannot be used. */
   | { readonly broken: string };
@@ -54,19 +60,23 @@ function run({ problem, statement }: QueryRequest): QueryReply {
   } catch (error) {
     return { broken: messageOf(error) };
   }
+  let first: Result | undefined;
   for (const { database, expected } of hidden) {
     let result: Result;
     try {
       result = runStatement(database, statement);
     } catch (error) {
-      return error instanceof TooMuch ? { limit: error.what } : { error: messageOf(error).slice(0, 300) };
+      if (error instanceof TooMuch) return { limit: error.what };
+      const message = messageOf(error).slice(0, 300).toWellFormed();
+      return { error: message, results: { found: message, expected: writtenResult(expected) } };
     }
+    first ??= result;
     const difference = compareResults(expected, result, problem.ordered);
     if (difference === null) continue;
     const [found, wanted] = difference === 'columns' ? [result.columns, expected.columns] : [result.rows.length, expected.rows.length];
-    return { difference, found, expected: wanted };
+    return { difference, found, expected: wanted, results: { found: writtenResult(result), expected: writtenResult(expected) } };
   }
-  return { same: true };
+  return { same: true, results: { found: writtenResult(first!), expected: writtenResult(hidden[0]!.expected) } };
 }
 
 parentPort!.on('message', (request: QueryRequest) => {

@@ -1,7 +1,8 @@
 import type { Verdict, VerifyContext } from '../task.js';
 import { failed, lost, undecided } from '../verdict.js';
 import type { SqlProblem, Statement } from './problem.js';
-import type { QueryProcesses } from './query-processes.js';
+import type { Outcome, QueryProcesses } from './query-processes.js';
+import type { Difference } from './results.js';
 import { refuseStatement } from './statement.js';
 
 const PASS: Verdict = { kind: 'pass', violations: [], metrics: {} };
@@ -25,12 +26,16 @@ export async function verifyStatement(
   if (refusal !== null) return failed(refusal.category, refusal.detail);
   const { id, tables, databases, query, ordered } = problem;
   const outcome = await processes.run({ problem: { id, tables, databases, query, ordered }, statement }, context.signal);
-  if ('same' in outcome) return PASS;
   if ('lost' in outcome) return lost(outcome.lost);
   if ('broken' in outcome) return undecided(`the problem's own query does not run: ${outcome.broken}`);
-  if ('error' in outcome) return failed('error', `SQLite does not run the query: ${outcome.error}.`);
   if ('limit' in outcome) return failed(outcome.limit, LIMITS[outcome.limit]);
-  const { difference, found, expected } = outcome;
+  const { results } = outcome;
+  if ('same' in outcome) return { ...PASS, results };
+  if ('error' in outcome) return { ...failed('error', `SQLite does not run the query: ${outcome.error}.`), results };
+  return { ...differs(outcome), results };
+}
+
+function differs({ difference, found, expected }: Extract<Outcome, { readonly difference: Difference }>): Verdict {
   switch (difference) {
     case 'columns':
       return failed('columns', `The query returns ${of(found, 'column')}, the question asks for ${expected}.`);

@@ -1,0 +1,68 @@
+/** The top of a report: which run, whether its log holds, what came of it. */
+import { testComparison } from '../run-folder/comparison.js';
+import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
+import { percent, points, pValue, whole } from './figures.js';
+import { html, label, type Html, type HtmlValue } from './hostile-text.js';
+import { integrityLine, type Integrity } from './integrity.js';
+import { name } from './markup.js';
+
+const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
+const duration = (seconds: number): string =>
+  seconds < 120 ? `${seconds.toFixed(0)} s` : seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
+
+export function header(run: RunRecord, integrity: Integrity): Html {
+  const { manifest, end, time: at, defects } = run;
+  const { model, task, settings, code: version } = manifest.start;
+  const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
+  const comparison = testComparison(run);
+  const { text, tone } =
+    defects.length > 0 && integrity.outcome === 'unchecked'
+      ? ({ text: 'log missing or damaged', tone: 'bad' } as const)
+      : integrityLine(integrity);
+  const seed = label(readWrittenSettings(settings).seed ?? '–', 20);
+  const iterations = `${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}`;
+  const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
+  return html`<header>
+<p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${seed}${
+    at !== null && html` · ${time(at.first)} UTC`
+  }</p>
+<h1>${name(model.name, 80)} on ${name(task.id, 60)}</h1>
+<p><span class="badge ${tone}">${text}</span></p>
+${
+  end === null
+    ? html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`
+    : html`<p class="muted">Ended after ${iterations}: ${name(end.stopped, 200)}.</p>`
+}
+${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}
+<div class="cards">
+${before !== null && card(`${percent(before.summary.mean)} %`, 'of the test problems solved before, mean over tiers')}
+${after !== null && card(`${percent(after.summary.mean)} %`, 'solved after, mean over tiers')}
+${
+  comparison?.difference != null &&
+  card(
+    points(comparison.difference.mean),
+    `points of change; 95 % interval ${points(comparison.difference.low)} to ${points(comparison.difference.high)}`,
+  )
+}
+${
+  comparison !== null &&
+  card(
+    pValue(comparison.p),
+    `exact McNemar p, each problem counting once; ${comparison.gained} gained, ${comparison.lost} lost of ${comparison.n}`,
+  )
+}
+${
+  end !== null &&
+  card(
+    duration(end.seconds),
+    `${whole(end.tokens.sampled)} tokens sampled, ${whole(end.tokens.trained)} trained on; ` +
+      `at most ${whole(end.peakRssBytes / 1e6)} MB resident`,
+  )
+}
+</div>
+</header>
+`;
+}
+export const pageTitle = ({ manifest: { start, runId } }: RunRecord): string =>
+  `${label(start.model.name)} on ${label(start.task.id)}, run ${runId.slice(0, 8)}`;

@@ -1,0 +1,141 @@
+/** The test set before and after, with all that was measured on it. */
+import { testComparison, testRates, type PairedCounts, type TestRate } from '../run-folder/comparison.js';
+import { inOrder, testEvaluation, type RunRecord } from '../run-folder/read-run.js';
+import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
+import {
+  bounds,
+  decimal,
+  decimalBounds,
+  forgettingSentences,
+  MEASURE_NOTES,
+  MEASURE_TITLES,
+  percent,
+  points,
+  RATE_NOTES,
+  RATE_TITLES,
+} from './figures.js';
+import { html, label, type Html } from './hostile-text.js';
+import { cells, COLUMNS, heads, more, name, pairOf, ROWS, section, tierHeads } from './markup.js';
+
+export function resultSection(run: RunRecord): Html {
+  const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
+  const comparison = testComparison(run);
+  const policies = Object.entries(run.policies).sort(([, one], [, other]) => (other.mean ?? 0) - (one.mean ?? 0));
+  const best = policies[0];
+  const first = before ?? after;
+  if (first === null) return section('result', 'Before and after', html`<p class="muted">The test set has not been evaluated.</p>`);
+  const tiers = new Map(run.tiers.map((tier) => [tier.id, tier]));
+  const keys = inOrder(Object.keys(first.summary.byTier), run.tiers);
+  const cell = (summary: { mean: number | null; low: number; high: number } | undefined, lead = false): Html =>
+    html`<td${lead && html` class="lead"`}>${
+      summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`
+    }</td>`;
+  const pair = (of: PairedCounts | null | undefined): Html[] => cells(pairOf(of));
+  const row = (key: string): Html => {
+    const tier = tiers.get(key);
+    const [was, is] = [before?.summary.byTier[key], after?.summary.byTier[key]];
+    const untrained = tier?.trains === false && html` <small>not trained on</small>`;
+    return html`<tr${tier === undefined && html` class="group"`}><td>${name(key, 24)}${untrained}</td>
+<td>${first.summary.byTier[key]!.n}</td>
+${cell(was)}${cell(is, true)}<td>${points(was?.mean != null && is?.mean != null ? is.mean - was.mean : null)}</td>
+${pair(comparison?.byTier[key])}${best !== undefined && html`<td>${percent(best[1].byTier[key]?.mean)}</td>`}</tr>
+`;
+  };
+  const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
+  const invalid = [before, after].some((evaluation) => evaluation?.summary.valid === false);
+  const groups = keys.filter((key) => !tiers.has(key));
+  const titled = run.tiers.filter(({ title }) => title !== '').slice(0, ROWS);
+  return section(
+    'result',
+    'Before and after',
+    html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and
+once after the run. The mean counts each tier once${groups.length > 0 && ', and the tiers of a group, in italics, together once'}.</p>
+<div class="wide"><table><thead><tr>${heads(['tier', 'n', 'before', 'after', 'change', 'gained, lost', 'p'])}${
+      best !== undefined && html`<th class="policy">best program</th>`
+    }</tr></thead><tbody>
+${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>
+${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td>
+${pair(comparison)}${best !== undefined && html`<td>${percent(best[1].mean)}</td>`}</tr>
+</tbody></table></div>
+${more(ROWS, keys.length, 'tiers')}
+<p class="note muted">p: exact two-sided McNemar test over the same problems, each counting once, in the line of the mean too; p values
+of tiers are not adjusted for their number.${best !== undefined && html` Best program: ${name(best[0], 60)}, see below.`}</p>
+${
+  titled.length > 0 &&
+  html`<p class="note muted">${titled.map(({ id, title }, i) => html`${i > 0 && '; '}<b>${name(id, 24)}</b> ${label(title, 60)}`)}.</p>`
+}
+${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
+${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
+${rateTable(testRates(run), keys)}
+${run.forgetting !== null && forgettingPart(run.forgetting)}
+${measureTables(before?.summary, after?.summary, policies.slice(0, ROWS), keys)}
+${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys)}${more(ROWS, policies.length, 'programs')}`,
+  );
+}
+
+/** Format and skill apart: rates beside accuracy, by tier. */
+function rateTable(rates: readonly TestRate[], keys: readonly string[]): Html | null {
+  const columns = keys.slice(0, COLUMNS);
+  const rows = rates.flatMap(({ name: rate, before, after, change }) => [
+    ...(before === null ? [] : [{ rate, when: 'before', of: before, pair: null }]),
+    ...(after === null ? [] : [{ rate, when: 'after', of: after, pair: change }]),
+  ]);
+  if (rows.length === 0) return null;
+  return html`<h3>Format and skill apart</h3>
+<p class="note muted">Per cent of the replies. ${rates.map(({ name: rate }, i) => html`${i > 0 && '; '}${RATE_NOTES[rate]}`)}.</p>
+<div class="wide"><table class="dense">
+<thead><tr>${heads(['', '', 'mean'])}${tierHeads(columns)}${heads(['gained, lost', 'p'])}</tr></thead><tbody>
+${rows.map(
+  ({ rate, when, of, pair }) => html`<tr><td>${RATE_TITLES[rate]}</td><td>${when}</td>
+<td class="lead">${percent(of.mean)} <small>${bounds(of)}</small></td>
+${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)])}</tr>
+`,
+)}</tbody></table></div>`;
+}
+
+/** What it cost: the model on what it was not trained on. */
+const forgettingPart = (forgetting: Forgetting): Html => html`<h3>Forgetting</h3>
+<p class="note muted">On texts written for this measure, which no run trains on. ± is one standard error over texts.</p>
+${forgettingSentences(forgetting).map((sentence) => html`<p>${sentence}.</p>`)}`;
+
+/** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
+function measureTables(
+  before: Summary | undefined,
+  after: Summary | undefined,
+  policies: readonly (readonly [string, Summary])[],
+  keys: readonly string[],
+): Html[] {
+  const columns = keys.slice(0, COLUMNS);
+  return MEASURE_NAMES.flatMap((measure) => {
+    const rows = [['before', before] as const, ['after', after] as const, ...policies].flatMap(([who, summary]) => {
+      const of = summary?.measures?.[measure];
+      return of === undefined ? [] : [[who, of] as const];
+    });
+    if (rows.length === 0) return [];
+    return [
+      html`<h3>${MEASURE_TITLES[measure]}</h3>
+<p class="note muted">${MEASURE_NOTES[measure]}. Means over tiers, 95 % bootstrap interval over problems; valid: per
+cent of the replies that had the figure, or passed.</p>
+<div class="wide"><table class="dense"><thead><tr>${heads(['', 'n', 'valid', 'mean'])}${tierHeads(columns)}</tr></thead><tbody>
+${rows.map(
+  ([who, of]) => html`<tr><td>${name(who, 60)}</td>${cells([of.n, percent(of.valid)])}
+<td class="lead">${decimal(of.mean)} <small>${of.mean !== null && decimalBounds(of)}</small></td>
+${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
+`,
+)}</tbody></table></div>`,
+    ];
+  });
+}
+
+/** What a model must exceed to have learned anything. */
+function policyTable(policies: readonly (readonly [string, Summary])[], keys: readonly string[]): Html {
+  const columns = keys.slice(0, COLUMNS);
+  return html`<h3>Without a model</h3>
+<p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>
+<div class="wide"><table class="dense"><thead><tr>${heads(['program', 'mean'])}${tierHeads(columns)}</tr></thead><tbody>
+${policies.map(([policy, { mean, byTier }]) => {
+  const tiers = cells(columns.map((key) => percent(byTier[key]?.mean)));
+  return html`<tr><td>${name(policy, 60)}</td><td class="lead">${percent(mean)}</td>${tiers}</tr>
+`;
+})}</tbody></table></div>`;
+}
