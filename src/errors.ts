@@ -48,6 +48,8 @@ export const ERRORS = {
     'Evaluate with the task, set, style and number of samples that were recorded, or record the replies that are missing; the prompts ' +
     'have to be the same to the letter.',
   RECORDING_INVALID: 'Correct the line named above; `docs/backends.md` says what a line holds.',
+  REPLY_INVALID:
+    'Give the reply more maxTokens, or say the rule that it broke so that a grammar can keep it: by an enum, a length, a format.',
   RUNS_NOT_COMPARABLE: 'Compare two runs that ended and were measured on the same test problems: same task, version and --test-size.',
   RUN_DIFFERS: 'Give another folder with --out, or the settings that the run in this folder began with.',
   RUN_MANIFEST_INVALID: 'The manifest is of another version or was changed; start the run again in a new folder.',
@@ -74,12 +76,14 @@ export type ErrorCode = keyof typeof ERRORS;
 
 /** The one error class. `message` says what happened, `remedy` what to do; `code` is stable across versions. */
 export class IsoproError extends Error {
-  override readonly name = 'IsoproError';
+  /** 'AbortError' where the code is ABORTED, as of every call of the platform that a signal ends. */
+  override readonly name: 'IsoproError' | 'AbortError';
   readonly code: ErrorCode;
   readonly remedy: string;
 
   constructor(code: ErrorCode, message: string, options?: { cause?: unknown; remedy?: string }) {
     super(message, options?.cause === undefined ? undefined : { cause: options.cause });
+    this.name = code === 'ABORTED' ? 'AbortError' : 'IsoproError';
     this.code = code;
     this.remedy = options?.remedy ?? ERRORS[code];
   }
@@ -87,4 +91,15 @@ export class IsoproError extends Error {
   toJSON(): { code: ErrorCode; message: string; remedy: string } {
     return { code: this.code, message: this.message, remedy: this.remedy };
   }
+}
+
+/** What a call rejects with that its signal ended: the cause is the signal's reason. */
+export function abortError(message: string, signal: AbortSignal | undefined): IsoproError {
+  return new IsoproError('ABORTED', message, { cause: signal?.reason });
+}
+
+/** ABORTED as the signal has it, where it was the signal; any other error as it is. */
+export function withReason(error: unknown, signal: AbortSignal | undefined): unknown {
+  const ended = error instanceof IsoproError && error.code === 'ABORTED' && signal?.aborted === true;
+  return ended ? abortError(error.message, signal) : error;
 }

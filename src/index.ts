@@ -18,6 +18,7 @@ export { diagnose, type Finding } from './engine/diagnosis.js';
 export type { Adapter } from './engine/adapter.js';
 export type { GenerationProgress, StageTime, TensorSummary } from './engine/addon.js';
 export type { GenerateRequest, Prompt, SamplingSettings, TokenIds } from './engine/generate-request.js';
+export type { Seed } from './engine/seed.js';
 export type { CapturedBoundary, Rollout } from './engine/generation.js';
 export type { ChatMessage, RenderedPrompt } from './engine/prompt-renderer.js';
 export type {
@@ -34,6 +35,7 @@ export { ModelHost, type HostLoadOptions, type HostUsage, type ModelHostOptions 
 export type { HostAdapterOptions, HostedModel, WhenFull } from './host/hosted-model.js';
 export type { HostedAdapter } from './host/hosted-adapter.js';
 export type { HostReply, HostRequest, TokenEvent } from './host/host-request.js';
+export type { ObjectReply, ObjectRequest } from './host/structured-reply.js';
 export { localBackend } from './backends/local.js';
 export { recordedBackend } from './backends/recorded.js';
 export type { EvaluationOptions, JudgedAnswer } from './evaluation/answers.js';

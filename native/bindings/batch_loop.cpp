@@ -119,7 +119,7 @@ Napi::Promise joinBatch(ModelSession& session, Napi::Value alive, Napi::Value on
             session.batch->close(std::current_exception());
           }
         },
-        [&call] { call.reject(std::make_exception_ptr(Error("OBJECT_DISPOSED", "the object was disposed before the call ran"))); });
+        [&call](std::exception_ptr reason) { call.reject(std::move(reason)); });
   } catch (...) {
     call.reject(std::current_exception());
   }

@@ -14,7 +14,10 @@ Napi::Function Cancellation::define(Napi::Env env) {
 Cancellation::Cancellation(const Napi::CallbackInfo& info)
     : Napi::ObjectWrap<Cancellation>(info), flag_(guarded(info.Env(), [] { return std::make_shared<std::atomic<bool>>(false); })) {}
 
-void Cancellation::cancel(const Napi::CallbackInfo&) { flag_->store(true); }
+void Cancellation::cancel(const Napi::CallbackInfo& info) {
+  flag_->store(true);
+  Environment::of(info.Env()).dropCancelled();
+}
 
 Call::Call(Napi::Env env, Napi::Value alive, Napi::Value onEvent)
     : environment_(Environment::of(env)), deferred_(Napi::Promise::Deferred::New(env)) {

@@ -80,7 +80,7 @@ Napi::Promise runAsync(JobThread& thread, Napi::Value alive, Napi::Value onEvent
             call.reject(std::current_exception());
           }
         },
-        [&call] { call.reject(std::make_exception_ptr(Error("OBJECT_DISPOSED", "the object was disposed before the call ran"))); });
+        [&call](std::exception_ptr reason) { call.reject(std::move(reason)); });
   } catch (...) {
     call.reject(std::current_exception());
   }

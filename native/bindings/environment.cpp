@@ -64,6 +64,10 @@ void Environment::remove(Call* call) {
   if (calls_.empty() && bell_ != nullptr) napi_unref_threadsafe_function(env_, bell_);
 }
 
+void Environment::dropCancelled() {
+  for (JobThread* thread : threads_) thread->dropCancelled();
+}
+
 void Environment::stopThreads() {
   stopped_ = true;
   const std::vector<JobThread*> threads(threads_.begin(), threads_.end());

@@ -45,6 +45,8 @@ class Environment {
 
   void add(JobThread* thread) { threads_.insert(thread); }
   void remove(JobThread* thread) { threads_.erase(thread); }
+  // Ends the calls that were cancelled while they wait for their turn.
+  void dropCancelled();
   // Cancels and ends every job thread; jobs that come later are dropped.
   void stopThreads();
   bool stopped() const { return stopped_; }

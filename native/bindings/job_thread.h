@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -22,15 +23,20 @@ inline CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
 // has one as its last member may be used by its jobs without being owned by them.
 class JobThread {
  public:
+  using Dropped = std::function<void(std::exception_ptr)>;
+
   explicit JobThread(Environment& environment);
   ~JobThread();
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
 
-  // `dropped` runs instead of `job` when the thread stops first. The first job starts the thread; throws SYSTEM_LIMIT.
-  void post(CancelFlag cancelled, std::function<void()> job, std::function<void()> dropped);
+  // `dropped` runs instead of `job`, with the reason, when the thread stops first, and for a `call`, which somebody waits for, on the
+  // JavaScript thread when it is cancelled before its turn. The first job starts the thread; throws SYSTEM_LIMIT.
+  void post(CancelFlag cancelled, std::function<void()> job, Dropped dropped, bool call = true);
   // From a job: puts another one behind those that wait.
-  void again(CancelFlag cancelled, std::function<void()> job, std::function<void()> dropped);
+  void again(CancelFlag cancelled, std::function<void()> job, Dropped dropped);
+  // Ends the calls that wait and are cancelled.
+  void dropCancelled();
   // Sets the flag of the running job and of all that wait.
   void cancelAll();
   // Cancels the job that runs, drops those that wait and those that come.
@@ -40,9 +46,12 @@ class JobThread {
   struct Job {
     CancelFlag cancelled;
     std::function<void()> run;
-    std::function<void()> dropped;
+    Dropped dropped;
+    bool call = false;
+    bool ended = false;  // before its turn
   };
 
+  void put(Job job);
   void loop();
 
   Environment* environment_;  // null once stopped

@@ -12,7 +12,8 @@ void ModelSession::retire(std::list<std::shared_ptr<Adapter>> adapters) noexcept
   }
   try {
     const auto drop = [this] { dropRetired(); };
-    thread.post(never(), drop, drop);
+    thread.post(
+        never(), drop, [drop](const std::exception_ptr&) { drop(); }, false);
   } catch (...) {
     // The next job drops them.
   }
@@ -36,8 +37,8 @@ void ModelSession::continueBatch() {
       batch->close(std::current_exception());
     }
   };
-  const auto dropped = [this] {
-    if (batch != nullptr) batch->close(std::make_exception_ptr(Error("OBJECT_DISPOSED", "the model was disposed")));
+  const auto dropped = [this](std::exception_ptr reason) {
+    if (batch != nullptr) batch->close(std::move(reason));
   };
   thread.again(batch->stopped(), step, dropped);
   batch->awaitStep();

@@ -3,7 +3,7 @@
  * end of its own: a plain object will do.
  */
 import { types } from 'node:util';
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import type { SamplingSettings } from '../engine/generate-request.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 
@@ -160,7 +160,7 @@ export async function* sampleFrom<R extends Reply>(backend: Backend<R>, request:
     if (objection !== null) refuse(`gave a reply to prompt ${prompts[promptIndex]!.id} ${objection}`);
     yield reply;
   }
-  if (signal?.aborted === true) throw new IsoproError('ABORTED', 'sampling was cancelled');
+  if (signal?.aborted === true) throw abortError('sampling was cancelled', signal);
   const silent = open.findIndex(({ size }) => size > 0);
   if (silent >= 0) refuse(`gave no reply to sample ${[...open[silent]!][0]} of prompt ${prompts[silent]!.id}`);
 }

@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ERRORS, IsoproError, type ErrorCode } from '../errors.js';
+import { abortError, ERRORS, IsoproError, withReason, type ErrorCode } from '../errors.js';
 import { readJson, unreadable } from '../files.js';
 
 export interface NativeCancellation {
@@ -496,12 +496,14 @@ export async function cancellable<T>(
   signal: AbortSignal | undefined,
   call: (cancellation: NativeCancellation) => Promise<T>,
 ): Promise<T> {
-  if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the operation was cancelled before it began');
+  if (signal?.aborted === true) throw abortError('the operation was cancelled before it began', signal);
   const cancellation = typed(() => new addon.Cancellation());
   const abort = (): void => cancellation.cancel();
   signal?.addEventListener('abort', abort);
   try {
     return await settled(call(cancellation));
+  } catch (error) {
+    throw withReason(error, signal);
   } finally {
     signal?.removeEventListener('abort', abort);
   }

@@ -1,6 +1,6 @@
 /** Asks a server about a model file before fetching it: reachable, how large, which content, resumable, a GGUF at all? */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import { hubEndpoint } from './model-location.js';
 
 export interface RemoteFile {
@@ -109,7 +109,7 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
     throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} redirects more than ${MAX_REDIRECTS} times`);
   } catch (error) {
     if (error instanceof IsoproError) throw error;
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the download was cancelled', { cause: error });
+    if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
     throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} could not be reached: ${networkReason(error)}`, { cause: error });
   }
 }
@@ -141,7 +141,7 @@ export async function hubFileOfTag(owner: string, repository: string, tag: strin
     answer = await response.json();
   } catch (error) {
     if (error instanceof IsoproError) throw error;
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the download was cancelled', { cause: error });
+    if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
     throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} could not be read: ${networkReason(error)}`, { cause: error });
   }
   const file = (answer as { ggufFile?: { rfilename?: unknown } } | null)?.ggufFile?.rfilename;

@@ -10,7 +10,7 @@ import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
 import { startThread } from '../thread.js';
 import { networkReason, probeFile, type RemoteFile } from './download-probe.js';
@@ -36,7 +36,7 @@ const STALL_MS = 60_000;
 const LOCK_POLL_MS = 250;
 const PLAIN_ATTEMPTS = 3;
 
-const cancelled = (): IsoproError => new IsoproError('ABORTED', 'the download was cancelled');
+const cancelled = (signal: AbortSignal | undefined): IsoproError => abortError('the download was cancelled', signal);
 
 function failed(message: string, destination: string, cause?: unknown): IsoproError {
   return new IsoproError('MODEL_DOWNLOAD_FAILED', message, {
@@ -48,7 +48,7 @@ function failed(message: string, destination: string, cause?: unknown): IsoproEr
 /** @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED */
 export async function downloadModel(model: RemoteModel, options: DownloadOptions = {}): Promise<void> {
   const { signal } = options;
-  if (signal?.aborted === true) throw cancelled();
+  if (signal?.aborted === true) throw cancelled(signal);
   const folder = path.dirname(model.path);
   const names = splitParts(path.basename(model.path));
   // Short names beside the place: the downloader cuts long ones.
@@ -124,7 +124,7 @@ async function acquireLock(file: string, { signal, onProgress }: DownloadOptions
     }
   } catch (error) {
     database.close();
-    throw signal?.aborted === true ? cancelled() : error;
+    throw signal?.aborted === true ? cancelled(signal) : error;
   }
 }
 
@@ -184,7 +184,7 @@ function fetchInWorker(
       void worker.terminate().then(outcome, outcome);
     };
     const fail = (message: string): void => settle(() => reject(failed(`${job.url}: ${message}`, destination)));
-    const abort = (): void => settle(() => reject(cancelled()));
+    const abort = (): void => settle(() => reject(cancelled(signal)));
     const watchdog = setTimeout(() => fail(`the server sent nothing for ${Math.round(stallMs / 1000)} s`), stallMs);
     let furthest = -1;
     worker.on('message', (message: DownloadMessage) => {
@@ -233,7 +233,7 @@ async function fetchPlainly(
       });
       return;
     } catch (error) {
-      if (signal?.aborted === true) throw cancelled();
+      if (signal?.aborted === true) throw cancelled(signal);
       if (attempt === PLAIN_ATTEMPTS || stalled.signal.aborted)
         throw failed(`${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`, destination, error);
     } finally {
@@ -267,7 +267,7 @@ async function checkAll(
         onProgress?.({ phase: 'checking', downloadedBytes: checked, totalBytes });
       }
     } catch (error) {
-      throw signal?.aborted === true ? cancelled() : error;
+      throw signal?.aborted === true ? cancelled(signal) : error;
     }
     const digest = hash.digest('hex');
     if (digest !== file.sha256) {

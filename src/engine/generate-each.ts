@@ -1,8 +1,9 @@
 /** Generation from any number of prompts: they are read as they are needed, and memory holds a window of them. */
 import { setImmediate } from 'node:timers/promises';
 import type { GenerationProgress, StageTime } from './addon.js';
-import type { GenerateRequest, Prompt } from './generate-request.js';
+import { namedPrompt, type GenerateRequest, type Prompt } from './generate-request.js';
 import type { Rollout } from './generation.js';
+import { withJson } from './json-form.js';
 import type { Model } from './model.js';
 
 /** Rollouts of one request. The last of a window run in a batch that is no longer full: with so many that costs a few per cent. */
@@ -18,7 +19,7 @@ export interface NamedRollout extends Rollout {
 }
 
 export interface GenerateEachRequest extends Omit<GenerateRequest, 'prompts' | 'onProgress'> {
-  readonly prompts: AsyncIterable<Prompt> | Iterable<Prompt>;
+  readonly prompts: AsyncIterable<Prompt | string> | Iterable<Prompt | string>;
   /** Rollouts and tokens since the beginning; `total` counts the prompts that have been read. */
   readonly onProgress?: (progress: GenerationProgress) => void;
 }
@@ -46,7 +47,7 @@ export async function* generateEach(
     const named = (rollout: Rollout): NamedRollout => {
       const { asked, rendered } = window[rollout.promptIndex]!;
       const id = rendered.id === undefined ? {} : { promptId: rendered.id };
-      return { ...rollout, promptIndex: first + rollout.promptIndex, prompt: asked, ...id };
+      return withJson({ ...rollout, promptIndex: first + rollout.promptIndex, prompt: asked, ...id });
     };
     let last: GenerationProgress | undefined;
     const numbered = window.map(({ rendered }, at) => ({ ...rendered, id: rendered.id ?? String(first + at) }));
@@ -109,9 +110,14 @@ interface ReadPrompt {
 }
 
 /** Rendered prompts, so many together. */
-async function* windows(model: Model, prompts: AsyncIterable<Prompt> | Iterable<Prompt>, size: number): AsyncGenerator<ReadPrompt[], void> {
+async function* windows(
+  model: Model,
+  prompts: AsyncIterable<Prompt | string> | Iterable<Prompt | string>,
+  size: number,
+): AsyncGenerator<ReadPrompt[], void> {
   let window: ReadPrompt[] = [];
-  for await (const { messages, text, ...prompt } of prompts) {
+  for await (const given of prompts) {
+    const { messages, text, ...prompt } = namedPrompt(given);
     const asked = {
       ...(messages && { messages }),
       ...(text !== undefined && { text }),

@@ -5,15 +5,18 @@ import type { Adapter } from './adapter.js';
 import type { GenerationProgress } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
 import type { ChatMessage } from './prompt-renderer.js';
+import { seed, type Seed } from './seed.js';
 import { copied } from './typed-array.js';
 
 export type TokenIds = Int32Array | readonly number[];
 
 /**
- * A prompt: chat messages, rendered by the model's template with a generation prompt; a text that the model continues, without a template;
- * or token ids as they are.
+ * A prompt: what the user says, or chat messages, rendered by the model's template with a generation prompt; a text that the model
+ * continues, without a template; or token ids as they are.
  */
 export interface NamedPrompt {
+  /** Short for one message of the user. */
+  readonly prompt?: string;
   readonly messages?: readonly ChatMessage[];
   /** After a BOS where the vocabulary asks for one. The name of a control token is text like any other. */
   readonly text?: string;
@@ -24,7 +27,7 @@ export interface NamedPrompt {
 
 export interface Prompt extends NamedPrompt {
   /** One 64-bit seed a sample, instead of derived ones. */
-  readonly seeds?: readonly bigint[];
+  readonly seeds?: readonly Seed[];
 }
 
 export interface SamplingSettings {
@@ -41,7 +44,7 @@ export interface SamplingSettings {
   /** Default 64. */
   readonly repeatWindow?: number;
   /** 64-bit seed of the request, from which each sample's seed is derived. Default 0. */
-  readonly seed?: bigint;
+  readonly seed?: Seed;
 }
 
 /** How a reply is sampled, and when it ends. */
@@ -67,8 +70,8 @@ export interface ReplySettings {
 }
 
 export interface GenerateRequest extends ReplySettings {
-  /** Each has exactly one of `messages`, `text` and `tokenIds`. */
-  readonly prompts: readonly Prompt[];
+  /** Each has exactly one of `prompt`, `messages`, `text` and `tokenIds`; a string is short for `{ prompt }`. */
+  readonly prompts: readonly (Prompt | string)[];
   /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
   readonly samples?: number;
   /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
@@ -81,15 +84,16 @@ export interface GenerateRequest extends ReplySettings {
   readonly onProgress?: (progress: GenerationProgress) => void;
 }
 
-/** One prompt and how it is replied to; exactly one of `messages`, `text` and `tokenIds`. */
-export interface BatchRequest extends NamedPrompt, ReplySettings {}
+/** One prompt and how it is replied to; exactly one of `prompt`, `messages`, `text` and `tokenIds`. */
+export interface BatchRequest extends NamedPrompt, ReplySettings {
+  /**
+   * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or 'stop' the reply, with finish 'length', where
+   * the context is full. Default 'refuse'.
+   */
+  readonly whenContextFull?: 'refuse' | 'stop';
+}
 
 const INT32_MAX = 2 ** 31 - 1;
-
-const uint64 = z
-  .bigint()
-  .min(0n)
-  .max((1n << 64n) - 1n);
 
 /** An Int32Array or an array of whole numbers that fit one; arrives as an Int32Array of its own. */
 export const tokenIds = z
@@ -107,6 +111,7 @@ export const chatMessages = z.array(chatMessage).min(1, 'a prompt needs at least
 
 /** Of a prompt. */
 const promptFields = {
+  prompt: z.string().optional(),
   messages: chatMessages.optional(),
   text: z.string().optional(),
   tokenIds: tokenIds.optional(),
@@ -114,9 +119,22 @@ const promptFields = {
 };
 
 const oneContent = [
-  ({ messages, text, tokenIds: ids }: PromptContent): boolean => [messages, text, ids].filter((form) => form !== undefined).length === 1,
-  'a prompt has exactly one of messages, text and tokenIds',
+  ({ prompt, messages, text, tokenIds: ids }: PromptContent & { readonly prompt?: string | undefined }): boolean =>
+    [prompt, messages, text, ids].filter((form) => form !== undefined).length === 1,
+  'a prompt has exactly one of prompt, messages, text and tokenIds',
 ] as const;
+
+/** A prompt, or what has one, as chat messages where it is what the user says. */
+function asMessages<T extends { prompt?: string | undefined; messages?: readonly ChatMessage[] | undefined }>({
+  prompt,
+  ...rest
+}: T): Omit<T, 'prompt'> {
+  return prompt === undefined ? rest : { ...rest, messages: [{ role: 'user', content: prompt }] };
+}
+
+/** What Model.generate makes of one of its prompts. */
+export const namedPrompt = (prompt: Prompt | string): Omit<Prompt, 'prompt'> =>
+  asMessages(typeof prompt === 'string' ? { prompt } : prompt);
 
 /** Of what replies to it. */
 const replyFields = {
@@ -128,7 +146,7 @@ const replyFields = {
       minP: z.number().min(0).max(1).default(0),
       repeatPenalty: z.number().gt(0).max(1000).default(1),
       repeatWindow: z.int().min(0).max(1_000_000).default(64),
-      seed: uint64.default(0n),
+      seed: seed.default(0n),
     })
     .prefault({}),
   maxTokens: z.int().min(1).max(INT32_MAX).default(256),
@@ -153,7 +171,15 @@ const oneGrammar = [
 const requestSchema = z
   .strictObject({
     ...replyFields,
-    prompts: z.array(z.strictObject({ ...promptFields, seeds: z.array(uint64).optional() }).refine(...oneContent)),
+    prompts: z.array(
+      z.preprocess(
+        (prompt) => (typeof prompt === 'string' ? { prompt } : prompt),
+        z
+          .strictObject({ ...promptFields, seeds: z.array(seed).optional() })
+          .refine(...oneContent)
+          .transform(asMessages),
+      ),
+    ),
     samples: z.int().min(0).max(1_000_000).default(1),
     captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
     maxSequences: z.int().min(1).max(253).default(64),
@@ -163,7 +189,7 @@ const requestSchema = z
 
 export type CheckedRequest = z.output<typeof requestSchema>;
 
-/** A prompt's content with its token ids checked: exactly one of the three. */
+/** A prompt's content, checked: exactly one of the three. */
 export interface PromptContent {
   readonly messages?: readonly ChatMessage[] | undefined;
   readonly text?: string | undefined;
@@ -171,9 +197,10 @@ export interface PromptContent {
 }
 
 const batchRequestSchema = z
-  .strictObject({ ...promptFields, ...replyFields })
+  .strictObject({ ...promptFields, ...replyFields, whenContextFull: z.enum(['refuse', 'stop']).default('refuse') })
   .refine(...oneContent)
-  .refine(...oneGrammar);
+  .refine(...oneGrammar)
+  .transform(asMessages);
 
 export type CheckedBatchRequest = z.output<typeof batchRequestSchema>;
 

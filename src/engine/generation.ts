@@ -1,7 +1,9 @@
 /** One running generation: turns the addon's events into an AsyncGenerator of finished rollouts. */
+import { withReason } from '../errors.js';
 import type { Adapter } from './adapter.js';
 import { fromNative, typed, type Addon, type GenerationProgress, type NativeModel, type NativeRollout } from './addon.js';
 import type { CheckedRequest } from './generate-request.js';
+import { withJson } from './json-form.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 
 /** Residual-stream rows at a layer boundary, for the trainer's boundary cache. */
@@ -14,6 +16,7 @@ export interface CapturedBoundary {
   readonly rows: Uint16Array;
 }
 
+/** One reply. JSON.stringify writes its seed as a decimal string and its typed arrays as lists. */
 export interface Rollout {
   readonly promptIndex: number;
   readonly sampleIndex: number;
@@ -103,7 +106,7 @@ export async function* runGeneration(
         outcome = callbackFailure ?? { progress };
       },
       (failure: unknown) => {
-        outcome = callbackFailure ?? { failure: fromNative(failure) };
+        outcome = callbackFailure ?? { failure: withReason(fromNative(failure), signal) };
       },
     )
     .then(() => wake());
@@ -111,7 +114,7 @@ export async function* runGeneration(
   try {
     for (;;) {
       for (let rollout = finished.shift(); rollout !== undefined; rollout = finished.shift()) {
-        yield {
+        yield withJson({
           promptIndex: rollout.prompt,
           sampleIndex: rollout.sample,
           promptIds: prompts[rollout.prompt]!.tokens,
@@ -123,7 +126,7 @@ export async function* runGeneration(
           seed: rollout.seed,
           adapterId: active?.id ?? null,
           boundary: rollout.boundary === null ? null : { layer: captureBoundary as number, modelHash, rows: rollout.boundary },
-        };
+        });
       }
       if (outcome !== undefined) break;
       await new Promise<void>((resolve) => {

@@ -1,7 +1,7 @@
 /** Model files with other weights: trained ones, or those of an adapter merged. Encoded in C++, written piece by piece. */
 import path from 'node:path';
 import { z } from 'zod';
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import { loadAddon, settled, typed, type Addon, type NativeModelFile } from './addon.js';
 import { modelShape, readAdapterFile } from './adapter-files.js';
 import { sha256, writeFileAtomically } from './atomic-file.js';
@@ -69,7 +69,7 @@ export async function writeModel(
     async function* pieces(): AsyncGenerator<Uint8Array> {
       let written = 0;
       for (;;) {
-        if (signal?.aborted === true) throw new IsoproError('ABORTED', `writing ${file} was cancelled`);
+        if (signal?.aborted === true) throw abortError(`writing ${file} was cancelled`, signal);
         const piece = await settled(native.next());
         if (piece === null) return;
         yield piece;

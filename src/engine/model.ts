@@ -265,7 +265,8 @@ export class Model {
    */
   async openBatch({ contextTokens, maxSequences, prefixTokens }: BatchSettings): Promise<RunningBatch> {
     await settled(this.#native.openBatch({ cells: contextTokens, maxSequences, prefixTokens }));
-    return new RunningBatch({ addon: this.#addon, native: this.#native, promptIds: (content) => this.promptIds(content) });
+    const context = Math.min(contextTokens, this.info.trainedContext);
+    return new RunningBatch({ addon: this.#addon, native: this.#native, context, promptIds: (content) => this.promptIds(content) });
   }
 
   /**

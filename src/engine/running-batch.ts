@@ -4,6 +4,7 @@ import type { Adapter } from './adapter.js';
 import { settled, typed, type Addon, type NativeModel, type NativeToken } from './addon.js';
 import type { CheckedBatchRequest, PromptContent } from './generate-request.js';
 import type { Rollout } from './generation.js';
+import { withJson } from './json-form.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 
 export interface BatchSettings {
@@ -36,6 +37,8 @@ export interface BatchToken {
 
 /** What a batch needs of its model. */
 export interface BatchModel {
+  /** Tokens that a prompt and its reply may have. */
+  readonly context: number;
   readonly addon: Addon;
   readonly native: NativeModel;
   promptIds(content: PromptContent): Int32Array;
@@ -63,9 +66,11 @@ export class RunningBatch {
    *   CONTEXT_OVERFLOW, NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY, ABORTED
    */
   start(request: Omit<CheckedBatchRequest, 'adapter'>, adapter: Adapter | null, onToken?: (token: BatchToken) => void): StartedReply {
-    const { addon, native } = this.#model;
+    const { addon, native, context } = this.#model;
     const promptIds = this.#model.promptIds(request);
-    const { sampling, jsonSchema } = request;
+    const { sampling, jsonSchema, whenContextFull } = request;
+    // One for a prompt without room, which is refused like any other.
+    const maxTokens = whenContextFull === 'stop' ? Math.max(1, Math.min(request.maxTokens, context - promptIds.length)) : request.maxTokens;
     const seed = deriveSeed({
       runSeed: sampling.seed,
       purpose: 'generate',
@@ -79,7 +84,7 @@ export class RunningBatch {
         prompt: promptIds,
         sampling,
         seed,
-        maxTokens: request.maxTokens,
+        maxTokens,
         stopStrings: request.stop,
         stopTokens: Int32Array.from(request.stopTokens),
         ignoreEndOfSequence: request.ignoreEndOfSequence,
@@ -92,17 +97,19 @@ export class RunningBatch {
         (({ token, logProbability, sampledLogProbability, text }: NativeToken) =>
           onToken({ tokenId: token, logprob: logProbability, sampledLogprob: sampledLogProbability, text })),
     );
-    const reply = settled(running).then(({ tokens, logProbabilities, sampledLogProbabilities, text, finish, reusedTokens }) => ({
-      promptIds,
-      tokenIds: tokens,
-      text,
-      logprobs: logProbabilities,
-      sampledLogprobs: sampledLogProbabilities,
-      finish,
-      seed,
-      adapterId: adapter?.id ?? null,
-      reusedTokens,
-    }));
+    const reply = settled(running).then(({ tokens, logProbabilities, sampledLogProbabilities, text, finish, reusedTokens }) =>
+      withJson({
+        promptIds,
+        tokenIds: tokens,
+        text,
+        logprobs: logProbabilities,
+        sampledLogprobs: sampledLogProbabilities,
+        finish,
+        seed,
+        adapterId: adapter?.id ?? null,
+        reusedTokens,
+      }),
+    );
     return { reply, cancel: () => cancellation.cancel() };
   }
 }

@@ -3,6 +3,7 @@ import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { abortSignal } from './checked.js';
+import { seed, type Seed } from './seed.js';
 import { copied } from './typed-array.js';
 
 /** The linear maps of a block that LoRA can adapt. */
@@ -61,7 +62,7 @@ export interface TrainerOptions {
   readonly allWeights?: boolean;
   readonly optimiser?: OptimiserSettings;
   /** Of A's first values and of dropout. Default 0. */
-  readonly seed?: bigint;
+  readonly seed?: Seed;
   /** 0: the physical cores. The result does not depend on it. Default 0. */
   readonly threads?: number;
   /**
@@ -175,11 +176,7 @@ export const trainerOptions = z
     lora: lora.prefault({}),
     allWeights: z.boolean().default(false),
     optimiser: optimiser.prefault({}),
-    seed: z
-      .bigint()
-      .min(0n)
-      .max((1n << 64n) - 1n)
-      .default(0n),
+    seed: seed.default(0n),
     threads: z.int().min(0).max(1024).default(0),
     memoryBytes: z.int().min(0).default(600_000_000),
     microBatchTokens: z

@@ -3,7 +3,7 @@ import type { BatchReply, BatchToken } from '../engine/running-batch.js';
 import type { BatchRequest } from '../engine/generate-request.js';
 import type { HostedAdapter } from './hosted-adapter.js';
 
-/** One prompt with settings of its own: exactly one of `messages`, `text` and `tokenIds`. */
+/** One prompt with settings of its own: exactly one of `prompt`, `messages`, `text` and `tokenIds`. */
 export interface HostRequest extends Omit<BatchRequest, 'adapter'> {
   /** One that was loaded onto the same model; null or absent: the bare base. */
   readonly adapter?: HostedAdapter | null;

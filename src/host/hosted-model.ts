@@ -6,13 +6,14 @@ import { abortSignal, checked } from '../engine/checked.js';
 import { checkBatchRequest } from '../engine/generate-request.js';
 import type { Model } from '../engine/model.js';
 import type { RunningBatch } from '../engine/running-batch.js';
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
 import { fileIdentity, type FileIdentity } from './file-identity.js';
 import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import { HostedAdapter, type LoadedAdapter } from './hosted-adapter.js';
 import type { MemoryBudget } from './memory-budget.js';
 import type { Held, SharedValues } from './shared-values.js';
+import { jsonSchemaOf, objectOf, type ObjectReply, type ObjectRequest } from './structured-reply.js';
 
 /** Refuse with OUT_OF_MEMORY what the host has no memory for, or wait until it has. */
 export type WhenFull = 'refuse' | 'wait';
@@ -139,6 +140,17 @@ export class HostedModel {
     }
   }
 
+  /**
+   * A value of a zod schema: the reply follows the schema's grammar, and what the schema makes of it comes back. What a grammar cannot keep
+   * is refused by name (docs/commands/generate.md); refinements and transforms are the schema's own.
+   * @throws IsoproError as `generate`, REPLY_INVALID
+   */
+  async generateObject<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectReply<Schema>> {
+    const { schema, ...rest } = request ?? {};
+    const reply = await this.#ask({ ...rest, jsonSchema: jsonSchemaOf(schema) });
+    return { object: await objectOf(schema, reply), reply };
+  }
+
   /** Ends this handle's replies with ABORTED and lets go of its adapters and the model, which goes with its last handle. */
   dispose(): Promise<void> {
     this.#disposal ??= this.#dispose();
@@ -168,7 +180,8 @@ export class HostedModel {
     if (adapter !== undefined && adapter !== null && !(adapter instanceof HostedAdapter))
       throw new IsoproError('INVALID_ARGUMENT', 'request.adapter: expected what HostedModel.loadAdapter gave, or null');
     const signals = [valid.signal, left].filter((signal) => signal !== undefined);
-    if (signals.some(({ aborted }) => aborted)) throw new IsoproError('ABORTED', 'the request was cancelled before it began');
+    const cancelled = signals.find(({ aborted }) => aborted);
+    if (cancelled !== undefined) throw abortError('the request was cancelled before it began', cancelled);
 
     const { reply, cancel } = loaded.batch.start(valid, adapter?.adapter() ?? null, onToken);
     const settled = reply.then(
@@ -180,7 +193,12 @@ export class HostedModel {
     const aborted = new Promise<never>((_, reject) => {
       abort = () => {
         cancel();
-        reject(new IsoproError('ABORTED', 'the request was cancelled'));
+        reject(
+          abortError(
+            'the request was cancelled',
+            signals.find((signal) => signal.aborted),
+          ),
+        );
       };
     });
     const end = (): Promise<void> => {

@@ -1,5 +1,5 @@
 /** Memory that was promised to models and adapters, against what the host may use: whoever finds no room is refused or waits in order. */
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 
 export interface TakeOptions {
   /** What the memory is for, in an error's words. */
@@ -36,7 +36,7 @@ export class MemoryBudget {
    * @throws IsoproError OUT_OF_MEMORY, ABORTED
    */
   async take(bytes: number, { what, wait, signal }: TakeOptions): Promise<() => void> {
-    if (signal.aborted) throw new IsoproError('ABORTED', 'the load was cancelled');
+    if (signal.aborted) throw abortError('the load was cancelled', signal);
     if (bytes > this.bytes) throw this.#refusal(what, bytes, 'Give the host more memoryBytes, or lower contextTokens.');
     if (this.#waiting.length > 0 || this.#used + bytes > this.bytes) {
       if (!wait) {
@@ -75,7 +75,7 @@ export class MemoryBudget {
       };
       const leave = (): void => {
         this.#waiting.splice(this.#waiting.indexOf(place), 1);
-        reject(new IsoproError('ABORTED', 'the load was cancelled while it waited for memory'));
+        reject(abortError('the load was cancelled while it waited for memory', signal));
         this.#admitWaiting();
       };
       this.#waiting.push(place);

@@ -101,8 +101,8 @@ export class ModelHost {
     const valid = checked(hostLoadOptions, options, 'options');
     this.#requireOpen();
     const cancelled = new AbortController();
-    const cancel = (): void => cancelled.abort();
     const signals = [this.#disposing.signal, ...(valid.signal === undefined ? [] : [valid.signal])];
+    const cancel = (): void => cancelled.abort(signals.find(({ aborted }) => aborted)?.reason);
     if (signals.some(({ aborted }) => aborted)) cancel();
     for (const signal of signals) signal.addEventListener('abort', cancel);
     try {

@@ -1,5 +1,5 @@
 /** Values under keys: each is opened once, whoever asks for it, and closed when the last of them lets go. */
-import { IsoproError } from '../errors.js';
+import { abortError } from '../errors.js';
 
 /** How a value is made and taken down. */
 export interface Opening<T> {
@@ -32,14 +32,14 @@ export class SharedValues<T> {
 
   /** @throws IsoproError ABORTED, and what `open` throws */
   async hold(key: string, opening: Opening<T>, signal?: AbortSignal): Promise<Held<T>> {
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the operation was cancelled before it began');
+    if (signal?.aborted === true) throw abortError('the operation was cancelled before it began', signal);
     const entry = this.#entries.get(key) ?? this.#open(key, opening);
     entry.references++;
     let released: Promise<void> | undefined;
     const release = (): Promise<void> => (released ??= this.#release(key, entry, opening));
     let abort = (): void => {};
     const aborted = new Promise<never>((_, reject) => {
-      abort = () => reject(new IsoproError('ABORTED', 'the load was cancelled'));
+      abort = () => reject(abortError('the load was cancelled', signal));
     });
     signal?.addEventListener('abort', abort, { once: true });
     try {

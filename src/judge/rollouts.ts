@@ -3,7 +3,7 @@ import { algorithmOf } from '../algorithms/index.js';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { valueOf } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
-import { IsoproError } from '../errors.js';
+import { abortError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import type { LogReader, LogRecord } from '../log/read.js';
@@ -170,7 +170,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     let problem: Problem | null = null;
     for (const record of reader.records({ stream: 'rollouts' })) {
       const { gseq, payload } = record;
-      if (signal?.aborted === true) throw new IsoproError('ABORTED', 'judging was cancelled');
+      if (signal?.aborted === true) throw abortError('judging was cancelled', signal);
       if (payload.kind === 'problem') {
         problem = await problemOf(gseq, readRecord(problemForm, record, fail));
       } else if (payload.kind === 'rollout') {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import { CanonicalCheck } from './canonical-check.js';
 import { originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
 import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
@@ -389,7 +389,7 @@ async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck
       scan.record(row);
       if (scan.frontier.size % RECORDS_PER_TURN === 0) {
         await nextTurn();
-        if (options.signal?.aborted === true) throw new IsoproError('ABORTED', 'verification was cancelled');
+        if (options.signal?.aborted === true) throw abortError('verification was cancelled', options.signal);
         options.onProgress?.({ done: scan.frontier.size, total });
       }
     }

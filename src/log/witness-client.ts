@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createConnection, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { ERRORS, IsoproError, type ErrorCode } from '../errors.js';
+import { ERRORS, abortError, IsoproError, type ErrorCode } from '../errors.js';
 import { isoproHome } from './home.js';
 import type { LogSigner } from './signer.js';
 import { parseTrustedKey, type TrustedKey } from './trusted-key.js';
@@ -29,7 +29,8 @@ export interface WitnessClientOptions {
   readonly answerMs?: number;
 }
 
-const cancelled = (): IsoproError => new IsoproError('ABORTED', 'the run was cancelled while it waited for its witness');
+const cancelled = (signal: AbortSignal | undefined): IsoproError =>
+  abortError('the run was cancelled while it waited for its witness', signal);
 
 function connect(address: string): Promise<Socket | null> {
   return new Promise((resolve) => {
@@ -86,7 +87,7 @@ export class WitnessClient implements LogSigner {
       const isCancelled = this.#options.signal?.aborted === true;
       if (isCancelled || performance.now() > deadline) {
         this.#endStarted();
-        throw isCancelled ? cancelled() : new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
+        throw isCancelled ? cancelled(this.#options.signal) : new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
       }
       // again after 2 s: the one before may have lost the lock to one that was ending
       if (attempt % 40 === 0) this.#started.push(startWitness(this.#home));
@@ -143,7 +144,7 @@ export class WitnessClient implements LogSigner {
     const giveUp = (): void => {
       const silence = `the witness${this.#processOf()} has not answered for ${this.#answerMs / 1000} s`;
       const unanswered = new IsoproError('WITNESS_UNAVAILABLE', silence, { remedy: UNANSWERED });
-      this.#waiting.get(id)?.reject(signal?.aborted === true ? cancelled() : unanswered);
+      this.#waiting.get(id)?.reject(signal?.aborted === true ? cancelled(signal) : unanswered);
       this.#waiting.delete(id);
       this.#endStarted();
       this.#lose();

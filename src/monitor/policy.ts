@@ -1,5 +1,5 @@
 /** Who decides on a fired rule, how it is asked, and what becomes of an answer that is late, missing or does not hold. */
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import { acts, checkDecision, MAX_DEFERRAL, openedAt, type Decision, type LoggedDecision } from './decision.js';
 import type { Evaluation } from './evaluate-rules.js';
 import type { Iteration, Measurement } from './measurements.js';
@@ -92,7 +92,7 @@ function wordsOf(thrown: unknown): string {
   }
 }
 
-const cancelled = (): IsoproError => new IsoproError('ABORTED', 'the run was cancelled while its policy decided');
+const cancelled = (signal: AbortSignal | undefined): IsoproError => abortError('the run was cancelled while its policy decided', signal);
 
 /** @throws IsoproError ABORTED, POLICY_FAILED, POLICY_TIMEOUT */
 async function answerOf<T extends TraineeTypes>(
@@ -100,7 +100,7 @@ async function answerOf<T extends TraineeTypes>(
   context: DecisionContext<T>,
   { signal, timeout = DEFAULT_POLICY_TIMEOUT }: Omit<DecidingOptions<T>, 'watched'>,
 ): Promise<unknown> {
-  if (signal?.aborted === true) throw cancelled();
+  if (signal?.aborted === true) throw cancelled(signal);
   const late = (): IsoproError => new IsoproError('POLICY_TIMEOUT', `the policy ${policy.name} gave no answer within ${timeout} ms`);
   const over = new AbortController();
   const asked = performance.now();
@@ -108,7 +108,7 @@ async function answerOf<T extends TraineeTypes>(
   let abort: (() => void) | undefined;
   const ending = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(late()), timeout);
-    abort = (): void => reject(cancelled());
+    abort = (): void => reject(cancelled(signal));
     signal?.addEventListener('abort', abort, { once: true });
   });
   try {

@@ -1,5 +1,5 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
-import { IsoproError } from '../errors.js';
+import { abortError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { figuresOf, summarise, type Outcome, type Summary } from '../statistics/index.js';
 import { frozenSet, type SetName } from './frozen-sets.js';
@@ -36,7 +36,7 @@ export async function measureBaselines(task: OpenTask, { count, seed, set, signa
   const total = task.tiers.length * count * (1 + task.policies.length);
   let done = 0;
   const advance = async (): Promise<void> => {
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'measuring the baselines was cancelled');
+    if (signal?.aborted === true) throw abortError('measuring the baselines was cancelled', signal);
     done++;
     if (done % 64 !== 0) return;
     onProgress?.(done, total);

@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import { startThread } from '../thread.js';
 import { PythonProcess } from './python-process.js';
 import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerReply } from './task-worker.js';
@@ -125,7 +125,7 @@ export class TaskThread {
 
   #send(worker: Holder, method: WorkerCall['method'], args: readonly unknown[], limit: Limit, signal?: AbortSignal): Promise<unknown> {
     const call = ++this.#calls;
-    const aborted = (): IsoproError => new IsoproError('ABORTED', 'judging a reply was cancelled');
+    const aborted = (): IsoproError => abortError('judging a reply was cancelled', signal);
     return new Promise((done, failed) => {
       if (signal?.aborted === true) throw aborted();
       const settle = (finish: () => void): void => {

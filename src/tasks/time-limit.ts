@@ -1,4 +1,4 @@
-import { IsoproError } from '../errors.js';
+import { abortError } from '../errors.js';
 import type { VerifyContext } from './task.js';
 
 /** Of a task that declares no limit. */
@@ -47,7 +47,7 @@ export async function inTime<T>(found: Promise<T>, watch: Watch, seconds: number
     clearTimeout(timer);
     signal?.removeEventListener('abort', stop);
   }
-  if (signal?.aborted === true) throw new IsoproError('ABORTED', 'judging a reply was cancelled');
+  if (signal?.aborted === true) throw abortError('judging a reply was cancelled', signal);
   // a verifier that holds its thread lets no timer run
   if (watch.stopped || performance.now() - started > 1000 * seconds) return null;
   if (failure !== undefined) throw failure;

@@ -2,8 +2,9 @@
 import { execFile } from 'node:child_process';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { promisify } from 'node:util';
+import { z } from 'zod';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { loadModel, ModelHost, type HostedModel, type HostReply, type HostRequest, type Model } from '../../src/index.js';
+import { loadModel, ModelHost, type HostedModel, type HostReply, type HostRequest, type Model, type Seed } from '../../src/index.js';
 import { adapterFile, file, greedy, UNDISTURBED, streamed } from './fixtures.js';
 
 let host: ModelHost;
@@ -65,6 +66,80 @@ describe('a reply', () => {
     const reply = await model.generate({ messages, maxTokens: 3 });
     expect([...reply.promptIds]).toEqual([...alone.renderChat(messages).tokenIds]);
     expect([...(await model.generate({ text: 'hello', maxTokens: 3 })).promptIds]).toEqual([...alone.promptIds({ text: 'hello' })]);
+  });
+});
+
+describe('what a caller writes and gets', () => {
+  test('a plain prompt is a message of the user, on a host and on a model', async () => {
+    const expected = [...alone.renderChat([{ role: 'user', content: 'hello' }]).tokenIds];
+    expect([...(await model.generate({ prompt: 'hello', maxTokens: 2 })).promptIds]).toEqual(expected);
+    for await (const { promptIds } of alone.generate({ prompts: ['hello', { prompt: 'hello' }], maxTokens: 2 })) {
+      expect([...promptIds]).toEqual(expected);
+    }
+    await expect(model.generate({ prompt: 'a', text: 'a' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('a seed is a bigint, a number or its digits, and nothing else', async () => {
+    const seeded = async (seed: Seed): Promise<bigint> => (await model.generate({ tokenIds: [5], maxTokens: 1, sampling: { seed } })).seed;
+    expect(await seeded(7)).toBe(await seeded(7n));
+    expect(await seeded('18446744073709551615')).toBe(await seeded(2n ** 64n - 1n));
+    expect(await seeded(7)).not.toBe(await seeded(8));
+    for (const seed of [-1, 1.5, 2 ** 60, '', '0x7', '18446744073709551616', -1n]) {
+      await expect(seeded(seed)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('sampling.seed') });
+    }
+  });
+
+  test('JSON.stringify takes every reply, with its numbers', async () => {
+    const reply = await model.generate(sampled(1));
+    expect(JSON.parse(JSON.stringify(reply))).toEqual({
+      ...reply,
+      promptIds: [...reply.promptIds],
+      tokenIds: [...reply.tokenIds],
+      logprobs: [...reply.logprobs],
+      sampledLogprobs: [...reply.sampledLogprobs],
+      seed: reply.seed.toString(),
+    });
+    for await (const rollout of alone.generate({ prompts: [{ tokenIds: [5, 6] }], maxTokens: 4, captureBoundary: 0 })) {
+      const written = JSON.parse(JSON.stringify([rollout]))[0];
+      expect(written).toMatchObject({ seed: rollout.seed.toString(), tokenIds: [...rollout.tokenIds] });
+      expect(written.boundary.rows).toEqual([...rollout.boundary!.rows]);
+    }
+  });
+
+  test('maxTokens beyond the context is refused, or on request stops where the context is full', async () => {
+    const small = await host.load(file, { ...UNDISTURBED, contextTokens: 128 });
+    const request = { ...greedy(prompt(1, 100), 1000) };
+    await expect(small.generate(request)).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
+    const cut = await small.generate({ ...request, whenContextFull: 'stop' });
+    expect([cut.finish, cut.tokenIds.length]).toEqual(['length', 28]);
+    expect([...cut.tokenIds]).toEqual([...(await model.generate(greedy(prompt(1, 100), 28))).tokenIds]);
+    const whole = { ...greedy(prompt(1, 128)), whenContextFull: 'stop' } as const;
+    await expect(small.generate(whole)).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
+    await small.dispose();
+  });
+});
+
+describe('a zod schema', () => {
+  const schema = z.object({ kind: z.enum(['small', 'large']), count: z.int().optional(), tags: z.array(z.boolean()).max(2) });
+
+  test('gives an object that it has checked', async () => {
+    for (const seed of [1, 2, 3]) {
+      const { object, reply } = await model.generateObject({ prompt: 'x', schema, maxTokens: 200, sampling: { seed } });
+      expect(object).toEqual(JSON.parse(reply.text));
+      expect(schema.safeParse(object).success).toBe(true);
+    }
+    const upper = z.object({ kind: schema.shape.kind.transform((kind) => kind.length) });
+    expect((await model.generateObject({ prompt: 'x', schema: upper, maxTokens: 200 })).object.kind).toBe(5);
+  });
+
+  test('that no grammar keeps is refused by name; a reply that it does not take is an error', async () => {
+    const ask = (of: z.ZodType, maxTokens = 200): Promise<unknown> => model.generateObject({ prompt: 'x', schema: of, maxTokens });
+    await expect(ask(z.number().min(3))).rejects.toMatchObject({ code: 'GRAMMAR_INVALID', message: expect.stringContaining('minimum') });
+    await expect(ask(z.date())).rejects.toMatchObject({ code: 'GRAMMAR_INVALID' });
+    await expect(ask({} as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(ask(schema, 2)).rejects.toMatchObject({ code: 'REPLY_INVALID', message: expect.stringContaining('2 tokens') });
+    const never = z.enum(['small', 'large']).refine(() => false, 'never good enough');
+    await expect(ask(never)).rejects.toMatchObject({ code: 'REPLY_INVALID', message: expect.stringContaining('never good enough') });
   });
 });
 
@@ -229,6 +304,39 @@ describe('an abort', () => {
     controllers[0]!.abort();
     expect(await Promise.all(outcomes)).toEqual(['ABORTED', 'ABORTED', 500]);
     await one.dispose();
+  });
+
+  test('carries the reason of its signal, as errors of the platform do', async () => {
+    const reason = new Error('the user left');
+    const controller = new AbortController();
+    const replies = [0, 1].map((i) => model.generate(sampled(i, { maxTokens: 400, signal: controller.signal })));
+    controller.abort(reason);
+    const error = { name: 'AbortError', code: 'ABORTED', cause: reason };
+    for (const reply of replies) await expect(reply).rejects.toMatchObject(error);
+    await expect(model.generate(sampled(1, { signal: controller.signal }))).rejects.toMatchObject(error);
+    await expect(host.load(file, { signal: controller.signal, contextTokens: 300 })).rejects.toMatchObject(error);
+    await expect(loadModel(file, { signal: controller.signal })).rejects.toMatchObject(error);
+    const rollouts = alone.generate({ prompts: [{ tokenIds: [5] }], signal: controller.signal });
+    await expect(rollouts.next()).rejects.toMatchObject(error);
+  });
+
+  test("of a model's call that waits behind another ends it at once", async () => {
+    const order: string[] = [];
+    const long = alone.generate({ prompts: [{ tokenIds: [5] }], maxTokens: 500, ignoreEndOfSequence: true });
+    const first = long.next().then(() => order.push('long'));
+    const controllers = [new AbortController(), new AbortController()];
+    const waiting = [
+      alone.score([5], [[6]], { signal: controllers[0]!.signal }).catch(({ name }: Error) => order.push(`${name} of score`)),
+      alone
+        .generate({ prompts: [{ tokenIds: [5] }], signal: controllers[1]!.signal })
+        .next()
+        .catch(({ name }: Error) => order.push(`${name} of generate`)),
+      alone.score([5], [[7]]).then(() => order.push('score')),
+    ];
+    for (const controller of controllers) controller.abort();
+    await Promise.all([first, ...waiting]);
+    await long.next();
+    expect(order).toEqual(['AbortError of score', 'AbortError of generate', 'long', 'score']);
   });
 
   test('before it begins asks nothing', async () => {

@@ -3,7 +3,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
+import { abortError, IsoproError } from '../../errors.js';
 import { makeFolder } from '../../files.js';
 import { startThread } from '../../thread.js';
 import { frozenIndex } from '../frozen-sets.js';
@@ -68,7 +68,7 @@ export class GroundTruthSolver {
   }
 
   async #solve(problem: SchedulingProblem, { timeLimitSeconds = 10, signal }: SolveOptions): Promise<GroundTruth> {
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'solving was cancelled');
+    if (signal?.aborted === true) throw abortError('solving was cancelled', signal);
     const reply = await this.#ask(problem, timeLimitSeconds, signal);
     if (reply === undefined || !('truth' in reply) || !sound(problem, reply.truth)) return UNKNOWN;
     if (reply.truth.status !== 'unknown') this.#write(problem.id, reply.truth);
@@ -98,7 +98,7 @@ export class GroundTruthSolver {
         settle(undefined);
       };
       const abort = (): void => {
-        reject(new IsoproError('ABORTED', 'solving was cancelled'));
+        reject(abortError('solving was cancelled', signal));
         lost();
       };
       const timer = setTimeout(lost, timeLimitSeconds * 1000 + GRACE_MS);

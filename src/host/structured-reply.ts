@@ -1,0 +1,52 @@
+/** Replies that are values of a zod schema: the schema as a grammar before, its own check behind. */
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import type { HostReply, HostRequest } from './host-request.js';
+
+/** One prompt whose reply is a value of `schema`. */
+export interface ObjectRequest<Schema extends z.ZodType> extends Omit<HostRequest, 'grammar' | 'jsonSchema'> {
+  readonly schema: Schema;
+}
+
+export interface ObjectReply<Schema extends z.ZodType> {
+  /** As the schema gives it, after its defaults, transforms and refinements. */
+  readonly object: z.output<Schema>;
+  readonly reply: HostReply;
+}
+
+/** z.int() has them; a reply with more digits is the schema's to refuse. */
+const SAFE: Readonly<Record<string, number>> = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
+
+/** What the schema reads. @throws IsoproError INVALID_ARGUMENT, GRAMMAR_INVALID where JSON Schema has no words for it */
+export function jsonSchemaOf(schema: z.ZodType): object {
+  if (typeof (schema as z.ZodType | undefined)?._zod !== 'object')
+    throw new IsoproError('INVALID_ARGUMENT', 'request.schema: expected a schema of zod 4');
+  try {
+    return z.toJSONSchema(schema, {
+      io: 'input',
+      override: ({ jsonSchema }) => {
+        for (const [bound, value] of Object.entries(SAFE)) {
+          if (jsonSchema[bound] === value) delete jsonSchema[bound];
+        }
+      },
+    });
+  } catch (cause) {
+    throw new IsoproError('GRAMMAR_INVALID', `the schema has no JSON Schema: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** @throws IsoproError REPLY_INVALID where the reply was cut off, or breaks a rule that no grammar keeps */
+export async function objectOf<Schema extends z.ZodType>(schema: Schema, reply: HostReply): Promise<z.output<Schema>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(reply.text);
+  } catch (cause) {
+    throw new IsoproError('REPLY_INVALID', `the reply ended after ${reply.tokenIds.length} tokens and is no whole value of the schema`, {
+      cause,
+    });
+  }
+  const result = await schema.safeParseAsync(value);
+  if (result.success) return result.data;
+  const problems = result.error.issues.map((issue) => [...issue.path, issue.message].join(': '));
+  throw new IsoproError('REPLY_INVALID', `the reply breaks a rule of the schema: ${problems.join('; ')}`, { cause: result.error });
+}
