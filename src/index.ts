@@ -33,6 +33,7 @@ export type {
 } from './backends/backend.js';
 export { ModelHost, type HostLoadOptions, type HostUsage, type ModelHostOptions } from './host/model-host.js';
 export type { HostAdapterOptions, HostedModel, WhenFull } from './host/hosted-model.js';
+export { Conversation, type ConversationSettings } from './host/conversation.js';
 export type { HostedAdapter } from './host/hosted-adapter.js';
 export type { HostReply, HostRequest, TokenEvent } from './host/host-request.js';
 export type { ObjectReply, ObjectRequest } from './host/structured-reply.js';

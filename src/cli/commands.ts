@@ -12,6 +12,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   runs: async () => (await import('./runs.js')).runsCommand,
   report: async () => (await import('./report.js')).reportCommand,
   generate: async () => (await import('./generate.js')).generateCommand,
+  chat: async () => (await import('./chat.js')).chatCommand,
   train: async () => (await import('./train.js')).trainCommand,
   adapters: async () => (await import('./adapters.js')).adaptersCommand,
   models: async () => (await import('./models.js')).modelsCommand,

@@ -1,10 +1,14 @@
 import { generateEach, type NamedRollout } from '../engine/generate-each.js';
-import { loadModel } from '../engine/model.js';
+import { loadModel, type LoadModelOptions } from '../engine/model.js';
 import { promptOf, readPrompts } from '../engine/prompt-file.js';
 import { readJson, readLines, readText } from '../files.js';
+import { ModelHost } from '../host/model-host.js';
+import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
+import { findAdapter } from '../report/find-adapter.js';
+import { visible } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { Progress } from './progress.js';
-import { interruption, UsageError, write } from './output.js';
+import { interruption, printJsonLine, UsageError, write } from './output.js';
 
 export const generateCommand = defineCommand({
   command: 'generate',
@@ -31,14 +35,20 @@ export const generateCommand = defineCommand({
       .option('stop', { type: 'string', array: true, nargs: 1, default: [], describe: 'text that ends an answer; may be repeated' })
       .option('grammar', { type: 'string', describe: 'file with a GBNF grammar that every answer follows' })
       .option('json-schema', { type: 'string', describe: 'file with a JSON Schema that every answer follows' })
-      .option('adapter', { type: 'string', describe: 'LoRA adapter in GGUF' })
+      .option('adapter', { type: 'string', describe: 'LoRA adapter in GGUF, a run folder, or the beginning of a run id in ./runs' })
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
       .option('fixed-threads', { type: 'boolean', default: false, describe: 'never step the threads down under load' })
       .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
+      .option('stream', {
+        type: 'boolean',
+        default: false,
+        describe: 'one answer to one prompt, as it is sampled; with --json a line a token',
+      })
       .conflicts('raw', 'system')
       .conflicts('grammar', 'json-schema')
       .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8', 'eight answers at once')
+      .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream', 'the answer as it is sampled')
       .example('$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl', 'a file of prompts')
       .example('$0 generate --model ./base.gguf --raw --prompt "Once upon a time"', 'a base model goes on')
       .example('$0 tasks generate --json | $0 generate --model tiny --prompts -', 'one answer to a problem of each tier'),
@@ -48,6 +58,9 @@ export const generateCommand = defineCommand({
     }
     if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number, got ${argv.seed}`);
     const { system, raw } = argv;
+    if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
+      throw new UsageError('--stream takes one --prompt and one sample.');
+    const adapterFile = argv.adapter === undefined ? null : findAdapter(argv.adapter).file;
     const prompts =
       argv.prompts === undefined
         ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw }))
@@ -59,33 +72,44 @@ export const generateCommand = defineCommand({
     const signal = interruption();
     using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
     using progress = new Progress({ label: 'generating', unit: 'tokens' });
-    const model = await loadModel(argv.model, {
+    const loading: LoadModelOptions = {
       signal,
       onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
       fixedThreads: argv.fixedThreads,
       ...(argv.threads === undefined ? {} : { threads: argv.threads }),
       ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
-    });
+    };
+    const reply = {
+      sampling: {
+        temperature: argv.temperature,
+        topK: argv.topK,
+        topP: argv.topP,
+        minP: argv.minP,
+        repeatPenalty: argv.repeatPenalty,
+        seed: argv.seed,
+      },
+      maxTokens: argv.maxTokens,
+      stop: argv.stop,
+      ...form,
+      adapterScale: argv.adapterScale,
+      signal,
+    };
+    if (argv.stream) {
+      const [prompt] = argv.prompt!.map((text) => promptOf(text, { system, raw }));
+      await using host = new ModelHost();
+      const model = await host.load(argv.model, { ...loading, maxSequences: 1 });
+      const adapter = adapterFile === null ? null : await model.loadAdapter(adapterFile);
+      return await streamAnswer(model.stream({ ...(prompt as HostRequest), ...reply, adapter }), argv.json);
+    }
+    const model = await loadModel(argv.model, loading);
     try {
-      const adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
+      const adapter = adapterFile === null ? null : await model.loadAdapter(adapterFile);
       const readable = !argv.json && process.stdout.isTTY;
       const rollouts = generateEach(model, {
         prompts,
         samples: argv.samples,
-        sampling: {
-          temperature: argv.temperature,
-          topK: argv.topK,
-          topP: argv.topP,
-          minP: argv.minP,
-          repeatPenalty: argv.repeatPenalty,
-          seed: BigInt(argv.seed),
-        },
-        maxTokens: argv.maxTokens,
-        stop: argv.stop,
-        ...form,
+        ...reply,
         adapter,
-        adapterScale: argv.adapterScale,
-        signal,
         onProgress: ({ sampledTokens, finished, live }) => {
           progress.update(sampledTokens, { note: `${finished} answers, ${live} running` });
         },
@@ -100,6 +124,16 @@ export const generateCommand = defineCommand({
     }
   },
 });
+
+/** What is sampled as it comes: its text, or a line of JSON a token and one of the reply. */
+async function streamAnswer(stream: AsyncGenerator<TokenEvent, HostReply, undefined>, json: boolean): Promise<void> {
+  for (;;) {
+    const next = await stream.next();
+    if (next.done === true) return await write(json ? `${JSON.stringify(next.value)}\n` : '\n');
+    if (json) printJsonLine(next.value);
+    else await write(process.stdout.isTTY ? visible(next.value.text) : next.value.text);
+  }
+}
 
 function jsonOf(rollout: NamedRollout): object {
   const { prompt } = rollout;

@@ -87,8 +87,8 @@ export interface GenerateRequest extends ReplySettings {
 /** One prompt and how it is replied to; exactly one of `prompt`, `messages`, `text` and `tokenIds`. */
 export interface BatchRequest extends NamedPrompt, ReplySettings {
   /**
-   * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or 'stop' the reply, with finish 'length', where
-   * the context is full. Default 'refuse'.
+   * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or 'stop' the reply, with finish 'length',
+   * where the context is full. Default 'refuse'.
    */
   readonly whenContextFull?: 'refuse' | 'stop';
 }

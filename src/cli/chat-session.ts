@@ -1,0 +1,88 @@
+/** The dialogue of `chat`: lines of the user in, replies out as they are sampled. */
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { IsoproError } from '../errors.js';
+import type { Conversation } from '../host/conversation.js';
+import { visible } from '../report/hostile-text.js';
+
+export interface ChatStreams {
+  readonly input: Readable;
+  readonly output: Writable;
+  /** Whether a person types: there is a prompt, and notes on what happened. */
+  readonly terminal: boolean;
+  /** One JSON object a reply instead of its text. */
+  readonly json?: boolean;
+}
+
+const HELP = '/clear forgets the conversation, /exit (or Ctrl-D) ends it, Ctrl-C ends a reply\n';
+
+/**
+ * Answers line by line until `/exit`, the end of the input or a Ctrl-C where nobody types and no reply runs. Resolves to whether the input
+ * was read to its end.
+ */
+export async function chat(conversation: Conversation, { input, output, terminal, json = false }: ChatStreams): Promise<boolean> {
+  const lines = createInterface({ input, ...(terminal && { output }), terminal, prompt: '> ', historySize: 100 });
+  let reply: AbortController | undefined;
+  let ended = true;
+  const interrupt = (): void => {
+    if (reply !== undefined) reply.abort();
+    else if (terminal) {
+      output.write(`\n${HELP}`);
+      lines.prompt();
+    } else {
+      ended = false;
+      lines.close();
+    }
+  };
+  lines.on('SIGINT', interrupt);
+  process.on('SIGINT', interrupt);
+  if (terminal) output.write(HELP);
+  try {
+    if (terminal) lines.prompt();
+    for await (const line of lines) {
+      const prompt = line.trim();
+      if (prompt === '/exit') break;
+      if (prompt === '/clear') conversation.clear();
+      else if (prompt === '/help') output.write(HELP);
+      else if (prompt !== '') {
+        reply = new AbortController();
+        await answer(conversation, prompt, reply.signal, { output, terminal, json });
+        reply = undefined;
+      }
+      if (terminal) lines.prompt();
+    }
+  } finally {
+    process.off('SIGINT', interrupt);
+    lines.close();
+  }
+  return ended;
+}
+
+async function answer(
+  conversation: Conversation,
+  prompt: string,
+  signal: AbortSignal,
+  { output, terminal, json }: Pick<ChatStreams, 'output' | 'terminal'> & { readonly json: boolean },
+): Promise<void> {
+  const shown = (text: string): string => (terminal ? visible(text) : text);
+  let text = '';
+  const end = (finish: string, note: string): void => {
+    if (json) output.write(`${JSON.stringify({ prompt, text, finish })}\n`);
+    else output.write(terminal && note !== '' ? `\n(${note})\n` : '\n');
+  };
+  const stream = conversation.reply(prompt, { signal });
+  try {
+    for (;;) {
+      const next = await stream.next();
+      if (next.done === true)
+        return end(next.value.finish, next.value.finish === 'length' ? 'cut off: --max-tokens, or the context is full' : '');
+      text += next.value.text;
+      if (!json) output.write(shown(next.value.text));
+    }
+  } catch (error) {
+    if (!(error instanceof IsoproError)) throw error;
+    if (error.code === 'ABORTED') return end('aborted', 'ended by Ctrl-C');
+    if (error.code !== 'CONTEXT_OVERFLOW' || !terminal) throw error;
+    output.write('The conversation has filled the context: /clear begins another one.\n');
+  }
+}

@@ -1,0 +1,167 @@
+/** `chat` and `generate --stream`: a dialogue on a terminal and through a pipe, replies as they are sampled. */
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { PassThrough } from 'node:stream';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { chat } from '../../src/cli/chat-session.js';
+import { abortError } from '../../src/errors.js';
+import { Conversation, loadModel, type ChatMessage, type HostReply, type HostRequest, type TokenEvent } from '../../src/index.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+import { MAIN, runCli } from './run-cli.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-chat-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const model = path.join(folder, 'model.gguf');
+writeSyntheticModel(model, { architecture: 'qwen2', type: 'Q8_0', seed: 2n });
+
+/** Says its last message back in two tokens; with `hang`, waits behind the first one until it is aborted. */
+class Echo {
+  readonly asked: (readonly ChatMessage[])[] = [];
+  async *stream({ messages = [], signal }: HostRequest): AsyncGenerator<TokenEvent, HostReply, undefined> {
+    this.asked.push(messages);
+    const { content } = messages.at(-1)!;
+    const token = { tokenId: 1, logprob: 0, sampledLogprob: 0 };
+    yield { ...token, text: 'you said ' };
+    if (content === 'hang') {
+      if (!signal!.aborted) await once(signal!, 'abort');
+      throw abortError('the request was cancelled', signal);
+    }
+    yield { ...token, text: content };
+    return { text: `you said ${content}`, finish: 'stop' } as HostReply;
+  }
+}
+
+/** Types on a terminal that is none, and waits for what it shows. */
+function terminal(echo: Echo) {
+  const [input, output] = [new PassThrough(), new PassThrough({ encoding: 'utf8' })];
+  let shown = '';
+  output.on('data', (data: string) => (shown += data));
+  const session = chat(new Conversation(echo, { system: 'be brief' }), { input, output, terminal: true });
+  const until = async (text: string): Promise<void> => {
+    while (!shown.includes(text)) await new Promise((resolve) => setTimeout(resolve, 2));
+    shown = shown.slice(shown.indexOf(text) + text.length);
+  };
+  return { session, until, type: (keys: string) => input.write(keys) };
+}
+
+describe('a dialogue', () => {
+  test('keeps what was said, and forgets it on /clear', async () => {
+    const echo = new Echo();
+    const { session, until, type } = terminal(echo);
+    for (const line of ['one', 'two']) {
+      type(`${line}\r`);
+      await until(`you said ${line}`);
+    }
+    type('/clear\rthree\r');
+    await until('you said three');
+    type('/exit\r');
+    expect(await session).toBe(true);
+    const said = (...lines: string[]): ChatMessage[] => [
+      { role: 'system', content: 'be brief' },
+      ...lines.map((content, i) => ({ role: i % 2 === 0 ? ('user' as const) : ('assistant' as const), content })),
+    ];
+    expect(echo.asked).toEqual([said('one'), said('one', 'you said one', 'two'), said('three')]);
+  });
+
+  test('Ctrl-C ends a reply, whose beginning stays, and not the session; at the prompt it says how to leave', async () => {
+    const echo = new Echo();
+    const { session, until, type } = terminal(echo);
+    type('hang\r');
+    await until('you said ');
+    type('\u0003');
+    await until('ended by Ctrl-C');
+    type('\u0003');
+    await until('/exit');
+    type('go on\r');
+    await until('you said go on');
+    type('\u0004');
+    expect(await session).toBe(true);
+    expect(echo.asked.at(-1)!.map(({ content }) => content)).toEqual(['be brief', 'hang', 'you said ', 'go on']);
+  });
+
+  test('what a model says cannot steer the terminal', async () => {
+    const { session, until, type } = terminal(new Echo());
+    type('a\u009b2Jb\r');
+    await until('you said a[U+009B]2Jb');
+    type('/exit\r');
+    await session;
+  });
+
+  test('a reply whose caller leaves stays as far as it went; one that fails leaves nothing', async () => {
+    const conversation = new Conversation(new Echo());
+    for await (const token of conversation.reply('one')) {
+      expect(token.text).toBe('you said ');
+      break;
+    }
+    expect(conversation.messages.map(({ content }) => content)).toEqual(['one', 'you said ']);
+    const broken = new Conversation({
+      async *stream() {
+        yield { tokenId: 1, logprob: 0, sampledLogprob: 0, text: 'half' };
+        throw new Error('broken');
+      },
+    });
+    await expect(
+      broken
+        .reply('one')
+        .next()
+        .then(async () => broken.reply('two').next()),
+    ).resolves.toMatchObject({ done: false });
+    const reply = broken.reply('three');
+    await reply.next();
+    await expect(reply.next()).rejects.toThrow('broken');
+    expect(broken.messages).toEqual([]);
+  });
+});
+
+describe('through a pipe', () => {
+  const common = ['--model', model, '--threads', '1', '--max-tokens', '6', '--temperature', '0'];
+
+  test('chat answers line by line, each with what was said before, up to /exit', async () => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'chat', ...common, '--json'], {
+      input: 'hello\n\nand you?\n/exit\nnever\n',
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([0, '']);
+    const replies = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { prompt: string; text: string });
+    expect(replies.map(({ prompt }) => prompt)).toEqual(['hello', 'and you?']);
+    await using alone = await loadModel(model, { threads: 1 });
+    const messages: ChatMessage[] = [];
+    for (const { prompt, text } of replies) {
+      messages.push({ role: 'user', content: prompt });
+      for await (const rollout of alone.generate({ prompts: [{ messages }], maxTokens: 6, sampling: { temperature: 0 } })) {
+        expect(text).toBe(rollout.text);
+      }
+      messages.push({ role: 'assistant', content: text });
+    }
+  });
+
+  test('generate --stream prints the tokens of the answer without it, one by one', async () => {
+    const args = ['generate', ...common, '--prompt', 'hello'];
+    const [whole, streamed, plain] = [
+      await runCli([...args, '--json']),
+      await runCli([...args, '--stream', '--json']),
+      await runCli([...args, '--stream']),
+    ];
+    const answer = JSON.parse(whole.stdout) as { text: string; tokenIds: number[]; seed: string };
+    const lines = streamed.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines.slice(0, -1).map(({ tokenId }) => tokenId)).toEqual(answer.tokenIds);
+    expect(lines.at(-1)).toMatchObject({ text: answer.text, tokenIds: answer.tokenIds, seed: answer.seed });
+    expect(plain.stdout).toBe(`${answer.text}\n`);
+    expect(await runCli([...args, '--stream', '--samples', '2'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--stream') });
+  });
+
+  test('neither a model nor a run, and an adapter that is none: a clear line', async () => {
+    expect(await runCli(['chat'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--model') });
+    const unknown = await runCli(['chat', '--adapter', '3f2a']);
+    expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('error RUN_NOT_FOUND') });
+  });
+});
