@@ -79,14 +79,10 @@ export function realSteps({ small = false } = {}) {
     ...Object.entries(SEARCH).map(([change, changes]) => run(`search-${change}`, 'extract', merge({ seed: FIRST }, SEARCHED, changes))),
     ...PRACTICAL.flatMap((task) => [
       evaluation(`${task}-few-shot`, task, { fewShot: EXAMPLES }),
-      evaluation(`${task}-constrained`, task, { constrained: true }),
       evaluation(`${task}-samples`, task, sampled),
     ]),
     ...SEEDS.flatMap((seed) =>
-      PRACTICAL.flatMap((task) => [
-        published(`${task}-full-${seed}`, task, seed),
-        evaluation(`${task}-constrained-${seed}`, task, { constrained: true }, `${task}-full-${seed}`),
-      ]),
+      PRACTICAL.map((task) => published(`${task}-full-${seed}`, task, seed, { evaluation: { constrained: true } })),
     ),
     ...PRACTICAL.flatMap((task) => [
       evaluation(`${task}-samples-${FIRST}`, task, sampled, `${task}-full-${FIRST}`),
@@ -121,10 +117,7 @@ export function summaryOf(files) {
   const seedOf = (task, seed) => {
     const run = files[`${task}-full-${seed}`]?.run;
     if (run === undefined) return [];
-    const { before, after, pairedP } = run.test;
-    const [constrained, constrainedAfter] = [files[`${task}-constrained`], files[`${task}-constrained-${seed}`]].map(
-      (file) => file?.evaluation.accuracy.mean,
-    );
+    const { before, after, pairedP, constrained } = run.test;
     return [
       known({
         seed,
@@ -133,7 +126,7 @@ export function summaryOf(files) {
         after: after.mean,
         pairedP,
         lenient: change(before.lenient?.mean, after.lenient?.mean),
-        constrained: change(constrained, constrainedAfter),
+        constrained: change(constrained?.before.mean, constrained?.after.mean),
         format: change(before.format?.mean, after.format?.mean),
         forgettingNats: run.forgetting?.lost.mean,
         minutes: minutesOf(run),

@@ -50,15 +50,16 @@ describe('the steps', () => {
   test('are both practical tasks with three seeds, every control of ablate with one, and three further tasks', () => {
     for (const task of ['sql', 'extract']) {
       for (const seed of ['42', '123', '456'])
-        expect(named(`${task}-full-${seed}`).settings).toMatchObject({ task, seed, evaluation: { testSize: 100 } });
+        expect(named(`${task}-full-${seed}`).settings).toMatchObject({ task, seed, evaluation: { testSize: 100, constrained: true } });
       for (const condition of ['shuffled-verdicts', 'random-verdicts', 'failures', 'references'] as const)
-        expect(named(`${task}-${condition}-42`).settings).toEqual({ ...named(`${task}-full-42`).settings, ...CONDITIONS[condition] });
+        expect(named(`${task}-${condition}-42`).settings).toEqual({
+          ...named(`${task}-full-42`).settings,
+          evaluation: { testSize: 100 },
+          ...CONDITIONS[condition],
+        });
       expect(named(`${task}-few-shot`).evaluate).toMatchObject({ fewShot: 3 });
       expect(named(`${task}-samples`).evaluate).toMatchObject({ samples: 8 });
-      expect(named(`${task}-constrained-456`)).toMatchObject({
-        adapter: `${task}-full-456`,
-        evaluate: { constrained: true, perTier: 100 },
-      });
+      expect(named(`${task}-full-42-on-ladder`)).toMatchObject({ adapter: `${task}-full-42`, evaluate: { perTier: 100 } });
     }
     for (const task of ['ladder', 'scheduling', 'number-sorting']) expect(named(`${task}-full-42`).settings).toMatchObject({ seed: '42' });
   });
@@ -80,13 +81,14 @@ const accuracy = (mean: number, more: object = {}) => ({
   ...more,
 });
 const made = (more: object) => ({ model: { sha256: 'b1'.repeat(32) }, machine: { processor: 'a processor', cores: 2 }, ...more });
-const run = (before: number, after: number, more: object = {}) =>
+const run = (before: number, after: number, more: object = {}, tests: object = {}) =>
   made({
     run: {
       test: {
         before: accuracy(before, { format: { mean: 0.5 }, lenient: { mean: before + 0.01 } }),
         after: accuracy(after, { format: { mean: 0.9 }, lenient: { mean: after + 0.02 } }),
         pairedP: 0.001,
+        ...tests,
       },
       iterations: [
         { seconds: { rollouts: 60, training: 120, evaluation: 30 }, dev: accuracy(0.2), tokens: { sampled: 1000 } },
@@ -100,9 +102,12 @@ const run = (before: number, after: number, more: object = {}) =>
 
 describe('summary.json', () => {
   const files = {
-    'sql-full-42': run(0.1, 0.4, { forgetting: { lost: { mean: 0.02 } } }),
-    'sql-constrained': made({ evaluation: { accuracy: accuracy(0.15) } }),
-    'sql-constrained-42': made({ evaluation: { accuracy: accuracy(0.42) } }),
+    'sql-full-42': run(
+      0.1,
+      0.4,
+      { forgetting: { lost: { mean: 0.02 } } },
+      { constrained: { before: accuracy(0.15), after: accuracy(0.42) } },
+    ),
     'sql-few-shot': made({ evaluation: { accuracy: accuracy(0.2) } }),
     'sql-samples': made({
       evaluation: { bestOfK: accuracy(0.22), majority: accuracy(0.21), passAtK: { 1: accuracy(0.1), 8: accuracy(0.3) } },
@@ -196,7 +201,7 @@ test('a step is measured by the commands, its figures are those of the log, and 
     const [code] = (await closed) as [number | null];
     return [code, stderr];
   }
-  const steps = ['extract-full-42', 'extract-constrained-42', 'extract-samples'];
+  const steps = ['extract-full-42', 'extract-full-42-on-ladder', 'extract-samples'];
   const asked = ['--model', at('model.gguf'), ...steps.flatMap((step) => ['--only', step])];
   const late = measure(...asked, '--hours', '0');
   expect([late.status, late.stderr]).toEqual([0, expect.stringMatching(/not begun, the time is over; the same command goes on/)]);
@@ -206,7 +211,7 @@ test('a step is measured by the commands, its figures are those of the log, and 
   expect([first.status, first.status === 0 ? '' : first.stderr]).toEqual([0, '']);
   const results = at('runs', 'results');
   expect(readdirSync(results).sort()).toEqual([
-    'extract-constrained-42.json',
+    'extract-full-42-on-ladder.json',
     'extract-full-42.json',
     'extract-samples.json',
     'summary.json',
@@ -222,8 +227,8 @@ test('a step is measured by the commands, its figures are those of the log, and 
   const again = measure(...asked);
   expect([again.status, again.stderr]).toEqual([0, '']);
   expect(measure('--list').stdout).toMatch(/^done {2}extract-samples$/m);
-  const orphan = measure('--model', at('model.gguf'), '--only', 'sql-constrained-42');
+  const orphan = measure('--model', at('model.gguf'), '--only', 'sql-full-42-on-ladder');
   expect([orphan.status, orphan.stderr]).toEqual([1, expect.stringMatching(/takes the adapter of sql-full-42/)]);
-  expect(existsSync(path.join(results, 'sql-constrained-42.json'))).toBe(false);
+  expect(existsSync(path.join(results, 'sql-full-42-on-ladder.json'))).toBe(false);
   expect(measure('--only', 'nothing').stderr).toMatch(/there is no step nothing/);
 }, 600_000);
