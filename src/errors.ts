@@ -15,6 +15,7 @@ export const ERRORS = {
   CONDITIONS_EQUAL:
     'Choose settings under which the two conditions differ (fewer trained layers, more rollouts), or leave one of them out.',
   CONTEXT_OVERFLOW: 'Shorten the prompt, lower maxTokens, or load the model with a larger contextTokens.',
+  DATA_INVALID: 'Correct the row named above; `docs/own-data.md` says what a row holds, and what each check asks of its answer.',
   DECISION_INVALID:
     'The policy has to answer within the playbook: one fired rule, the direction for its side, operations within their bounds.',
   EVALUATION_SET_CORRUPT: 'Install the package again; a frozen evaluation set must have the committed checksum.',
@@ -60,7 +61,9 @@ export const ERRORS = {
     'fewest threads.',
   TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
   TASK_TIMEOUT: 'Make the task code faster: each call may take 5 seconds.',
-  TASK_UNKNOWN: 'Use a task from `isopro-native tasks list`, the path of a .js or .ts file that exports one, or python:MODULE[:NAME].',
+  TASK_UNKNOWN:
+    'Use a task from `isopro-native tasks list`, the path of a .js or .ts file that exports one or of .jsonl or .csv data, or ' +
+    'python:MODULE[:NAME].',
   TEMPLATE_INVALID: 'The chat template in the model file cannot be rendered; pass token ids instead of messages.',
   TIER_UNKNOWN: 'Use one of the tiers listed above.',
   VERIFIER_UNDECIDED:

@@ -18,7 +18,7 @@ import { evalForgetting } from './eval-forgetting.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
-import { readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+import { checkOption, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
 
 interface Estimate {
   readonly mean: number | null;
@@ -114,6 +114,7 @@ export const evalCommand = defineCommand({
         describe: 'who answers: local, the model, or recorded:FILE, a JSONL file of replies',
       })
       .option('task', taskOption)
+      .option('check', checkOption)
       .option('set', { choices: SET_NAMES, default: 'test' as SetName, describe: 'which held-out problems' })
       .option('per-tier', { type: 'number', describe: 'the first so many problems of each tier; default: all' })
       .option('style', {
@@ -164,9 +165,8 @@ export const evalCommand = defineCommand({
     const { maxSequences, ...defaults } = evaluationDefaults(argv.model ?? EMBEDDED_MODEL);
     const recording = recordingOf(argv);
     const signal = interruption();
-    const { verifierThreads } = argv;
     await using task = await openTask(argv.task, {
-      ...(verifierThreads === undefined ? {} : { verifierThreads }),
+      ...openedWith(argv),
       ...(argv.turns === undefined ? {} : { turns: readCount('turns', argv.turns, 1) }),
     });
     const fewShot = readCount('few-shot', argv.fewShot, 0);

@@ -10,7 +10,7 @@ import { label } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
-import { verifierThreadsOption } from './tasks-generate.js';
+import { checkOption, verifierThreadsOption } from './tasks-generate.js';
 
 const EXIT = { pass: 0, not_ended: 3, hard_fail: 4, not_verified: 5 } as const;
 const MARK: Readonly<Record<TraceStep['status'], string>> = { pass: 'pass', findings: 'note', hard_fail: 'FAIL', skipped: 'skip' };
@@ -114,6 +114,7 @@ export const judgeCommand = defineCommand({
         requiresArg: true,
         describe: "your copy of the run's task, where that is a file; without it neither rollouts nor accuracy are judged",
       })
+      .option('check', { ...checkOption, describe: "your copy of the run's check, where the task is data and its check a file or program" })
       .option('target', { type: 'number', default: DEFAULT_TARGET, describe: 'accuracy that scores 1' })
       .option('held-out', {
         choices: ['both', 'after', 'none'] as const,
@@ -132,7 +133,7 @@ export const judgeCommand = defineCommand({
       )
       .example('$0 judge runs/3f2a --key witness.pub', 'a run of somebody else, with the key that they publish')
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
-  handler: async ({ run, model, key, head, task, target, heldOut, verifierThreads, trace, json }) => {
+  handler: async ({ run, model, key, head, task, check, target, heldOut, verifierThreads, trace, json }) => {
     if (trace !== undefined) requireTarget(trace);
     let report: JudgeReport;
     {
@@ -145,6 +146,7 @@ export const judgeCommand = defineCommand({
         ...(key === undefined ? {} : { keyFile: key }),
         ...(head === undefined ? {} : { headFiles: head }),
         ...(task === undefined ? {} : { task }),
+        ...(check === undefined ? {} : { check }),
         ...(verifierThreads === undefined ? {} : { verifierThreads }),
         signal: interruption(),
         onProgress: ({ done, total }) => progress.update(done, { total }),

@@ -19,6 +19,7 @@ const ORDER: readonly (string | readonly [path: string, flag: string])[] = [
   ['model.name', 'model'],
   'profile',
   'task',
+  'check',
   'seed',
   ['algorithm.id', 'algorithm'],
   'iterations',

@@ -10,7 +10,7 @@ import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
-import { readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+import { checkOption, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
 
 export const tasksCalibrateCommand = defineCommand({
   command: 'calibrate',
@@ -32,6 +32,7 @@ export const tasksCalibrateCommand = defineCommand({
       .option('style', { choices: PROMPT_STYLES, describe: "how answers are asked for; default: the run's" })
       .option('temperature', { type: 'number', describe: "of the replies; default: the run's" })
       .option('max-tokens', { type: 'number', describe: "tokens of a reply; default: the run's" })
+      .option('check', checkOption)
       .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
       .option('context', { type: 'number', describe: "tokens of KV cache over all running replies; default: the run's" })
@@ -52,7 +53,7 @@ export const tasksCalibrateCommand = defineCommand({
         signal,
       ),
     );
-    await using task = await openTask(argv.task, argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads });
+    await using task = await openTask(argv.task, openedWith(argv));
     using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
     await using model = await loadModel(argv.model, {
       signal,

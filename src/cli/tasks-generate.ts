@@ -1,6 +1,8 @@
 import { deriveSeed } from '../random.js';
-import { frozenSet, SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
-import { openTask } from '../tasks/open-task.js';
+import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
+import { CHECK_HELP } from '../tasks/data/check.js';
+import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
+import { setProblems } from '../tasks/set-problems.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
 import { defineCommand } from './command.js';
@@ -10,14 +12,29 @@ import { UsageError, write } from './output.js';
 export const taskOption = {
   type: 'string',
   default: 'scheduling',
-  describe: 'a task of `tasks list`, the path of a .js or .ts file, or python:MODULE[:NAME]',
+  describe: 'a task of `tasks list`, the path of a .js or .ts file or of .jsonl or .csv data, or python:MODULE[:NAME]',
 } as const;
+export const checkOption = { type: 'string', requiresArg: true, describe: CHECK_HELP } as const;
+/** What a task is opened with, of the flags above. */
+export const openedWith = ({
+  check,
+  verifierThreads,
+}: {
+  readonly check?: string | undefined;
+  readonly verifierThreads?: number | undefined;
+}): OpenTaskOptions => ({
+  ...(check === undefined ? {} : { check }),
+  ...(verifierThreads === undefined ? {} : { verifierThreads }),
+});
 export const verifierThreadsOption = {
   type: 'number',
   describe: 'threads that judge replies at once, for a slow verifier; the result is the same with any number',
   defaultDescription: '1',
 } as const;
-export const setOption = { choices: SET_NAMES, describe: 'problems of a frozen set instead of generated ones' } as const;
+export const setOption = {
+  choices: SET_NAMES,
+  describe: 'problems of a frozen set, or held-out rows of data, instead of generated ones',
+} as const;
 export const seedOption = { type: 'string', default: '1', describe: 'whole number that determines the problems' } as const;
 
 export function readSeed(text: string): bigint {
@@ -35,8 +52,7 @@ export function readCount(name: string, value: number, least: number): number {
 async function* problems(task: OpenTask, tiers: readonly string[], count: number, seed: bigint, set: SetName | undefined) {
   for (const tier of tiers) {
     if (set !== undefined)
-      yield* frozenSet(task.id, set)
-        .problems.map(({ problem }) => problem)
+      yield* setProblems(task, set)
         .filter((problem) => problem.tier === tier)
         .slice(0, count);
     else
@@ -51,6 +67,7 @@ export const tasksGenerateCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .option('task', taskOption)
+      .option('check', checkOption)
       .option('tier', { type: 'string', describe: 'one tier; all of them by default' })
       .option('count', { type: 'number', default: 1, describe: 'problems of each tier' })
       .option('seed', seedOption)
@@ -63,11 +80,11 @@ export const tasksGenerateCommand = defineCommand({
       .option('few-shot', { type: 'number', default: 0, describe: 'solved examples of the same tier before each problem' })
       .example('$0 tasks generate --tier T5 --count 3 --seed 7 --json', 'three problems for a program')
       .example('$0 tasks generate --set test --json', 'the frozen test set'),
-  handler: async ({ task: specifier, tier, count, seed: seedText, set, style, fewShot, json }) => {
+  handler: async ({ task: specifier, check, tier, count, seed: seedText, set, style, fewShot, json }) => {
     const seed = readSeed(seedText);
     readCount('count', count, 1);
     readCount('few-shot', fewShot, 0);
-    await using task = await openTask(specifier);
+    await using task = await openTask(specifier, openedWith({ check }));
     const tiers = tier === undefined ? task.tiers.map(({ id }) => id) : [findTier(task.id, task.tiers, tier).id];
     for await (const problem of problems(task, tiers, count, seed, set)) {
       const examples = fewShot === 0 ? [] : await task.fewShot(problem, style, fewShot, seed);

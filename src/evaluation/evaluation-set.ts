@@ -2,14 +2,15 @@ import { hash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
-import { frozenSet, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
+import { frozenSet, SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 
 /** Problems to evaluate on, and what identifies them. */
 export interface EvaluationSet {
   readonly name: SetName;
-  readonly origin: 'frozen' | 'generated';
-  /** SHA-256 of the committed file; null where generated. */
+  /** `split`: rows of a data file that are kept from training. */
+  readonly origin: 'frozen' | 'generated' | 'split';
+  /** SHA-256 of the committed file; null where there is none. */
   readonly file: string | null;
   readonly perTier: number;
   /** SHA-256 of the RFC 8785 list of the ids, in order. */
@@ -23,8 +24,8 @@ const SEED = 0x150n;
 const DRAWS = 8;
 
 /**
- * The first `perTier` problems of each tier of the task's committed set, or, for a task without one, as many from a fixed seed: no
- * problem twice, and the test set without the dev set's largest prefix.
+ * The first `perTier` problems of each tier of the task's committed set, or of the rows that a data file keeps for it, or, for a task
+ * with neither, as many from a fixed seed: no problem twice, and the test set without the dev set's largest prefix.
  * @throws IsoproError INVALID_ARGUMENT where the committed set is smaller, EVALUATION_SET_CORRUPT, TASK_INVALID
  */
 export async function evaluationSet(task: OpenTask, name: SetName, perTier: number): Promise<EvaluationSet> {
@@ -32,13 +33,16 @@ export async function evaluationSet(task: OpenTask, name: SetName, perTier: numb
     throw new IsoproError('INVALID_ARGUMENT', `a ${name} set has 1 to ${SET_SIZE[name]} problems of each tier, not ${perTier}`);
   if (task.source.kind === 'built-in') {
     const { problems: all, sha256: file } = frozenSet(task.id, name);
-    const problems = task.tiers.flatMap(({ id }) =>
-      all
-        .filter(({ problem }) => problem.tier === id)
-        .slice(0, perTier)
-        .map(({ problem }) => problem),
+    const problems = firstOfEach(
+      task,
+      all.map(({ problem }) => problem),
+      perTier,
     );
     return { name, origin: 'frozen', file, perTier, sha256: identity(problems), problems };
+  }
+  if (task.rows !== undefined) {
+    const problems = firstOfEach(task, task.rows.heldOut[name], perTier);
+    return { name, origin: 'split', file: null, perTier, sha256: identity(problems), problems };
   }
   const taken = new Set<string>();
   if (name === 'test') for (const { id } of await draw(task, 'dev', SET_SIZE.dev, new Set())) taken.add(id);
@@ -48,9 +52,13 @@ export async function evaluationSet(task: OpenTask, name: SetName, perTier: numb
 
 /** All problems that are kept from training: the whole dev and test sets, however few of them a run evaluates. @throws TASK_* */
 export async function wholeSets(task: OpenTask): Promise<Problem[]> {
+  if (task.rows !== undefined) return SET_NAMES.flatMap((name) => task.rows!.heldOut[name]);
   const sets = [await evaluationSet(task, 'dev', SET_SIZE.dev), await evaluationSet(task, 'test', SET_SIZE.test)];
   return sets.flatMap(({ problems }) => [...problems]);
 }
+
+const firstOfEach = ({ tiers }: OpenTask, problems: readonly Problem[], perTier: number): Problem[] =>
+  tiers.flatMap(({ id }) => problems.filter(({ tier }) => tier === id).slice(0, perTier));
 
 const identity = (problems: readonly Problem[]): string => hash('sha256', canonicalJson(problems.map(({ id }) => id)));
 

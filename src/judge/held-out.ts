@@ -25,6 +25,8 @@ import {
   type Reading,
   type Summary,
 } from '../statistics/index.js';
+import { needsNoFile } from '../tasks/data/check.js';
+import { isDataFile } from '../tasks/data/read-rows.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import type { OpenTask } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
@@ -91,8 +93,8 @@ export async function openRunTask(
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   let task: OpenTask;
   try {
-    const { turns } = readWrittenSettings(start.settings).sampling;
-    const asked = turns === undefined ? options : { ...options, turns };
+    const asked = optionsOf(start, file, options);
+    if (asked === null) return none(`the check of the task ${start.task.id} is of files of its author: name your copy with --check`);
     task = await openTask(start.task.file === null ? start.task.id : file!, asked);
   } catch (error) {
     if (start.task.file === null && error instanceof IsoproError && error.code === 'TASK_UNKNOWN') return none(error.message);
@@ -101,13 +103,23 @@ export async function openRunTask(
   const sha256 = task.source.kind === 'file' ? task.source.sha256 : null;
   const reason =
     sha256 !== start.task.file
-      ? `the file given with --task has SHA-256 ${sha256 ?? 'none'}, not the run's ${start.task.file ?? 'built-in task'}`
+      ? `the file given with --task${task.rows === undefined ? '' : ', with its split and its check,'} has SHA-256 ` +
+        `${sha256 ?? 'none'}, not the run's ${start.task.file ?? 'built-in task'}`
       : task.id !== start.task.id || task.version !== start.task.version
         ? `the run's task is ${start.task.id} ${start.task.version}, and here it is ${task.id} ${task.version}`
         : null;
   if (reason === null) return { task };
   await task.dispose();
   return none(reason);
+}
+
+/** What the run opened its task with; null where its check has to be the judge's own, since it is a file or runs one. */
+function optionsOf({ settings, task }: RunStart, file: string | undefined, options: OpenTaskOptions): OpenTaskOptions | null {
+  const { check, verifySeconds, sampling } = readWrittenSettings(settings);
+  const asked = { ...options, ...(sampling.turns === undefined ? {} : { turns: sampling.turns }) };
+  if (task.file === null || !isDataFile(file!)) return asked;
+  if (asked.check === undefined && check !== undefined && !needsNoFile(check)) return null;
+  return { ...(check === undefined ? {} : { check }), ...(verifySeconds === undefined ? {} : { verifySeconds }), ...asked };
 }
 
 export interface Comparison {

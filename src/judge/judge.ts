@@ -40,6 +40,8 @@ export interface JudgeOptions {
   readonly headFiles?: readonly string[];
   /** The judge's own copy of a user's task. */
   readonly task?: string;
+  /** The judge's own copy of its check, where the task is data and its check is a file or runs one. */
+  readonly check?: string;
   /** Accuracy that scores 1, in (0, 1]. */
   readonly target?: number;
   /** Which held-out evaluations are measured again. Default both. */
@@ -297,8 +299,10 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         : { value, detail: `${detail}; the run's code is not this judge's: ${other.join(', ')}`, status: 'findings' as const };
     });
 
-    const threads = options.verifierThreads === undefined ? {} : { verifierThreads: options.verifierThreads };
-    const opened = await openRunTask(start, options.task, threads);
+    const opened = await openRunTask(start, options.task, {
+      ...(options.verifierThreads === undefined ? {} : { verifierThreads: options.verifierThreads }),
+      ...(options.check === undefined ? {} : { check: options.check }),
+    });
     await using task = opened.task;
     const replies = new ReplyReader(model, start.evaluation.maxTokens);
     await trace.run('rollout_verification', async () => {

@@ -32,9 +32,12 @@ const json: z.ZodType<Json> = z.lazy(() =>
 );
 
 const evaluationSet = z.strictObject({
-  /** `frozen`: a prefix of each tier of the committed file; `generated`: from a fixed seed, for a task without such files. */
-  origin: z.enum(['frozen', 'generated']),
-  /** SHA-256 of the committed file; null where generated. */
+  /**
+   * `frozen`: a prefix of each tier of the committed file; `generated`: from a fixed seed, for a task without such files; `split`: rows of
+   * a data file that are kept from training.
+   */
+  origin: z.enum(['frozen', 'generated', 'split']),
+  /** SHA-256 of the committed file; null where there is none. */
   file: sha256.nullable(),
   /** Problems of each tier. */
   perTier: z.number().int().min(1).max(100_000),
@@ -66,7 +69,7 @@ const start = z.strictObject({
     version: z.string().min(1).max(200),
     /**
      * SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts; of a task in Python
-     * assets/python/bridge.py); null for a built-in task, which `code` covers.
+     * assets/python/bridge.py; of a data file src/tasks/data/open-data.ts); null for a built-in task, which `code` covers.
      */
     file: sha256.nullable(),
   }),

@@ -63,6 +63,8 @@ const shown = z
   .object({
     seed: lenient(z.string()),
     profile: lenient(z.string()),
+    check: lenient(z.string()),
+    verifySeconds: lenient(z.number().gt(0).max(3600)),
     sampling: z.object({ turns: lenient(z.int().min(1)) }).catch({}),
     buffer: z.object({ kind: lenient(z.string()), tierCap: lenient(z.number()) }).catch({}),
     evaluation: z

@@ -2,7 +2,8 @@ import { dictionary, type Dictionary } from '../dictionary.js';
 import { abortError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { figuresOf, summarise, type Outcome, type Summary } from '../statistics/index.js';
-import { frozenSet, type SetName } from './frozen-sets.js';
+import type { SetName } from './frozen-sets.js';
+import { setProblems } from './set-problems.js';
 import type { OpenTask, Problem } from './task.js';
 
 export interface BaselineOptions {
@@ -52,8 +53,7 @@ export async function measureBaselines(task: OpenTask, { count, seed, set, signa
       }
     } else
       problems.push(
-        ...frozenSet(task.id, set)
-          .problems.map(({ problem }) => problem)
+        ...setProblems(task, set)
           .filter((problem) => problem.tier === tier.id)
           .slice(0, count),
       );

@@ -46,7 +46,7 @@ function shown({ kind, score, forecast }: Verdict): string {
  */
 export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): Promise<void> {
   if (task.source.kind !== 'file') return;
-  await using anew = await openTask(task.source.path);
+  await using anew = await openTask(task.source.path, task.source.options);
   const places = task.tiers.flatMap(({ id: tier }) =>
     Array.from({ length: TRIALS }, (_, sample) => ({
       tier,

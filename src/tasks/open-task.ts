@@ -4,11 +4,14 @@ import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
 import { nextAttempt, turnsOf } from './turns.js';
 import { isPythonSpecifier } from './python-module.js';
-import { openPythonTask, openUserTask } from './user-task.js';
+import { refuseDataOptions } from './data/open-data.js';
+import type { DataTaskOptions } from './data/options.js';
+import { isDataFile } from './data/read-rows.js';
+import { openDataTask, openPythonTask, openUserTask } from './user-task.js';
 import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
 
-export interface OpenTaskOptions {
+export interface OpenTaskOptions extends DataTaskOptions {
   /**
    * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number. Default: one for a user's task; none
    * for a built-in one, which judges in the caller's.
@@ -21,24 +24,36 @@ export interface OpenTaskOptions {
 const MAX_VERIFIER_THREADS = 64;
 
 /**
- * Opens a built-in task by its id, a user's task by the path of its file, or one in Python as `python:MODULE[:NAME]`.
- * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, INVALID_ARGUMENT
+ * Opens a built-in task by its id, a user's task by the path of its file, one in Python as `python:MODULE[:NAME]`, or the rows of a
+ * data file, `.jsonl` or `.csv`, by its path.
+ * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID, FILE_UNREADABLE, INVALID_ARGUMENT
  */
-export async function openTask(specifier: string, { verifierThreads, turns }: OpenTaskOptions = {}): Promise<OpenTask> {
+export async function openTask(specifier: string, { verifierThreads, turns, ...data }: OpenTaskOptions = {}): Promise<OpenTask> {
   if (
     verifierThreads !== undefined &&
     !(Number.isInteger(verifierThreads) && verifierThreads >= 1 && verifierThreads <= MAX_VERIFIER_THREADS)
   )
     throw new IsoproError('INVALID_ARGUMENT', `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`);
   const builtIn = BUILT_IN_TASKS.find(({ task }) => task.id === specifier);
-  if (builtIn !== undefined) return openBuiltIn(builtIn, verifierThreads, turns);
+  if (builtIn !== undefined) {
+    refuseDataOptions(specifier, data);
+    return openBuiltIn(builtIn, verifierThreads, turns);
+  }
   const python = isPythonSpecifier(specifier);
-  if (python || /[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
+  const rows = !python && isDataFile(specifier);
+  if (python || rows || /[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
+    if (!rows) refuseDataOptions(specifier, data);
     const options = { verifierThreads: verifierThreads ?? 1, ...(turns === undefined ? {} : { turns }) };
-    const task = await (python ? openPythonTask : openUserTask)(specifier, options);
+    const task = await (python
+      ? openPythonTask(specifier, options)
+      : rows
+        ? openDataTask(specifier, options, data)
+        : openUserTask(specifier, options));
     if (!BUILT_IN_TASKS.some(({ task: { id } }) => id === task.id)) return task;
     await task.dispose();
-    throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`);
+    throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`, {
+      ...(rows ? { remedy: 'Give the file another name.' } : {}),
+    });
   }
   throw new IsoproError(
     'TASK_UNKNOWN',

@@ -167,6 +167,7 @@ export class TaskThread {
 
   get #name(): string {
     if (this.#task.kind === 'python') return this.#task.program.specifier;
+    if (this.#task.kind === 'data') return this.#task.program.path;
     return this.#task.kind === 'bundle' ? this.#task.path : this.#task.id;
   }
 }

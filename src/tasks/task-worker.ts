@@ -7,15 +7,17 @@ import { createRequire } from 'node:module';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { asProblem } from './problem-id.js';
 import type { IsoproError } from '../errors.js';
+import type { DataProgram } from './data/data-task.js';
 import type { PythonModule } from './python-module.js';
 import type { FinishReason, Judgement, OpenTask, Parsed, Problem, PromptStyle, Task, TaskLimits, Verdict } from './task.js';
 import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 import { failed, judgeAny, lost, TRUNCATED, undecided } from './verdict.js';
 
-/** What a thread, or a process of Python, is to hold: the bundle of a user's file, a user's module, or one of our own tasks. */
+/** What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or module, or one of our own tasks. */
 export type ThreadTask =
   | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
+  | { readonly kind: 'data'; readonly program: DataProgram }
   | { readonly kind: 'built-in'; readonly id: string }
   | { readonly kind: 'python'; readonly program: PythonModule };
 
@@ -62,7 +64,7 @@ function readProblem(member: string, value: unknown, tier: string | undefined): 
 
 const methods = {
   async load(given: Exclude<ThreadTask, { kind: 'python' }>): Promise<TaskDescription> {
-    task = given.kind === 'bundle' ? await importTask(given) : await builtInTask(given.id);
+    task = given.kind === 'bundle' ? await importTask(given) : given.kind === 'data' ? await rowsTask(given) : await builtInTask(given.id);
     if (task.step !== undefined && task.limits?.turns === undefined) throw new MemberError('limits', 'needs turns where there is a step');
     return {
       id: task.id,
@@ -163,6 +165,11 @@ async function importTask({ code, path }: ThreadTask & { kind: 'bundle' }): Prom
     throw new MemberError('default', 'the file must export the task as its default export or as `task`');
   for (const [member, shape] of Object.entries(memberShapes)) checkMember(member, shape, found[member], member);
   return found as unknown as typeof task;
+}
+
+async function rowsTask({ program }: ThreadTask & { kind: 'data' }): Promise<typeof task> {
+  const { dataTask } = await import('./data/data-task.js'); // other threads do without its checks
+  return dataTask(program) as unknown as typeof task;
 }
 
 async function builtInTask(id: string): Promise<typeof task> {

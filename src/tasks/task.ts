@@ -1,4 +1,5 @@
 import type { Forecast } from '../statistics/index.js';
+import type { DataTaskOptions } from './data/options.js';
 
 /** One message of a chat; the engine renders lists of them with the model's own template. */
 export interface ChatMessage {
@@ -161,6 +162,26 @@ export interface SynchronousTask<P extends Problem, A, R = A> extends Task<P, A,
   verify(problem: P, answer: A, context?: VerifyContext): Verdict;
 }
 
+/** What is known of a task whose problems are the rows of a file. */
+export interface TaskRows {
+  /** In the order in which an evaluation takes them. */
+  readonly heldOut: Readonly<Record<'dev' | 'test', readonly Problem[]>>;
+  /** Rows of each part. */
+  readonly counts: Readonly<Record<'dev' | 'test' | 'train', number>>;
+  /** Rows that were left out: the same question and answer stand in an earlier one. */
+  readonly duplicates: number;
+  /** `name` is as a manifest holds it, without folders; `specifier` opens it again, wherever this process then is. */
+  readonly check: { readonly name: string; readonly specifier: string };
+  /** Where the split is written down, and as what. */
+  readonly split: { readonly file: string; readonly text: string };
+  /** Held-out rows whose question is nearly one that is trained on, and the numbers of two such rows. Not quick for a large file. */
+  nearDuplicates(): {
+    readonly rows: number;
+    readonly heldOut: number;
+    readonly example: { readonly heldOut: number; readonly train: number } | null;
+  };
+}
+
 export interface Judgement {
   readonly verdict: Verdict;
   /** The surface form of the answer as the parser names it; null where there was no answer to read. */
@@ -186,8 +207,15 @@ export interface OpenTask {
   readonly policies: readonly string[];
   readonly policyNotes: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase[];
-  /** `path` opens a task of a user's again; `sha256` is over its code with all that it imports. */
-  readonly source: { readonly kind: 'built-in' } | { readonly kind: 'file'; readonly path: string; readonly sha256: string };
+  /**
+   * `path` opens a task of a user's again, with `options`; `sha256` is over its code with all that it imports, or its rows and their
+   * check.
+   */
+  readonly source:
+    | { readonly kind: 'built-in' }
+    | { readonly kind: 'file'; readonly path: string; readonly sha256: string; readonly options: DataTaskOptions };
+  /** Of a task whose problems are the rows of a file; what it generates is among those that are trained on. */
+  readonly rows?: TaskRows;
   /** @throws IsoproError TIER_UNKNOWN */
   generate(tier: string, seed: bigint): Promise<Problem>;
   /** @throws IsoproError PROBLEM_INVALID */

@@ -12,6 +12,7 @@ import type {
   OpenTask,
   Problem,
   PromptStyle,
+  TaskRows,
   Tier,
   TraceFinding,
   Verdict,
@@ -20,6 +21,8 @@ import { BundleError, bundleTask, type TaskBundle } from './task-bundle.js';
 import { CallTimeout, invalidMember, ThreadLost, type TaskThread } from './task-thread.js';
 import { readPythonSpecifier } from './python-module.js';
 import type { PythonDescription } from './python-results.js';
+import { readData } from './data/open-data.js';
+import type { DataTaskOptions } from './data/options.js';
 import type { TaskDescription, ThreadTask } from './task-worker.js';
 import { findTier } from './tier.js';
 import { nextAttempt, turnsOf } from './turns.js';
@@ -51,7 +54,15 @@ class UserTask implements OpenTask {
   readonly #path: string;
   readonly #optional: TaskDescription['optional'];
 
-  constructor(path: string, sha256: string, threads: VerifierThreads, description: TaskDescription, turns: number | undefined) {
+  readonly rows?: TaskRows;
+
+  constructor(
+    source: OpenTask['source'] & { readonly kind: 'file' },
+    threads: VerifierThreads,
+    description: TaskDescription,
+    turns: number | undefined,
+    rows: TaskRows | undefined,
+  ) {
     ({
       id: this.id,
       version: this.version,
@@ -62,8 +73,9 @@ class UserTask implements OpenTask {
       answerGrammar: this.answerGrammar,
       optional: this.#optional,
     } = description);
-    this.source = { kind: 'file', path, sha256 };
-    this.#path = path;
+    this.source = source;
+    this.#path = source.path;
+    if (rows !== undefined) this.rows = rows;
     this.#threads = threads;
     const { step, feedback } = this.#optional;
     this.turns = turnsOf({ id: this.id, own: step ? (description.limits.turns ?? 1) : null, feedback }, turns);
@@ -180,7 +192,7 @@ export async function openUserTask(file: string, options: UserTaskOptions): Prom
     if (error instanceof BundleError) throw invalidMember(path, 'module', `cannot be bundled: ${error.message}`);
     throw error;
   }
-  return openInThreads(path, { kind: 'bundle', path, code: bundle.code }, () => bundle.sha256, options);
+  return openInThreads({ path, options: {} }, { kind: 'bundle', path, code: bundle.code }, () => bundle.sha256, options);
 }
 
 /**
@@ -191,19 +203,32 @@ export async function openUserTask(file: string, options: UserTaskOptions): Prom
 export async function openPythonTask(specifier: string, options: UserTaskOptions): Promise<OpenTask> {
   const program = readPythonSpecifier(specifier);
   const sha256Of = (description: TaskDescription): string => (description as PythonDescription).sha256;
-  return openInThreads(program.specifier, { kind: 'python', program }, sha256Of, options);
+  return openInThreads({ path: program.specifier, options: {} }, { kind: 'python', program }, sha256Of, options);
+}
+
+/**
+ * The rows of a data file, `.jsonl` or `.csv`, judged by a check in threads of their own.
+ * @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the row, INVALID_ARGUMENT where the check is none
+ */
+export async function openDataTask(file: string, options: UserTaskOptions, given: DataTaskOptions): Promise<OpenTask> {
+  const path = resolve(file);
+  const { program, sha256, rows } = readData(path, given);
+  const again = { ...given, check: rows.check.specifier };
+  return openInThreads({ path, options: again }, { kind: 'data', program }, () => sha256, options, rows);
 }
 
 async function openInThreads(
-  path: string,
+  { path, options: again }: { readonly path: string; readonly options: DataTaskOptions },
   task: ThreadTask,
   sha256Of: (description: TaskDescription) => string,
   { verifierThreads, turns }: UserTaskOptions,
+  rows?: TaskRows,
 ): Promise<OpenTask> {
   const threads = new VerifierThreads(task, verifierThreads);
   try {
     const description = await threads.first.describe();
-    return new UserTask(path, sha256Of(description), threads, description, turns);
+    const source = { kind: 'file', path, sha256: sha256Of(description), options: again } as const;
+    return new UserTask(source, threads, description, turns, rows);
   } catch (error) {
     await threads.dispose();
     throw asError(path, 'module', error);

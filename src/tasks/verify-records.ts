@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';
-import { frozenIndex } from './frozen-sets.js';
+import { frozenIndex, SET_NAMES } from './frozen-sets.js';
 import type { Grades, OpenTask, Problem, TraceFinding, Verdict } from './task.js';
 
 export interface VerifyOptions {
@@ -55,7 +55,7 @@ async function verifyOne(task: OpenTask, line: number, text: string, { grade, tr
   const { problem: given, problemId, text: reply, finish } = result.data;
   if ((given === undefined) === (problemId === undefined))
     throw new IsoproError('INVALID_ARGUMENT', `line ${line} needs either problem or problemId`);
-  const problem = given === undefined ? frozenProblem(task.id, problemId!) : task.readProblem(given);
+  const problem = given === undefined ? heldOutProblem(task, problemId!) : task.readProblem(given);
   const { verdict, form } = await task.judge(problem, reply, finish);
   const grades = grade === true ? await task.grade(problem, verdict) : null;
   const advice = feedback === true ? await task.feedback(problem, verdict) : null;
@@ -71,8 +71,12 @@ async function verifyOne(task: OpenTask, line: number, text: string, { grade, tr
   };
 }
 
-function frozenProblem(task: string, id: string): Problem {
-  const found = frozenIndex(task).get(id);
-  if (found === undefined) throw new IsoproError('PROBLEM_INVALID', `no frozen problem of ${task} has the id ${id}`);
-  return found.problem;
+function heldOutProblem({ id: task, rows }: OpenTask, id: string): Problem {
+  const found =
+    rows === undefined
+      ? frozenIndex(task).get(id)?.problem
+      : SET_NAMES.flatMap((name) => rows.heldOut[name]).find((problem) => problem.id === id);
+  if (found === undefined)
+    throw new IsoproError('PROBLEM_INVALID', `no ${rows === undefined ? 'frozen' : 'held-out'} problem of ${task} has the id ${id}`);
+  return found;
 }

@@ -35,6 +35,7 @@ import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
 import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
+import { keepSplit } from './keep-split.js';
 import { Learner } from './learner.js';
 import { refuseWithoutGrammar } from './evaluations.js';
 import { MonitorSession, type LoraSession } from './monitor-session.js';
@@ -120,6 +121,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     const runId = manifest?.runId ?? (out === undefined ? path.basename(folder) : newRunId());
     if (manifest === null) await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: null });
     const notice = (text: string): void => hooks.onNotice?.(text);
+    if (manifest === null) await keepSplit(task, notice);
     const witnessed = resolved.signer === 'witness';
     const waiting = { onNotice: notice, ...(signal === undefined ? {} : { signal }) };
     const signer: LogSigner = witnessed ? await WitnessClient.open(isoproHome(), waiting) : new SingleProcessSigner();

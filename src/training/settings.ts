@@ -8,6 +8,7 @@ import { readJson } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
+import { CHECK_HELP } from '../tasks/data/check.js';
 import type { OpenTaskOptions } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 
@@ -138,7 +139,13 @@ const monitor = z.strictObject({
  * downloaded models; `PROFILES` says what the embedded one has instead.
  */
 export const runSettings = z.strictObject({
-  task: z.string().min(1).default('scheduling').describe('a task of `tasks list`, the path of a .js or .ts file, or python:MODULE[:NAME]'),
+  task: z
+    .string()
+    .min(1)
+    .default('scheduling')
+    .describe('a task of `tasks list`, the path of a .js or .ts file or of .jsonl or .csv data, or python:MODULE[:NAME]'),
+  check: z.string().min(1).optional().describe(CHECK_HELP),
+  verifySeconds: z.number().gt(0).max(3600).optional().describe('seconds that judging a reply to a row of data may take; default: 5'),
   profile: z
     .enum(['auto', 'embedded', 'small', 'downloaded'])
     .default('auto')
@@ -289,8 +296,16 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
   return found;
 }
 
-export const taskOptions = ({ sampling: { turns } }: { readonly sampling: Pick<RunSettings['sampling'], 'turns'> }): OpenTaskOptions =>
-  turns === 0 ? {} : { turns };
+/** Of the rows of a data file. */
+export const dataOptions = ({ check, verifySeconds }: RunSettings): OpenTaskOptions => ({
+  ...(check === undefined ? {} : { check }),
+  ...(verifySeconds === undefined ? {} : { verifySeconds }),
+});
+
+export const taskOptions = (settings: RunSettings): OpenTaskOptions => ({
+  ...dataOptions(settings),
+  ...(settings.sampling.turns === 0 ? {} : { turns: settings.sampling.turns }),
+});
 
 /** With the threads and turns that model and task have, and the measure of forgetting that the model's vocabulary allows. */
 export const inUse = (

@@ -43,6 +43,11 @@ export async function runStart({ settings, model, task, dev, test, rules, policy
     schedule: { schedule: 'constant', warmupSteps: settings.optimiser.warmupSteps, totalSteps: 0, finalFactor: 0 },
     rules,
     policy: policy.name,
-    settings: asJson({ ...settings, model: { ...settings.model, name }, task: task.id }),
+    settings: asJson({
+      ...settings,
+      model: { ...settings.model, name },
+      task: task.id,
+      ...(task.rows === undefined ? {} : { check: task.rows.check.name }),
+    }),
   };
 }

@@ -1,0 +1,155 @@
+/** How replies to the rows of a data file are checked: what `--check` names, and what it asks of an answer. */
+import path from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { canonicalJson, type Json } from '../../canonical-json.js';
+import { IsoproError } from '../../errors.js';
+import { readJson } from '../../files.js';
+import { readNumber } from './number.js';
+import { refuseRow, type DataRow } from './read-rows.js';
+
+/** Whether a check, as a manifest names it, is one that reads no file: a judge may take it from there. */
+export const needsNoFile = (name: string): boolean =>
+  /^(?:exact|normalised|contains|regex|choice|json|number(?::\d+(?:\.\d+)?(?:e-?\d+)?%?)?)$/.test(name);
+
+/** Everything that decides a verdict beside the row: what is hashed, and what a thread is given. */
+export type Check =
+  | { readonly kind: 'exact' | 'normalised' | 'contains' | 'regex' | 'choice' }
+  /** A share of the answer where it is relative. */
+  | { readonly kind: 'number'; readonly tolerance: number; readonly relative: boolean }
+  | { readonly kind: 'json'; readonly schema: Json };
+
+export const CHECKS = 'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice';
+
+export const CHECK_HELP = `how replies to rows of data are judged: ${CHECKS}; default: exact`;
+
+export interface NamedCheck {
+  readonly check: Check;
+  /** As a manifest holds it: without folders. */
+  readonly name: string;
+  /** Opens it again, wherever this process then is. */
+  readonly specifier: string;
+}
+
+/** Most labels of a choice: what has more is no choice. */
+const MOST_CHOICES = 50;
+
+const refuse = (specifier: string, what: string): never => {
+  throw new IsoproError('INVALID_ARGUMENT', `check: ${JSON.stringify(specifier)} ${what}`);
+};
+
+/** @throws IsoproError INVALID_ARGUMENT, FILE_UNREADABLE */
+export function readCheck(specifier: string): NamedCheck {
+  const [, kind, given] = /^([a-z]+)(?::(.+))?$/s.exec(specifier) ?? [];
+  const plain = { name: specifier, specifier };
+  switch (kind) {
+    case 'exact':
+    case 'normalised':
+    case 'contains':
+    case 'regex':
+    case 'choice':
+      return given === undefined ? { check: { kind }, ...plain } : refuse(specifier, `takes nothing behind ${kind}`);
+    case 'number': {
+      const [, amount, percent] =
+        /^(\d+(?:\.\d+)?(?:e-?\d+)?)(%?)$/.exec(given ?? '0') ?? refuse(specifier, 'needs a tolerance like 0.01 or 1%');
+      const relative = percent === '%';
+      return { check: { kind, tolerance: Number(amount) / (relative ? 100 : 1), relative }, ...plain };
+    }
+    case 'json': {
+      if (given === undefined) return { check: { kind, schema: null }, ...plain };
+      const file = path.resolve(given);
+      const schema = readJson(file) as Json;
+      try {
+        compileSchema(schema);
+      } catch (cause) {
+        refuse(specifier, `is no JSON Schema (2020-12): ${(cause as Error).message}`);
+      }
+      return { check: { kind, schema }, name: `json:${path.basename(file)}`, specifier: `json:${file}` };
+    }
+    default:
+      return refuse(specifier, `is none of ${CHECKS}`);
+  }
+}
+
+/** Null where a value is valid, else the first complaint. @throws Error where the schema is none, or names what cannot be checked */
+export function compileSchema(schema: Json): (value: unknown) => string | null {
+  if ((typeof schema !== 'object' || schema === null || Array.isArray(schema)) && typeof schema !== 'boolean')
+    throw new Error('it is no object');
+  // strict: a keyword or format that would not be checked is refused, and not taken for kept
+  const ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, logger: false });
+  const valid = ajv.compile(schema as object);
+  return (value) => (valid(value) ? null : ajv.errorsText(valid.errors, { dataVar: 'answer' }));
+}
+
+export const regexOf = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'su');
+
+/** What is kept of a row's answer, in the form that the check compares with. */
+export interface CheckedAnswer {
+  readonly answer: Json;
+  /** Of a choice. */
+  readonly choices?: readonly string[];
+}
+
+const textOf = (answer: Json): string | null =>
+  typeof answer === 'string' ? answer.trim() : typeof answer === 'number' || typeof answer === 'boolean' ? String(answer) : null;
+
+/** The answers of all rows, checked. @throws IsoproError DATA_INVALID naming the row */
+export function checkAnswers(file: string, check: Check, rows: readonly DataRow[]): CheckedAnswer[] {
+  const optional = check.kind === 'json' && check.schema !== null && rows.every(({ answer }) => answer === null);
+  if (optional) return rows.map(() => ({ answer: null }));
+  const valid = check.kind === 'json' && check.schema !== null ? compileSchema(check.schema) : null;
+  const answers = rows.map((row) => {
+    const wrong = (what: string, cause?: unknown): never => refuseRow(file, row, what, cause);
+    if (row.answer === null) return wrong('the answer is missing');
+    if (check.kind === 'json') {
+      const answer = jsonAnswer(row.answer, wrong);
+      const complaint = valid?.(answer) ?? null;
+      return complaint === null ? answer : wrong(`the answer does not keep the schema: ${complaint}`);
+    }
+    const text = textOf(row.answer) ?? wrong(`the answer is no text, as the check ${check.kind} needs it`);
+    if (check.kind === 'number' && readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
+    if (check.kind === 'regex') {
+      try {
+        regexOf(text);
+      } catch (cause) {
+        wrong(`the answer is no regular expression: ${(cause as Error).message}`, cause);
+      }
+    }
+    return text;
+  });
+  return check.kind === 'choice' ? withChoices(file, rows, answers as string[]) : answers.map((answer) => ({ answer }));
+}
+
+const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+
+/** A text is JSON text: a cell of a table holds nothing else. */
+function jsonAnswer(answer: Json, wrong: (what: string, cause?: unknown) => never): Json {
+  let value = answer;
+  try {
+    if (typeof answer === 'string') value = JSON.parse(answer) as Json;
+    canonicalJson(value);
+  } catch (cause) {
+    return wrong(`the answer is no JSON: ${(cause as Error).message}`, cause);
+  }
+  return value;
+}
+
+function withChoices(file: string, rows: readonly DataRow[], answers: readonly string[]): CheckedAnswer[] {
+  const all = [...new Set(answers)].sort();
+  return rows.map((row, i) => {
+    const given = row.fields['choices'];
+    const own = typeof given === 'string' ? given.split('|').map((label) => label.trim()) : given;
+    const labels = own ?? all;
+    const wrong = (what: string): never => refuseRow(file, row, what);
+    if (!Array.isArray(labels) || !labels.every((label): label is string => typeof label === 'string' && label.trim() !== ''))
+      return wrong('choices is no list of texts');
+    if (labels.length < 2 || labels.length > MOST_CHOICES || new Set(labels).size < labels.length)
+      return wrong(
+        own === undefined
+          ? `the answers of the file are ${all.length} different ones: a choice is of 2 to ${MOST_CHOICES}, or each row names its choices`
+          : `choices needs 2 to ${MOST_CHOICES} different texts`,
+      );
+    return labels.includes(answers[i]!)
+      ? { answer: answers[i]!, choices: labels }
+      : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
+  });
+}

@@ -1,0 +1,96 @@
+/** A data file as a task: problems are its rows, drawn by the seed; a check of `--check` judges. Made in the thread that judges. */
+import { Random } from '../../random.js';
+import type { GivenVerdict, TaskDefinition } from '../define-task.js';
+import type { ChatMessage, Parsed, VerifyContext } from '../task.js';
+import { checkerOf } from './checkers.js';
+import type { Check } from './check.js';
+import type { DataContent, DataProblem } from './data-problem.js';
+
+/** What a thread is given: everything that decides a verdict, a prompt or a draw. */
+export interface DataProgram {
+  /** Of the file, for messages. */
+  readonly path: string;
+  readonly id: string;
+  readonly version: string;
+  readonly check: Check;
+  /** In the order in which the file names them. */
+  readonly tiers: readonly string[];
+  /** Rows that are trained on. */
+  readonly train: readonly DataContent[];
+  readonly verifySeconds?: number;
+}
+
+const POLICY_NOTES = {
+  'commonest answer': 'the answer that most rows that are trained on have',
+  'the question': 'what the row asks, said back',
+};
+
+/** The text that a reply with the right answer has; null where the check names no one text. */
+function replyOf({ kind }: Check, { answer }: DataContent): string | null {
+  if (kind === 'regex' || answer === null) return null;
+  return typeof answer === 'string' && kind !== 'json' ? answer : JSON.stringify(answer);
+}
+
+const questionOf = ({ messages }: DataContent): string => messages.at(-1)!.content;
+
+function commonest(texts: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return [...counts].reduce((best, each) => (each[1] > best[1] ? each : best), ['', 0] as [string, number])[0];
+}
+
+export function dataTask(program: DataProgram): TaskDefinition<DataContent, unknown> {
+  const { id, version, check, tiers, train, verifySeconds } = program;
+  const checker = checkerOf(check);
+  const byTier = new Map(tiers.map((tier) => [tier, train.filter((row) => row.tier === tier)]));
+  const replies = train.flatMap((row) => replyOf(check, row) ?? []);
+  const usual = commonest(replies);
+  const solved = replies.length > 0;
+
+  /** A policy's answer is a text that is read as a reply is. */
+  const policy =
+    (text: (problem: DataProblem) => string) =>
+    (problem: DataProblem): unknown => ({ unread: text(problem) });
+  const isUnread = (answer: unknown): answer is { readonly unread: string } =>
+    typeof answer === 'object' && answer !== null && 'unread' in answer;
+  const verify = (problem: DataProblem, answer: unknown, context: VerifyContext): GivenVerdict | Promise<GivenVerdict> => {
+    if (!isUnread(answer)) return checker.verify(problem, answer, context);
+    const parsed: Parsed<unknown> = checker.read(answer.unread, problem);
+    return parsed.ok
+      ? checker.verify(problem, parsed.answer, context)
+      : { kind: 'fail', violations: [{ category: parsed.category, detail: parsed.detail }] };
+  };
+
+  return {
+    id,
+    version,
+    tiers: tiers.map((tier) => ({ id: tier })),
+    generate(tier, seed) {
+      const rows = byTier.get(tier)!;
+      return rows[new Random(seed).nextInteger(0, rows.length - 1)]!;
+    },
+    prompt: ({ messages }) => [...messages],
+    parse: (text, problem) => checker.read(text, problem),
+    verify,
+    feedback: (_problem, { violations }) => `${violations.map(({ detail }) => detail).join(' ')} Try again.`,
+    trivialPolicies: {
+      'empty reply': policy(() => ''),
+      'the question': policy(questionOf),
+      ...(solved ? { 'commonest answer': policy(() => usual) } : {}),
+    },
+    policyNotes: POLICY_NOTES,
+    ...(verifySeconds === undefined ? {} : { limits: { verifySeconds } }),
+    ...(solved
+      ? {
+          referenceReply: (problem) => replyOf(check, problem),
+          async fewShot(problem, _style, count, seed) {
+            const others = byTier.get(problem.tier)!.filter((row) => questionOf(row) !== questionOf(problem));
+            return new Random(seed)
+              .shuffle(others)
+              .slice(0, count)
+              .flatMap((row): ChatMessage[] => [...row.messages, { role: 'assistant', content: replyOf(check, row)! }]);
+          },
+        }
+      : {}),
+  };
+}

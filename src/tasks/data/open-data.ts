@@ -1,0 +1,105 @@
+/** Opens a data file as a task: reads and checks it, splits it, and says under one hash what decides its verdicts. */
+import { hash } from 'node:crypto';
+import path from 'node:path';
+import { asJson, canonicalJson, type Json } from '../../canonical-json.js';
+import { IsoproError } from '../../errors.js';
+import type { SetName } from '../frozen-sets.js';
+import { asProblem } from '../problem-id.js';
+import type { Problem, TaskRows } from '../task.js';
+import { checkAnswers, readCheck, type NamedCheck } from './check.js';
+import type { DataContent } from './data-problem.js';
+import type { DataProgram } from './data-task.js';
+import type { DataTaskOptions } from './options.js';
+import { readRows, refuseRow, type DataRow } from './read-rows.js';
+import { nearDuplicates, splitPath, splitRows, splitText } from './split.js';
+
+export interface OpenedData {
+  readonly program: DataProgram;
+  /** SHA-256 over rows, split, check and options: what the file is called and where it lies is no part of it. */
+  readonly sha256: string;
+  readonly rows: TaskRows;
+}
+
+export const DEFAULT_CHECK = 'exact';
+
+/** @throws IsoproError DATA_INVALID naming the row, FILE_UNREADABLE, INVALID_ARGUMENT */
+export function readData(file: string, { check: specifier = DEFAULT_CHECK, verifySeconds }: DataTaskOptions): OpenedData {
+  const name = path.basename(file);
+  const check = readCheck(specifier);
+  const all = readRows(file);
+  const { rows, contents, duplicates } = distinct(name, all, contentsOf(name, check, all));
+  const tiers = [...new Set(rows.map(({ tier }) => tier))];
+  const split = splitRows(file, rows, tiers);
+  const problems = contents.map((content) => asProblem(content, content.tier));
+  const set = (part: SetName): Problem[] => tiers.flatMap((tier) => split.order(part, tier).map((i) => problems[i]!));
+  const count = (part: SetName | 'train'): number => split.parts.filter((each) => each === part).length;
+  const sha256 = hash(
+    'sha256',
+    canonicalJson({
+      format: 'isopro.data.v1',
+      rows: problems.map(({ id }, i) => [id, split.parts[i]!]),
+      check: asJson(check.check),
+      verifySeconds: verifySeconds ?? null,
+    }),
+  );
+  return {
+    program: {
+      path: file,
+      id: name.replace(/\.[^.]+$/, ''),
+      version: sha256.slice(0, 12),
+      check: check.check,
+      tiers,
+      train: contents.filter((_, i) => split.parts[i] === 'train'),
+      ...(verifySeconds === undefined ? {} : { verifySeconds }),
+    },
+    sha256,
+    rows: {
+      heldOut: { dev: set('dev'), test: set('test') },
+      counts: { train: count('train'), dev: count('dev'), test: count('test') },
+      duplicates,
+      check,
+      split: { file: splitPath(file), text: splitText(split) },
+      nearDuplicates() {
+        const { example, ...found } = nearDuplicates(rows, split);
+        const named = example === null ? null : { heldOut: rows[example.heldOut]!.row, train: rows[example.train]!.row };
+        return { ...found, example: named };
+      },
+    },
+  };
+}
+
+function contentsOf(file: string, { check }: NamedCheck, rows: readonly DataRow[]): DataContent[] {
+  return checkAnswers(file, check, rows).map((answer, i) => {
+    const { tier, messages, fields } = rows[i]!;
+    const { choices: _, ...others } = fields;
+    const rest = answer.choices === undefined ? fields : others;
+    return { tier, messages, ...answer, ...(Object.keys(rest).length === 0 ? {} : { fields: rest }) };
+  });
+}
+
+/** A row that says again what another says is left out; one that contradicts another is refused. */
+function distinct(
+  file: string,
+  all: readonly DataRow[],
+  contents: readonly DataContent[],
+): { readonly rows: DataRow[]; readonly contents: DataContent[]; readonly duplicates: number } {
+  const first = new Map<string, number>();
+  const kept = contents.flatMap((content, i) => {
+    const question = canonicalJson(content.messages as unknown as Json);
+    const before = first.get(question);
+    if (before === undefined) {
+      first.set(question, i);
+      return [i];
+    }
+    if (canonicalJson(content.answer) !== canonicalJson(contents[before]!.answer))
+      refuseRow(file, all[i]!, `asks what row ${all[before]!.row} asks, and has another answer`);
+    return [];
+  });
+  return { rows: kept.map((i) => all[i]!), contents: kept.map((i) => contents[i]!), duplicates: all.length - kept.length };
+}
+
+/** @throws IsoproError INVALID_ARGUMENT where the options are of a data file, and the task is none */
+export function refuseDataOptions(specifier: string, { check }: DataTaskOptions): void {
+  if (check !== undefined)
+    throw new IsoproError('INVALID_ARGUMENT', `check: ${specifier} has a verifier of its own; a check is for data, a .jsonl or .csv file`);
+}

@@ -1,0 +1,141 @@
+/** The rows of a data file, JSON Lines or CSV, checked one by one: what is wrong is said with the number of its row. */
+import path from 'node:path';
+import { CsvError, parse } from 'csv-parse/sync';
+import { z } from 'zod';
+import type { Json } from '../../canonical-json.js';
+import { dictionary, type Dictionary } from '../../dictionary.js';
+import { IsoproError } from '../../errors.js';
+import { readText } from '../../files.js';
+import type { ChatMessage } from '../task.js';
+import { firstComplaint } from '../task-shape.js';
+
+/** Fewer cannot be split into what is trained on and what is measured. */
+export const LEAST_ROWS = 30;
+/** Of a row that names none. */
+export const ONLY_TIER = 'all';
+
+export interface DataRow {
+  /** From 1; the header of a CSV file and blank lines do not count. */
+  readonly row: number;
+  /** Of the file, from 1: where the row begins (JSON Lines) or ends (CSV, whose cells may hold line ends). */
+  readonly line: number;
+  readonly tier: string;
+  readonly messages: readonly ChatMessage[];
+  /** As the file has it; null where there is none. */
+  readonly answer: Json;
+  /** What else the row has, for checks that read it. */
+  readonly fields: Dictionary<Json>;
+}
+
+export const isDataFile = (specifier: string): boolean => /\.(jsonl|csv)$/i.test(specifier);
+
+const at = ({ row, line }: Pick<DataRow, 'row' | 'line'>): string => `row ${row} (line ${line})`;
+
+/** @throws IsoproError DATA_INVALID */
+export function refuseRow(file: string, place: Pick<DataRow, 'row' | 'line'>, what: string, cause?: unknown): never {
+  throw new IsoproError('DATA_INVALID', `${file}: ${at(place)}: ${what}`, { cause });
+}
+
+const written = z.string().refine((text) => text.trim() !== '', 'is empty');
+const rowShape = z
+  .looseObject({
+    prompt: written.optional(),
+    messages: z
+      .array(z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: z.string() }))
+      .min(1)
+      .refine((messages) => messages.at(-1)?.role === 'user', "the last message is not the user's")
+      .optional(),
+    answer: z.json().optional(),
+    tier: z.union([written, z.number()]).transform(String).optional(),
+  })
+  .refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), {
+    error: 'needs either prompt or messages',
+  });
+
+interface Raw {
+  readonly row: number;
+  readonly line: number;
+  readonly value: unknown;
+}
+
+/** @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
+export function readRows(file: string): DataRow[] {
+  const name = path.basename(file);
+  const text = readText(file);
+  const raw = /\.csv$/i.test(file) ? csvRows(name, text) : jsonRows(name, text);
+  const rows = raw.map((each) => asRow(name, each));
+  if (rows.length < LEAST_ROWS)
+    throw new IsoproError('DATA_INVALID', `${name} has ${rows.length} rows, and ${LEAST_ROWS} are the least that can be split`, {
+      remedy: `Add rows: what is trained on, what decides and what is measured differ; some hundreds are better than ${LEAST_ROWS}.`,
+    });
+  return rows;
+}
+
+function asRow(file: string, { row, line, value }: Raw): DataRow {
+  const refuse = (what: string): never => refuseRow(file, { row, line }, what);
+  // what a decoder makes of bytes that are not UTF-8, as of a table that was saved in another encoding
+  if (JSON.stringify(value).includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
+  const parsed = rowShape.safeParse(value);
+  if (!parsed.success) return refuse(firstComplaint(parsed.error, 'row'));
+  const { prompt, messages, answer, tier, ...fields } = parsed.data;
+  return {
+    row,
+    line,
+    tier: tier ?? ONLY_TIER,
+    messages: messages ?? [{ role: 'user', content: prompt! }],
+    answer: answer === undefined || (typeof answer === 'string' && answer.trim() === '') ? null : (answer as Json),
+    fields: dictionary(Object.entries(fields) as [string, Json][]),
+  };
+}
+
+function jsonRows(file: string, text: string): Raw[] {
+  const rows: Raw[] = [];
+  for (const [index, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue;
+    const place = { row: rows.length + 1, line: index + 1 };
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch (cause) {
+      refuseRow(file, place, `is not JSON: ${(cause as Error).message}`, cause);
+    }
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) refuseRow(file, place, 'is no JSON object');
+    rows.push({ ...place, value });
+  }
+  return rows;
+}
+
+function csvRows(file: string, text: string): Raw[] {
+  let records: { readonly record: string[]; readonly info: { readonly lines: number } }[];
+  try {
+    records = parse(text, { info: true, skip_empty_lines: true, bom: true }) as never;
+  } catch (cause) {
+    if (!(cause instanceof CsvError)) throw cause;
+    const place = { row: Math.max(0, Number(cause.records ?? 0)), line: Number(cause.lines ?? 1) };
+    if (place.row === 0) throw new IsoproError('DATA_INVALID', `${file}: header (line ${place.line}): ${cause.message}`, { cause });
+    return refuseRow(file, place, cause.message, cause);
+  }
+  const [header, ...rest] = records;
+  if (header === undefined) return [];
+  const names = header.record.map((name) => name.trim());
+  const refuse = (what: string): never => {
+    throw new IsoproError('DATA_INVALID', `${file}: header (line ${header.info.lines}): ${what}`);
+  };
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
+  if (!names.includes('prompt') && !names.includes('messages'))
+    refuse(`there is no column prompt, separated by commas; the columns are ${names.map((name) => JSON.stringify(name)).join(', ')}`);
+  return rest.map(({ record, info }, index) => {
+    const place = { row: index + 1, line: info.lines };
+    const cells = record.flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
+    const value = dictionary(cells);
+    if (typeof value['messages'] === 'string') {
+      try {
+        value['messages'] = JSON.parse(value['messages']);
+      } catch (cause) {
+        refuseRow(file, place, `messages is not JSON: ${(cause as Error).message}`, cause);
+      }
+    }
+    return { ...place, value };
+  });
+}

@@ -1,0 +1,169 @@
+/**
+ * Which rows of a data file are trained on, which decide while training and which measure. Rows are ordered by a hash of what they ask, so
+ * that the split is one of the content: the order of the file, its format and a seed change nothing. Rows that ask the same but for letter
+ * case, blanks and punctuation are always in the same part.
+ */
+import { hash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { IsoproError } from '../../errors.js';
+import { readJson } from '../../files.js';
+import { SET_NAMES, SET_SIZE, type SetName } from '../frozen-sets.js';
+import type { ChatMessage } from '../task.js';
+
+/** Of the rows of a tier; at most as many as an evaluation takes, the others are trained on. */
+const SHARE: Readonly<Record<SetName, number>> = { test: 0.25, dev: 0.1 };
+/** One to test, one to decide, and some to train on. */
+export const LEAST_OF_TIER = 5;
+
+export type Part = SetName | 'train';
+
+/** What a split is of. */
+export interface SplitRow {
+  readonly tier: string;
+  readonly messages: readonly ChatMessage[];
+}
+
+export interface Split {
+  /** By row. */
+  readonly parts: readonly Part[];
+  /** By row: equal for rows that ask the same. */
+  readonly keys: readonly string[];
+  /** What is written down already, by key. */
+  readonly written: ReadonlyMap<string, SetName> | null;
+  /** Rows of each set by tier, in the order in which an evaluation takes them. */
+  readonly order: (part: SetName, tier: string) => readonly number[];
+}
+
+/** Without what makes no other question. */
+const asked = (messages: readonly ChatMessage[]): string =>
+  messages
+    .map(({ role, content }) => `${role} ${content}`)
+    .join('\n')
+    .normalize('NFKC')
+    .toLowerCase()
+    .replace(/[.,;:!?"'`\u2018\u2019\u201c\u201d]+/g, ' ')
+    .split(/\s+/)
+    .join(' ')
+    .trim();
+
+/** Longest key of a row: 64 bits of its hash, as hex. */
+const keyOf = ({ messages }: SplitRow): string => hash('sha256', asked(messages)).slice(0, 16);
+
+const FORMAT = 'isopro.split.v1';
+const key = z.string().regex(/^[0-9a-f]{16}$/);
+const splitFile = z.strictObject({ format: z.literal(FORMAT), dev: z.array(key), test: z.array(key) });
+
+/** Where the split of a data file is written down: beside it. */
+export const splitPath = (file: string): string => `${file}.split.json`;
+
+/**
+ * Splits by tier. Where a split is written down beside the file, its rows stay what they were, and rows that it does not know are trained
+ * on: what is measured does not change when the data grow.
+ * @throws IsoproError DATA_INVALID
+ */
+export function splitRows(file: string, rows: readonly SplitRow[], tiers: readonly string[]): Split {
+  const keys = rows.map(keyOf);
+  const written = readSplit(splitPath(file));
+  const partOf = new Map<string, Part>();
+  for (const tier of tiers) {
+    const own = [...new Set(keys.filter((_, i) => rows[i]!.tier === tier))].sort();
+    const known = own.filter((each) => written?.has(each));
+    const fresh =
+      known.length > 0 ? new Map(known.map((each) => [each, written!.get(each)!])) : splitKeys(own.filter((each) => !partOf.has(each)));
+    for (const [each, part] of fresh) if (!partOf.has(each)) partOf.set(each, part);
+  }
+  const parts = keys.map((each): Part => partOf.get(each) ?? 'train');
+  for (const tier of tiers) {
+    const missing = (['test', 'dev', 'train'] as const).find((part) => !rows.some((row, i) => row.tier === tier && parts[i] === part));
+    if (missing === undefined) continue;
+    const asking = new Set(keys.filter((_, i) => rows[i]!.tier === tier)).size;
+    throw new IsoproError(
+      'DATA_INVALID',
+      `${path.basename(file)}: tier ${JSON.stringify(tier)} has ${asking} different questions, of which none is left for ${missing}: ` +
+        `a tier needs ${LEAST_OF_TIER} at least`,
+      written === null ? {} : { remedy: `Correct the data, or remove ${splitPath(file)}: they are then split anew.` },
+    );
+  }
+  const order = (part: SetName, tier: string): number[] =>
+    keys
+      .flatMap((each, i) => (rows[i]!.tier === tier && parts[i] === part ? [[each, i] as const] : []))
+      .sort(([a, i], [b, j]) => (a < b ? -1 : a > b ? 1 : i - j))
+      .map(([, i]) => i);
+  return { parts, keys, written, order };
+}
+
+/** @param keys ascending: they are hashes, so that their order is one of chance */
+function splitKeys(keys: readonly string[]): Map<string, Part> {
+  const sizes = SET_NAMES.map((name) => Math.min(SET_SIZE[name], Math.max(1, Math.round(SHARE[name] * keys.length))));
+  const sets = keys.length < LEAST_OF_TIER ? [] : SET_NAMES.flatMap((name, i) => Array.from({ length: sizes[i]! }, () => name));
+  return new Map(keys.map((each, i) => [each, sets[i] ?? 'train']));
+}
+
+/** What is written down, for the same rows to be kept from training next time; a row that is gone may come back. */
+export function splitText({ parts, keys, written }: Split): string {
+  const kept = (part: SetName): string[] => [...(written ?? [])].flatMap(([each, of]) => (of === part ? [each] : []));
+  const of = (part: SetName): string[] => [...new Set([...keys.filter((_, i) => parts[i] === part), ...kept(part)])].sort();
+  return `${JSON.stringify({ format: FORMAT, dev: of('dev'), test: of('test') }, null, 1)}\n`;
+}
+
+function readSplit(file: string): ReadonlyMap<string, SetName> | null {
+  if (!existsSync(file)) return null;
+  const parsed = splitFile.safeParse(readJson(file));
+  if (!parsed.success)
+    throw new IsoproError('DATA_INVALID', `${file} is no split: ${z.prettifyError(parsed.error)}`, {
+      remedy: 'Remove the file, and the data are split anew; held-out rows of an earlier run are then other ones.',
+    });
+  const { dev, test } = parsed.data;
+  return new Map([...dev.map((each) => [each, 'dev'] as const), ...test.map((each) => [each, 'test'] as const)]);
+}
+
+/** Shared part of their shingles from which two questions are near duplicates. */
+const NEAR = 0.8;
+const SHINGLE_WORDS = 3;
+
+function shingles({ messages }: SplitRow): Set<string> {
+  const words = asked(messages).split(' ');
+  return new Set(
+    Array.from({ length: Math.max(1, words.length - SHINGLE_WORDS + 1) }, (_, i) => words.slice(i, i + SHINGLE_WORDS).join(' ')),
+  );
+}
+
+export interface NearDuplicates {
+  /** Held-out rows that share so much with a row that is trained on. */
+  readonly rows: number;
+  readonly heldOut: number;
+  /** Indices of one such pair, the most alike; null where there is none. */
+  readonly example: { readonly heldOut: number; readonly train: number; readonly shared: number } | null;
+}
+
+/**
+ * Held-out rows whose question is nearly that of a row that is trained on: the Jaccard index of their shingles of three words is 0.8 or
+ * more. They are counted and not refused: `12 plus 30` and `12 plus 31` are alike, and two questions.
+ */
+export function nearDuplicates(rows: readonly SplitRow[], { parts }: Pick<Split, 'parts'>): NearDuplicates {
+  const heldOut = parts.flatMap((part, i) => (part === 'train' ? [] : [i]));
+  const sizes = new Map<number, number>();
+  const holders = new Map<string, number[]>();
+  for (const i of heldOut) {
+    const own = shingles(rows[i]!);
+    sizes.set(i, own.size);
+    for (const shingle of own) holders.set(shingle, [...(holders.get(shingle) ?? []), i]);
+  }
+  const near = new Set<number>();
+  let example: NearDuplicates['example'] = null;
+  for (const [train, part] of parts.entries()) {
+    if (part !== 'train') continue;
+    const own = shingles(rows[train]!);
+    const common = new Map<number, number>();
+    for (const shingle of own) for (const i of holders.get(shingle) ?? []) common.set(i, (common.get(i) ?? 0) + 1);
+    for (const [i, both] of common) {
+      const shared = both / (own.size + sizes.get(i)! - both);
+      if (shared < NEAR) continue;
+      near.add(i);
+      if (example === null || shared > example.shared) example = { heldOut: i, train, shared };
+    }
+  }
+  return { rows: near.size, heldOut: heldOut.length, example };
+}

@@ -1,0 +1,23 @@
+/** Beside a data file: which of its rows are kept from training, so that the next run keeps the same ones, however the data grow. */
+import { existsSync, readFileSync } from 'node:fs';
+import { writeFileAtomically } from '../engine/atomic-file.js';
+import type { OpenTask } from '../tasks/task.js';
+
+/** A folder that cannot be written is no reason not to train: the split follows from the rows as long as they stay the same. */
+export async function keepSplit({ rows }: OpenTask, notice: (text: string) => void): Promise<void> {
+  if (rows === undefined) return;
+  const { duplicates, split } = rows;
+  if (duplicates > 0) notice(`${duplicates} rows of the data say again what another one says, and are left out`);
+  const { rows: near, heldOut, example } = rows.nearDuplicates();
+  if (example !== null)
+    notice(
+      `${near} of the ${heldOut} rows that are kept from training are nearly the same as one that is trained on, such as rows ` +
+        `${example.heldOut} and ${example.train}: what is measured on them may be memory`,
+    );
+  try {
+    if (existsSync(split.file) && readFileSync(split.file, 'utf8') === split.text) return;
+    await writeFileAtomically(split.file, [Buffer.from(split.text)]);
+  } catch (error) {
+    notice(`the split could not be written down: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,70 @@
+/** A run on the rows of a file: the judge derives its verdicts again from a copy, and sees where the copy is another. */
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { judgeRun, type JudgeReport } from '../../src/judge/judge.js';
+import { readManifest } from '../../src/run-folder/manifest.js';
+import { run } from '../../src/training/run.js';
+import { shortestRun, writeLetterModel } from '../models/letters.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-rows-'));
+const file = (name: string): string => path.join(folder, name);
+const model = file('letters.gguf');
+const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven'];
+
+/** @param answer of each row */
+const writeRows = (name: string, answer: string): void =>
+  writeFileSync(
+    file(name),
+    WORDS.flatMap((a) => WORDS.map((b) => `${JSON.stringify({ prompt: `${a} ${b}: say a letter`, answer })}\n`)).join(''),
+  );
+
+beforeAll(() => {
+  process.env.ISOPRO_HOME = file('home');
+  writeLetterModel(model);
+});
+afterAll(() => {
+  delete process.env.ISOPRO_HOME;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const step = ({ steps }: JudgeReport, name: string) => steps.find((each) => each.name === name)!;
+
+test('a run is judged from a copy of its data and split, and not from other data or by another check', async () => {
+  writeRows('letters.csv.jsonl', 'C.');
+  const data = file('letters.csv.jsonl');
+  const notices: string[] = [];
+  const { folder: out, accepted } = await run(
+    { ...shortestRun(data, model), check: 'normalised', sampling: { rollouts: 64, samples: 4, maxTokens: 4 } },
+    { out: file('run'), onNotice: (text) => notices.push(text) },
+  );
+  expect(accepted).toBeGreaterThan(0);
+  expect(notices).toEqual([]);
+  const { start } = readManifest(out);
+  expect(start.settings).toMatchObject({ task: 'letters.csv', check: 'normalised' });
+  expect([start.sets.test.origin, start.task.file]).toEqual(['split', expect.stringMatching(/^[0-9a-f]{64}$/)]);
+  expect(readFileSync(path.join(out, 'manifest.json'), 'utf8')).not.toContain(folder);
+  expect(existsSync(`${data}.split.json`)).toBe(true);
+
+  const copy = path.join(folder, 'home', 'letters.csv.jsonl');
+  for (const suffix of ['', '.split.json']) copyFileSync(`${data}${suffix}`, `${copy}${suffix}`);
+  const judge = (options: { readonly task?: string; readonly check?: string }): Promise<JudgeReport> =>
+    judgeRun({ folder: out, model, ...options });
+  const same = await judge({ task: copy });
+  expect([same.verdict, same.heldOut?.after.differing]).toEqual(['pass', 0]);
+  expect(step(same, 'rollout_verification').detail).toMatch(/^64 rollouts judged again/);
+
+  // a judge who may not judge by it says so, and gives no accuracy
+  writeFileSync(copy, readFileSync(copy, 'utf8').replace('C.', 'D.'));
+  for (const options of [{ task: copy }, { task: data, check: 'contains' }, {}]) {
+    const report = await judge(options);
+    expect(report.heldOut).toBeNull();
+    expect(step(report, 'rollout_verification')).toMatchObject({
+      status: 'skipped',
+      detail: expect.stringMatching(
+        options.task === undefined ? /name your copy with --task/ : /with its split and its check, has SHA-256/,
+      ),
+    });
+  }
+}, 120_000);

@@ -1,0 +1,350 @@
+/** Rows of a file as a task: what each check takes and refuses, what is wrong with a file and where, which rows are kept from training. */
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { evaluationSet, wholeSets } from '../../src/evaluation/evaluation-set.js';
+import { keepSplit } from '../../src/training/keep-split.js';
+import { measureBaselines } from '../../src/tasks/baselines.js';
+import { readData } from '../../src/tasks/data/open-data.js';
+import { refuseNondeterminism } from '../../src/tasks/determinism.js';
+import { openTask, type OpenTaskOptions } from '../../src/tasks/open-task.js';
+import type { OpenTask } from '../../src/tasks/task.js';
+import { verifyRecords } from '../../src/tasks/verify-records.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'isopro-data-'));
+const open: OpenTask[] = [];
+afterAll(async () => {
+  for (const task of open) await task.dispose();
+  rmSync(folder, { recursive: true });
+});
+
+type Row = Record<string, unknown>;
+let files = 0;
+const write = (content: string, extension = 'jsonl'): string => {
+  const path = join(folder, `data-${++files}.${extension}`);
+  writeFileSync(path, content);
+  return path;
+};
+const lines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
+/** Questions that differ by words, so that no two are one. */
+const asking = (i: number): string =>
+  `Count ${WORDS[i % 10]} boxes of ${WORDS[Math.floor(i / 10) % 10]} eggs in row ${WORDS[Math.floor(i / 100)]}`;
+const rows = (count: number, change: (i: number) => Row = () => ({})): Row[] =>
+  Array.from({ length: count }, (_, i) => ({ prompt: asking(i), answer: String(i), ...change(i) }));
+const load = async (path: string, options: OpenTaskOptions = {}): Promise<OpenTask> => {
+  const task = await openTask(path, options);
+  open.push(task);
+  return task;
+};
+
+/** The kinds of verdict on replies to a task whose rows all have this answer. */
+async function verdicts(options: OpenTaskOptions, row: Row, replies: readonly string[]): Promise<string[]> {
+  const task = await load(write(lines(rows(30, () => row))), options);
+  const [problem] = task.rows!.heldOut.test;
+  const found = [];
+  for (const reply of replies) {
+    const { verdict, form } = await task.judge(problem!, reply, 'stop');
+    found.push(verdict.kind === 'fail' && form === null ? 'unread' : verdict.kind);
+  }
+  return found;
+}
+
+describe('checks', () => {
+  test.each<[string, Row, Record<string, string>]>([
+    [
+      'exact',
+      { answer: 'New York' },
+      { 'New York': 'pass', ' New York\n': 'pass', 'new york': 'fail', 'New York.': 'fail', ' ': 'unread' },
+    ],
+    ['exact', { answer: 7 }, { '7': 'pass', '7.0': 'fail' }],
+    [
+      'normalised',
+      { answer: 'Don\u2019t  Stop' },
+      { 'DON\u2019T stop.': 'pass', '"Don\u2019t stop"': 'pass', '**Don\u2019t stop!**': 'pass', 'Dont stop': 'fail', '': 'unread' },
+    ],
+    ['normalised', { answer: '-5' }, { '-5': 'pass', '5': 'fail', '-5.': 'pass', '-.5': 'fail' }],
+    [
+      'number',
+      { answer: '1,234.5' },
+      {
+        'It is 1234.5.': 'pass',
+        '$1,234.50': 'pass',
+        '12345': 'fail',
+        'first 3, then 1234.5': 'pass',
+        '1234.5 or 7': 'fail',
+        none: 'unread',
+      },
+    ],
+    ['number', { answer: -3 }, { '-3': 'pass', '\u22123': 'pass', '7-3': 'fail', '3': 'fail', '-3e0': 'pass' }],
+    ['number:0.01', { answer: 2 }, { '2.01': 'pass', '1.99': 'pass', '2.011': 'fail' }],
+    ['number:5%', { answer: 200 }, { '210': 'pass', '190': 'pass', '211': 'fail' }],
+    [
+      'json',
+      { answer: { a: [1, 2], b: null } },
+      {
+        '{"b": null, "a": [1.0, 2]}': 'pass',
+        '```json\n{"a":[1,2],"b":null}\n```': 'pass',
+        '{"a":[2,1],"b":null}': 'fail',
+        'So: {"a":[1,2],"b":null}': 'unread',
+        '[': 'unread',
+        ['['.repeat(100_000)]: 'unread',
+        [`${'['.repeat(100_000)}${']'.repeat(100_000)}`]: 'unread',
+      } as Record<string, string>,
+    ],
+    ['regex', { answer: '(yes|no), \\d+' }, { 'yes, 12': 'pass', 'no, 1\n': 'pass', 'yes, 12!': 'fail', 'I say yes, 12': 'fail' }],
+    ['contains', { answer: 'Paris' }, { 'It is Paris, I think': 'pass', paris: 'fail', '': 'unread' }],
+    [
+      'choice',
+      { answer: 'B', choices: ['A', 'B', 'C'] },
+      {
+        B: 'pass',
+        'The answer is (B).': 'pass',
+        'a good one: B': 'pass',
+        C: 'fail',
+        'A or B': 'unread',
+        'B, sorry, C': 'unread',
+        b: 'unread',
+      },
+    ],
+    [
+      'choice',
+      { answer: 'York', choices: ['York', 'New York'] },
+      { york: 'pass', 'I mean York.': 'pass', 'new york': 'fail', Yorkshire: 'unread', 'York, not New York': 'unread' },
+    ],
+  ])('%s of %j', async (check, row, replies) => {
+    expect(await verdicts({ check }, row, Object.keys(replies))).toEqual(Object.values(replies));
+  });
+
+  test('json:SCHEMA holds replies to the schema, and to the answers where the rows have them', async () => {
+    const file = write(
+      JSON.stringify({ type: 'object', properties: { n: { type: 'integer' } }, required: ['n'], additionalProperties: false }),
+      'schema.json',
+    );
+    const check = `json:${file}`;
+    const replies = ['{"n": 1}', '{"n": 2}', '{"n": "1"}', '{}', 'n'];
+    expect(await verdicts({ check }, { answer: { n: 1 } }, replies)).toEqual(['pass', 'fail', 'fail', 'fail', 'unread']);
+    expect(await verdicts({ check }, { answer: undefined }, replies)).toEqual(['pass', 'pass', 'fail', 'fail', 'unread']);
+    await expect(openTask(write(lines(rows(30, () => ({ answer: { n: 'x' } })))), { check })).rejects.toThrow(
+      /row 1 \(line 1\): the answer does not keep the schema: answer\/n must be integer/,
+    );
+    const unknown = write(JSON.stringify({ type: 'string', format: 'email' }), 'schema.json');
+    await expect(openTask(write(lines(rows(30))), { check: `json:${unknown}` })).rejects.toThrow(/unknown format "email"/);
+  });
+
+  test('a reply that a regular expression backtracks on for ever has no verdict, and the next one has', async () => {
+    const row = { answer: '(a+)+b' };
+    const replies = ['aab', `${'a'.repeat(60)}!`, 'aab'];
+    expect(await verdicts({ check: 'regex', verifySeconds: 0.3 }, row, replies)).toEqual(['pass', 'none', 'pass']);
+  }, 30_000);
+
+  test.each(['', 'exactly', 'exact:1', 'number:x', 'number:-1', 'choice:A', 'json:', 'toString'])('%j is none', async (check) => {
+    await expect(openTask(write(lines(rows(30))), { check })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('a task that has a verifier takes no check', async () => {
+    await expect(openTask('ladder', { check: 'exact' })).rejects.toThrow(/ladder has a verifier of its own/);
+  });
+});
+
+describe('what is wrong with a file is said with the row', () => {
+  const good = rows(40);
+  const withRow = (at: number, row: unknown): string => lines(good.map((each, i) => (i + 1 === at ? row : each)));
+  const table = (body: readonly string[], header = 'prompt,answer'): string => [header, ...body].join('\n');
+  const cells = good.map(({ prompt, answer }) => `${prompt},${answer}`);
+  const withCells = (at: number, text: string): string => table(cells.map((each, i) => (i + 1 === at ? text : each)));
+  test.each<[string, string, string, RegExp]>([
+    ['too few rows', lines(rows(29)), 'jsonl', /has 29 rows, and 30 are the least/],
+    ['no rows', '', 'csv', /has 0 rows/],
+    [
+      'a line that is not JSON',
+      `${lines(good.slice(0, 3))}\n{"prompt": }\n${lines(good.slice(4))}`,
+      'jsonl',
+      /row 4 \(line 5\): is not JSON/,
+    ],
+    ['a line that is no object', withRow(2, [1]), 'jsonl', /row 2 \(line 2\): is no JSON object/],
+    ['no answer', withRow(40, { prompt: 'x' }), 'jsonl', /row 40 \(line 40\): the answer is missing/],
+    ['an empty answer', withRow(7, { prompt: 'x', answer: ' ' }), 'jsonl', /row 7 .* the answer is missing/],
+    ['an answer that is no text', withRow(7, { prompt: 'x', answer: [1] }), 'jsonl', /row 7 .* is no text, as the check exact needs it/],
+    ['no question', withRow(9, { answer: 'x' }), 'jsonl', /row 9 .* needs either prompt or messages/],
+    ['two questions', withRow(9, { prompt: 'x', messages: [], answer: 'x' }), 'jsonl', /row 9 /],
+    ['a message of nobody', withRow(3, { messages: [{ role: 'bot', content: 'x' }], answer: 'x' }), 'jsonl', /row 3 .*messages\.0\.role/],
+    [
+      'a talk that ends with its answer',
+      withRow(3, { messages: [{ role: 'assistant', content: 'x' }], answer: 'x' }),
+      'jsonl',
+      /not the user's/,
+    ],
+    ['a contradiction', withRow(5, { prompt: asking(0), answer: 'x' }), 'jsonl', /row 5 .* asks what row 1 asks, and has another answer/],
+    ['other bytes than UTF-8', withRow(6, { prompt: 'caf\uFFFD', answer: 'x' }), 'jsonl', /row 6 .* not UTF-8/],
+    ['a tier of few rows', withRow(8, { prompt: 'x', answer: 'x', tier: 'rare' }), 'jsonl', /tier "rare" has 1 different questions/],
+    [
+      'equal columns',
+      table(cells, 'prompt,answer,answer').replaceAll(/(\d)$/gm, '$1,1'),
+      'csv',
+      /header \(line 1\): two columns are called "answer"/,
+    ],
+    ['other columns', table(cells, 'question;answer'), 'csv', /header \(line 1\)|row 1/],
+    ['a column too many', withCells(12, 'a,b,c'), 'csv', /row 12 \(line 13\)/],
+    ['an open quote', withCells(12, '"a,b'), 'csv', /row \d+ \(line \d+\): Quote Not Closed/],
+    ['a quote within a cell', withCells(12, 'a "b,c'), 'csv', /row 12 \(line 13\): Invalid Opening Quote/],
+    ['an empty cell', withCells(12, 'a,'), 'csv', /row 12 \(line 13\): the answer is missing/],
+    ['messages that are no JSON', table(cells, 'messages,answer'), 'csv', /row 1 \(line 2\): messages is not JSON/],
+  ])('%s', async (_, content, extension, words) => {
+    await expect(openTask(write(content, extension))).rejects.toMatchObject({
+      code: 'DATA_INVALID',
+      message: expect.stringMatching(words),
+    });
+  });
+
+  test.each<[string, Row, RegExp]>([
+    ['number', { answer: 'four' }, /the answer "four" is no number/],
+    ['number', { answer: '4 or 5' }, /no number/],
+    ['regex', { answer: '(' }, /no regular expression/],
+    ['json', { answer: '{' }, /no JSON/],
+    ['choice', { answer: 'D', choices: ['A', 'B'] }, /"D" is none of its choices/],
+    ['choice', { answer: 'A', choices: ['A', 'A'] }, /different texts/],
+    ['choice', { answer: 'A' }, /1 different ones/],
+  ])('%s: the answer %j', async (check, row, words) => {
+    await expect(openTask(write(lines(rows(30, () => row))), { check })).rejects.toMatchObject({
+      code: 'DATA_INVALID',
+      message: expect.stringMatching(words),
+    });
+  });
+
+  test('a file that is not there', async () => {
+    await expect(openTask(join(folder, 'absent.csv'))).rejects.toMatchObject({ code: 'FILE_UNREADABLE' });
+  });
+
+  test('a name that a built-in task has', async () => {
+    const file = join(folder, 'ladder.jsonl');
+    writeFileSync(file, lines(rows(30)));
+    await expect(openTask(file)).rejects.toMatchObject({ code: 'TASK_INVALID' });
+  });
+});
+
+describe('the split', () => {
+  const prompts = async (task: OpenTask, problems: readonly { readonly id: string }[]): Promise<string[]> =>
+    Promise.all(problems.map(async (problem) => (await task.prompt(problem as never, 'cot')).at(-1)!.content));
+  const drawn = async (task: OpenTask, count: number): Promise<Set<string>> => {
+    const problems = [];
+    for (let seed = 0n; seed < count; seed++) problems.push(await task.generate(task.tiers[0]!.id, seed));
+    return new Set(await prompts(task, problems));
+  };
+
+  test('is of the content: order, format and name change neither it nor the identity, and nothing held out is drawn', async () => {
+    const all = rows(80);
+    const one = await load(write(lines(all)));
+    const csv = `\uFEFF"prompt",answer\r\n${all.map(({ prompt, answer }) => `"${prompt}",${answer}\r\n`).join('')}`;
+    const others = [await load(write(lines([...all].reverse()))), await load(write(csv, 'csv'))];
+    const sets = await Promise.all([one, ...others].map(async (task) => (await evaluationSet(task, 'test', 100)).sha256));
+    expect(new Set(sets).size).toBe(1);
+    const identity = ({ source }: OpenTask): unknown => (source.kind === 'file' ? source.sha256 : null);
+    expect(identity(others[1]!)).toBe(identity(one));
+    expect(one.rows!.counts).toEqual({ train: 52, dev: 8, test: 20 });
+    const held = new Set(await prompts(one, await wholeSets(one)));
+    expect(held.size).toBe(28);
+    const trained = await drawn(one, 600);
+    expect([...trained].filter((prompt) => held.has(prompt))).toEqual([]);
+    expect(trained.size).toBe(52);
+  });
+
+  test('takes no more rows than an evaluation does, by tier', async () => {
+    const task = await load(write(lines(rows(900, (i) => ({ tier: i < 60 ? 'few' : 'many' })))));
+    expect(task.tiers.map(({ id }) => id)).toEqual(['few', 'many']);
+    const { problems } = await evaluationSet(task, 'test', 100);
+    expect(problems.filter(({ tier }) => tier === 'many')).toHaveLength(100);
+    expect(problems.filter(({ tier }) => tier === 'few')).toHaveLength(15);
+  });
+
+  test('what another check or row would decide otherwise has another identity', () => {
+    const of = (given: Row[], check: string): string => readData(write(lines(given)), { check }).sha256;
+    const identities = [
+      of(rows(40), 'exact'),
+      of(rows(40), 'normalised'),
+      of(rows(41), 'exact'),
+      of(
+        rows(40, (i) => (i === 3 ? { answer: 'changed' } : {})),
+        'exact',
+      ),
+      of(rows(40), 'number'),
+      of(rows(40), 'number:1'),
+    ];
+    expect(new Set(identities).size).toBe(identities.length);
+  });
+
+  test('once written down it keeps the held-out rows, however the data grow', async () => {
+    const file = write(lines(rows(60)));
+    const before = await load(file);
+    const notices: string[] = [];
+    await keepSplit(before, (text) => notices.push(text));
+    expect(notices).toEqual([]);
+    writeFileSync(file, lines(rows(200)));
+    const after = await load(file);
+    const ids = async (task: OpenTask): Promise<string[]> => (await wholeSets(task)).map(({ id }) => id);
+    expect(await ids(after)).toEqual(await ids(before));
+    expect(after.rows!.counts.train).toBe(before.rows!.counts.train + 140);
+    const copy = join(folder, 'without-split.jsonl');
+    copyFileSync(file, copy);
+    expect(await ids(await load(copy))).not.toEqual(await ids(before));
+    writeFileSync(`${copy}.split.json`, '{}');
+    await expect(openTask(copy)).rejects.toMatchObject({ code: 'DATA_INVALID' });
+  });
+
+  test('rows that ask the same but for case, blanks and marks are never on both sides; what is said twice is left out', async () => {
+    const given = rows(90, (i) => ({ prompt: `${asking(i % 45)}${i < 45 ? '' : ' ?'}`.toUpperCase(), answer: String(i % 45) }));
+    const task = await load(write(lines([...given, given[0]!, given[1]!])));
+    expect(task.rows!.duplicates).toBe(2);
+    const words = (text: string): string => text.replace(/\W+/g, ' ').trim();
+    const held = new Set((await prompts(task, await wholeSets(task))).map(words));
+    expect([...(await drawn(task, 600))].filter((prompt) => held.has(words(prompt)))).toEqual([]);
+  });
+
+  test('questions that are nearly those that are trained on are counted, and an example named', async () => {
+    const long = (i: number): string =>
+      `${Array.from({ length: 20 }, (_, k) => `w${Math.floor(i / 2)}x${k}`).join(' ')} ${i % 2 ? 'yes' : 'no'}`;
+    const task = await load(write(lines(rows(60, (i) => ({ prompt: long(i) })))));
+    const notices: string[] = [];
+    const { rows: near, heldOut, example } = task.rows!.nearDuplicates();
+    expect([near > 0, near <= heldOut]).toEqual([true, true]);
+    const { heldOut: one, train: other } = example!;
+    expect(Math.floor((one - 1) / 2)).toBe(Math.floor((other - 1) / 2));
+    await keepSplit(task, (text) => notices.push(text));
+    expect(notices.join()).toContain(`rows ${one} and ${other}`);
+    expect((await load(write(lines(rows(60))))).rows!.nearDuplicates().rows).toBe(0);
+  });
+});
+
+describe('as any task', () => {
+  test('it is deterministic, has baselines, solved examples and references, and its rows can be named', async () => {
+    const task = await load(write(lines(rows(60, (i) => ({ answer: i % 3 === 0 ? 'fizz' : 'buzz' })))));
+    await refuseNondeterminism(task, 'cot');
+    const { policies } = await measureBaselines(task, { count: 100, seed: 1n, set: 'test' });
+    expect(policies['empty reply']!.mean).toBe(0);
+    expect(policies['commonest answer']!.mean).toBeGreaterThan(0.3);
+    const problem = task.rows!.heldOut.test[0]!;
+    const examples = (await task.fewShot(problem, 'cot', 3, 7n))!;
+    expect(examples.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
+    const held = new Set(await Promise.all((await wholeSets(task)).map(async (each) => (await task.prompt(each, 'cot'))[0]!.content)));
+    expect(examples.filter(({ content }) => held.has(content))).toEqual([]);
+    const reply = (await task.referenceReply(problem, 'cot'))!;
+    expect((await task.judge(problem, reply, 'stop')).verdict.kind).toBe('pass');
+    const records = [];
+    for await (const record of verifyRecords(task, [JSON.stringify({ problemId: problem.id, text: reply })])) records.push(record);
+    expect(records).toMatchObject([{ kind: 'pass' }]);
+    const { verdict } = await task.judge(problem, 'something else', 'stop');
+    expect(await task.feedback(problem, verdict)).not.toContain((problem as unknown as { answer: string }).answer);
+  });
+
+  test('messages are asked as they stand, and other columns are part of the problem', async () => {
+    const messages = (i: number) => [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: asking(i) },
+    ];
+    const task = await load(write(lines(rows(30, (i) => ({ prompt: undefined, messages: messages(i), source: 'book' })))));
+    const problem = task.rows!.heldOut.dev[0]!;
+    expect(problem).toMatchObject({ fields: { source: 'book' } });
+    expect((await task.prompt(problem, 'plain')).map(({ role }) => role)).toEqual(['system', 'user']);
+  });
+});
