@@ -20,12 +20,11 @@ const common = {
 
 /**
  * test/suites.json says where each suite belongs. `unit`: functions of the project alone, together under a minute; `loop`: what drives the
- * engine, the loop or the command line; `campaign`: what runs with ISOPRO_FULL=1 only, which lengthens suites of the others too;
- * `real`: what needs a language model, by `npm run test:real` alone.
+ * engine, the loop or the command line; `campaign`: what kills, damages, floods or measures again and again, and the native tests, which
+ * are compiled first; `real`: what needs a language model, by `npm run test:real` alone. ISOPRO_FULL=1 lengthens suites of all of them.
  */
 const suites = JSON.parse(readFileSync(new URL('test/suites.json', import.meta.url), 'utf8'));
-const projects =
-  process.env.ISOPRO_REAL_MODEL !== undefined ? ['real'] : ['unit', 'loop', ...(process.env.ISOPRO_FULL === '1' ? ['campaign'] : [])];
+const projects = process.env.ISOPRO_REAL_MODEL !== undefined ? ['real'] : ['unit', 'loop', 'campaign'];
 
 export default {
   projects: projects.map((name) => ({

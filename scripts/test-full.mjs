@@ -1,6 +1,5 @@
-// `npm run test:full`: everything that is too long for `npm test`. Types, all tests with their long campaigns
-// (ISOPRO_FULL=1), and the native tests under the sanitisers, for NEON under qemu and through a BLAS. Every step runs
-// even if one before it fails.
+// `npm run test:full`: everything, in full. Types, all tests and campaigns in their long form (ISOPRO_FULL=1), and the native tests under
+// the sanitisers, for NEON under qemu and through a BLAS. Every step runs even if one before it fails.
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

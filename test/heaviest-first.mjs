@@ -6,10 +6,12 @@ const HEAVIEST = [
   'loop/gaps',
   'loop/remedies',
   'loop/turns',
+  'tasks/python-task',
   'loop/run',
   'package/docs',
   'tasks/user-task',
   'engine/download',
+  'tasks/classic',
   'cli/broken-input',
 ];
 

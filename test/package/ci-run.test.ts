@@ -5,14 +5,15 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 
-/** Stands where npm would be found: ends `ci`, `test` and `run test:real` as told, and leaves jest's results as told. */
+/** Stands where npm would be found: ends `ci`, `test` and the `run`s of the others as told, and leaves jest's results as told. */
 const NPM = `#!/usr/bin/env node
 const { writeFileSync } = require('node:fs');
 const [command, ...rest] = process.argv.slice(2);
 if (command === 'ci') process.exit(Number(process.env.CI_STATUS));
 const file = rest.find((argument) => argument.startsWith('--outputFile=')).slice('--outputFile='.length);
-const { RESULT, TEST_STATUS, REAL, REAL_STATUS = '0' } = process.env;
-const [result, status] = command === 'test' ? [RESULT, TEST_STATUS] : [REAL, REAL_STATUS];
+const { RESULT, TEST_STATUS, CAMPAIGNS, CAMPAIGNS_STATUS = '0', REAL, REAL_STATUS = '0' } = process.env;
+const told = { 'test': [RESULT, TEST_STATUS], 'test:campaigns': [CAMPAIGNS, CAMPAIGNS_STATUS], 'test:real': [REAL, REAL_STATUS] };
+const [result, status] = told[command === 'run' ? rest[0] : command];
 if (result !== undefined) writeFileSync(file, result);
 process.exit(Number(status));
 `;
@@ -52,6 +53,18 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
       3,
     ],
     [
+      'a campaign failed',
+      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), CAMPAIGNS: result(2, 1), CAMPAIGNS_STATUS: '1' },
+      '14 passed, 1 failed',
+      1,
+    ],
+    [
+      'jest died before the campaigns',
+      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), CAMPAIGNS: '', CAMPAIGNS_STATUS: '9' },
+      '0 passed, 1 failed',
+      9,
+    ],
+    [
       'so did those with a real model',
       { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), REAL: result(5, 0) },
       '17 passed, 0 failed',
@@ -73,7 +86,7 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
     const { RESULT: _inherited, ...inherited } = process.env;
     const run = spawnSync('bash', [path.join(place, '.ci', 'run')], {
       encoding: 'utf8',
-      env: { ...inherited, ...env, PATH: `${place}:${process.env.PATH}` },
+      env: { ...inherited, CAMPAIGNS: result(0, 0), ...env, PATH: `${place}:${process.env.PATH}` },
     });
     expect(run.stdout.trim().split('\n').at(-1)).toBe(line);
     expect(run.status).toBe(status);

@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 
-const x64: typeof test.skip = process.platform === 'linux' && process.arch === 'x64' ? test : test.skip;
+/** An hour: by `npm run test:full` alone. */
+const x64: typeof test.skip = process.platform === 'linux' && process.arch === 'x64' && process.env.ISOPRO_FULL === '1' ? test : test.skip;
 
 /** scripts/test-processors.mjs, which runs what it is told with other CPU back ends of ggml, or under an emulator. */
 function onProcessors(...args: string[]): string {

@@ -5,7 +5,10 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
 
 const folder = fileURLToPath(new URL('..', import.meta.url));
-const suites = JSON.parse(readFileSync(path.join(folder, 'suites.json'), 'utf8')) as Record<'unit' | 'loop' | 'campaign', string[]>;
+const suites = JSON.parse(readFileSync(path.join(folder, 'suites.json'), 'utf8')) as Record<
+  'unit' | 'loop' | 'campaign' | 'real',
+  string[]
+>;
 const source = (suite: string): string => readFileSync(path.join(folder, `${suite}.test.ts`), 'utf8');
 
 test('each suite stands in one list, and each list names suites that are there', () => {
