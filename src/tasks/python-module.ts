@@ -13,6 +13,8 @@ export interface PythonModule {
   readonly file: string | null;
   /** What holds the functions of the task, or what an adapter is asked for; empty: the module itself. */
   readonly name: string;
+  /** It only judges: what it is asked about are rows of data. */
+  readonly check: boolean;
   /** Command or path. */
   readonly interpreter: string;
   /** SHA-256 of the code that was loaded first; every process that follows has to load the same. */
@@ -22,7 +24,7 @@ export interface PythonModule {
 export const isPythonSpecifier = (specifier: string): boolean => specifier.startsWith(PREFIX);
 
 /** @throws IsoproError TASK_UNKNOWN where it names neither a module nor a file that can be read */
-export function readPythonSpecifier(specifier: string): PythonModule {
+export function readPythonSpecifier(specifier: string, check = false): PythonModule {
   const named = specifier.slice(PREFIX.length);
   const interpreter = process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3');
   const loaded = {};
@@ -31,12 +33,12 @@ export function readPythonSpecifier(specifier: string): PythonModule {
     const path = resolve(file[1]!);
     requireFile(path, 'TASK_UNKNOWN');
     const name = file[2] ?? '';
-    return { specifier: `${PREFIX}${path}${name === '' ? '' : `:${name}`}`, module: null, file: path, name, interpreter, loaded };
+    return { specifier: `${PREFIX}${path}${name === '' ? '' : `:${name}`}`, module: null, file: path, name, check, interpreter, loaded };
   }
   const module = /^([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::(.+))?$/su.exec(named);
   if (module === null)
     throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} names neither a module of Python nor a .py file`, {
       remedy: 'Write python:MODULE or python:FILE.py, and :NAME behind it where the task is a part of it.',
     });
-  return { specifier, module: module[1]!, file: null, name: module[2] ?? '', interpreter, loaded };
+  return { specifier, module: module[1]!, file: null, name: module[2] ?? '', check, interpreter, loaded };
 }

@@ -11,7 +11,7 @@ import type { PythonModule } from './python-module.js';
 import { readResult, type PythonDescription } from './python-results.js';
 import type { FinishReason } from './task.js';
 import { MemberError } from './task-shape.js';
-import type { WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './task-worker.js';
+import type { WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
 import { TRUNCATED } from './verdict.js';
 
 const PROGRAM = fileURLToPath(new URL('../../../assets/python/bridge.py', import.meta.url));
@@ -94,9 +94,9 @@ export class PythonProcess extends EventEmitter {
     this.#asked = message;
     if (method === 'judge' && (args[2] as FinishReason) !== 'stop')
       return void setImmediate(() => this.#give({ call, value: { verdict: TRUNCATED, form: null } }));
-    const { module, file, name } = this.#program;
+    const { module, file, name, check } = this.#program;
     const asked: Partial<Record<WorkerMethod, readonly [string, readonly unknown[]]>> = {
-      load: ['load', [module, file, name]],
+      load: ['load', [module, file, name, check]],
       judge: ['judge', args.slice(0, 2)],
       answer: ['judge', args],
       referenceReply: ['solution', args.slice(0, 1)],

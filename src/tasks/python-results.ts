@@ -4,7 +4,7 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { asProblem } from './problem-id.js';
 import type { Judgement, Verdict } from './task.js';
 import { checkMember, firstComplaint, fraction, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
-import type { TaskDescription, WorkerMethod } from './task-worker.js';
+import type { TaskDescription, WorkerMethod } from './thread-messages.js';
 import { failed, undecided } from './verdict.js';
 
 const given = z
@@ -30,6 +30,10 @@ function asVerdict({ outcome, score: figure, reason, category }: Given): Verdict
   if (outcome === 'pass') return { kind: 'pass', violations: [], metrics: {}, ...scored };
   return { ...failed(category, reason ?? 'The answer is not accepted.'), ...scored };
 }
+
+/** A verdict as a check outside of this process gives it: true, false, or with an outcome. @throws MemberError */
+export const readGivenVerdict = (value: unknown): Verdict =>
+  asVerdict(checkMember('verify', given, typeof value === 'boolean' ? { outcome: value ? 'pass' : 'fail' } : value, 'verdict'));
 
 const readable = ({ outcome, category }: Given): boolean => outcome === 'pass' || (outcome === 'fail' && category !== 'format');
 

@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads';
 import { abortError, IsoproError } from '../errors.js';
 import { startThread } from '../thread.js';
 import { PythonProcess } from './python-process.js';
-import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerReply } from './task-worker.js';
+import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerReply } from './thread-messages.js';
 import { tooLate, VERIFY_SECONDS } from './time-limit.js';
 
 /** Longest time that one call of a task may take, but for its verifier, which has a limit of its own. */

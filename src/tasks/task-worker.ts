@@ -6,39 +6,11 @@ import { parentPort } from 'node:worker_threads';
 import { createRequire } from 'node:module';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { asProblem } from './problem-id.js';
-import type { IsoproError } from '../errors.js';
-import type { DataProgram } from './data/data-task.js';
-import type { PythonModule } from './python-module.js';
-import type { FinishReason, Judgement, OpenTask, Parsed, Problem, PromptStyle, Task, TaskLimits, Verdict } from './task.js';
+import type { FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
 import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
+import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 import { failed, judgeAny, lost, TRUNCATED, undecided } from './verdict.js';
-
-/** What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or module, or one of our own tasks. */
-export type ThreadTask =
-  | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
-  | { readonly kind: 'data'; readonly program: DataProgram }
-  | { readonly kind: 'built-in'; readonly id: string }
-  | { readonly kind: 'python'; readonly program: PythonModule };
-
-export interface TaskDescription
-  extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'> {
-  readonly limits: TaskLimits;
-  readonly optional: Readonly<
-    Record<'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot' | 'referenceReply', boolean>
-  >;
-}
-export type WorkerMethod = keyof typeof methods;
-
-export type WorkerCall = { readonly call: number; readonly method: WorkerMethod; readonly args: readonly unknown[] };
-/** To the call that is going on: nobody waits for it any more. */
-export type WorkerAbort = { readonly abort: number };
-export type WorkerReply =
-  | { readonly started: true }
-  | { readonly call: number; readonly value: unknown }
-  | { readonly call: number; readonly member: string; readonly message: string }
-  /** Of a process: what the task needs is not there. */
-  | { readonly call: number; readonly error: IsoproError };
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
@@ -152,7 +124,7 @@ const methods = {
   async fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<unknown> {
     return checkMember('fewShot', resultShapes.prompt, await run('fewShot', () => task.fewShot!(problem, style, count, seed)), 'messages');
   },
-};
+} satisfies Record<WorkerMethod, unknown>;
 
 async function importTask({ code, path }: ThreadTask & { kind: 'bundle' }): Promise<typeof task> {
   globalThis.require = createRequire(path); // bundled CommonJS asks for it

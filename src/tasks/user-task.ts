@@ -23,7 +23,7 @@ import { readPythonSpecifier } from './python-module.js';
 import type { PythonDescription } from './python-results.js';
 import { readData } from './data/open-data.js';
 import type { DataTaskOptions } from './data/options.js';
-import type { TaskDescription, ThreadTask } from './task-worker.js';
+import type { TaskDescription, ThreadTask } from './thread-messages.js';
 import { findTier } from './tier.js';
 import { nextAttempt, turnsOf } from './turns.js';
 import { VerifierThreads } from './verifier-threads.js';
@@ -212,7 +212,7 @@ export async function openPythonTask(specifier: string, options: UserTaskOptions
  */
 export async function openDataTask(file: string, options: UserTaskOptions, given: DataTaskOptions): Promise<OpenTask> {
   const path = resolve(file);
-  const { program, sha256, rows } = readData(path, given);
+  const { program, sha256, rows } = await readData(path, given);
   const again = { ...given, check: rows.check.specifier };
   return openInThreads({ path, options: again }, { kind: 'data', program }, () => sha256, options, rows);
 }

@@ -1,6 +1,6 @@
 import type { FinishReason, JudgeOptions, Judgement, Problem, Verdict } from './task.js';
 import { CallTimeout, TaskThread, ThreadLost } from './task-thread.js';
-import type { ThreadTask } from './task-worker.js';
+import type { ThreadTask } from './thread-messages.js';
 import { lost } from './verdict.js';
 
 /**

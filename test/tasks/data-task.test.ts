@@ -1,9 +1,10 @@
 /** Rows of a file as a task: what each check takes and refuses, what is wrong with a file and where, which rows are kept from training. */
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { evaluationSet, wholeSets } from '../../src/evaluation/evaluation-set.js';
+import { hasEnded } from '../../src/files.js';
 import { keepSplit } from '../../src/training/keep-split.js';
 import { measureBaselines } from '../../src/tasks/baselines.js';
 import { readData } from '../../src/tasks/data/open-data.js';
@@ -258,18 +259,18 @@ describe('the split', () => {
     expect(problems.filter(({ tier }) => tier === 'few')).toHaveLength(15);
   });
 
-  test('what another check or row would decide otherwise has another identity', () => {
-    const of = (given: Row[], check: string): string => readData(write(lines(given)), { check }).sha256;
+  test('what another check or row would decide otherwise has another identity', async () => {
+    const of = (given: Row[], check: string): Promise<string> => readData(write(lines(given)), { check }).then(({ sha256 }) => sha256);
     const identities = [
-      of(rows(40), 'exact'),
-      of(rows(40), 'normalised'),
-      of(rows(41), 'exact'),
-      of(
+      await of(rows(40), 'exact'),
+      await of(rows(40), 'normalised'),
+      await of(rows(41), 'exact'),
+      await of(
         rows(40, (i) => (i === 3 ? { answer: 'changed' } : {})),
         'exact',
       ),
-      of(rows(40), 'number'),
-      of(rows(40), 'number:1'),
+      await of(rows(40), 'number'),
+      await of(rows(40), 'number:1'),
     ];
     expect(new Set(identities).size).toBe(identities.length);
   });
@@ -346,5 +347,119 @@ describe('as any task', () => {
     const problem = task.rows!.heldOut.dev[0]!;
     expect(problem).toMatchObject({ fields: { source: 'book' } });
     expect((await task.prompt(problem, 'plain')).map(({ role }) => role)).toEqual(['system', 'user']);
+  });
+});
+
+describe('checks that are programs', () => {
+  const file = (name: string, content: string): string => {
+    const path = join(folder, name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, content);
+    return path;
+  };
+  const answers = (reply: string): Row => ({ answer: reply });
+  const REPLIES = {
+    right: 'pass',
+    wrong: 'fail',
+    crash: 'none',
+    garbage: 'none',
+    silent: 'none',
+    right2: 'fail',
+  };
+  const SH = `read -r line
+case "$line" in
+  *'"reply":"right"}') echo true ;;
+  *'"reply":"wrong"}') echo '{"outcome": "fail", "score": 0.5, "reason": "Not so."}' ;;
+  *'"reply":"crash"}') echo true; exit 3 ;;
+  *'"reply":"garbage"}') echo '{"outcome": "perhaps"}' ;;
+  *'"reply":"silent"}') ;;
+  *) echo false ;;
+esac\n`;
+  const PY = `def verify(problem, reply):
+    if reply == "crash":
+        raise ValueError("no")
+    if reply == "garbage":
+        return {"outcome": "perhaps"}
+    if reply == "silent":
+        import os
+        os._exit(0)
+    return reply == problem["answer"]\n`;
+  const TS = `type Row = { readonly answer: string };
+export async function verify({ answer }: Row, reply: string): Promise<unknown> {
+  if (reply === 'crash') throw new Error('no');
+  return reply === 'garbage' ? 3 : reply === 'silent' ? undefined : reply === answer;
+}\n`;
+
+  test.each([
+    ['command', () => `command:sh ${file('check.sh', SH)}`],
+    ['python', () => `python:${file('check.py', PY)}`],
+    ['script', () => file('check.ts', TS)],
+  ])(
+    '%s: its crash and what is no verdict are none, and the next reply has one',
+    async (_, check) => {
+      const found = await verdicts({ check: check(), verifySeconds: 60 }, answers('right'), [...Object.keys(REPLIES), 'right']);
+      expect(found).toEqual([...Object.values(REPLIES), 'pass']);
+    },
+    60_000,
+  );
+
+  const FOR_EVER: readonly (readonly [string, string, string])[] = [
+    ['command', 'hang.sh', `echo $$ > PID; sleep 1000`],
+    ['python', 'hang.py', `import os\ndef verify(problem, reply):\n    open("PID", "w").write(str(os.getpid()))\n    while True: pass\n`],
+    ['script', 'hang.mjs', `export const verify = () => { for (;;); };\n`],
+  ];
+  test.each(FOR_EVER)(
+    '%s: one that takes too long is ended, and has no verdict',
+    async (kind, name, source) => {
+      const pid = join(folder, `${kind}.pid`);
+      const path = file(name, source.replace('PID', pid));
+      const check = kind === 'command' ? `command:sh ${path}` : kind === 'python' ? `python:${path}` : path;
+      expect(await verdicts({ check, verifySeconds: 1 }, answers('x'), ['x'])).toEqual(['none']);
+      if (!existsSync(pid)) return; // it was ended before it had begun, or is a thread of this process
+      const id = Number(readFileSync(pid, 'utf8'));
+      for (let waited = 0; !hasEnded(id) && waited < 200; waited++) await new Promise((resume) => setTimeout(resume, 50));
+      expect(hasEnded(id)).toBe(true);
+    },
+    60_000,
+  );
+
+  test('its score and its reason are the verdict’s', async () => {
+    const task = await load(write(lines(rows(30))), { check: `command:sh ${file('check.sh', SH)}` });
+    const { verdict } = await task.judge(task.rows!.heldOut.dev[0]!, 'wrong', 'stop');
+    expect(verdict).toMatchObject({ kind: 'fail', score: 0.5, violations: [{ detail: 'Not so.' }] });
+  });
+
+  test('its contents are part of the identity, and where they lie is none', async () => {
+    const data = write(lines(rows(30)));
+    for (const [name, source, prefix] of [
+      ['check.sh', SH, 'command:sh '],
+      ['check.py', PY, 'python:'],
+      ['check.ts', TS, ''],
+    ] as const) {
+      const of = async (place: string, content: string) => readData(data, { check: `${prefix}${file(join(place, name), content)}` });
+      const [one, copy, other] = [await of('one', source), await of('two', source), await of('three', `${source}\n\n `)];
+      expect(copy.sha256).toBe(one.sha256);
+      expect(other.sha256).not.toBe(one.sha256);
+      expect(one.rows.check.name).toBe(`${prefix}${name}`);
+    }
+  }, 60_000);
+
+  test.each<[string, () => string, string]>([
+    ['no command', () => 'command:', 'INVALID_ARGUMENT'],
+    ['no function', () => `python:${file('empty.py', 'x = 1\n')}`, 'TASK_INVALID'],
+    ['no such module', () => 'python:no_such_module_here', 'PYTHON_UNAVAILABLE'],
+    ['no such file', () => `python:${join(folder, 'absent.py')}`, 'TASK_UNKNOWN'],
+    ['no such script', () => join(folder, 'absent.ts'), 'FILE_UNREADABLE'],
+    ['a script that does not parse', () => file('broken.ts', 'export const verify = ('), 'INVALID_ARGUMENT'],
+  ])('%s', async (_, check, code) => {
+    await expect(openTask(write(lines(rows(30))), { check: check() })).rejects.toMatchObject({ code });
+  });
+
+  test('rows may do without answers, all of them or none', async () => {
+    const check = `command:sh ${file('check.sh', SH)}`;
+    const { rows: task } = await readData(write(lines(rows(30, () => ({ answer: undefined })))), { check });
+    expect(task.heldOut.dev[0]).toMatchObject({ answer: null });
+    const mixed = write(lines(rows(30, (i) => (i === 4 ? { answer: undefined } : {}))));
+    await expect(readData(mixed, { check })).rejects.toThrow(/row 5 .* the answer is missing, and other rows have one/);
   });
 });

@@ -1,9 +1,7 @@
 /** How replies to the rows of a data file are checked: what `--check` names, and what it asks of an answer. */
-import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
-import { IsoproError } from '../../errors.js';
-import { readJson } from '../../files.js';
+import type { PythonModule } from '../python-module.js';
 import { readNumber } from './number.js';
 import { refuseRow, type DataRow } from './read-rows.js';
 
@@ -16,59 +14,23 @@ export type Check =
   | { readonly kind: 'exact' | 'normalised' | 'contains' | 'regex' | 'choice' }
   /** A share of the answer where it is relative. */
   | { readonly kind: 'number'; readonly tolerance: number; readonly relative: boolean }
-  | { readonly kind: 'json'; readonly schema: Json };
+  | { readonly kind: 'json'; readonly schema: Json }
+  /** Run by the system's shell in a folder, once a reply. */
+  | { readonly kind: 'command'; readonly command: string; readonly folder: string }
+  | { readonly kind: 'python'; readonly program: PythonModule }
+  /** A bundle, an ES module. */
+  | { readonly kind: 'script'; readonly path: string; readonly code: string };
 
-export const CHECKS = 'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice';
+/** What judges by itself, and takes whatever the rows have. */
+const isProgram = ({ kind }: Check): boolean => kind === 'command' || kind === 'python' || kind === 'script';
+
+export const CHECKS =
+  'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, the path of a .js or .ts file';
 
 export const CHECK_HELP = `how replies to rows of data are judged: ${CHECKS}; default: exact`;
 
-export interface NamedCheck {
-  readonly check: Check;
-  /** As a manifest holds it: without folders. */
-  readonly name: string;
-  /** Opens it again, wherever this process then is. */
-  readonly specifier: string;
-}
-
 /** Most labels of a choice: what has more is no choice. */
 const MOST_CHOICES = 50;
-
-const refuse = (specifier: string, what: string): never => {
-  throw new IsoproError('INVALID_ARGUMENT', `check: ${JSON.stringify(specifier)} ${what}`);
-};
-
-/** @throws IsoproError INVALID_ARGUMENT, FILE_UNREADABLE */
-export function readCheck(specifier: string): NamedCheck {
-  const [, kind, given] = /^([a-z]+)(?::(.+))?$/s.exec(specifier) ?? [];
-  const plain = { name: specifier, specifier };
-  switch (kind) {
-    case 'exact':
-    case 'normalised':
-    case 'contains':
-    case 'regex':
-    case 'choice':
-      return given === undefined ? { check: { kind }, ...plain } : refuse(specifier, `takes nothing behind ${kind}`);
-    case 'number': {
-      const [, amount, percent] =
-        /^(\d+(?:\.\d+)?(?:e-?\d+)?)(%?)$/.exec(given ?? '0') ?? refuse(specifier, 'needs a tolerance like 0.01 or 1%');
-      const relative = percent === '%';
-      return { check: { kind, tolerance: Number(amount) / (relative ? 100 : 1), relative }, ...plain };
-    }
-    case 'json': {
-      if (given === undefined) return { check: { kind, schema: null }, ...plain };
-      const file = path.resolve(given);
-      const schema = readJson(file) as Json;
-      try {
-        compileSchema(schema);
-      } catch (cause) {
-        refuse(specifier, `is no JSON Schema (2020-12): ${(cause as Error).message}`);
-      }
-      return { check: { kind, schema }, name: `json:${path.basename(file)}`, specifier: `json:${file}` };
-    }
-    default:
-      return refuse(specifier, `is none of ${CHECKS}`);
-  }
-}
 
 /** Null where a value is valid, else the first complaint. @throws Error where the schema is none, or names what cannot be checked */
 export function compileSchema(schema: Json): (value: unknown) => string | null {
@@ -94,12 +56,13 @@ const textOf = (answer: Json): string | null =>
 
 /** The answers of all rows, checked. @throws IsoproError DATA_INVALID naming the row */
 export function checkAnswers(file: string, check: Check, rows: readonly DataRow[]): CheckedAnswer[] {
-  const optional = check.kind === 'json' && check.schema !== null && rows.every(({ answer }) => answer === null);
-  if (optional) return rows.map(() => ({ answer: null }));
+  const optional = isProgram(check) || (check.kind === 'json' && check.schema !== null);
+  if (optional && rows.every(({ answer }) => answer === null)) return rows.map(() => ({ answer: null }));
   const valid = check.kind === 'json' && check.schema !== null ? compileSchema(check.schema) : null;
   const answers = rows.map((row) => {
     const wrong = (what: string, cause?: unknown): never => refuseRow(file, row, what, cause);
-    if (row.answer === null) return wrong('the answer is missing');
+    if (row.answer === null) return wrong(optional ? 'the answer is missing, and other rows have one' : 'the answer is missing');
+    if (isProgram(check)) return row.answer;
     if (check.kind === 'json') {
       const answer = jsonAnswer(row.answer, wrong);
       const complaint = valid?.(answer) ?? null;

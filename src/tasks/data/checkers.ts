@@ -1,16 +1,12 @@
-/** The checks that run in this process, in the thread of the task: how a reply is read, and when it is right. */
+/** How a reply is read, and when it is right, by check. They run in the thread of the task. */
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import type { GivenVerdict } from '../define-task.js';
-import type { Parsed, VerifyContext } from '../task.js';
+import type { Parsed } from '../task.js';
 import { compileSchema, regexOf, type Check } from './check.js';
+import type { Checker } from './checker.js';
 import type { DataProblem } from './data-problem.js';
 import { lastNumber, readNumber } from './number.js';
-
-/** `read` is of the answer's text: of the whole reply, or of what stands in its answer tag. */
-export interface Checker<A = unknown> {
-  read(text: string, problem: DataProblem): Parsed<A>;
-  verify(problem: DataProblem, answer: A, context: VerifyContext): GivenVerdict | Promise<GivenVerdict>;
-}
+import { programChecker } from './program-checkers.js';
 
 const read = <A>(answer: A): Parsed<A> => ({ ok: true, answer, form: 'answer' });
 const unreadable = (detail: string): Parsed<never> => ({ ok: false, category: 'format', detail });
@@ -118,5 +114,7 @@ export function checkerOf(check: Check): Checker {
       return numberChecker(check) as Checker;
     case 'json':
       return jsonChecker(check) as Checker;
+    default:
+      return programChecker(check);
   }
 }

@@ -5,20 +5,7 @@ import type { ChatMessage, Parsed, VerifyContext } from '../task.js';
 import { checkerOf } from './checkers.js';
 import type { Check } from './check.js';
 import type { DataContent, DataProblem } from './data-problem.js';
-
-/** What a thread is given: everything that decides a verdict, a prompt or a draw. */
-export interface DataProgram {
-  /** Of the file, for messages. */
-  readonly path: string;
-  readonly id: string;
-  readonly version: string;
-  readonly check: Check;
-  /** In the order in which the file names them. */
-  readonly tiers: readonly string[];
-  /** Rows that are trained on. */
-  readonly train: readonly DataContent[];
-  readonly verifySeconds?: number;
-}
+import type { DataProgram } from './program.js';
 
 const POLICY_NOTES = {
   'commonest answer': 'the answer that most rows that are trained on have',
@@ -27,7 +14,7 @@ const POLICY_NOTES = {
 
 /** The text that a reply with the right answer has; null where the check names no one text. */
 function replyOf({ kind }: Check, { answer }: DataContent): string | null {
-  if (kind === 'regex' || answer === null) return null;
+  if (answer === null || ['regex', 'command', 'python', 'script'].includes(kind)) return null;
   return typeof answer === 'string' && kind !== 'json' ? answer : JSON.stringify(answer);
 }
 

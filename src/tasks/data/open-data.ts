@@ -1,14 +1,15 @@
 /** Opens a data file as a task: reads and checks it, splits it, and says under one hash what decides its verdicts. */
 import { hash } from 'node:crypto';
 import path from 'node:path';
-import { asJson, canonicalJson, type Json } from '../../canonical-json.js';
+import { canonicalJson, type Json } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
 import type { SetName } from '../frozen-sets.js';
 import { asProblem } from '../problem-id.js';
 import type { Problem, TaskRows } from '../task.js';
-import { checkAnswers, readCheck, type NamedCheck } from './check.js';
+import { checkAnswers, type Check } from './check.js';
+import { readCheck, type NamedCheck } from './named-check.js';
 import type { DataContent } from './data-problem.js';
-import type { DataProgram } from './data-task.js';
+import type { DataProgram } from './program.js';
 import type { DataTaskOptions } from './options.js';
 import { readRows, refuseRow, type DataRow } from './read-rows.js';
 import { nearDuplicates, splitPath, splitRows, splitText } from './split.js';
@@ -22,12 +23,16 @@ export interface OpenedData {
 
 export const DEFAULT_CHECK = 'exact';
 
-/** @throws IsoproError DATA_INVALID naming the row, FILE_UNREADABLE, INVALID_ARGUMENT */
-export function readData(file: string, { check: specifier = DEFAULT_CHECK, verifySeconds }: DataTaskOptions): OpenedData {
+/** @throws IsoproError DATA_INVALID naming the row, FILE_UNREADABLE, INVALID_ARGUMENT, and what a check that is a program throws */
+export async function readData(
+  file: string,
+  { check: specifier = DEFAULT_CHECK, verifySeconds: given }: DataTaskOptions,
+): Promise<OpenedData> {
   const name = path.basename(file);
-  const check = readCheck(specifier);
+  const check: NamedCheck = await readCheck(specifier);
+  const verifySeconds = given ?? check.verifySeconds;
   const all = readRows(file);
-  const { rows, contents, duplicates } = distinct(name, all, contentsOf(name, check, all));
+  const { rows, contents, duplicates } = distinct(name, all, contentsOf(name, check.check, all));
   const tiers = [...new Set(rows.map(({ tier }) => tier))];
   const split = splitRows(file, rows, tiers);
   const problems = contents.map((content) => asProblem(content, content.tier));
@@ -38,7 +43,7 @@ export function readData(file: string, { check: specifier = DEFAULT_CHECK, verif
     canonicalJson({
       format: 'isopro.data.v1',
       rows: problems.map(({ id }, i) => [id, split.parts[i]!]),
-      check: asJson(check.check),
+      check: check.identity,
       verifySeconds: verifySeconds ?? null,
     }),
   );
@@ -68,7 +73,7 @@ export function readData(file: string, { check: specifier = DEFAULT_CHECK, verif
   };
 }
 
-function contentsOf(file: string, { check }: NamedCheck, rows: readonly DataRow[]): DataContent[] {
+function contentsOf(file: string, check: Check, rows: readonly DataRow[]): DataContent[] {
   return checkAnswers(file, check, rows).map((answer, i) => {
     const { tier, messages, fields } = rows[i]!;
     const { choices: _, ...others } = fields;

@@ -1,0 +1,109 @@
+/** What `--check` names, read: what a thread is given, what is hashed and what a manifest may hold. */
+import { hash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { asJson, type Json } from '../../canonical-json.js';
+import { IsoproError } from '../../errors.js';
+import { readJson, requireFile } from '../../files.js';
+import { readPythonSpecifier } from '../python-module.js';
+import { BundleError, bundleTask } from '../task-bundle.js';
+import { CHECKS, compileSchema, type Check } from './check.js';
+import { PythonCheck } from './python-check.js';
+
+export interface NamedCheck {
+  readonly check: Check;
+  /** What decides, as it is hashed: contents of files and not their places. */
+  readonly identity: Json;
+  /** As a manifest holds it: without folders. */
+  readonly name: string;
+  /** Opens it again, wherever this process then is. */
+  readonly specifier: string;
+  /** It has a limit of its own. */
+  readonly verifySeconds?: number;
+}
+
+function refuse(specifier: string, what: string, cause?: unknown): never {
+  throw new IsoproError('INVALID_ARGUMENT', `check: ${JSON.stringify(specifier)} ${what}`, { cause });
+}
+
+/** @throws IsoproError INVALID_ARGUMENT, FILE_UNREADABLE, TASK_UNKNOWN, TASK_INVALID, PYTHON_UNAVAILABLE, SYSTEM_LIMIT */
+export async function readCheck(specifier: string): Promise<NamedCheck> {
+  if (/\.[cm]?[jt]s$/.test(specifier)) return readScript(specifier);
+  const [, kind, given] = /^([a-z]+)(?::(.+))?$/s.exec(specifier) ?? [];
+  const inProcess = (check: Check): NamedCheck => ({ check, identity: asJson(check), name: specifier, specifier });
+  switch (kind) {
+    case 'exact':
+    case 'normalised':
+    case 'contains':
+    case 'regex':
+    case 'choice':
+      return given === undefined ? inProcess({ kind }) : refuse(specifier, `takes nothing behind ${kind}`);
+    case 'number': {
+      const [, amount, percent] =
+        /^(\d+(?:\.\d+)?(?:e-?\d+)?)(%?)$/.exec(given ?? '0') ?? refuse(specifier, 'needs a tolerance like 0.01 or 1%');
+      const relative = percent === '%';
+      return inProcess({ kind, tolerance: Number(amount) / (relative ? 100 : 1), relative });
+    }
+    case 'json':
+      return given === undefined ? inProcess({ kind, schema: null }) : readSchema(specifier, given);
+    case 'command':
+      return given === undefined || given.trim() === '' ? refuse(specifier, 'names no command') : readCommand(given);
+    case 'python':
+      return given === undefined ? refuse(specifier, 'names no file') : readPython(specifier);
+    default:
+      return refuse(specifier, `is none of ${CHECKS}`);
+  }
+}
+
+function readSchema(specifier: string, given: string): NamedCheck {
+  const file = path.resolve(given);
+  const schema = readJson(file) as Json;
+  try {
+    compileSchema(schema);
+  } catch (cause) {
+    refuse(specifier, `is no JSON Schema (2020-12): ${(cause as Error).message}`, cause);
+  }
+  const check = { kind: 'json', schema } as const;
+  return { check, identity: asJson(check), name: `json:${path.basename(file)}`, specifier: `json:${file}` };
+}
+
+/** The files that a command names are hashed, and stand for themselves wherever they lie; what they read or import is not known. */
+function readCommand(command: string): NamedCheck {
+  const words = command.trim().split(/\s+/);
+  const identity = words.map((word): Json => {
+    const file = word.replace(/^(["'])(.*)\1$/, '$2');
+    return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? { sha256: hash('sha256', readFileSync(file)) } : word;
+  });
+  return {
+    check: { kind: 'command', command, folder: process.cwd() },
+    identity: { kind: 'command', words: identity },
+    name: `command:${words.map((word) => word.replace(/^.*[/\\]/, '')).join(' ')}`,
+    specifier: `command:${command}`,
+  };
+}
+
+async function readPython(specifier: string): Promise<NamedCheck> {
+  const program = readPythonSpecifier(specifier, true);
+  await using checker = new PythonCheck(program);
+  const { sha256, limits } = await checker.describe();
+  return {
+    check: { kind: 'python', program }, // which knows now what it has to load
+    identity: { kind: 'python', sha256 },
+    name: specifier.replace(/^python:.*[/\\]/s, 'python:'),
+    specifier: program.specifier,
+    ...limits,
+  };
+}
+
+async function readScript(specifier: string): Promise<NamedCheck> {
+  const file = path.resolve(specifier);
+  requireFile(file);
+  try {
+    const { code, sha256 } = await bundleTask(file);
+    const name = path.basename(file);
+    return { check: { kind: 'script', path: file, code }, identity: { kind: 'script', sha256 }, name, specifier: file };
+  } catch (cause) {
+    if (cause instanceof BundleError) refuse(specifier, `cannot be bundled: ${cause.message}`, cause);
+    throw cause;
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Checks that are programs: a command, a function of Python's, a function of a script's. Each is given the row as a problem and the reply,
+ * and answers true, false, or `{outcome: pass | fail | none, score?, reason?, category?}`; what it answers otherwise is no verdict.
+ */
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { readGivenVerdict } from '../python-results.js';
+import type { Verdict, VerifyContext } from '../task.js';
+import type { Check } from './check.js';
+import type { Checker } from './checker.js';
+import type { DataProblem } from './data-problem.js';
+import { PythonCheck } from './python-check.js';
+
+/** Of what a command says. */
+const MOST_BYTES = 2 ** 20;
+const TAIL_CHARACTERS = 300;
+
+type Judge = (problem: DataProblem, reply: string, context: VerifyContext) => Promise<Verdict>;
+
+const judging = (verify: Judge): Checker<string> => ({ read: (text) => ({ ok: true, answer: text, form: 'answer' }), verify });
+
+/** @throws Error where it could not be started, ended otherwise than with 0, said no verdict, or nobody waits any more */
+function runCommand(command: string, folder: string, input: object, signal: AbortSignal): Promise<Verdict> {
+  return new Promise((found, failed) => {
+    const group = process.platform !== 'win32';
+    const child = spawn(command, { shell: true, cwd: folder, detached: group, windowsHide: true });
+    const output: Buffer[] = [];
+    let bytes = 0;
+    let tail = '';
+    const kill = (): void => {
+      try {
+        if (group) process.kill(-child.pid!, 'SIGKILL');
+        else child.kill('SIGKILL');
+      } catch {
+        // it has ended, with all that it had started
+      }
+    };
+    const settle = (finish: () => void): void => {
+      signal.removeEventListener('abort', stop);
+      kill();
+      finish();
+    };
+    const fail = (why: string): void => settle(() => failed(new Error(`the command ${why}${tail === '' ? '' : `: ${tail.trim()}`}`)));
+    const stop = (): void => fail('was ended');
+    child.on('error', (cause) => fail(`could not be started: ${cause.message}`));
+    child.stdin.on('error', () => undefined); // it need not read
+    child.stderr.on('data', (chunk: Buffer) => (tail = (tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS)));
+    child.stdout.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > MOST_BYTES) fail(`said more than ${MOST_BYTES} bytes`);
+      else output.push(chunk);
+    });
+    child.on('close', (code, ended) => {
+      if (code !== 0) return fail(`ended with ${ended ?? `code ${code}`}`);
+      try {
+        const verdict = readGivenVerdict(JSON.parse(Buffer.concat(output).toString('utf8')));
+        settle(() => found(verdict));
+      } catch (cause) {
+        fail(`said no verdict (${(cause as Error).message})`);
+      }
+    });
+    signal.addEventListener('abort', stop);
+    if (signal.aborted) stop();
+    child.stdin.end(`${JSON.stringify(input)}\n`);
+  });
+}
+
+/** Imported when it is asked first: a thread that is told what it holds has to answer, whatever the script does. */
+function scriptJudge({ code, path }: Check & { readonly kind: 'script' }): Judge {
+  let loaded: Promise<(problem: DataProblem, reply: string, context: VerifyContext) => unknown> | undefined;
+  const load = async () => {
+    globalThis.require = createRequire(path); // bundled CommonJS asks for it
+    const module = (await import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`)) as Record<string, unknown>;
+    const verify = module['verify'] ?? module['default'];
+    if (typeof verify !== 'function') throw new Error('the script exports no function verify(problem, reply)');
+    return verify as (problem: DataProblem, reply: string, context: VerifyContext) => unknown;
+  };
+  return async (problem, reply, context) => {
+    loaded ??= load();
+    return readGivenVerdict(await (await loaded)(problem, reply, context));
+  };
+}
+
+export function programChecker(check: Check & { readonly kind: 'command' | 'python' | 'script' }): Checker {
+  if (check.kind === 'command')
+    return judging((problem, reply, { signal }) => runCommand(check.command, check.folder, { problem, reply }, signal)) as Checker;
+  if (check.kind === 'script') return judging(scriptJudge(check)) as Checker;
+  const python = new PythonCheck(check.program);
+  python.describe().catch(() => undefined); // its start is no part of the first reply's time
+  return judging((problem, reply, { signal }) => python.judge(problem, reply, signal)) as Checker;
+}

@@ -1,0 +1,16 @@
+import type { Check } from './check.js';
+import type { DataContent } from './data-problem.js';
+
+/** What a thread is given: everything that decides a verdict, a prompt or a draw. */
+export interface DataProgram {
+  /** Of the file, for messages. */
+  readonly path: string;
+  readonly id: string;
+  readonly version: string;
+  readonly check: Check;
+  /** In the order in which the file names them. */
+  readonly tiers: readonly string[];
+  /** Rows that are trained on. */
+  readonly train: readonly DataContent[];
+  readonly verifySeconds?: number;
+}

@@ -1,0 +1,45 @@
+/** What is said between whoever opened a task and the thread, or the process of Python, that holds it. */
+import type { IsoproError } from '../errors.js';
+import type { DataProgram } from './data/program.js';
+import type { PythonModule } from './python-module.js';
+import type { OpenTask, TaskLimits } from './task.js';
+
+/** What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or module, or one of our own tasks. */
+export type ThreadTask =
+  | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
+  | { readonly kind: 'data'; readonly program: DataProgram }
+  | { readonly kind: 'built-in'; readonly id: string }
+  | { readonly kind: 'python'; readonly program: PythonModule };
+
+export interface TaskDescription
+  extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'> {
+  readonly limits: TaskLimits;
+  readonly optional: Readonly<
+    Record<'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot' | 'referenceReply', boolean>
+  >;
+}
+/** The calls that a thread answers (`methods` of task-worker.ts). */
+export type WorkerMethod =
+  | 'load'
+  | 'generate'
+  | 'prompt'
+  | 'judge'
+  | 'judgeLeniently'
+  | 'answer'
+  | 'policy'
+  | 'grade'
+  | 'feedback'
+  | 'step'
+  | 'checkTrace'
+  | 'referenceReply'
+  | 'fewShot';
+
+export type WorkerCall = { readonly call: number; readonly method: WorkerMethod; readonly args: readonly unknown[] };
+/** To the call that is going on: nobody waits for it any more. */
+export type WorkerAbort = { readonly abort: number };
+export type WorkerReply =
+  | { readonly started: true }
+  | { readonly call: number; readonly value: unknown }
+  | { readonly call: number; readonly member: string; readonly message: string }
+  /** Of a process: what the task needs is not there. */
+  | { readonly call: number; readonly error: IsoproError };
