@@ -9,6 +9,7 @@ const script = (name) => [path.join('scripts', 'test-native.mjs'), name];
 const steps = [
   { name: 'types', args: ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.test.json'] },
   { name: 'tests', args: ['--experimental-vm-modules', 'node_modules/jest/bin/jest.js', ...process.argv.slice(2)] },
+  { name: 'tests with a real model', args: ['scripts/test-real.mjs'] },
   { name: 'native tests under sanitisers', args: script('--sanitize') },
   { name: 'trainer tests for NEON under qemu', args: script('--arm64') },
   { name: 'trainer tests with the products through a BLAS', args: script('--blas') },

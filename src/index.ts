@@ -79,6 +79,7 @@ export {
   type AdapterFormat,
   type AdapterInspection,
 } from './engine/adapter-files.js';
+export { ADAPTER_USERS, prepareAdapter, type AdapterUse, type AdapterUser, type PreparedAdapter } from './engine/adapter-use.js';
 export {
   mergeAdapter,
   MODEL_TYPES,

@@ -1,12 +1,20 @@
 import { existsSync } from 'node:fs';
-import { fineTune, readExamples } from '../engine/fine-tuning.js';
-import { readLines, requireTarget } from '../files.js';
+import { hashFile } from '../engine/adapter.js';
+import { fineTune, type Validation } from '../engine/fine-tuning.js';
+import { readExamples, splitExamples } from '../engine/training-examples.js';
+import { readLines } from '../files.js';
 import { loadModel } from '../engine/model.js';
-import { createTrainer } from '../engine/trainer.js';
+import { createTrainer, type TrainSequence } from '../engine/trainer.js';
+import { lossCurve } from '../report/loss-curve.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
-import { formatBytes } from './quantities.js';
+import { formatBytes, formatDuration } from './quantities.js';
+import { TrainFiles } from './train-files.js';
+
+/** Files with fewer examples have none kept apart unless that is asked for. */
+const LARGE = 100;
+const SHARE = 0.1;
 
 export const trainCommand = defineCommand({
   command: 'train',
@@ -14,7 +22,12 @@ export const trainCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .option('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
-      .option('data', { type: 'string', demandOption: true, describe: 'JSONL of {"messages"} or {"prompt", "completion"}' })
+      .option('data', {
+        type: 'string',
+        demandOption: true,
+        describe:
+          'JSONL in the forms of TRL, mlx-lm, Alpaca and ShareGPT: messages, prompt and completion, text, instruction, conversations',
+      })
       .option('out', {
         type: 'string',
         default: 'adapter.gguf',
@@ -31,11 +44,24 @@ export const trainCommand = defineCommand({
       })
       .option('epochs', { type: 'number', default: 1, describe: 'passes over the file' })
       .option('batch', { type: 'number', default: 8, describe: 'examples a step' })
+      .option('validation', {
+        type: 'number',
+        defaultDescription: '0.1 of 100 examples or more',
+        describe: 'share of the examples that is kept apart to measure the loss on; 0: none',
+      })
+      .option('validation-data', { type: 'string', describe: 'JSONL of examples to measure the loss on, in place of a share' })
+      .option('validate-every', { type: 'number', defaultDescription: 'a tenth of them', describe: 'steps between two measurements' })
+      .option('patience', {
+        type: 'number',
+        default: 3,
+        describe: 'stop after so many measurements without a lower loss; 0: never. The adapter with the lowest is kept',
+      })
       .option('max-tokens', { type: 'number', default: 2048, describe: 'longer examples are left out' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the adapter and of the order' })
       .option('save-every', { type: 'number', default: 25, describe: 'steps between savings of the state' })
       .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
       .option('resume', { type: 'boolean', default: false, describe: 'continue from OUT.state with the same flags' })
+      .option('force', { type: 'boolean', default: false, describe: 'replace OUT and its state' })
       .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan and the time of one step, train nothing' })
       .example('$0 train --model qwen2.5-0.5b --data train.jsonl --out mine.gguf', 'one pass over a file')
       .example('$0 train --model qwen2.5-0.5b --data train.jsonl --out mine.gguf --resume', 'go on after an interruption'),
@@ -45,17 +71,30 @@ export const trainCommand = defineCommand({
       ['epochs', argv.epochs],
       ['batch', argv.batch],
       ['save-every', argv.saveEvery],
+      ['validate-every', argv.validateEvery ?? 1],
+      ['patience', argv.patience + 1],
     ] as const) {
       if (!Number.isInteger(value) || value < 1) throw new UsageError(`--${flag}: expected a whole number of at least 1`);
     }
-    const state = `${argv.out}.state`;
-    if (argv.resume && !existsSync(state)) throw new UsageError(`--resume: there is no ${state}`);
-    for (const target of [argv.out, state]) requireTarget(target); // not only after hours
+    if (argv.validation !== undefined && !(argv.validation >= 0 && argv.validation < 1))
+      throw new UsageError('--validation: expected a share from 0 to below 1');
+    if (argv.validation !== undefined && argv.validationData !== undefined)
+      throw new UsageError('Give either --validation or --validation-data.');
+    const files = new TrainFiles(argv.out);
+    if (!argv.dryRun) files.check(argv);
     const lines = readLines(argv.data);
     const signal = interruption();
     const seed = BigInt(argv.seed);
     await using model = await loadModel(argv.model, { signal });
-    const { sequences, tooLong } = await readExamples(lines, model, Math.min(argv.maxTokens, model.info.trainedContext));
+    const maxTokens = Math.min(argv.maxTokens, model.info.trainedContext);
+    const { sequences: all, tooLong } = await readExamples(lines, model, maxTokens);
+    const share = argv.validation ?? (all.length >= LARGE && argv.validationData === undefined ? SHARE : 0);
+    const split = share === 0 ? { training: all, validation: [] as readonly TrainSequence[] } : splitExamples(all, share);
+    const sequences = split.training;
+    const held =
+      argv.validationData === undefined
+        ? split.validation
+        : (await readExamples(readLines(argv.validationData), model, maxTokens)).sequences;
     const steps = Math.ceil(sequences.length / argv.batch) * argv.epochs;
     await using trainer = await createTrainer(model, {
       seed,
@@ -68,10 +107,11 @@ export const trainCommand = defineCommand({
         warmupSteps: Math.min(steps - 1, Math.ceil(steps * 0.03)),
       },
     });
-    if (argv.resume) await trainer.load(state);
+    if (argv.resume) await trainer.load(files.state);
     const tokens = sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
     const plan = {
       examples: sequences.length,
+      validationExamples: held.length,
       leftOut: tooLong,
       tokens,
       steps,
@@ -89,7 +129,7 @@ export const trainCommand = defineCommand({
       if (argv.json) printJsonLine(report);
       else {
         process.stdout.write(
-          `${plan.examples} examples (${plan.leftOut} too long), ${tokens} tokens, ${steps} steps\n` +
+          `${plan.examples} examples (${plan.leftOut} too long), ${held.length} kept apart, ${tokens} tokens, ${steps} steps\n` +
             `${plan.parameters} parameters in ${plan.layers} layers, ${plan.threads} threads\n` +
             `${rate.toFixed(1)} tokens/s, about ${(report.seconds / 60).toFixed(0)} min; ${formatBytes(report.residentBytes)} resident\n`,
         );
@@ -97,33 +137,108 @@ export const trainCommand = defineCommand({
       return;
     }
 
+    await files.open(trainer.info.steps);
+    const validation: Validation | undefined =
+      held.length === 0
+        ? undefined
+        : {
+            sequences: held,
+            every: argv.validateEvery ?? Math.max(1, Math.ceil(steps / 10)),
+            patience: argv.patience,
+            before: files.validation,
+          };
+    const started = performance.now();
+    const fineTuning = { sequences, batchSize: argv.batch, steps, seed, ...(validation && { validation }) };
     try {
       using progress = new Progress({ label: 'training', total: tokens * argv.epochs, unit: 'tokens' });
       const average = tokens / Math.ceil(sequences.length / argv.batch);
-      for await (const stats of fineTune(trainer, { sequences, batchSize: argv.batch, steps, seed }, signal)) {
-        if (argv.json)
-          printJsonLine({
-            step: stats.step,
-            loss: stats.loss,
-            learningRate: stats.learningRate,
-            gradNorm: stats.gradNorm,
-            tokens: stats.tokens,
-          });
-        progress.update(Math.round(stats.step * average), {
-          note: `step ${stats.step}/${steps}, loss ${stats.loss.toFixed(3)}, ${formatBytes(process.memoryUsage().rss)}`,
+      let measured = '';
+      for await (const event of fineTune(trainer, fineTuning, signal)) {
+        if (event.kind === 'validation') {
+          const { step, loss, best } = event;
+          files.add({ step, validationLoss: loss });
+          if (argv.json) printJsonLine({ step, validationLoss: loss });
+          measured = `, validation ${loss.toFixed(3)}`;
+          if (best) await trainer.exportAdapter(files.best);
+          continue;
+        }
+        const { step, loss, learningRate, gradNorm, tokens: trained } = event.stats;
+        files.add({ step, loss });
+        if (argv.json) printJsonLine({ step, loss, learningRate, gradNorm, tokens: trained });
+        progress.update(Math.round(step * average), {
+          note: `step ${step}/${steps}, loss ${loss.toFixed(3)}${measured}, ${formatBytes(process.memoryUsage().rss)}`,
         });
-        if (stats.step % argv.saveEvery === 0) await trainer.save(state);
+        if (step % argv.saveEvery === 0) await trainer.save(files.state);
       }
     } catch (error) {
       throw interrupted(
         error,
         'the training',
-        existsSync(state) ? `The same flags with --resume go on from ${state}.` : 'Nothing had been saved yet: start again.',
+        existsSync(files.state) ? `The same flags with --resume go on from ${files.state}.` : 'Nothing had been saved yet: start again.',
       );
     }
-    await trainer.save(state);
-    const id = await trainer.exportAdapter(argv.out);
-    if (argv.json) printJsonLine({ ...plan, adapter: argv.out, sha256: id, state });
-    else process.stdout.write(`${argv.out}  sha256 ${id}\n`);
+    await trainer.save(files.state);
+    const losses = { training: files.training, validation: files.validation };
+    const best = losses.validation
+      .filter(({ step }) => step > 0)
+      .reduce<Figure | null>((a, b) => (a !== null && a.loss <= b.loss ? a : b), null);
+    const taken = trainer.info.steps;
+    if (best !== null && best.step < taken) files.promoteBest();
+    else await trainer.exportAdapter(argv.out);
+    files.forgetBest();
+    const id = await hashFile(argv.out);
+    const result = {
+      ...plan,
+      stepsTaken: taken,
+      loss: { first: losses.training[0]?.loss ?? null, last: losses.training.at(-1)?.loss ?? null },
+      validation:
+        best === null
+          ? null
+          : { before: losses.validation.find(({ step }) => step === 0)?.loss ?? null, best, last: losses.validation.at(-1)! },
+      adapter: argv.out,
+      sha256: id,
+      state: files.state,
+      losses: files.losses,
+    };
+    if (argv.json) return printJsonLine(result);
+    const curve = lossCurve(
+      [
+        { mark: '.', name: 'training loss', points: losses.training },
+        ...(held.length === 0 ? [] : [{ mark: 'o', name: 'validation loss', points: losses.validation }]),
+      ],
+      Math.min(100, process.stdout.columns || 80),
+    );
+    process.stdout.write(`${[...curve, '', ...summary(result, steps, (performance.now() - started) / 1000), ''].join('\n')}`);
+    process.stdout.write(`${argv.out}  sha256 ${id}\n`);
+    process.stdout.write(`\nnext: isopro-native chat --model ${argv.model} --adapter ${argv.out}\n`);
   },
 });
+
+type Figure = { readonly step: number; readonly loss: number };
+
+interface Trained {
+  readonly examples: number;
+  readonly validationExamples: number;
+  readonly stepsTaken: number;
+  readonly loss: { readonly first: number | null; readonly last: number | null };
+  readonly validation: { readonly before: number | null; readonly best: Figure; readonly last: Figure } | null;
+}
+
+/** The final figures, a line each. */
+function summary({ examples, validationExamples, stepsTaken, loss, validation }: Trained, steps: number, seconds: number): string[] {
+  const shown = (value: number | null): string => value?.toFixed(3) ?? '-';
+  const lines = [
+    `${examples} examples, ${stepsTaken} of ${steps} steps in ${formatDuration(seconds)}; ` +
+      `training loss ${shown(loss.first)} -> ${shown(loss.last)}`,
+  ];
+  if (validation === null) return lines;
+  const { before, best } = validation;
+  lines.push(
+    `validation loss on ${validationExamples} examples: ${shown(before)} before, ` +
+      `${shown(best.loss)} after step ${best.step}, whose adapter is kept`,
+  );
+  if (stepsTaken < steps) lines.push('stopped early: the validation loss fell no further (--patience)');
+  if (before !== null && best.loss >= before)
+    lines.push('it never fell below that of the model without the adapter: train longer, or on more examples');
+  return lines;
+}

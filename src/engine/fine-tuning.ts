@@ -1,74 +1,24 @@
-/** Supervised fine-tuning of a LoRA adapter on a file of examples: reading, order, steps, resumption. */
-import { z } from 'zod';
+/** Supervised fine-tuning of a LoRA adapter: the order of the examples, steps, validation, early stop, resumption. */
 import { IsoproError } from '../errors.js';
-import { parseLine } from '../files.js';
 import { Random } from '../random.js';
-import type { ChatMessage } from './prompt-renderer.js';
-import type { Model } from './model.js';
 import type { StepStatistics, Trainer, TrainSequence } from './trainer.js';
 
-const message = z.object({ role: z.string(), content: z.string() });
-const messages = z.array(message).min(1);
-const example = z.union([
-  z.object({ messages: messages.min(2) }),
-  z.object({ prompt: z.union([z.string(), messages]), completion: z.union([z.string(), messages.length(1)]) }),
-]);
-
-export interface FineTuningData {
+/** What is measured on examples that are not trained on. */
+export interface Validation {
   readonly sequences: readonly TrainSequence[];
-  /** Examples longer than `maxTokens`: left out, since a truncated answer would teach to stop anywhere. */
-  readonly tooLong: number;
+  /** Steps between two measurements; the last step has one too. */
+  readonly every: number;
+  /** Measurements in a row that are no better than the best one before, after which training stops; 0: never. */
+  readonly patience: number;
+  /** Of an interrupted training: what was measured up to the step where it goes on. */
+  readonly before?: readonly ValidationLoss[];
 }
 
-/** A reply as the model would have said it: the tokens of its text, and the one that ends the turn. */
-export function replyTokens(model: Pick<Model, 'info' | 'tokenize'>, text: string): Int32Array {
-  const { eot, eos } = model.info;
-  const end = eot >= 0 ? eot : eos;
-  return Int32Array.from([...model.tokenize(text), ...(end >= 0 ? [end] : [])]);
-}
-
-/**
- * Examples in the forms of TRL and mlx-lm, one JSON object a line: {"messages": [...]} whose last message is the answer,
- * or {"prompt", "completion"} as texts or messages. The prompt is rendered by the model's template exactly as for
- * generation; only the answer and its end-of-turn token are labelled.
- * @throws IsoproError INVALID_ARGUMENT naming the line
- */
-export async function readExamples(lines: AsyncIterable<string>, model: Model, maxTokens: number): Promise<FineTuningData> {
-  const sequences: TrainSequence[] = [];
-  let tooLong = 0;
-  let number = 0;
-  for await (const line of lines) {
-    number++;
-    if (line.trim() === '') continue;
-    const { prompt, answer } = parseExample(line, number);
-    if (answer === '') throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the answer is empty; it would teach to say nothing`);
-    const promptIds = model.renderChat(prompt as ChatMessage[]).tokenIds;
-    const tokenIds = Int32Array.from([...promptIds, ...replyTokens(model, answer)]);
-    if (tokenIds.length > maxTokens) tooLong++;
-    else if (promptIds.length > 0 && tokenIds.length > promptIds.length) {
-      sequences.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= promptIds.length ? 1 : 0)) });
-    }
-  }
-  if (sequences.length === 0) throw new IsoproError('INVALID_ARGUMENT', `the file has no example of at most ${maxTokens} tokens`);
-  return { sequences, tooLong };
-}
-
-function parseExample(line: string, number: number): { prompt: { role: string; content: string }[]; answer: string } {
-  const parsed = example.safeParse(parseLine(line, number));
-  if (!parsed.success)
-    throw new IsoproError('INVALID_ARGUMENT', `line ${number}: expected {"messages": [...]} or {"prompt", "completion"}`, {
-      cause: parsed.error,
-    });
-  if ('messages' in parsed.data) {
-    const last = parsed.data.messages.at(-1)!;
-    if (last.role !== 'assistant') throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the last message must be the assistant's`);
-    return { prompt: parsed.data.messages.slice(0, -1), answer: last.content };
-  }
-  const { prompt, completion } = parsed.data;
-  return {
-    prompt: typeof prompt === 'string' ? [{ role: 'user', content: prompt }] : prompt,
-    answer: typeof completion === 'string' ? completion : completion[0]!.content,
-  };
+export interface ValidationLoss {
+  /** Steps that were taken; 0 is the base model. */
+  readonly step: number;
+  /** Mean over the labelled tokens of all examples, nats. */
+  readonly loss: number;
 }
 
 export interface FineTuningPlan {
@@ -78,32 +28,71 @@ export interface FineTuningPlan {
   readonly steps: number;
   /** Of the order of the examples. */
   readonly seed: bigint;
+  readonly validation?: Validation;
+}
+
+export type FineTuningEvent =
+  | { readonly kind: 'step'; readonly stats: StepStatistics }
+  /** `best`: of all after a step; `stop`: no step follows. */
+  | ({ readonly kind: 'validation'; readonly best: boolean; readonly stop: boolean } & ValidationLoss);
+
+/** Loss of the model as it stands, a batch at a time. */
+async function lossOf(
+  trainer: Trainer,
+  sequences: readonly TrainSequence[],
+  batchSize: number,
+  options: { readonly signal?: AbortSignal },
+): Promise<number> {
+  let [loss, tokens] = [0, 0];
+  for (let from = 0; from < sequences.length; from += batchSize) {
+    const evaluated = await trainer.evaluate(sequences.slice(from, from + batchSize), options);
+    loss += evaluated.sequences.reduce((sum, sequence) => sum + sequence.loss, 0);
+    tokens += evaluated.tokens;
+  }
+  return loss / tokens;
 }
 
 /**
- * Steps from where the trainer stands up to `steps`. Every epoch has its own order, which depends on the seed alone:
- * a resumed run sees the same batches as an uninterrupted one. A step that is not finite throws NUMERIC_FAILURE.
+ * Steps from where the trainer stands up to `steps`, or to where validation has stopped improving. Every epoch has its own order, which
+ * depends on the seed alone: a resumed training sees the same batches, and stops at the same step, as an uninterrupted one.
+ * @throws IsoproError NUMERIC_FAILURE for a step that is not finite; as Trainer.step
  */
 export async function* fineTune(
   trainer: Trainer,
-  { sequences, batchSize, steps, seed }: FineTuningPlan,
+  { sequences, batchSize, steps, seed, validation }: FineTuningPlan,
   signal?: AbortSignal,
-): AsyncGenerator<StepStatistics> {
+): AsyncGenerator<FineTuningEvent> {
+  const options = signal === undefined ? {} : { signal };
+  const measured: ValidationLoss[] = [...(validation?.before ?? [])];
+  const stopped = (): boolean => {
+    const best = measured.findIndex(({ loss }) => loss === Math.min(...measured.map((each) => each.loss)));
+    return validation !== undefined && validation.patience > 0 && measured.length - 1 - best >= validation.patience;
+  };
+  async function* measure(step: number): AsyncGenerator<FineTuningEvent> {
+    if (validation === undefined || (step % validation.every !== 0 && step !== steps) || measured.some((each) => each.step === step))
+      return;
+    const loss = await lossOf(trainer, validation.sequences, batchSize, options);
+    const best = step > 0 && measured.every((each) => each.step === 0 || loss < each.loss);
+    measured.push({ step, loss });
+    yield { kind: 'validation', step, loss, best, stop: stopped() };
+  }
   const batchesPerEpoch = Math.ceil(sequences.length / batchSize);
   let epoch = -1;
   let order: readonly TrainSequence[] = [];
-  for (let step = trainer.info.steps; step < steps; step++) {
+  yield* measure(trainer.info.steps);
+  for (let step = trainer.info.steps; step < steps && !stopped(); step++) {
     if (Math.floor(step / batchesPerEpoch) !== epoch) {
       epoch = Math.floor(step / batchesPerEpoch);
       order = new Random(BigInt.asUintN(64, seed + BigInt(epoch))).shuffle(sequences);
     }
     const from = (step % batchesPerEpoch) * batchSize;
-    const stats = await trainer.step(order.slice(from, from + batchSize), signal === undefined ? {} : { signal });
+    const stats = await trainer.step(order.slice(from, from + batchSize), options);
     if (!stats.applied)
       throw new IsoproError(
         'NUMERIC_FAILURE',
         `step ${stats.step}: ${stats.nonFinite.join(', ')} not finite; the adapter is as before the step`,
       );
-    yield stats;
+    yield { kind: 'step', stats };
+    yield* measure(step + 1);
   }
 }

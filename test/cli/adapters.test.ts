@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createTrainer, type AdapterInspection } from '../../src/index.js';
+import { createTrainer, inspectAdapter, prepareAdapter, type AdapterInspection } from '../../src/index.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { runCli } from './run-cli.js';
@@ -91,6 +91,48 @@ test('export to PEFT and back, and merge', async () => {
     expect(sums.at(-1)).toBe(hash('merged.gguf'));
   }
   expect(new Set(sums).size).toBe(1);
+});
+
+describe('use', () => {
+  const prepare = (program: Parameters<typeof prepareAdapter>[0]['for'], more: object = {}) =>
+    prepareAdapter({ for: program, adapter: file('adapter.gguf'), model: file('model.gguf'), out: file(`use ${program}`), ...more });
+
+  test('llama-server and Ollama get the adapter as GGUF, with the commands that name it', async () => {
+    const server = await prepare('llama-server');
+    const gguf = file('use llama-server/adapter.gguf');
+    expect(server.files).toEqual([gguf]);
+    expect((await inspectAdapter(gguf)).modules).toEqual((await inspectAdapter(file('adapter.gguf'))).modules);
+    expect(server.commands[0]).toBe(`llama-server --model ${file('model.gguf')} --lora '${gguf}' --port 8080`);
+    const ollama = await prepare('ollama');
+    expect(readFileSync(ollama.files[1]!, 'utf8')).toBe(`FROM ${file('model.gguf')}\nADAPTER "${file('use ollama/adapter.gguf')}"\n`);
+    expect(ollama.commands).toEqual([`ollama create model-adapted -f '${ollama.files[1]}'`, 'ollama run model-adapted']);
+  });
+
+  test('LM Studio gets the merged model; transformers a folder of PEFT that names the base, and a script', async () => {
+    const studio = await prepare('lm-studio');
+    expect(studio.files).toEqual([file('use lm-studio/model-adapted.gguf')]);
+    expect(studio.commands[0]).toContain(`'${studio.files[0]}'`);
+    const peft = await prepare('transformers');
+    expect(peft.files.map((each) => path.basename(each))).toEqual(['adapter_model.safetensors', 'adapter_config.json', 'reply.py']);
+    expect(JSON.parse(readFileSync(peft.files[1]!, 'utf8'))).toMatchObject({ base_model_name_or_path: file('model.gguf') });
+    expect(readFileSync(peft.files[2]!, 'utf8')).toBe(readFileSync('assets/python/reply.py', 'utf8'));
+  });
+
+  test('a base that the adapter was not trained on is refused, and so is what a Modelfile cannot say', async () => {
+    await expect(prepare('ollama', { modelSha256: hash('wide.gguf') })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
+    await expect(prepare('ollama', { modelSha256: hash('model.gguf') })).resolves.toBeDefined();
+    await expect(prepare('ollama', { model: file('wide.gguf') })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
+    await expect(prepare('ollama', { out: file('a"b') })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('from the command line: what was written, then the commands', async () => {
+    const args = ['adapters', 'use', file('adapter.gguf'), '--for', 'ollama', '--out', file('typed')];
+    const { code, stdout } = await runCli([...args, '--model', file('model.gguf')]);
+    expect(code).toBe(0);
+    expect(stdout).toContain(file('typed/Modelfile'));
+    expect(stdout).toMatch(/^ollama create model-adapted -f \S+$/m);
+    expect(await runCli(args)).toMatchObject({ code: 2, stderr: expect.stringContaining('--model') });
+  });
 });
 
 test('errors say what to do', async () => {

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { testComparison, testRates } from '../../src/run-folder/comparison.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
+import { findAdapter } from '../../src/report/find-adapter.js';
 import { compareRuns, findRun } from '../../src/report/run-list.js';
 import { comparisonTable, resultTable, terminalStyle } from '../../src/report/terminal.js';
 import { strayEvaluation } from '../../src/run-folder/derived.js';
@@ -77,6 +78,17 @@ describe('runs list', () => {
   test('of a folder without runs is empty', async () => {
     expect(await cli('runs', 'list', at('home'), '--json')).toMatchObject({ code: 0, stdout: '' });
   });
+});
+
+test('an adapter is named by its path, or by the run that submitted it', () => {
+  const { file, run } = findAdapter('b2b2', at('runs'));
+  expect(path.dirname(file)).toBe(at('runs/strong/adapters'));
+  expect(run!.manifest.result!.adapter).toBe(path.basename(file, '.gguf'));
+  expect(findAdapter(at('runs/strong')).file).toBe(file);
+  for (const target of [at('home'), 'absent.gguf', './absent', at('absent')])
+    expect(findAdapter(target)).toEqual({ file: target, run: null });
+  expect(() => findAdapter('ffff', at('runs'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
+  expect(() => findAdapter(at('runs/killed'))).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
 });
 
 describe('runs show', () => {

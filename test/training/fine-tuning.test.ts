@@ -85,6 +85,35 @@ test('trains, is killed, resumes, and ends with the same adapter as an uninterru
   await model.setAdapter(await model.loadAdapter(file('killed.gguf')));
 });
 
+test('nothing is overwritten without --force, and an interrupted training is not begun anew unasked', () => {
+  const refused = (out: string, ...more: string[]): [number | null, string] => {
+    const { status, stderr } = spawnSync(process.execPath, flags(out, ...more), { encoding: 'utf8' });
+    return [status, stderr];
+  };
+  expect(refused('whole.gguf')).toEqual([2, expect.stringContaining('--force')]);
+  writeFileSync(file('begun.gguf.state'), '');
+  expect(refused('begun.gguf')).toEqual([2, expect.stringContaining('--resume')]);
+  expect(refused('whole.gguf', '--force', '--resume')).toEqual([2, expect.stringContaining('one of them')]);
+});
+
+test('a share kept apart is measured, and the figures, the curve and the next command are printed', () => {
+  const { stdout, status } = spawnSync(
+    process.execPath,
+    flags('whole.gguf', '--force', '--validation', '0.2', '--validate-every', '8').filter((flag) => flag !== '--json'),
+    { encoding: 'utf8' },
+  );
+  expect(status).toBe(0);
+  expect(stdout).toMatch(/^16 examples, \d+ of 32 steps in [\d:]+; training loss [\d.]+ -> [\d.]+$/m);
+  expect(stdout).toMatch(/^validation loss on 4 examples: [\d.]+ before, [\d.]+ after step (8|16|24|32), whose adapter is kept$/m);
+  expect(stdout).toMatch(/^ +[\d.]+ \|[o.]/m);
+  expect(stdout).toContain(`next: isopro-native chat --model ${file('model.gguf')} --adapter ${file('whole.gguf')}`);
+  const losses = lines(readFileSync(file('whole.gguf.losses.jsonl'), 'utf8'));
+  const validation = losses.flatMap(({ validationLoss }) => (validationLoss === undefined ? [] : [validationLoss as number]));
+  expect(losses.length - validation.length).toBe(Number(/, (\d+) of 32/.exec(stdout)![1]));
+  expect(stdout).toContain(`${Math.min(...validation.slice(1)).toFixed(3)} after step`);
+  expect(existsSync(file('whole.gguf.best'))).toBe(false);
+});
+
 test('--dry-run trains nothing and says what would happen', () => {
   const { stdout, status } = spawnSync(process.execPath, flags('dry.gguf', '--dry-run'), { encoding: 'utf8' });
   expect(status).toBe(0);

@@ -1,0 +1,127 @@
+/** What other programs need of an adapter: its files in the form that each reads, and the commands to type. */
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { makeFolder } from '../files.js';
+import { hashFile } from './adapter.js';
+import { convertAdapter } from './adapter-files.js';
+import { writeFileAtomically } from './atomic-file.js';
+import { checked } from './checked.js';
+import { mergeAdapter } from './model-export.js';
+
+export const ADAPTER_USERS = ['llama-server', 'ollama', 'lm-studio', 'transformers'] as const;
+export type AdapterUser = (typeof ADAPTER_USERS)[number];
+
+export interface AdapterUse {
+  readonly for: AdapterUser;
+  /** Path of a GGUF, or of a folder in PEFT's format. */
+  readonly adapter: string;
+  /** Path of the base model, a GGUF. */
+  readonly model: string;
+  /** SHA-256 of the base that the adapter was trained on, where it is known: another file is refused. */
+  readonly modelSha256?: string;
+  /** A folder, made where it is not there. */
+  readonly out: string;
+}
+
+export interface PreparedAdapter {
+  /** Absolute paths of what was written. */
+  readonly files: readonly string[];
+  /** To type into a shell, in this order. */
+  readonly commands: readonly string[];
+  /** What to know before. */
+  readonly note: string;
+}
+
+const SCRIPT = new URL('../../../assets/python/reply.py', import.meta.url);
+const HELLO = '{"messages":[{"role":"user","content":"Hello"}]}';
+
+/** A word of a shell's command. */
+const word = (text: string): string => (/^[\w./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+/** A value in an Ollama Modelfile. */
+const quoted = (text: string): string => (/^[\w./:-]+$/.test(text) ? text : `"${text}"`);
+
+interface Place {
+  readonly adapter: string;
+  readonly model: string;
+  readonly folder: string;
+  /** Of what is registered in other programs. */
+  readonly name: string;
+}
+
+const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAdapter>>> = {
+  'llama-server': async ({ adapter, model, folder }) => {
+    const file = await asGguf(adapter, model, folder);
+    return {
+      files: [file],
+      commands: [
+        `llama-server --model ${word(model)} --lora ${word(file)} --port 8080`,
+        `curl -s http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d '${HELLO}'`,
+      ],
+      note: 'The second command asks the server once it listens. llama-cli takes the same --model and --lora.',
+    };
+  },
+  ollama: async ({ adapter, model, folder, name }) => {
+    const file = await asGguf(adapter, model, folder);
+    const modelfile = path.join(folder, 'Modelfile');
+    await writeFileAtomically(modelfile, [Buffer.from(`FROM ${quoted(model)}\nADAPTER ${quoted(file)}\n`)]);
+    return {
+      files: [file, modelfile],
+      commands: [`ollama create ${name} -f ${word(modelfile)}`, `ollama run ${name}`],
+      note:
+        "Ollama takes the chat template from the model's file where it knows it; `ollama show --template` says which. " +
+        'For another, add TEMPLATE to the Modelfile.',
+    };
+  },
+  'lm-studio': async ({ adapter, model, folder, name }) => {
+    const file = path.join(folder, `${name}.gguf`);
+    await mergeAdapter({ model, adapter, out: file });
+    return {
+      files: [file],
+      commands: [`lms import --user-repo isopro-native/${name} ${word(file)}`, `lms load ${name}`, `lms chat ${name}`],
+      note:
+        'LM Studio loads no adapters: this is the model with the adapter merged, in f16. ' +
+        '`isopro-native adapters merge --type q8_0` makes a smaller one.',
+    };
+  },
+  transformers: async ({ adapter, model, folder }) => {
+    await convertAdapter({ adapter, model, format: 'peft', out: folder, baseModel: model });
+    const script = path.join(folder, 'reply.py');
+    await writeFileAtomically(script, [await readFile(SCRIPT)]);
+    return {
+      files: ['adapter_model.safetensors', 'adapter_config.json', 'reply.py'].map((file) => path.join(folder, file)),
+      commands: ['pip install torch transformers peft gguf', `python ${word(script)} "Hello"`],
+      note:
+        'transformers reads the base from the same GGUF and unpacks it to f32: four bytes a parameter. ' +
+        'reply.py shows how; PeftModel.from_pretrained takes the folder.',
+    };
+  },
+};
+
+async function asGguf(adapter: string, model: string, folder: string): Promise<string> {
+  const file = path.join(folder, 'adapter.gguf');
+  await convertAdapter({ adapter, model, format: 'gguf', out: file });
+  return file;
+}
+
+/**
+ * Writes what a program needs to use an adapter.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, ADAPTER_CORRUPT, ADAPTER_MISMATCH (another base), WRITE_FAILED, INVALID_ARGUMENT
+ */
+export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> {
+  const text = z.string().min(1);
+  const valid = checked(
+    z.strictObject({ for: z.enum(ADAPTER_USERS), adapter: text, model: text, modelSha256: text.optional(), out: text }),
+    use,
+    'use',
+  );
+  const [adapter, model, folder] = [path.resolve(valid.adapter), path.resolve(valid.model), path.resolve(valid.out)];
+  if (/[\n"]/.test(`${model}${folder}`))
+    throw new IsoproError('INVALID_ARGUMENT', 'paths with quotes or line breaks have no place in a Modelfile');
+  if (valid.modelSha256 !== undefined && (await hashFile(model)) !== valid.modelSha256)
+    throw new IsoproError('ADAPTER_MISMATCH', `${model} is not the model that the adapter was trained on: its SHA-256 is another`);
+  makeFolder(folder);
+  const name = `${path.basename(model, '.gguf')}-adapted`.toLowerCase().replaceAll(/[^\w.-]/g, '-');
+  return PREPARE[valid.for]({ adapter, model, folder, name });
+}

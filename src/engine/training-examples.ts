@@ -1,0 +1,144 @@
+/** Examples to fine-tune on, in the forms in which others write them: one JSON object a line. */
+import { hash } from 'node:crypto';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { parseLine } from '../files.js';
+import type { Model } from './model.js';
+import type { ChatMessage } from './prompt-renderer.js';
+import type { TrainSequence } from './trainer.js';
+
+const ROLES = {
+  system: 'system',
+  user: 'user',
+  human: 'user',
+  assistant: 'assistant',
+  gpt: 'assistant',
+  tool: 'tool',
+} as const;
+const role = z.enum(Object.keys(ROLES) as [keyof typeof ROLES]).transform((name) => ROLES[name]);
+const message = z.object({ role, content: z.string() });
+const messages = z.array(message).min(1);
+
+/** What is asked, and what is learned; a plain text is learned from its second token on. */
+type Example = { readonly prompt: readonly ChatMessage[]; readonly answer: string } | { readonly text: string };
+
+const answered = (said: readonly ChatMessage[], context: z.RefinementCtx): Example => {
+  const last = said.at(-1)!;
+  if (said.length < 2 || last.role !== 'assistant') {
+    context.addIssue("the last message must be the assistant's, after another");
+    return z.NEVER;
+  }
+  return { prompt: said.slice(0, -1), answer: last.content };
+};
+const asked = (content: string, system?: string): ChatMessage[] => [
+  ...(system === undefined || system === '' ? [] : [{ role: 'system', content: system } as const]),
+  { role: 'user', content },
+];
+
+/** By the member that tells them apart. */
+const FORMS: Readonly<Record<string, z.ZodType<Example>>> = {
+  // TRL and mlx-lm: conversations
+  messages: z.object({ messages }).transform((row, context) => answered(row.messages, context)),
+  // ShareGPT
+  conversations: z
+    .object({ conversations: z.array(z.object({ from: role, value: z.string() })).min(1), system: z.string().optional() })
+    .transform(({ conversations, system }, context) => {
+      const said = conversations.map(({ from, value }): ChatMessage => ({ role: from, content: value }));
+      return answered(system === undefined || system === '' ? said : [{ role: 'system', content: system }, ...said], context);
+    }),
+  // TRL and mlx-lm: a prompt and its completion
+  completion: z
+    .object({ prompt: z.union([z.string(), messages]), completion: z.union([z.string(), messages.length(1)]) })
+    .transform(({ prompt, completion }) => ({
+      prompt: typeof prompt === 'string' ? asked(prompt) : prompt,
+      answer: typeof completion === 'string' ? completion : completion[0]!.content,
+    })),
+  // Alpaca
+  instruction: z
+    .object({ instruction: z.string(), input: z.string().optional(), output: z.string(), system: z.string().optional() })
+    .transform(({ instruction, input = '', output, system }) => ({
+      prompt: asked(input === '' ? instruction : `${instruction}\n\n${input}`, system),
+      answer: output,
+    })),
+  // TRL and mlx-lm: language modelling
+  text: z.object({ text: z.string() }).transform(({ text }) => ({ text })),
+};
+const EXPECTED =
+  '{"messages"}, {"prompt", "completion"}, {"text"}, {"instruction", "input", "output"} or {"conversations": [{"from", "value"}]}';
+
+export interface TrainingExamples {
+  readonly sequences: readonly TrainSequence[];
+  /** Examples longer than `maxTokens`: left out, since a truncated answer would teach to stop anywhere. */
+  readonly tooLong: number;
+}
+
+/** A reply as the model would have said it: the tokens of its text, and the one that ends the turn. */
+export function replyTokens(model: Pick<Model, 'info' | 'tokenize'>, text: string): Int32Array {
+  const { eot, eos } = model.info;
+  const end = eot >= 0 ? eot : eos;
+  return Int32Array.from([...model.tokenize(text), ...(end >= 0 ? [end] : [])]);
+}
+
+/**
+ * The rows of TRL, mlx-lm, Alpaca and ShareGPT, also mixed. The prompt is rendered by the model's template exactly as for generation; only
+ * the answer (of a conversation the last one) and its end-of-turn token are labelled. A plain text begins with BOS where the vocabulary
+ * asks for one, ends with the end of the sequence, and is labelled whole.
+ * @throws IsoproError INVALID_ARGUMENT naming the line, TEMPLATE_INVALID
+ */
+export async function readExamples(lines: AsyncIterable<string>, model: Model, maxTokens: number): Promise<TrainingExamples> {
+  const sequences: TrainSequence[] = [];
+  let tooLong = 0;
+  let number = 0;
+  for await (const line of lines) {
+    number++;
+    if (line.trim() === '') continue;
+    const { tokenIds, labelled } = tokensOf(parseExample(line, number), model, number);
+    if (tokenIds.length > maxTokens) tooLong++;
+    else if (labelled > 0 && tokenIds.length > labelled) {
+      sequences.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= labelled ? 1 : 0)) });
+    }
+  }
+  if (sequences.length === 0) throw new IsoproError('INVALID_ARGUMENT', `the file has no example of at most ${maxTokens} tokens`);
+  return { sequences, tooLong };
+}
+
+/** @returns the tokens, and the first of them that is learned */
+function tokensOf(example: Example, model: Model, number: number): { readonly tokenIds: Int32Array; readonly labelled: number } {
+  if ('text' in example) {
+    const { addBos, bos, eos } = model.info;
+    const tokenIds = [...(addBos && bos >= 0 ? [bos] : []), ...model.tokenize(example.text), ...(eos >= 0 ? [eos] : [])];
+    if (example.text === '') throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the text is empty`);
+    return { tokenIds: Int32Array.from(tokenIds), labelled: 1 };
+  }
+  if (example.answer === '')
+    throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the answer is empty; it would teach to say nothing`);
+  const prompt = model.renderChat(example.prompt).tokenIds;
+  return { tokenIds: Int32Array.from([...prompt, ...replyTokens(model, example.answer)]), labelled: prompt.length };
+}
+
+function parseExample(line: string, number: number): Example {
+  const row = parseLine(line, number);
+  const member = Object.keys(FORMS).find((name) => typeof row === 'object' && row !== null && Object.hasOwn(row, name));
+  if (member === undefined) throw new IsoproError('INVALID_ARGUMENT', `line ${number}: expected ${EXPECTED}`);
+  const parsed = FORMS[member]!.safeParse(row);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map((issue) => [...issue.path, issue.message].join(': '));
+  throw new IsoproError('INVALID_ARGUMENT', `line ${number}: ${problems.join('; ')}`, { cause: parsed.error });
+}
+
+/**
+ * Splits off a share for validation, at least one and never all. Which example goes where follows from what it is, whatever stands around
+ * it in the file; equal ones go together.
+ */
+export function splitExamples(
+  sequences: readonly TrainSequence[],
+  share: number,
+): { readonly training: readonly TrainSequence[]; readonly validation: readonly TrainSequence[] } {
+  const keyed = sequences.map((sequence) => ({ sequence, key: hash('sha256', Buffer.from(Int32Array.from(sequence.tokenIds).buffer)) }));
+  const keys = [...new Set(keyed.map(({ key }) => key))].sort();
+  const last = keys[Math.min(keys.length - 2, Math.max(0, Math.round(share * keys.length) - 1))];
+  if (last === undefined)
+    throw new IsoproError('INVALID_ARGUMENT', 'all examples are one and the same: none can be kept apart for validation');
+  const part = (held: boolean): TrainSequence[] => keyed.filter(({ key }) => key <= last === held).map(({ sequence }) => sequence);
+  return { training: part(false), validation: part(true) };
+}

@@ -1,0 +1,221 @@
+/** What `train` reads and how it goes: every form of row, the share kept apart, validation, early stop, the curve. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { fineTune, type FineTuningEvent, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
+import { readExamples, splitExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
+import { createTrainer, loadModel, type ChatMessage, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
+import { lossCurve } from '../../src/report/loss-curve.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-examples-'));
+const file = path.join(folder, 'model.gguf');
+let model: Model;
+beforeAll(async () => {
+  writeSyntheticModel(file, { architecture: 'qwen2' });
+  model = await loadModel(file, { threads: 1 });
+});
+afterAll(async () => {
+  await model.dispose();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function* linesOf(...rows: unknown[]): AsyncGenerator<string> {
+  for (const row of rows) yield typeof row === 'string' ? row : JSON.stringify(row);
+}
+const read = (...rows: unknown[]): Promise<TrainingExamples> => readExamples(linesOf(...rows), model, 200);
+
+/** What a reply to these messages is, by the renderer and the tokenizer themselves. */
+function expected(messages: ChatMessage[], answer: string): { tokens: number[]; labelled: number } {
+  const prompt = [...model.renderChat(messages).tokenIds];
+  return { tokens: [...prompt, ...model.tokenize(answer), model.info.eot >= 0 ? model.info.eot : model.info.eos], labelled: prompt.length };
+}
+
+describe('a row', () => {
+  const user = { role: 'user', content: 'hi' } as const;
+  const system = { role: 'system', content: 'be brief' } as const;
+  const said = { role: 'assistant', content: 'yes' } as const;
+  test.each<[string, unknown, ChatMessage[], string]>([
+    ['messages, of TRL and mlx-lm', { messages: [system, user, said] }, [system, user], 'yes'],
+    ['of several turns: the last answer', { messages: [user, said, user, { ...said, content: 'no' }] }, [user, said, user], 'no'],
+    ['prompt and completion as texts', { prompt: 'hi', completion: 'yes', extra: 1 }, [user], 'yes'],
+    ['prompt and completion as messages', { prompt: [system, user], completion: [said] }, [system, user], 'yes'],
+    ['Alpaca', { instruction: 'hi', input: '', output: 'yes' }, [user], 'yes'],
+    ['Alpaca with an input', { instruction: 'hi', input: 'you', output: 'yes' }, [{ role: 'user', content: 'hi\n\nyou' }], 'yes'],
+    [
+      'ShareGPT',
+      {
+        id: 'a',
+        conversations: [
+          { from: 'system', value: 'be brief' },
+          { from: 'human', value: 'hi' },
+          { from: 'gpt', value: 'yes' },
+        ],
+      },
+      [system, user],
+      'yes',
+    ],
+  ])('%s', async (_name, row, messages, answer) => {
+    const { sequences } = await read(row);
+    const { tokens, labelled } = expected(messages, answer);
+    expect([...sequences[0]!.tokenIds]).toEqual(tokens);
+    expect([...sequences[0]!.labelMask]).toEqual(tokens.map((_, t) => (t >= labelled ? 1 : 0)));
+  });
+
+  test('of text is learned whole, from its second token to its end', async () => {
+    const { sequences } = await read({ text: 'hello there' });
+    const ids = [...sequences[0]!.tokenIds];
+    expect(ids.slice(ids.length - 1 - model.tokenize('hello there').length)).toEqual([...model.tokenize('hello there'), model.info.eos]);
+    expect([...sequences[0]!.labelMask]).toEqual(ids.map((_, t) => (t === 0 ? 0 : 1)));
+  });
+
+  test.each<[string, unknown, string]>([
+    ['of another form', { question: 'a', answer: 'b' }, 'expected'],
+    ['that is no object', '3', 'expected'],
+    ['that is no JSON', '{', 'is not JSON'],
+    ['without an answer', { messages: [user] }, "assistant's"],
+    [
+      'whose last message is not an answer',
+      {
+        conversations: [
+          { from: 'gpt', value: 'a' },
+          { from: 'human', value: 'b' },
+        ],
+      },
+      "assistant's",
+    ],
+    ['with an empty answer', { instruction: 'a', output: '' }, 'empty'],
+    ['with an unknown role', { conversations: [{ from: 'martian', value: 'a' }] }, 'from'],
+    ['with null for a text', { text: null }, 'text'],
+  ])('%s is refused by its line', async (_name, row, reason) => {
+    await expect(read({ text: 'fine' }, '', row)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringMatching(new RegExp(`^line 3[^]*${reason}`)),
+    });
+  });
+});
+
+const examples = (count: number): TrainSequence[] =>
+  Array.from({ length: count }, (_, i) => {
+    const tokenIds = Int32Array.from([5, 6 + (i % 40), 7, 50 + (i % 40), 8]);
+    return { tokenIds, labelMask: Uint8Array.from([0, 0, 1, 1, 1]) };
+  });
+const key = ({ tokenIds }: TrainSequence): string => [...tokenIds].join();
+
+test('the share kept apart depends on the examples alone, equal ones stay together, and neither part is empty', () => {
+  const all = examples(40);
+  const { training, validation } = splitExamples(all, 0.25);
+  expect([training.length, validation.length]).toEqual([30, 10]);
+  const held = new Set(validation.map(key));
+  const doubled = splitExamples(
+    [...all].reverse().flatMap((each) => [each, each]),
+    0.25,
+  );
+  expect(new Set(doubled.validation.map(key))).toEqual(held);
+  expect(doubled.training.some((each) => held.has(key(each)))).toBe(false);
+  expect(splitExamples(all, 0.001).validation).toHaveLength(1);
+  expect(splitExamples(all, 0.999).training).toHaveLength(1);
+  expect(() => splitExamples([all[0]!, all[0]!], 0.5)).toThrow('one and the same');
+});
+
+describe('training with validation', () => {
+  const sequences = examples(8);
+  /** What is learned makes the loss on these worse: they answer the same with other words. */
+  const contrary = examples(8).map(({ tokenIds: [a, b], labelMask }) => ({ tokenIds: Int32Array.of(a!, b!, 200, 201, 202), labelMask }));
+  const trainer = (): Promise<Trainer> =>
+    createTrainer(model, { lora: { rank: 2 }, optimiser: { learningRate: 0.01 }, threads: 1, seed: 3 });
+  const plan = (held: TrainSequence[], more: object): FineTuningPlan => ({
+    sequences,
+    batchSize: 4,
+    steps: 12,
+    seed: 1n,
+    validation: { sequences: held, every: 2, patience: 0, ...more },
+  });
+  async function events(by: Trainer, of: FineTuningPlan): Promise<FineTuningEvent[]> {
+    const seen: FineTuningEvent[] = [];
+    for await (const event of fineTune(by, of)) seen.push(event);
+    return seen;
+  }
+  const measured = (seen: FineTuningEvent[]) => seen.flatMap((event) => (event.kind === 'validation' ? [event] : []));
+
+  test('measures before, at every interval and at the end, the loss per token of what is kept apart', async () => {
+    await using by = await trainer();
+    const seen = measured(await events(by, plan(sequences, { every: 5 })));
+    expect(seen.map(({ step }) => step)).toEqual([0, 5, 10, 12]);
+    expect(seen.at(-1)!.loss).toBeCloseTo((await by.evaluate(sequences)).loss, 5);
+    expect(seen[0]!.loss).toBeCloseTo((await by.evaluate(sequences, { adapter: false })).loss, 5);
+    expect(seen.at(-1)!.best).toBe(true);
+    expect(seen.at(-1)!.loss).toBeLessThan(seen[0]!.loss);
+  });
+
+  test('stops where nothing is gained any more, and goes on after an interruption to the same step and state', async () => {
+    await using whole = await trainer();
+    const seen = await events(whole, plan(contrary, { patience: 2 }));
+    const losses = measured(seen).map(({ step, loss }) => ({ step, loss }));
+    const best = losses.indexOf(losses.reduce((a, b) => (b.loss < a.loss ? b : a)));
+    expect(losses.length - 1 - best).toBe(2);
+    expect(measured(seen).map(({ stop }) => stop)).toEqual(losses.map((_, i) => i === losses.length - 1));
+    expect(whole.info.steps).toBeLessThan(12);
+
+    await using interrupted = await trainer();
+    for await (const event of fineTune(interrupted, plan(contrary, { patience: 2 }))) {
+      if (event.kind === 'step' && event.stats.step === 1) break;
+    }
+    const state = path.join(folder, 'state');
+    await interrupted.save(state);
+    await using resumed = await trainer();
+    await resumed.load(state);
+    const rest = await events(resumed, plan(contrary, { patience: 2, before: losses.filter(({ step }) => step <= 1) }));
+    expect(measured(rest).map(({ step, loss }) => ({ step, loss }))).toEqual(losses.slice(1));
+    const [a, b] = [path.join(folder, 'a.gguf'), path.join(folder, 'b.gguf')];
+    expect(await resumed.exportAdapter(a)).toBe(await whole.exportAdapter(b));
+  });
+});
+
+describe('the curve of the loss', () => {
+  test('falls from the upper left to the lower right, with the extremes at the axis', () => {
+    const points = Array.from({ length: 50 }, (_, i) => ({ step: i + 1, loss: 3 - i * 0.05 }));
+    const lines = lossCurve(
+      [
+        { mark: '.', name: 'training loss', points },
+        { mark: 'o', name: 'validation loss', points: [{ step: 50, loss: 2 }] },
+      ],
+      60,
+      8,
+    );
+    expect(lines[0]).toMatch(/^ +3\.000 \|\.?/);
+    expect(lines[7]).toMatch(/^ +0\.550 \| {40,}\.+$/);
+    expect(lines.findIndex((line) => line.includes('o'))).toBe(3);
+    expect(lines.at(-2)).toMatch(/^ +0 +step 50$/);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(60);
+  });
+
+  test('one point, or a loss that is no number, is no curve', () => {
+    expect(lossCurve([{ mark: '.', name: 'a', points: [{ step: 1, loss: 1 }] }])).toEqual([]);
+    expect(
+      lossCurve([
+        {
+          mark: '.',
+          name: 'a',
+          points: [
+            { step: 1, loss: NaN },
+            { step: 2, loss: 1 },
+          ],
+        },
+      ]),
+    ).toEqual([]);
+    expect(
+      lossCurve([
+        {
+          mark: '.',
+          name: 'a',
+          points: [
+            { step: 1, loss: 1 },
+            { step: 2, loss: 1 },
+          ],
+        },
+      ]),
+    ).toHaveLength(13);
+  });
+});
