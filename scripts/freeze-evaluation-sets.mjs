@@ -13,6 +13,8 @@ import { FROZEN_THEMES } from '../dist/src/tasks/sql/frozen-themes.js';
 import { CLASSIC_TIERS, drawClassicProblem } from '../dist/src/tasks/scheduling-classic/generate.js';
 import * as extract from '../dist/src/tasks/extract/generate.js';
 import * as ladder from '../dist/src/tasks/ladder/generate.js';
+import { drawScenarioProblem } from '../dist/src/tasks/games/scenario-task.js';
+import { SHIPPED, shippedScenario } from '../dist/src/tasks/games/shipped.js';
 import { solve } from '../dist/src/tasks/ladder/solve.js';
 
 const folder = new URL('../assets/evaluation/', import.meta.url);
@@ -33,6 +35,12 @@ const makers = {
   },
   ladder: { tiers: ladder.TIERS, draw: (tier, random) => ladder.drawProblem('ladder', tier, random, 'frozen'), refer: solve },
   sql: { tiers: SQL_TIERS, draw: (tier, random, name) => drawSqlProblem(tier, FROZEN_THEMES[name], random), refer: () => null },
+  ...Object.fromEntries(
+    SHIPPED.map(shippedScenario).map((scenario) => [
+      scenario.document.id,
+      { tiers: [{ id: 'match' }], draw: (_tier, random) => drawScenarioProblem(scenario, random), refer: () => null },
+    ]),
+  ),
 };
 
 for (const [task, { tiers, draw, refer }] of Object.entries(makers)) {

@@ -45,6 +45,7 @@ export { evaluateGreedy, type GreedyEvaluation, type GreedyOutcome } from './eva
 export { evaluatePassAtK, type PassAtKEvaluation, type PassAtKOptions } from './evaluation/pass-at-k.js';
 export { defineTask, type GivenVerdict, type TaskDefinition } from './tasks/define-task.js';
 export { frozenSet, type FrozenProblem, type FrozenSet, type SetName } from './tasks/frozen-sets.js';
+export { scenarioTask, type ScenarioProblem, type ScenarioTask } from './tasks/games/scenario-task.js';
 export { openTask, type OpenTaskOptions } from './tasks/open-task.js';
 export { scheduling } from './tasks/scheduling/scheduling.js';
 export type { GroundTruth } from './tasks/scheduling/grade.js';

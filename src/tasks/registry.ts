@@ -1,5 +1,6 @@
 import { extract } from './extract/extract.js';
 import { readExtractProblem } from './extract/problem.js';
+import { SCENARIO_TASKS } from './games/shipped.js';
 import { ladder } from './ladder/ladder.js';
 import { readLadderProblem } from './ladder/problem.js';
 import { readSchedulingProblem } from './scheduling/problem.js';
@@ -23,4 +24,5 @@ export const BUILT_IN_TASKS: readonly BuiltInTask[] = [
   { task: extract, readProblem: (value: unknown) => readExtractProblem(extract.id, value) },
   { task: ladder, readProblem: (value: unknown) => readLadderProblem(ladder.id, value) },
   { task: sql, readProblem: (value: unknown) => readSqlProblem(sql.id, value) },
+  ...SCENARIO_TASKS,
 ] as unknown as readonly BuiltInTask[];

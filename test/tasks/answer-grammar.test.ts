@@ -8,12 +8,15 @@ import { extract } from '../../src/tasks/extract/extract.js';
 import { solvedReply } from '../../src/tasks/extract/few-shot.js';
 import type { ExtractProblem } from '../../src/tasks/extract/problem.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
+import { type ScenarioProblem, taskOf } from '../../src/tasks/games/scenario-task.js';
+import { shippedScenario } from '../../src/tasks/games/shipped.js';
 import { ladder } from '../../src/tasks/ladder/ladder.js';
 import type { Problem, Task } from '../../src/tasks/task.js';
 import type { SqlProblem } from '../../src/tasks/sql/problem.js';
 import { sql } from '../../src/tasks/sql/sql.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
+const grid = taskOf(shippedScenario('grid_ctf'));
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-answer-grammar-'));
 let model: Model;
 beforeAll(async () => {
@@ -50,6 +53,7 @@ const cases: [
 ][] = [
   ['extract', extract as never, ({ problem }) => solvedReply(problem as ExtractProblem)],
   ['ladder', ladder as never, ({ reference }) => reference as string],
+  ['grid_ctf', grid as never, ({ problem }) => grid.referenceReply!(problem as ScenarioProblem, 'plain') as string],
   ['sql', sql as never, ({ problem }) => `${(problem as SqlProblem).query};`],
 ];
 

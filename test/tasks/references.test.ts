@@ -1,9 +1,10 @@
 /** The replies that built-in tasks know to pass: the control `references` trains on them. */
 import { describe, expect, test } from '@jest/globals';
+import { SHIPPED } from '../../src/tasks/games/shipped.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { PROMPT_STYLES } from '../../src/tasks/task.js';
 
-describe.each(['sql', 'extract', 'ladder', 'scheduling'])('%s', (id) => {
+describe.each(['sql', 'extract', 'ladder', 'scheduling', ...SHIPPED])('%s', (id) => {
   test.each(PROMPT_STYLES)(
     'its reference replies pass on every tier, in style %s',
     async (style) => {

@@ -1,4 +1,5 @@
 import { trimBlanks } from '../blanks.js';
+import { isFlat, isSound, parseFlatObject } from '../flat-object.js';
 import type { Parsed } from '../task.js';
 import { MAX_READINGS } from '../verdict.js';
 import type { Extraction, ExtractProblem, Value } from './problem.js';
@@ -10,25 +11,6 @@ function unfence(text: string): string | null {
   return /^(json)?[ \t\r]*$/.test(text.slice(3, line)) ? text.slice(line + 1, -3) : null;
 }
 
-const refused = (detail: string): { ok: false; category: string; detail: string } => ({ ok: false, category: 'format', detail });
-
-/** How often each key is written, in a text that is a flat JSON object: a string with a colon behind it is a key. */
-function writtenKeys(json: string): string[] {
-  return [...json.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"([ \t\r\n]*:)?/g)].flatMap(([whole, colon]) =>
-    colon === undefined ? [] : [JSON.parse(whole.slice(0, whole.length - colon.length)) as string],
-  );
-}
-
-const isFlat = (value: unknown): value is Record<string, Value> =>
-  typeof value === 'object' &&
-  value !== null &&
-  !Array.isArray(value) &&
-  Object.values(value).every((member) => typeof member !== 'object' || member === null);
-
-/** What cannot be written as JSON again, and so is no answer: numbers too large for one, halves of characters. */
-const isSound = (value: Value): boolean =>
-  typeof value === 'number' ? Number.isFinite(value) : typeof value !== 'string' || value.isWellFormed();
-
 /**
  * Reads a reply that is one JSON object and nothing else, perhaps in a code fence. Each value is a text, a number, true, false or null; no
  * key stands twice, so that every reader of JSON reads the same.
@@ -36,21 +18,8 @@ const isSound = (value: Value): boolean =>
 export function parseAnswer(text: string): Parsed<Extraction> {
   const whole = trimBlanks(text);
   const fenced = unfence(whole);
-  const json = fenced ?? whole;
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    return refused('The reply is not one JSON object and nothing else.');
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return refused('The reply is JSON, but not an object.');
-  if (!isFlat(value)) return refused('A value of the object is a list or an object itself.');
-  const keys = writtenKeys(json);
-  const twice = keys.find((key, at) => keys.indexOf(key) < at);
-  if (twice !== undefined) return refused(`The key ${JSON.stringify(twice.slice(0, 40))} stands there twice.`);
-  if (!Object.entries(value).every(([key, member]) => isSound(key) && isSound(member)))
-    return refused('A number is too large, or a text holds half a character.');
-  return { ok: true, answer: value, form: fenced === null ? 'json' : 'fenced' };
+  const parsed = parseFlatObject(fenced ?? whole);
+  return parsed.ok && fenced !== null ? { ...parsed, form: 'fenced' } : parsed;
 }
 
 /** Runs of text between braces that are looked at, and the longest of them. */

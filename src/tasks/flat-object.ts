@@ -1,0 +1,43 @@
+/** Answers that are one flat JSON object, in which every reader of JSON reads the same. */
+import type { Parsed } from './task.js';
+
+export type FlatValue = string | number | boolean | null;
+/** Any string may be a key. */
+export type FlatObject = Readonly<Record<string, FlatValue>>;
+
+export const refused = (detail: string): { ok: false; category: string; detail: string } => ({ ok: false, category: 'format', detail });
+
+/** How often each key is written, in a text that is a flat JSON object: a string with a colon behind it is a key. */
+function writtenKeys(json: string): string[] {
+  return [...json.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"([ \t\r\n]*:)?/g)].flatMap(([whole, colon]) =>
+    colon === undefined ? [] : [JSON.parse(whole.slice(0, whole.length - colon.length)) as string],
+  );
+}
+
+export const isFlat = (value: unknown): value is Record<string, FlatValue> =>
+  typeof value === 'object' &&
+  value !== null &&
+  !Array.isArray(value) &&
+  Object.values(value).every((member) => typeof member !== 'object' || member === null);
+
+/** What cannot be written as JSON again, and so is no answer: numbers too large for one, halves of characters. */
+export const isSound = (value: FlatValue): boolean =>
+  typeof value === 'number' ? Number.isFinite(value) : typeof value !== 'string' || value.isWellFormed();
+
+/** Reads a text that is one flat JSON object and nothing else; no key stands twice. */
+export function parseFlatObject(json: string): Parsed<FlatObject> {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return refused('The reply is not one JSON object and nothing else.');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return refused('The reply is JSON, but not an object.');
+  if (!isFlat(value)) return refused('A value of the object is a list or an object itself.');
+  const keys = writtenKeys(json);
+  const twice = keys.find((key, at) => keys.indexOf(key) < at);
+  if (twice !== undefined) return refused(`The key ${JSON.stringify(twice.slice(0, 40))} stands there twice.`);
+  if (!Object.entries(value).every(([key, member]) => isSound(key) && isSound(member)))
+    return refused('A number is too large, or a text holds half a character.');
+  return { ok: true, answer: value, form: 'json' };
+}
