@@ -8,10 +8,16 @@ import type { Llama, LlamaContextOptions, Token } from 'node-llama-cpp';
 export const PEER_CONTEXT: LlamaContextOptions = { flashAttention: true };
 
 /** What the peer continues the prompt with, evaluated as the engine evaluates a request for one sample: in one call a token. */
-export async function peerGreedy(llama: Llama, file: string, prompt: string | Int32Array, count: number): Promise<number[]> {
+export async function peerGreedy(
+  llama: Llama,
+  file: string,
+  prompt: string | Int32Array,
+  count: number,
+  options: Pick<LlamaContextOptions, 'lora'> = {},
+): Promise<number[]> {
   const model = await llama.loadModel({ modelPath: file });
   try {
-    const context = await model.createContext({ ...PEER_CONTEXT, contextSize: 512, threads: 1 });
+    const context = await model.createContext({ ...PEER_CONTEXT, ...options, contextSize: 512, threads: 1 });
     const tokens = typeof prompt === 'string' ? model.tokenize(prompt) : ([...prompt] as Token[]);
     const ids: number[] = [];
     for await (const id of context.getSequence().evaluate(tokens, { temperature: 0, yieldEogToken: true })) {

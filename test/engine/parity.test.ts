@@ -1,8 +1,13 @@
 /** The engine against node-llama-cpp on the same files: greedy tokens, and log-probabilities against themselves. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { getLlama, LlamaLogLevel, type Llama } from 'node-llama-cpp';
 import { peerGreedy } from '../../bench/peer/node-llama-cpp.js';
+import { prepareAdapter } from '../../src/engine/adapter-use.js';
 import { loadModel, type KvType } from '../../src/engine/model.js';
+import { createTrainer } from '../../src/engine/trainer.js';
 import { collectSorted, describeStories, STORIES, syntheticModel } from './fixtures.js';
 
 const ARCHITECTURES = ['llama', 'qwen2', 'qwen3', 'gemma2'] as const;
@@ -80,6 +85,30 @@ describe.each(ARCHITECTURES)('synthetic %s', (architecture) => {
     const file = syntheticModel({ architecture, type, seed: 5n });
     await expectParity(file, 'Hello, world! 1 + 1 = 2', []);
     await expectScoresToAgree(file);
+  });
+});
+
+describe('an adapter that `adapters use` wrote', () => {
+  test.each(ARCHITECTURES)('%s: llama.cpp in another program says the same with it', async (architecture) => {
+    const file = syntheticModel({ architecture, type: 'Q8_0' });
+    const out = mkdtempSync(path.join(tmpdir(), 'isopro-use-'));
+    try {
+      await using model = await loadModel(file, { threads: 1 });
+      await using trainer = await createTrainer(model, { lora: { rank: 2 }, optimiser: { learningRate: 0.02 }, threads: 1, seed: 3 });
+      const tokenIds = model.tokenize('one two three four five');
+      for (let i = 0; i < 3; i++) await trainer.step([{ tokenIds, labelMask: new Uint8Array(tokenIds.length).fill(1, 1) }]);
+      const made = path.join(out, 'made.gguf');
+      await trainer.exportAdapter(made);
+      const [lora] = (await prepareAdapter({ for: 'llama-server', adapter: made, model: file, out: path.join(out, 'use') })).files;
+      const prompt = model.tokenize('seven eight');
+      const request = { prompts: [{ tokenIds: prompt }], sampling: { temperature: 0 }, maxTokens: 32, ignoreEndOfSequence: true };
+      const [plain] = await collectSorted(model, request);
+      const [adapted] = await collectSorted(model, { ...request, adapter: await model.loadAdapter(made) });
+      expect([...adapted!.tokenIds]).not.toEqual([...plain!.tokenIds]);
+      expect(await peerGreedy(llama, file, prompt, 32, { lora: lora! })).toEqual([...adapted!.tokenIds]);
+    } finally {
+      rmSync(out, { recursive: true, force: true });
+    }
   });
 });
 
