@@ -1,0 +1,54 @@
+import { inspectModel } from '../engine/inspect.js';
+import { loadModel } from '../engine/model.js';
+import { examineTask } from '../evaluation/examine-task.js';
+import { openTask } from '../tasks/open-task.js';
+import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
+import { defineCommand } from './command.js';
+import { interruption, printJson } from './output.js';
+import { checkOption, openedWith, readCount } from './tasks-generate.js';
+
+export const tasksCheckCommand = defineCommand({
+  command: 'check <file>',
+  describe: 'Find what would spoil a run: a generator that is not deterministic, a verifier that passes everything, answers in prompts',
+  builder: (yargs) =>
+    yargs
+      .positional('file', { type: 'string', demandOption: true, describe: 'a task, as --task takes it' })
+      .option('check', checkOption)
+      .option('count', { type: 'number', default: 24, describe: 'problems of each tier that are tried' })
+      .option('style', { choices: PROMPT_STYLES, default: 'cot' as PromptStyle, describe: 'how answers are asked for' })
+      .option('model', { type: 'string', requiresArg: true, describe: 'also whether its context holds the prompts, and its chat template' })
+      .option('max-tokens', { type: 'number', default: 512, describe: 'tokens of a reply that have to fit behind a prompt' })
+      .example('$0 tasks check my-task.ts', 'before the first run')
+      .example('$0 tasks check data.csv --check number --model smollm2-135m', 'with the model that it is for')
+      .epilogue('Exit code 0: no error, warnings or not; 1: an error, or the task could not be opened.'),
+  handler: async ({ file, check, count, style, model: name, maxTokens, json }) => {
+    const signal = interruption();
+    const perTier = readCount('count', count, 1);
+    const reply = readCount('max-tokens', maxTokens, 1);
+    await using task = await openTask(file, openedWith({ check }));
+    await using model = name === undefined ? null : await loadModel(name, { signal });
+    const template = name !== undefined && Object.hasOwn((await inspectModel(name)).metadata, 'tokenizer.chat_template');
+    const examination = await examineTask(task, {
+      style,
+      perTier,
+      signal,
+      ...(model === null ? {} : { model: { model, template, maxTokens: reply } }),
+    });
+    const { findings, problems, longestPrompt, policies } = examination;
+    const errors = findings.filter(({ severity }) => severity === 'error').length;
+    if (errors > 0) process.exitCode = 1;
+    if (json) return printJson(examination);
+    const size = longestPrompt === null ? '' : `, the longest prompt ${longestPrompt} tokens`;
+    process.stdout.write(`${task.id}, version ${task.version}: ${problems} problems tried${size}\n`);
+    for (const [policy, passed] of Object.entries(policies))
+      process.stdout.write(`  policy ${policy}: ${(100 * passed).toFixed(0)} % pass\n`);
+    for (const { severity, name: finding, detail } of findings) process.stdout.write(`${severity} ${finding}: ${detail}\n`);
+    process.stdout.write(
+      errors > 0
+        ? 'Correct the errors before a run.\n'
+        : findings.length > 0
+          ? 'No errors.\n'
+          : 'Nothing was found that would spoil a run.\n',
+    );
+  },
+});

@@ -1,0 +1,230 @@
+/** What is wrong with a task that would be found out later, and cost more then: tried on a few problems of each tier, without a run. */
+import { dictionary, type Dictionary } from '../dictionary.js';
+import type { Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { deriveSeed } from '../random.js';
+import { refuseNondeterminism } from '../tasks/determinism.js';
+import { SET_SIZE } from '../tasks/frozen-sets.js';
+import type { OpenTask, Problem, PromptStyle, Verdict } from '../tasks/task.js';
+
+/** An `error` spoils a run; a `warning` is something to look at. */
+export interface TaskFinding {
+  readonly severity: 'error' | 'warning';
+  /** Stable across versions. */
+  readonly name:
+    | 'nondeterministic'
+    | 'undecided'
+    | 'passes-everything'
+    | 'passes-nothing'
+    | 'passes-empty'
+    | 'passes-question'
+    | 'refuses-reference'
+    | 'answer-in-prompt'
+    | 'few-problems'
+    | 'easy-policy'
+    | 'near-duplicates'
+    | 'duplicates'
+    | 'too-long'
+    | 'no-chat-template';
+  readonly detail: string;
+}
+
+export interface TaskExamination {
+  readonly task: string;
+  readonly version: string;
+  /** Problems that were tried. */
+  readonly problems: number;
+  /** Tokens of the longest prompt; null without a model. */
+  readonly longestPrompt: number | null;
+  /** Share of the problems that each trivial policy passes. */
+  readonly policies: Dictionary<number>;
+  readonly findings: readonly TaskFinding[];
+}
+
+export interface ExamineOptions {
+  readonly style: PromptStyle;
+  /** Problems of each tier, default 24. */
+  readonly perTier?: number;
+  /** Whether prompts fit, and are rendered by a template of the model's own. */
+  readonly model?: { readonly model: Pick<Model, 'renderChats' | 'info'>; readonly template: boolean; readonly maxTokens: number };
+  readonly signal?: AbortSignal;
+}
+
+/** A reply that is the answer to nothing. */
+const NONSENSE = 'qwzx 8191 vbnj';
+/** Part of the problems that a policy passes from which it is said. */
+const EASY = 0.5;
+/** Shorter answers stand in a prompt by chance. */
+const LEAST_LEAK = 4;
+
+/**
+ * Tries generator, prompts and verifier of a task.
+ * @throws IsoproError TASK_INVALID where a member returns something malformed, TASK_TIMEOUT, TEMPLATE_INVALID, ABORTED
+ */
+export async function examineTask(task: OpenTask, { style, perTier = 24, model, signal }: ExamineOptions): Promise<TaskExamination> {
+  const findings: TaskFinding[] = [];
+  const find = (severity: TaskFinding['severity'], name: TaskFinding['name'], detail: string): void =>
+    void findings.push({ severity, name, detail });
+  const proceed = (): void => {
+    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'examining the task was cancelled');
+  };
+
+  const problems: Problem[] = [];
+  for (const { id: tier, trains } of task.tiers) {
+    const drawn: Problem[] = [];
+    for (let sample = 0; sample < perTier; sample++) {
+      proceed();
+      drawn.push(await task.generate(tier, deriveSeed({ runSeed: 0n, purpose: 'examination', iteration: 0, problemId: tier, sample })));
+    }
+    problems.push(...drawn);
+    const distinct = new Set(drawn.map(({ id }) => id)).size;
+    const needed = SET_SIZE.dev + SET_SIZE.test;
+    if (trains && task.rows === undefined && distinct < perTier * 0.85)
+      find(
+        'warning',
+        'few-problems',
+        `tier ${tier}: ${perTier} draws gave ${distinct} problems; ${needed} are kept for evaluation, and more are needed to train on`,
+      );
+  }
+
+  try {
+    await refuseNondeterminism(task, style);
+  } catch (error) {
+    if (!(error instanceof IsoproError) || !/is not deterministic/.test(error.message)) throw error;
+    find('error', 'nondeterministic', error.message);
+  }
+
+  const policies = await examineVerdicts(task, problems, style, find, proceed);
+  examineRows(task, find);
+  const longestPrompt = model === undefined ? null : await examineLengths(task, problems, style, model, find);
+  return { task: task.id, version: task.version, problems: problems.length, longestPrompt, policies, findings };
+}
+
+type Find = (severity: TaskFinding['severity'], name: TaskFinding['name'], detail: string) => void;
+
+const share = (verdicts: readonly Verdict[]): number =>
+  verdicts.filter(({ kind }) => kind === 'pass').length / Math.max(1, verdicts.filter(({ kind }) => kind !== 'none').length);
+
+async function examineVerdicts(
+  task: OpenTask,
+  problems: readonly Problem[],
+  style: PromptStyle,
+  find: Find,
+  proceed: () => void,
+): Promise<Dictionary<number>> {
+  const [empty, nonsense, questions, references]: Verdict[][] = [[], [], [], []];
+  const undecided = new Map<string, number>();
+  const judge = async (problem: Problem, text: string): Promise<Verdict> => {
+    proceed();
+    const { verdict } = await task.judge(problem, text, 'stop');
+    if (verdict.kind === 'none') undecided.set(verdict.reason ?? 'no reason', (undecided.get(verdict.reason ?? 'no reason') ?? 0) + 1);
+    return verdict;
+  };
+  const leaks: Problem[] = [];
+  for (const problem of problems) {
+    const asked = (await task.prompt(problem, style)).map(({ content }) => content);
+    empty!.push(await judge(problem, ''));
+    nonsense!.push(await judge(problem, NONSENSE));
+    questions!.push(await judge(problem, asked.at(-1)!));
+    if (!task.hasReferences) continue;
+    const reply = await task.referenceReply(problem, style);
+    if (reply === null) continue;
+    references!.push(await judge(problem, reply));
+    const answer = reply.replace(/<[^<>]*>/g, '').trim();
+    // a choice is named by its question, the wrong ones too
+    const choices = (problem as Problem & { readonly choices?: unknown }).choices;
+    if (choices === undefined && answer.length >= LEAST_LEAK && asked.some((text) => text.includes(answer))) leaks.push(problem);
+  }
+  const shares = dictionary<number>();
+  for (const policy of task.policies) {
+    const verdicts: Verdict[] = [];
+    for (const problem of problems) {
+      proceed();
+      verdicts.push(await task.applyPolicy(policy, problem));
+    }
+    shares[policy] = share(verdicts);
+  }
+
+  for (const [reason, count] of undecided)
+    find('error', 'undecided', `the verifier gave no verdict on ${count} of the replies that were tried: ${reason}`);
+  const everything = [empty!, nonsense!, questions!].every((verdicts) => share(verdicts) === 1);
+  if (everything) find('error', 'passes-everything', 'the empty reply, nonsense and the question said back all pass, on every problem');
+  else {
+    if (share(empty!) > 0) find('error', 'passes-empty', `the empty reply passes on ${percent(share(empty!))} of the problems`);
+    if (share(questions!) > 0)
+      find(
+        share(questions!) >= EASY ? 'error' : 'warning',
+        'passes-question',
+        `the question said back passes on ${percent(share(questions!))}`,
+      );
+  }
+  const wrong = references!.filter(({ kind }) => kind === 'fail');
+  if (wrong.length > 0)
+    find(
+      'error',
+      'refuses-reference',
+      `${wrong.length} of ${references!.length} replies that the task itself calls right fail: ` +
+        `${wrong[0]!.violations[0]?.detail ?? 'without a violation'}`,
+    );
+  const passed = [...Object.values(shares), share(references!), share(questions!), share(nonsense!)].some((each) => each > 0);
+  if (!passed)
+    find(
+      references!.length > 0 ? 'error' : 'warning',
+      'passes-nothing',
+      'no reply that was tried passes, of a policy or of the task; a referenceReply or a policy that passes would show that one can',
+    );
+  if (leaks.length > 0)
+    find(
+      leaks.length >= EASY * problems.length ? 'error' : 'warning',
+      'answer-in-prompt',
+      `the prompts of ${leaks.length} of ${problems.length} problems contain the answer, such as that of ${leaks[0]!.id.slice(0, 12)}`,
+    );
+  const noted = task.policyNotes;
+  for (const [policy, passes] of Object.entries(shares))
+    if (passes >= EASY && !everything && !Object.hasOwn(noted, policy))
+      find(
+        'warning',
+        'easy-policy',
+        `the policy ${policy} passes ${percent(passes)} without a model: the task can be passed without doing it`,
+      );
+  return shares;
+}
+
+const percent = (part: number): string => `${(100 * part).toFixed(0)} %`;
+
+function examineRows({ rows }: OpenTask, find: Find): void {
+  if (rows === undefined) return;
+  if (rows.duplicates > 0) find('warning', 'duplicates', `${rows.duplicates} rows say again what another one says, and are left out`);
+  const { rows: near, heldOut, example } = rows.nearDuplicates();
+  if (example !== null)
+    find(
+      'warning',
+      'near-duplicates',
+      `${near} of the ${heldOut} held-out rows are nearly one that is trained on, such as rows ${example.heldOut} and ${example.train}`,
+    );
+}
+
+async function examineLengths(
+  task: OpenTask,
+  problems: readonly Problem[],
+  style: PromptStyle,
+  { model, template, maxTokens }: NonNullable<ExamineOptions['model']>,
+  find: Find,
+): Promise<number> {
+  const { trainedContext } = model.info;
+  if (!template)
+    find('warning', 'no-chat-template', 'the model has no chat template: it was made to continue text, and is asked in ChatML');
+  const conversations = [];
+  for (const problem of problems) conversations.push(await task.prompt(problem, style));
+  const lengths = model.renderChats(conversations).map(({ tokenIds }) => tokenIds.length);
+  const long = lengths.filter((length) => length + maxTokens > trainedContext).length;
+  const longest = Math.max(...lengths);
+  if (long > 0)
+    find(
+      'error',
+      'too-long',
+      `${long} of ${problems.length} prompts leave no room for ${maxTokens} tokens of a reply in the ${trainedContext} of the model; ` +
+        `the longest has ${longest}`,
+    );
+  return longest;
+}

@@ -1,0 +1,148 @@
+/** `tasks check`: each fault that spoils a run is found by its name, and nothing in a task without one. `tasks new` writes such tasks. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { pythonTask, scriptTask, type TaskAnswers } from '../../src/cli/task-templates.js';
+import { examineTask, type ExamineOptions, type TaskExamination } from '../../src/evaluation/examine-task.js';
+import { openTask, type OpenTaskOptions } from '../../src/tasks/open-task.js';
+import { runCli } from '../cli/run-cli.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'isopro-examine-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let files = 0;
+const write = (content: string, extension: string): string => {
+  const path = join(folder, `task-${++files}.${extension}`);
+  writeFileSync(path, content);
+  return path;
+};
+
+async function examine(specifier: string, given: OpenTaskOptions = {}, options: Partial<ExamineOptions> = {}): Promise<TaskExamination> {
+  await using task = await openTask(specifier, given);
+  return await examineTask(task, { style: 'plain', perTier: 12, ...options });
+}
+const found = async (...of: Parameters<typeof examine>): Promise<string[]> =>
+  (await examine(...of)).findings.map(({ severity, name }) => `${severity} ${name}`).sort();
+
+const MEMBERS: Record<string, string> = {
+  id: `'addition'`,
+  version: `'1'`,
+  tiers: `[{ id: 'only' }]`,
+  generate: `(tier, seed) => ({ a: Number(seed % 1000n), b: 7 })`,
+  prompt: `({ a, b }) => [{ role: 'user', content: a + ' + ' + b + ' = ?' }]`,
+  parse: `(text) => /^\\d+$/.test(text) ? { ok: true, answer: Number(text), form: 'number' } : { ok: false }`,
+  verify: `({ a, b }, answer) => ({ kind: answer === a + b ? 'pass' : 'fail' })`,
+  referenceReply: `({ a, b }) => String(a + b)`,
+};
+const task = (changes: Record<string, string | null> = {}): string =>
+  write(
+    `export default {\n${Object.entries({ ...MEMBERS, ...changes })
+      .flatMap(([name, value]) => (value === null ? [] : [`  ${name}: ${value},\n`]))
+      .join('')}};\n`,
+    'mjs',
+  );
+
+describe('tasks check', () => {
+  test.each<[string, Record<string, string | null>, string[]]>([
+    ['nothing', {}, []],
+    ['a clock', { generate: `() => ({ a: performance.now(), b: 7 })`, verify: `() => ({ kind: 'pass' })` }, ['error nondeterministic']],
+    ['a verifier that throws', { verify: `() => { throw new Error('no') }` }, ['error undecided', 'error passes-nothing']],
+    [
+      'one that passes everything',
+      { parse: `(text) => ({ ok: true, answer: text })`, verify: `() => ({ kind: 'pass' })` },
+      ['error passes-everything'],
+    ],
+    ['one that passes nothing', { verify: `() => ({ kind: 'fail' })` }, ['error passes-nothing', 'error refuses-reference']],
+    ['one that passes nothing that is known', { verify: `() => ({ kind: 'fail' })`, referenceReply: null }, ['warning passes-nothing']],
+    [
+      'one that passes its own empty answer',
+      {
+        parse: `(text) => ({ ok: true, answer: text === '' ? NaN : Number(text) })`,
+        verify: `({ a, b }, answer) => ({ kind: answer !== a + b && !Number.isNaN(answer) ? 'fail' : 'pass' })`,
+        prompt: `({ a, b }) => [{ role: 'user', content: String(a * b) }]`,
+      },
+      ['error passes-empty'],
+    ],
+    [
+      'an answer in the prompt',
+      {
+        prompt: `({ a, b }) => [{ role: 'user', content: a + ' + ' + b + ', not ' + (10000 + a + b) }]`,
+        referenceReply: `({ a, b }) => String(10000 + a + b)`,
+        verify: `({ a, b }, answer) => ({ kind: answer === 10000 + a + b ? 'pass' : 'fail' })`,
+      },
+      ['error answer-in-prompt'],
+    ],
+    ['the question as an answer', { prompt: `({ a, b }) => [{ role: 'user', content: String(a + b) }]` }, ['error passes-question']],
+    ['few problems', { generate: `(tier, seed) => ({ a: Number(seed % 2n), b: 7 })` }, ['warning few-problems']],
+    ['a policy that passes', { trivialPolicies: `{ adds: ({ a, b }) => a + b }` }, ['warning easy-policy']],
+  ])('finds %s', async (_, changes, expected) => {
+    const names = await found(task(changes));
+    expect(names).toEqual(expect.arrayContaining(expected));
+    // a clock spoils the rest too
+    if (!expected.includes('error nondeterministic')) expect(names).toEqual([...expected].sort());
+  });
+
+  test('finds prompts that leave no room, and a model that has no template', async () => {
+    const model = {
+      info: { trainedContext: 100 },
+      renderChats: (chats: readonly (readonly { content: string }[])[]) =>
+        chats.map((chat) => ({ text: '', tokenIds: new Int32Array(chat[0]!.content.length) })),
+    } as unknown as NonNullable<ExamineOptions['model']>['model'];
+    const of = (template: boolean, maxTokens: number) => found(task(), {}, { model: { model, template, maxTokens } });
+    expect(await of(true, 80)).toEqual([]);
+    expect(await of(false, 95)).toEqual(['error too-long', 'warning no-chat-template']);
+  });
+
+  test('finds rows that are nearly others, and answers that their questions give away', async () => {
+    const rows = Array.from({ length: 60 }, (_, i) => {
+      const words = Array.from({ length: 20 }, (_, k) => `w${Math.floor(i / 2)}x${k}`).join(' ');
+      return `${JSON.stringify({ prompt: `${words} ${i % 2 ? 'yes' : 'no'}`, answer: `w${Math.floor(i / 2)}x19` })}\n`;
+    });
+    const data = write(rows.join(''), 'jsonl');
+    expect(await found(data)).toEqual(['error answer-in-prompt', 'warning near-duplicates']);
+    expect(await found(data, { check: 'contains' })).toEqual([
+      'error answer-in-prompt',
+      'error passes-question',
+      'warning near-duplicates',
+    ]);
+  });
+});
+
+describe('tasks new', () => {
+  const answers = (check: TaskAnswers['check']): TaskAnswers => ({
+    ask: 'What is {a} plus "{b}"?\\',
+    answer: 'a + b',
+    tiers: [
+      ['small', 99],
+      ['large', 9999],
+    ],
+    check,
+    id: 'sums',
+  });
+  test.each([
+    ['TypeScript', (check: TaskAnswers['check']) => write(scriptTask(answers(check)), 'ts')],
+    ['Python', (check: TaskAnswers['check']) => `python:${write(pythonTask(answers(check)), 'py')}`],
+  ])(
+    'writes tasks in %s in which nothing is found',
+    async (_, specifier) => {
+      for (const check of ['number', 'text'] as const) {
+        const examination = await examine(specifier(check));
+        expect(examination.findings).toEqual([]);
+        expect(examination).toMatchObject({ task: 'sums', problems: 24 });
+      }
+    },
+    60_000,
+  );
+
+  test('from flags, in a script; a file that is there stays, and what comes next is printed', async () => {
+    const file = join(folder, 'times.ts');
+    const flags = ['tasks', 'new', file, '--ask', 'What is {a} times {b}?', '--answer', 'a * b'];
+    const first = await runCli(flags);
+    expect([first.code, first.stdout]).toEqual([0, expect.stringContaining(`tasks check ${file}`)]);
+    expect(await runCli(flags)).toMatchObject({ code: 2, stderr: expect.stringContaining('--force') });
+    const checked = await runCli(['tasks', 'check', file, '--count', '4', '--json']);
+    expect(checked.code).toBe(0);
+    expect(JSON.parse(checked.stdout)).toMatchObject({ task: 'times', findings: [] });
+  }, 60_000);
+});
