@@ -27,7 +27,7 @@ const EXAMPLES = 3;
 const SAMPLES = 8;
 
 /** Of every run whose test accuracy is published, beside the profile's. */
-const PUBLISHED = { iterations: 8, evaluation: { testSize: 100 } };
+const PUBLISHED = { iterations: 10, evaluation: { devSize: 10, testSize: 100 } };
 /** Of the search, which reads the dev problems alone: one test problem a tier is the least that a run evaluates. */
 const SEARCHED = { iterations: 6, maxMinutes: 20, evaluation: { devSize: 20, testSize: 1 } };
 /** At most twelve runs, each with one thing changed. */
@@ -39,10 +39,10 @@ const SEARCH = {
   'layers-gradient': { layers: { choice: 'gradient' } },
   'rank-8': { layers: { rank: 8 } },
   'rank-32': { layers: { rank: 32 } },
-  'rate-2e-4': { optimiser: { learningRate: 2e-4 } },
-  'rate-1e-3': { optimiser: { learningRate: 1e-3 } },
+  'rate-5e-4': { optimiser: { learningRate: 5e-4 } },
   'rate-2e-3': { optimiser: { learningRate: 2e-3 } },
-  'samples-16': { sampling: { samples: 16 } },
+  'samples-8': { sampling: { samples: 8 } },
+  'floor-0.4': { sampling: { allocationFloor: 0.4 } },
   'temperature-1': { sampling: { temperature: 1 } },
 };
 /** Of --try: the whole path of a step in little time, whose figures mean nothing. */

@@ -181,19 +181,23 @@ export type RunSettingsInput = z.input<typeof runSettings>;
  */
 export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, RunSettingsInput>> = {
   downloaded: {},
-  /** Under 500M parameters, to be under 1 GB resident: a KV cache of 8192 tokens, not of a gigabyte, and half of the trainer's memory. */
+  /**
+   * Under 500M parameters, to be under 1 GB resident: a KV cache of 8192 tokens, not of a gigabyte, and a third of the trainer's memory.
+   * Chosen on rollouts and dev problems of `extract` alone (docs/log.md).
+   */
   small: {
-    model: { contextTokens: 8192, maxSequences: 32 },
+    model: { contextTokens: 8192, maxSequences: 8 }, // attention is half of its time, and walks the cells of all prompts
     sampling: {
-      rollouts: 256,
+      rollouts: 640,
       temperature: 0.7, // at 1 most replies of SmolLM2-135M to sql never end (docs/log.md)
-      samples: 8,
+      samples: 4, // right replies to one problem are nearly one text: problems teach, not samples
       maxTokens: 192,
       style: 'plain', // reasoning of so small a model is no help to it, and tokens
+      allocationFloor: 0.1, // most tiers are beyond it at first
     },
     buffer: { tierCap: 512 },
-    optimiser: { stepsPerIteration: 16, batchSize: 16, learningRate: 5e-4, warmupSteps: 8 },
-    layers: { trainerMemory: 300_000_000, boundaryMemory: 64_000_000 },
+    optimiser: { stepsPerIteration: 16, batchSize: 16, learningRate: 1e-3, warmupSteps: 4 },
+    layers: { trainerMemory: 200_000_000, boundaryMemory: 64_000_000 },
   },
   embedded: {
     model: {

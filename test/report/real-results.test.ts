@@ -54,7 +54,7 @@ describe('the steps', () => {
       for (const condition of ['shuffled-verdicts', 'random-verdicts', 'failures', 'references'] as const)
         expect(named(`${task}-${condition}-42`).settings).toEqual({
           ...named(`${task}-full-42`).settings,
-          evaluation: { testSize: 100 },
+          evaluation: { devSize: 10, testSize: 100 },
           ...CONDITIONS[condition],
         });
       expect(named(`${task}-few-shot`).evaluate).toMatchObject({ fewShot: 3 });
