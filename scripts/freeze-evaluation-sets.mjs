@@ -13,6 +13,8 @@ import { FROZEN_THEMES } from '../dist/src/tasks/sql/frozen-themes.js';
 import { CLASSIC_TIERS, drawClassicProblem } from '../dist/src/tasks/scheduling-classic/generate.js';
 import * as extract from '../dist/src/tasks/extract/generate.js';
 import * as ladder from '../dist/src/tasks/ladder/generate.js';
+import { TIERS as OTHELLO_TIERS, drawOthelloProblem } from '../dist/src/tasks/games/othello-board.js';
+import { drawTraderProblem } from '../dist/src/tasks/games/trader.js';
 import { drawScenarioProblem } from '../dist/src/tasks/games/scenario-task.js';
 import { SHIPPED, shippedScenario } from '../dist/src/tasks/games/shipped.js';
 import { solve } from '../dist/src/tasks/ladder/solve.js';
@@ -35,6 +37,8 @@ const makers = {
   },
   ladder: { tiers: ladder.TIERS, draw: (tier, random) => ladder.drawProblem('ladder', tier, random, 'frozen'), refer: solve },
   sql: { tiers: SQL_TIERS, draw: (tier, random, name) => drawSqlProblem(tier, FROZEN_THEMES[name], random), refer: () => null },
+  resource_trader: { tiers: [{ id: 'market' }], draw: (_tier, random) => drawTraderProblem(random), refer: () => null },
+  'othello-board': { tiers: OTHELLO_TIERS, draw: drawOthelloProblem, refer: () => null },
   ...Object.fromEntries(
     SHIPPED.map(shippedScenario).map((scenario) => [
       scenario.document.id,

@@ -1,6 +1,8 @@
 import { extract } from './extract/extract.js';
 import { readExtractProblem } from './extract/problem.js';
+import { othelloBoard, readOthelloProblem } from './games/othello-board.js';
 import { SCENARIO_TASKS } from './games/shipped.js';
+import { readTraderProblem, trader } from './games/trader.js';
 import { ladder } from './ladder/ladder.js';
 import { readLadderProblem } from './ladder/problem.js';
 import { readSchedulingProblem } from './scheduling/problem.js';
@@ -25,4 +27,6 @@ export const BUILT_IN_TASKS: readonly BuiltInTask[] = [
   { task: ladder, readProblem: (value: unknown) => readLadderProblem(ladder.id, value) },
   { task: sql, readProblem: (value: unknown) => readSqlProblem(sql.id, value) },
   ...SCENARIO_TASKS,
+  { task: trader, readProblem: readTraderProblem },
+  { task: othelloBoard, readProblem: readOthelloProblem },
 ] as unknown as readonly BuiltInTask[];

@@ -36,7 +36,7 @@ describe('isopro-native tasks', () => {
     const { tasks } = JSON.parse(cli(['tasks', 'list', '--json']).out) as {
       tasks: { id: string; tiers: { id: string; trains: boolean }[]; sets: { problems: number }[] }[];
     };
-    const scenarios = ['grid_ctf', 'othello', 'irrigation', 'convoy'];
+    const scenarios = ['grid_ctf', 'othello', 'irrigation', 'convoy', 'resource_trader', 'othello-board'];
     expect(tasks.map(({ id }) => id)).toEqual(['scheduling', 'scheduling-classic', 'extract', 'ladder', 'sql', ...scenarios]);
     expect(tasks[0]!.tiers.map(({ id }) => id)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T5']);
     expect(tasks[0]!.sets.map(({ problems }) => problems)).toEqual([800, 160]);
