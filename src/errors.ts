@@ -20,6 +20,8 @@ export const ERRORS = {
     'The policy has to answer within the playbook: one fired rule, the direction for its side, operations within their bounds.',
   EVALUATION_SET_CORRUPT: 'Install the package again; a frozen evaluation set must have the committed checksum.',
   FILE_UNREADABLE: 'Give the path of a file that is there and that you may read.',
+  GATE_EVIDENCE_INVALID: 'Correct the member of the evidence named above; `docs/gate.md` says what a trial holds.',
+  GATE_POLICY_INVALID: 'Correct the member of the policy named above; `docs/gate.md` lists what each policy has.',
   GRAMMAR_INVALID: 'Correct the grammar or JSON Schema at the place named above.',
   INVALID_ARGUMENT: 'Correct the argument named above.',
   LOG_BUSY: 'Another process writes this run; let it finish or end it, then run the same command again, or give another folder with --out.',

@@ -70,6 +70,7 @@ export type {
   VerifyContext,
   Violation,
 } from './tasks/task.js';
+export * as gate from './gate/index.js';
 export * as statistics from './statistics/index.js';
 export type { Forecast } from './statistics/index.js';
 export {

@@ -1,4 +1,5 @@
 import type { CommandModule } from 'yargs';
+import { benchGateCommand } from './bench-gate.js';
 import { benchKernelsCommand } from './bench-kernels.js';
 import { benchLogCommand } from './bench-log.js';
 import { benchLoopCommand } from './bench-loop.js';
@@ -15,6 +16,7 @@ const BENCHES: CommandModule[] = [
   benchTrainCommand,
   benchLogCommand as CommandModule,
   benchVerifyCommand,
+  benchGateCommand as CommandModule,
 ];
 
 export const benchCommand = defineCommand({

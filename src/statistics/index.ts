@@ -34,6 +34,7 @@ export {
   type Reading,
 } from './outcome.js';
 export { passAtK } from './pass-at-k.js';
+export { normalQuantile, normalTail, studentQuantile, studentTail } from './student.js';
 export {
   MAX_NONE_FRACTION,
   meanOverTiers,

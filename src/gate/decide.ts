@@ -1,0 +1,143 @@
+/** Whether a version takes another's place: one pure function of who they are, what was measured, and what was asked for beforehand. */
+import { z } from 'zod';
+import { heldGuard, superiority } from './means.js';
+import type { Outcome, Statistic } from './outcome.js';
+import { pairedT } from './paired-t.js';
+import { alphaOf, gatePolicy, parsed, type GatePolicy, type GatePolicyInput } from './policy.js';
+import { sign } from './sign.js';
+import { pair, trials, type Block, type TrialInput } from './trials.js';
+
+export type Decision = 'accepted' | 'rejected' | 'inconclusive' | 'invalid' | 'needs-more-trials' | 'infrastructure-error';
+
+/** A version: whatever the caller knows of it, its `id` is what trials name it by (the hash of its bytes, its base and its renderer). */
+export interface Version {
+  readonly id: string;
+}
+
+export interface GateEvidence {
+  /** The how-manieth gate this is in the life of the name, from 1; one that was begun and left counts. */
+  readonly attempt: number;
+  /** Of both versions, on problems that no earlier gate has used. */
+  readonly trials: readonly TrialInput[];
+  /** By the name of a guard, its trials. */
+  readonly guards?: Readonly<Record<string, readonly TrialInput[]>>;
+}
+
+export interface GuardDecision {
+  readonly name: string;
+  readonly state: Outcome['state'];
+  readonly reason: string;
+  readonly statistic: Statistic;
+}
+
+export interface GateDecision {
+  readonly decision: Decision;
+  /** Why, in sentences. */
+  readonly reasons: readonly string[];
+  readonly attempt: number;
+  /** What this attempt has spent, whatever the decision. */
+  readonly alpha: number;
+  /** Problems, and pairs of samples on them, that the target counts. */
+  readonly blocks: number;
+  readonly pairs: number;
+  /** Null where the evidence allows none. */
+  readonly statistic: Statistic | null;
+  readonly guards: readonly GuardDecision[];
+}
+
+const version = z.object({ id: z.string().min(1).max(500) });
+const gateEvidence = z.strictObject({
+  attempt: z.number().int().min(1),
+  trials,
+  guards: z.map(z.string(), trials).default(new Map()),
+});
+
+/** A record as a map: names such as `__proto__` are names like others. */
+const withMap = (evidence: unknown): unknown => {
+  const { guards } = (evidence ?? {}) as { guards?: unknown };
+  if (typeof evidence !== 'object' || typeof guards !== 'object' || guards === null) return evidence;
+  return { ...evidence, guards: new Map(Object.entries(guards)) };
+};
+
+function target(blocks: readonly Block[], policy: GatePolicy, alpha: number): Outcome {
+  switch (policy.kind) {
+    case 'e-process':
+      return superiority(blocks, policy, alpha);
+    case 'sign':
+      return sign(blocks, policy, alpha);
+    case 'paired-t':
+      return pairedT(blocks, policy, alpha);
+  }
+}
+
+/**
+ * Decides about a challenger. The same arguments give the same answer; nothing is read or written, and asking again after every trial is
+ * free under the default policy. What the decisions promise: docs/gate.md.
+ * @throws IsoproError GATE_POLICY_INVALID, GATE_EVIDENCE_INVALID where an argument has another form; evidence of the right form that
+ * contradicts itself is the decision `invalid`
+ */
+export function decide(
+  challenger: Version,
+  incumbent: Version,
+  evidence: GateEvidence,
+  policy: GatePolicyInput = { kind: 'e-process' },
+): GateDecision {
+  const asked = parsed(gatePolicy, policy, 'policy', 'GATE_POLICY_INVALID');
+  const given = parsed(gateEvidence, withMap(evidence), 'evidence', 'GATE_EVIDENCE_INVALID');
+  const [one, other] = [challenger, incumbent].map((each, i) =>
+    parsed(version, each, i === 0 ? 'challenger' : 'incumbent', 'GATE_EVIDENCE_INVALID'),
+  ) as [Version, Version];
+  const alpha = alphaOf(asked, given.attempt);
+  const pairing = pair(given.trials, one.id, other.id);
+  const guarded = asked.guards.map((guard) => ({
+    guard,
+    pairing: pair(given.guards.get(guard.name) ?? [], one.id, other.id, guard.ceiling),
+  }));
+  const said = (
+    decision: Decision,
+    reasons: readonly string[],
+    statistic: Statistic | null,
+    guards: readonly GuardDecision[],
+  ): GateDecision => ({
+    decision,
+    reasons,
+    attempt: given.attempt,
+    alpha,
+    blocks: pairing.blocks.length,
+    pairs: pairing.pairs,
+    statistic,
+    guards,
+  });
+
+  const faults = [
+    ...(one.id === other.id ? ['the challenger is the incumbent'] : []),
+    ...[...given.guards.keys()]
+      .filter((name) => !asked.guards.some((guard) => guard.name === name))
+      .map((name) => `the policy has no guard ${name.slice(0, 60)}`),
+    ...pairing.faults,
+    ...guarded.flatMap(({ guard, pairing: of }) => of.faults.map((fault) => `guard ${guard.name}: ${fault}`)),
+  ];
+  if (faults.length > 0) return said('invalid', faults, null, []);
+  const errors = [
+    ...pairing.errors,
+    ...guarded.flatMap(({ guard, pairing: of }) => of.errors.map((error) => `guard ${guard.name}: ${error}`)),
+  ];
+  // a pair that is left out may be missing because of how it would have come out
+  if (errors.length > 0) return said('infrastructure-error', errors, null, []);
+
+  const outcome = target(pairing.blocks, asked, alpha);
+  const guards = guarded.map(({ guard, pairing: of }) => ({ name: guard.name, ...heldGuard(of.blocks, guard, alpha) }));
+  const all = [outcome, ...guards];
+  const reasons = [outcome.reason, ...guards.map(({ name, reason }) => `guard ${name}: ${reason}`)];
+  const decision =
+    (['invalid', 'refuted', 'inconclusive', 'open'] as const).find((state) => all.some((each) => each.state === state)) ?? 'shown';
+  return said(DECISIONS[decision], reasons, outcome.statistic, guards);
+}
+
+const DECISIONS = {
+  invalid: 'invalid',
+  refuted: 'rejected',
+  inconclusive: 'inconclusive',
+  open: 'needs-more-trials',
+  shown: 'accepted',
+} as const satisfies Record<Outcome['state'], Decision>;

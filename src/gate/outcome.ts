@@ -1,0 +1,27 @@
+/** What one test says of one list of trials, whatever the test. */
+import type { Interval } from '../statistics/index.js';
+
+/** `shown`: better, or not worse; `refuted`: the opposite is shown; `inconclusive`: this test is over without either. */
+export type State = 'shown' | 'refuted' | 'open' | 'inconclusive' | 'invalid';
+
+export type Statistic =
+  /** `logE` and `logThreshold` are natural logarithms; `logE` is null where the e-value is 0. */
+  | { readonly kind: 'e-process'; readonly logE: number | null; readonly logThreshold: number; readonly mean: number | null }
+  | { readonly kind: 'sign'; readonly logE: number | null; readonly logThreshold: number; readonly blocks: number; readonly wins: number }
+  | {
+      readonly kind: 'paired-t';
+      readonly screen: number;
+      readonly confirmation: number;
+      readonly heldOut: number;
+      /** Of the confirmation; null where there is none. */
+      readonly mean: number | null;
+      readonly interval: Interval | null;
+    }
+  /** `regressed` problems of `blocks`; `rateBelow`: the upper 95 % limit of the rate of regressions where none was seen. */
+  | { readonly kind: 'safety'; readonly blocks: number; readonly regressed: number; readonly rateBelow: number | null };
+
+export interface Outcome {
+  readonly state: State;
+  readonly reason: string;
+  readonly statistic: Statistic;
+}

@@ -1,0 +1,134 @@
+/** Trials of two versions on the same problems, brought together in pairs. Nothing is dropped in silence: what fits no pair is a fault. */
+import { z } from 'zod';
+
+const text = z.string().min(1).max(500);
+/** Numbers of every kind pass here, so that one that is none (NaN) makes evidence invalid instead of being refused as a mistake of form. */
+const anyNumber = z.custom<number>((value) => typeof value === 'number', 'expected a number');
+
+export const trial = z.strictObject({
+  /** Id of the version that answered: the challenger's or the incumbent's. */
+  version: text,
+  task: text,
+  /** What the score means: the evaluator's epoch and the verifier's digest. Scores compare only within both. */
+  epoch: text,
+  verifier: text,
+  problem: text,
+  sample: z.number().int().min(0).default(0),
+  /** Read by the paired t only. */
+  lane: z.enum(['screen', 'confirmation', 'held-out']).default('confirmation'),
+  /** In [0, 1], a reply that is invalid counting 0; for a guard with a ceiling, a cost of at least 0. */
+  score: anyNumber.optional(),
+  /** Why there is no score: what ran the trial failed, not the version. */
+  error: z.string().max(2000).optional(),
+});
+export type TrialInput = z.input<typeof trial>;
+export type Trial = z.output<typeof trial>;
+export type Lane = Trial['lane'];
+
+/** Lists of 100,000 pairs and a million trials are met; more is a mistake. */
+export const trials = z.array(trial).max(2_000_000);
+
+/** One problem: the unit of evidence, whatever the number of its samples. */
+export interface Block {
+  readonly lane: Lane;
+  /** One value a sample, the n-th of both arms from the same sample. */
+  readonly challenger: readonly number[];
+  readonly incumbent: readonly number[];
+}
+
+export interface Pairing {
+  /** In the order in which their problems first appear. */
+  readonly blocks: readonly Block[];
+  readonly pairs: number;
+  /** What makes the evidence worth nothing; the first few, and then how many more there are. */
+  readonly faults: readonly string[];
+  /** Trials that failed through no version's fault. */
+  readonly errors: readonly string[];
+}
+
+interface Side {
+  trial: Trial;
+  score: number;
+}
+interface OpenBlock {
+  readonly lane: Lane;
+  readonly samples: Map<number, { challenger?: Side; incumbent?: Side; failed: boolean }>;
+}
+
+const SHOWN = 5;
+const shorten = (value: string): string => (value.length > 60 ? `${value.slice(0, 60)}…` : value);
+const nameOf = ({ task, problem, sample }: Trial): string => `${shorten(task)} ${shorten(problem)} sample ${sample}`;
+
+function shown(all: readonly string[]): string[] {
+  return all.length > SHOWN ? [...all.slice(0, SHOWN), `and ${all.length - SHOWN} more`] : [...all];
+}
+
+/**
+ * Pairs trials by task, problem, sample, evaluator epoch and verifier digest.
+ * @param ceiling the scores are costs, of which more than this counts as this; they become 1 - cost / ceiling
+ */
+export function pair(given: readonly Trial[], challenger: string, incumbent: string, ceiling?: number): Pairing {
+  const faults: string[] = [];
+  const errors: string[] = [];
+  const judges = new Map<string, Trial>();
+  const blocks = new Map<string, OpenBlock>();
+  for (const each of given) {
+    const { task, problem, sample, lane, version, score, error } = each;
+    const arm = version === challenger ? 'challenger' : version === incumbent ? 'incumbent' : null;
+    if (arm === null) {
+      faults.push(`${nameOf(each)}: version ${shorten(version)} is neither the challenger nor the incumbent`);
+      continue;
+    }
+    const judge = judges.get(task) ?? each;
+    judges.set(task, judge);
+    if (judge.epoch !== each.epoch) faults.push(`${nameOf(each)}: evaluator epoch ${shorten(each.epoch)} beside ${shorten(judge.epoch)}`);
+    if (judge.verifier !== each.verifier)
+      faults.push(`${nameOf(each)}: verifier ${shorten(each.verifier)} beside ${shorten(judge.verifier)}`);
+    const key = JSON.stringify([task, problem]);
+    let block = blocks.get(key);
+    if (block === undefined) blocks.set(key, (block = { lane, samples: new Map() }));
+    if (block.lane !== lane) faults.push(`${nameOf(each)}: stands in the lanes ${block.lane} and ${lane}`);
+    let sides = block.samples.get(sample);
+    if (sides === undefined) block.samples.set(sample, (sides = { failed: false }));
+    if (sides[arm] !== undefined) {
+      faults.push(`${nameOf(each)}: the ${arm} has it twice`);
+      continue;
+    }
+    sides[arm] = { trial: each, score: 0 };
+    if ((score === undefined) === (error === undefined)) {
+      faults.push(`${nameOf(each)}: needs a score or an error, and not both`);
+    } else if (score === undefined) {
+      sides.failed = true;
+      errors.push(`${nameOf(each)} of the ${arm}: ${shorten(error!)}`);
+    } else if (!(score >= 0 && score <= (ceiling === undefined ? 1 : Infinity)) || score === Infinity) {
+      faults.push(`${nameOf(each)}: score ${score} of the ${arm} is ${ceiling === undefined ? 'not in [0, 1]' : 'no finite cost'}`);
+    } else {
+      sides[arm].score = ceiling === undefined ? score : 1 - Math.min(1, score / ceiling);
+    }
+  }
+  let pairs = 0;
+  const closed: Block[] = [];
+  for (const { lane, samples } of blocks.values()) {
+    const whole = [...samples.values()].filter((sides) => {
+      const alone = sides.challenger === undefined ? sides.incumbent : sides.incumbent === undefined ? sides.challenger : undefined;
+      if (alone !== undefined)
+        faults.push(`${nameOf(alone.trial)}: only the ${sides.challenger === undefined ? 'incumbent' : 'challenger'} has it`);
+      return alone === undefined && !sides.failed;
+    });
+    if (whole.length === 0) continue;
+    pairs += whole.length;
+    closed.push({
+      lane,
+      challenger: whole.map((sides) => sides.challenger!.score),
+      incumbent: whole.map((sides) => sides.incumbent!.score),
+    });
+  }
+  return { blocks: closed, pairs, faults: shown(faults), errors: shown(errors) };
+}
+
+/** Mean over the samples of challenger - incumbent, in [-1, 1]. */
+export function differenceOf({ challenger, incumbent }: Block): number {
+  let sum = 0;
+  for (let i = 0; i < challenger.length; i++) sum += challenger[i]! - incumbent[i]!;
+  return sum / challenger.length;
+}
