@@ -110,27 +110,38 @@ export class BettingProcess {
  */
 export class RestartingProcess {
   readonly #bets: Bets;
+  /** Wealth of each fraction: `#values` × e^`#logs`. */
+  readonly #values: Float64Array;
   readonly #logs: Float64Array;
+  /** e^-`#logs`, by which what begins to bet is measured. It may vanish beside a fortune, never grow beyond what waited. */
+  readonly #scales: Float64Array;
   #count = 0;
 
   constructor(bets: Bets = UNIFORM_BETS) {
     this.#bets = bets;
-    this.#logs = new Float64Array(bets.weights.length).fill(-Infinity);
+    this.#values = new Float64Array(bets.weights.length);
+    this.#logs = new Float64Array(bets.weights.length);
+    this.#scales = new Float64Array(bets.weights.length).fill(1);
   }
 
   add(difference: number): void {
     requireDifference(difference);
     this.#count++;
-    const start = -Math.log(this.#count) - Math.log(this.#count + 1);
-    for (let i = 0; i < this.#logs.length; i++) {
-      const wealth = logAdd(this.#logs[i]!, start + Math.log(this.#bets.weights[i]!));
-      this.#logs[i] = wealth + Math.log1p(this.#bets.fractions[i]! * difference);
+    const { fractions, weights } = this.#bets;
+    const start = 1 / (this.#count * (this.#count + 1));
+    for (let i = 0; i < weights.length; i++)
+      this.#values[i] = (this.#values[i]! + start * weights[i]! * this.#scales[i]!) * (1 + fractions[i]! * difference);
+    if (this.#count % CHUNK !== 0) return;
+    for (let i = 0; i < weights.length; i++) {
+      this.#logs[i]! += Math.log(this.#values[i]!);
+      this.#values[i] = 1;
+      this.#scales[i] = Math.exp(-this.#logs[i]!);
     }
   }
 
   /** ln of the e-value, what waits included. */
   logE(): number {
-    return logAdd(logSum(this.#logs), -Math.log(this.#count + 1));
+    return logAdd(logSum(this.#logs.map((log, i) => log + Math.log(this.#values[i]!))), -Math.log(this.#count + 1));
   }
 }
 

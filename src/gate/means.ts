@@ -1,7 +1,7 @@
 /** E-processes on the mean difference of two versions, in both directions: which of them is better, and whether one is not worse. */
 import { mean } from '../statistics/index.js';
 import { BettingProcess, fixedBet, logDiscordant, UNIFORM_BETS } from './e-process.js';
-import type { Outcome } from './outcome.js';
+import { shownE, type Outcome } from './outcome.js';
 import type { EProcessPolicy, Guard } from './policy.js';
 import { differenceOf, type Block } from './trials.js';
 
@@ -34,8 +34,7 @@ export function superiority(blocks: readonly Block[], policy: EProcessPolicy, al
   }
   const { better, worse, reach } = evidence(differences, policy, policy.most - blocks.length);
   const measured = { ...statistic, logE: finite(better) };
-  const of = (log: number): string =>
-    `E is ${Math.exp(Math.min(700, log)).toPrecision(4)} where ${(1 / alpha).toPrecision(4)} is asked for`;
+  const of = (log: number): string => `E is ${shownE(log)} where ${shownE(logThreshold)} is asked for`;
   if (better >= logThreshold) return { state: 'shown', reason: of(better), statistic: measured };
   if (worse >= logThreshold) return { state: 'refuted', reason: `against the challenger, ${of(worse)}`, statistic: measured };
   if (blocks.length >= policy.most)
@@ -94,7 +93,7 @@ export function heldGuard(blocks: readonly Block[], guard: Guard, alpha: number)
     logThreshold,
     mean: blocks.length === 0 ? null : mean(differences),
   } as const;
-  const reason = `E is ${Math.exp(Math.min(700, better)).toPrecision(4)} for a mean that is worse by less than the margin`;
+  const reason = `E is ${shownE(better)} for a mean that is worse by less than the margin`;
   if (better >= logThreshold) return { state: 'shown', reason, statistic };
   if (worse >= logThreshold) return { state: 'refuted', reason: 'the mean is worse by more than the margin', statistic };
   return { state: blocks.length < guard.most ? 'open' : 'inconclusive', reason, statistic };

@@ -20,6 +20,9 @@ export type Statistic =
   /** `regressed` problems of `blocks`; `rateBelow`: the upper 95 % limit of the rate of regressions where none was seen. */
   | { readonly kind: 'safety'; readonly blocks: number; readonly regressed: number; readonly rateBelow: number | null };
 
+/** An e-value for a reader, from its logarithm: as a number as long as that is one to read. */
+export const shownE = (logE: number): string => (logE < 100 ? Math.exp(logE).toPrecision(4) : `e^${logE.toFixed(0)}`);
+
 export interface Outcome {
   readonly state: State;
   readonly reason: string;

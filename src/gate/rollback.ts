@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Version } from './decide.js';
 import { RestartingProcess } from './e-process.js';
+import { shownE } from './outcome.js';
 import { parsed } from './policy.js';
 import { differenceOf, pair, trials, type TrialInput } from './trials.js';
 
@@ -51,7 +52,7 @@ export function decideRollback(
       logE = Math.max(logE, process.logE());
       if (at === null && logE >= logThreshold) at = index + 1;
     });
-  const said = `E reached ${Math.exp(Math.min(700, logE)).toPrecision(4)} where ${(1 / alpha).toPrecision(4)} is asked for`;
+  const said = `E reached ${shownE(logE)} where ${shownE(logThreshold)} is asked for`;
   return {
     decision: faults.length > 0 ? 'invalid' : at === null ? 'keep' : 'rollback',
     reasons: faults.length > 0 ? faults : [said],

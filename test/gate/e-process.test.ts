@@ -161,12 +161,12 @@ describe('the bounded betting process', () => {
 
   test('Ville: rare extremes, means of 0 that follow what came before; few paths ever reach 20', () => {
     let crossed = 0;
-    const paths = 400;
+    const paths = 300;
     for (let path = 0; path < paths; path++) {
       const random = new Random(BigInt(path));
       const process = new BettingProcess();
       let [last, reached] = [0, false];
-      for (let i = 0; i < 150 && !reached; i++) {
+      for (let i = 0; i < 100 && !reached; i++) {
         const gain = last > 0 ? 0.02 : 0.3; // bolder after a loss
         last = random.nextDouble() < gain / (1 + gain) ? -1 : gain;
         process.add(last);

@@ -35,7 +35,7 @@ describe('rollback', () => {
       const random = new Random(BigInt(life));
       if (
         watched(
-          Array.from({ length: 60 }, () => random.nextInteger(-1, 1)),
+          Array.from({ length: 40 }, () => random.nextInteger(-1, 1)),
           { alpha: 0.2 },
         ).decision === 'rollback'
       )
