@@ -14,7 +14,8 @@ export const ERRORS = {
   CHECKPOINT_INVALID: 'The text is no checkpoint or ticket of this program; take it again from where it was published.',
   CONDITIONS_EQUAL:
     'Choose settings under which the two conditions differ (fewer trained layers, more rollouts), or leave one of them out.',
-  CONTEXT_OVERFLOW: 'Shorten the prompt, lower maxTokens, or load the model with a larger contextTokens.',
+  CONTEXT_OVERFLOW:
+    'Shorten the text or ask for fewer tokens; a larger contextTokens helps as far as the model was trained for it, and no further.',
   DATA_INVALID: 'Correct the row named above; `docs/own-data.md` says what a row holds, and what each check asks of its answer.',
   DECISION_INVALID:
     'The policy has to answer within the playbook: one fired rule, the direction for its side, operations within their bounds.',
@@ -36,7 +37,9 @@ export const ERRORS = {
   MODEL_DOWNLOAD_FAILED: 'Check the network, or fetch the URL above by other means and pass the file as `--model PATH`.',
   MODEL_NOT_FOUND: 'Give a path to a .gguf file, an alias from `isopro-native models list`, or an hf: URI.',
   MODEL_UNSUPPORTED: 'Use a decoder-only text model in GGUF with a tensor type that llama.cpp reads.',
-  NATIVE_ADDON_MISSING: 'Run `npm install` in the package folder; it needs a C++ compiler, CMake and git.',
+  NATIVE_ADDON_MISSING:
+    'Run `npm rebuild isopro-native --foreground-scripts` where it is installed; without an addon built for this platform it needs ' +
+    'a C++ compiler, CMake and git.',
   NATIVE_FAILURE: 'This is a defect of isopro-native: please report it with the output of `isopro-native doctor --json`.',
   NUMERIC_FAILURE: 'The model produced a value that is not finite; check the file, the adapter and its scale.',
   OBJECT_DISPOSED: 'Load the object again; a disposed one cannot be used.',

@@ -50,11 +50,12 @@ function whyUnreadable(file: string, pipes: boolean): string | null {
 /**
  * Refuses a path that is no file which can be read.
  * @param as the code of what the file should have been
+ * @param remedy where the code's own does not apply
  * @throws IsoproError
  */
-export function requireFile(file: string, as: ErrorCode = 'FILE_UNREADABLE', pipes = false): void {
+export function requireFile(file: string, as: ErrorCode = 'FILE_UNREADABLE', pipes = false, remedy?: string): void {
   const reason = whyUnreadable(file, pipes);
-  if (reason !== null) throw new IsoproError(as, reason);
+  if (reason !== null) throw new IsoproError(as, reason, remedy === undefined ? {} : { remedy });
 }
 
 const decoder = (): TextDecoder => new TextDecoder(); // it leaves a byte order mark out

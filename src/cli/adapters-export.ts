@@ -1,5 +1,6 @@
 import { ADAPTER_FORMATS, convertAdapter } from '../engine/adapter-files.js';
 import { resolveModel } from '../engine/model-files.js';
+import { findAdapter } from '../report/find-adapter.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
 
@@ -8,7 +9,11 @@ export const adaptersExportCommand = defineCommand({
   describe: 'Convert an adapter: GGUF for llama.cpp, PEFT for Python',
   builder: (yargs) =>
     yargs
-      .positional('adapter', { type: 'string', demandOption: true, describe: "a GGUF, or a folder in PEFT's format" })
+      .positional('adapter', {
+        type: 'string',
+        demandOption: true,
+        describe: "a GGUF, a run (folder or beginning of its id), or a folder in PEFT's format",
+      })
       .option('model', {
         type: 'string',
         demandOption: true,
@@ -36,7 +41,13 @@ export const adaptersExportCommand = defineCommand({
       .example('$0 adapters export mine --model qwen2.5-3b --format gguf --out mine.gguf', 'a PEFT adapter for llama.cpp'),
   handler: async ({ adapter, model, format, out, baseModel, json }) => {
     const { path } = await resolveModel(model, { download: false });
-    const sha256 = await convertAdapter({ adapter, model: path, format, out, ...(baseModel === undefined ? {} : { baseModel }) });
+    const sha256 = await convertAdapter({
+      adapter: findAdapter(adapter).file,
+      model: path,
+      format,
+      out,
+      ...(baseModel === undefined ? {} : { baseModel }),
+    });
     if (json) printJson({ out, format, sha256 });
     else process.stdout.write(`${out}  sha256 ${sha256}${format === 'peft' ? ' of adapter_model.safetensors' : ''}\n`);
   },

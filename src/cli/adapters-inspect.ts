@@ -1,4 +1,5 @@
 import { inspectAdapter, type AdapterInspection } from '../engine/adapter-files.js';
+import { findAdapter } from '../report/find-adapter.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
 import { formatNumber } from './quantities.js';
@@ -42,14 +43,19 @@ export const adaptersInspectCommand = defineCommand({
   describe: 'Modules, ranks, alpha, norms, hash and base of an adapter',
   builder: (yargs) =>
     yargs
-      .positional('adapter', { type: 'string', demandOption: true, describe: "a GGUF, or a folder in PEFT's format" })
+      .positional('adapter', {
+        type: 'string',
+        demandOption: true,
+        describe: "a GGUF, a run (folder or beginning of its id), or a folder in PEFT's format",
+      })
       .option('modules', { type: 'boolean', default: false, describe: 'a line for every module instead of one for each kind' })
       .epilogue(
         '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
       )
       .example('$0 adapters inspect adapter.gguf', 'a table of its modules')
       .example('$0 adapters inspect peft-folder --modules', 'every module of a PEFT adapter'),
-  handler: async ({ adapter, modules: every, json }) => {
+  handler: async ({ adapter: named, modules: every, json }) => {
+    const adapter = findAdapter(named).file;
     const inspection = await inspectAdapter(adapter);
     if (json) return printJson({ path: adapter, ...inspection });
     const { format, architecture, sha256, parameters, layers, base, modules } = inspection;

@@ -1,6 +1,7 @@
 import { MODEL_TYPES, mergeAdapter } from '../engine/model-export.js';
 import { requireTarget } from '../files.js';
 import { resolveModel } from '../engine/model-files.js';
+import { findAdapter } from '../report/find-adapter.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -16,7 +17,11 @@ export const adaptersMergeCommand = defineCommand({
         demandOption: true,
         describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache',
       })
-      .option('adapter', { type: 'string', demandOption: true, describe: "a GGUF, or a folder in PEFT's format" })
+      .option('adapter', {
+        type: 'string',
+        demandOption: true,
+        describe: "a GGUF, a run (folder or beginning of its id), or a folder in PEFT's format",
+      })
       .option('out', {
         type: 'string',
         demandOption: true,
@@ -41,7 +46,7 @@ export const adaptersMergeCommand = defineCommand({
     using progress = new Progress({ label: 'merging', unit: 'bytes' });
     const written = await mergeAdapter({
       model: path,
-      adapter,
+      adapter: findAdapter(adapter).file,
       out,
       type,
       signal: interruption(),

@@ -5,6 +5,7 @@ import { recordedBackend } from '../backends/recorded.js';
 import type { Adapter } from '../engine/adapter.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel, type LoadModelOptions } from '../engine/model.js';
+import { findAdapter } from '../report/find-adapter.js';
 import { resolveSettings } from '../training/settings.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -43,10 +44,11 @@ export function recordingOf({ backend, model, adapter, threads, context, batch }
 }
 
 export async function answerLocally(
-  { model: name = EMBEDDED_MODEL, adapter: file, threads, context }: BackendFlags,
+  { model: name = EMBEDDED_MODEL, adapter: named, threads, context }: BackendFlags,
   defaults: Pick<LoadModelOptions, 'threads' | 'contextTokens'>,
   signal: AbortSignal,
 ): Promise<Answering> {
+  const file = named === undefined ? undefined : findAdapter(named).file;
   using download = new Progress({ label: `download ${name}`, unit: 'bytes' });
   const model = await loadModel(name, {
     ...defaults,

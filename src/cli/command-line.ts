@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import yargs from 'yargs';
 import { hideBin } from 'yargs/helpers';
 import { IsoproError } from '../errors.js';
+import { misuseText } from './misuse.js';
 import { COMMAND_NAMES, loadCommands } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
@@ -8,6 +10,8 @@ import { reportFailure, UsageError } from './output.js';
  * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its remedy),
  * 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its --help.
  */
+/** Ours: yargs would take that of the program around it. */
+const VERSION = (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }).version;
 const json = process.argv.includes('--json');
 const [given] = hideBin(process.argv);
 // not within the try below: main.ts knows why a file of the program's own could not be imported
@@ -22,22 +26,24 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 try {
-  await yargs(hideBin(process.argv))
+  const parser = yargs(hideBin(process.argv));
+  await parser
     .scriptName('isopro-native')
     .usage('$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.')
     .command(commands)
     .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
     .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
     .strict()
-    .recommendCommands()
     .wrap(Math.min(110, process.stdout.columns ?? 110))
     .parserConfiguration({ 'strip-dashed': true })
     .fail((message, error) => {
       // yargs reports some misuse, a flag without its value for instance, as an error of its own.
-      throw error === undefined || error === null || error.name === 'YError' ? new UsageError(message ?? error?.message) : error;
+      throw error === undefined || error === null || error.name === 'YError'
+        ? new UsageError(misuseText(message ?? error?.message, parser, hideBin(process.argv)))
+        : error;
     })
     .help()
-    .version()
+    .version(VERSION)
     .parseAsync();
 } catch (error) {
   process.exitCode = reportFailure(

@@ -2,6 +2,7 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel } from '../engine/model.js';
 import { measureForgetting } from '../evaluation/forgetting.js';
 import { forgettingSentences } from '../report/figures.js';
+import { findAdapter } from '../report/find-adapter.js';
 import { forgettingOf } from '../statistics/index.js';
 import { evaluationDefaults, type BackendFlags } from './answering.js';
 import { interruption, printJson } from './output.js';
@@ -10,11 +11,12 @@ import { Progress } from './progress.js';
 /** `eval --forgetting`: what a model with an adapter lost of what it was not trained on, in place of a task. */
 export async function evalForgetting({
   model: name = EMBEDDED_MODEL,
-  adapter: file,
+  adapter: named,
   threads,
   context,
   json,
 }: Pick<BackendFlags, 'model' | 'adapter' | 'threads' | 'context'> & { readonly json: boolean }): Promise<void> {
+  const file = named === undefined ? undefined : findAdapter(named).file;
   const signal = interruption();
   const { maxSequences: _, ...defaults } = evaluationDefaults(name);
   const given = { ...(threads === undefined ? {} : { threads }), ...(context === undefined ? {} : { contextTokens: context }) };

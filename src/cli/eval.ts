@@ -6,8 +6,11 @@ import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k.js';
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
+import { failureTable } from '../report/failures.js';
 import { MEASURE_NOTES, RATE_NOTES, RATE_TITLES } from '../report/figures.js';
+import { terminalStyle } from '../report/terminal.js';
 import { figuresGiven, MEASURE_NAMES, READINGS, summarise, SUMMARY_SEED, type Measures } from '../statistics/index.js';
+import { failureOf, reasonOf } from '../tasks/failures.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
@@ -106,7 +109,11 @@ export const evalCommand = defineCommand({
         requiresArg: true,
         describe: `path of a GGUF file, an alias, or an hf: URI; default: ${EMBEDDED_MODEL}`,
       })
-      .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF' })
+      .option('adapter', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'LoRA adapter in GGUF, or a run: its folder or the beginning of its id',
+      })
       .option('backend', {
         type: 'string',
         default: 'local',
@@ -207,6 +214,7 @@ export const evalCommand = defineCommand({
             finish: rollout.finish,
             ...countsOf(rollout),
             ...judgement.verdict,
+            failure: failureOf(reasonOf(judgement, rollout.finish)),
           };
           written = written.then(() => out?.appendFile(`${JSON.stringify(row)}\n`)).catch(fail);
         },
@@ -224,7 +232,7 @@ export const evalCommand = defineCommand({
       const figures = figuresGiven([...(greedy?.outcomes ?? []), ...Object.values(judged).flat()]);
       const policies = summarisePolicies(judged, problems.problems, task.tiers, figures);
       const accuracy = greedy === null ? null : summarise(greedy.outcomes, task.tiers, { seed: SUMMARY_SEED, figures });
-      const { promptTokens, sampledTokens } = (greedy ?? sampled)!;
+      const { promptTokens, sampledTokens, failures } = (greedy ?? sampled)!;
       const report = {
         backend: { ...backend.identity, sha256: (await backend.digest?.()) ?? null },
         model,
@@ -246,6 +254,7 @@ export const evalCommand = defineCommand({
               ...(sampled!.measures === undefined ? {} : { measures: sampled!.measures }),
             }
           : { accuracy }),
+        failures,
         trivialPolicies: policies,
         policyNotes: task.policyNotes,
         promptTokens,
@@ -284,6 +293,7 @@ export const evalCommand = defineCommand({
             ? `${samples} samples a problem${recording === null ? ` at temperature ${argv.temperature}` : ''}; pass@k is a ceiling: ` +
               `choosing the right one needs the verifier\n`
             : '') +
+          (failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', terminalStyle(process.stdout))}\n\n` : '') +
           (none > 0
             ? `${none} verdicts could not be found; they are in no ` +
               `denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}\n`

@@ -1,5 +1,6 @@
 import { generateEach, type NamedRollout } from '../engine/generate-each.js';
 import { loadModel, type LoadModelOptions } from '../engine/model.js';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { promptOf, readPrompts } from '../engine/prompt-file.js';
 import { readJson, readLines, readText } from '../files.js';
 import { ModelHost } from '../host/model-host.js';
@@ -15,7 +16,12 @@ export const generateCommand = defineCommand({
   describe: 'Sample answers to many prompts at once; JSONL out, in the order of the prompts',
   builder: (yargs) =>
     yargs
-      .option('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
+      .option('model', {
+        type: 'string',
+        default: EMBEDDED_MODEL,
+        requiresArg: true,
+        describe: 'path of a GGUF file, an alias, or an hf: URI',
+      })
       .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message, or with --raw a text; may be repeated' })
       .option('prompts', {
         type: 'string',
@@ -35,7 +41,11 @@ export const generateCommand = defineCommand({
       .option('stop', { type: 'string', array: true, nargs: 1, default: [], describe: 'text that ends an answer; may be repeated' })
       .option('grammar', { type: 'string', describe: 'file with a GBNF grammar that every answer follows' })
       .option('json-schema', { type: 'string', describe: 'file with a JSON Schema that every answer follows' })
-      .option('adapter', { type: 'string', describe: 'LoRA adapter in GGUF, a run folder, or the beginning of a run id in ./runs' })
+      .option('adapter', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'LoRA adapter in GGUF, a run folder, or the beginning of a run id in ./runs',
+      })
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
       .option('fixed-threads', { type: 'boolean', default: false, describe: 'never step the threads down under load' })

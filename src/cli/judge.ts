@@ -6,6 +6,9 @@ import type { Summary } from '../statistics/index.js';
 import { requireTarget } from '../files.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { forgettingSentences } from '../report/figures.js';
+import { failureTable } from '../report/failures.js';
+import { terminalStyle } from '../report/terminal.js';
+import { findRunOrPath } from '../report/find-run.js';
 import { label } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
@@ -27,7 +30,13 @@ function heldOutLines({ before, after, policies }: HeldOutResult): string[] {
     ['after', after],
   ] as const) {
     if (comparison === null) continue;
-    const differs = comparison.differing === 0 ? '' : `   ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`;
+    const reasons = comparison.failures.differing ?? 0;
+    const differs =
+      comparison.differing === 0
+        ? reasons === 0
+          ? ''
+          : `   ${reasons} fail of something else`
+        : `   ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`;
     lines.push(`  ${name.padEnd(24)}  ${interval(comparison.measured).padEnd(32)}  ${interval(comparison.claimed)}${differs}`);
   }
   for (const [tier, { mean, low, high, n }] of Object.entries(after.measured.byTier))
@@ -76,6 +85,12 @@ function print(report: JudgeReport, target: number): void {
     );
   if (heldOut !== null) lines.push(...heldOutLines(heldOut));
   if (report.forgetting !== null) lines.push(...forgettingLines(report.forgetting));
+  const { width } = terminalStyle(process.stdout);
+  for (const [what, failures] of [
+    ['test replies after training', heldOut?.after.failures.measured],
+    ['rollouts', report.failures],
+  ] as const)
+    if (failures != null && failures.rows.length > 0) lines.push('', failureTable(failures, `${what}, judged here,`, { width }));
   lines.push('');
   if (verdict === 'pass' || verdict === 'not_verified') {
     lines.push(
@@ -100,7 +115,7 @@ export const judgeCommand = defineCommand({
   describe: 'Re-derive a finished run from its folder and the base model: integrity, rules, adapter, accuracy',
   builder: (yargs) =>
     yargs
-      .positional('run', { type: 'string', demandOption: true, describe: 'run folder' })
+      .positional('run', { type: 'string', demandOption: true, describe: 'run folder, or the beginning of a run id in ./runs' })
       .option('model', {
         type: 'string',
         default: EMBEDDED_MODEL,
@@ -139,7 +154,7 @@ export const judgeCommand = defineCommand({
     {
       using progress = new Progress({ label: 'test set', unit: 'problems' });
       report = await judgeRun({
-        folder: run,
+        folder: findRunOrPath(run),
         model,
         target,
         heldOut,

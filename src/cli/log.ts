@@ -3,6 +3,7 @@ import { verifyRun, type RunVerification } from '../log/local-trust.js';
 import { encodePayload } from '../log/payload.js';
 import { checkExtensionProof, checkRecordProof, logFileOf, LogReader, type LogRecord } from '../log/read.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
+import { findRunOrPath } from '../report/find-run.js';
 import { namedRun } from '../run-folder/manifest.js';
 import { printJson, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -27,7 +28,11 @@ const MEANING: Record<RunVerification['outcome'], string> = {
 };
 
 const run = (yargs: Argv): Argv<{ run: string }> =>
-  yargs.positional('run', { type: 'string', demandOption: true, describe: 'run folder, or a log.sqlite' });
+  yargs.positional('run', {
+    type: 'string',
+    demandOption: true,
+    describe: 'run folder, the beginning of a run id in ./runs, or a log.sqlite',
+  });
 const key = <T>(yargs: Argv<T>): Argv<T & { key: string | undefined }> =>
   yargs.option('key', { type: 'string', requiresArg: true, describe: "key file; default: this machine's own witness" });
 
@@ -59,7 +64,8 @@ const verify: CommandModule<object, { run: string; key: string | undefined; head
           `not be made.`,
       )
       .example('$0 log verify runs/3f2a --key witness.pub', 'with the public key that the runner published') as never,
-  handler: async ({ run: target, key: keyFile, head, json }) => {
+  handler: async ({ run: named, key: keyFile, head, json }) => {
+    const target = findRunOrPath(named);
     using progress = new Progress({ label: 'verify', unit: 'records' });
     const result = await verifyRun(target, {
       streams: RUN_STREAMS,
@@ -100,7 +106,7 @@ function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void
     if (!Number.isSafeInteger(value) || value < 0) throw new UsageError(`--${name} takes a whole number`);
     return value;
   };
-  const reader = new LogReader(logFileOf(args.run), RUN_STREAMS);
+  const reader = new LogReader(logFileOf(findRunOrPath(args.run)), RUN_STREAMS);
   try {
     let left = args.limit === undefined ? Infinity : whole('limit', args.limit);
     const stream = args.stream as RunStream | undefined;
@@ -166,7 +172,7 @@ const prove: CommandModule<object, ProveArguments> = {
   handler: ({ run: target, record, from, to, key: keyFile }) => {
     if (record === undefined && from === undefined) throw new UsageError('give --record, or --from and --to');
     const trusted = readTrustedKey(keyFile ?? publicKeyFile());
-    const reader = new LogReader(logFileOf(target), RUN_STREAMS);
+    const reader = new LogReader(logFileOf(findRunOrPath(target)), RUN_STREAMS);
     try {
       if (record !== undefined) {
         const proof = reader.proveRecord(record);

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { requireTarget } from '../files.js';
 import { integrityLine } from '../report/integrity.js';
-import { findRun } from '../report/run-list.js';
+import { findRun } from '../report/find-run.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { formatBytes } from './quantities.js';

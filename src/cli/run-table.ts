@@ -5,6 +5,7 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
 import { bounds, percent, points, pValue, whole } from '../report/figures.js';
+import { failureTable, nothingAccepted } from '../report/failures.js';
 import { readRun } from '../run-folder/read-run.js';
 import { resultTable, terminalStyle } from '../report/terminal.js';
 import { BUILT_IN_TASKS } from '../tasks/registry.js';
@@ -88,16 +89,37 @@ function evaluationSizes({ model, evaluation, sampling }: ResultSettings): strin
 
 type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'sampling' | 'evaluation'>;
 
-const NOTHING_TO_TRAIN_ON =
-  'No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. An easier tier, more samples or a ' +
-  'larger model may find ' +
-  'a first success.';
+/** Why the adapter changes nothing, where it does; null where it was trained and taken. */
+function unchanged({ accepted, adapter, failures }: RunResult, { sampling }: ResultSettings): string | null {
+  if (accepted === 0)
+    return `No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. ${nothingAccepted(
+      failures.rollouts,
+      failures.refused,
+      sampling,
+    )}`;
+  if (adapter.iteration === 0)
+    return 'No iteration was better than the base model on the dev problems, so the adapter is untrained: it changes nothing.';
+  return null;
+}
+
+/** For a run whose adapter there is no use for. */
+function nextAfterNothing({ folder }: RunResult, { model: { name: model }, task }: ResultSettings): string[] {
+  const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellWord(model)}`;
+  const own = task === 'scheduling' ? '' : ` --task ${shellWord(task)}`;
+  return [`npx isopro-native tasks calibrate${base}${own}`, `npx isopro-native runs show ${shellWord(path.relative('.', folder) || '.')}`];
+}
 
 /** Everything that is printed when a run has ended. */
 export function resultText(result: RunResult, settings: ResultSettings): string {
   const { test, trivialPolicies, forgetting, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } = result;
   const here = (file: string): string => path.relative('.', file) || '.';
   const run = readRun(folder);
+  const style = terminalStyle(process.stdout);
+  const nothing = unchanged(result, settings);
+  const failing = [
+    failureTable(result.failures.after ?? { replies: 0, passed: 0, rows: [] }, 'test replies after training', style),
+    failureTable(result.failures.rollouts, 'rollouts', style),
+  ];
   const invalid = [test.before, test.after].some(({ valid }) => !valid);
   return [
     '',
@@ -110,23 +132,24 @@ export function resultText(result: RunResult, settings: ResultSettings): string 
         policies: trivialPolicies,
         forgetting,
       },
-      terminalStyle(process.stdout),
+      style,
     ),
     '',
     `change ${points(test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean)} points; ` +
       `${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)} (each problem counting once)`,
     ...(invalid ? ['The verifier could not decide more than 1 % of the replies: these figures are no result.'] : []),
-    ...(accepted === 0 ? [NOTHING_TO_TRAIN_ON] : []),
+    ...(nothing === null ? [] : [nothing]),
     `${accepted} rollouts to train on; layers ${layers.join(', ')}; ${stopped}`,
     `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ` +
       `${formatBytes(peakRssBytes)} resident`,
     '',
+    ...failing.flatMap((text) => (text === '' ? [] : [text, ''])),
     `adapter  ${here(adapter.file)}  (iteration ${adapter.iteration})`,
     `log      ${here(path.join(folder, 'log.sqlite'))}`,
     ...(existsSync(path.join(folder, 'report.html')) ? [`report   ${here(path.join(folder, 'report.html'))}`] : []),
     '',
     'next:',
-    ...nextCommands(result, settings).map((command) => `  ${command}`),
+    ...(nothing === null ? nextCommands(result, settings) : nextAfterNothing(result, settings)).map((command) => `  ${command}`),
     '',
   ].join('\n');
 }

@@ -1,7 +1,8 @@
 import path from 'node:path';
 import { pValue, percent } from '../report/figures.js';
 import { label } from '../report/hostile-text.js';
-import { listRuns, RUNS } from '../report/run-list.js';
+import { listRuns } from '../report/run-list.js';
+import { RUNS } from '../report/find-run.js';
 import { listTable, terminalStyle } from '../report/terminal.js';
 import { defineCommand } from './command.js';
 import { printJsonLine } from './output.js';

@@ -1,8 +1,10 @@
 import { checkIntegrity, integrityLine } from '../report/integrity.js';
 import { readRun, testEvaluation } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
-import { findRun, summariseRun } from '../report/run-list.js';
+import { summariseRun } from '../report/run-list.js';
+import { findRun } from '../report/find-run.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
+import { failureTable } from '../report/failures.js';
 import { label } from '../report/hostile-text.js';
 import { resultTable, terminalStyle } from '../report/terminal.js';
 import { defineCommand } from './command.js';
@@ -33,6 +35,11 @@ export const runsShowCommand = defineCommand({
         trivialPolicies: policies,
         forgetting,
         iterations,
+        failures: {
+          before: testEvaluation(run, 'before')?.failures ?? null,
+          after: testEvaluation(run, 'after')?.failures ?? null,
+          rollouts: run.failures,
+        },
         end,
         gates,
         integrity,
@@ -52,6 +59,7 @@ export const runsShowCommand = defineCommand({
         .filter(({ iteration }) => iteration === at)
         .flatMap(({ rules }) => Object.entries(rules).flatMap(([rule, { fired: is }]) => (is ? [rule] : [])))
         .join(' ');
+    const style = terminalStyle(process.stdout);
     const { model, task, settings } = manifest.start;
     const { seed = '–' } = readWrittenSettings(settings);
     process.stdout.write(
@@ -63,8 +71,9 @@ export const runsShowCommand = defineCommand({
         '',
         ...(before === null || after === null || comparison === null
           ? ['The test set has not been evaluated before and after.']
-          : [resultTable({ before, after, comparison, rates, policies, forgetting }, terminalStyle(process.stdout))]),
+          : [resultTable({ before, after, comparison, rates, policies, forgetting }, style)]),
         '',
+        ...[failureTable(run.failures, 'rollouts', style)].flatMap((text) => (text === '' ? [] : [text, ''])),
         ...iterations.map(
           ({ iteration, loss, buffer }) =>
             `iteration ${iteration}: hit rate ${hits(iteration)}, ${Object.values(buffer).reduce((a, b) => a + b, 0)} in the buffer, ` +

@@ -6,6 +6,7 @@ import { PROMPT_STYLES } from '../tasks/task.js';
 import { withProfile } from '../training/profile.js';
 import { resolveSettings } from '../training/settings.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
+import { findAdapter } from '../report/find-adapter.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -23,7 +24,11 @@ export const tasksCalibrateCommand = defineCommand({
         requiresArg: true,
         describe: 'path of a GGUF file, an alias, or an hf: URI',
       })
-      .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF' })
+      .option('adapter', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'LoRA adapter in GGUF, or a run: its folder or the beginning of its id',
+      })
       .option('task', taskOption)
       .option('tier', { type: 'string', array: true, requiresArg: true, describe: 'these tiers; default: those that are trained on' })
       .option('problems', { type: 'number', default: 64, describe: 'problems of each tier, drawn as a run draws them for training' })
@@ -62,7 +67,7 @@ export const tasksCalibrateCommand = defineCommand({
       ...(loaded.contextTokens === undefined ? {} : { contextTokens: loaded.contextTokens }),
       onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
     });
-    using adapter = argv.adapter === undefined ? null : await model.loadAdapter(argv.adapter);
+    using adapter = argv.adapter === undefined ? null : await model.loadAdapter(findAdapter(argv.adapter).file);
     using progress = new Progress({ label: 'calibrating', unit: 'replies' });
     const { style, temperature, topP, maxTokens } = sampling;
     const { tiers, recommended, replies, seconds } = await calibrate(model, task, {

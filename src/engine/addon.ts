@@ -419,6 +419,20 @@ function requireRoomForFiles(file: string): void {
   }
 }
 
+/** @param there whether an addon is there and does not load */
+export function missingAddonRemedy(root: string, there: boolean): string {
+  const installed = path.basename(path.dirname(root)) === 'node_modules';
+  const build = installed
+    ? `\`npm rebuild isopro-native --foreground-scripts\` in ${path.dirname(path.dirname(root))}`
+    : `\`npm run build:native\` in ${root}`;
+  const why = there
+    ? 'The addon was built for another processor, system or C library, or a library that it needs is missing'
+    : installed
+      ? 'npm left its install script out (--ignore-scripts), or the script failed'
+      : 'It has not been built';
+  return `${why}: run ${build}; it needs a C++ compiler, CMake and git, which \`isopro-native doctor\` looks for.`;
+}
+
 let loaded: { addon: Addon; file: string } | undefined;
 
 /**
@@ -446,7 +460,9 @@ export function loadAddon(): { addon: Addon; file: string } {
     throw new IsoproError(
       refusedLibrary(failure) ?? 'NATIVE_ADDON_MISSING',
       failure?.message ?? `there is no addon at ${candidates.join(' or ')}`,
-      { cause: failure },
+      refusedLibrary(failure) === undefined
+        ? { cause: failure, remedy: missingAddonRemedy(packageRoot(), failure !== undefined) }
+        : { cause: failure },
     );
   }
   process.once('exit', () => addon.stopAll());

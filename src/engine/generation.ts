@@ -2,6 +2,7 @@
 import { withReason } from '../errors.js';
 import type { Adapter } from './adapter.js';
 import { fromNative, typed, type Addon, type GenerationProgress, type NativeModel, type NativeRollout } from './addon.js';
+import { withContextRemedy } from './context-overflow.js';
 import type { CheckedRequest } from './generate-request.js';
 import { withJson } from './json-form.js';
 import { grammarOfJsonSchema } from './json-schema.js';
@@ -45,6 +46,7 @@ export interface GenerationContext {
   readonly addon: Addon;
   readonly native: NativeModel;
   readonly contextTokens: number;
+  readonly trainedContext: number;
   /** The model's own adapter. */
   readonly adapter: Adapter | null;
   readonly prompts: readonly { tokens: Int32Array; seeds: bigint[] }[];
@@ -55,7 +57,7 @@ type Outcome = { readonly progress: GenerationProgress } | { readonly failure: u
 
 export async function* runGeneration(
   request: CheckedRequest,
-  { addon, native, contextTokens, adapter, prompts, modelHash }: GenerationContext,
+  { addon, native, contextTokens, trainedContext, adapter, prompts, modelHash }: GenerationContext,
 ): AsyncGenerator<Rollout, GenerationProgress, undefined> {
   const { signal, onProgress, jsonSchema, captureBoundary } = request;
   const grammar = jsonSchema === undefined ? (request.grammar ?? '') : grammarOfJsonSchema(jsonSchema);
@@ -106,7 +108,8 @@ export async function* runGeneration(
         outcome = callbackFailure ?? { progress };
       },
       (failure: unknown) => {
-        outcome = callbackFailure ?? { failure: withReason(fromNative(failure), signal) };
+        const error = withContextRemedy(fromNative(failure), { contextTokens, trainedContext });
+        outcome = callbackFailure ?? { failure: withReason(error, signal) };
       },
     )
     .then(() => wake());

@@ -15,6 +15,7 @@ import {
   type NativeModelInfo,
 } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
+import { withContextRemedy, type ContextLimits } from './context-overflow.js';
 import {
   chatMessage,
   chatMessages,
@@ -226,6 +227,10 @@ export class Model {
     return this.#run(() => this.#native.tokenize(valid, options.parseControl ?? false));
   }
 
+  get #limits(): ContextLimits {
+    return { contextTokens: this.contextTokens, trainedContext: this.info.trainedContext };
+  }
+
   /** Text of token ids; control tokens are written out only with `withControl`. */
   detokenize(ids: TokenIds, options: { withControl?: boolean } = {}): string {
     const valid = checked(tokenIds, ids, 'ids');
@@ -252,7 +257,7 @@ export class Model {
     return yield* runGeneration(valid, {
       addon: this.#addon,
       native: this.#native,
-      contextTokens: this.contextTokens,
+      ...this.#limits,
       adapter: this.#adapter,
       prompts,
       modelHash: valid.captureBoundary === undefined ? '' : await this.hash(),
@@ -265,8 +270,8 @@ export class Model {
    */
   async openBatch({ contextTokens, maxSequences, prefixTokens }: BatchSettings): Promise<RunningBatch> {
     await settled(this.#native.openBatch({ cells: contextTokens, maxSequences, prefixTokens }));
-    const context = Math.min(contextTokens, this.info.trainedContext);
-    return new RunningBatch({ addon: this.#addon, native: this.#native, context, promptIds: (content) => this.promptIds(content) });
+    const limits = { ...this.#limits, contextTokens };
+    return new RunningBatch({ addon: this.#addon, native: this.#native, limits, promptIds: (content) => this.promptIds(content) });
   }
 
   /**
@@ -291,7 +296,9 @@ export class Model {
     const { stepwise = false, signal } = options;
     return cancellable(this.#addon, signal, (cancellation) =>
       this.#native.score(prefix, continuations, this.contextTokens, stepwise, cancellation),
-    );
+    ).catch((error: unknown) => {
+      throw withContextRemedy(error, this.#limits);
+    });
   }
 
   /**
@@ -304,7 +311,8 @@ export class Model {
   async hidden(request: HiddenRequest & { reduce: 'rows' | 'norms' }): Promise<HiddenRows[] | HiddenNorms[]> {
     const { tokens, layers, reduce, signal } = checked(hiddenRequest, request, 'request');
     if (tokens.length > this.contextTokens) {
-      throw new IsoproError('CONTEXT_OVERFLOW', `${tokens.length} tokens exceed the context of ${this.contextTokens}`);
+      const message = `${tokens.length} tokens exceed the context of ${this.contextTokens}`;
+      throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), this.#limits);
     }
     const numbers = [...layers];
     return cancellable(this.#addon, signal, async (cancellation): Promise<HiddenRows[] | HiddenNorms[]> => {
@@ -322,7 +330,7 @@ export class Model {
    * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OBJECT_DISPOSED
    */
   async loadAdapter(path: string): Promise<Adapter> {
-    requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND');
+    requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND', false, 'Give the path of an adapter in GGUF.');
     const native = await settled(this.#native.loadAdapter(path));
     return new Adapter(native, path, await hashFile(path)); // only now: gigabytes that are no adapter are not read to their end
   }

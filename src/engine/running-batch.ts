@@ -2,6 +2,7 @@
 import { deriveSeed } from '../random.js';
 import type { Adapter } from './adapter.js';
 import { settled, typed, type Addon, type NativeModel, type NativeToken } from './addon.js';
+import { withContextRemedy, type ContextLimits } from './context-overflow.js';
 import type { CheckedBatchRequest, PromptContent } from './generate-request.js';
 import type { Rollout } from './generation.js';
 import { withJson } from './json-form.js';
@@ -37,10 +38,9 @@ export interface BatchToken {
 
 /** What a batch needs of its model. */
 export interface BatchModel {
-  /** Tokens that a prompt and its reply may have. */
-  readonly context: number;
   readonly addon: Addon;
   readonly native: NativeModel;
+  readonly limits: ContextLimits;
   promptIds(content: PromptContent): Int32Array;
 }
 
@@ -66,7 +66,8 @@ export class RunningBatch {
    *   CONTEXT_OVERFLOW, NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY, ABORTED
    */
   start(request: Omit<CheckedBatchRequest, 'adapter'>, adapter: Adapter | null, onToken?: (token: BatchToken) => void): StartedReply {
-    const { addon, native, context } = this.#model;
+    const { addon, native, limits } = this.#model;
+    const context = Math.min(limits.contextTokens, limits.trainedContext);
     const promptIds = this.#model.promptIds(request);
     const { sampling, jsonSchema, whenContextFull } = request;
     // One for a prompt without room, which is refused like any other.
@@ -97,7 +98,10 @@ export class RunningBatch {
         (({ token, logProbability, sampledLogProbability, text }: NativeToken) =>
           onToken({ tokenId: token, logprob: logProbability, sampledLogprob: sampledLogProbability, text })),
     );
-    const reply = settled(running).then(({ tokens, logProbabilities, sampledLogProbabilities, text, finish, reusedTokens }) =>
+    const fitting = settled(running).catch((error: unknown) => {
+      throw withContextRemedy(error, limits);
+    });
+    const reply = fitting.then(({ tokens, logProbabilities, sampledLogProbabilities, text, finish, reusedTokens }) =>
       withJson({
         promptIds,
         tokenIds: tokens,

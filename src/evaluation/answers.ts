@@ -3,7 +3,7 @@ import { deriveSeed } from '../random.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
 import type { OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
-import { isWellFormed } from '../tasks/verdict.js';
+import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
 import { promptsOf, type FewShot } from './few-shot.js';
 
 export interface EvaluationOptions<R extends Reply = Reply> {
@@ -34,6 +34,8 @@ export interface Sampling {
 
 export interface JudgedAnswer extends Figures {
   readonly kind: VerdictKind;
+  /** Violations of an answer that fails, what the verifier said of one that it did not decide. */
+  readonly why: readonly string[];
   /** Whether the strict reading succeeded. */
   readonly formed: boolean;
   /** The verdict under the most lenient reading, of which the strict one is a part; absent where it was not asked for or there is none. */
@@ -46,6 +48,8 @@ export interface JudgedAnswer extends Figures {
 export interface JudgedAnswers {
   /** [problems][samples]. */
   readonly judged: readonly (readonly JudgedAnswer[])[];
+  /** Why answers do not pass, in the order of problems and samples. */
+  readonly failures: Failures;
   /** Null where the back end does not count. */
   readonly promptTokens: number | null;
   readonly sampledTokens: number | null;
@@ -95,16 +99,19 @@ export async function sampleAndJudge<R extends Reply>(
       const [{ promptIds, promptTokens: counted }] = replies as [R, ...R[]];
       if (judged[promptIndex]!.length === 0) promptTokens = plus(promptTokens, promptIds?.length ?? counted);
       const { verdict } = reply.judgement;
-      const formed = isWellFormed(reply.judgement);
-      judged[promptIndex]![sampleIndex] = { kind: verdict.kind, ...figuresOf(verdict), formed, finish, tokens };
-      if (options.lenient === true && verdict.kind !== 'pass') failing[promptIndex]![sampleIndex] = reply.rollout.text;
+      judged[promptIndex]![sampleIndex] = { ...reasonOf(reply.judgement, finish), ...figuresOf(verdict), tokens };
+      if (verdict.kind !== 'pass') failing[promptIndex]![sampleIndex] = reply.rollout.text;
       sampledTokens = plus(sampledTokens, tokens ?? undefined);
       onReply?.(reply);
       onProgress?.({ done: ++done, total: problems.length * samples, sampledTokens });
     },
   );
-  if (options.lenient !== true || !task.readsLeniently) return { judged, promptTokens, sampledTokens };
-  return { judged: await readLeniently(task, problems, judged, failing, signal), promptTokens, sampledTokens };
+  const tally = new FailureTally();
+  for (const [i, { id: problemId, tier }] of problems.entries())
+    for (const [sample, answered] of judged[i]!.entries()) tally.take({ ...answered, problemId, tier, text: failing[i]![sample] ?? null });
+  const counted = { promptTokens, sampledTokens, failures: tally.failures };
+  if (options.lenient !== true || !task.readsLeniently) return { judged, ...counted };
+  return { judged: await readLeniently(task, problems, judged, failing, signal), ...counted };
 }
 
 /** One after the other: a verifier's time limit runs from when it is asked. A reply that passes is not read twice: it passes here too. */

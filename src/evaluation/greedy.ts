@@ -1,11 +1,13 @@
 import type { Backend, Reply } from '../backends/backend.js';
 import { summarise, SUMMARY_SEED, type Outcome, type Summary } from '../statistics/index.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
+import type { Failures } from '../tasks/failures.js';
 import { sampleAndJudge, type EvaluationOptions } from './answers.js';
 
 /** Verdict on the greedy answer to one problem. */
 export interface GreedyOutcome extends Outcome {
   readonly problemId: string;
+  readonly why: readonly string[];
   readonly formed: boolean;
   readonly finish: Reply['finish'];
   /** Sampled; null where the back end does not count. */
@@ -16,6 +18,7 @@ export interface GreedyEvaluation {
   /** In the order of the problems. */
   readonly outcomes: readonly GreedyOutcome[];
   readonly summary: Summary;
+  readonly failures: Failures;
   /** Null where the back end does not count. */
   readonly promptTokens: number | null;
   readonly sampledTokens: number | null;
@@ -33,7 +36,7 @@ export async function evaluateGreedy<R extends Reply>(
   problems: readonly Problem[],
   options: EvaluationOptions<R>,
 ): Promise<GreedyEvaluation> {
-  const { judged, ...tokens } = await sampleAndJudge(backend, task, problems, options, { samples: 1, temperature: 0, seed: 0n });
+  const { judged, ...counted } = await sampleAndJudge(backend, task, problems, options, { samples: 1, temperature: 0, seed: 0n });
   const outcomes = problems.map(({ id, tier }, i): GreedyOutcome => ({ problemId: id, tier, ...judged[i]![0]! }));
-  return { outcomes, summary: summarise(outcomes, task.tiers, { seed: SUMMARY_SEED }), ...tokens };
+  return { outcomes, summary: summarise(outcomes, task.tiers, { seed: SUMMARY_SEED }), ...counted };
 }

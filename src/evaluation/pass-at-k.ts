@@ -12,6 +12,7 @@ import {
   type Stratum,
   type Summary,
 } from '../statistics/index.js';
+import type { Failures } from '../tasks/failures.js';
 import type { OpenTask, Problem, Tier, VerdictKind } from '../tasks/task.js';
 import { sampleAndJudge, type EvaluationOptions, type JudgedAnswer } from './answers.js';
 import { commonest, meanLogprob, mostLikely } from './choose.js';
@@ -31,6 +32,8 @@ export interface PassAtKEvaluation {
   /** Unbiased pass@k by k and tier, over problems with at least k verdicts; bootstrap intervals over problems. */
   readonly passAtK: Readonly<Record<string, PassAtKSummary>>;
   readonly none: number;
+  /** Of all samples. */
+  readonly failures: Failures;
   /** Share of the samples whose strict reading succeeded, of those with a verdict: a problem counts with the mean of its samples. */
   readonly format: PassAtKSummary;
   /** Pass@k under the most lenient reading, where it was asked for and the task has one. */
@@ -130,7 +133,7 @@ export async function evaluatePassAtK<R extends Reply>(
     replies[promptIndex]![sampleIndex] = { text, finish, sampleIndex, likelihood };
     onReply?.(reply);
   };
-  const { judged, ...tokens } = await sampleAndJudge(backend, task, problems, { ...rest, onReply: keep }, { samples, temperature, seed });
+  const { judged, ...counted } = await sampleAndJudge(backend, task, problems, { ...rest, onReply: keep }, { samples, temperature, seed });
   const counts = countsOf(problems, judged, ({ kind }) => kind);
   const lenient = judged.flat().every((answer) => answer.lenient !== undefined)
     ? countsOf(problems, judged, (answer) => answer.lenient!)
@@ -166,6 +169,6 @@ export async function evaluatePassAtK<R extends Reply>(
     },
     none: problems.length * samples - counts.reduce((sum, each) => sum + each.samples, 0),
     ...(measures === null ? {} : { measures }),
-    ...tokens,
+    ...counted,
   };
 }

@@ -9,7 +9,7 @@ import { evaluatePolicies } from '../evaluation/policies.js';
 import type { LogReader } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
-import { verdictsOf } from '../run-folder/derived.js';
+import { failuresLogged, verdictsOf, type Failures } from '../run-folder/derived.js';
 import { constrained, heldOut, type Constrained, type HeldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
 import {
@@ -133,6 +133,13 @@ export interface Comparison {
   readonly p: number;
   /** By figure of the verdicts, over those that both sides decided. */
   readonly figures?: readonly FigureComparison[];
+  /** Why replies do not pass: by the log, null where it does not tell, and as it was measured. */
+  readonly failures: {
+    readonly claimed: Failures | null;
+    readonly measured: Failures;
+    /** Replies that fail on both sides, and of something else; null where the log does not tell. */
+    readonly differing: number | null;
+  };
   /** By further reading of the replies that the claim has, over those that both sides decided. */
   readonly readings?: readonly ReadingComparison[];
 }
@@ -198,7 +205,7 @@ async function compare(
     fail('a claim is not over the problems of the test set, in their order');
   }
   const { style, maxTokens, maxSequences } = start.evaluation;
-  const { outcomes } = await evaluateGreedy(localBackend(model), task, set.problems, {
+  const { outcomes, failures } = await evaluateGreedy(localBackend(model), task, set.problems, {
     style,
     maxTokens,
     maxSequences,
@@ -222,6 +229,16 @@ async function compare(
     unverified: pairs.length - found.length,
     p: mcnemarExact(count(false, true), count(true, false)),
     ...(options.figures.length === 0 ? {} : { figures: figureComparisons(said, outcomes, options.figures) }),
+    failures: {
+      claimed: failuresLogged(claim),
+      measured: failures,
+      differing:
+        claim.why === undefined
+          ? null
+          : outcomes.filter(
+              ({ kind, why }, i) => kind === 'fail' && claim.outcomes[i]![2] === 'fail' && !isDeepStrictEqual(why, claim.why![i]),
+            ).length,
+    },
     ...(readings.length === 0 ? {} : { readings }),
   };
 }

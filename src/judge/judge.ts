@@ -23,6 +23,7 @@ import { checkIds, verifyRollouts } from './rollouts.js';
 import { scheduleFactor } from './schedule.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
 import { JudgeTrace, type TraceStep } from './trace.js';
+import type { Failures } from '../run-folder/derived.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { LORA } from '../trainees/lora/trainee.js';
@@ -81,6 +82,8 @@ export interface JudgeReport {
   readonly heldOut: HeldOutResult | null;
   /** What the model forgot, measured by the judge, beside the run's claim; null where the run or the judge did not measure it. */
   readonly forgetting: ForgettingComparison | null;
+  /** Why the run's rollouts do not pass, by the judge's own verdicts; null where it had no task to find them with. */
+  readonly failures: Failures | null;
   readonly violations: readonly Violation[];
   /** Who decided on the rules, as the genesis names it; null where it was not reached. */
   readonly policy: string | null;
@@ -115,6 +118,7 @@ interface Findings {
   audit: ProcessAudit | null;
   heldOut: HeldOutResult | null;
   forgetting: ForgettingComparison | null;
+  failures: Failures | null;
   unverified: number;
   scores: Scores | null;
 }
@@ -136,6 +140,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     audit: null,
     heldOut: null,
     forgetting: null,
+    failures: null,
     unverified: 0,
     scores: null,
   };
@@ -146,7 +151,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     if (!(error instanceof HardFail)) throw error;
     failure = error;
   }
-  const { verification, ticket, sameMachine, audit, heldOut, forgetting, unverified } = findings;
+  const { verification, ticket, sameMachine, audit, heldOut, forgetting, failures, unverified } = findings;
   const notEnded = failure instanceof NotEnded;
   const scores =
     findings.scores ??
@@ -173,6 +178,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     unverified,
     heldOut,
     forgetting,
+    failures,
     violations: audit?.violations ?? [],
     policy: findings.policy,
     ruleSettings: findings.ruleSettings,
@@ -316,10 +322,11 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
           status: 'skipped' as const,
         };
       }
-      const { rollouts, undecided, unverified } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () =>
+      const { rollouts, undecided, unverified, failures } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () =>
         verifyRollouts({ reader, start, task, model, replies, figures, atOnce: options.verifierThreads ?? 1, ...cancelling }),
       );
       findings.unverified += unverified;
+      findings.failures = failures;
       const notes = [
         ...(undecided === 0 ? [] : [`${plural(undecided, 'verdict')} that the run did not find`]),
         ...(unverified === 0 ? [] : [`${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`]),

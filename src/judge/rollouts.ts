@@ -12,6 +12,7 @@ import { devReply, heldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
 import { problem as problemRecord, reference as referenceRecord, rollout as rolloutRecord } from '../run-folder/rollout-records.js';
 import { figuresOf, MAX_NONE_FRACTION, type Figures } from '../statistics/index.js';
+import { FailureTally, reasonOf, whyOf, type Failures } from '../tasks/failures.js';
 import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
@@ -87,6 +88,8 @@ export interface VerifiedRollouts {
   readonly undecided: number;
   /** Those that the run logged and the judge could not find: its verifier ran out of time. */
   readonly unverified: number;
+  /** Why rollouts do not pass, by the judge's own verdicts. */
+  readonly failures: Failures;
 }
 
 /**
@@ -190,6 +193,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   }
   let rollouts = 0;
   const verdicts = new Verdicts();
+  const tally = new FailureTally();
   for await (const [each, found] of callAhead(asked(), atOnce, judge)) {
     const { gseq, problem, rollout } = each;
     const { text, form, verdict: logged, admission } = rollout;
@@ -212,6 +216,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       );
     }
     sameFigures(`record ${gseq}`, logged, own.verdict);
+    tally.take({ problemId: problem.id, tier: problem.tier, text, ...reasonOf(own, rollout.finish) });
     if (readsReasoning(settings, rollout)) {
       const [finding] = await task.checkTrace(problem, text);
       if (admission === 'contradictory' && finding === undefined)
@@ -229,7 +234,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     parts.push(await checkPolicies(figures.policies, task, problems, atOnce));
   }
   const sum = (of: 'undecided' | 'unverified'): number => parts.reduce((total, part) => total + part[of], 0);
-  return { rollouts, undecided: sum('undecided'), unverified: sum('unverified') };
+  return { rollouts, undecided: sum('undecided'), unverified: sum('unverified'), failures: tally.failures };
 }
 
 const earlierOf = (texts: readonly string[]): JudgeOptions => (texts.length === 1 ? {} : { earlier: texts.slice(0, -1) });
@@ -276,7 +281,7 @@ async function checkDev({
     const { gseq, payload } = record;
     if (payload.kind === 'dev_reply') given.push({ ...readRecord(devReply, record, fail), gseq });
     else if (payload.kind === 'held_out' && payload.set === 'dev') {
-      const { outcomes, figures, formed } = readRecord(heldOut, record, fail);
+      const { outcomes, figures, formed, why } = readRecord(heldOut, record, fail);
       const same = (list: readonly string[]): boolean =>
         list.length === set.problems.length && set.problems.every(({ id }, i) => id === list[i]);
       if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
@@ -299,6 +304,9 @@ async function checkDev({
           ({ verdict }) => verdict.kind,
         );
         sameFigures(what, { kind, ...figures?.[i] }, own.verdict);
+        const said = why?.[i];
+        if (said !== undefined && kind !== 'none' && own.verdict.kind !== 'none' && said.join() !== whyOf(own.verdict).join())
+          fail(`${what}: the run says that its reply breaks ${said.join(', ')}, and the verifier finds ${whyOf(own.verdict).join(', ')}`);
         if (formed !== undefined && own.verdict.kind !== 'none' && formed[i] !== isWellFormed(own))
           fail(`${what}: the run says that its reply was ${formed[i] === true ? '' : 'not '}well-formed, and the task reads it otherwise`);
       }

@@ -2,6 +2,7 @@
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
 import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerChart, timelineChart } from './charts.js';
 import { bounds, percent, whole } from './figures.js';
+import { nothingAccepted } from './failures.js';
 import { html, label, type Html } from './hostile-text.js';
 import { cells, COLUMNS, figure, figureOf, heads, list, more, name, ROWS, section, tierHeads } from './markup.js';
 
@@ -39,7 +40,9 @@ export function learningSection(run: RunRecord): Html {
   return section(
     'learning',
     'Learning',
-    untrained && html`<p class="fair">No iteration had a rollout to train on, so nothing was trained.</p>`,
+    untrained &&
+      html`<p class="fair">No iteration had a rollout to train on, so nothing was trained.
+${label(nothingAccepted(run.failures, run.refused, { ...run.manifest.start.evaluation, samples: undefined }), 600)}</p>`,
     found.length === 0 ? html`<p class="muted">No iteration has left anything in the log.</p>` : found,
   );
 }

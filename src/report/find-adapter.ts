@@ -1,9 +1,10 @@
-/** The adapter that a user names: by its file or PEFT folder, or by the run that made it. */
-import { existsSync } from 'node:fs';
+/** The adapter that a user names: by its file or folder, or by the run that made it. */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
 import { isRunFolder, runPaths } from '../run-folder/paths.js';
-import { findRun, RUNS } from './run-list.js';
+import { findRun, kindOf, RUNS } from './find-run.js';
 
 export interface FoundAdapter {
   readonly file: string;
@@ -12,13 +13,31 @@ export interface FoundAdapter {
 }
 
 /**
- * A path as it is; of a run folder, or the beginning of the id of one below `runs`, the adapter that it submitted.
- * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, INVALID_ARGUMENT where the run has none
+ * A path as it is; of a run folder, its folder of adapters, or the beginning of the id of a run below `runs`, the adapter that it
+ * submitted; of any other folder the one adapter in it. A folder in PEFT's format is left as it is.
+ * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, INVALID_ARGUMENT where the run has none, or the folder several
  */
 export function findAdapter(target: string, parent = RUNS): FoundAdapter {
+  const kind = kindOf(target);
+  if (kind === 'folder') return isRunFolder(target) ? submittedBy(target) : inFolder(target);
   // What looks like a path and is not there is refused by whoever opens it.
-  if (!isRunFolder(target) && (existsSync(target) || /[./\\]/.test(target))) return { file: target, run: null };
-  const folder = findRun(target, parent);
+  if (kind === 'other' || /[./\\]/.test(target)) return { file: target, run: null };
+  return submittedBy(findRun(target, parent));
+}
+
+function inFolder(folder: string): FoundAdapter {
+  const whole = path.resolve(folder);
+  if (path.basename(whole) === 'adapters' && isRunFolder(path.dirname(whole))) return submittedBy(path.dirname(whole));
+  const inside = readdirSync(folder);
+  const files = inside.includes('adapter_config.json') ? [] : inside.filter((name) => /^[^.].*\.gguf$/.test(name));
+  if (files.length > 1)
+    throw new IsoproError('INVALID_ARGUMENT', `${folder} is a folder that holds ${files.length} files in GGUF`, {
+      remedy: 'Name one of them, or a run folder.',
+    });
+  return { file: files.length === 1 ? path.join(folder, files[0]!) : folder, run: null };
+}
+
+function submittedBy(folder: string): FoundAdapter {
   const manifest = readManifest(folder);
   if (manifest.result === null)
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`, {

@@ -1,14 +1,10 @@
-/** Runs on this machine: by folder, by the beginning of their id, in a list. */
-import { readdirSync } from 'node:fs';
-import path from 'node:path';
+/** Runs on this machine: in a list, and one beside another. */
 import { IsoproError } from '../errors.js';
-import { readManifest, startDifferences } from '../run-folder/manifest.js';
-import { isRunFolder } from '../run-folder/paths.js';
+import { startDifferences } from '../run-folder/manifest.js';
 import { compareEvaluations, testComparison, type Comparison } from '../run-folder/comparison.js';
 import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
-
-export const RUNS = 'runs';
+import { RUNS, runFolders } from './find-run.js';
 
 export interface RunSummary {
   readonly folder: string;
@@ -27,18 +23,6 @@ export interface RunSummary {
   readonly n?: number;
   readonly pairedP?: number | null;
 }
-
-const folders = (parent: string): string[] => {
-  try {
-    return readdirSync(parent, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map(({ name }) => path.join(parent, name))
-      .filter(isRunFolder)
-      .sort();
-  } catch {
-    return []; // no run was made here yet
-  }
-};
 
 export function summariseRun(folder: string): RunSummary {
   let run: RunRecord;
@@ -73,32 +57,9 @@ export function summariseRun(folder: string): RunSummary {
 
 /** The runs below a folder, newest first; one that cannot be read is in the list and says so. */
 export function listRuns(parent = RUNS): RunSummary[] {
-  return folders(parent)
+  return runFolders(parent)
     .map(summariseRun)
     .sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.folder < b.folder ? -1 : 1));
-}
-
-/**
- * The folder that a user names by its path, or by the beginning of a run id or folder name below `runs`. @throws IsoproError RUN_NOT_FOUND
- */
-export function findRun(target: string, parent = RUNS): string {
-  if (isRunFolder(target)) return target;
-  const named = folders(parent).filter((folder) => path.basename(folder).startsWith(target) || runIdOf(folder).startsWith(target));
-  if (named.length === 1 && target !== '') return named[0]!;
-  throw new IsoproError(
-    'RUN_NOT_FOUND',
-    named.length > 1
-      ? `${target} is the beginning of ${named.length} runs in ${parent}`
-      : `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`,
-  );
-}
-
-function runIdOf(folder: string): string {
-  try {
-    return readManifest(folder).runId;
-  } catch {
-    return '\u0000'; // not found by its id
-  }
 }
 
 export interface RunComparison {

@@ -5,6 +5,7 @@ import { checkIntegrity, type Integrity } from './integrity.js';
 import { page } from './page.js';
 import { readRun, type RunRecord } from '../run-folder/read-run.js';
 import { adapterSection, learningSection, methodSection, ruleSection } from './course-sections.js';
+import { failureSection } from './failure-section.js';
 import { header, pageTitle } from './header.js';
 import { integritySection, settingsSection } from './origin-sections.js';
 import { resultSection } from './result-section.js';
@@ -29,6 +30,7 @@ export function reportHtml(run: RunRecord, integrity: Integrity): string {
   const above = [
     header(run, integrity),
     resultSection(run),
+    failureSection(run),
     learningSection(run),
     methodSection(run),
     adapterSection(run),

@@ -22,8 +22,11 @@ import {
   type Summary,
   type TierVerdicts,
 } from '../statistics/index.js';
+import { FailureTally, type Failures } from '../tasks/failures.js';
 import type { VerdictKind } from '../tasks/task.js';
 import type { Constrained, ForgettingRecord, HeldOut, Policies } from './evaluation-records.js';
+
+export type { Failure, FailureKind, Failures } from '../tasks/failures.js';
 
 /** Counts of one tier in one iteration. */
 export interface TierCounts {
@@ -53,6 +56,7 @@ export class RolloutTally {
   readonly #buffered = new Map<number, Map<string, number>>();
   /** Kinds of verdict by problem. */
   readonly #groups = new Map<number, Map<string, Set<string>>>();
+  readonly #refused = new Map<string, number>();
 
   take({ iteration, problemId, tier, verdict: { kind }, admission }: CountedRollout): void {
     const counts = this.#countsOf(iteration, tier);
@@ -60,6 +64,7 @@ export class RolloutTally {
     counts[kind === 'pass' ? 'passed' : kind === 'fail' ? 'failed' : 'undecided']++;
     if (isTrainedOn(admission)) counts.admitted++;
     if (admission === 'admitted') this.#buffer(iteration, tier);
+    if (kind === 'pass' && !isTrainedOn(admission)) this.#refused.set(admission, (this.#refused.get(admission) ?? 0) + 1);
     const groups = this.#groups.get(iteration) ?? new Map<string, Set<string>>();
     this.#groups.set(iteration, groups);
     groups.set(problemId, (groups.get(problemId) ?? new Set()).add(kind));
@@ -87,6 +92,11 @@ export class RolloutTally {
   /** By iteration and tier, in the order of the log. */
   get counts(): ReadonlyMap<number, ReadonlyMap<string, Readonly<TierCounts>>> {
     return this.#counts;
+  }
+
+  /** Passes that training did not take, by what became of them. */
+  get refused(): Dictionary<number> {
+    return dictionary(this.#refused);
   }
 
   of(iteration: number): ReadonlyMap<string, Readonly<TierCounts>> {
@@ -181,15 +191,29 @@ export function figuresLogged(evaluations: readonly JudgedSet[], named: Pick<Pol
   return figuresGiven([...evaluations.flatMap(({ figures = [] }) => figures), ...Object.values(named?.figures ?? {}).flat()]);
 }
 
-export interface LoggedEvaluation extends Omit<HeldOut, 'kind' | 'tokens' | 'finishes'> {
+export interface LoggedEvaluation extends Omit<HeldOut, 'kind' | 'tokens' | 'finishes' | 'why' | 'examples'> {
   readonly mean: number | null;
+  /** Why its replies do not pass; null where the log does not tell. */
+  readonly failures: Failures | null;
   /** With intervals, which take a bootstrap. */
   readonly summary: Summary;
 }
 
+type Explained = Pick<HeldOut, 'outcomes' | 'formed' | 'finishes' | 'why' | 'examples'>;
+
+/** Counted from the single replies. Null for a log that does not say of each whether an answer was read. */
+export function failuresLogged({ outcomes, formed, finishes, why, examples = [] }: Explained): Failures | null {
+  if (formed === undefined) return null;
+  const texts = new Map(examples.map(({ at, text }) => [at, text]));
+  const tally = new FailureTally();
+  for (const [i, [problemId, tier, kind]] of outcomes.entries())
+    tally.take({ problemId, tier, kind, formed: formed[i], finish: finishes?.[i], why: why?.[i], text: texts.get(i) ?? null });
+  return tally.failures;
+}
+
 /** An evaluation with its figures, which are derived where they are asked for. */
 export function loggedEvaluation(
-  { kind: _, tokens: __, finishes: ___, ...evaluation }: HeldOut | Constrained,
+  { kind: _, tokens: __, finishes, why, examples, ...evaluation }: HeldOut | Constrained,
   tiers: readonly TierOf[],
   figures: readonly FigureName[],
 ): LoggedEvaluation {
@@ -200,6 +224,9 @@ export function loggedEvaluation(
     },
     get summary(): Summary {
       return summarise(verdictsOf(evaluation), tiers, { seed: SUMMARY_SEED, figures });
+    },
+    get failures(): Failures | null {
+      return failuresLogged({ ...evaluation, finishes, why, examples });
     },
   };
 }

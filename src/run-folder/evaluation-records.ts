@@ -32,6 +32,10 @@ const readingsFit = ({ outcomes, formed, lenient }: Omit<z.infer<typeof heldOutM
   outcomes.every(([, , verdict], i) => verdict !== 'pass' || (formed?.[i] !== false && (lenient?.[i] ?? 'pass') === 'pass'));
 const READINGS_FIT = 'there are as many readings as verdicts, and a reply that passes was well-formed and passes leniently';
 
+const reasonsFit = ({ outcomes, why, examples = [] }: Omit<z.infer<typeof heldOutMembers>, 'kind'>): boolean =>
+  (why === undefined || why.length === outcomes.length) && examples.every(({ at }) => at < outcomes.length);
+const REASONS_FIT = 'there are as many reasons as verdicts, and each example is of one of them';
+
 const heldOutMembers = z.object({
   kind: z.literal('held_out'),
   set: z.enum(['dev', 'test']),
@@ -49,6 +53,10 @@ const heldOutMembers = z.object({
   formed: z.array(z.boolean()).optional(),
   /** Verdicts on the same replies under the task's most lenient reading; of a task that has one, on the test set. */
   lenient: z.array(kind).optional(),
+  /** Why each reply does not pass: the violations of one that fails, sorted, and what the verifier said where it did not decide. */
+  why: z.array(z.array(z.string())).optional(),
+  /** One reply, shortened, of each kind of failure, by its place among the outcomes. */
+  examples: z.array(z.object({ at: z.int().min(0), text: z.string() })).optional(),
   /** Sampled for each reply, and how it ended. */
   tokens: z.array(z.int().min(0)).optional(),
   finishes: z.array(finish).optional(),
@@ -63,7 +71,8 @@ const fitting = <S extends z.ZodType<Omit<z.infer<typeof heldOutMembers>, 'kind'
         ),
       FIGURES_FIT,
     )
-    .refine(readingsFit, READINGS_FIT);
+    .refine(readingsFit, READINGS_FIT)
+    .refine(reasonsFit, REASONS_FIT);
 export const heldOut = fitting(heldOutMembers);
 /** Evaluations: a greedy evaluation on a whole evaluation set of the manifest. */
 export type HeldOut = z.infer<typeof heldOut>;

@@ -7,6 +7,7 @@ import { constrained, forgetting, heldOut, iterationReport, policies } from './e
 import { anyDecision, anyEffect, anyEvaluation, anyStep } from './monitor-records.js';
 import { readRecord } from './record.js';
 import { reference, rollout } from './rollout-records.js';
+import { FailureTally, whyOf, type JudgedReplyText } from '../tasks/failures.js';
 
 /** By kind; members that no reader shows are left out. */
 const FORMS = {
@@ -36,6 +37,7 @@ export const anyRollout = rollout.pick({
   text: true,
   turns: true,
   finish: true,
+  form: true,
   meanLogprob: true,
   verdict: true,
   admission: true,
@@ -44,9 +46,24 @@ export const anyRollout = rollout.pick({
 });
 export type AnyRollout = z.output<typeof anyRollout>;
 
+type Explained = Pick<AnyRollout, 'problemId' | 'tier' | 'text' | 'finish' | 'form' | 'verdict'>;
+
+/** What a logged rollout says of why it does not pass. */
+export const rolloutReason = ({ problemId, tier, text, finish, form, verdict }: Explained): JudgedReplyText => ({
+  problemId,
+  tier,
+  text,
+  kind: verdict.kind,
+  why: whyOf({ kind: verdict.kind, reason: verdict.reason, violations: verdict.violations.map((category) => ({ category })) }),
+  formed: form !== null,
+  finish,
+});
+
 /** The records of one pass over a log. */
 export class LoggedRecords {
   readonly rollouts = new RolloutTally();
+  /** Why sampled rollouts do not pass. */
+  readonly failures = new FailureTally();
   readonly #lists: { [K in LoggedKind]?: Logged<K>[] } = {};
   readonly #onRollout: ((gseq: number, rollout: AnyRollout) => void) | undefined;
 
@@ -60,6 +77,7 @@ export class LoggedRecords {
     if (kind === 'rollout') {
       const counted = readRecord(anyRollout, record);
       this.rollouts.take(counted);
+      this.failures.take(rolloutReason(counted));
       this.#onRollout?.(record.gseq, counted);
     } else if (kind === 'reference') {
       this.rollouts.takeReference(readRecord(reference, record));

@@ -3,6 +3,7 @@ import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
 import type { Forgetting, Summary } from '../statistics/index.js';
+import type { Failures } from '../tasks/failures.js';
 import {
   figuresLogged,
   loggedEvaluation,
@@ -29,6 +30,8 @@ export interface LoggedEvaluations {
   /** Null where it was not measured. */
   readonly forgetting: Forgetting | null;
   readonly rollouts: RolloutTally;
+  /** Why rollouts do not pass. */
+  readonly failures: Failures;
   readonly steps: readonly Logged<'step'>[];
   readonly rules: readonly Logged<'rule_eval'>[];
   readonly submission: Logged<'submission'> | null;
@@ -79,6 +82,7 @@ export function readEvaluations(folder: string): LoggedEvaluations {
         : (policySummaries(named, test, figures) ?? unreadable('the trivial policies were not judged on the test problems')),
     forgetting: forgot === null ? null : loggedForgetting(forgot),
     rollouts: logged.rollouts,
+    failures: logged.failures.failures,
     steps: logged.of('step'),
     rules: logged.of('rule_eval'),
     submission: logged.last('submission'),

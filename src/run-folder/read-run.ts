@@ -27,6 +27,7 @@ import { anyRollout, LoggedRecords, type AnyRollout, type Logged } from './logge
 import { readRecord } from './record.js';
 import { problem } from './rollout-records.js';
 import type { Forgetting, Summary } from '../statistics/index.js';
+import type { Failures } from '../tasks/failures.js';
 import { chooseRollouts, type RolloutPlace } from './choose-rollouts.js';
 import { RUN_STREAMS } from './streams.js';
 import { readWrittenSettings } from './written-settings.js';
@@ -104,6 +105,10 @@ export interface RunRecord {
   /** Some of all rollouts, chosen evenly. */
   readonly shown: readonly ShownRollout[];
   readonly rolloutCount: number;
+  /** Why rollouts do not pass. */
+  readonly failures: Failures;
+  /** Passes that training did not take, by what became of them. */
+  readonly refused: Dictionary<number>;
   /** What could not be read, in words. */
   readonly defects: readonly string[];
 }
@@ -255,6 +260,8 @@ class Taken {
       effects: logged.of('effect'),
       end: endOf(logged.last('session_end')),
       rolloutCount: this.places.length,
+      failures: logged.failures.failures,
+      refused: logged.rollouts.refused,
       defects: [...this.defects],
     };
   }

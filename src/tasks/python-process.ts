@@ -9,10 +9,8 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import type { PythonModule } from './python-module.js';
 import { readResult, type PythonDescription } from './python-results.js';
-import type { FinishReason } from './task.js';
 import { MemberError } from './task-shape.js';
 import type { WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
-import { TRUNCATED } from './verdict.js';
 
 const PROGRAM = fileURLToPath(new URL('../../../assets/python/bridge.py', import.meta.url));
 const LEAST_PYTHON = [3, 10] as const;
@@ -92,8 +90,6 @@ export class PythonProcess extends EventEmitter {
     if ('abort' in message) return; // it does not listen while it judges, and is ended after the time that a thread is given
     const { call, method, args } = message;
     this.#asked = message;
-    if (method === 'judge' && (args[2] as FinishReason) !== 'stop')
-      return void setImmediate(() => this.#give({ call, value: { verdict: TRUNCATED, form: null } }));
     const { module, file, name, check } = this.#program;
     const asked: Partial<Record<WorkerMethod, readonly [string, readonly unknown[]]>> = {
       load: ['load', [module, file, name, check]],

@@ -2,10 +2,10 @@
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { asProblem } from './problem-id.js';
-import type { Judgement, Verdict } from './task.js';
+import type { FinishReason, Judgement, Verdict } from './task.js';
 import { checkMember, firstComplaint, fraction, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
 import type { TaskDescription, WorkerMethod } from './thread-messages.js';
-import { failed, undecided } from './verdict.js';
+import { failed, judgedCut, undecided } from './verdict.js';
 
 const given = z
   .looseObject({
@@ -102,6 +102,10 @@ export function readResult(method: WorkerMethod, args: readonly unknown[], value
     case 'policy':
       return asVerdict(checkMember('verify', given, value, 'verdict'));
     case 'judge': {
+      if ((args[2] as FinishReason) !== 'stop') {
+        const cut = given.safeParse(value);
+        return judgedCut(cut.success ? { verdict: asVerdict(cut.data), form: null } : null);
+      }
       const found = checkMember('verify', given, value, 'verdict');
       return { verdict: asVerdict(found), form: readable(found) ? 'answer' : null } satisfies Judgement;
     }

@@ -10,11 +10,13 @@ import type { FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdi
 import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
 import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
-import { failed, judgeAny, lost, TRUNCATED, undecided } from './verdict.js';
+import { failed, judgeAny, judgedCut, lost, threw, TRUNCATED } from './verdict.js';
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 let task: Task<Problem, unknown, unknown>;
+/** Whether it is one of our own, whose parse and verify do not throw. */
+let ours = false;
 
 /** Runs a member whose exception is the task's fault. */
 async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
@@ -36,6 +38,7 @@ function readProblem(member: string, value: unknown, tier: string | undefined): 
 
 const methods = {
   async load(given: Exclude<ThreadTask, { kind: 'python' }>): Promise<TaskDescription> {
+    ours = given.kind !== 'bundle';
     task = given.kind === 'bundle' ? await importTask(given) : given.kind === 'data' ? await rowsTask(given) : await builtInTask(given.id);
     if (task.step !== undefined && task.limits?.turns === undefined) throw new MemberError('limits', 'needs turns where there is a step');
     return {
@@ -75,8 +78,11 @@ const methods = {
 
   /** An exception in parse or verify is no verdict on the reply; a malformed result is an error of the task. */
   async judge(problem: Problem, text: string, finish: FinishReason, earlier: readonly string[]): Promise<Judgement> {
-    if (finish !== 'stop' && task.judgesTruncated !== true) return { verdict: TRUNCATED, form: null };
-    return (await withinLimit((watch) => judge(problem, text, earlier, watch))) ?? { verdict: lost(tooLate(limit())), form: null };
+    const cut = finish !== 'stop' && task.judgesTruncated !== true;
+    if (cut && ours) return { verdict: TRUNCATED, form: null };
+    const judging = withinLimit((watch) => judge(problem, text, earlier, watch));
+    if (cut) return judgedCut(await judging.catch(() => null)); // what its code does wrong is told of a whole reply
+    return (await judging) ?? { verdict: lost(tooLate(limit())), form: null };
   },
 
   /** As `judge`, of every answer in the reply; all of them together have the time of one. */
@@ -172,7 +178,7 @@ async function judgeLeniently(problem: Problem, text: string, watch: Watch): Pro
     answers = checkMember('readLeniently', resultShapes.readLeniently, await task.readLeniently!(text, problem), 'answers');
   } catch (error) {
     if (error instanceof MemberError) throw error;
-    return { verdict: undecided(`readLeniently threw: ${messageOf(error)}`), form: null };
+    return { verdict: threw('readLeniently', messageOf(error)), form: null };
   }
   return judgeAny(answers, (answer) => verify(problem, answer, watch));
 }
@@ -183,7 +189,7 @@ async function judge(problem: Problem, text: string, earlier: readonly string[],
     parsed = checkMember('parse', resultShapes.parse, await task.parse(text, problem, earlier), 'parsed') as Parsed<unknown>;
   } catch (error) {
     if (error instanceof MemberError) throw error;
-    return { verdict: undecided(`parse threw: ${messageOf(error)}`), form: null };
+    return { verdict: threw('parse', messageOf(error)), form: null };
   }
   if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
   return { verdict: await verify(problem, parsed.answer, watch), form: parsed.form };
@@ -194,7 +200,7 @@ async function verify(problem: Problem, answer: unknown, watch: Watch): Promise<
   try {
     verdict = await task.verify(problem, answer, watch);
   } catch (error) {
-    return undecided(`verify threw: ${messageOf(error)}`);
+    return threw('verify', messageOf(error));
   }
   return checkMember('verify', resultShapes.verify, verdict, 'verdict') as Verdict;
 }

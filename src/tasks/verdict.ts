@@ -11,6 +11,17 @@ export const TRUNCATED = failed('truncated', 'The reply was cut off before it en
 
 export const undecided = (reason: string): Verdict => ({ kind: 'none', violations: [], metrics: {}, reason });
 
+/** Of the task's own code, by the words of its exception. */
+export const threw = (member: string, message: string): Verdict => undecided(`${member} threw: ${message}`);
+
+/**
+ * The verdict on a reply that was cut off, of a task that does not judge such: it fails whatever it says. Only code that throws is told
+ * of, since it would on other replies too.
+ * @param found what judging it all the same came to; null where it came to nothing
+ */
+export const judgedCut = (found: Judgement | null): Judgement =>
+  found?.verdict.kind === 'none' && /^\w+ (threw: |raised )/.test(found.verdict.reason ?? '') ? found : { verdict: TRUNCATED, form: null };
+
 /**
  * Whether the strict reading of a reply succeeded, right or wrong. Its share of the replies that have a verdict is the format rate, which
  * tells form from skill: accuracy is never above it.

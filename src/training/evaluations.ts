@@ -10,6 +10,7 @@ import type { OpenTask, VerdictKind } from '../tasks/task.js';
 import { turnRecords } from './rollout-records.js';
 import { cancellation, report, type RunContext } from './run-state.js';
 import type { RunSettings } from './settings.js';
+import { refuseUndecided } from './undecided.js';
 
 export interface SetEvaluation {
   readonly verdicts: readonly TierVerdicts[];
@@ -51,7 +52,7 @@ export async function evaluateSet(
   const { style, maxTokens } = settings.sampling;
   const { maxSequences } = settings.model;
   const replies = new Map<string, JudgedRollout>();
-  const { outcomes, summary } = await evaluateGreedy(backend, task, problems, {
+  const { outcomes, summary, failures } = await evaluateGreedy(backend, task, problems, {
     style,
     maxTokens,
     maxSequences,
@@ -72,6 +73,10 @@ export async function evaluateSet(
     outcomes: outcomes.map(({ problemId, tier, kind }): [string, string, VerdictKind] => [problemId, tier, kind]),
     ...(figuresGiven(outcomes).length === 0 ? {} : { figures: outcomes.map(figuresOf) }),
     formed: outcomes.map(({ formed }) => formed),
+    why: outcomes.map(({ why }) => [...why]),
+    examples: failures.rows.flatMap(({ example }) =>
+      example === null ? [] : [{ at: problems.findIndex(({ id }) => id === example.problemId), text: example.text }],
+    ),
     ...(outcomes.every(({ lenient }) => lenient === undefined) ? {} : { lenient: outcomes.map(({ lenient }) => lenient!) }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),
@@ -91,6 +96,7 @@ export async function evaluateSet(
         )
       : [];
   log.append([...kept, record]);
+  if (at.when === 'before') refuseUndecided(task, outcomes);
   return {
     verdicts: verdictsByTier(outcomes, task.tiers),
     summary,

@@ -13,7 +13,8 @@ import { planRollouts } from '../rollouts/plan.js';
 import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
 import { adapterStateRecord, adapterTargets, gateRecord, layersRecord } from '../run-folder/course-records.js';
 import { iterationReportRecord } from '../run-folder/evaluation-records.js';
-import { rolloutsRecord, type RolloutRecord } from '../run-folder/rollout-records.js';
+import { rolloutReason } from '../run-folder/logged-records.js';
+import { rolloutsRecord } from '../run-folder/rollout-records.js';
 import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
@@ -26,6 +27,7 @@ import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
 import { rolloutRecords } from './rollout-records.js';
 import { cancellation, peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
+import { refuseUndecided } from './undecided.js';
 
 /** Sequences that layers are chosen on, and on which it is measured how far a remedy moves the function. */
 const PROBES = 8;
@@ -52,8 +54,8 @@ export async function runIteration(
   for (let at = 0; at < records.length; at += APPEND) log.append(records.slice(at, at + APPEND).map(rolloutsRecord));
   for (const record of records) state.buffer.take(record);
   refuseUndecided(
-    context,
-    records.filter((record): record is RolloutRecord => record.kind === 'rollout'),
+    context.task,
+    records.flatMap((record) => (record.kind === 'rollout' ? [rolloutReason(record)] : [])),
   );
   const rolloutSeconds = clock();
 
@@ -175,14 +177,6 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
     },
     onProgress: ({ finished, sampledTokens }) => report(context, { ...progress, done: finished, tokens: sampledTokens, hits: shownHits() }),
   });
-}
-
-/** A verifier that decides nothing at all teaches nothing, and a run with it would only look like one that failed. */
-function refuseUndecided({ task }: RunContext, rollouts: readonly RolloutRecord[]): void {
-  const undecided = rollouts.filter(({ verdict }) => verdict.kind === 'none');
-  if (rollouts.length === 0 || undecided.length < rollouts.length) return;
-  const reason = undecided.find(({ verdict }) => verdict.reason !== undefined)?.verdict.reason ?? 'it gave no reason';
-  throw new IsoproError('VERIFIER_UNDECIDED', `the verifier of ${task.id} decided none of ${rollouts.length} replies: ${reason}`);
 }
 
 /** The iteration's first accepted traces, or what passed where nothing is accepted (grpo), or whole prompts where there is none. */

@@ -8,6 +8,7 @@ import { runPaths } from '../run-folder/paths.js';
 import { readEvaluations, type LoggedEvaluations } from '../run-folder/read-evaluations.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { READINGS, type Forgetting, type Reading, type Summary } from '../statistics/index.js';
+import type { Failures } from '../tasks/failures.js';
 import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
 
@@ -47,6 +48,14 @@ export interface RunResult {
   readonly iterations: readonly IterationReport[];
   /** Rollouts to train on, over all iterations: accepted ones, with grpo those that have an advantage. */
   readonly accepted: number;
+  /** Why replies did not pass: of the test problems before and after, null where the log does not tell, and of all rollouts. */
+  readonly failures: {
+    readonly before: Failures | null;
+    readonly after: Failures | null;
+    readonly rollouts: Failures;
+    /** Passes that training did not take, by what became of them. */
+    readonly refused: Dictionary<number>;
+  };
 }
 
 export const outcomesOf = (evaluation: Pick<HeldOut, 'outcomes'>): Outcomes =>
@@ -115,6 +124,7 @@ export function readResult(folder: string): RunResult {
     adapter: { file: runPaths(folder).adapter(submitted.adapter), sha256: submitted.adapter, iteration: end.adapterIteration },
     stopped,
     iterations,
+    failures: { before: before.failures, after: after.failures, rollouts: logged.failures, refused: logged.rollouts.refused },
     accepted: iterations.reduce((sum, { rollouts }) => sum + Object.values(rollouts).reduce((of, { admitted }) => of + admitted, 0), 0),
   };
 }

@@ -631,6 +631,16 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     await failsAt(13, verified(await cheating({ records: unread })), /well-formed, and the task reads it otherwise/);
   });
 
+  test('why a reply to a dev problem fails: as the verifier says it', async () => {
+    const other = onRecord('held_out', (record) => {
+      const kinds = (record.payload.outcomes as [string, string, string][]).map(([, , kind]) => kind);
+      return [
+        record.payload.set === 'dev' ? withPayload(record, { why: kinds.map((kind) => (kind === 'fail' ? ['another'] : [])) }) : record,
+      ];
+    });
+    await failsAt(13, verified(await cheating({ records: other })), /its reply breaks another, and the verifier finds/);
+  });
+
   test('readings that are not one to a verdict, and a pass that was not read', async () => {
     const few = onRecord('held_out', (record) => [withPayload(record, { formed: [true] })]);
     const unread = onRecord('held_out', (record) => [

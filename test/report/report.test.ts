@@ -51,6 +51,7 @@ describe('the report of a whole run', () => {
   test('has every part', () => {
     expect([...page.matchAll(/<section id="(\w+)">/g)].map(([, id]) => id)).toEqual([
       'result',
+      'failures',
       'learning',
       'adapter',
       'rules',

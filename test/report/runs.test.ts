@@ -6,9 +6,11 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { testComparison, testRates } from '../../src/run-folder/comparison.js';
+import { readManifest } from '../../src/run-folder/manifest.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
+import { compareRuns } from '../../src/report/run-list.js';
 import { findAdapter } from '../../src/report/find-adapter.js';
-import { compareRuns, findRun } from '../../src/report/run-list.js';
+import { findRun, findRunOrPath } from '../../src/report/find-run.js';
 import { comparisonTable, resultTable, terminalStyle } from '../../src/report/terminal.js';
 import { strayEvaluation } from '../../src/run-folder/derived.js';
 import { readResult } from '../../src/training/result.js';
@@ -113,6 +115,47 @@ describe('runs show', () => {
     expect(shown.integrity.outcome).toBe('ok');
     expect(Object.keys(shown.test.comparison.byTier)).toContain('T4');
     expect(shown.test.comparison.p).toBeLessThan(0.01);
+  });
+});
+
+describe('what a user names', () => {
+  const runs = (): string => at('runs');
+  test('a run whose whole name is given is not taken for the beginning of another', async () => {
+    await writeRunFolder({ folder: at('more/weak'), home: at('home'), runId: '0a'.repeat(16), until: 'start' });
+    await writeRunFolder({ folder: at('more/weaker'), home: at('home'), runId: '0b'.repeat(16), until: 'start' });
+    expect(findRun('weak', at('more'))).toBe(at('more/weak'));
+    expect(findRunOrPath('0b', at('more'))).toBe(at('more/weaker'));
+    expect(() => findRun('0', at('more'))).toThrow(
+      expect.objectContaining({ code: 'RUN_NOT_FOUND', message: expect.stringMatching(/2 runs in .*weak, .*weaker/) }),
+    );
+    for (const nowhere of ['nowhere', at('nowhere')]) expect(findRunOrPath(nowhere, at('more'))).toBe(nowhere);
+  });
+
+  test('an adapter: by its file, its run, the id of that, or the folder that holds it', () => {
+    const { adapter } = readManifest(at('runs/strong')).result!;
+    const file = path.join('adapters', `${adapter}.gguf`);
+    for (const target of [at('runs/strong'), at('runs/strong/adapters'), 'b2b2', 'strong'])
+      expect(path.resolve(findAdapter(target, runs()).file)).toBe(at(path.join('runs/strong', file)));
+    mkdirSync(at('peft'));
+    writeFileSync(at('peft/adapter_config.json'), '{}');
+    for (const left of [at('runs/strong/manifest.json'), at('peft'), at('runs')])
+      expect(findAdapter(left, runs())).toEqual({ file: left, run: null });
+    mkdirSync(at('one'));
+    writeFileSync(at('one/mine.gguf'), '');
+    expect(findAdapter(at('one'))).toEqual({ file: at('one/mine.gguf'), run: null });
+    writeFileSync(at('one/other.gguf'), '');
+    expect(() => findAdapter(at('one'))).toThrow(expect.objectContaining({ message: expect.stringContaining('holds 2 files in GGUF') }));
+  });
+
+  test('is taken in every command that reads a run', async () => {
+    const cwd = process.cwd();
+    try {
+      process.chdir(root);
+      const { code, stdout } = await cli('log', 'show', 'b2b2', '--limit', '1');
+      expect([code, stdout]).toEqual([0, expect.stringContaining('session_start')]);
+    } finally {
+      process.chdir(cwd);
+    }
   });
 });
 

@@ -1,0 +1,39 @@
+/** What yargs says of wrong usage, in words that name the nearest thing there is. */
+import type { Argv } from 'yargs';
+import { label } from '../report/hostile-text.js';
+import { nearest } from './nearest.js';
+
+/** What yargs 17 knows of the command that is being read and does not declare. */
+interface Inner {
+  getOptions?(): { readonly key?: object };
+  getInternalMethods?(): { getCommandInstance?(): { getCommands?(): string[] }; getContext?(): { fullCommands?: string[] } };
+}
+
+const dashed = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const meant = (found: string | null, as: (name: string) => string): string => (found === null ? '' : `; did you mean ${as(found)}?`);
+
+/** @param words as they were typed after the program's name */
+export function misuseText(message: string, parser: Argv, words: readonly string[]): string {
+  const inner = parser as Inner;
+  const flags = Object.keys(inner.getOptions?.().key ?? {}).filter((name) => name.length > 1 && name === dashed(name));
+  const noOption = (name: string): string => `There is no option --${label(name)}${meant(nearest(name, flags), (found) => `--${found}`)}`;
+  const [first = ''] = words;
+  if (message.startsWith('Name ') && first.startsWith('--')) return noOption(first.slice(2).replace(/=.*$/s, ''));
+  const { fullCommands = [] } = inner.getInternalMethods?.().getContext?.() ?? {};
+  if (message.startsWith('Not enough non-option arguments') && fullCommands.length > 0)
+    return `An argument is missing: isopro-native ${fullCommands.join(' ')}`;
+  const unknown = /^Unknown (?:argument|command)s?: (.*)$/s.exec(message)?.[1];
+  if (unknown !== undefined) {
+    const names = [...new Set(unknown.split(', ').map((name) => (words.includes(name) ? name : dashed(name))))];
+    const options = names.filter((name) => !words.includes(name));
+    if (options.length > 0) return options.map(noOption).join('\n');
+    const commands = inner.getInternalMethods?.().getCommandInstance?.().getCommands?.() ?? [];
+    const [word = ''] = names;
+    return `There is no ${commands.length > 0 ? 'command' : 'argument'} ${label(word)}${meant(nearest(word, commands), (found) => found)}`;
+  }
+  const choice = /Argument: ([^,\n]+), Given: "([^"\n]*)", Choices: ([^\n]*)/g;
+  return message.replace(choice, (line: string, _: string, given: string, choices: string) => {
+    const all = [...choices.matchAll(/"([^"]*)"/g)].map(([, one]) => one!);
+    return `${line}${meant(nearest(given, all), (found) => found)}`;
+  });
+}

@@ -1,0 +1,24 @@
+import { IsoproError } from '../errors.js';
+
+/** What holds a prompt with its answer: the context that the model was loaded with, and the one that it was trained for. */
+export interface ContextLimits {
+  readonly contextTokens: number;
+  readonly trainedContext: number;
+}
+
+/** An error with the remedy that applies: where the model itself takes no more, a larger context is none. Any other error as it is. */
+export function withContextRemedy(error: unknown, { contextTokens, trainedContext }: ContextLimits): unknown {
+  if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') return error;
+  const needed = Number(
+    /(?:needs|have) (\d+)|^(\d+) tokens/
+      .exec(error.message)
+      ?.slice(1)
+      .find((digits) => digits !== undefined) ?? NaN,
+  );
+  const shorter = 'Shorten the prompt or ask for fewer tokens (maxTokens, --max-tokens)';
+  const remedy =
+    contextTokens >= trainedContext || needed > trainedContext
+      ? `${shorter}: this model was trained for ${trainedContext} tokens, and a larger context does not help.`
+      : `${shorter}, or load the model with contextTokens (--context) of at least ${needed}: it was trained for ${trainedContext}.`;
+  return new IsoproError('CONTEXT_OVERFLOW', error.message, { cause: error.cause, remedy });
+}

@@ -1,0 +1,34 @@
+/** Why replies did not pass: of the test problems before and after, and of the rollouts. */
+import type { Failures } from '../run-folder/derived.js';
+import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
+import { FAILURE_NOTES, failed } from './failures.js';
+import { html, label, type Html } from './hostile-text.js';
+import { heads, more, name, section } from './markup.js';
+
+const SHOWN = 20;
+
+function part(title: string, failures: Failures | null | undefined): Html[] {
+  if (failures == null || failures.rows.length === 0) return [];
+  const { rows, replies } = failures;
+  return [
+    html`<h3>${title}</h3>
+<p class="note muted">${failed(failures)} of ${replies} replies.</p>
+<div class="wide"><table class="text failures"><thead><tr>${heads(['category', 'count', 'why', 'one of them, shortened'])}</tr></thead><tbody>
+${rows.slice(0, SHOWN).map(
+  ({ kind, count, why, example }) => html`<tr><td>${kind}</td><td>${count}</td>
+<td>${why === '' ? FAILURE_NOTES[kind] : label(why, 300)}</td>
+<td>${example !== null && html`${name(example.tier, 24)} <code>${label(example.text, 260)}</code>`}</td></tr>
+`,
+)}</tbody></table></div>
+${more(SHOWN, rows.length, 'reasons')}`,
+  ];
+}
+
+export function failureSection(run: RunRecord): Html | null {
+  const parts = [
+    ...part('Test problems, before', testEvaluation(run, 'before')?.failures),
+    ...part('Test problems, after', testEvaluation(run, 'after')?.failures),
+    ...part('Rollouts', run.failures),
+  ];
+  return parts.length === 0 ? null : section('failures', 'Why replies fail', parts);
+}

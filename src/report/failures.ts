@@ -1,0 +1,108 @@
+/** Why replies did not pass, in words and in a table of the terminal. */
+import type { Failure, FailureKind, Failures } from '../run-folder/derived.js';
+import { label } from './hostile-text.js';
+import type { TerminalStyle } from './terminal.js';
+
+/** What each category says. */
+export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
+  format: 'no answer could be read',
+  truncated: 'cut off at the limit of tokens',
+  wrong: 'read, and not right',
+  undecided: 'the verifier found no verdict',
+  aborted: 'cancelled',
+};
+
+const SHOWN = 8;
+const WHY = 36;
+
+export const failed = ({ replies, passed }: Failures): number => replies - passed;
+
+/** The category with the most replies, and the commonest reason in it; null where all passed or a log does not tell. */
+export function commonestFailure({ rows }: Failures): { readonly kind: FailureKind; readonly count: number; readonly why: string } | null {
+  const sums = new Map<FailureKind, number>();
+  for (const { kind, count } of rows) sums.set(kind, (sums.get(kind) ?? 0) + count);
+  const [most] = [...sums].sort(([, a], [, b]) => b - a);
+  return most === undefined ? null : { kind: most[0], count: most[1], why: rows.find(({ kind }) => kind === most[0])!.why };
+}
+
+const exampleOf = ({ example }: Failure): string => (example === null ? '' : label(JSON.stringify(example.text).slice(1, -1), 240));
+
+/** A line a reason, the commonest first, each with the beginning of one reply as far as the width goes; empty where all passed. */
+export function failureTable(failures: Failures, what: string, { width }: Pick<TerminalStyle, 'width'>): string {
+  const { rows } = failures;
+  if (rows.length === 0) return '';
+  const shown = rows.slice(0, SHOWN);
+  const whys = shown.map(({ kind, why }) => label(why === '' ? FAILURE_NOTES[kind] : why, WHY));
+  const [kinds, counts, column] = [
+    Math.max(...shown.map(({ kind }) => kind.length)),
+    Math.max(...shown.map(({ count }) => String(count).length)),
+    Math.max(...whys.map(({ length }) => length)),
+  ];
+  const lines = shown.map((row, i) => {
+    const line = `  ${row.kind.padEnd(kinds)}  ${String(row.count).padStart(counts)}  ${whys[i]!.padEnd(column)}`;
+    const room = width - line.length - 2;
+    const example = exampleOf(row);
+    return room < 12 || example === '' ? line.trimEnd() : `${line}  ${label(example, room)}`;
+  });
+  const rest = rows.slice(SHOWN).reduce((sum, { count }) => sum + count, 0);
+  return [
+    `why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, beginning of one`,
+    ...lines,
+    ...(rest === 0 ? [] : [`  and ${rest} for ${rows.length - SHOWN} further reasons`]),
+  ].join('\n');
+}
+
+export interface Asked {
+  readonly style: string;
+  readonly maxTokens: number;
+  readonly samples?: number | undefined;
+}
+
+const REFUSED: Readonly<Record<string, string>> = {
+  contradictory:
+    'their reasoning contradicts the problem. Ask for the answer alone with --style plain, or take a model that reasons better',
+  incomplete: 'they did not end by themselves. Raise --max-tokens',
+  uninformative:
+    'all samples of their problems passed, so that there was nothing to contrast them with. Take harder tiers, more samples a problem ' +
+    '(--samples) or the algorithm rft',
+};
+
+/**
+ * Why a run found nothing to train on, and what to change: by what the replies fail of, or by what became of those that passed.
+ * @param refused passes that training did not take, by what became of them
+ */
+export function nothingAccepted(
+  failures: Failures,
+  refused: Readonly<Record<string, number>>,
+  { style, maxTokens, samples }: Asked,
+): string {
+  const [mostly] = Object.entries(refused).sort(([, a], [, b]) => b - a);
+  if (mostly !== undefined)
+    return (
+      `${failures.passed} of ${failures.replies} replies passed, and none was taken: ` +
+      `${REFUSED[mostly[0]] ?? `${mostly[0]}. Change what the run accepts (--accept)`}.`
+    );
+  const cause = commonestFailure(failures);
+  if (cause === null) return 'An easier tier, more samples or a larger model may find a first success.';
+  const of = `${cause.count} of ${failures.replies} replies`;
+  const why = cause.why === '' ? '' : ` (${label(cause.why, 200)})`;
+  const plain = style === 'plain' ? '' : ', ask for the answer alone with --style plain';
+  switch (cause.kind) {
+    case 'format':
+      return (
+        `The commonest cause: in ${of} no answer could be read${why}. Show the form of an answer in the task's prompt${plain}, or take ` +
+        'a model that follows instructions.'
+      );
+    case 'truncated':
+      return `The commonest cause: ${of} were cut off at ${maxTokens} tokens. Raise --max-tokens${plain.replace(', ', ', or ')}.`;
+    case 'undecided':
+      return `The commonest cause: the verifier found no verdict on ${of}${why}. Correct it first; \`tasks verify\` tries replies one by one.`;
+    case 'aborted':
+      return `The commonest cause: ${of} were cancelled. Run again.`;
+    case 'wrong':
+      return (
+        `The commonest cause: ${of} have a wrong answer${why}. An easier tier, more samples a problem (--samples` +
+        `${samples === undefined ? '' : `, now ${samples}`}) or a larger model may find a first success; \`tasks calibrate\` measures which.`
+      );
+  }
+}

@@ -1,0 +1,75 @@
+/** The run that a user names: by its folder or the beginning of its id. */
+import { readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { IsoproError } from '../errors.js';
+import { readManifest } from '../run-folder/manifest.js';
+import { isRunFolder } from '../run-folder/paths.js';
+
+export const RUNS = 'runs';
+
+/** What is there but may not be looked at is left to who reads it, and says why. */
+export function kindOf(place: string): 'none' | 'folder' | 'other' {
+  try {
+    const found = statSync(place, { throwIfNoEntry: false });
+    return found === undefined ? 'none' : found.isDirectory() ? 'folder' : 'other';
+  } catch {
+    return 'other';
+  }
+}
+
+/** Run folders below a folder, by name. */
+export const runFolders = (parent: string): string[] => {
+  try {
+    return readdirSync(parent, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => path.join(parent, name))
+      .filter(isRunFolder)
+      .sort();
+  } catch {
+    return []; // no run was made here yet
+  }
+};
+
+function runIdOf(folder: string): string {
+  try {
+    return readManifest(folder).runId;
+  } catch {
+    return '\u0000'; // not found by its id
+  }
+}
+
+/** Runs whose id or folder is called so, else those whose id or folder begins so. */
+function named(target: string, parent: string): string[] {
+  if (target === '') return [];
+  const all = runFolders(parent).map((folder) => ({ folder, names: [path.basename(folder), runIdOf(folder)] }));
+  const exact = all.filter(({ names }) => names.includes(target));
+  const found = exact.length > 0 ? exact : all.filter(({ names }) => names.some((name) => name.startsWith(target)));
+  return found.map(({ folder }) => folder);
+}
+
+const ambiguous = (target: string, parent: string, found: readonly string[]): IsoproError =>
+  new IsoproError('RUN_NOT_FOUND', `${target} is the beginning of ${found.length} runs in ${parent}: ${found.slice(0, 8).join(', ')}`, {
+    remedy: 'Give more of the id, or the folder; `isopro-native runs list` shows both.',
+  });
+
+/**
+ * The folder that a user names by its path, or by the beginning of a run id or folder name below `runs`. @throws IsoproError RUN_NOT_FOUND
+ */
+export function findRun(target: string, parent = RUNS): string {
+  if (isRunFolder(target)) return target;
+  const found = named(target, parent);
+  if (found.length === 1) return found[0]!;
+  if (found.length > 1) throw ambiguous(target, parent, found);
+  throw new IsoproError('RUN_NOT_FOUND', `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`);
+}
+
+/**
+ * As findRun, for what reads a folder that may lack its manifest, or a file: whatever is there is taken, and what is not found is left as
+ * it was given. @throws IsoproError RUN_NOT_FOUND where several runs begin so
+ */
+export function findRunOrPath(target: string, parent = RUNS): string {
+  if (kindOf(target) !== 'none') return target;
+  const found = named(target, parent);
+  if (found.length > 1) throw ambiguous(target, parent, found);
+  return found[0] ?? target;
+}

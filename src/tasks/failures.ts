@@ -1,0 +1,127 @@
+/** Why replies did not pass, counted: what a reader needs before the next attempt. */
+import type { FinishReason, Judgement, VerdictKind, Violation } from './task.js';
+import { isWellFormed, TRUNCATED } from './verdict.js';
+
+/**
+ * `format`: no answer could be read; `truncated`: cut off at the token limit; `wrong`: read, and against a rule; `undecided`: the verifier
+ * found no verdict; `aborted`: cancelled.
+ */
+export const FAILURES = ['format', 'truncated', 'wrong', 'undecided', 'aborted'] as const;
+export type FailureKind = (typeof FAILURES)[number];
+
+/** What of a verdict tells why. */
+export interface Reason {
+  readonly kind: VerdictKind;
+  /** Violations, each once, sorted; of an undecided reply what its verifier said. Undefined where a log does not hold it. */
+  readonly why: readonly string[] | undefined;
+  /** Whether an answer was read; undefined where a log does not hold it. */
+  readonly formed: boolean | undefined;
+  readonly finish: FinishReason | undefined;
+}
+
+/** A reply with its verdict. */
+export interface JudgedReplyText extends Reason {
+  readonly problemId: string;
+  readonly tier: string;
+  /** Null where it is not at hand. */
+  readonly text: string | null;
+}
+
+export interface Failure {
+  readonly kind: FailureKind;
+  /** The rules that were broken, or what the verifier said; empty where the kind says it all. */
+  readonly why: string;
+  readonly count: number;
+  /** The first of them, shortened; null where no text is at hand. */
+  readonly example: { readonly problemId: string; readonly tier: string; readonly text: string } | null;
+}
+
+/** The commonest first. */
+export interface Failures {
+  readonly replies: number;
+  readonly passed: number;
+  readonly rows: readonly Failure[];
+}
+
+const REASON_CHARACTERS = 300;
+const HEAD_CHARACTERS = 160;
+const TAIL_CHARACTERS = 80;
+/** Rows of their own; what further replies fail of is counted in one. */
+const MOST_ROWS = 64;
+const OTHERS = 'other reasons';
+
+/** Beginning and end of a reply: where it goes wrong, and how it ended. */
+export const shortenedReply = (text: string): string =>
+  (text.length <= HEAD_CHARACTERS + TAIL_CHARACTERS
+    ? text
+    : `${text.slice(0, HEAD_CHARACTERS)} … ${text.slice(-TAIL_CHARACTERS)}`
+  ).toWellFormed();
+
+interface Said {
+  readonly kind: VerdictKind;
+  readonly violations: readonly Pick<Violation, 'category'>[];
+  readonly reason?: string | undefined;
+}
+
+export function whyOf({ kind, violations, reason }: Said): string[] {
+  if (kind === 'pass') return [];
+  if (kind === 'none') return [(reason ?? 'it gave no reason').slice(0, REASON_CHARACTERS).toWellFormed()];
+  return [...new Set(violations.map(({ category }) => category.toWellFormed()))].sort();
+}
+
+export const reasonOf = (judgement: Judgement, finish: FinishReason) =>
+  ({
+    kind: judgement.verdict.kind,
+    why: whyOf(judgement.verdict),
+    formed: isWellFormed(judgement),
+    finish,
+  }) satisfies Reason;
+
+const TRUNCATED_CATEGORY = TRUNCATED.violations[0]!.category;
+
+/** Null where it passed, or where a log does not tell a wrong answer from none. */
+export function failureOf({ kind, why, formed, finish }: Reason): Pick<Failure, 'kind' | 'why'> | null {
+  if (kind === 'pass') return null;
+  const said = why?.join(', ') ?? '';
+  if (kind === 'none') return { kind: 'undecided', why: said };
+  const cut = finish !== undefined && finish !== 'stop' && formed !== true && (why === undefined || why.includes(TRUNCATED_CATEGORY));
+  if (cut) return { kind: finish === 'aborted' ? 'aborted' : 'truncated', why: '' };
+  if (formed === undefined) return null;
+  return formed ? { kind: 'wrong', why: said } : { kind: 'format', why: said === 'format' ? '' : said };
+}
+
+/** Counts replies in the order in which they come. */
+export class FailureTally {
+  readonly #rows = new Map<string, { -readonly [member in keyof Failure]: Failure[member] }>();
+  #replies = 0;
+  #passed = 0;
+
+  take({ problemId, tier, text, ...reason }: JudgedReplyText): void {
+    this.#replies++;
+    if (reason.kind === 'pass') this.#passed++;
+    const failure = failureOf(reason);
+    if (failure === null) return;
+    let key = JSON.stringify([failure.kind, failure.why]);
+    let { why } = failure;
+    if (this.#rows.size >= MOST_ROWS && !this.#rows.has(key)) {
+      why = OTHERS;
+      key = JSON.stringify([failure.kind, why]);
+    }
+    const row = this.#rows.get(key);
+    if (row !== undefined) row.count++;
+    else
+      this.#rows.set(key, {
+        kind: failure.kind,
+        why,
+        count: 1,
+        example: text === null ? null : { problemId, tier, text: shortenedReply(text) },
+      });
+  }
+
+  get failures(): Failures {
+    const rows = [...this.#rows.values()].sort(
+      (a, b) => b.count - a.count || FAILURES.indexOf(a.kind) - FAILURES.indexOf(b.kind) || (a.why < b.why ? -1 : 1),
+    );
+    return { replies: this.#replies, passed: this.#passed, rows: rows.map((row) => ({ ...row })) };
+  }
+}

@@ -1,0 +1,69 @@
+/** Wrong usage: the nearest thing there is, in few lines. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, test } from '@jest/globals';
+import { withContextRemedy } from '../../src/engine/context-overflow.js';
+import { missingAddonRemedy } from '../../src/engine/addon.js';
+import { IsoproError } from '../../src/errors.js';
+import { nearest } from '../../src/cli/nearest.js';
+import { MAIN } from './run-cli.js';
+
+test('the nearest word is found through one slip in three letters, and a beginning is enough', () => {
+  const names = ['run', 'runs', 'report', 'eval', 'judge', 'max-tokens', 'toString'];
+  for (const [word, found] of [
+    ['evl', 'eval'],
+    ['jugde', 'judge'],
+    ['rep', 'report'],
+    ['max-token', 'max-tokens'],
+    ['Run', 'run'],
+    ['maxtokens', 'max-tokens'],
+  ] as const)
+    expect([word, nearest(word, names)]).toEqual([word, found]);
+  for (const word of ['', 'xyz', 'constructor', 'e'.repeat(5000), '\u001b[2J']) expect(nearest(word, names)).toBeNull();
+});
+
+test('misspelt commands, actions, options and choices name the nearest; no error prints the help', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'isopro-misuse-'));
+  // an app of its own version around the program
+  writeFileSync(path.join(folder, 'package.json'), JSON.stringify({ name: 'app', version: '9.9.9' }));
+  const cli = (...args: string[]) => spawnSync(process.execPath, [MAIN, ...args], { cwd: folder, encoding: 'utf8' });
+  for (const [args, message] of [
+    [['jugde', 'x'], /^There is no command jugde; did you mean judge\?$/m],
+    [['models', 'inspct'], /^There is no command inspct; did you mean inspect\?$/m],
+    [['eval', '--max-tokenz', '5', '--perTeir=3'], /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m],
+    [['eval', '--set', 'tets'], /did you mean test\?$/m],
+    [['judge'], /^An argument is missing: isopro-native judge <run>$/m],
+  ] as const) {
+    const { status, stdout, stderr } = cli(...args);
+    expect([args, status, stdout]).toEqual([args, 2, '']);
+    expect(stderr).toMatch(message);
+    expect(stderr.trim().split('\n').length).toBeLessThanOrEqual(4);
+  }
+  const { version } = JSON.parse(readFileSync(path.join(path.dirname(MAIN), '../../../package.json'), 'utf8')) as { version: string };
+  expect(cli('--version').stdout.trim()).toBe(version);
+  rmSync(folder, { recursive: true });
+});
+
+test('the remedy for a context that is too small is a larger one only where the model takes it', () => {
+  const remedy = (message: string, limits: { contextTokens: number; trainedContext: number }) =>
+    (withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), limits) as IsoproError).remedy;
+  const long = 'prompt 0 has 900 tokens; with maxTokens 200 it needs 1100, more than the context of 1024';
+  expect(remedy(long, { contextTokens: 1024, trainedContext: 4096 })).toMatch(/--context\) of at least 1100: it was trained for 4096/);
+  expect(remedy(long, { contextTokens: 4096, trainedContext: 1024 })).toMatch(
+    /trained for 1024 tokens, and a larger context does not help/,
+  );
+  expect(remedy(long.replace('1100', '9000'), { contextTokens: 1024, trainedContext: 4096 })).toMatch(/does not help/);
+  const other = new IsoproError('ABORTED', 'x');
+  expect(withContextRemedy(other, { contextTokens: 1, trainedContext: 1 })).toBe(other);
+});
+
+test('the remedy for a missing addon is a command that can be typed where the package is', () => {
+  const app = path.join('/app', 'node_modules', 'isopro-native');
+  expect(missingAddonRemedy(app, false)).toMatch(/--ignore-scripts.*npm rebuild isopro-native --foreground-scripts` in \/app;/);
+  expect(missingAddonRemedy(app, true)).toMatch(/built for another processor.*npm rebuild/);
+  expect(missingAddonRemedy('/src/isopro-native', false)).toMatch(
+    /It has not been built: run `npm run build:native` in \/src\/isopro-native/,
+  );
+});

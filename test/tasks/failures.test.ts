@@ -1,0 +1,169 @@
+/** Why replies do not pass: categories, counts, examples, and what a user is told to change. */
+import { describe, expect, test } from '@jest/globals';
+import { failureTable, nothingAccepted } from '../../src/report/failures.js';
+import { failuresLogged } from '../../src/run-folder/derived.js';
+import { heldOut } from '../../src/run-folder/evaluation-records.js';
+import { FailureTally, failureOf, reasonOf, shortenedReply, type Failures, type JudgedReplyText } from '../../src/tasks/failures.js';
+import type { FinishReason, Judgement, Verdict } from '../../src/tasks/task.js';
+import { failed, judgedCut, threw, TRUNCATED, undecided } from '../../src/tasks/verdict.js';
+import { refuseUndecided } from '../../src/training/undecided.js';
+
+const PASS: Verdict = { kind: 'pass', violations: [], metrics: {} };
+const wrong = (...categories: string[]): Verdict => ({
+  kind: 'fail',
+  violations: categories.flatMap((category) => failed(category, 'detail').violations),
+  metrics: {},
+});
+const reason = (verdict: Verdict, form: string | null = 'answer', finish: FinishReason = 'stop') => reasonOf({ verdict, form }, finish);
+const reply = (text: string, ...judged: Parameters<typeof reason>): JudgedReplyText => ({
+  problemId: text.slice(0, 8),
+  tier: 'T',
+  text,
+  ...reason(...judged),
+});
+const tallied = (...replies: JudgedReplyText[]): Failures => {
+  const tally = new FailureTally();
+  for (const each of replies) tally.take(each);
+  return tally.failures;
+};
+
+describe('the category of a reply', () => {
+  test.each<[string, Parameters<typeof reason>, object | null]>([
+    ['passes', [PASS], null],
+    ['cannot be read', [failed('format', ''), null], { kind: 'format', why: '' }],
+    ['cannot be read, in the words of its parser', [failed('two_answers', ''), null], { kind: 'format', why: 'two_answers' }],
+    ['is cut off', [TRUNCATED, null, 'length'], { kind: 'truncated', why: '' }],
+    ['is cancelled', [TRUNCATED, null, 'aborted'], { kind: 'aborted', why: '' }],
+    ['breaks rules, each named once', [wrong('order', 'deadline', 'order')], { kind: 'wrong', why: 'deadline, order' }],
+    ['is cut off, and judged all the same', [wrong('deadline'), 'answer', 'length'], { kind: 'wrong', why: 'deadline' }],
+    ['is cut off, and read in vain', [failed('format', ''), null, 'length'], { kind: 'format', why: '' }],
+    ['is not decided', [undecided('no time')], { kind: 'undecided', why: 'no time' }],
+    ['is cut off and not decided', [threw('verify', 'boom'), null, 'length'], { kind: 'undecided', why: 'verify threw: boom' }],
+  ])('that %s', (_, judged, expected) => expect(failureOf(reason(...judged))).toEqual(expected));
+
+  test('of a reply that was cut off is told by code that throws, and by nothing else that it would have come to', () => {
+    const judgement = (verdict: Verdict): Judgement => ({ verdict, form: 'answer' });
+    expect(judgedCut(judgement(threw('parse', 'x'))).verdict.reason).toBe('parse threw: x');
+    for (const found of [null, judgement(PASS), judgement(undecided('no time')), judgement(wrong('deadline'))])
+      expect(judgedCut(found)).toEqual({ verdict: TRUNCATED, form: null });
+  });
+});
+
+describe('a table', () => {
+  test('counts every reply once, the commonest reason first, with the first reply as an example', () => {
+    const { rows, ...counts } = tallied(
+      reply('a', PASS),
+      reply('b', wrong('deadline')),
+      reply('c', failed('format', ''), null),
+      reply('d', wrong('deadline')),
+      reply('e', undecided('boom')),
+    );
+    expect(counts).toEqual({ replies: 5, passed: 1 });
+    expect(rows).toEqual([
+      { kind: 'wrong', why: 'deadline', count: 2, example: { problemId: 'b', tier: 'T', text: 'b' } },
+      { kind: 'format', why: '', count: 1, example: { problemId: 'c', tier: 'T', text: 'c' } },
+      { kind: 'undecided', why: 'boom', count: 1, example: { problemId: 'e', tier: 'T', text: 'e' } },
+    ]);
+  });
+
+  test('has few rows of few characters, whatever verifiers and models say', () => {
+    const all = tallied(
+      ...Array.from({ length: 500 }, (_, i) => reply(`${i} ${'\ud800'.repeat(100_000)}`, undecided(`${i} ${'x'.repeat(9999)}`))),
+    );
+    expect(all.rows.length).toBeLessThan(70);
+    expect(all.rows.reduce((sum, { count }) => sum + count, 0)).toBe(500);
+    expect(all.rows[0]).toMatchObject({ why: 'other reasons', kind: 'undecided' });
+    expect(JSON.stringify(all).length).toBeLessThan(70_000);
+    expect(JSON.stringify(all).isWellFormed()).toBe(true);
+    expect(shortenedReply(`begin ${'x'.repeat(1000)} end`)).toMatch(/^begin x+ … x+ end$/);
+  });
+
+  test('is the same when it is read from a log, and null where a log does not hold it', () => {
+    const replies = [reply('a', PASS), reply('b', wrong('x')), reply('c', TRUNCATED, null, 'length'), reply('d', wrong('x'))];
+    const live = tallied(...replies);
+    const logged = {
+      outcomes: replies.map(({ problemId, tier, kind }): [string, string, typeof kind] => [problemId, tier, kind]),
+      formed: replies.map(({ formed }) => formed!),
+      finishes: replies.map(({ finish }) => finish!),
+      why: replies.map(({ why }) => [...why!]),
+      examples: [
+        { at: 1, text: 'b' },
+        { at: 2, text: 'c' },
+      ],
+    };
+    expect(failuresLogged(logged)).toEqual(live);
+    const { why: _, examples: __, ...older } = logged;
+    expect(failuresLogged(older)!.rows.map(({ kind, why, count, example }) => [kind, why, count, example])).toEqual([
+      ['wrong', '', 2, null],
+      ['truncated', '', 1, null],
+    ]);
+    expect(failuresLogged({ outcomes: logged.outcomes })).toBeNull();
+    const id = 'ab'.repeat(32);
+    const record = {
+      kind: 'held_out',
+      set: 'test',
+      when: 'before',
+      iteration: 0,
+      adapter: null,
+      setSha256: id,
+      outcomes: [[id, 'T', 'fail']],
+    };
+    const readable = (members: object) => heldOut.safeParse({ ...record, ...members }).success;
+    expect([{}, { why: [['x']] }, { examples: [{ at: 0, text: '' }] }].map(readable)).toEqual([true, true, true]);
+    expect([{ why: [] }, { why: ['x'] }, { examples: [{ at: 1, text: '' }] }].map(readable)).toEqual([false, false, false]);
+  });
+
+  test('fits its width, and shows no character that would steer a terminal', () => {
+    const failures = tallied(
+      reply('\u001b[2J\u202e long\n'.repeat(40), wrong('dead\u001bline')),
+      reply('c', undecided('boom '.repeat(50))),
+    );
+    for (const width of [40, 80, 200]) {
+      const [head, ...lines] = failureTable(failures, 'answers', { width }).split('\n');
+      expect(head).toMatch(/^why 2 of 2 answers did not pass/);
+      expect(lines).toHaveLength(2);
+      if (width >= 80) expect(Math.max(...lines.map((line) => [...line].length))).toBeLessThanOrEqual(width);
+      expect(lines.join('')).not.toMatch(/[\u0000-\u001f\u202e]/);
+    }
+    expect(failureTable(tallied(reply('a', PASS)), 'answers', { width: 80 })).toBe('');
+  });
+});
+
+describe('where nothing was accepted', () => {
+  const asked = { style: 'cot', maxTokens: 96, samples: 8 };
+  const told = (...judged: Parameters<typeof reason>) =>
+    nothingAccepted(tallied(reply('x', ...judged), reply('y', ...judged), reply('z', wrong('other'))), {}, asked);
+  test('the commonest cause is named, and what to change about it', () => {
+    expect(told(failed('format', ''), null)).toMatch(/in 2 of 3 replies no answer could be read.*the form.*--style plain/);
+    expect(told(TRUNCATED, null, 'length')).toMatch(/2 of 3 replies were cut off at 96 tokens\. Raise --max-tokens/);
+    expect(told(threw('verify', 'boom'))).toMatch(/no verdict on 2 of 3 replies \(verify threw: boom\)\. Correct it/);
+    expect(told(wrong('deadline'))).toMatch(/wrong answer \(deadline\)\. An easier tier, more samples a problem \(--samples, now 8\)/);
+    expect(nothingAccepted(tallied(reply('x', TRUNCATED, null, 'length')), {}, { ...asked, style: 'plain' })).not.toContain('--style');
+  });
+
+  test('passes that were not taken are told by what became of them', () => {
+    const failures = tallied(reply('x', PASS), reply('y', TRUNCATED, null, 'length'));
+    expect(nothingAccepted(failures, { contradictory: 1 }, asked)).toMatch(/1 of 2 replies passed, and none was taken: their reasoning/);
+    expect(nothingAccepted(failures, { uninformative: 1 }, asked)).toMatch(/harder tiers/);
+  });
+});
+
+describe('a verifier that decides nothing', () => {
+  const refused = (...replies: ReturnType<typeof reason>[]) => refuseUndecided({ id: 'own' }, replies);
+  const none = reason(threw('verify', 'boom'));
+  const cut = reason(TRUNCATED, null, 'length');
+  test('ends the run with the words of its exception, whatever else was cut off or could not be read', () => {
+    for (const others of [[], [cut], [cut, reason(failed('format', ''), null)]])
+      expect(() => refused(none, none, ...others)).toThrow(
+        expect.objectContaining({ code: 'VERIFIER_UNDECIDED', message: expect.stringContaining('verify threw: boom') }),
+      );
+  });
+
+  test('is none that decided one, or that was asked nothing, or was once too slow', () => {
+    refused();
+    refused(cut, cut);
+    refused(none, none, reason(wrong('deadline')));
+    refused(none, none, reason(PASS));
+    refused(none, ...Array.from({ length: 60 }, () => cut));
+  });
+});
