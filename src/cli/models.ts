@@ -1,7 +1,9 @@
 import { availableMemory } from '../engine/diagnosis.js';
-import { inspectModel } from '../engine/inspect.js';
+import { inspectModel, type ModelInspection } from '../engine/inspect.js';
 import { estimateMemory } from '../engine/memory-estimate.js';
 import { EMBEDDED_MODEL, MODEL_ALIASES, cachedModels, modelsFolder, resolveModel } from '../engine/model-files.js';
+import { suitability, type Suitability } from '../engine/suitability.js';
+import { label } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -64,9 +66,30 @@ const pull = defineCommand({
   },
 });
 
+const SHOWN_TYPES = 6;
+
+/** Whether it can be run, trained and chatted with, and what will not work. */
+function verdictLines({ problem, trainingProblem }: ModelInspection, { chat, adapter, cautions }: Suitability): string[][] {
+  if (problem !== null) return [['runs', `no: ${problem.message} (${problem.code})`]];
+  const end = chat.ends.length === 0 ? 'no end token is named' : `an answer ends with token ${chat.ends.join(' or ')}`;
+  const template = { own: 'by its own chat template', none: 'by ChatML, for want of a chat template', invalid: '' }[chat.template];
+  return [
+    ['runs', 'yes: nothing is known against it'],
+    [
+      'trains',
+      trainingProblem === null
+        ? `yes: an adapter of rank ${adapter.rank} on all layers has ${formatNumber(adapter.parameters / 1e6)}M parameters, ` +
+          `${formatBytes(adapter.bytes)} more with its optimiser`
+        : `no: ${trainingProblem.message} (${trainingProblem.code})`,
+    ],
+    ['chats', chat.template === 'invalid' ? 'no: its chat template cannot be rendered' : `yes: ${template}; ${end}`],
+    ...cautions.map((caution, i) => [i === 0 ? 'will not' : '', label(caution, 300)]),
+  ];
+}
+
 const inspect = defineCommand({
   command: 'inspect <model>',
-  describe: 'Architecture, quantisation, tensors and memory of a model or an adapter',
+  describe: 'Whether a model can be run, trained and chatted with, how much memory it needs, and what will not work',
   builder: (yargs) =>
     yargs
       .positional('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, or an alias or URI that is in the cache' })
@@ -80,33 +103,45 @@ const inspect = defineCommand({
     const inspection = await inspectModel(path);
     const memory = await estimateMemory(path, inspection, context);
     if (inspection.problem !== null) process.exitCode = 1;
-    if (json) return printJson({ path, ...inspection, memory, availableBytes: availableMemory() });
-    const { kind, architecture, name, parameters, vocabularySize, bytes, types, metadata, problem, trainingProblem } = inspection;
+    const available = availableMemory();
+    const suited = inspection.kind === 'adapter' ? null : suitability(inspection, memory, available);
+    if (json) return printJson({ path, ...inspection, memory, availableBytes: available, ...suited });
+    const { kind, architecture, name, parameters, vocabularySize, bytes, types, metadata, problem } = inspection;
     const lines = [
       ['file', `${path} (${formatBytes(bytes)}, GGUF version ${inspection.version})`],
-      [kind, [name, architecture, `${formatNumber(parameters / 1e6)}M parameters`].filter((part) => part !== '').join(', ')],
+      [
+        kind,
+        [label(name, 60), label(architecture), `${formatNumber(parameters / 1e6)}M parameters`].filter((part) => part !== '').join(', '),
+      ],
       ...(kind === 'adapter'
         ? []
         : [
-            ['layers', metadata[`${architecture}.block_count`] ?? 'not said'],
+            ['layers', label(metadata[`${architecture}.block_count`] ?? 'not said')],
             ['vocabulary', String(vocabularySize)],
-            ['trained for', `${metadata[`${architecture}.context_length`] ?? 'an unknown number of'} tokens of context`],
+            ['trained for', `${label(metadata[`${architecture}.context_length`] ?? 'an unknown number of')} tokens of context`],
           ]),
-      ...types.map(({ type, tensors: count, parameters: held, bytes: size }) => [
-        'tensors',
-        `${type}: ${count} with ${formatNumber(held / 1e6)}M parameters, ${formatBytes(size)}`,
-      ]),
+      ...types
+        .slice(0, SHOWN_TYPES)
+        .map(({ type, tensors: count, parameters: held, bytes: size }) => [
+          'tensors',
+          `${type}: ${count} with ${formatNumber(held / 1e6)}M parameters, ${formatBytes(size)}`,
+        ]),
+      ...(types.length > SHOWN_TYPES ? [['tensors', `and of ${types.length - SHOWN_TYPES} further types (--json lists them)`]] : []),
       ...(memory === null
         ? []
         : [
             [
               'memory',
               `${formatBytes(memory.totalBytes)}: weights ${formatBytes(memory.weightsBytes)}, KV cache ${formatBytes(memory.kvBytes)} ` +
-                `for ${context} tokens (${formatBytes(availableMemory())} available)`,
+                `for ${context} tokens (${formatBytes(available)} available)`,
             ],
           ]),
-      ['loads', problem === null ? 'nothing is known against it' : `no: ${problem.message} (${problem.code})`],
-      ...(problem !== null || trainingProblem === null ? [] : [['trains', `no: ${trainingProblem.message} (${trainingProblem.code})`]]),
+      ...(suited === null
+        ? [
+            ['loads', problem === null ? 'nothing is known against it' : `no: ${problem.message} (${problem.code})`],
+            ['more', 'isopro-native adapters inspect shows its modules and its base'],
+          ]
+        : verdictLines(inspection, suited)),
     ];
     for (const [key, value] of lines) process.stdout.write(`${key!.padEnd(12)} ${value}\n`);
     if (tensors)

@@ -13,13 +13,14 @@ function part(title: string, failures: Failures | null | undefined): Html[] {
   return [
     html`<h3>${title}</h3>
 <p class="note muted">${failed(failures)} of ${replies} replies.</p>
-<div class="wide"><table class="text failures"><thead><tr>${heads(['category', 'count', 'why', 'one of them, shortened'])}</tr></thead><tbody>
+<table class="text failures"><thead><tr>${heads(['category', 'count', 'why, and one of them'])}</tr></thead><tbody>
 ${rows.slice(0, SHOWN).map(
   ({ kind, count, why, example }) => html`<tr><td>${kind}</td><td>${count}</td>
-<td>${why === '' ? FAILURE_NOTES[kind] : label(why, 300)}</td>
-<td>${example !== null && html`${name(example.tier, 24)} <code>${label(example.text, 260)}</code>`}</td></tr>
+<td>${why === '' ? FAILURE_NOTES[kind] : label(why, 300)}${
+    example !== null && html`<br>${name(example.tier, 24)} <code>${label(example.text, 260)}</code>`
+  }</td></tr>
 `,
-)}</tbody></table></div>
+)}</tbody></table>
 ${more(SHOWN, rows.length, 'reasons')}`,
   ];
 }

@@ -70,6 +70,8 @@ describe('models inspect', () => {
     expect(text.code).toBe(0);
     expect(text.stdout).toMatch(/^model +.*qwen3/m);
     expect(text.stdout).toMatch(/^tensors +q4_K: 2\d with/m);
+    expect(text.stdout).toMatch(/^runs +yes.*\ntrains +yes: an adapter of rank 16.*\nchats +yes: /m);
+    expect(text.stdout.trimEnd().split('\n').length).toBeLessThan(24);
     const { code, stdout } = await runCli(['models', 'inspect', file, '--context', '1000', '--json']);
     expect(code).toBe(0);
     // 3 layers, 2 key-value heads of 64, keys and values, f16.

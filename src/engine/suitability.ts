@@ -1,0 +1,83 @@
+/** What a model file is good for, from its header alone: whether it can be run, trained and chatted with, and what will not work. */
+import { IsoproError } from '../errors.js';
+import type { ModelInspection } from './inspect.js';
+import type { MemoryEstimate } from './memory-estimate.js';
+import { PromptRenderer, type ChatMessage } from './prompt-renderer.js';
+
+/** `own`: the file's template; `none`: ChatML stands in for it; `invalid`: the file's template cannot be rendered. */
+export type Chat = {
+  readonly template: 'own' | 'none' | 'invalid';
+  /** Why it cannot be rendered. */
+  readonly problem: string | null;
+  /** Whether it takes a system message. */
+  readonly system: boolean;
+  /** Token ids that the file names as an answer's end. */
+  readonly ends: readonly number[];
+};
+
+export interface Suitability {
+  readonly chat: Chat;
+  /** Of an adapter of the default rank on every matrix of every layer. */
+  readonly adapter: { readonly rank: number; readonly parameters: number /** With gradient and optimiser. */; readonly bytes: number };
+  /** What will not work, or not as one might think, in sentences. */
+  readonly cautions: readonly string[];
+}
+
+/** The default of `run`. */
+const RANK = 16;
+/** Weight, gradient and two moments in f32. */
+const BYTES_PER_PARAMETER = 16;
+const ADAPTED = /^blk\.\d+\.(attn_(q|k|v|output)|ffn_(gate|up|down))\.weight$/;
+
+function renders(chatTemplate: string, messages: readonly ChatMessage[]): string | null {
+  try {
+    const vocabulary = { chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() };
+    new PromptRenderer(vocabulary).render(messages, true);
+    return null;
+  } catch (error) {
+    if (error instanceof IsoproError) return error.message;
+    throw error;
+  }
+}
+
+function chatOf({ metadata }: ModelInspection): Chat {
+  const template = metadata['tokenizer.chat_template'] ?? '';
+  const question: ChatMessage = { role: 'user', content: 'Name three rivers.' };
+  const problem = renders(template, [question]);
+  const ids = ['eos', 'eot'].flatMap((name) => {
+    const id = Number(metadata[`tokenizer.ggml.${name}_token_id`] ?? NaN);
+    return Number.isInteger(id) ? [id] : [];
+  });
+  return {
+    template: template === '' ? 'none' : problem === null ? 'own' : 'invalid',
+    problem,
+    system: problem === null && renders(template, [{ role: 'system', content: 'Be brief.' }, question]) === null,
+    ends: [...new Set(ids)],
+  };
+}
+
+/** @param available bytes of memory that could be had */
+export function suitability(inspection: ModelInspection, memory: MemoryEstimate | null, available: number): Suitability {
+  const { tensors, problem, trainingProblem } = inspection;
+  const chat = chatOf(inspection);
+  const parameters = tensors
+    .filter(({ name }) => ADAPTED.test(name))
+    .reduce((sum, { dimensions: [inputs = 0, outputs = 0] }) => sum + RANK * (inputs + outputs), 0);
+  const adapter = { rank: RANK, parameters, bytes: BYTES_PER_PARAMETER * parameters };
+  const cautions: string[] = [];
+  if (problem === null) {
+    if (trainingProblem !== null) cautions.push(`run, train: ${trainingProblem.message}`);
+    if (chat.template === 'none')
+      cautions.push(
+        'messages: the file has no chat template, so that ChatML is used, which a base model does not know (generate --raw goes on with a ' +
+          'text)',
+      );
+    if (chat.template === 'invalid')
+      cautions.push(`messages: the chat template cannot be rendered (${chat.problem}); token ids and --raw work`);
+    if (chat.template === 'own' && !chat.system) cautions.push('system messages: the chat template takes none; put them into the question');
+    if (chat.ends.length === 0) cautions.push('ends: the file names no end token, so that an answer may only end at the limit of tokens');
+    if (memory !== null && memory.totalBytes > available)
+      cautions.push('memory: it does not fit beside what runs here; take a smaller --context or a stronger quantisation');
+  }
+  return { chat, adapter, cautions };
+}
