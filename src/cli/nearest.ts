@@ -1,6 +1,6 @@
 /** What a user may have meant by a word that is none of those there are. */
 
-/** Letters put in, left out, changed, or two neighbours exchanged (optimal string alignment; Damerau 1964, without transpositions apart). */
+/** Letters put in, left out, changed, or two neighbours exchanged (optimal string alignment, after Damerau 1964). */
 function distance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {

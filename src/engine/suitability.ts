@@ -69,8 +69,8 @@ export function suitability(inspection: ModelInspection, memory: MemoryEstimate 
     if (trainingProblem !== null) cautions.push(`run, train: ${trainingProblem.message}`);
     if (chat.template === 'none')
       cautions.push(
-        'messages: the file has no chat template, so that ChatML is used, which a base model does not know (generate --raw goes on with a ' +
-          'text)',
+        'messages: the file has no chat template, so that ChatML is used, which a base model does not know (generate --raw ' +
+          'goes on with a text)',
       );
     if (chat.template === 'invalid')
       cautions.push(`messages: the chat template cannot be rendered (${chat.problem}); token ids and --raw work`);

@@ -96,13 +96,14 @@ export function nothingAccepted(
     case 'truncated':
       return `The commonest cause: ${of} were cut off at ${maxTokens} tokens. Raise --max-tokens${plain.replace(', ', ', or ')}.`;
     case 'undecided':
-      return `The commonest cause: the verifier found no verdict on ${of}${why}. Correct it first; \`tasks verify\` tries replies one by one.`;
+      return `The commonest cause: no verdict on ${of}${why}. Correct the verifier first; \`tasks verify\` tries replies one by one.`;
     case 'aborted':
       return `The commonest cause: ${of} were cancelled. Run again.`;
     case 'wrong':
       return (
         `The commonest cause: ${of} have a wrong answer${why}. An easier tier, more samples a problem (--samples` +
-        `${samples === undefined ? '' : `, now ${samples}`}) or a larger model may find a first success; \`tasks calibrate\` measures which.`
+        `${samples === undefined ? '' : `, now ${samples}`}) or a larger model may find a first success; ` +
+        '`tasks calibrate` measures which.'
       );
   }
 }
