@@ -245,6 +245,18 @@ describe('isopro-native bench verify', () => {
   });
 });
 
+describe('isopro-native bench gate', () => {
+  test('prints rates of false promotions and of power as JSON', () => {
+    const result = JSON.parse(cli(['bench', 'gate', '--campaigns', '4', '--json']).out) as Record<string, unknown>;
+    const rate = expect.any(Number);
+    const rates = { null: rate, nearTie: rate, heavyTail: rate, drift: rate, clustered: rate };
+    expect(result).toMatchObject({ alpha: 0.05, campaigns: 4, falsePromotions: rates, naive: rates, peeking: rates });
+    expect(result['policies']).toEqual({ 'e-process': rates, sign: rates, 'paired-t': rates });
+    expect(result['power']).toContainEqual(expect.objectContaining({ effect: 0.1, problems: 200, power: rate }));
+    expect(cli(['bench', 'gate', '--campaigns', '0'])).toMatchObject({ code: 2, out: '' });
+  });
+});
+
 describe('examples', () => {
   test('quickstart-gce judges four answers in under five seconds', () => {
     const started = performance.now();
