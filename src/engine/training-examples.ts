@@ -1,4 +1,4 @@
-/** Examples to fine-tune on, in the forms in which others write them: one JSON object a line. */
+/** Examples to fine-tune on, in the forms in which others write them: one JSON object a line, or one array of them. */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -83,16 +83,13 @@ export function replyTokens(model: Pick<Model, 'info' | 'tokenize'>, text: strin
  * The rows of TRL, mlx-lm, Alpaca and ShareGPT, also mixed. The prompt is rendered by the model's template exactly as for generation; only
  * the answer (of a conversation the last one) and its end-of-turn token are labelled. A plain text begins with BOS where the vocabulary
  * asks for one, ends with the end of the sequence, and is labelled whole.
- * @throws IsoproError INVALID_ARGUMENT naming the line, TEMPLATE_INVALID
+ * @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array, TEMPLATE_INVALID
  */
 export async function readExamples(lines: AsyncIterable<string>, model: Model, maxTokens: number): Promise<TrainingExamples> {
   const sequences: TrainSequence[] = [];
   let tooLong = 0;
-  let number = 0;
-  for await (const line of lines) {
-    number++;
-    if (line.trim() === '') continue;
-    const { tokenIds, labelled } = tokensOf(parseExample(line, number), model, number);
+  for await (const { value, name } of rowsOf(lines)) {
+    const { tokenIds, labelled } = tokensOf(parseExample(value, name), model, name);
     if (tokenIds.length > maxTokens) tooLong++;
     else if (labelled > 0 && tokenIds.length > labelled) {
       sequences.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= labelled ? 1 : 0)) });
@@ -102,28 +99,52 @@ export async function readExamples(lines: AsyncIterable<string>, model: Model, m
   return { sequences, tooLong };
 }
 
+/** What a row holds, and what to call it. */
+interface Row {
+  readonly value: unknown;
+  readonly name: string;
+}
+
+async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row> {
+  let number = 0;
+  let array: string[] | null = null;
+  for await (const line of lines) {
+    number++;
+    if (array === null && line.trim() === '') continue;
+    if (array === null && number === 1 && line.trimStart().startsWith('[')) array = [];
+    if (array === null) yield { value: parseLine(line, number), name: `line ${number}` };
+    else array.push(line);
+  }
+  if (array === null) return;
+  let rows: unknown;
+  try {
+    rows = JSON.parse(array.join('\n'));
+  } catch (cause) {
+    throw new IsoproError('INVALID_ARGUMENT', `the file begins as an array and is not JSON: ${(cause as Error).message}`, { cause });
+  }
+  for (const [index, value] of (rows as unknown[]).entries()) yield { value, name: `row ${index + 1}` };
+}
+
 /** @returns the tokens, and the first of them that is learned */
-function tokensOf(example: Example, model: Model, number: number): { readonly tokenIds: Int32Array; readonly labelled: number } {
+function tokensOf(example: Example, model: Model, name: string): { readonly tokenIds: Int32Array; readonly labelled: number } {
   if ('text' in example) {
     const { addBos, bos, eos } = model.info;
     const tokenIds = [...(addBos && bos >= 0 ? [bos] : []), ...model.tokenize(example.text), ...(eos >= 0 ? [eos] : [])];
-    if (example.text === '') throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the text is empty`);
+    if (example.text === '') throw new IsoproError('INVALID_ARGUMENT', `${name}: the text is empty`);
     return { tokenIds: Int32Array.from(tokenIds), labelled: 1 };
   }
-  if (example.answer === '')
-    throw new IsoproError('INVALID_ARGUMENT', `line ${number}: the answer is empty; it would teach to say nothing`);
+  if (example.answer === '') throw new IsoproError('INVALID_ARGUMENT', `${name}: the answer is empty; it would teach to say nothing`);
   const prompt = model.renderChat(example.prompt).tokenIds;
   return { tokenIds: Int32Array.from([...prompt, ...replyTokens(model, example.answer)]), labelled: prompt.length };
 }
 
-function parseExample(line: string, number: number): Example {
-  const row = parseLine(line, number);
-  const member = Object.keys(FORMS).find((name) => typeof row === 'object' && row !== null && Object.hasOwn(row, name));
-  if (member === undefined) throw new IsoproError('INVALID_ARGUMENT', `line ${number}: expected ${EXPECTED}`);
+function parseExample(row: unknown, name: string): Example {
+  const member = Object.keys(FORMS).find((form) => typeof row === 'object' && row !== null && Object.hasOwn(row, form));
+  if (member === undefined) throw new IsoproError('INVALID_ARGUMENT', `${name}: expected ${EXPECTED}`);
   const parsed = FORMS[member]!.safeParse(row);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map((issue) => [...issue.path, issue.message].join(': '));
-  throw new IsoproError('INVALID_ARGUMENT', `line ${number}: ${problems.join('; ')}`, { cause: parsed.error });
+  throw new IsoproError('INVALID_ARGUMENT', `${name}: ${problems.join('; ')}`, { cause: parsed.error });
 }
 
 /**

@@ -70,6 +70,16 @@ describe('a row', () => {
     expect([...sequences[0]!.labelMask]).toEqual(ids.map((_, t) => (t === 0 ? 0 : 1)));
   });
 
+  test('of one array, as Alpaca is published, counts as its own line does; what is no row is refused by its number', async () => {
+    const rows = [{ instruction: 'hi', input: '', output: 'yes' }, { text: 'hello there' }];
+    const lined = await read(...rows);
+    const { sequences } = await read(...JSON.stringify(rows, null, 2).split('\n'));
+    expect(sequences).toEqual(lined.sequences);
+    const message = expect.stringMatching(/^row 2: expected/);
+    await expect(read(JSON.stringify([rows[0], 3]))).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message });
+    await expect(read('[', '3')).rejects.toMatchObject({ message: expect.stringContaining('begins as an array') });
+  });
+
   test.each<[string, unknown, string]>([
     ['of another form', { question: 'a', answer: 'b' }, 'expected'],
     ['that is no object', '3', 'expected'],
