@@ -210,7 +210,7 @@ export const trainCommand = defineCommand({
     );
     process.stdout.write(`${[...curve, '', ...summary(result, steps, (performance.now() - started) / 1000), ''].join('\n')}`);
     process.stdout.write(`${argv.out}  sha256 ${id}\n`);
-    process.stdout.write(`\nnext: isopro-native chat --model ${argv.model} --adapter ${argv.out}\n`);
+    process.stdout.write(`\nnext: npx isopro-native chat --model ${argv.model} --adapter ${argv.out}\n`);
   },
 });
 

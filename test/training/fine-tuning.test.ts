@@ -106,7 +106,7 @@ test('a share kept apart is measured, and the figures, the curve and the next co
   expect(stdout).toMatch(/^16 examples, \d+ of 32 steps in [\d:]+; training loss [\d.]+ -> [\d.]+$/m);
   expect(stdout).toMatch(/^validation loss on 4 examples: [\d.]+ before, [\d.]+ after step (8|16|24|32), whose adapter is kept$/m);
   expect(stdout).toMatch(/^ +[\d.]+ \|[o.]/m);
-  expect(stdout).toContain(`next: isopro-native chat --model ${file('model.gguf')} --adapter ${file('whole.gguf')}`);
+  expect(stdout).toContain(`next: npx isopro-native chat --model ${file('model.gguf')} --adapter ${file('whole.gguf')}`);
   const losses = lines(readFileSync(file('whole.gguf.losses.jsonl'), 'utf8'));
   const validation = losses.flatMap(({ validationLoss }) => (validationLoss === undefined ? [] : [validationLoss as number]));
   expect(losses.length - validation.length).toBe(Number(/, (\d+) of 32/.exec(stdout)![1]));
