@@ -25,10 +25,11 @@ export function misuseText(message: string, parser: Argv, words: readonly string
   const unknown = /^Unknown (?:argument|command)s?: (.*)$/s.exec(message)?.[1];
   if (unknown !== undefined) {
     const names = [...new Set(unknown.split(', ').map((name) => (words.includes(name) ? name : dashed(name))))];
-    const options = names.filter((name) => !words.includes(name));
-    if (options.length > 0) return options.map(noOption).join('\n');
     const commands = inner.getInternalMethods?.().getCommandInstance?.().getCommands?.() ?? [];
-    const [word = ''] = names;
+    const options = names.filter((name) => !words.includes(name));
+    const word = names.find((name) => words.includes(name));
+    // of a command that is none, no option is known either
+    if (word === undefined || (commands.length === 0 && options.length > 0)) return options.map(noOption).join('\n');
     return `There is no ${commands.length > 0 ? 'command' : 'argument'} ${label(word)}${meant(nearest(word, commands), (found) => found)}`;
   }
   const choice = /Argument: ([^,\n]+), Given: "([^"\n]*)", Choices: ([^\n]*)/g;

@@ -31,6 +31,7 @@ test('misspelt commands, actions, options and choices name the nearest; no error
   const cli = (...args: string[]) => spawnSync(process.execPath, [MAIN, ...args], { cwd: folder, encoding: 'utf8' });
   for (const [args, message] of [
     [['jugde', 'x'], /^There is no command jugde; did you mean judge\?$/m],
+    [['jugde', '--moddel', 'x'], /^There is no command jugde; did you mean judge\?$/m],
     [['models', 'inspct'], /^There is no command inspct; did you mean inspect\?$/m],
     [['eval', '--max-tokenz', '5', '--perTeir=3'], /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m],
     [['eval', '--set', 'tets'], /did you mean test\?$/m],
