@@ -65,9 +65,13 @@ export function readRows(file: string): DataRow[] {
   const raw = /\.csv$/i.test(file) ? csvRows(name, text) : jsonRows(name, text);
   const rows = raw.map((each) => asRow(name, each));
   if (rows.length < LEAST_ROWS)
-    throw new IsoproError('DATA_INVALID', `${name}: rows read: ${rows.length}; ${LEAST_ROWS} are the least that can be split`, {
-      remedy: `Add rows: what is trained on, what decides and what is measured differ; some hundreds are better than ${LEAST_ROWS}.`,
-    });
+    throw new IsoproError(
+      'DATA_INVALID',
+      `${name} has ${rows.length} row${rows.length === 1 ? '' : 's'}, and ${LEAST_ROWS} are the least that can be split`,
+      {
+        remedy: `Add rows: what is trained on, what decides and what is measured differ; some hundreds are better than ${LEAST_ROWS}.`,
+      },
+    );
   return rows;
 }
 
