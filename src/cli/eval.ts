@@ -21,7 +21,7 @@ import { evalForgetting } from './eval-forgetting.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
-import { checkOption, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
 
 interface Estimate {
   readonly mean: number | null;
@@ -121,7 +121,7 @@ export const evalCommand = defineCommand({
         describe: 'who answers: local, the model, or recorded:FILE, a JSONL file of replies',
       })
       .option('task', taskOption)
-      .option('check', checkOption)
+      .options(askingFlags)
       .option('set', { choices: SET_NAMES, default: 'test' as SetName, describe: 'which held-out problems' })
       .option('per-tier', { type: 'number', describe: 'the first so many problems of each tier; default: all' })
       .option('style', {

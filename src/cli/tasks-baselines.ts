@@ -4,7 +4,7 @@ import { openTask } from '../tasks/open-task.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
-import { checkOption, openedWith, readCount, readSeed, seedOption, setOption, taskOption } from './tasks-generate.js';
+import { askingFlags, openedWith, readCount, readSeed, seedOption, setOption, taskOption } from './tasks-generate.js';
 
 const percent = (fraction: number | null): string => (fraction === null ? '-' : (100 * fraction).toFixed(1));
 const bounds = ({ low, high }: { low: number; high: number }): string => `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)}`;
@@ -30,15 +30,15 @@ export const tasksBaselinesCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .option('task', taskOption)
-      .option('check', checkOption)
+      .options(askingFlags)
       .option('count', { type: 'number', default: 400, describe: 'problems of each tier' })
       .option('seed', seedOption)
       .option('set', setOption)
       .example('$0 tasks baselines', 'per cent accepted by tier, with 95 % intervals')
       .example('$0 tasks baselines --task scheduling-classic', "the original's benchmark"),
-  handler: async ({ task: specifier, check, count, seed, set, json }) => {
+  handler: async ({ task: specifier, count, seed, set, json, ...flags }) => {
     readCount('count', count, 1);
-    await using task = await openTask(specifier, openedWith({ check }));
+    await using task = await openTask(specifier, openedWith(flags));
     using progress = new Progress({ label: 'baselines', unit: 'verdicts' });
     const baselines = await measureBaselines(task, {
       count,

@@ -11,7 +11,7 @@ import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
-import { checkOption, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
 
 export const tasksCalibrateCommand = defineCommand({
   command: 'calibrate',
@@ -37,7 +37,7 @@ export const tasksCalibrateCommand = defineCommand({
       .option('style', { choices: PROMPT_STYLES, describe: "how answers are asked for; default: the run's" })
       .option('temperature', { type: 'number', describe: "of the replies; default: the run's" })
       .option('max-tokens', { type: 'number', describe: "tokens of a reply; default: the run's" })
-      .option('check', checkOption)
+      .options(askingFlags)
       .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
       .option('context', { type: 'number', describe: "tokens of KV cache over all running replies; default: the run's" })

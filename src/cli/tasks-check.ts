@@ -5,7 +5,7 @@ import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
-import { checkOption, openedWith, readCount } from './tasks-generate.js';
+import { askingFlags, openedWith, readCount } from './tasks-generate.js';
 
 export const tasksCheckCommand = defineCommand({
   command: 'check <file>',
@@ -13,7 +13,7 @@ export const tasksCheckCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .positional('file', { type: 'string', demandOption: true, describe: 'a task, as --task takes it' })
-      .option('check', checkOption)
+      .options(askingFlags)
       .option('count', { type: 'number', default: 24, describe: 'problems of each tier that are tried' })
       .option('style', { choices: PROMPT_STYLES, default: 'cot' as PromptStyle, describe: 'how answers are asked for' })
       .option('model', { type: 'string', requiresArg: true, describe: 'also whether its context holds the prompts, and its chat template' })
@@ -21,11 +21,11 @@ export const tasksCheckCommand = defineCommand({
       .example('$0 tasks check my-task.ts', 'before the first run')
       .example('$0 tasks check data.csv --check number --model smollm2-135m', 'with the model that it is for')
       .epilogue('Exit code 0: no error, warnings or not; 1: an error, or the task could not be opened.'),
-  handler: async ({ file, check, count, style, model: name, maxTokens, json }) => {
+  handler: async ({ file, count, style, model: name, maxTokens, json, ...flags }) => {
     const signal = interruption();
     const perTier = readCount('count', count, 1);
     const reply = readCount('max-tokens', maxTokens, 1);
-    await using task = await openTask(file, openedWith({ check }));
+    await using task = await openTask(file, openedWith(flags));
     await using model = name === undefined ? null : await loadModel(name, { signal });
     const template = name !== undefined && Object.hasOwn((await inspectModel(name)).metadata, 'tokenizer.chat_template');
     const examination = await examineTask(task, {

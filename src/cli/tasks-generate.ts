@@ -2,6 +2,7 @@ import { deriveSeed } from '../random.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
+import { SYSTEM_HELP, TRUNCATED_HELP } from '../training/settings.js';
 import { setProblems } from '../tasks/set-problems.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
@@ -15,15 +16,26 @@ export const taskOption = {
   describe: 'a task of `tasks list`, the path of a .js or .ts file or of .jsonl or .csv data, or python:MODULE[:NAME]',
 } as const;
 export const checkOption = { type: 'string', requiresArg: true, describe: CHECK_HELP } as const;
-/** What a task is opened with, of the flags above. */
-export const openedWith = ({
-  check,
-  verifierThreads,
-}: {
+/** How a task is judged and asked, of every command that opens one. */
+export const askingFlags = {
+  check: checkOption,
+  'answer-tag': { type: 'string', requiresArg: true, describe: 'of data: the answer is what stands between <tag> and </tag>' },
+  system: { type: 'string', requiresArg: true, describe: SYSTEM_HELP },
+  'judge-truncated': { type: 'boolean', describe: TRUNCATED_HELP },
+} as const;
+interface OpeningFlags {
   readonly check?: string | undefined;
+  readonly answerTag?: string | undefined;
+  readonly system?: string | undefined;
+  readonly judgeTruncated?: boolean | undefined;
   readonly verifierThreads?: number | undefined;
-}): OpenTaskOptions => ({
+}
+/** What a task is opened with. */
+export const openedWith = ({ check, answerTag, system, judgeTruncated, verifierThreads }: OpeningFlags): OpenTaskOptions => ({
   ...(check === undefined ? {} : { check }),
+  ...(answerTag === undefined ? {} : { answerTag }),
+  ...(system === undefined ? {} : { system }),
+  ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
   ...(verifierThreads === undefined ? {} : { verifierThreads }),
 });
 export const verifierThreadsOption = {
@@ -67,7 +79,7 @@ export const tasksGenerateCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .option('task', taskOption)
-      .option('check', checkOption)
+      .options(askingFlags)
       .option('tier', { type: 'string', describe: 'one tier; all of them by default' })
       .option('count', { type: 'number', default: 1, describe: 'problems of each tier' })
       .option('seed', seedOption)
@@ -80,11 +92,11 @@ export const tasksGenerateCommand = defineCommand({
       .option('few-shot', { type: 'number', default: 0, describe: 'solved examples of the same tier before each problem' })
       .example('$0 tasks generate --tier T5 --count 3 --seed 7 --json', 'three problems for a program')
       .example('$0 tasks generate --set test --json', 'the frozen test set'),
-  handler: async ({ task: specifier, check, tier, count, seed: seedText, set, style, fewShot, json }) => {
+  handler: async ({ task: specifier, tier, count, seed: seedText, set, style, fewShot, json, ...flags }) => {
     const seed = readSeed(seedText);
     readCount('count', count, 1);
     readCount('few-shot', fewShot, 0);
-    await using task = await openTask(specifier, openedWith({ check }));
+    await using task = await openTask(specifier, openedWith(flags));
     const tiers = tier === undefined ? task.tiers.map(({ id }) => id) : [findTier(task.id, task.tiers, tier).id];
     for await (const problem of problems(task, tiers, count, seed, set)) {
       const examples = fewShot === 0 ? [] : await task.fewShot(problem, style, fewShot, seed);

@@ -4,7 +4,7 @@ import { openTask } from '../tasks/open-task.js';
 import { verifyRecords } from '../tasks/verify-records.js';
 import { defineCommand } from './command.js';
 import { write } from './output.js';
-import { checkOption, openedWith, taskOption } from './tasks-generate.js';
+import { askingFlags, openedWith, taskOption } from './tasks-generate.js';
 
 const percent = (fraction: number): string => (100 * fraction).toFixed(1);
 
@@ -15,15 +15,15 @@ export const tasksVerifyCommand = defineCommand({
     yargs
       .positional('file', { type: 'string', describe: 'JSON lines; standard input by default' })
       .option('task', taskOption)
-      .option('check', checkOption)
+      .options(askingFlags)
       .option('grade', { type: 'boolean', default: false, describe: 'also compare with the optimum (may start the solver)' })
       .option('trace', { type: 'boolean', default: false, describe: 'also report claims in the reasoning that the problem contradicts' })
       .option('feedback', { type: 'boolean', default: false, describe: 'also give what a next turn would say' })
       .example('$0 tasks verify replies.jsonl --json > verdicts.jsonl', 'one verdict a line')
       .epilogue('Exit code 0: every line was judged, whatever the verdicts; 1: a line could not be judged.'),
-  handler: async ({ file, task: specifier, check, grade, trace, feedback, json }) => {
+  handler: async ({ file, task: specifier, grade, trace, feedback, json, ...flags }) => {
     const lines = readLines(file ?? '-');
-    await using task = await openTask(specifier, openedWith({ check }));
+    await using task = await openTask(specifier, openedWith(flags));
     const outcomes: Outcome[] = [];
     for await (const record of verifyRecords(task, lines, { grade, trace, feedback })) {
       if ('error' in record) process.exitCode = 1;

@@ -17,13 +17,13 @@ export class HeldOutProblems {
       model,
       task,
       style,
-    }: { readonly model: Pick<Model, 'renderChats'>; readonly task: Pick<OpenTask, 'prompt'>; readonly style: PromptStyle },
+    }: { readonly model: Pick<Model, 'renderChats'>; readonly task: Pick<OpenTask, 'prompt' | 'question'>; readonly style: PromptStyle },
   ) {
     this.#problems = problems;
     this.#ids = new Set(problems.map(({ id }) => id));
     this.#promptsOf = async (problems) => {
       const conversations: ChatMessage[][] = [];
-      for (const problem of problems) conversations.push(await task.prompt(problem, style));
+      for (const problem of problems) conversations.push(await (task.question?.(problem, style) ?? task.prompt(problem, style)));
       return model.renderChats(conversations).map(({ tokenIds }) => tokenIds.join());
     };
   }

@@ -10,7 +10,7 @@ import { openModel } from '../training/open-run.js';
 import type { RunResult } from '../training/result.js';
 import type { RunOptions } from '../training/hooks.js';
 import { run } from './run.js';
-import { dataOptions, resolveSettings, type RunSettings, type RunSettingsInput } from '../training/settings.js';
+import { askingOptions, resolveSettings, type RunSettings, type RunSettingsInput } from '../training/settings.js';
 import { withProfile } from '../training/profile.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../training/modes/greedy.js';
 import type { Method, MethodResult, Mode, ModeContext } from '../training/modes/mode.js';
@@ -57,7 +57,7 @@ export async function compareModes(
   const all = named.includes('all');
   const wanted = (method: Method): boolean => all || named.includes(method);
   const loop = wanted('isopro') ? await run({ ...input, profile: settings.profile }, runOptions) : null;
-  await using task = await openTask(settings.task, { ...dataOptions(settings), verifierThreads: options.verifierThreads ?? 1 });
+  await using task = await openTask(settings.task, { ...askingOptions(settings), verifierThreads: options.verifierThreads ?? 1 });
   await using model = await openModel(settings, options.signal);
   const { problems } = await evaluationSet(task, 'test', settings.evaluation.testSize);
   const context: ModeContext = {

@@ -115,11 +115,23 @@ export async function openRunTask(
 
 /** What the run opened its task with; null where its check has to be the judge's own, since it is a file or runs one. */
 function optionsOf({ settings, task }: RunStart, file: string | undefined, options: OpenTaskOptions): OpenTaskOptions | null {
-  const { check, verifySeconds, sampling } = readWrittenSettings(settings);
-  const asked = { ...options, ...(sampling.turns === undefined ? {} : { turns: sampling.turns }) };
+  const { check, verifySeconds, answerTag, sampling } = readWrittenSettings(settings);
+  const { turns, system, examples, judgeTruncated } = sampling;
+  const asked = {
+    ...options,
+    ...(turns === undefined ? {} : { turns }),
+    ...(system === undefined ? {} : { system }),
+    ...(examples === undefined ? {} : { examples }),
+    ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
+  };
   if (task.file === null || !isDataFile(file!)) return asked;
   if (asked.check === undefined && check !== undefined && !needsNoFile(check)) return null;
-  return { ...(check === undefined ? {} : { check }), ...(verifySeconds === undefined ? {} : { verifySeconds }), ...asked };
+  return {
+    ...(check === undefined ? {} : { check }),
+    ...(verifySeconds === undefined ? {} : { verifySeconds }),
+    ...(answerTag === undefined ? {} : { answerTag }),
+    ...asked,
+  };
 }
 
 export interface Comparison {

@@ -65,7 +65,15 @@ const shown = z
     profile: lenient(z.string()),
     check: lenient(z.string()),
     verifySeconds: lenient(z.number().gt(0).max(3600)),
-    sampling: z.object({ turns: lenient(z.int().min(1)) }).catch({}),
+    answerTag: lenient(z.string()),
+    sampling: z
+      .object({
+        turns: lenient(z.int().min(1)),
+        system: lenient(z.string()),
+        examples: lenient(z.int().min(1).max(64)),
+        judgeTruncated: lenient(z.boolean()),
+      })
+      .catch({}),
     buffer: z.object({ kind: lenient(z.string()), tierCap: lenient(z.number()) }).catch({}),
     evaluation: z
       .object({

@@ -4,6 +4,8 @@ import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
 import { nextAttempt, turnsOf } from './turns.js';
 import { isPythonSpecifier } from './python-module.js';
+import { askedOtherwise } from './asked-otherwise.js';
+import type { AskingOptions } from './asking-options.js';
 import { refuseDataOptions } from './data/open-data.js';
 import type { DataTaskOptions } from './data/options.js';
 import { isDataFile } from './data/read-rows.js';
@@ -11,7 +13,7 @@ import { openDataTask, openPythonTask, openUserTask } from './user-task.js';
 import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
 
-export interface OpenTaskOptions extends DataTaskOptions {
+export interface OpenTaskOptions extends DataTaskOptions, AskingOptions {
   /**
    * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number. Default: one for a user's task; none
    * for a built-in one, which judges in the caller's.
@@ -28,7 +30,25 @@ const MAX_VERIFIER_THREADS = 64;
  * data file, `.jsonl` or `.csv`, by its path.
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID, FILE_UNREADABLE, INVALID_ARGUMENT
  */
-export async function openTask(specifier: string, { verifierThreads, turns, ...data }: OpenTaskOptions = {}): Promise<OpenTask> {
+export async function openTask(specifier: string, options: OpenTaskOptions = {}): Promise<OpenTask> {
+  const { system, examples, judgeTruncated } = options;
+  const asking = {
+    ...(system === undefined ? {} : { system }),
+    ...(examples === undefined ? {} : { examples }),
+    ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
+  };
+  return askedOtherwise(await openAsItIs(specifier, options), asking);
+}
+
+async function openAsItIs(
+  specifier: string,
+  { verifierThreads, turns, check, verifySeconds, answerTag }: OpenTaskOptions,
+): Promise<OpenTask> {
+  const data = {
+    ...(check === undefined ? {} : { check }),
+    ...(verifySeconds === undefined ? {} : { verifySeconds }),
+    ...(answerTag === undefined ? {} : { answerTag }),
+  };
   if (
     verifierThreads !== undefined &&
     !(Number.isInteger(verifierThreads) && verifierThreads >= 1 && verifierThreads <= MAX_VERIFIER_THREADS)

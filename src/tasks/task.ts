@@ -1,4 +1,5 @@
 import type { Forecast } from '../statistics/index.js';
+import type { AskingOptions } from './asking-options.js';
 import type { DataTaskOptions } from './data/options.js';
 
 /** One message of a chat; the engine renders lists of them with the model's own template. */
@@ -213,7 +214,7 @@ export interface OpenTask {
    */
   readonly source:
     | { readonly kind: 'built-in' }
-    | { readonly kind: 'file'; readonly path: string; readonly sha256: string; readonly options: DataTaskOptions };
+    | { readonly kind: 'file'; readonly path: string; readonly sha256: string; readonly options: DataTaskOptions & AskingOptions };
   /** Of a task whose problems are the rows of a file; what it generates is among those that are trained on. */
   readonly rows?: TaskRows;
   /** @throws IsoproError TIER_UNKNOWN */
@@ -221,6 +222,8 @@ export interface OpenTask {
   /** @throws IsoproError PROBLEM_INVALID */
   readProblem(value: unknown): Problem;
   prompt(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
+  /** What a problem asks, where `prompt` says more: without solved examples, which need not be the same for one question. */
+  question?(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
   /** Verdicts come out in the order in which they are asked for. @throws IsoproError TASK_INVALID, ABORTED */
   judge(problem: Problem, text: string, finish: FinishReason, options?: JudgeOptions): Promise<Judgement>;
   /** Whether the task has a most lenient reading. */

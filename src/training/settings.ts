@@ -15,6 +15,10 @@ import { PROMPT_STYLES } from '../tasks/task.js';
 /** No tokeniser of a natural language has fewer tokens; those of the embedded model have 1,088. */
 const LANGUAGE_VOCABULARY = 4096;
 
+/** Also of commands that open a task without settings. */
+export const SYSTEM_HELP = "before every prompt, as the system's message";
+export const TRUNCATED_HELP = 'judge replies that were cut off as they stand; else they fail as truncated';
+
 const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
 
 export const LAYER_METHODS = ['activation', 'gradient', 'last', 'random', 'all'] as const;
@@ -40,6 +44,9 @@ const sampling = z.strictObject({
   turns: count(0, 64)
     .default(0)
     .describe('replies of an episode, at most; 0: as the task says. A task without turns of its own is asked again, with its feedback'),
+  system: z.string().min(1).optional().describe(SYSTEM_HELP),
+  examples: count(1, 64).optional().describe('solved examples before every prompt, in rollouts and evaluations'),
+  judgeTruncated: z.boolean().optional().describe(TRUNCATED_HELP),
   style: z
     .enum(PROMPT_STYLES as ['cot', 'plain'])
     .default('cot')
@@ -145,6 +152,11 @@ export const runSettings = z.strictObject({
     .default('scheduling')
     .describe('a task of `tasks list`, the path of a .js or .ts file or of .jsonl or .csv data, or python:MODULE[:NAME]'),
   check: z.string().min(1).optional().describe(CHECK_HELP),
+  answerTag: z
+    .string()
+    .regex(/^[A-Za-z][\w-]{0,30}$/, 'expected a name such as answer')
+    .optional()
+    .describe('of rows of data: the answer is what stands between <tag> and </tag>, and prompts say so; default: the whole reply'),
   verifySeconds: z.number().gt(0).max(3600).optional().describe('seconds that judging a reply to a row of data may take; default: 5'),
   profile: z
     .enum(['auto', 'embedded', 'small', 'downloaded'])
@@ -300,14 +312,21 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
   return found;
 }
 
-/** Of the rows of a data file. */
-export const dataOptions = ({ check, verifySeconds }: RunSettings): OpenTaskOptions => ({
-  ...(check === undefined ? {} : { check }),
-  ...(verifySeconds === undefined ? {} : { verifySeconds }),
-});
+/** How the task is judged and asked, whatever its turns. */
+export const askingOptions = ({ check, verifySeconds, answerTag, sampling: drawn }: RunSettings): OpenTaskOptions => {
+  const { system, examples, judgeTruncated } = drawn;
+  return {
+    ...(check === undefined ? {} : { check }),
+    ...(verifySeconds === undefined ? {} : { verifySeconds }),
+    ...(answerTag === undefined ? {} : { answerTag }),
+    ...(system === undefined ? {} : { system }),
+    ...(examples === undefined ? {} : { examples }),
+    ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
+  };
+};
 
 export const taskOptions = (settings: RunSettings): OpenTaskOptions => ({
-  ...dataOptions(settings),
+  ...askingOptions(settings),
   ...(settings.sampling.turns === 0 ? {} : { turns: settings.sampling.turns }),
 });
 

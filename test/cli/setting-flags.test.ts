@@ -24,9 +24,18 @@ function leaves(): [string, unknown][] {
 test('every setting has one flag, with its own value', () => {
   const values = flagValues(resolveSettings({}));
   expect(values).toHaveLength(leaves().length);
-  // what has no default: what is of data only, no limit, and what follows from the model's vocabulary
+  // what has no default: how the task is asked beside its own way, no limit, and what follows from the model's vocabulary
   const valued = new Set(values.map(([flag]) => flag));
-  expect(Object.keys(settingFlags()).filter((flag) => !valued.has(flag))).toEqual(['check', 'forgetting', 'max-minutes', 'verify-seconds']);
+  expect(Object.keys(settingFlags()).filter((flag) => !valued.has(flag))).toEqual([
+    'check',
+    'system',
+    'examples',
+    'judge-truncated',
+    'forgetting',
+    'max-minutes',
+    'answer-tag',
+    'verify-seconds',
+  ]);
   const sorted = (list: unknown[]): string[] => list.map((each) => JSON.stringify(each)).sort();
   expect(sorted(values.map(([, value]) => value))).toEqual(sorted(leaves().map(([, value]) => value)));
   expect(Object.fromEntries(values)).toMatchObject({ model: 'tiny', algorithm: 'rft', buffer: 'balanced', layers: 'last', 'top-p': 1 });

@@ -35,14 +35,15 @@ test('a run is judged from a copy of its data and split, and not from other data
   writeRows('letters.csv.jsonl', 'C.');
   const data = file('letters.csv.jsonl');
   const notices: string[] = [];
+  const asking = { system: 'Say little.', examples: 1, judgeTruncated: true };
   const { folder: out, accepted } = await run(
-    { ...shortestRun(data, model), check: 'normalised', sampling: { rollouts: 64, samples: 4, maxTokens: 4 } },
+    { ...shortestRun(data, model), check: 'normalised', sampling: { rollouts: 64, samples: 4, maxTokens: 4, ...asking } },
     { out: file('run'), onNotice: (text) => notices.push(text) },
   );
   expect(accepted).toBeGreaterThan(0);
   expect(notices).toEqual([]);
   const { start } = readManifest(out);
-  expect(start.settings).toMatchObject({ task: 'letters.csv', check: 'normalised' });
+  expect(start.settings).toMatchObject({ task: 'letters.csv', check: 'normalised', sampling: asking });
   expect([start.sets.test.origin, start.task.file]).toEqual(['split', expect.stringMatching(/^[0-9a-f]{64}$/)]);
   expect(readFileSync(path.join(out, 'manifest.json'), 'utf8')).not.toContain(folder);
   expect(existsSync(`${data}.split.json`)).toBe(true);

@@ -30,10 +30,10 @@ const write = (content: string, extension = 'jsonl'): string => {
 const lines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
 const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
 /** Questions that differ by words, so that no two are one. */
-const asking = (i: number): string =>
+const asks = (i: number): string =>
   `Count ${WORDS[i % 10]} boxes of ${WORDS[Math.floor(i / 10) % 10]} eggs in row ${WORDS[Math.floor(i / 100)]}`;
 const rows = (count: number, change: (i: number) => Row = () => ({})): Row[] =>
-  Array.from({ length: count }, (_, i) => ({ prompt: asking(i), answer: String(i), ...change(i) }));
+  Array.from({ length: count }, (_, i) => ({ prompt: asks(i), answer: String(i), ...change(i) }));
 const load = async (path: string, options: OpenTaskOptions = {}): Promise<OpenTask> => {
   const task = await openTask(path, options);
   open.push(task);
@@ -177,7 +177,7 @@ describe('what is wrong with a file is said with the row', () => {
       'jsonl',
       /not the user's/,
     ],
-    ['a contradiction', withRow(5, { prompt: asking(0), answer: 'x' }), 'jsonl', /row 5 .* asks what row 1 asks, and has another answer/],
+    ['a contradiction', withRow(5, { prompt: asks(0), answer: 'x' }), 'jsonl', /row 5 .* asks what row 1 asks, and has another answer/],
     ['other bytes than UTF-8', withRow(6, { prompt: 'caf\uFFFD', answer: 'x' }), 'jsonl', /row 6 .* not UTF-8/],
     ['a tier of few rows', withRow(8, { prompt: 'x', answer: 'x', tier: 'rare' }), 'jsonl', /tier "rare" has 1 different questions/],
     [
@@ -294,7 +294,7 @@ describe('the split', () => {
   });
 
   test('rows that ask the same but for case, blanks and marks are never on both sides; what is said twice is left out', async () => {
-    const given = rows(90, (i) => ({ prompt: `${asking(i % 45)}${i < 45 ? '' : ' ?'}`.toUpperCase(), answer: String(i % 45) }));
+    const given = rows(90, (i) => ({ prompt: `${asks(i % 45)}${i < 45 ? '' : ' ?'}`.toUpperCase(), answer: String(i % 45) }));
     const task = await load(write(lines([...given, given[0]!, given[1]!])));
     expect(task.rows!.duplicates).toBe(2);
     const words = (text: string): string => text.replace(/\W+/g, ' ').trim();
@@ -341,7 +341,7 @@ describe('as any task', () => {
   test('messages are asked as they stand, and other columns are part of the problem', async () => {
     const messages = (i: number) => [
       { role: 'system', content: 'Be brief.' },
-      { role: 'user', content: asking(i) },
+      { role: 'user', content: asks(i) },
     ];
     const task = await load(write(lines(rows(30, (i) => ({ prompt: undefined, messages: messages(i), source: 'book' })))));
     const problem = task.rows!.heldOut.dev[0]!;
@@ -461,5 +461,54 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
     expect(task.heldOut.dev[0]).toMatchObject({ answer: null });
     const mixed = write(lines(rows(30, (i) => (i === 4 ? { answer: undefined } : {}))));
     await expect(readData(mixed, { check })).rejects.toThrow(/row 5 .* the answer is missing, and other rows have one/);
+  });
+});
+
+describe('asked otherwise', () => {
+  test('what stands in the answer tag is checked, the prompt asks for it, and solved examples have it', async () => {
+    const options = { check: 'number', answerTag: 'answer' };
+    const replies = [
+      '3 and 4: <answer>7</answer>',
+      '<answer>8</answer>',
+      '7',
+      '<answer>7</answer><answer>7</answer>',
+      '</answer><answer>7</answer>',
+    ];
+    expect(await verdicts(options, { answer: 7 }, replies)).toEqual(['pass', 'fail', 'unread', 'unread', 'unread']);
+    const task = await load(write(lines(rows(30))), options);
+    const problem = task.rows!.heldOut.test[0]!;
+    const [cot, plain] = [await task.prompt(problem, 'cot'), await task.prompt(problem, 'plain')].map(
+      (messages) => messages.at(-1)!.content,
+    );
+    expect(cot).toMatch(/\nThink step by step\. Then give the answer between <answer> and <\/answer>\.$/);
+    expect(plain).toMatch(/\nGive only the answer, between <answer> and <\/answer>\.$/);
+    expect((await task.fewShot(problem, 'plain', 1, 1n))!.at(-1)!.content).toMatch(/^<answer>\d+<\/answer>$/);
+    expect((await task.judge(problem, (await task.referenceReply(problem, 'plain'))!, 'stop')).verdict.kind).toBe('pass');
+    await refuseNondeterminism(task, 'plain');
+    for (const answerTag of ['', 'a b', '<x>'])
+      await expect(openTask(write(lines(rows(30))), { answerTag })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('a system prompt and solved examples stand before the question of any task, and truncated replies are judged', async () => {
+    const asking = { system: 'Be brief.', examples: 2, judgeTruncated: true };
+    const messages = (i: number) => [
+      { role: 'system', content: 'Count.' },
+      { role: 'user', content: asks(i) },
+    ];
+    const task = await load(write(lines(rows(40, (i) => ({ prompt: undefined, messages: messages(i) })))), asking);
+    const problem = task.rows!.heldOut.test[0]!;
+    const prompt = await task.prompt(problem, 'plain');
+    expect(prompt.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user', 'assistant', 'user']);
+    expect(prompt[0]!.content).toBe('Be brief.\n\nCount.');
+    expect(await task.prompt({ ...problem, id: 'of another' } as never, 'plain')).toEqual(prompt);
+    expect(await task.question!(problem, 'plain')).toHaveLength(2);
+    const reply = (await task.referenceReply(problem, 'plain'))!;
+    expect((await task.judge(problem, reply, 'length')).verdict.kind).toBe('pass');
+    await refuseNondeterminism(task, 'plain');
+    const builtIn = await load('ladder', { system: 'Be brief.', judgeTruncated: true });
+    const made = await builtIn.generate(builtIn.tiers[0]!.id, 1n);
+    expect((await builtIn.prompt(made, 'plain'))[0]).toEqual({ role: 'system', content: 'Be brief.' });
+    const { verdict } = await builtIn.judge(made, 'nothing', 'length');
+    expect(verdict.violations.map(({ category }) => category)).not.toContain('truncated');
   });
 });

@@ -1,7 +1,7 @@
 /** A data file as a task: problems are its rows, drawn by the seed; a check of `--check` judges. Made in the thread that judges. */
 import { Random } from '../../random.js';
 import type { GivenVerdict, TaskDefinition } from '../define-task.js';
-import type { ChatMessage, Parsed, VerifyContext } from '../task.js';
+import type { ChatMessage, Parsed, PromptStyle, VerifyContext } from '../task.js';
 import { checkerOf } from './checkers.js';
 import type { Check } from './check.js';
 import type { DataContent, DataProblem } from './data-problem.js';
@@ -20,6 +20,20 @@ function replyOf({ kind }: Check, { answer }: DataContent): string | null {
 
 const questionOf = ({ messages }: DataContent): string => messages.at(-1)!.content;
 
+/** The question says what is asked of the reply's form. */
+function asking(messages: readonly ChatMessage[], tag: string, style: PromptStyle): ChatMessage[] {
+  const how = style === 'cot' ? 'Think step by step. Then give the answer' : 'Give only the answer,';
+  const { content } = messages.at(-1)!;
+  return [...messages.slice(0, -1), { role: 'user', content: `${content}\n${how} between <${tag}> and </${tag}>.` }];
+}
+
+/** What stands in the one tag of a reply; null where there is none, or more than one. */
+function tagged(text: string, tag: string): string | null {
+  const [before, ...opened] = text.split(`<${tag}>`);
+  const [answer, ...closed] = opened[0]?.split(`</${tag}>`) ?? [];
+  return opened.length === 1 && closed.length === 1 && !before!.includes(`</${tag}>`) ? answer! : null;
+}
+
 function commonest(texts: readonly string[]): string {
   const counts = new Map<string, number>();
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
@@ -27,11 +41,12 @@ function commonest(texts: readonly string[]): string {
 }
 
 export function dataTask(program: DataProgram): TaskDefinition<DataContent, unknown> {
-  const { id, version, check, tiers, train, verifySeconds } = program;
+  const { id, version, check, tiers, train, answerTag, verifySeconds } = program;
   const checker = checkerOf(check);
   const byTier = new Map(tiers.map((tier) => [tier, train.filter((row) => row.tier === tier)]));
   const replies = train.flatMap((row) => replyOf(check, row) ?? []);
   const usual = commonest(replies);
+  const inTag = (reply: string): string => (answerTag === undefined ? reply : `<${answerTag}>${reply}</${answerTag}>`);
   const solved = replies.length > 0;
 
   /** A policy's answer is a text that is read as a reply is. */
@@ -56,8 +71,13 @@ export function dataTask(program: DataProgram): TaskDefinition<DataContent, unkn
       const rows = byTier.get(tier)!;
       return rows[new Random(seed).nextInteger(0, rows.length - 1)]!;
     },
-    prompt: ({ messages }) => [...messages],
-    parse: (text, problem) => checker.read(text, problem),
+    prompt: ({ messages }, style) => (answerTag === undefined ? [...messages] : asking(messages, answerTag, style)),
+    parse(text, problem) {
+      const answer = answerTag === undefined ? text : tagged(text, answerTag);
+      return answer === null
+        ? { ok: false, category: 'format', detail: `There has to be one answer between <${answerTag}> and </${answerTag}>.` }
+        : checker.read(answer, problem);
+    },
     verify,
     feedback: (_problem, { violations }) => `${violations.map(({ detail }) => detail).join(' ')} Try again.`,
     trivialPolicies: {
@@ -69,13 +89,19 @@ export function dataTask(program: DataProgram): TaskDefinition<DataContent, unkn
     ...(verifySeconds === undefined ? {} : { limits: { verifySeconds } }),
     ...(solved
       ? {
-          referenceReply: (problem) => replyOf(check, problem),
-          async fewShot(problem, _style, count, seed) {
+          referenceReply(problem) {
+            const reply = replyOf(check, problem);
+            return reply === null ? null : inTag(reply);
+          },
+          async fewShot(problem, style, count, seed) {
             const others = byTier.get(problem.tier)!.filter((row) => questionOf(row) !== questionOf(problem));
             return new Random(seed)
               .shuffle(others)
               .slice(0, count)
-              .flatMap((row): ChatMessage[] => [...row.messages, { role: 'assistant', content: replyOf(check, row)! }]);
+              .flatMap((row): ChatMessage[] => [
+                ...(answerTag === undefined ? row.messages : asking(row.messages, answerTag, style)),
+                { role: 'assistant', content: inTag(replyOf(check, row)!) },
+              ]);
           },
         }
       : {}),

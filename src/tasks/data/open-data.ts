@@ -26,9 +26,11 @@ export const DEFAULT_CHECK = 'exact';
 /** @throws IsoproError DATA_INVALID naming the row, FILE_UNREADABLE, INVALID_ARGUMENT, and what a check that is a program throws */
 export async function readData(
   file: string,
-  { check: specifier = DEFAULT_CHECK, verifySeconds: given }: DataTaskOptions,
+  { check: specifier = DEFAULT_CHECK, verifySeconds: given, answerTag }: DataTaskOptions,
 ): Promise<OpenedData> {
   const name = path.basename(file);
+  if (answerTag !== undefined && !/^[A-Za-z][\w-]{0,30}$/.test(answerTag))
+    throw new IsoproError('INVALID_ARGUMENT', `answerTag: ${JSON.stringify(answerTag)} is no name of a tag, such as answer`);
   const check: NamedCheck = await readCheck(specifier);
   const verifySeconds = given ?? check.verifySeconds;
   const all = readRows(file);
@@ -45,6 +47,7 @@ export async function readData(
       rows: problems.map(({ id }, i) => [id, split.parts[i]!]),
       check: check.identity,
       verifySeconds: verifySeconds ?? null,
+      answerTag: answerTag ?? null,
     }),
   );
   return {
@@ -56,6 +59,7 @@ export async function readData(
       tiers,
       train: contents.filter((_, i) => split.parts[i] === 'train'),
       ...(verifySeconds === undefined ? {} : { verifySeconds }),
+      ...(answerTag === undefined ? {} : { answerTag }),
     },
     sha256,
     rows: {
@@ -104,7 +108,8 @@ function distinct(
 }
 
 /** @throws IsoproError INVALID_ARGUMENT where the options are of a data file, and the task is none */
-export function refuseDataOptions(specifier: string, { check }: DataTaskOptions): void {
-  if (check !== undefined)
-    throw new IsoproError('INVALID_ARGUMENT', `check: ${specifier} has a verifier of its own; a check is for data, a .jsonl or .csv file`);
+export function refuseDataOptions(specifier: string, options: DataTaskOptions): void {
+  const [given] = Object.keys(options);
+  if (given !== undefined)
+    throw new IsoproError('INVALID_ARGUMENT', `${given}: ${specifier} has a verifier of its own; this is for data, a .jsonl or .csv file`);
 }

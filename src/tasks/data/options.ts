@@ -1,6 +1,8 @@
 export interface DataTaskOptions {
   /** How replies are checked, as `--check` names it. Default: `exact`. */
   readonly check?: string;
+  /** What is checked is what stands between `<tag>` and `</tag>`, once; prompts say so. Default: the whole reply. */
+  readonly answerTag?: string;
   /** Seconds that judging a reply may take. */
   readonly verifySeconds?: number;
 }

@@ -12,5 +12,6 @@ export interface DataProgram {
   readonly tiers: readonly string[];
   /** Rows that are trained on. */
   readonly train: readonly DataContent[];
+  readonly answerTag?: string;
   readonly verifySeconds?: number;
 }

@@ -1,0 +1,69 @@
+/** A task that is asked with a system prompt or solved examples, or whose truncated replies are judged: the same task in all else. */
+import { hash } from 'node:crypto';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { IsoproError } from '../errors.js';
+import type { AskingOptions } from './asking-options.js';
+import type { ChatMessage, OpenTask, Problem, PromptStyle } from './task.js';
+
+const isSystem = ({ role }: ChatMessage): boolean => role === 'system';
+
+/** The system's message first, once. */
+function withSystem(system: string | undefined, messages: readonly ChatMessage[]): ChatMessage[] {
+  const said = [...(system === undefined ? [] : [system]), ...messages.filter(isSystem).map(({ content }) => content)];
+  const others = messages.filter((message) => !isSystem(message));
+  return said.length === 0 ? others : [{ role: 'system', content: said.join('\n\n') }, ...others];
+}
+
+/** @throws IsoproError INVALID_ARGUMENT, at the first prompt, where the task has no solved examples */
+export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask {
+  const { system, examples = 0, judgeTruncated = false } = asking;
+  if (system === undefined && examples === 0 && !judgeTruncated) return task;
+  const prompt = async (problem: Problem, style: PromptStyle): Promise<ChatMessage[]> => {
+    const asked = await task.prompt(problem, style);
+    if (examples === 0) return withSystem(system, asked);
+    // of the question, so that problems that ask the same are asked the same
+    const seed = BigInt(`0x${hash('sha256', canonicalJson(asked as unknown as Json)).slice(0, 16)}`);
+    const solved = await task.fewShot(problem, style, examples, seed);
+    if (solved === null) throw new IsoproError('INVALID_ARGUMENT', `examples: ${task.id} has no solved examples`);
+    const own = asked.filter(isSystem);
+    return withSystem(system, [
+      ...own,
+      ...solved.filter((message) => !isSystem(message)),
+      ...asked.filter((message) => !isSystem(message)),
+    ]);
+  };
+  const dispose = (): Promise<void> => task.dispose();
+  const { id, version, tiers, policies, policyNotes, source, readsLeniently, answerGrammar, turns, hasReferences } = task;
+  return {
+    id,
+    version,
+    tiers,
+    policies,
+    policyNotes,
+    source: source.kind === 'built-in' ? source : { ...source, options: { ...source.options, ...asking } },
+    ...(task.rows === undefined ? {} : { rows: task.rows }),
+    get exploits() {
+      return task.exploits;
+    },
+    readsLeniently,
+    answerGrammar,
+    turns,
+    hasReferences,
+    generate: (tier, seed) => task.generate(tier, seed),
+    readProblem: (value) => task.readProblem(value),
+    prompt,
+    question: (problem, style) => task.prompt(problem, style),
+    judge: (problem, text, finish, options) => task.judge(problem, text, judgeTruncated && finish === 'length' ? 'stop' : finish, options),
+    judgeLeniently: (problem, text, options) => task.judgeLeniently(problem, text, options),
+    readAnswer: (problem, text) => task.readAnswer(problem, text),
+    applyPolicy: (name, problem) => task.applyPolicy(name, problem),
+    grade: (problem, verdict) => task.grade(problem, verdict),
+    feedback: (problem, verdict) => task.feedback(problem, verdict),
+    step: (problem, replies) => task.step(problem, replies),
+    checkTrace: (problem, text) => task.checkTrace(problem, text),
+    fewShot: (problem, style, count, seed) => task.fewShot(problem, style, count, seed),
+    referenceReply: (problem, style) => task.referenceReply(problem, style),
+    dispose,
+    [Symbol.asyncDispose]: dispose,
+  };
+}
