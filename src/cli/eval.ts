@@ -7,9 +7,9 @@ import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k.js';
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
 import { failureTable } from '../report/failures.js';
-import { MEASURE_NOTES, RATE_NOTES, RATE_TITLES } from '../report/figures.js';
+import { RATE_NOTES, RATE_TITLES } from '../report/figures.js';
 import { terminalStyle } from '../report/terminal.js';
-import { figuresGiven, MEASURE_NAMES, READINGS, summarise, SUMMARY_SEED, type Measures } from '../statistics/index.js';
+import { figuresGiven, READINGS, summarise, SUMMARY_SEED } from '../statistics/index.js';
 import { failureOf, reasonOf } from '../tasks/failures.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
@@ -20,54 +20,9 @@ import { defineCommand } from './command.js';
 import { evalForgetting } from './eval-forgetting.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
+import { measureTables, table, type Row } from './estimate-tables.js';
 import { formatDuration } from './quantities.js';
 import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
-
-interface Estimate {
-  readonly mean: number | null;
-  readonly low: number;
-  readonly high: number;
-  readonly n: number;
-}
-type Row = Estimate & { readonly byTier: Readonly<Record<string, Estimate>> };
-
-const percent = ({ mean }: Estimate): string => (mean === null ? '-' : (100 * mean).toFixed(1));
-const bounds = ({ low, high, mean }: Estimate): string => (mean === null ? '-' : `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)}`);
-
-const PERCENT = { width: 8, show: percent, bounds };
-
-/** Two lines a row: the mean, and the 95 % interval below it. */
-function table(rows: readonly (readonly [string, Row])[], format = PERCENT): string {
-  const columns = Object.keys(rows[0]![1].byTier);
-  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
-  const line = (head: string, cells: readonly string[]): string =>
-    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(format.width)).join('')}`.trimEnd();
-  const cells = (show: (estimate: Estimate) => string, row: Row): string[] => [
-    ...columns.map((tier) => (row.byTier[tier] === undefined ? '-' : show(row.byTier[tier]))),
-    show(row),
-  ];
-  return [
-    line('', [...columns, 'mean']),
-    line(
-      'n',
-      cells(({ n }) => String(n), rows[0]![1]),
-    ),
-    ...rows.flatMap(([name, row]) => [line(name, cells(format.show, row)), line('', cells(format.bounds, row))]),
-  ].join('\n');
-}
-
-/** For each measure that any row has: its note, and two lines a row that has it. */
-function measureTables(rows: readonly (readonly [string, Measures | undefined])[]): string {
-  return MEASURE_NAMES.map((measure) => {
-    const having = rows.flatMap(([name, measures]) => (measures?.[measure] === undefined ? [] : [[name, measures[measure]] as const]));
-    if (having.length === 0) return '';
-    const valid = having.map(([name, of]) => `${name} ${of.valid === null ? '-' : `${(100 * of.valid).toFixed(1)} %`}`).join(', ');
-    const format = { width: 12, show: ({ mean }: Estimate) => (mean === null ? '-' : mean.toFixed(3)), bounds: decimalBounds };
-    return `${MEASURE_NOTES[measure]}; 95 % interval below\n\n${table(having, format)}\n\nvalid: ${valid}\n\n`;
-  }).join('');
-}
-
-const decimalBounds = ({ low, high, mean }: Estimate): string => (mean === null ? '-' : `${low.toFixed(2)}-${high.toFixed(2)}`);
 
 /** Ascending, whole, none above the samples. */
 function readKs(text: string | undefined, samples: number): number[] {

@@ -1,28 +1,10 @@
-import type { Summary } from '../statistics/index.js';
 import { measureBaselines } from '../tasks/baselines.js';
 import { openTask } from '../tasks/open-task.js';
 import { defineCommand } from './command.js';
+import { measureTables, table } from './estimate-tables.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { askingFlags, openedWith, readCount, readSeed, seedOption, setOption, taskOption } from './tasks-generate.js';
-
-const percent = (fraction: number | null): string => (fraction === null ? '-' : (100 * fraction).toFixed(1));
-const bounds = ({ low, high }: { low: number; high: number }): string => `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)}`;
-
-/** Two lines a policy: per cent accepted, and the 95 % interval below it. */
-function printTable(policies: Readonly<Record<string, Summary>>): void {
-  const names = Object.keys(policies);
-  const columns = Object.keys(policies[names[0]!]!.byTier);
-  const width = Math.max(...names.map((name) => name.length)) + 1;
-  const row = (head: string, cells: readonly string[]): void =>
-    void process.stdout.write(`${head.padEnd(width)}${cells.map((cell) => cell.padStart(8)).join('')}\n`);
-  row('', [...columns, 'mean']);
-  for (const name of names) {
-    const summary = policies[name]!;
-    row(name, [...columns.map((column) => percent(summary.byTier[column]!.mean)), percent(summary.mean)]);
-    row('', [...columns.map((column) => bounds(summary.byTier[column]!)), bounds(summary)]);
-  }
-}
 
 export const tasksBaselinesCommand = defineCommand({
   command: 'baselines',
@@ -51,7 +33,11 @@ export const tasksBaselinesCommand = defineCommand({
     if (json) return printJson(baselines);
     process.stdout.write(`${baselines.task}, ${baselines.set}, ${baselines.problems} problems; per cent accepted, 95 % interval below\n\n`);
     if (task.policies.length === 0) process.stdout.write('The task has no trivial policies.\n');
-    else printTable(baselines.policies);
+    else {
+      const rows = Object.entries(baselines.policies);
+      const measures = measureTables(rows.map(([name, summary]) => [name, summary.measures] as const));
+      process.stdout.write(`${table(rows)}\n${measures === '' ? '' : `\n${measures.trimEnd()}\n`}`);
+    }
     const notes = Object.entries(baselines.notes);
     if (notes.length > 0) process.stdout.write(`\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n`);
   },

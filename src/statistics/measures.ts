@@ -1,7 +1,7 @@
 /** Means of what verdicts say beside pass and fail. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { estimate, isEmpty } from './estimate.js';
-import type { Interval } from './intervals.js';
+import { wilsonInterval, type Interval } from './intervals.js';
 import { figuresGiven, type FigureName, type Forecast, type Outcome } from './outcome.js';
 import { groupBy, weightedMean, type BootstrapOptions, type Stratum } from './paired.js';
 
@@ -57,6 +57,8 @@ export interface MeasureEstimate extends Interval {
   readonly n: number;
   /** Part of the decided verdicts that have the figure, or pass; null where none is decided. */
   readonly valid: number | null;
+  /** Wilson's, of `valid`, over the decided verdicts; [0, 1] where none is decided. */
+  readonly validInterval: Interval;
 }
 
 /** The mean is unweighted over tiers, a group counting as one. */
@@ -102,6 +104,7 @@ export function measure(
       const strata: Stratum[] = parts.map(({ id, weight }) => ({ weight, values: byTier.get(id)!.flatMap(meanOf) }));
       const outcomes = parts.flatMap(({ id }) => byTier.get(id)!.flat());
       const decided = outcomes.filter(({ kind }) => kind !== 'none');
+      const valid = decided.filter(isValid).length;
       // in parts of the worst, which is what an interval of values that are all alike needs
       const { low, high } = estimate(
         strata.map(({ weight, values }) => ({ weight, values: values.map((value) => value / most) })),
@@ -112,7 +115,8 @@ export function measure(
         low: low * most,
         high: high * most,
         n: outcomes.filter((outcome) => valueOf(outcome) !== null).length,
-        valid: decided.length === 0 ? null : decided.filter(isValid).length / decided.length,
+        valid: decided.length === 0 ? null : valid / decided.length,
+        validInterval: wilsonInterval(valid, decided.length),
       };
     };
     const meanOf = (samples: readonly Outcome[]): number[] => {

@@ -81,6 +81,8 @@ describe('mean score', () => {
     )!;
     expect(score!.mean).toBeCloseTo((0.5 + 1 + 0 + 0.9) / 4, 14);
     expect(score).toMatchObject({ n: 4, valid: 0.75 });
+    // Wilson's interval of 3 of 4
+    expect([score!.validInterval.low, score!.validInterval.high].map((bound) => bound.toFixed(4))).toEqual(['0.3006', '0.9544']);
   });
 
   test('weighs tiers alike and a group as one of them', () => {

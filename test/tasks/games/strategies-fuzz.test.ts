@@ -1,8 +1,10 @@
 /** Replies close to right, soup and monsters to the readers of strategies: no exception, and no score that an oracle does not find too. */
 import { expect, test } from '@jest/globals';
 import { Random } from '../../../src/random.js';
+import { type OthelloProblem, othelloBoard } from '../../../src/tasks/games/othello-board.js';
 import { type ScenarioProblem, taskOf } from '../../../src/tasks/games/scenario-task.js';
 import { shippedScenario } from '../../../src/tasks/games/shipped.js';
+import { trader, type TraderProblem } from '../../../src/tasks/games/trader.js';
 import { judgeReply } from '../../../src/tasks/verdict.js';
 
 const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 100_000 : 10_000;
@@ -49,6 +51,8 @@ function possibleScores(text: string, noise: number): number[] {
   });
 }
 
+const bare = (text: string): string => text.replace(/^[ \t\r\n]+/, '').replace(/[ \t\r\n]+$/, '');
+
 test(`${TEXTS} replies`, async () => {
   const random = new Random(11n);
   const scenario = shippedScenario('grid_ctf');
@@ -68,6 +72,8 @@ test(`${TEXTS} replies`, async () => {
       ? text.slice(0, at) + piece() + text.slice(at)
       : text.slice(0, at) + text.slice(at + random.nextInteger(1, 5));
   };
+  const game = othelloBoard.generate('6x6', 0n) as OthelloProblem;
+  const market = trader.generate('market', 0n) as TraderProblem;
   let [scored, refused] = [0, 0];
   for (let made = 0; made < TEXTS; made++) {
     let text = strategy();
@@ -91,6 +97,13 @@ test(`${TEXTS} replies`, async () => {
       if ((verdict.kind === 'pass') !== verdict.score >= 0.55) throw new Error(`${verdict.kind} with ${verdict.score}`);
     }
     for (const answer of task.readLeniently!(text, problem)) task.verify(problem, answer);
+    const move = othelloBoard.parse(text, game);
+    const last = bare(bare(text).split('\n').at(-1)!.replace(/\.$/, ''));
+    if (move.ok !== /^[a-h][1-8]$/.test(last)) throw new Error(`a move: ${text}`);
+    const decision = trader.parse(text.replaceAll('aggression', 'buy').replaceAll('defense', 'sell'), market);
+    if (decision.ok) throw new Error(`a decision without goods: ${text}`);
+    if (trader.step!(market, [text]) !== null || (othelloBoard.step!(game, [text]) !== null && !move.ok))
+      throw new Error(`goes on: ${text}`);
   }
   expect(scored).toBeGreaterThan(TEXTS / 5);
   expect(refused).toBeGreaterThan(TEXTS / 5);
