@@ -14,14 +14,14 @@ function writtenKeys(json: string): string[] {
   );
 }
 
-export const isFlat = (value: unknown): value is Record<string, FlatValue> =>
+const isFlat = (value: unknown): value is Record<string, FlatValue> =>
   typeof value === 'object' &&
   value !== null &&
   !Array.isArray(value) &&
   Object.values(value).every((member) => typeof member !== 'object' || member === null);
 
 /** What cannot be written as JSON again, and so is no answer: numbers too large for one, halves of characters. */
-export const isSound = (value: FlatValue): boolean =>
+const isSound = (value: FlatValue): boolean =>
   typeof value === 'number' ? Number.isFinite(value) : typeof value !== 'string' || value.isWellFormed();
 
 /** Reads a text that is one flat JSON object and nothing else; no key stands twice. */
@@ -40,4 +40,20 @@ export function parseFlatObject(json: string): Parsed<FlatObject> {
   if (!Object.entries(value).every(([key, member]) => isSound(key) && isSound(member)))
     return refused('A number is too large, or a text holds half a character.');
   return { ok: true, answer: value, form: 'json' };
+}
+
+/** The members of a text that is a flat JSON object, of these keys alone; of two of one name the last. Null where it is none. */
+export function membersOf(json: string, keys: readonly string[]): (readonly [key: string, value: FlatValue])[] | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return null;
+  }
+  if (!isFlat(value)) return null;
+  const members = value;
+  return keys.flatMap((key) => {
+    const member = Object.hasOwn(members, key) ? members[key]! : undefined;
+    return member === undefined || !isSound(member) ? [] : [[key, member] as const];
+  });
 }

@@ -1,5 +1,5 @@
 import { trimBlanks } from '../blanks.js';
-import { isFlat, isSound, parseFlatObject } from '../flat-object.js';
+import { membersOf, parseFlatObject } from '../flat-object.js';
 import type { Parsed } from '../task.js';
 import { MAX_READINGS } from '../verdict.js';
 import type { Extraction, ExtractProblem, Value } from './problem.js';
@@ -40,27 +40,14 @@ function unquoted(value: Value, kind: ExtractProblem['schema'][number]['kind']):
  * the last counts, numbers may stand in quotes and texts among blanks.
  */
 export function readLeniently(text: string, { schema }: ExtractProblem): Extraction[] {
+  const kinds = new Map(schema.map(({ key, kind }) => [key, kind]));
   const found: Extraction[] = [];
   let tried = 0;
   for (const [candidate] of text.matchAll(/\{[^{}]*\}/g)) {
     if (++tried > MOST_OBJECTS || found.length === MAX_READINGS) break;
     if (candidate.length > LONGEST_OBJECT) continue;
-    let value: unknown;
-    try {
-      value = JSON.parse(candidate);
-    } catch {
-      continue;
-    }
-    if (!isFlat(value)) continue;
-    const members = value;
-    found.push(
-      Object.fromEntries(
-        schema.flatMap(({ key, kind }) => {
-          const member = Object.hasOwn(members, key) ? members[key]! : undefined;
-          return member === undefined || !isSound(member) ? [] : [[key, unquoted(member, kind)] as const];
-        }),
-      ),
-    );
+    const members = membersOf(candidate, [...kinds.keys()]);
+    if (members !== null) found.push(Object.fromEntries(members.map(([key, value]) => [key, unquoted(value, kinds.get(key)!)])));
   }
   return found;
 }

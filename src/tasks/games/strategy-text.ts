@@ -1,6 +1,6 @@
 /** JSON objects in what a model writes. */
 import { trimBlanks } from '../blanks.js';
-import { isFlat, isSound, parseFlatObject, refused, type FlatObject } from '../flat-object.js';
+import { membersOf, parseFlatObject, refused, type FlatObject, type FlatValue } from '../flat-object.js';
 import type { Parsed } from '../task.js';
 import { MAX_READINGS } from '../verdict.js';
 
@@ -65,28 +65,16 @@ export function parseLastObject(text: string, refuse: (value: FlatObject) => str
   return first ?? refused('There is no JSON object in the reply.');
 }
 
+const unquoted = (value: FlatValue): FlatValue =>
+  typeof value === 'string' && /^ *-?\d{1,9}(\.\d{1,9})? *$/.test(value) ? Number(value) : value;
+
 /** Every flat object anywhere in a reply, without the keys that nobody asked for; numbers may stand in quotes. */
 export function readObjectsLeniently(text: string, keys: readonly string[]): FlatObject[] {
   const found: FlatObject[] = [];
   for (const [candidate] of [...text.slice(-LONGEST_REPLY).matchAll(/\{[^{}]*\}/g)].slice(-MOST_SPANS).reverse()) {
     if (candidate.length > LONGEST_OBJECT) continue;
-    let value: unknown;
-    try {
-      value = JSON.parse(candidate);
-    } catch {
-      continue;
-    }
-    if (!isFlat(value)) continue;
-    const members = value;
-    found.push(
-      Object.fromEntries(
-        keys.flatMap((key) => {
-          const member = Object.hasOwn(members, key) ? members[key]! : undefined;
-          if (member === undefined || !isSound(member)) return [];
-          return [[key, typeof member === 'string' && /^ *-?\d{1,9}(\.\d{1,9})? *$/.test(member) ? Number(member) : member] as const];
-        }),
-      ),
-    );
+    const members = membersOf(candidate, keys);
+    if (members !== null) found.push(Object.fromEntries(members.map(([key, value]) => [key, unquoted(value)])));
     if (found.length === MAX_READINGS) break;
   }
   return found;
