@@ -16,7 +16,10 @@ const meant = (found: string | null, as: (name: string) => string): string => (f
 export function misuseText(message: string, parser: Argv, words: readonly string[]): string {
   const inner = parser as Inner;
   const flags = Object.keys(inner.getOptions?.().key ?? {}).filter((name) => name.length > 1 && name === dashed(name));
-  const noOption = (name: string): string => `There is no option --${label(name)}${meant(nearest(name, flags), (found) => `--${found}`)}`;
+  const noOption = (name: string): string => {
+    const typed = words.includes(`--no-${name}`) ? `no-${name}` : name; // yargs takes it for the opposite of `name`
+    return `There is no option --${label(typed)}${meant(nearest(name, flags), (found) => `--${found}`)}`;
+  };
   const [first = ''] = words;
   if (message.startsWith('Name ') && first.startsWith('--')) return noOption(first.slice(2).replace(/=.*$/s, ''));
   const { fullCommands = [] } = inner.getInternalMethods?.().getContext?.() ?? {};

@@ -35,6 +35,7 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     [['models', 'inspct'], /^There is no command inspct; did you mean inspect\?$/m],
     [['eval', '--max-tokenz', '5', '--perTeir=3'], /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m],
     [['eval', '--set', 'tets'], /did you mean test\?$/m],
+    [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
     [['judge'], /^An argument is missing: isopro-native judge <run>$/m],
   ] as const) {
     const { status, stdout, stderr } = cli(...args);
