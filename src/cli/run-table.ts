@@ -43,10 +43,30 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
 }
 
 /** A word as a shell takes it for one. */
-function shellWord(text: string): string {
-  const word = text.startsWith('-') ? `./${text}` : text; // a relative path, not a flag
+function quoted(word: string): string {
   if (/^[\w@%+=:,./\\-]+$/.test(word)) return word;
   return process.platform === 'win32' ? `"${word}"` : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** A path, and no flag. */
+const shellPath = (file: string): string => quoted(file.startsWith('-') ? `./${file}` : file);
+
+const flagText = (flags: readonly (readonly [flag: string, value: string | number | undefined])[]): string =>
+  flags
+    .map(([flag, value]) => (value === undefined ? '' : ` --${flag}${String(value).startsWith('-') ? '=' : ' '}${quoted(String(value))}`))
+    .join('');
+
+/** What names the task, and makes a command judge and ask as the run did. */
+function taskFlags({ task, check, answerTag, verifySeconds, sampling: { system, examples, judgeTruncated } }: ResultSettings): string {
+  const flags = flagText([
+    ['task', task === 'scheduling' ? undefined : task],
+    ['check', check],
+    ['answer-tag', answerTag],
+    ['verify-seconds', verifySeconds],
+    ['system', system],
+    ['examples', examples],
+  ]);
+  return judgeTruncated === true ? `${flags} --judge-truncated` : flags;
 }
 
 /** What a user would type next, as it can be typed where the run was started. */
@@ -54,19 +74,27 @@ function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>
   const {
     model: { name: model },
     task,
+    check,
     sampling: { style, maxTokens },
   } = settings;
-  const here = (file: string): string => shellWord(path.relative('.', file) || '.');
-  const own = task === 'scheduling' ? '' : ` --task ${shellWord(task)}`;
-  const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellWord(model)}`;
+  const here = (file: string): string => shellPath(path.relative('.', file) || '.');
+  const own = taskFlags(settings);
+  const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellPath(model)}`;
   // the judge finds the witness's key and heads there, and knows a built-in task from the manifest
-  const home = process.env.ISOPRO_HOME && process.platform !== 'win32' ? `ISOPRO_HOME=${shellWord(process.env.ISOPRO_HOME)} ` : '';
+  const home = process.env.ISOPRO_HOME && process.platform !== 'win32' ? `ISOPRO_HOME=${shellPath(process.env.ISOPRO_HOME)} ` : '';
   return [
-    `${home}npx isopro-native judge ${here(folder)}${base}${BUILT_IN_TASKS.some(({ task: { id } }) => id === task) ? '' : own}`,
+    `${home}npx isopro-native judge ${here(folder)}${base}${
+      BUILT_IN_TASKS.some(({ task: { id } }) => id === task)
+        ? ''
+        : flagText([
+            ['task', task],
+            ['check', check],
+          ])
+    }`,
     `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`}${turnsFlag(settings)}` +
       `${evaluationSizes(settings)} --adapter ${here(adapter.file)}`,
     `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate --model ` +
-      `${shellWord(model)} --max-tokens ${maxTokens} --adapter ${here(adapter.file)} --prompts -`,
+      `${shellPath(model)} --max-tokens ${maxTokens} --adapter ${here(adapter.file)} --prompts -`,
   ];
 }
 
@@ -84,10 +112,10 @@ function evaluationSizes({ model, evaluation, sampling }: ResultSettings): strin
     ['threads', threads, defaults.threads ?? 0],
     ['context', contextTokens, defaults.contextTokens],
   ];
-  return flags.map(([flag, value, otherwise]) => (value === otherwise ? '' : ` --${flag} ${value}`)).join('');
+  return flagText(flags.map(([flag, value, otherwise]) => [flag, value === otherwise ? undefined : value]));
 }
 
-type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'sampling' | 'evaluation'>;
+type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'sampling' | 'evaluation' | 'check' | 'answerTag' | 'verifySeconds'>;
 
 /** Why the adapter changes nothing, where it does; null where it was trained and taken. */
 function unchanged({ accepted, adapter, failures }: RunResult, { sampling }: ResultSettings): string | null {
@@ -103,10 +131,13 @@ function unchanged({ accepted, adapter, failures }: RunResult, { sampling }: Res
 }
 
 /** For a run whose adapter there is no use for. */
-function nextAfterNothing({ folder }: RunResult, { model: { name: model }, task }: ResultSettings): string[] {
-  const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellWord(model)}`;
-  const own = task === 'scheduling' ? '' : ` --task ${shellWord(task)}`;
-  return [`npx isopro-native tasks calibrate${base}${own}`, `npx isopro-native runs show ${shellWord(path.relative('.', folder) || '.')}`];
+function nextAfterNothing({ folder }: RunResult, settings: ResultSettings): string[] {
+  const { name: model } = settings.model;
+  const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellPath(model)}`;
+  return [
+    `npx isopro-native tasks calibrate${base}${taskFlags(settings)}`,
+    `npx isopro-native runs show ${shellPath(path.relative('.', folder) || '.')}`,
+  ];
 }
 
 /** Everything that is printed when a run has ended. */

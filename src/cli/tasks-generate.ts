@@ -2,7 +2,7 @@ import { deriveSeed } from '../random.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
-import { SYSTEM_HELP, TRUNCATED_HELP } from '../training/settings.js';
+import { EXAMPLES_HELP, SYSTEM_HELP, TRUNCATED_HELP, VERIFY_SECONDS_HELP } from '../training/settings.js';
 import { setProblems } from '../tasks/set-problems.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
@@ -20,21 +20,35 @@ export const checkOption = { type: 'string', requiresArg: true, describe: CHECK_
 export const askingFlags = {
   check: checkOption,
   'answer-tag': { type: 'string', requiresArg: true, describe: 'of data: the answer is what stands between <tag> and </tag>' },
+  'verify-seconds': { type: 'number', requiresArg: true, describe: VERIFY_SECONDS_HELP },
   system: { type: 'string', requiresArg: true, describe: SYSTEM_HELP },
+  examples: { type: 'number', requiresArg: true, describe: EXAMPLES_HELP },
   'judge-truncated': { type: 'boolean', describe: TRUNCATED_HELP },
 } as const;
 interface OpeningFlags {
   readonly check?: string | undefined;
   readonly answerTag?: string | undefined;
+  readonly verifySeconds?: number | undefined;
   readonly system?: string | undefined;
+  readonly examples?: number | undefined;
   readonly judgeTruncated?: boolean | undefined;
   readonly verifierThreads?: number | undefined;
 }
 /** What a task is opened with. */
-export const openedWith = ({ check, answerTag, system, judgeTruncated, verifierThreads }: OpeningFlags): OpenTaskOptions => ({
+export const openedWith = ({
+  check,
+  answerTag,
+  verifySeconds,
+  system,
+  examples,
+  judgeTruncated,
+  verifierThreads,
+}: OpeningFlags): OpenTaskOptions => ({
   ...(check === undefined ? {} : { check }),
   ...(answerTag === undefined ? {} : { answerTag }),
+  ...(verifySeconds === undefined ? {} : { verifySeconds }),
   ...(system === undefined ? {} : { system }),
+  ...(examples === undefined ? {} : { examples: readCount('examples', examples, 1) }),
   ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
   ...(verifierThreads === undefined ? {} : { verifierThreads }),
 });

@@ -17,6 +17,8 @@ const LANGUAGE_VOCABULARY = 4096;
 
 /** Also of commands that open a task without settings. */
 export const SYSTEM_HELP = "before every prompt, as the system's message";
+export const EXAMPLES_HELP = 'solved examples before every prompt, in rollouts and evaluations';
+export const VERIFY_SECONDS_HELP = 'seconds that judging a reply to a row of data may take; default: 5';
 export const TRUNCATED_HELP = 'judge replies that were cut off as they stand; else they fail as truncated';
 
 const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
@@ -45,7 +47,7 @@ const sampling = z.strictObject({
     .default(0)
     .describe('replies of an episode, at most; 0: as the task says. A task without turns of its own is asked again, with its feedback'),
   system: z.string().min(1).optional().describe(SYSTEM_HELP),
-  examples: count(1, 64).optional().describe('solved examples before every prompt, in rollouts and evaluations'),
+  examples: count(1, 64).optional().describe(EXAMPLES_HELP),
   judgeTruncated: z.boolean().optional().describe(TRUNCATED_HELP),
   style: z
     .enum(PROMPT_STYLES as ['cot', 'plain'])
@@ -157,7 +159,7 @@ export const runSettings = z.strictObject({
     .regex(/^[A-Za-z][\w-]{0,30}$/, 'expected a name such as answer')
     .optional()
     .describe('of rows of data: the answer is what stands between <tag> and </tag>, and prompts say so; default: the whole reply'),
-  verifySeconds: z.number().gt(0).max(3600).optional().describe('seconds that judging a reply to a row of data may take; default: 5'),
+  verifySeconds: z.number().gt(0).max(3600).optional().describe(VERIFY_SECONDS_HELP),
   profile: z
     .enum(['auto', 'embedded', 'small', 'downloaded'])
     .default('auto')

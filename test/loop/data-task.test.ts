@@ -1,4 +1,5 @@
 /** A run on the rows of a file: the judge derives its verdicts again from a copy, and sees where the copy is another. */
+import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -6,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { judgeRun, type JudgeReport } from '../../src/judge/judge.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { run } from '../../src/training/run.js';
+import { MAIN } from '../cli/run-cli.js';
 import { shortestRun, writeLetterModel } from '../models/letters.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-rows-'));
@@ -69,3 +71,27 @@ test('a run is judged from a copy of its data and split, and not from other data
     });
   }
 }, 120_000);
+
+(process.platform === 'win32' ? test.skip : test)(
+  'the commands that a run names judge by its check, ask as it asked, and measure what it measured',
+  () => {
+    const data = file('printed.jsonl');
+    writeRows('printed.jsonl', 'F'); // f is what the model says most; by the default check no reply would pass
+    const sampling = { rollouts: 64, samples: 4, maxTokens: 4, system: "-- Say 'f', or not.", examples: 1, judgeTruncated: true };
+    writeFileSync(file('run.json'), JSON.stringify({ ...shortestRun(data, model), check: 'normalised', verifySeconds: 9, sampling }));
+    const typed = (command: string, ...more: string[]): string => {
+      const program = `'${process.execPath}' '${MAIN}'`;
+      const shell = ['-c', [command.trim().replaceAll('npx isopro-native', program), ...more].join(' ')];
+      const { status, stdout, stderr } = spawnSync('sh', shell, { encoding: 'utf8' });
+      expect([command, status === 0 ? '' : stderr]).toEqual([command, '']);
+      return stdout;
+    };
+    const run = `npx isopro-native run --config ${file('run.json')} --out ${file('printed')}`;
+    const [judge, evaluate] = typed(run).split('next:\n')[1]!.trim().split('\n');
+    const { test: tested } = JSON.parse(typed(run, '--json')) as { test: { after: { mean: number } } };
+    expect(tested.after.mean).toBeGreaterThan(0);
+    expect(typed(judge!)).toMatch(/^PASS/m);
+    expect(JSON.parse(typed(evaluate!, '--json'))).toMatchObject({ accuracy: { mean: tested.after.mean } });
+  },
+  120_000,
+);

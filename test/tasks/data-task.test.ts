@@ -1,7 +1,9 @@
 /** Rows of a file as a task: what each check takes and refuses, what is wrong with a file and where, which rows are kept from training. */
+import { spawn } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { evaluationSet, wholeSets } from '../../src/evaluation/evaluation-set.js';
 import { hasEnded } from '../../src/files.js';
@@ -12,6 +14,7 @@ import { refuseNondeterminism } from '../../src/tasks/determinism.js';
 import { openTask, type OpenTaskOptions } from '../../src/tasks/open-task.js';
 import type { OpenTask } from '../../src/tasks/task.js';
 import { verifyRecords } from '../../src/tasks/verify-records.js';
+import { MAIN } from '../cli/run-cli.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'isopro-data-'));
 const open: OpenTask[] = [];
@@ -19,6 +22,12 @@ afterAll(async () => {
   for (const task of open) await task.dispose();
   rmSync(folder, { recursive: true });
 });
+
+/** Whether a process ends within 20 seconds. */
+async function ended(id: number): Promise<boolean> {
+  for (let waited = 0; !hasEnded(id) && waited < 400; waited++) await setTimeout(50);
+  return hasEnded(id);
+}
 
 type Row = Record<string, unknown>;
 let files = 0;
@@ -417,8 +426,32 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
       expect(await verdicts({ check, verifySeconds: 1 }, answers('x'), ['x'])).toEqual(['none']);
       if (!existsSync(pid)) return; // it was ended before it had begun, or is a thread of this process
       const id = Number(readFileSync(pid, 'utf8'));
-      for (let waited = 0; !hasEnded(id) && waited < 200; waited++) await new Promise((resume) => setTimeout(resume, 50));
-      expect(hasEnded(id)).toBe(true);
+      expect(await ended(id)).toBe(true);
+    },
+    60_000,
+  );
+
+  (process.platform === 'win32' ? test.skip : test)(
+    'what a command started ends with a program that is killed, and with the command itself',
+    async () => {
+      const idIn = (path: string): number => Number(readFileSync(path, 'utf8'));
+
+      const pid = join(folder, 'killed.pid');
+      const data = write(lines(rows(30)));
+      const program = spawn(
+        process.execPath,
+        [MAIN, 'tasks', 'baselines', '--task', data, '--check', `command:sleep 1000 & echo $! > ${pid}.new; mv ${pid}.new ${pid}; wait`],
+        { stdio: 'ignore' },
+      );
+      while (!existsSync(pid) && program.exitCode === null) await setTimeout(10);
+      expect(hasEnded(idIn(pid))).toBe(false);
+      program.kill('SIGKILL');
+      expect(await ended(idIn(pid))).toBe(true);
+
+      const left = join(folder, 'left.pid');
+      const check = `command:sleep 1000 & echo $! > ${left}; echo true`;
+      expect(await verdicts({ check, verifySeconds: 60 }, answers('x'), ['x'])).toEqual(['pass']);
+      expect(await ended(idIn(left))).toBe(true);
     },
     60_000,
   );

@@ -31,6 +31,8 @@ export async function readData(
   const name = path.basename(file);
   if (answerTag !== undefined && !/^[A-Za-z][\w-]{0,30}$/.test(answerTag))
     throw new IsoproError('INVALID_ARGUMENT', `answerTag: ${JSON.stringify(answerTag)} is no name of a tag, such as answer`);
+  if (given !== undefined && !(given > 0 && given <= 3600))
+    throw new IsoproError('INVALID_ARGUMENT', `verifySeconds: ${given} is not more than 0 and at most 3600`);
   const check: NamedCheck = await readCheck(specifier);
   const verifySeconds = given ?? check.verifySeconds;
   const all = readRows(file);

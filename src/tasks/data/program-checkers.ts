@@ -2,7 +2,7 @@
  * Checks that are programs: a command, a function of Python's, a function of a script's. Each is given the row as a problem and the reply,
  * and answers true, false, or `{outcome: pass | fail | none, score?, reason?, category?}`; what it answers otherwise is no verdict.
  */
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams, type SpawnOptions } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { readGivenVerdict } from '../python-results.js';
 import type { Verdict, VerifyContext } from '../task.js';
@@ -19,22 +19,29 @@ type Judge = (problem: DataProblem, reply: string, context: VerifyContext) => Pr
 
 const judging = (verify: Judge): Checker<string> => ({ read: (text) => ({ ok: true, answer: text, form: 'answer' }), verify });
 
+/**
+ * A shell that runs its first argument in a process group of its own, which is killed when descriptor 3 is closed at the other end: by us,
+ * or by the system where we are killed or our thread is ended.
+ */
+const GROUP = '{ read _ <&3; kill -9 0; } </dev/null >/dev/null 2>&1 & exec 3<&-; eval "$1"';
+
+function start(command: string, folder: string): { readonly child: ChildProcessWithoutNullStreams; readonly kill: () => void } {
+  if (process.platform === 'win32') {
+    const child = spawn(command, { shell: true, cwd: folder, windowsHide: true });
+    return { child, kill: () => child.kill('SIGKILL') };
+  }
+  const options = { cwd: folder, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] } satisfies SpawnOptions;
+  const child = spawn('/bin/sh', ['-c', GROUP, 'sh', command], options) as ChildProcess as ChildProcessWithoutNullStreams;
+  return { child, kill: () => void child.stdio[3]?.destroy() };
+}
+
 /** @throws Error where it could not be started, ended otherwise than with 0, said no verdict, or nobody waits any more */
 function runCommand(command: string, folder: string, input: object, signal: AbortSignal): Promise<Verdict> {
   return new Promise((found, failed) => {
-    const group = process.platform !== 'win32';
-    const child = spawn(command, { shell: true, cwd: folder, detached: group, windowsHide: true });
+    const { child, kill } = start(command, folder);
     const output: Buffer[] = [];
     let bytes = 0;
     let tail = '';
-    const kill = (): void => {
-      try {
-        if (group) process.kill(-child.pid!, 'SIGKILL');
-        else child.kill('SIGKILL');
-      } catch {
-        // it has ended, with all that it had started
-      }
-    };
     const settle = (finish: () => void): void => {
       signal.removeEventListener('abort', stop);
       kill();
@@ -50,6 +57,7 @@ function runCommand(command: string, folder: string, input: object, signal: Abor
       if (bytes > MOST_BYTES) fail(`said more than ${MOST_BYTES} bytes`);
       else output.push(chunk);
     });
+    child.on('exit', kill); // what it left behind would keep its output open
     child.on('close', (code, ended) => {
       if (code !== 0) return fail(`ended with ${ended ?? `code ${code}`}`);
       try {
