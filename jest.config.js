@@ -16,6 +16,8 @@ const common = {
     '^(?:\\.\\.?/)+(?:cli/)?run-cli\\.js$': '<rootDir>/test/cli/run-cli.ts',
   },
   testTimeout: 120_000,
+  // `npm run coverage`: V8 forgets what a suite ran when its modules are collected
+  setupFilesAfterEnv: process.env.NODE_V8_COVERAGE === undefined ? [] : ['<rootDir>/test/take-coverage.mjs'],
 };
 
 /**
