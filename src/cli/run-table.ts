@@ -10,6 +10,7 @@ import { readRun } from '../run-folder/read-run.js';
 import { resultTable, terminalStyle } from '../report/terminal.js';
 import { BUILT_IN_TASKS } from '../tasks/registry.js';
 import type { Comparison } from '../jobs/compare-modes.js';
+import { shellWord } from '../shell-word.js';
 import type { RunResult } from '../training/result.js';
 import type { RunSettings } from '../training/settings.js';
 import { evaluationDefaults } from './answering.js';
@@ -42,18 +43,14 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
   ].join('\n');
 }
 
-/** A word as a shell takes it for one. */
-function quoted(word: string): string {
-  if (/^[\w@%+=:,./\\-]+$/.test(word)) return word;
-  return process.platform === 'win32' ? `"${word}"` : `'${word.replaceAll("'", "'\\''")}'`;
-}
-
 /** A path, and no flag. */
-const shellPath = (file: string): string => quoted(file.startsWith('-') ? `./${file}` : file);
+const shellPath = (file: string): string => shellWord(file.startsWith('-') ? `./${file}` : file);
 
 const flagText = (flags: readonly (readonly [flag: string, value: string | number | undefined])[]): string =>
   flags
-    .map(([flag, value]) => (value === undefined ? '' : ` --${flag}${String(value).startsWith('-') ? '=' : ' '}${quoted(String(value))}`))
+    .map(([flag, value]) =>
+      value === undefined ? '' : ` --${flag}${String(value).startsWith('-') ? '=' : ' '}${shellWord(String(value))}`,
+    )
     .join('');
 
 /** What names the task, and makes a command judge and ask as the run did. */

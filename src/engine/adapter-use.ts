@@ -4,6 +4,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
+import { shellWord } from '../shell-word.js';
 import { hashFile } from './adapter.js';
 import { convertAdapter } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
@@ -37,8 +38,6 @@ export interface PreparedAdapter {
 const SCRIPT = new URL('../../../assets/python/reply.py', import.meta.url);
 const HELLO = '{"messages":[{"role":"user","content":"Hello"}]}';
 
-/** A word of a shell's command. */
-const word = (text: string): string => (/^[\w./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 /** A value in an Ollama Modelfile. */
 const quoted = (text: string): string => (/^[\w./:-]+$/.test(text) ? text : `"${text}"`);
 
@@ -56,7 +55,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     return {
       files: [file],
       commands: [
-        `llama-server --model ${word(model)} --lora ${word(file)} --port 8080`,
+        `llama-server --model ${shellWord(model)} --lora ${shellWord(file)} --port 8080`,
         `curl -s http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d '${HELLO}'`,
       ],
       note: 'The second command asks the server once it listens. llama-cli takes the same --model and --lora.',
@@ -68,7 +67,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     await writeFileAtomically(modelfile, [Buffer.from(`FROM ${quoted(model)}\nADAPTER ${quoted(file)}\n`)]);
     return {
       files: [file, modelfile],
-      commands: [`ollama create ${name} -f ${word(modelfile)}`, `ollama run ${name}`],
+      commands: [`ollama create ${name} -f ${shellWord(modelfile)}`, `ollama run ${name}`],
       note:
         "Ollama takes the chat template from the model's file where it knows it; `ollama show --template` says which. " +
         'For another, add TEMPLATE to the Modelfile.',
@@ -79,7 +78,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     await mergeAdapter({ model, adapter, out: file });
     return {
       files: [file],
-      commands: [`lms import --user-repo isopro-native/${name} ${word(file)}`, `lms load ${name}`, `lms chat ${name}`],
+      commands: [`lms import --user-repo isopro-native/${name} ${shellWord(file)}`, `lms load ${name}`, `lms chat ${name}`],
       note:
         'LM Studio loads no adapters: this is the model with the adapter merged, in f16. ' +
         '`isopro-native adapters merge --type q8_0` makes a smaller one.',
@@ -91,7 +90,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     await writeFileAtomically(script, [await readFile(SCRIPT)]);
     return {
       files: ['adapter_model.safetensors', 'adapter_config.json', 'reply.py'].map((file) => path.join(folder, file)),
-      commands: ['pip install torch transformers peft gguf', `python ${word(script)} "Hello"`],
+      commands: ['pip install torch transformers peft gguf', `python ${shellWord(script)} "Hello"`],
       note:
         'transformers reads the base from the same GGUF and unpacks it to f32: four bytes a parameter. ' +
         'reply.py shows how; PeftModel.from_pretrained takes the folder.',

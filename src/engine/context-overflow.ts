@@ -16,9 +16,10 @@ export function withContextRemedy(error: unknown, { contextTokens, trainedContex
       .find((digits) => digits !== undefined) ?? NaN,
   );
   const shorter = 'Shorten the prompt or ask for fewer tokens (maxTokens, --max-tokens)';
+  const enough = Number.isNaN(needed) ? 'a larger contextTokens (--context)' : `contextTokens (--context) of at least ${needed}`;
   const remedy =
     contextTokens >= trainedContext || needed > trainedContext
       ? `${shorter}: this model was trained for ${trainedContext} tokens, and a larger context does not help.`
-      : `${shorter}, or load the model with contextTokens (--context) of at least ${needed}: it was trained for ${trainedContext}.`;
+      : `${shorter}, or load the model with ${enough}: it was trained for ${trainedContext}.`;
   return new IsoproError('CONTEXT_OVERFLOW', error.message, { cause: error.cause, remedy });
 }

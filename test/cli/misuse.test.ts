@@ -57,6 +57,7 @@ test('the remedy for a context that is too small is a larger one only where the 
     /trained for 1024 tokens, and a larger context does not help/,
   );
   expect(remedy(long.replace('1100', '9000'), { contextTokens: 1024, trainedContext: 4096 })).toMatch(/does not help/);
+  expect(remedy('too long', { contextTokens: 1024, trainedContext: 4096 })).toMatch(/a larger contextTokens \(--context\): it was/);
   const other = new IsoproError('ABORTED', 'x');
   expect(withContextRemedy(other, { contextTokens: 1, trainedContext: 1 })).toBe(other);
 });
