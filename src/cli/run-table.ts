@@ -4,10 +4,11 @@ import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
+import { conclusion, shortcoming } from '../report/conclusion.js';
 import { bounds, percent, points, pValue, whole } from '../report/figures.js';
 import { failureTable, nothingAccepted } from '../report/failures.js';
 import { readRun } from '../run-folder/read-run.js';
-import { resultTable, terminalStyle } from '../report/terminal.js';
+import { painted, resultTable, terminalStyle, wrapped } from '../report/terminal.js';
 import { BUILT_IN_TASKS } from '../tasks/registry.js';
 import type { Comparison } from '../jobs/compare-modes.js';
 import { shellWord } from '../shell-word.js';
@@ -67,7 +68,7 @@ function taskFlags({ task, check, answerTag, verifySeconds, sampling: { system, 
 }
 
 /** What a user would type next, as it can be typed where the run was started. */
-function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>, settings: ResultSettings): string[] {
+function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSettings): string[] {
   const {
     model: { name: model },
     task,
@@ -89,9 +90,9 @@ function nextCommands({ folder, adapter }: Pick<RunResult, 'folder' | 'adapter'>
           ])
     }`,
     `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`}${turnsFlag(settings)}` +
-      `${evaluationSizes(settings)} --adapter ${here(adapter.file)}`,
-    `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate --model ` +
-      `${shellPath(model)} --max-tokens ${maxTokens} --adapter ${here(adapter.file)} --prompts -`,
+      `${evaluationSizes(settings)} --adapter ${here(folder)}`,
+    `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate${base} ` +
+      `--max-tokens ${maxTokens} --adapter ${here(folder)} --prompts -`,
   ];
 }
 
@@ -148,8 +149,11 @@ export function resultText(result: RunResult, settings: ResultSettings): string 
     failureTable(result.failures.after ?? { replies: 0, passed: 0, rows: [] }, 'test replies after training', style),
     failureTable(result.failures.rollouts, 'rollouts', style),
   ];
-  const invalid = [test.before, test.after].some(({ valid }) => !valid);
+  const said = (text: string): string => wrapped(text, style);
+  const change = test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean;
   return [
+    '',
+    painted(said(conclusion(run)), shortcoming(run) === null ? 'strong' : 'fair', style),
     '',
     resultTable(
       {
@@ -163,13 +167,16 @@ export function resultText(result: RunResult, settings: ResultSettings): string 
       style,
     ),
     '',
-    `change ${points(test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean)} points; ` +
-      `${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)} (each problem counting once)`,
-    ...(invalid ? ['The verifier could not decide more than 1 % of the replies: these figures are no result.'] : []),
-    ...(nothing === null ? [] : [nothing]),
-    `${accepted} rollouts to train on; layers ${layers.join(', ')}; ${stopped}`,
-    `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ` +
-      `${formatBytes(peakRssBytes)} resident`,
+    said(
+      `change ${points(change)} points; ${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)} ` +
+        '(each problem counting once)',
+    ),
+    ...(nothing === null ? [] : [said(nothing)]),
+    said(`${accepted} rollouts to train on; layers ${layers.join(', ')}; ${stopped}`),
+    said(
+      `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ` +
+        `${formatBytes(peakRssBytes)} resident`,
+    ),
     '',
     ...failing.flatMap((text) => (text === '' ? [] : [text, ''])),
     `adapter  ${here(adapter.file)}  (iteration ${adapter.iteration})`,

@@ -1,3 +1,4 @@
+import { conclusion, shortcoming } from '../report/conclusion.js';
 import { checkIntegrity, integrityLine } from '../report/integrity.js';
 import { readRun, testEvaluation } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
@@ -6,7 +7,7 @@ import { findRun } from '../report/find-run.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
 import { failureTable } from '../report/failures.js';
 import { label } from '../report/hostile-text.js';
-import { resultTable, terminalStyle } from '../report/terminal.js';
+import { painted, resultTable, terminalStyle, wrapped } from '../report/terminal.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 
@@ -67,7 +68,9 @@ export const runsShowCommand = defineCommand({
         `${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(seed, 20)}, run ${manifest.runId}`,
         `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ` +
           `${integrityLine(integrity).text}`,
-        ...defects.map((defect) => label(defect, 300)),
+        ...defects.map((defect) => wrapped(label(defect, 300), style)),
+        '',
+        painted(wrapped(conclusion(run), style), shortcoming(run) === null ? 'strong' : 'fair', style),
         '',
         ...(before === null || after === null || comparison === null
           ? ['The test set has not been evaluated before and after.']

@@ -1,7 +1,7 @@
 /** Why replies did not pass, in words and in a table of the terminal. */
 import type { Failure, FailureKind, Failures } from '../run-folder/derived.js';
 import { label } from './hostile-text.js';
-import type { TerminalStyle } from './terminal.js';
+import { wrapped, type TerminalStyle } from './terminal.js';
 
 /** What each category says. */
 export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
@@ -28,7 +28,8 @@ export function commonestFailure({ rows }: Failures): { readonly kind: FailureKi
 const exampleOf = ({ example }: Failure): string => (example === null ? '' : label(JSON.stringify(example.text).slice(1, -1), 240));
 
 /** A line a reason, the commonest first, each with the beginning of one reply as far as the width goes; empty where all passed. */
-export function failureTable(failures: Failures, what: string, { width }: Pick<TerminalStyle, 'width'>): string {
+export function failureTable(failures: Failures, what: string, style: Pick<TerminalStyle, 'width' | 'prose'>): string {
+  const { width } = style;
   const { rows } = failures;
   if (rows.length === 0) return '';
   const shown = rows.slice(0, SHOWN);
@@ -46,7 +47,7 @@ export function failureTable(failures: Failures, what: string, { width }: Pick<T
   });
   const rest = rows.slice(SHOWN).reduce((sum, { count }) => sum + count, 0);
   return [
-    `why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, beginning of one`,
+    wrapped(`why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, beginning of one`, style),
     ...lines,
     ...(rest === 0 ? [] : [`  and ${rest} for ${rows.length - SHOWN} further reasons`]),
   ].join('\n');

@@ -2,9 +2,11 @@
 import { testComparison } from '../run-folder/comparison.js';
 import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
+import { bestPolicy, conclusion } from './conclusion.js';
 import { percent, points, pValue, whole } from './figures.js';
 import { html, label, type Html, type HtmlValue } from './hostile-text.js';
 import { integrityLine, type Integrity } from './integrity.js';
+import { judgedBadge, readJudged } from './judged.js';
 import { name } from './markup.js';
 
 const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
@@ -20,6 +22,9 @@ export function header(run: RunRecord, integrity: Integrity): Html {
     defects.length > 0 && integrity.outcome === 'unchecked'
       ? ({ text: 'log missing or damaged', tone: 'bad' } as const)
       : integrityLine(integrity);
+  const judged = judgedBadge(readJudged(run), run, integrity);
+  const reliable = !['tampered', 'truncated', 'equivocation'].includes(integrity.outcome);
+  const best = bestPolicy(run);
   const seed = label(readWrittenSettings(settings).seed ?? '–', 20);
   const iterations = `${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}`;
   const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
@@ -28,7 +33,9 @@ export function header(run: RunRecord, integrity: Integrity): Html {
     at !== null && html` · ${time(at.first)} UTC`
   }</p>
 <h1>${name(model.name, 80)} on ${name(task.id, 60)}</h1>
-<p><span class="badge ${tone}">${text}</span></p>
+<p class="conclusion${!reliable && ' bad'}">${reliable ? conclusion(run) : 'Nothing on this page can be relied on.'}</p>
+<p><span class="badge ${judged.tone}">${judged.text}</span>
+<span class="badge ${tone === 'good' ? 'plain' : tone}">${text}</span></p>
 ${
   end === null
     ? html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`
@@ -38,6 +45,13 @@ ${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}
 <div class="cards">
 ${before !== null && card(`${percent(before.summary.mean)} %`, 'of the test problems solved before, mean over tiers')}
 ${after !== null && card(`${percent(after.summary.mean)} %`, 'solved after, mean over tiers')}
+${
+  best !== null &&
+  card(
+    `${percent(best[1].mean)} %`,
+    html`solved by ${name(best[0], 60)}, the best of ${Object.keys(run.policies).length} trivial programs, without a model`,
+  )
+}
 ${
   comparison?.difference != null &&
   card(

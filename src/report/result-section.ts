@@ -2,6 +2,7 @@
 import { testComparison, testRates, type PairedCounts, type TestRate } from '../run-folder/comparison.js';
 import { inOrder, testEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
+import { bestPolicy } from './conclusion.js';
 import {
   bounds,
   decimal,
@@ -21,7 +22,7 @@ export function resultSection(run: RunRecord): Html {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   const comparison = testComparison(run);
   const policies = Object.entries(run.policies).sort(([, one], [, other]) => (other.mean ?? 0) - (one.mean ?? 0));
-  const best = policies[0];
+  const best = bestPolicy(run);
   const first = before ?? after;
   if (first === null) return section('result', 'Before and after', html`<p class="muted">The test set has not been evaluated.</p>`);
   const tiers = new Map(run.tiers.map((tier) => [tier.id, tier]));
@@ -38,7 +39,7 @@ export function resultSection(run: RunRecord): Html {
     return html`<tr${tier === undefined && html` class="group"`}><td>${name(key, 24)}${untrained}</td>
 <td>${first.summary.byTier[key]!.n}</td>
 ${cell(was)}${cell(is, true)}<td>${points(was?.mean != null && is?.mean != null ? is.mean - was.mean : null)}</td>
-${pair(comparison?.byTier[key])}${best !== undefined && html`<td>${percent(best[1].byTier[key]?.mean)}</td>`}</tr>
+${pair(comparison?.byTier[key])}${best !== null && html`<td>${percent(best[1].byTier[key]?.mean)}</td>`}</tr>
 `;
   };
   const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
@@ -51,15 +52,15 @@ ${pair(comparison?.byTier[key])}${best !== undefined && html`<td>${percent(best[
     html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and
 once after the run. The mean counts each tier once${groups.length > 0 && ', and the tiers of a group, in italics, together once'}.</p>
 <div class="wide"><table><thead><tr>${heads(['tier', 'n', 'before', 'after', 'change', 'gained, lost', 'p'])}${
-      best !== undefined && html`<th class="policy">best program</th>`
+      best !== null && html`<th class="policy">best program</th>`
     }</tr></thead><tbody>
 ${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>
 ${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td>
-${pair(comparison)}${best !== undefined && html`<td>${percent(best[1].mean)}</td>`}</tr>
+${pair(comparison)}${best !== null && html`<td>${percent(best[1].mean)}</td>`}</tr>
 </tbody></table></div>
 ${more(ROWS, keys.length, 'tiers')}
 <p class="note muted">p: exact two-sided McNemar test over the same problems, each counting once, in the line of the mean too; p values
-of tiers are not adjusted for their number.${best !== undefined && html` Best program: ${name(best[0], 60)}, see below.`}</p>
+of tiers are not adjusted for their number.${best !== null && html` Best program: ${name(best[0], 60)}, see below.`}</p>
 ${
   titled.length > 0 &&
   html`<p class="note muted">${titled.map(({ id, title }, i) => html`${i > 0 && '; '}<b>${name(id, 24)}</b> ${label(title, 60)}`)}.</p>`

@@ -22,16 +22,42 @@ export interface TerminalStyle {
   /** Columns; tables are wrapped or shortened to it. */
   readonly width: number;
   readonly color: boolean;
+  /** Columns of sentences; without it they are left as they are, as in a file. */
+  readonly prose?: number;
 }
+
+/** Of a terminal; one that says 0, or nothing, has 80. */
+export const columnsOf = ({ columns }: { readonly columns?: number | undefined }): number => columns || 80;
 
 /** Of a stream: 100 columns where it is no terminal, colour where NO_COLOR (no-color.org) does not forbid it. */
 export const terminalStyle = (
-  stream: { readonly isTTY?: boolean; readonly columns?: number },
+  stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined },
   env: NodeJS.ProcessEnv = process.env,
-): TerminalStyle => ({
-  width: Math.max(40, stream.isTTY === true ? (stream.columns ?? 80) : 100),
-  color: stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb',
-});
+): TerminalStyle => {
+  const width = Math.max(40, stream.isTTY === true ? columnsOf(stream) : 100);
+  const color = stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
+  return { width, color, ...(stream.isTTY === true ? { prose: width } : {}) };
+};
+
+const PAINTS = { good: 32, fair: 33, bad: 31, strong: 1, faint: 2 } as const;
+/** What a colour says; `strong` and `faint` are weights. */
+export type Paint = keyof typeof PAINTS;
+
+export const painted = (text: string, paint: Paint | null, { color }: Pick<TerminalStyle, 'color'>): string =>
+  color && paint !== null && text !== '' ? `\u001b[${PAINTS[paint]}m${text}\u001b[0m` : text;
+
+/** A sentence in lines that fit, the further ones indented like the first and by `hang` more; a word longer than a line stays whole. */
+export function wrapped(text: string, { prose: width = Infinity }: Pick<TerminalStyle, 'prose'>, hang = 0): string {
+  const indent = ' '.repeat(/^ */.exec(text)![0].length + hang);
+  const lines = [''];
+  for (const word of text.split(/(?<=\S) /)) {
+    const line = lines.at(-1)!;
+    if (line === '') lines[lines.length - 1] = word;
+    else if (length(line) + 1 + length(word) <= width) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(`${indent}${word}`);
+  }
+  return lines.join('\n');
+}
 
 const GUTTER = 2;
 const length = (text: string): number => [...text].length;
@@ -55,6 +81,7 @@ function table(rows: readonly (readonly string[])[], width: number): string[] {
 }
 
 const NAME = 24;
+const POLICY = 32;
 
 /**
  * Two evaluations by tier: n, per cent solved with the 95 % interval, change, problems gained and lost, p.
@@ -117,7 +144,7 @@ export function rateTable(rates: readonly TestRate[], style: TerminalStyle): str
   ]);
   if (rows.length === 0) return '';
   const heads = ['', ...(narrow ? ['before', 'after'] : ['before', '95 %', 'after', '95 %']), 'change', 'p', 'gained', 'lost'];
-  return [...table([heads, ...rows], style.width), ...rates.map(({ name }) => RATE_NOTES[name])].join('\n');
+  return [...table([heads, ...rows], style.width), ...rates.map(({ name }) => wrapped(RATE_NOTES[name], style, 2))].join('\n');
 }
 
 /** Mean score and proper scores of two evaluations, one a line; empty where their verdicts have no figures. */
@@ -136,8 +163,8 @@ export function measureTable(before: Summary, after: Summary, style: TerminalSty
   const heads = ['', ...(narrow ? ['before', 'after'] : ['before', '95 %', 'after', '95 %']), 'change', 'valid %', 'after'];
   return [
     ...table([heads, ...rows.map(({ row }) => row)], style.width),
-    ...rows.map(({ name }) => MEASURE_NOTES[name]),
-    'valid: replies that had the figure, or passed; means over tiers, bootstrap intervals over problems',
+    ...rows.map(({ name }) => wrapped(MEASURE_NOTES[name], style, 2)),
+    wrapped('valid: replies that had the figure, or passed; means over tiers, bootstrap intervals over problems', style, 2),
   ].join('\n');
 }
 
@@ -145,7 +172,7 @@ export function measureTable(before: Summary, after: Summary, style: TerminalSty
 export function policyTable(policies: Readonly<Record<string, Summary>>, tiers: readonly string[], style: TerminalStyle): string {
   const names = Object.keys(policies);
   if (names.length === 0) return '';
-  const heads = names.map((name) => label(name, NAME));
+  const heads = names.map((name) => label(name, POLICY));
   const first = Math.max(...heads.map(length));
   const cells = [
     ['mean', ...names.map((name) => percent(policies[name]!.mean))],
@@ -196,12 +223,12 @@ export function resultTable(
   const measureLines = measureTable(before, after, style);
   const rateLines = rateTable(rates, style);
   return [
-    `per cent of test problems solved, ${FIGURES_NOTE}`,
+    wrapped(`per cent of test problems solved, ${FIGURES_NOTE}`, style),
     '',
     comparisonTable(before, after, comparison, ['before', 'after'], style),
     ...(rateLines === '' ? [] : ['', rateLines]),
     ...(measureLines === '' ? [] : ['', measureLines]),
-    ...(forgetting === null ? [] : ['', 'forgetting', ...forgettingSentences(forgetting)]),
+    ...(forgetting === null ? [] : ['', 'forgetting', ...forgettingSentences(forgetting).map((each) => wrapped(each, style, 2))]),
     ...(policyLines === '' ? [] : ['', 'trivial policies, which use no model', policyLines]),
   ].join('\n');
 }

@@ -308,7 +308,7 @@ describe('tables in a terminal', () => {
   });
 
   test('colour only on a terminal, and not where NO_COLOR is set', () => {
-    expect(terminalStyle({ isTTY: true, columns: 120 }, {})).toEqual({ width: 120, color: true });
+    expect(terminalStyle({ isTTY: true, columns: 120 }, {})).toEqual({ width: 120, color: true, prose: 120 });
     expect(terminalStyle({ isTTY: true, columns: 120 }, { NO_COLOR: '1' }).color).toBe(false);
     expect(terminalStyle({}, {})).toEqual({ width: 100, color: false });
   });

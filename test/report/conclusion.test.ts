@@ -1,0 +1,163 @@
+/** The sentence and the badges that stand above everything else that a run says of itself. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { conclusion, shortcoming } from '../../src/report/conclusion.js';
+import { checkIntegrity, type Integrity } from '../../src/report/integrity.js';
+import { judgedBadge, readJudged } from '../../src/report/judged.js';
+import { columnsOf, painted, terminalStyle, wrapped } from '../../src/report/terminal.js';
+import { writeReport } from '../../src/report/write-report.js';
+import { readRun, type RunRecord } from '../../src/run-folder/read-run.js';
+import { writeRunFolder } from '../models/run-folder.js';
+
+let root: string;
+const at = (name: string): string => path.join(root, name);
+const ID = 'ab'.repeat(16);
+let whole: RunRecord;
+beforeAll(async () => {
+  root = mkdtempSync(path.join(tmpdir(), 'isopro-conclusion-'));
+  process.env.ISOPRO_HOME = at('home');
+  await writeRunFolder({ folder: at('whole'), home: at('home'), runId: ID, iterations: 2, rollouts: 8 });
+  await writeRunFolder({ folder: at('begun'), home: at('home'), runId: 'cd'.repeat(16), iterations: 2, rollouts: 4, until: 'before' });
+  whole = readRun(at('whole'));
+});
+afterAll(() => {
+  delete process.env.ISOPRO_HOME;
+  rmSync(root, { recursive: true, force: true });
+});
+
+/** The run with other verdicts after training: of the problems that failed before, the first so many pass; of the others, so many fail. */
+function changed(gained: number, lost: number): RunRecord {
+  const before = whole.evaluations.find(({ set, when }) => set === 'test' && when === 'before')!;
+  let [up, down] = [gained, lost];
+  const outcomes = before.outcomes.map(([id, tier, kind]) => [
+    id,
+    tier,
+    kind === 'fail' ? (up-- > 0 ? 'pass' : kind) : down-- > 0 ? 'fail' : kind,
+  ]);
+  const mean = before.summary.mean! + (gained - lost) / before.outcomes.length; // what the sentence prints; the pairs are the outcomes'
+  const after = { ...before, when: 'after', outcomes, summary: { ...before.summary, mean } } as typeof before;
+  return { ...whole, evaluations: [before, after] };
+}
+const solved = (mean: number): string => `${(100 * mean).toFixed(1)} %`;
+
+describe('the conclusion', () => {
+  test('of a gain that is no chance names before, after and the best program', () => {
+    const [before, after] = ['before', 'after'].map(
+      (when) => whole.evaluations.find((each) => each.set === 'test' && each.when === when)!.summary.mean!,
+    );
+    expect(after! - before!).toBeGreaterThan(0.2);
+    expect(conclusion(whole)).toBe(
+      `Solves ${solved(after!)} of the test problems (mean over tiers) instead of ${solved(before!)}; ` +
+        'a program without a model (answer_zero) solves 20.0 %.',
+    );
+  });
+
+  test('calls six gained and none lost a change, five a difference that may be chance, and none no change', () => {
+    expect(conclusion(changed(6, 0))).toMatch(/ instead of /); // 2 * 2^-6 = 0.031
+    expect(conclusion(changed(5, 0))).toMatch(/ before: a difference that may be chance \(p = 0\.0625\);/); // 2 * 2^-5
+    expect(conclusion(changed(3, 3))).toMatch(/may be chance \(p = 1\.0000\)/);
+    expect(conclusion(changed(0, 0))).toMatch(/^Solves \S+ % of the test problems \(mean over tiers\), as before;/);
+  });
+
+  test('makes no claim where problems and tiers point to different sides', () => {
+    const run = changed(9, 0);
+    const [before, after] = run.evaluations as [(typeof run.evaluations)[number], (typeof run.evaluations)[number]];
+    const weighed = { ...after, summary: { ...after.summary, mean: before.summary.mean! - 0.01 } };
+    expect(conclusion({ ...run, evaluations: [before, weighed] })).toMatch(/may be chance/);
+  });
+
+  test('says first what a run lacks', () => {
+    const nothing = new Map(
+      [...whole.rollouts].map(([i, tiers]) => [i, new Map([...tiers].map(([id, of]) => [id, { ...of, admitted: 0 }]))]),
+    );
+    const undecided = whole.evaluations.map((each) => ({ ...each, summary: { ...each.summary, valid: false } }));
+    expect(conclusion({ ...whole, rollouts: nothing })).toMatch(/^Nothing was trained: .*; the model solves .*answer_zero/);
+    expect(conclusion({ ...whole, end: { ...whole.end!, adapterIteration: 0 } })).toMatch(/^The adapter changes nothing: /);
+    expect(conclusion({ ...whole, evaluations: undecided })).toBe(
+      'No result: the verifier could not decide more than 1 % of the replies to the test problems.',
+    );
+    expect(conclusion(readRun(at('begun')))).toMatch(/^The run has not ended; the model solves .* before; a program/);
+    expect(conclusion({ ...readRun(at('begun')), evaluations: [] })).toBe('The run has not ended.');
+    expect(shortcoming(whole)).toBeNull();
+  });
+});
+
+describe('the badges of a report', () => {
+  let integrity: Integrity;
+  beforeAll(async () => {
+    integrity = await checkIntegrity(at('whole'));
+  });
+  const judged = (trace: object): void =>
+    writeFileSync(
+      at('whole/judge-trace.json'),
+      JSON.stringify({ format: 'isopro.judge.v1', runId: ID, verdict: 'pass', failure: null, ...trace }),
+    );
+  const badge = (run = whole, log = integrity): string[] => Object.values(judgedBadge(readJudged(run), run, log)) as string[];
+
+  test('are green for a run that a judge passed and that came to something, and for no other', () => {
+    expect(badge()).toEqual(['not judged', 'fair']);
+    judged({});
+    expect(badge()).toEqual(['passed by the judge', 'good']);
+    expect(badge({ ...whole, end: null })[1]).toBe('fair');
+    expect(badge({ ...whole, end: { ...whole.end!, adapterIteration: 0 } })[1]).toBe('fair');
+    expect(badge(whole, { ...integrity, outcome: 'tampered' } as Integrity)[1]).toBe('fair');
+    judged({ verdict: 'hard_fail', failure: { name: 'adapter_loads', detail: 'a tensor is not finite' } });
+    expect(badge()).toEqual(['the judge refused it: a tensor is not finite', 'bad']);
+    judged({ verdict: 'not_verified' });
+    expect(badge()[1]).toBe('fair');
+    judged({ runId: 'ef'.repeat(16) }); // of another run
+    expect(badge()).toEqual(['not judged', 'fair']);
+    writeFileSync(at('whole/judge-trace.json'), '{"verdict":"pass"}');
+    expect(badge()).toEqual(['not judged: judge-trace.json could not be read', 'fair']);
+  });
+
+  test('believe a file about a run of somebody else no further than that it says so', () => {
+    judged({});
+    if (integrity.outcome === 'unchecked') throw new Error('the log was checked');
+    expect(badge(whole, { ...integrity, key: { ...integrity.key, ownedByThisUser: false } })[1]).toBe('fair');
+  });
+
+  test('stand above the figures, below the conclusion, and only the one of a judge is green', async () => {
+    judged({ verdict: 'hard_fail', failure: { name: 'adapter_loads', detail: '<b>not finite' } });
+    const page = readFileSync((await writeReport(at('whole'))).file, 'utf8');
+    const [first, ...others] = [...page.matchAll(/<p class="conclusion">([^<]*)<|<span class="badge (\w+)">([^<]*)</g)];
+    expect(first![1]).toBe(conclusion(whole));
+    expect(others.map(([, , tone, text]) => [tone, text])).toEqual([
+      ['bad', 'the judge refused it: &lt;b&gt;not finite'],
+      ['fair', 'log complete, signed by the run itself'],
+    ]);
+    expect(page.indexOf('class="cards"')).toBeGreaterThan(page.indexOf('class="badge'));
+  });
+});
+
+describe('text for a terminal', () => {
+  test('of 0 columns, or of none that it tells, has 80', () => {
+    for (const columns of [0, undefined]) {
+      expect(columnsOf({ columns })).toBe(80);
+      expect(terminalStyle({ isTTY: true, columns }, {})).toMatchObject({ width: 80, prose: 80 });
+    }
+    expect(terminalStyle({ isTTY: true, columns: 200 }, {})).toMatchObject({ width: 200, prose: 200 });
+  });
+
+  test('is wrapped at blanks, with its indent, and not at all in a file', () => {
+    const text = '  one sentence of some length, in which averyveryverylongword stands alone';
+    const lines = wrapped(text, { prose: 20 }, 2).split('\n');
+    expect(lines.join(' ').replace(/\s+/g, ' ').trim()).toBe(text.trim());
+    expect(lines.filter((line) => line.length > 20)).toEqual(['    averyveryverylongword']);
+    expect(lines[0]).toMatch(/^ {2}one/);
+    expect(lines.slice(1).every((line) => /^ {4}\S/.test(line))).toBe(true);
+    expect(wrapped(text, {})).toBe(text);
+  });
+
+  test('has colours by meaning, and none where NO_COLOR forbids them', () => {
+    expect(painted('lost', 'bad', terminalStyle({ isTTY: true }, {}))).toBe('\u001b[31mlost\u001b[0m');
+    for (const style of [
+      terminalStyle({ isTTY: true }, { NO_COLOR: '1' }),
+      terminalStyle({}, {}),
+      terminalStyle({ isTTY: true }, { TERM: 'dumb' }),
+    ])
+      expect(painted('lost', 'bad', style)).toBe('lost');
+  });
+});
