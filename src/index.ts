@@ -10,6 +10,7 @@ export {
   type LoadModelOptions,
   type Model,
 } from './engine/model.js';
+export type { EmbedOptions, Embeddings } from './engine/embedding.js';
 export { resolveModel, type DownloadProgress, type ResolvedModel, type ResolveModelOptions } from './engine/model-files.js';
 export { generateEach, type GenerateEachRequest, type NamedRollout } from './engine/generate-each.js';
 export { inspectModel, type ModelInspection } from './engine/inspect.js';
@@ -32,7 +33,7 @@ export type {
   TokenReply,
 } from './backends/backend.js';
 export { ModelHost, type HostLoadOptions, type HostUsage, type ModelHostOptions } from './host/model-host.js';
-export type { HostAdapterOptions, HostedModel, WhenFull } from './host/hosted-model.js';
+export type { HostAdapterOptions, HostedModel, HostEmbedOptions, WhenFull } from './host/hosted-model.js';
 export { Conversation, type ConversationSettings } from './host/conversation.js';
 export type { HostedAdapter } from './host/hosted-adapter.js';
 export type { HostReply, HostRequest, TokenEvent } from './host/host-request.js';

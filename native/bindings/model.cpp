@@ -10,6 +10,7 @@
 #include "bindings/model_session.h"
 #include "bindings/wrapped.h"
 #include "inference/boundary.h"
+#include "inference/embedding.h"
 #include "inference/rollouts.h"
 #include "inference/scoring.h"
 #include "support/cpu.h"
@@ -57,6 +58,7 @@ class NativeModel : public Wrapped<NativeModel> {
                            asynchronous<&NativeModel::score>("score"),
                            asynchronous<&NativeModel::hiddenRows>("hiddenRows"),
                            asynchronous<&NativeModel::hiddenNorms>("hiddenNorms"),
+                           asynchronous<&NativeModel::embed>("embed"),
                            asynchronous<&NativeModel::loadAdapter>("loadAdapter"),
                            asynchronous<&NativeModel::setAdapter>("setAdapter"),
                            asynchronous<&NativeModel::releaseContext>("releaseContext"),
@@ -263,6 +265,19 @@ class NativeModel : public Wrapped<NativeModel> {
         }
         return result;
       });
+    });
+  }
+
+  // embed(tokens, adapter | null | undefined, cancellation): Promise<Float32Array>
+  Napi::Value embed(const Napi::CallbackInfo& info) {
+    const std::vector<Token> tokens = tokensOf(info[0]);
+    const bool override = !info[1].IsUndefined();
+    const std::shared_ptr<Adapter> adapter = adapterOf(info[1]);
+    return start(info, flagOf(info[2]), [=](Call&, ModelSession& session, const auto& cancelled) {
+      Context& context = session.readyContext();
+      AdapterOverride guard(session, override, adapter, 1.0f);
+      const auto unit = std::make_shared<std::vector<float>>(isopro::embed(context, tokens, cancelled));
+      return MakeValue([unit](Napi::Env env) { return fromFloats(env, *unit); });
     });
   }
 

@@ -170,7 +170,7 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   if (!context.observer_.wants) return !ask;
   if (ask) return context.observer_.wants(node);
   context.observer_.receive(node);
-  return true;
+  return !context.observer_.last;
 }
 
 void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {

@@ -76,6 +76,7 @@ struct Capacity {
 struct NodeObserver {
   std::function<bool(const ggml_tensor*)> wants;
   std::function<void(ggml_tensor*)> receive;
+  bool last = false;  // what the graph has after the first such node is not computed: there are no logits
 };
 
 class Context {

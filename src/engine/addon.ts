@@ -189,6 +189,8 @@ export interface NativeModel {
     layers: Int32Array,
     cancellation: NativeCancellation,
   ): Promise<{ out: number; in: number; update: number }[]>;
+  /** `adapter` undefined: the model's own. */
+  embed(tokens: Int32Array, adapter: NativeAdapter | null | undefined, cancellation: NativeCancellation): Promise<Float32Array>;
   loadAdapter(path: string): Promise<NativeAdapter>;
   setAdapter(adapter: NativeAdapter | null, scale: number): Promise<void>;
   releaseContext(): Promise<void>;

@@ -16,6 +16,7 @@ import {
 } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
+import { embedEach, type EmbedOptions, type Embeddings } from './embedding.js';
 import {
   chatMessage,
   chatMessages,
@@ -323,6 +324,18 @@ export class Model {
       const rows = await this.#native.hiddenRows(tokens, layers, cancellation);
       return rows.map((values, i) => ({ layer: numbers[i] as number, rows: values }));
     });
+  }
+
+  /**
+   * The meaning of each text as a unit vector: the hidden states after the last norm, averaged over the text's tokens.
+   * Texts are evaluated one by one: a vector depends on its text alone. How much it says of the meaning depends on what the model was
+   * trained for.
+   * @throws IsoproError INVALID_ARGUMENT (an empty text), CONTEXT_OVERFLOW, MODEL_UNSUPPORTED, NUMERIC_FAILURE, ADAPTER_MISMATCH,
+   *   OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
+   */
+  async embed(texts: readonly string[], options: EmbedOptions = {}): Promise<Embeddings> {
+    const promptIds = (content: PromptContent): Int32Array => this.promptIds(content);
+    return embedEach(texts, options, { addon: this.#addon, native: this.#native, limits: this.#limits, promptIds });
   }
 
   /**

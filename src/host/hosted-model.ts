@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { NativeModelInfo } from '../engine/addon.js';
 import { abortSignal, checked } from '../engine/checked.js';
 import { checkBatchRequest } from '../engine/generate-request.js';
+import type { Embeddings } from '../engine/embedding.js';
 import type { Model } from '../engine/model.js';
 import type { RunningBatch } from '../engine/running-batch.js';
 import { abortError, IsoproError } from '../errors.js';
@@ -24,6 +25,12 @@ export interface HostAdapterOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface HostEmbedOptions {
+  /** One that was loaded onto the same model; null or absent: the bare base. */
+  readonly adapter?: HostedAdapter | null;
+  readonly signal?: AbortSignal;
+}
+
 /** What the handles of one model share. */
 export interface LoadedModel {
   readonly model: Model;
@@ -37,6 +44,11 @@ export interface LoadedModel {
 }
 
 export const whenFull = z.enum(['refuse', 'wait']).default('refuse');
+const hostedAdapter = z
+  .instanceof(HostedAdapter, { error: 'expected what HostedModel.loadAdapter gave, or null' })
+  .nullable()
+  .default(null);
+const embedOptions = z.strictObject({ adapter: hostedAdapter, signal: abortSignal.optional() });
 const adapterOptions = z.strictObject({ whenFull, signal: abortSignal.optional() });
 
 export class HostedModel {
@@ -151,6 +163,37 @@ export class HostedModel {
     return { object: await objectOf(schema, reply), reply };
   }
 
+  /**
+   * As `Model.embed`; replies go on between two texts.
+   * @throws IsoproError as `Model.embed`
+   */
+  async embed(texts: readonly string[], options: HostEmbedOptions = {}): Promise<Embeddings> {
+    const loaded = this.#loaded();
+    const { adapter, signal } = checked(embedOptions, options, 'options');
+    const ended = new AbortController();
+    const abort = (): void => ended.abort(signal?.reason);
+    if (signal?.aborted === true) abort();
+    signal?.addEventListener('abort', abort);
+    const embeddings = loaded.model.embed(texts, { adapter: adapter?.adapter() ?? null, signal: ended.signal });
+    const settled = embeddings.then(
+      () => undefined,
+      () => undefined,
+    );
+    const end = (): Promise<void> => {
+      ended.abort();
+      return settled;
+    };
+    this.#running.add(end);
+    loaded.requests++;
+    try {
+      return await embeddings;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+      this.#running.delete(end);
+      loaded.requests--;
+    }
+  }
+
   /** Ends this handle's replies with ABORTED and lets go of its adapters and the model, which goes with its last handle. */
   dispose(): Promise<void> {
     this.#disposal ??= this.#dispose();
@@ -177,13 +220,12 @@ export class HostedModel {
     const loaded = this.#loaded();
     const { adapter, ...plain } = request ?? {};
     const valid = checkBatchRequest(plain);
-    if (adapter !== undefined && adapter !== null && !(adapter instanceof HostedAdapter))
-      throw new IsoproError('INVALID_ARGUMENT', 'request.adapter: expected what HostedModel.loadAdapter gave, or null');
+    const applied = checked(hostedAdapter, adapter, 'request.adapter')?.adapter() ?? null;
     const signals = [valid.signal, left].filter((signal) => signal !== undefined);
     const cancelled = signals.find(({ aborted }) => aborted);
     if (cancelled !== undefined) throw abortError('the request was cancelled before it began', cancelled);
 
-    const { reply, cancel } = loaded.batch.start(valid, adapter?.adapter() ?? null, onToken);
+    const { reply, cancel } = loaded.batch.start(valid, applied, onToken);
     const settled = reply.then(
       () => undefined,
       () => undefined,

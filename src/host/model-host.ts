@@ -181,6 +181,7 @@ export class ModelHost {
     try {
       const model = await loadModel(file, {
         fixedThreads,
+        contextTokens,
         signal,
         ...(threads !== undefined && { threads }),
         ...(gpuLayers !== undefined && { gpuLayers }),

@@ -1,0 +1,60 @@
+/** Texts as vectors: what `Model.embed` is asked for and gives. */
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import type { Adapter } from './adapter.js';
+import { cancellable, type Addon, type NativeModel } from './addon.js';
+import { abortSignal, checked } from './checked.js';
+import { withContextRemedy, type ContextLimits } from './context-overflow.js';
+import type { PromptContent } from './generate-request.js';
+import { withJson } from './json-form.js';
+
+export interface EmbedOptions {
+  /** For this call only: an adapter, or null for the bare base. The model's own where absent. */
+  readonly adapter?: Adapter | null;
+  readonly signal?: AbortSignal;
+}
+
+/** One row and one number a text, in the order of the texts. JSON.stringify writes the rows as lists. */
+export interface Embeddings {
+  /** Unit vectors, [d_model]: the product of two is the cosine of their angle. */
+  readonly rows: readonly Float32Array[];
+  /** Tokens that were evaluated, BOS included. */
+  readonly tokens: readonly number[];
+}
+
+const embedTexts = z.array(z.string().min(1, 'an empty text has no embedding'));
+const embedOptions = z.strictObject({
+  adapter: z
+    .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')
+    .optional(),
+  signal: abortSignal.optional(),
+});
+
+/** What embedding needs of its model. */
+export interface EmbeddingModel {
+  readonly addon: Addon;
+  readonly native: NativeModel;
+  readonly limits: ContextLimits;
+  promptIds(content: PromptContent): Int32Array;
+}
+
+/** One call of the engine a text, so that what else the model is asked for runs between two of them. */
+export async function embedEach(texts: readonly string[], options: EmbedOptions, model: EmbeddingModel): Promise<Embeddings> {
+  const valid = checked(embedTexts, texts, 'texts');
+  const { adapter, signal } = checked(embedOptions, options, 'options');
+  const { addon, native, limits } = model;
+  const context = Math.min(limits.contextTokens, limits.trainedContext);
+  const ids = valid.map((text) => model.promptIds({ text }));
+  for (const [index, { length }] of ids.entries()) {
+    if (length === 0) throw new IsoproError('INVALID_ARGUMENT', `texts.${index}: the text has no tokens`);
+    if (length <= context) continue;
+    const message = `texts.${index}: the text needs ${length} tokens, more than the context of ${context}`;
+    throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), limits);
+  }
+  const rows: Float32Array[] = [];
+  for (const tokens of ids) {
+    const applied = adapter === undefined ? undefined : (adapter?.native ?? null);
+    rows.push(await cancellable(addon, signal, (cancellation) => native.embed(tokens, applied, cancellation)));
+  }
+  return withJson({ rows, tokens: ids.map(({ length }) => length) });
+}
