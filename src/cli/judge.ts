@@ -1,115 +1,17 @@
-import type { HeldOutResult } from '../judge/held-out.js';
 import { DEFAULT_TARGET, judgeRun, type JudgeReport } from '../judge/judge.js';
 import { writeJudgeTrace } from '../judge/trace-file.js';
-import type { TraceStep } from '../judge/trace.js';
-import type { Summary } from '../statistics/index.js';
 import { requireTarget } from '../files.js';
+import { shellWord } from '../shell-word.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import { forgettingSentences } from '../report/figures.js';
-import { failureTable } from '../report/failures.js';
 import { terminalStyle } from '../report/terminal.js';
 import { findRunOrPath } from '../report/find-run.js';
-import { label } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
+import { judgeText } from './judge-screen.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { checkOption, verifierThreadsOption } from './tasks-generate.js';
 
 const EXIT = { pass: 0, not_ended: 3, hard_fail: 4, not_verified: 5 } as const;
-const MARK: Readonly<Record<TraceStep['status'], string>> = { pass: 'pass', findings: 'note', hard_fail: 'FAIL', skipped: 'skip' };
-const LISTED = 12;
-
-const percent = (value: number | null): string => (value === null ? 'none' : `${(100 * value).toFixed(1)} %`);
-const interval = ({ mean, low, high, n }: Pick<Summary, 'mean' | 'low' | 'high' | 'n'>): string =>
-  `${percent(mean)} (${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}, n ${n})`;
-
-function heldOutLines({ before, after, policies }: HeldOutResult): string[] {
-  const lines = ['', 'held-out accuracy           measured here                     claimed by the run'];
-  for (const [name, comparison] of [
-    ['before', before],
-    ['after', after],
-  ] as const) {
-    if (comparison === null) continue;
-    const reasons = comparison.failures.differing ?? 0;
-    const differs =
-      comparison.differing === 0
-        ? reasons === 0
-          ? ''
-          : `   ${reasons} fail of something else`
-        : `   ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`;
-    lines.push(`  ${name.padEnd(24)}  ${interval(comparison.measured).padEnd(32)}  ${interval(comparison.claimed)}${differs}`);
-  }
-  for (const [tier, { mean, low, high, n }] of Object.entries(after.measured.byTier))
-    lines.push(`    ${tier.padEnd(22)}  ${interval({ mean, low, high, n })}`);
-  for (const [policy, summary] of Object.entries(policies)) lines.push(`  policy ${policy.padEnd(17)}  ${interval(summary)}`);
-  if (!after.measured.valid) lines.push(`  not a result: ${after.measured.none} verdicts could not be found`);
-  return lines;
-}
-
-function forgettingLines({ claimed, measured }: NonNullable<JudgeReport['forgetting']>): string[] {
-  const lines = [['measured here', measured] as const, ['claimed by the run', claimed] as const];
-  return ['', ...lines.flatMap(([who, figures]) => [`forgetting, ${who}`, ...forgettingSentences(figures).map((each) => `  ${each}`)])];
-}
-
-function processLines({ scores, violations, policy }: JudgeReport): string[] {
-  const { process_score, process_axis_exercised, obligations, distinct_rules_fired, process_lower_bound } = scores;
-  const counts =
-    `${violations.length} violation${violations.length === 1 ? '' : 's'} of ${obligations} ` +
-    `obligation${obligations === 1 ? '' : 's'}, ${distinct_rules_fired} rule${distinct_rules_fired === 1 ? '' : 's'} fired`;
-  const bound = process_lower_bound === null ? '' : `; at least ${process_lower_bound.toFixed(2)} of them kept (95 %)`;
-  const lines = [
-    process_axis_exercised
-      ? `process score   ${process_score!.toFixed(3)}   ${counts}${bound}`
-      : `process score   none    ${counts}: too few to score (3 obligations of 2 rules are needed), which is an ordinary result`,
-    `policy          ${policy === null ? 'unknown' : label(policy)}`,
-    ...violations.slice(0, LISTED).map(({ kind, rule, iteration, detail }) => `  ${kind} ${rule} at iteration ${iteration}: ${detail}`),
-  ];
-  if (violations.length > LISTED) lines.push(`  and ${violations.length - LISTED} more in the trace`);
-  return lines;
-}
-
-function print(report: JudgeReport, target: number): void {
-  const { verdict, failure, trust, steps, scores, heldOut, runId, unverified } = report;
-  const lines = [`run ${runId ?? 'unknown'}`];
-  if (trust !== null) {
-    lines.push(`key ${trust.key}`);
-    if (trust.signer === 'single-process') lines.push('    no witness kept its heads (single process): it vouches for itself');
-    else if (trust.ownedByThisUser) lines.push('    of the user who judges: that user could have signed any history');
-    else lines.push("    not this user's witness");
-  }
-  lines.push('', 'step                            status       ms');
-  for (const { step, name, status, durationMs, detail } of steps)
-    lines.push(
-      `${String(step).padStart(4)} ${name.padEnd(26)} ${MARK[status]} ` +
-        `${status === 'skipped' ? '-'.padStart(8) : String(durationMs).padStart(8)}   ${detail}`,
-    );
-  if (heldOut !== null) lines.push(...heldOutLines(heldOut));
-  if (report.forgetting !== null) lines.push(...forgettingLines(report.forgetting));
-  const { width } = terminalStyle(process.stdout);
-  for (const [what, failures] of [
-    ['test replies after training', heldOut?.after.failures.measured],
-    ['rollouts', report.failures],
-  ] as const)
-    if (failures != null && failures.rows.length > 0) lines.push('', failureTable(failures, `${what}, judged here,`, { width }));
-  lines.push('');
-  if (verdict === 'pass' || verdict === 'not_verified') {
-    lines.push(
-      scores.accuracy_score === null
-        ? 'accuracy score  none    held-out accuracy was not measured'
-        : `accuracy score  ${scores.accuracy_score.toFixed(3)}   measured accuracy over a target of ${target}`,
-    );
-    const end =
-      verdict === 'pass'
-        ? 'PASS: nothing fails, relative to the key above'
-        : `NOT VERIFIED: nothing fails, but of ${unverified} verdict${unverified === 1 ? '' : 's'} that the run logged none was found ` +
-          `here in time; judge again on a faster machine, or one with less to do`;
-    lines.push(...processLines(report), '', end);
-  } else if (verdict === 'not_ended') lines.push('NOT SCORED: the run has not ended');
-  else
-    lines.push('accuracy score  0', 'process score   0', '', `HARD FAIL at step ${failure!.step} (${failure!.name}): ${failure!.detail}`);
-  process.stdout.write(`${lines.join('\n')}\n`);
-}
-
 export const judgeCommand = defineCommand({
   command: 'judge <run>',
   describe: 'Re-derive a finished run from its folder and the base model: integrity, rules, adapter, accuracy',
@@ -170,9 +72,10 @@ export const judgeCommand = defineCommand({
     const file = await writeJudgeTrace(report, trace);
     if (json) printJson(report);
     else {
-      print(report, target);
+      process.stdout.write(judgeText(report, target, terminalStyle(process.stdout)));
       if (file === null) process.stderr.write('the run folder cannot be written: no trace was kept (--trace FILE)\n');
       else process.stdout.write(`trace: ${file}\n`);
+      if (file !== null && trace === undefined) process.stdout.write(`next:  npx isopro-native report ${shellWord(run)}\n`);
     }
     process.exitCode = EXIT[report.verdict];
   },

@@ -1,0 +1,186 @@
+/** What a judge found, for people: the steps in plain words, the accuracies, and what each score is made of. */
+import type { HeldOutResult } from '../judge/held-out.js';
+import type { StepName } from '../judge/hard-fail.js';
+import type { JudgeReport } from '../judge/judge.js';
+import type { TraceStep } from '../judge/trace.js';
+import { percent as figure, forgettingSentences } from '../report/figures.js';
+import { failureTable } from '../report/failures.js';
+import { label } from '../report/hostile-text.js';
+import { painted, wrapped, type Paint, type TerminalStyle } from '../report/terminal.js';
+import type { Summary } from '../statistics/index.js';
+
+/** What each step compares with what. */
+export const STEP_TITLES: Readonly<Record<StepName, string>> = {
+  chain_integrity: 'log against its signed heads',
+  ticket_and_key: "the run's ticket and the key",
+  rule_recomputation: 'rules against logged measurements',
+  figure_recomputation: 'figures against logged verdicts',
+  deliverables_exist: 'manifest and adapter are there',
+  deliverables_as_submitted: 'files against what was submitted',
+  adapter_loads: 'adapter against the base model',
+  run_config_consistency: 'manifest against the log',
+  rollout_verification: 'rollouts, judged here again',
+  architecture_replay: "adapter's modules against the log",
+  live_diagnostic_sanity: 'gradients here against logged ones',
+  rule_coverage_audit: 'rules that fired against answers',
+  decision_defensibility: 'decisions against what they cite',
+  test_set_evaluation: 'test problems, answered here again',
+  emit_two_scores: 'scores',
+};
+
+const MARK: Readonly<Record<TraceStep['status'], readonly [word: string, Paint]>> = {
+  pass: ['pass', 'good'],
+  findings: ['note', 'fair'],
+  hard_fail: ['FAIL', 'bad'],
+  skipped: ['skip', 'faint'],
+};
+const LISTED = 12;
+
+const percent = (value: number | null): string => (value === null ? 'none' : `${figure(value)} %`);
+const interval = ({ mean, low, high, n }: Pick<Summary, 'mean' | 'low' | 'high' | 'n'>): string =>
+  `${percent(mean)} (${figure(low)} to ${figure(high)}, n ${n})`;
+const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+/** Columns in which most details stand beside their titles. */
+const WIDE = 120;
+
+/** In the order in which they run, numbered so; the trace has the specification's numbers. */
+function stepLines(steps: readonly TraceStep[], style: TerminalStyle): string[] {
+  const longest = Math.max(...Object.values(STEP_TITLES).map((title) => title.length));
+  return steps.map(({ name, status, detail }, i) => {
+    const [word, paint] = MARK[status];
+    const lead = `${String(i + 1).padStart(2)}  `;
+    const said = name === 'emit_two_scores' && status === 'pass' ? detail.replaceAll('null', 'none') : detail;
+    const title = STEP_TITLES[name];
+    const what = (style.prose ?? WIDE) < WIDE ? `${title}: ${said}` : `${title.padEnd(longest)}  ${said}`;
+    const text = wrapped(`${' '.repeat(lead.length)}${word}  ${what}`, style, 6);
+    return `${lead}${painted(word, paint, style)}${text.slice(lead.length + word.length)}`;
+  });
+}
+
+function heldOutLines({ before, after, policies }: HeldOutResult, style: TerminalStyle): string[] {
+  const rows: [name: string, measured: string, claimed: string][] = [];
+  const notes: string[] = [];
+  for (const [name, comparison] of [
+    ['before', before],
+    ['after', after],
+  ] as const) {
+    if (comparison === null) continue;
+    rows.push([`  ${name}`, interval(comparison.measured), interval(comparison.claimed)]);
+    const reasons = comparison.failures.differing ?? 0;
+    if (comparison.differing > 0) notes.push(`${name}: ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`);
+    else if (reasons > 0) notes.push(`${name}: ${reasons} fail of something else`);
+  }
+  for (const [tier, of] of Object.entries(after.measured.byTier)) rows.push([`    ${label(tier, 14)}`, interval(of), '']);
+  const table: typeof rows = [['test solved', 'measured here', 'claimed by the run'], ...rows];
+  const [names, measured] = [0, 1].map((column) => Math.max(...table.map((row) => row[column]!.length))) as [number, number];
+  const programs = Object.entries(policies).sort(([, one], [, other]) => (other.mean ?? -1) - (one.mean ?? -1));
+  const longest = Math.max(0, ...programs.map(([name]) => label(name, 40).length));
+  return [
+    '',
+    ...table.map(([name, here, claimed]) => `${name.padEnd(names)}  ${here.padEnd(measured)}  ${claimed}`.trimEnd()),
+    ...notes.map((note) => painted(wrapped(`  ${note}`, style), 'fair', style)),
+    ...(after.measured.valid ? [] : [painted(`  not a result: ${after.measured.none} verdicts could not be found`, 'fair', style)]),
+    ...(programs.length === 0 ? [] : ['', 'programs without a model, on the same problems']),
+    ...programs.map(([name, summary]) => `  ${label(name, 40).padEnd(longest)}  ${interval(summary)}`),
+  ];
+}
+
+function forgettingLines({ claimed, measured }: NonNullable<JudgeReport['forgetting']>, style: TerminalStyle): string[] {
+  const lines = [['measured here', measured] as const, ['claimed by the run', claimed] as const];
+  return [
+    '',
+    ...lines.flatMap(([who, figures]) => [
+      `forgetting, ${who}`,
+      ...forgettingSentences(figures).map((each) => wrapped(`  ${each}`, style, 2)),
+    ]),
+  ];
+}
+
+/** Each score beside the division that gives it. */
+function scoreLines({ scores, heldOut, violations, policy }: JudgeReport, target: number, style: TerminalStyle): string[] {
+  const { accuracy_score: accuracy, process_score, obligations, distinct_rules_fired: rules, process_lower_bound: bound } = scores;
+  const said = (text: string): string => wrapped(text, style, 16);
+  const broken = count(violations.length, 'violation');
+  return [
+    said(
+      accuracy === null
+        ? 'accuracy score  none: held-out accuracy was not measured, or is no result'
+        : `accuracy score  ${accuracy.toFixed(3)} = ${percent(heldOut!.after.measured.mean)} of the test problems solved after training, ` +
+            `measured here, / ${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target)${accuracy === 1 ? ', at most 1' : ''}`,
+    ),
+    said(
+      process_score === null
+        ? `process score   none: ${broken} of ${count(obligations, 'obligation')}, ${count(rules, 'rule')} fired, too few to score ` +
+            '(3 obligations of 2 rules are needed), which is an ordinary result'
+        : `process score   ${process_score.toFixed(3)} = 1 - ${broken} / ${count(obligations, 'obligation')}, at least 0; ` +
+            `${count(rules, 'rule')} fired${bound === null ? '' : `; at least ${bound.toFixed(2)} of the obligations kept (95 %)`}`,
+    ),
+    `policy          ${policy === null ? 'unknown' : label(policy)}`,
+    ...violations
+      .slice(0, LISTED)
+      .map(({ kind, rule, iteration, detail }) => wrapped(`  ${kind} ${rule} at iteration ${iteration}: ${detail}`, style, 2)),
+    ...(violations.length > LISTED ? [`  and ${violations.length - LISTED} more in the trace`] : []),
+  ];
+}
+
+function endLines(report: JudgeReport, target: number, style: TerminalStyle): string[] {
+  const { verdict, failure, steps, unverified } = report;
+  const end = (text: string, paint: Paint): string => painted(wrapped(text, style), paint, style);
+  switch (verdict) {
+    case 'pass':
+      return [...scoreLines(report, target, style), '', end('PASS: nothing fails, relative to the key above', 'good')];
+    case 'not_verified':
+      return [
+        ...scoreLines(report, target, style),
+        '',
+        end(
+          `NOT VERIFIED: nothing fails, but of ${count(unverified, 'verdict')} that the run logged none was found here in time; ` +
+            'judge again on a faster machine, or one with less to do',
+          'fair',
+        ),
+      ];
+    case 'not_ended':
+      return [end('NOT SCORED: the run has not ended', 'fair')];
+    case 'hard_fail': {
+      const at = steps.findIndex(({ name }) => name === failure!.name);
+      const title = STEP_TITLES[failure!.name as StepName];
+      return [
+        'accuracy score  0: a step failed',
+        'process score   0: a step failed',
+        '',
+        end(`HARD FAIL at step ${at + 1} of ${steps.length}, ${title} (${failure!.name}): ${failure!.detail}`, 'bad'),
+      ];
+    }
+  }
+}
+
+export function judgeText(report: JudgeReport, target: number, style: TerminalStyle): string {
+  const { trust, steps, heldOut, forgetting, runId, failures } = report;
+  const vouching =
+    trust === null
+      ? []
+      : [
+          `key ${trust.key}`,
+          trust.signer === 'single-process'
+            ? '    no witness kept its heads (single process): it vouches for itself'
+            : trust.ownedByThisUser
+              ? '    of the user who judges: that user could have signed any history'
+              : "    not this user's witness",
+        ];
+  const failing = [['test replies after training', heldOut?.after.failures.measured] as const, ['rollouts', failures] as const].flatMap(
+    ([what, of]) => (of == null || of.rows.length === 0 ? [] : ['', failureTable(of, `${what}, judged here,`, style)]),
+  );
+  return [
+    `run ${runId ?? 'unknown'}`,
+    ...vouching,
+    '',
+    ...stepLines(steps, style),
+    ...(heldOut === null ? [] : heldOutLines(heldOut, style)),
+    ...(forgetting === null ? [] : forgettingLines(forgetting, style)),
+    ...failing,
+    '',
+    ...endLines(report, target, style),
+    '',
+  ].join('\n');
+}

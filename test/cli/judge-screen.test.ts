@@ -1,0 +1,112 @@
+/** What `judge` prints, of reports that a judge could give. */
+import { describe, expect, test } from '@jest/globals';
+import { judgeText, STEP_TITLES } from '../../src/cli/judge-screen.js';
+import { STEPS } from '../../src/judge/hard-fail.js';
+import type { JudgeReport } from '../../src/judge/judge.js';
+import type { Summary } from '../../src/statistics/index.js';
+
+const FILE = { width: 100, color: false };
+const summary = (mean: number): Summary => ({ mean, low: 0.1, high: 0.9, n: 1900, none: 0, valid: true, byTier: {} });
+const comparison = (mean: number): NonNullable<NonNullable<JudgeReport['heldOut']>['before']> =>
+  ({
+    measured: { ...summary(mean), byTier: { T0: { ...summary(mean), passed: 1 } } },
+    claimed: summary(mean),
+    differing: 0,
+    p: 1,
+    unverified: 0,
+    figures: [],
+    readings: [],
+    failures: { measured: null, differing: null },
+  }) as never;
+const report = (more: Partial<JudgeReport> = {}): JudgeReport => ({
+  format: 'isopro.judge.v1',
+  folder: 'runs/first',
+  runId: 'ab'.repeat(16),
+  verdict: 'pass',
+  failure: null,
+  scores: {
+    process_score: 0.75,
+    process_axis_exercised: true,
+    obligations: 4,
+    violations: 1,
+    distinct_rules_fired: 2,
+    process_lower_bound: 0.3,
+    accuracy_score: 0.5 / 0.92,
+    hard_fail: false,
+    failed_step: null,
+  },
+  trust: { key: 'name+hash+key', ownedByThisUser: true, signer: 'witness', ticket: null, sameMachineClass: true },
+  unverified: 0,
+  heldOut: { before: comparison(0.1), after: comparison(0.5), policies: { trivial: summary(0), better: summary(0.91) } } as never,
+  forgetting: null,
+  failures: null,
+  violations: [{ kind: 'missing', rule: 'R3', iteration: 4, detail: 'no answer' }] as never,
+  policy: 'scripted',
+  ruleSettings: [],
+  steps: STEPS.map(({ step, name, kind }) => ({
+    step,
+    name,
+    kind,
+    status: 'pass' as const,
+    durationMs: 3,
+    detail: `what was found at ${name}, in some detail, of which there is more than a terminal of 80 columns has room for`,
+  })),
+  ...more,
+});
+
+test('the steps are numbered from 1 in the order in which they run, each on one line that says what is compared', () => {
+  const lines = judgeText(report(), 0.92, FILE).split('\n');
+  const steps = lines.filter((line) => /^ *\d+ {2}pass /.test(line));
+  expect(steps.map((line) => Number(line.slice(0, 2)))).toEqual(STEPS.map((_, i) => i + 1));
+  for (const [i, { name }] of STEPS.entries()) {
+    expect(steps[i]).toContain(STEP_TITLES[name]);
+    expect(steps[i]).toContain(`what was found at ${name}`);
+  }
+});
+
+test('a score stands beside the division that gives it', () => {
+  const text = judgeText(report(), 0.92, FILE);
+  const [, score, measured, target] = /^accuracy score +([\d.]+) = ([\d.]+) % of the test problems .* \/ ([\d.]+) %/m.exec(text)!;
+  expect(Number(score)).toBeCloseTo(Number(measured) / Number(target), 3);
+  const [, process, broken, obligations] = /^process score +([\d.]+) = 1 - (\d+) violation \/ (\d+) obligations/m.exec(text)!;
+  expect(Number(process)).toBe(1 - Number(broken) / Number(obligations));
+  expect(judgeText(report({ scores: { ...report().scores, accuracy_score: 1 } }), 0.4, FILE)).toMatch(/= 50\.0 % .* 40 % .*at most 1$/m);
+  const few = { ...report().scores, process_score: null, process_axis_exercised: false, obligations: 1 };
+  expect(judgeText(report({ scores: few }), 0.92, FILE)).toMatch(/^process score +none: .*too few to score.*ordinary result$/m);
+});
+
+test('the best program without a model comes first', () => {
+  expect(judgeText(report(), 0.92, FILE)).toMatch(/programs without a model.*\n {2}better .*91\.0 %.*\n {2}trivial /);
+});
+
+test('a failure is named by the number that its line has', () => {
+  const steps = report().steps.map((step) => (step.name === 'adapter_loads' ? { ...step, status: 'hard_fail' as const } : step));
+  const failed = report({
+    verdict: 'hard_fail',
+    failure: { step: 3, name: 'adapter_loads', detail: 'a tensor is not finite' },
+    steps,
+    heldOut: null,
+  });
+  const text = judgeText(failed, 0.92, FILE);
+  const [, line] = /^ *(\d+) {2}FAIL /m.exec(text)!;
+  expect(text).toContain(`HARD FAIL at step ${line} of 15, ${STEP_TITLES.adapter_loads} (adapter_loads): a tensor is not finite`);
+  expect(text).not.toMatch(/PASS/);
+});
+
+describe('in a terminal', () => {
+  test.each([80, 200])('of %i columns nothing is wider than it', (width) => {
+    for (const each of [report(), report({ verdict: 'not_verified', unverified: 3 })])
+      for (const line of judgeText(each, 0.92, { width, prose: width, color: false }).split('\n'))
+        expect([line, line.length <= width]).toEqual([line, true]);
+  });
+
+  test('a pass is green, a failure red, and without colour the text is the same', () => {
+    const style = { width: 80, prose: 80, color: true };
+    const plain = judgeText(report(), 0.92, { ...style, color: false });
+    const text = judgeText(report(), 0.92, style);
+    expect(text).toContain('\u001b[32mPASS: nothing fails');
+    expect(text.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain);
+    const failed = report({ verdict: 'hard_fail', failure: { step: 3, name: 'adapter_loads', detail: 'broken' }, heldOut: null });
+    expect(judgeText(failed, 0.92, style)).toContain('\u001b[31mHARD FAIL');
+  });
+});
