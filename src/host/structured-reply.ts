@@ -16,20 +16,25 @@ export interface ObjectReply<Schema extends z.ZodType> {
 
 /** z.int() has them; a reply with more digits is the schema's to refuse. */
 const SAFE: Readonly<Record<string, number>> = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
+const VALUES: readonly string[] = ['const', 'default', 'enum', 'examples'];
+
+/** A JSON Schema without the bounds of z.int(). */
+export function withoutSafeBounds<Value>(schema: Value): Value {
+  if (Array.isArray(schema)) return schema.map(withoutSafeBounds) as Value;
+  if (typeof schema !== 'object' || schema === null) return schema;
+  return Object.fromEntries(
+    Object.entries(schema)
+      .filter(([name, value]) => typeof value !== 'number' || SAFE[name] !== value)
+      .map(([name, value]) => [name, VALUES.includes(name) ? value : withoutSafeBounds(value)]),
+  ) as Value;
+}
 
 /** What the schema reads. @throws IsoproError INVALID_ARGUMENT, GRAMMAR_INVALID where JSON Schema has no words for it */
 export function jsonSchemaOf(schema: z.ZodType): object {
   if (typeof (schema as z.ZodType | undefined)?._zod !== 'object')
     throw new IsoproError('INVALID_ARGUMENT', 'request.schema: expected a schema of zod 4');
   try {
-    return z.toJSONSchema(schema, {
-      io: 'input',
-      override: ({ jsonSchema }) => {
-        for (const [bound, value] of Object.entries(SAFE)) {
-          if (jsonSchema[bound] === value) delete jsonSchema[bound];
-        }
-      },
-    });
+    return withoutSafeBounds(z.toJSONSchema(schema, { io: 'input' }));
   } catch (cause) {
     throw new IsoproError('GRAMMAR_INVALID', `the schema has no JSON Schema: ${(cause as Error).message}`, { cause });
   }

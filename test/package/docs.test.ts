@@ -112,7 +112,8 @@ describe('the snippets, in reading order', () => {
     writeFileSync(path.join(project, 'package.json'), '{ "private": true, "type": "module" }');
     mkdirSync(path.join(project, 'node_modules'));
     symlinkSync(root, path.join(project, 'node_modules', 'isopro-native'), 'junction');
-    symlinkSync(path.join(root, 'node_modules', 'zod'), path.join(project, 'node_modules', 'zod'), 'junction');
+    for (const name of ['ai', 'zod'])
+      symlinkSync(path.join(root, 'node_modules', name), path.join(project, 'node_modules', name), 'junction');
     symlinkSync(path.join(root, 'examples'), path.join(project, 'examples'), 'junction');
   });
 

@@ -1,0 +1,63 @@
+/** A call of the AI SDK as a request of a host, and what of it a model of this process does not know. */
+import {
+  UnsupportedFunctionalityError,
+  type LanguageModelV3CallOptions,
+  type LanguageModelV3Message,
+  type SharedV3Warning,
+} from '@ai-sdk/provider';
+import type { ChatMessage } from '../engine/prompt-renderer.js';
+import type { HostRequest } from '../host/host-request.js';
+import { withoutSafeBounds } from '../host/structured-reply.js';
+
+type Part = Exclude<LanguageModelV3Message['content'][number], string>;
+
+function textOf(part: Part): string {
+  if (part.type === 'text') return part.text;
+  if (part.type === 'reasoning') return ''; // no template here takes it back
+  throw new UnsupportedFunctionalityError({ functionality: `a part of kind ${part.type} in a prompt` });
+}
+
+const messageOf = ({ role, content }: LanguageModelV3Message): ChatMessage => ({
+  role,
+  content: typeof content === 'string' ? content : content.map(textOf).join(''),
+});
+
+export interface Call {
+  readonly request: HostRequest;
+  readonly warnings: SharedV3Warning[];
+}
+
+/**
+ * @param index of the call; without a seed of its own each has other draws, as the first, the second and so on of this model
+ * @throws UnsupportedFunctionalityError for files and tools in the prompt
+ */
+export function callOf(options: LanguageModelV3CallOptions, maxOutputTokens: number, index: number): Call {
+  const { prompt, temperature, topK, topP, seed, stopSequences, responseFormat, abortSignal } = options;
+  const warnings: SharedV3Warning[] = [];
+  const unsupported = (feature: string, given: boolean, details?: string): void => {
+    if (given) warnings.push({ type: 'unsupported', feature, ...(details !== undefined && { details }) });
+  };
+  unsupported('presencePenalty', (options.presencePenalty ?? 0) !== 0);
+  unsupported('frequencyPenalty', (options.frequencyPenalty ?? 0) !== 0);
+  unsupported('tools', (options.tools ?? []).length > 0, 'the model is not told of them');
+  const schema = responseFormat?.type === 'json' ? responseFormat.schema : undefined;
+  unsupported('responseFormat', responseFormat?.type === 'json' && schema === undefined, 'JSON needs a schema, or the reply is plain text');
+  return {
+    warnings,
+    request: {
+      messages: prompt.map(messageOf),
+      maxTokens: options.maxOutputTokens ?? maxOutputTokens,
+      whenContextFull: 'stop',
+      stop: stopSequences ?? [],
+      sampling: {
+        ...(temperature !== undefined && { temperature }),
+        ...(topK !== undefined && { topK }),
+        ...(topP !== undefined && { topP }),
+        ...(seed !== undefined && { seed }),
+      },
+      ...(seed === undefined && { id: String(index) }),
+      ...(schema !== undefined && { jsonSchema: withoutSafeBounds(schema) }),
+      ...(abortSignal !== undefined && { signal: abortSignal }),
+    },
+  };
+}

@@ -1,0 +1,2 @@
+/** `isopro-native/ai`: models of this process for the AI SDK (its specification v3, which `ai` 6 has). */
+export { createIsopro, type IsoproModelSettings, type IsoproProvider, type IsoproProviderOptions } from './provider.js';
