@@ -35,6 +35,7 @@ export function witnessInProcess(folder: string, seed = Buffer.alloc(32, 7)): Lo
     ticket: async (runId) => store.issueTicket(runId),
     signHead: async (request) => store.signHead(request),
     reveal: async (runId, size) => store.reveal(runId, size),
+    draw: async (runId, size) => store.draw(runId, size),
     heads: async (runId) => store.heads(runId),
     close: async () => store.close(),
   };

@@ -14,6 +14,7 @@ export const ERRORS = {
   CHECKPOINT_INVALID: 'The text is no checkpoint or ticket of this program; take it again from where it was published.',
   CONDITIONS_EQUAL:
     'Choose settings under which the two conditions differ (fewer trained layers, more rollouts), or leave one of them out.',
+  CONFLICT: 'Somebody else has moved that name meanwhile: look with `isopro-native adapters list`, then decide anew.',
   CONTEXT_OVERFLOW:
     'Shorten the text or ask for fewer tokens; a larger contextTokens helps as far as the model was trained for it, and no further.',
   DATA_INVALID: 'Correct the row named above; `docs/own-data.md` says what a row holds, and what each check asks of its answer.',
@@ -54,6 +55,11 @@ export const ERRORS = {
     'Evaluate with the task, set, style and number of samples that were recorded, or record the replies that are missing; the prompts ' +
     'have to be the same to the letter.',
   RECORDING_INVALID: 'Correct the line named above; `docs/backends.md` says what a line holds.',
+  REGISTRY_CLOCK: 'Correct the clock of this machine; where the earlier time was the wrong one, repeat with --accept-clock.',
+  REGISTRY_INVALID: 'Do not change the registry by hand; `isopro-native adapters validate` says what is wrong with it.',
+  REGISTRY_NOT_FOUND: 'Publish an adapter first (`isopro-native adapters publish`), or name the folder with --registry or ISOPRO_HOME.',
+  REGISTRY_REFUSED: 'Do first what is named above; `docs/registry.md` says what may follow what.',
+  REGISTRY_UNRESOLVED: '`isopro-native adapters list` shows what is published, and under which names.',
   REPLY_INVALID:
     'Give the reply more maxTokens, or say the rule that it broke so that a grammar can keep it: by an enum, a length, a format.',
   RUNS_NOT_COMPARABLE: 'Compare two runs that ended and were measured on the same test problems: same task, version and --test-size.',

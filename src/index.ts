@@ -72,6 +72,7 @@ export type {
   Violation,
 } from './tasks/task.js';
 export * as gate from './gate/index.js';
+export * as registry from './registry/index.js';
 export * as statistics from './statistics/index.js';
 export type { Forecast } from './statistics/index.js';
 export {

@@ -4,7 +4,7 @@ import { decodeBase64, parseNote, type SignedNote } from './signed-note.js';
 /**
  * A signed tree head as in https://c2sp.org/tlog-checkpoint: origin, size, root in base64, then extension lines of ours:
  * `final` on a run's last head, `revealed <size> <nonce in hex>` once the ticket's nonce is out, with the size of the head that was
- * signed before it was.
+ * signed before it was; of a log whose records say a state, `time <microseconds>` by the signer's clock and `state <SHA-256 in base64>`.
  */
 export interface Checkpoint {
   readonly runId: string;
@@ -13,6 +13,11 @@ export interface Checkpoint {
   readonly root: string;
   readonly final: boolean;
   readonly revealed: { readonly size: number; readonly nonce: string } | null;
+  /**
+   * When it was signed, in microseconds since 1970, and the digest (64 hex digits) of what the records up to here come to; absent where
+   * the log keeps no state.
+   */
+  readonly stated?: { readonly timeUs: number; readonly state: string };
 }
 
 export interface SignedCheckpoint extends Checkpoint {
@@ -31,6 +36,10 @@ export const isRunId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text);
 /** The text that is signed. */
 export function checkpointText(checkpoint: Checkpoint): string {
   const lines = [originOf(checkpoint.runId), String(checkpoint.size), Buffer.from(checkpoint.root, 'hex').toString('base64')];
+  if (checkpoint.stated !== undefined) {
+    const { timeUs, state } = checkpoint.stated;
+    lines.push(`time ${timeUs}`, `state ${Buffer.from(state, 'hex').toString('base64')}`);
+  }
   if (checkpoint.revealed !== null) lines.push(`revealed ${checkpoint.revealed.size} ${checkpoint.revealed.nonce}`);
   if (checkpoint.final) lines.push('final');
   return `${lines.join('\n')}\n`;
@@ -60,14 +69,23 @@ export function parseCheckpoint(text: string): SignedCheckpoint {
   if (root?.length !== 32) return refuse('its third line is no SHA-256 in base64');
   let revealed: Checkpoint['revealed'] = null;
   let final = false;
-  for (const line of lines.slice(3)) {
+  let stated: Pick<Checkpoint, 'stated'> = {};
+  const extensions = lines.slice(3);
+  if (extensions[0]?.startsWith('time ')) {
+    const timeUs = parseSize(extensions[0].slice('time '.length)) ?? refuse('its time is none');
+    const state = decodeBase64(/^state (\S+)$/.exec(extensions[1] ?? '')?.[1] ?? '');
+    if (state?.length !== 32) return refuse('its state is no SHA-256 in base64');
+    stated = { stated: { timeUs, state: state.toString('hex') } };
+    extensions.splice(0, 2);
+  }
+  for (const line of extensions) {
     const match = /^revealed (\S+) ([0-9a-f]{64})$/.exec(line);
     if (line === 'final' && !final) final = true;
     else if (match !== null && revealed === null)
       revealed = { size: parseSize(match[1]) ?? refuse('a revealed size is no size'), nonce: match[2] as string };
     else refuse('it has an unknown extension line');
   }
-  const checkpoint = { runId, size, root: root.toString('hex'), final, revealed };
+  const checkpoint = { runId, size, root: root.toString('hex'), final, revealed, ...stated };
   if (checkpointText(checkpoint) !== note.text) refuse('its lines are out of order');
   return { ...checkpoint, text, note };
 }

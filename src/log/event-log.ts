@@ -7,6 +7,7 @@ import { encodePayload, type LogPayload, type LogValue } from './payload.js';
 import { asLogError, createLogFile, makePlain, openLogFile, type Db } from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import type { LogSigner } from './signer.js';
+import type { HeadRequest } from './witness-store.js';
 import { checkStreams, type LogStreams } from './streams.js';
 import { scanLog, type LogState } from './verify.js';
 
@@ -33,9 +34,12 @@ export interface ResumeOptions<Name extends string = string> {
   readonly streams: LogStreams<Name>;
   readonly runId?: string;
   readonly signer: LogSigner;
-  /** The iteration that starts again, and the first record of its interrupted attempt. */
-  readonly fromIteration: number;
-  readonly abandonedFrom: number;
+  /**
+   * The iteration that starts again, and the first record of its interrupted attempt. Null: nothing was interrupted, no record is
+   * abandoned, and none is written to say so.
+   */
+  readonly fromIteration: number | null;
+  readonly abandonedFrom: number | null;
 }
 
 const CONTROL_STATES: ReadonlyMap<string, DurableState> = new Map([
@@ -146,8 +150,8 @@ export class EventLog<Name extends string = string> {
       if (isFinished) throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
       const log = new EventLog(options, db, state.session, state);
       for (const head of heads) log.#storeHead(head);
-      if (!state.ended) {
-        const { fromIteration, abandonedFrom } = options;
+      const { fromIteration, abandonedFrom } = options;
+      if (!state.ended && fromIteration !== null && abandonedFrom !== null) {
         if (!Number.isSafeInteger(fromIteration) || fromIteration < 0)
           throw new IsoproError('INVALID_ARGUMENT', 'fromIteration is a whole number');
         if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size) {
@@ -229,7 +233,7 @@ export class EventLog<Name extends string = string> {
     return head;
   }
 
-  async #sign(final: boolean): Promise<SignedCheckpoint> {
+  async #sign(final: boolean, stated: Pick<HeadRequest, 'state'> = {}): Promise<SignedCheckpoint> {
     const { size } = this;
     const old = this.#headFrontier;
     const leaves = this.#db.prepare('SELECT lower(hex(leaf)) FROM log WHERE gseq >= ? AND gseq < ? ORDER BY gseq').pluck();
@@ -241,16 +245,20 @@ export class EventLog<Name extends string = string> {
     };
     const frontier = this.#frontier.clone();
     const proof = consistencyProof(old.size, size, rangeRoot);
-    const note = await this.#signer.signHead({ runId: this.session.runId, size, root: frontier.root(), proof, final });
+    const note = await this.#signer.signHead({ runId: this.session.runId, size, root: frontier.root(), proof, final, ...stated });
     this.#headFrontier = frontier;
     return this.#storeHead(note);
   }
 
-  /** Has the present head signed and stores it. @throws IsoproError WITNESS_REFUSED, WITNESS_UNAVAILABLE */
-  async checkpoint(): Promise<SignedCheckpoint> {
+  /**
+   * Has the present head signed and stores it.
+   * @param state digest in hex of what the records come to, for a log that keeps a state; such a head also says when it was signed
+   * @throws IsoproError WITNESS_REFUSED, WITNESS_UNAVAILABLE
+   */
+  async checkpoint(state?: string): Promise<SignedCheckpoint> {
     if (this.#state !== 'open')
       throw new IsoproError(this.#state === 'closed' ? 'OBJECT_DISPOSED' : 'LOG_FINISHED', `the log ${this.path} is ${this.#state}`);
-    return this.#sign(false);
+    return this.#sign(false, state === undefined ? {} : { state });
   }
 
   /**
@@ -262,6 +270,11 @@ export class EventLog<Name extends string = string> {
     const nonce = await this.#signer.reveal(this.session.runId, head.size);
     this.#write([{ stream: 'control', payload: { kind: 'nonce', nonce } }]);
     return nonce;
+  }
+
+  /** The nonce that belongs to a signed head of so many records, as the witness's note. @throws IsoproError WITNESS_REFUSED */
+  draw(size: number): Promise<string> {
+    return this.#signer.draw(this.session.runId, size);
   }
 
   /** Ends the session, or completes an end that a crash cut short: last record, final head, one plain file without WAL. Closes the log. */

@@ -19,6 +19,8 @@ export interface LogSigner {
   signHead(request: HeadRequest): Promise<string>;
   /** The nonce in hex, for the last signed head. @throws IsoproError WITNESS_REFUSED */
   reveal(runId: string, size: number): Promise<string>;
+  /** The note of the nonce that belongs to a signed head of so many records (draw.ts). @throws IsoproError WITNESS_REFUSED */
+  draw(runId: string, size: number): Promise<string>;
   /** Every head signed for the run, oldest first. */
   heads(runId: string): Promise<string[]>;
   /** Only where there is no other process: the record's forward-secure MAC. */
@@ -89,6 +91,10 @@ export class SingleProcessSigner implements LogSigner {
 
   async reveal(runId: string, size: number): Promise<string> {
     return this.#store.reveal(runId, size);
+  }
+
+  async draw(runId: string, size: number): Promise<string> {
+    return this.#store.draw(runId, size);
   }
 
   async heads(runId: string): Promise<string[]> {

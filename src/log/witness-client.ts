@@ -204,12 +204,15 @@ export class WitnessClient implements LogSigner {
   }
 
   signHead(request: HeadRequest): Promise<string> {
-    const { runId, size, root, proof, final } = request;
-    return this.#askText({ do: 'sign', runId, size, root, proof, final });
+    return this.#askText({ do: 'sign', ...request });
   }
 
   reveal(runId: string, size: number): Promise<string> {
     return this.#askText({ do: 'reveal', runId, size });
+  }
+
+  draw(runId: string, size: number): Promise<string> {
+    return this.#askText({ do: 'draw', runId, size });
   }
 
   async heads(runId: string): Promise<string[]> {

@@ -24,8 +24,10 @@ export const witnessRequest = z.discriminatedUnion('do', [
     root: digest,
     proof: z.array(digest).max(128).readonly(),
     final: z.boolean(),
+    state: digest.optional(),
   }),
   z.strictObject({ id: z.number().int(), do: z.literal('reveal'), runId, size }),
+  z.strictObject({ id: z.number().int(), do: z.literal('draw'), runId, size }),
   z.strictObject({ id: z.number().int(), do: z.literal('heads'), runId }),
 ]);
 export type WitnessRequest = z.infer<typeof witnessRequest>;

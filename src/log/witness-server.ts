@@ -8,7 +8,7 @@ import type { Ed25519Signer } from './signed-note.js';
 import { formatTrustedKey } from './trusted-key.js';
 import { openWitnessKey, witnessFile } from './witness-key.js';
 import { MAX_LINE_BYTES, witnessAddress, witnessProcessFile, witnessRequest, type WitnessRequest } from './witness-protocol.js';
-import { WitnessStore } from './witness-store.js';
+import { WitnessStore, type HeadRequest } from './witness-store.js';
 
 export interface WitnessOptions {
   readonly home?: string;
@@ -18,6 +18,10 @@ export interface WitnessOptions {
   readonly onListening?: (address: string) => void;
 }
 
+function headRequest({ runId, size, root, proof, final, state }: Extract<WitnessRequest, { do: 'sign' }>): HeadRequest {
+  return { runId, size, root, proof, final, ...(state === undefined ? {} : { state }) };
+}
+
 function answer(store: WitnessStore, signer: Ed25519Signer, request: WitnessRequest): string | string[] {
   switch (request.do) {
     case 'key':
@@ -25,9 +29,11 @@ function answer(store: WitnessStore, signer: Ed25519Signer, request: WitnessRequ
     case 'ticket':
       return store.issueTicket(request.runId);
     case 'sign':
-      return store.signHead(request);
+      return store.signHead(headRequest(request));
     case 'reveal':
       return store.reveal(request.runId, request.size);
+    case 'draw':
+      return store.draw(request.runId, request.size);
     case 'heads':
       return store.heads(request.runId);
   }

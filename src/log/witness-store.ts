@@ -1,8 +1,9 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import Database from 'better-sqlite3';
 import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { checkpointText, originOf, parseCheckpoint, type Checkpoint } from './checkpoint.js';
+import { drawText } from './draw.js';
 import { verifyConsistency } from './merkle.js';
 import { asLogError, sqliteCode, type Db } from './schema.js';
 import { formatNote, type NoteSignature } from './signed-note.js';
@@ -17,6 +18,8 @@ export interface HeadRequest {
   /** RFC 6962 consistency proof from the last head of this run. */
   readonly proof: readonly string[];
   readonly final: boolean;
+  /** Digest of what the records come to; a head that has it also says when it was signed. */
+  readonly state?: string;
 }
 
 export type SignText = (text: string, keyName: string, runId: string) => NoteSignature;
@@ -127,13 +130,19 @@ export class WitnessStore {
     const head = this.#db
       .transaction((): string => {
         const ticket = this.#ticket(request.runId);
+        let lastTimeUs = 0;
         const lastNote = this.#db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(request.runId) as
           | string
           | undefined;
         if (lastNote !== undefined) {
           const last = parseCheckpoint(lastNote);
+          lastTimeUs = last.stated?.timeUs ?? 0;
           const same = last.size === request.size && last.root === request.root;
-          if (same && last.final === request.final) return lastNote;
+          if (same && last.final === request.final) {
+            if (request.state !== undefined && request.state !== last.stated?.state)
+              throw new IsoproError('WITNESS_REFUSED', `the head of ${last.size} records is signed with another state`);
+            return lastNote;
+          }
           if (last.final)
             throw new IsoproError('WITNESS_REFUSED', `run ${request.runId} is closed: its final head of ${last.size} records is signed`);
           if (!same && !verifyConsistency(last.size, last.root, request.size, request.root, request.proof)) {
@@ -141,7 +150,10 @@ export class WitnessStore {
           }
         }
         const revealed = ticket.revealed_size === null ? null : { size: ticket.revealed_size, nonce: ticket.nonce };
-        const checkpoint: Checkpoint = { runId: request.runId, size: request.size, root: request.root, final: request.final, revealed };
+        const { runId, size, root, final, state } = request;
+        // times of one log never go back, whatever is done to the clock
+        const stated = state === undefined ? {} : { stated: { timeUs: Math.max(lastTimeUs, Date.now() * 1000), state } };
+        const checkpoint: Checkpoint = { runId, size, root, final, revealed, ...stated };
         const text = checkpointText(checkpoint);
         const note = formatNote(text, [this.#sign(text, originOf(request.runId), request.runId)]);
         this.#db.prepare('INSERT INTO head (run_id, size, note) VALUES (?, ?, ?)').run(request.runId, request.size, note);
@@ -176,6 +188,23 @@ export class WitnessStore {
       .immediate();
     durable('witness.nonce');
     return nonce;
+  }
+
+  /**
+   * The note of a nonce that belongs to one signed head: the same on every call, and not to be known before that head is signed.
+   * @throws IsoproError WITNESS_REFUSED
+   */
+  draw(runId: string, size: number): string {
+    const secret = this.secret(runId);
+    const head = this.#db.prepare('SELECT note FROM head WHERE run_id = ? AND size = ? ORDER BY id LIMIT 1').pluck().get(runId, size) as
+      | string
+      | undefined;
+    if (head === undefined)
+      throw new IsoproError('WITNESS_REFUSED', `no head of ${size} records is signed for run ${runId}, so nothing is drawn for it`);
+    const { root, note } = parseCheckpoint(head);
+    const nonce = createHmac('sha256', secret).update('isopro.draw.v1\n').update(note.text).digest('hex');
+    const text = drawText({ runId, size, root, nonce });
+    return formatNote(text, [this.#sign(text, WITNESS_KEY_NAME, runId)]);
   }
 
   close(): void {

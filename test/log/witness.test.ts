@@ -1,12 +1,14 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { witnessInProcess } from '../../bench/log.js';
 import { parseCheckpoint } from '../../src/log/checkpoint.js';
+import { drawnSeed, isDrawnBy, isDrawOf, parseDraw } from '../../src/log/draw.js';
 import { EventLog } from '../../src/log/event-log.js';
 import { consistencyProof, rootOf } from '../../src/log/merkle.js';
 import { commitToNonce, parseTicket } from '../../src/log/ticket.js';
@@ -101,6 +103,50 @@ describe('the rules of the witness', () => {
     await expect(witness.signHead(head(20, 20))).rejects.toThrow(refused);
     expect(await witness.signHead(head(0, 20, true))).toBe(final);
     expect(parseTicket(await witness.ticket(OTHER)).unfinishedBefore).toBe(0);
+    await witness.close();
+  });
+
+  test('a head with a state says when it was signed, never earlier than the one before; one state a head', async () => {
+    const witness = witnessInProcess(folder.path);
+    await witness.ticket(RUN);
+    const [state, other] = ['01'.repeat(32), '02'.repeat(32)];
+    const clock = jest.spyOn(Date, 'now').mockReturnValue(1_000_000);
+    try {
+      const first = parseCheckpoint(await witness.signHead({ ...head(0, 20), state }));
+      expect(first.stated).toEqual({ timeUs: 1_000_000_000, state });
+      await expect(witness.signHead({ ...head(20, 20), state: other })).rejects.toThrow(refused);
+      clock.mockReturnValue(500_000);
+      expect(parseCheckpoint(await witness.signHead({ ...head(20, 33), state: other })).stated!.timeUs).toBe(1_000_000_000);
+      expect(parseCheckpoint(await witness.signHead(head(33, 40))).stated).toBeUndefined(); // of a run: as it always was
+    } finally {
+      clock.mockRestore();
+    }
+    for (const text of await witness.heads(RUN)) {
+      for (const change of [text.replace('time ', 'time 0'), text.replace('state ', 'state='), text.replace(/time .*\n/, '')])
+        if (change !== text)
+          expect(() => parseCheckpoint(change)).toThrow(expect.objectContaining({ code: 'CHECKPOINT_INVALID' }) as never);
+    }
+    await witness.close();
+  });
+
+  test('a draw is told for a signed head only, is the same whenever it is asked for, and another one for every head', async () => {
+    const witness = witnessInProcess(folder.path);
+    await witness.ticket(RUN);
+    await expect(witness.draw(RUN, 20)).rejects.toThrow(refused);
+    const first = parseCheckpoint(await witness.signHead(head(0, 20)));
+    const drawn = await witness.draw(RUN, 20);
+    await expect(witness.draw(RUN, 21)).rejects.toThrow(refused);
+    await expect(witness.draw(OTHER, 20)).rejects.toThrow(refused);
+    const second = parseCheckpoint(await witness.signHead(head(20, 33)));
+    expect(await witness.draw(RUN, 20)).toBe(drawn);
+    const [one, two] = [parseDraw(drawn), parseDraw(await witness.draw(RUN, 33))];
+    expect(one.nonce).not.toBe(two.nonce);
+    expect(isDrawOf(one, first) && isDrawOf(two, second) && !isDrawOf(one, second)).toBe(true);
+    expect(isDrawnBy(one, await witness.key(RUN))).toBe(true);
+    expect(isDrawnBy(parseDraw(drawn.replace(one.nonce, two.nonce)), await witness.key(RUN))).toBe(false);
+    const preimage = Buffer.concat([Buffer.from(first.note.text), Buffer.from(one.nonce, 'hex')]);
+    expect(drawnSeed(first, one)).toBe(createHash('sha256').update(preimage).digest('hex'));
+    expect(() => parseDraw(first.text)).toThrow(expect.objectContaining({ code: 'CHECKPOINT_INVALID' }) as never);
     await witness.close();
   });
 

@@ -1,0 +1,74 @@
+/** What can happen in a registry, as its log holds it. What each event changes, and which may follow which, says state.ts. */
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { gatePolicy } from '../gate/index.js';
+import type { LogPayload } from '../log/payload.js';
+import type { LogStreams } from '../log/streams.js';
+import { alias, slot } from './names.js';
+import { adapterRecord, sha256 } from './record.js';
+
+/** One stream beside the log's own. */
+export const REGISTRY_STREAMS: LogStreams<'registry'> = { codes: { registry: 1, control: 7 } };
+
+const note = z.string().max(2000);
+const gateNumber = z.number().int().min(1);
+
+export const registryEvent = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('published'), id: sha256, record: adapterRecord }),
+  z.strictObject({
+    kind: z.literal('moved'),
+    slot,
+    alias,
+    from: sha256.nullable(),
+    to: sha256.nullable(),
+    cause: z.enum(['promotion', 'assignment', 'rollback']),
+    /** The gate that accepted it; null where there was none. */
+    gate: gateNumber.nullable(),
+    forced: z.boolean(),
+    reason: note,
+    /** What a caller named this move by, so that it can repeat the call. */
+    transaction: z.string().min(1).max(200).nullable(),
+  }),
+  z.strictObject({
+    kind: z.literal('gate_opened'),
+    gate: gateNumber,
+    slot,
+    alias,
+    challenger: sha256,
+    /** Null: the base without an adapter. */
+    incumbent: sha256.nullable(),
+    policy: gatePolicy,
+    attempt: z.number().int().min(1),
+    alpha: z.number().min(0).max(0.5),
+  }),
+  z.strictObject({
+    kind: z.literal('gate_drawn'),
+    gate: gateNumber,
+    head: z.string().max(20_000),
+    draw: z.string().max(20_000),
+    seed: sha256,
+  }),
+  z.strictObject({
+    kind: z.literal('gate_decided'),
+    gate: gateNumber,
+    decision: z.enum(['accepted', 'rejected', 'inconclusive', 'invalid', 'needs-more-trials', 'infrastructure-error']),
+    reasons: z.array(note).max(1000),
+    /** SHA-256 of the file of trials that is kept beside the log. */
+    evidence: sha256,
+  }),
+  z.strictObject({ kind: z.literal('withdrawn'), id: sha256, reason: note }),
+  /** The bytes of these are gone; what is known of them stays. */
+  z.strictObject({ kind: z.literal('collected'), ids: z.array(sha256).min(1).max(100_000) }),
+  z.strictObject({ kind: z.literal('fell_back'), slot, alias, reason: note, to: sha256.nullable() }),
+  /** Nothing but the time: the head that covers it says that everything before it was so by then. */
+  z.strictObject({ kind: z.literal('witnessed') }),
+]);
+export type RegistryEvent = z.output<typeof registryEvent>;
+export type EventOf<Kind extends RegistryEvent['kind']> = Extract<RegistryEvent, { kind: Kind }>;
+
+/** @throws IsoproError REGISTRY_INVALID where a record of the log is no event of a registry */
+export function readEvent(payload: LogPayload, gseq: number): RegistryEvent {
+  const parsed = registryEvent.safeParse(payload);
+  if (parsed.success) return parsed.data;
+  throw new IsoproError('REGISTRY_INVALID', `record ${gseq} is no event of a registry: ${z.prettifyError(parsed.error).slice(0, 300)}`);
+}

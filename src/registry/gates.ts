@@ -1,0 +1,120 @@
+/** A gate on record: what is asked, and that it is asked, stands under a signed head before anybody can know the problems. */
+import { hash } from 'node:crypto';
+import { z } from 'zod';
+import { asJson, canonicalJson } from '../canonical-json.js';
+import { writeFileAtomically } from '../engine/atomic-file.js';
+import { checked } from '../engine/checked.js';
+import { IsoproError } from '../errors.js';
+import { alphaOf, decide, gatePolicy, type GateDecision, type GateEvidence, type GatePolicyInput } from '../gate/index.js';
+import type { SignedCheckpoint } from '../log/checkpoint.js';
+import { drawnSeed, parseDraw } from '../log/draw.js';
+import type { EventOf } from './events.js';
+import type { Ledger } from './ledger.js';
+import { alias as aliasForm, CHAMPION, slot as slotForm } from './names.js';
+import { sha256 } from './record.js';
+import type { AliasName, Registry } from './registry.js';
+import type { GateState } from './state.js';
+
+/** How trials name the incumbent where there is none: the base without an adapter. */
+export const BASE_VERSION = 'base';
+
+export interface GateRequest extends AliasName {
+  /** Id of a published adapter. */
+  readonly challenger: string;
+  readonly policy?: GatePolicyInput;
+}
+
+/** What a gate is decided by: `decide` says what trials and guards hold. */
+export interface GateTrials extends Pick<GateEvidence, 'trials' | 'guards'> {
+  /** The gate's own: the problems were drawn with it. */
+  readonly seed: string;
+}
+
+const gateRequest = z.strictObject({
+  slot: slotForm,
+  alias: aliasForm.default(CHAMPION),
+  challenger: sha256,
+  policy: gatePolicy.default(() => gatePolicy.parse({ kind: 'e-process' })),
+});
+
+/** The first signed head that covers a record, and the seed that the witness tells for it. */
+async function draw({ log, write }: Ledger, gate: number, head: SignedCheckpoint): Promise<string> {
+  const note = await log.draw(head.size);
+  const seed = drawnSeed(head, parseDraw(note));
+  await write([{ kind: 'gate_drawn', gate, head: head.text, draw: note, seed }]);
+  return seed;
+}
+
+/**
+ * Begins a gate, which counts as an attempt whatever becomes of it, and draws its seed.
+ * @throws IsoproError REGISTRY_REFUSED, CONFLICT, GATE_POLICY_INVALID
+ */
+export async function openGate(registry: Registry, request: GateRequest): Promise<GateState> {
+  const { slot, alias, challenger, policy } = checked(gateRequest, request, 'request');
+  return registry.write(async (ledger) => {
+    const { state } = ledger.reading;
+    const attempt = state.attempts(slot, alias) + 1;
+    const event: EventOf<'gate_opened'> = {
+      kind: 'gate_opened',
+      gate: state.gates.length + 1,
+      slot,
+      alias,
+      challenger,
+      incumbent: state.alias(slot, alias)?.current ?? null,
+      policy,
+      attempt,
+      alpha: alphaOf(policy, attempt),
+    };
+    await draw(ledger, event.gate, await ledger.write([event]));
+    return state.gates[event.gate - 1]!;
+  });
+}
+
+/** The seed of a gate whose opening a crash cut short: the same one that it would have had. @throws IsoproError REGISTRY_REFUSED */
+export async function drawGate(registry: Registry, gate: number): Promise<string> {
+  return registry.write(async (ledger) => {
+    const { state, events, heads } = ledger.reading;
+    const found = state.gates[gate - 1];
+    if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
+    if (found.seed !== null) return found.seed;
+    const opened = events.find(({ event }) => event.kind === 'gate_opened' && event.gate === gate)!;
+    return draw(ledger, gate, heads.find(({ size }) => size > opened.gseq) ?? (await ledger.write([])));
+  });
+}
+
+/** What `decide` says of a gate's trials; nothing is written. @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED */
+export function judgeGate(
+  { gate, challenger, incumbent, attempt, policy, seed }: GateState,
+  { seed: of, trials, guards }: GateTrials,
+): GateDecision {
+  if (seed === null || of !== seed)
+    throw new IsoproError(
+      'REGISTRY_REFUSED',
+      `the trials are of the seed ${String(of).slice(0, 64)}, and gate ${gate} drew ${seed ?? 'none yet'}`,
+    );
+  const evidence = { attempt, trials, ...(guards === undefined ? {} : { guards }) };
+  return decide({ id: challenger }, { id: incumbent ?? BASE_VERSION }, evidence, policy);
+}
+
+/** The bytes that a gate's evidence is kept as. */
+export const trialsText = (gate: number, { seed, trials, guards }: GateTrials): string =>
+  `${canonicalJson(asJson({ gate, seed, trials, ...(guards === undefined ? {} : { guards }) }))}\n`;
+
+/**
+ * Decides a gate from its trials and writes that down; they are kept. More trials may follow after `needs-more-trials` and
+ * `infrastructure-error`: all of them together, not the new ones alone.
+ * @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED
+ */
+export async function decideGate(registry: Registry, gate: number, given: GateTrials): Promise<GateDecision> {
+  return registry.write(async ({ reading: { state }, write }) => {
+    const found = state.gates[gate - 1];
+    if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
+    const decision = judgeGate(found, given);
+    const text = trialsText(gate, given);
+    const evidence = hash('sha256', text);
+    await writeFileAtomically(registry.paths.trials(evidence), [Buffer.from(text)]);
+    const reasons = decision.reasons.slice(0, 1000).map((reason) => reason.slice(0, 2000));
+    await write([{ kind: 'gate_decided', gate, decision: decision.decision, reasons, evidence }]);
+    return decision;
+  });
+}

@@ -1,0 +1,8 @@
+export { BASE_VERSION, decideGate, drawGate, openGate, type GateRequest, type GateTrials } from './gates.js';
+export { aliasesAt, checkHistory, movesOf, proveAt, type HistoryProof, type Move, type ProvenHistory } from './history.js';
+export type { Reading } from './ledger.js';
+export { nameOf, recordId, type AdapterRecord } from './record.js';
+export { Registry, type Moved, type MoveRequest, type Published, type PublishRequest, type RegistryOptions } from './registry.js';
+export { resolveAdapter, type NotResolved, type Resolved, type ResolveOptions, type Unresolved } from './resolve.js';
+export type { AliasState, Entry, GateState, RegistryState } from './state.js';
+export { collectGarbage, repairRegistry, validateRegistry, type Collected, type Defect, type Validation } from './upkeep.js';

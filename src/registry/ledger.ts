@@ -1,0 +1,221 @@
+/** The registry's log: read with everything checked that can be, written by one process at a time. */
+import { randomBytes } from 'node:crypto';
+import { existsSync, rmSync } from 'node:fs';
+import { IsoproError } from '../errors.js';
+import type { SignedCheckpoint } from '../log/checkpoint.js';
+import { EventLog } from '../log/event-log.js';
+import { isoproHome } from '../log/home.js';
+import { verifyRun } from '../log/local-trust.js';
+import type { LogPayload } from '../log/payload.js';
+import { isUnbegun, LogReader } from '../log/read.js';
+import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
+import type { TrustedKey } from '../log/trusted-key.js';
+import { verifyLogFile, type Verification } from '../log/verify.js';
+import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
+import { WitnessClient } from '../log/witness-client.js';
+import { readEvent, REGISTRY_STREAMS, type RegistryEvent } from './events.js';
+import { makeRegistryFolder, withLock, writePointer, type RegistryPaths } from './folder.js';
+import { RegistryState } from './state.js';
+
+export interface LedgerOptions {
+  /** Where keys are; default `$ISOPRO_HOME`. */
+  readonly home?: string;
+  /** Who vouches; default: this home's witness, a process of its own. */
+  readonly signer?: LogSigner;
+  /** Public key of the witness that has to have signed; default: this home's own. */
+  readonly keyFile?: string;
+  /** For a new registry: without a witness process. Its history proves nothing to others. */
+  readonly witness?: boolean;
+  /** Write although the clock lies behind the last event. */
+  readonly acceptClock?: boolean;
+}
+
+/** An event with its place in the log. */
+export interface Placed {
+  readonly event: RegistryEvent;
+  readonly gseq: number;
+  readonly timeUs: number;
+}
+
+export interface Reading {
+  readonly runId: string;
+  readonly state: RegistryState;
+  readonly events: readonly Placed[];
+  readonly heads: readonly SignedCheckpoint[];
+  /** Records that were read, the session's start among them. */
+  readonly records: number;
+  readonly lastTimeUs: number;
+}
+
+/** What the system's clock may be corrected by. */
+const CLOCK_SLACK_US = 10 * 60 * 1e6;
+
+/**
+ * Folds the log as far as it is given, and holds every head's state against the fold.
+ * @throws IsoproError REGISTRY_INVALID where the log holds what cannot have happened
+ */
+function fold(path: string, records = Infinity): Reading {
+  const reader = new LogReader(path, REGISTRY_STREAMS);
+  try {
+    const state = new RegistryState();
+    const events: Placed[] = [];
+    const heads = reader.checkpoints();
+    const stated = new Map(heads.map((head) => [head.size, head.stated?.state]));
+    let read = 0;
+    let lastTimeUs = 0;
+    for (const { gseq, stream, timeUs, payload } of reader.records()) {
+      if (gseq >= records) break;
+      if (stream === 'registry') {
+        const event = readEvent(payload, gseq);
+        try {
+          state.apply(event, timeUs);
+        } catch (cause) {
+          throw new IsoproError('REGISTRY_INVALID', `record ${gseq} cannot have happened: ${(cause as Error).message}`, { cause });
+        }
+        events.push({ event, gseq, timeUs });
+      }
+      read = gseq + 1;
+      lastTimeUs = timeUs;
+      const claimed = stated.get(read);
+      if (claimed !== undefined && claimed !== state.root())
+        throw new IsoproError('REGISTRY_INVALID', `the head of ${read} records was signed for other aliases than the records come to`);
+    }
+    return { runId: reader.runId ?? '', state, events, heads, records: read, lastTimeUs };
+  } finally {
+    reader.close();
+  }
+}
+
+function requireSound({ outcome, disagreement }: Verification, path: string): void {
+  if (outcome === 'ok' || outcome === 'unterminated') return;
+  throw new IsoproError('LOG_TAMPERED', `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`, {
+    remedy: 'Do not use this registry: restore an untouched copy of its folder. `isopro-native adapters validate` says what is wrong.',
+  });
+}
+
+/** Whether a log was begun in the folder. */
+export const isThere = ({ log }: RegistryPaths): boolean => existsSync(log) && !isUnbegun(log, REGISTRY_STREAMS);
+
+/** @throws IsoproError REGISTRY_NOT_FOUND */
+export function requireThere(paths: RegistryPaths): void {
+  if (!isThere(paths)) throw new IsoproError('REGISTRY_NOT_FOUND', `there is no registry in ${paths.folder}`);
+}
+
+/** The key that a registry is held against. @throws IsoproError WITNESS_KEY_MISSING, WITNESS_KEY_INVALID */
+export async function keyOf(runId: string, { home = isoproHome(), signer, keyFile }: LedgerOptions): Promise<TrustedKey | null> {
+  if (signer !== undefined) return signer.key(runId);
+  const file = keyFile ?? publicKeyFile(home);
+  return existsSync(file) ? readTrustedKey(file) : null;
+}
+
+/** Verifies the whole log. @throws IsoproError REGISTRY_NOT_FOUND, WITNESS_KEY_MISSING, LOG_UNREADABLE */
+export async function verifyLedger(paths: RegistryPaths, { home = isoproHome(), signer, keyFile }: LedgerOptions): Promise<Verification> {
+  requireThere(paths);
+  const options = { streams: REGISTRY_STREAMS };
+  if (signer === undefined) return verifyRun(paths.log, { ...options, home, ...(keyFile === undefined ? {} : { keyFile }) });
+  const reader = new LogReader(paths.log, REGISTRY_STREAMS);
+  let runId: string;
+  try {
+    runId = reader.runId ?? '';
+  } finally {
+    reader.close();
+  }
+  const [key, heads] = [await signer.key(runId), await signer.heads(runId)];
+  return verifyLogFile(paths.log, { ...options, key, heads });
+}
+
+/**
+ * What a signed head vouches for; what a crash has left behind it counts once somebody writes again.
+ * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, LOG_UNREADABLE, WITNESS_KEY_MISSING
+ */
+export async function readLedger(paths: RegistryPaths, options: LedgerOptions): Promise<Reading> {
+  const verification = await verifyLedger(paths, options);
+  requireSound(verification, paths.log);
+  return fold(paths.log, verification.signedRecords);
+}
+
+/** Open for writing; nobody else is. */
+export interface Ledger {
+  readonly reading: Reading;
+  readonly log: EventLog<'registry'>;
+  /** Makes events durable, with a signed head over them. @throws IsoproError what state.ts refuses, before anything is written */
+  write(events: readonly RegistryEvent[]): Promise<SignedCheckpoint>;
+}
+
+async function signerOf({ signer, home = isoproHome(), witness = true }: LedgerOptions, paths: RegistryPaths): Promise<LogSigner> {
+  if (signer !== undefined) return { ...borrowed(signer), close: async () => undefined };
+  let kind = witness ? 'witness' : 'single-process';
+  if (isThere(paths)) {
+    const reader = new LogReader(paths.log, REGISTRY_STREAMS);
+    try {
+      for (const { payload } of reader.records()) {
+        kind = String(payload.signer);
+        break;
+      }
+    } finally {
+      reader.close();
+    }
+  }
+  return kind === 'witness' ? await WitnessClient.open(home) : new SingleProcessSigner(home);
+}
+
+const borrowed = (signer: LogSigner): LogSigner => ({
+  kind: signer.kind,
+  key: (runId) => signer.key(runId),
+  ticket: (runId) => signer.ticket(runId),
+  signHead: (request) => signer.signHead(request),
+  reveal: (runId, size) => signer.reveal(runId, size),
+  draw: (runId, size) => signer.draw(runId, size),
+  heads: (runId) => signer.heads(runId),
+  ...(signer.tags === undefined ? {} : { tags: signer.tags }),
+  close: async () => undefined,
+});
+
+async function openLog(paths: RegistryPaths, signer: LogSigner): Promise<EventLog<'registry'>> {
+  const common = { path: paths.log, streams: REGISTRY_STREAMS, signer };
+  if (isThere(paths)) return EventLog.resume({ ...common, fromIteration: null, abandonedFrom: null });
+  for (const ending of ['', '-wal', '-shm', '-journal']) rmSync(paths.log + ending, { force: true }); // nothing was acknowledged
+  return EventLog.create({ ...common, runId: randomBytes(16).toString('hex'), runConfig: { kind: 'registry' }, digests: {} });
+}
+
+/**
+ * Does one piece of work as the only writer, on what the whole log says.
+ * @throws IsoproError CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, and as readLedger
+ */
+export async function writeLedger<T>(paths: RegistryPaths, options: LedgerOptions, work: (ledger: Ledger) => Promise<T>): Promise<T> {
+  makeRegistryFolder(paths);
+  return withLock(paths.lock, async () => {
+    const signer = await signerOf(options, paths);
+    try {
+      const log = await openLog(paths, signer);
+      try {
+        return await work(ledgerOf(log, paths, options));
+      } finally {
+        log.close();
+      }
+    } finally {
+      await signer.close();
+    }
+  });
+}
+
+function ledgerOf(log: EventLog<'registry'>, paths: RegistryPaths, { acceptClock = false }: LedgerOptions): Ledger {
+  const reading = fold(paths.log);
+  const { state, lastTimeUs } = reading;
+  return {
+    reading,
+    log,
+    async write(events) {
+      const nowUs = Date.now() * 1000;
+      if (!acceptClock && nowUs < lastTimeUs - CLOCK_SLACK_US) {
+        const [now, last] = [nowUs, lastTimeUs].map((us) => new Date(us / 1000).toISOString());
+        throw new IsoproError('REGISTRY_CLOCK', `the clock says ${now}, and the last event was at ${last}`);
+      }
+      for (const event of events) state.apply(event, Math.max(nowUs, lastTimeUs));
+      if (events.length > 0) log.append(events.map((event) => ({ stream: 'registry', payload: event as unknown as LogPayload })));
+      const head = await log.checkpoint(state.root());
+      await writePointer(paths.pointer, log.size, state.map());
+      return head;
+    },
+  };
+}

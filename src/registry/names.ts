@@ -1,0 +1,61 @@
+/** How adapters are named: `base#hash`, which never means another one, and aliases, which are moved. */
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+
+/** What somebody wants an adapter for. */
+export interface Slot {
+  /** A task or a scenario. */
+  readonly scenario: string;
+  readonly role: string;
+  readonly environment: string;
+}
+
+export const DEFAULT_PART = 'default';
+/** Moved only by a gate that accepted, or by force, which is on record. */
+export const CHAMPION = 'champion';
+
+const part = z.string().regex(/^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_])?$/, 'has letters, digits, _, . and - only');
+export const slot = z.strictObject({ scenario: part, role: part.default(DEFAULT_PART), environment: part.default(DEFAULT_PART) });
+export type SlotInput = z.input<typeof slot>;
+export const alias = z.string().regex(/^[a-z][a-z0-9-]{0,49}$/, 'has small letters, digits and - only');
+
+/** `sql@champion`, `sql/solver/staging@champion`; parts that are the default are left out from the end. */
+export function aliasText({ scenario, role, environment }: Slot, name: string): string {
+  const parts = [scenario, role, environment];
+  while (parts.length > 1 && parts.at(-1) === DEFAULT_PART) parts.pop();
+  return `${parts.join('/')}@${name}`;
+}
+
+export type Reference =
+  | { readonly kind: 'alias'; readonly slot: Slot; readonly alias: string }
+  /** Beginning of an id; `base` is null where it was not given. */
+  | { readonly kind: 'id'; readonly base: string | null; readonly prefix: string };
+
+/** Fewer digits of an id could be a word. */
+const FEWEST_DIGITS = 6;
+
+/** Null where the text is no name of a registry. */
+export function parseReference(text: string): Reference | null {
+  const [place, name, ...more] = text.split('@');
+  if (place !== undefined && name !== undefined && more.length === 0) {
+    const [scenario, role, environment, ...rest] = place.split('/');
+    const given = slot.safeParse({ scenario, role, environment });
+    if (given.success && rest.length === 0 && alias.safeParse(name).success) return { kind: 'alias', slot: given.data, alias: name };
+  }
+  const id = new RegExp(`^(?:([^#/\\\\]+)#)?([0-9a-f]{${FEWEST_DIGITS},64})$`).exec(text);
+  return id === null ? null : { kind: 'id', base: id[1] ?? null, prefix: id[2]! };
+}
+
+/** @throws IsoproError INVALID_ARGUMENT */
+export function requireAlias(text: string): Extract<Reference, { kind: 'alias' }> {
+  const parsed = parseReference(text);
+  if (parsed?.kind === 'alias') return parsed;
+  const champion = parseReference(`${text}@${CHAMPION}`); // the scenario alone
+  if (!text.includes('@') && champion?.kind === 'alias') return champion;
+  throw new IsoproError('INVALID_ARGUMENT', `${JSON.stringify(text.slice(0, 100))} is no alias`, {
+    remedy: 'Give SCENARIO, SCENARIO@ALIAS, SCENARIO/ROLE@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS.',
+  });
+}
+
+/** The base's part of a name: its file without the ending. */
+export const baseSlug = (base: string): string => base.replace(/^.*[/\\]/, '').replace(/\.gguf$/i, '');

@@ -1,0 +1,217 @@
+/** Adapters that are published, moved under names and put back. Each call stands alone: nothing is held between two of them. */
+import { z } from 'zod';
+import { inspectAdapter } from '../engine/adapter-files.js';
+import { checked } from '../engine/checked.js';
+import { hashFile } from '../engine/adapter.js';
+import { statSync } from 'node:fs';
+import { IsoproError } from '../errors.js';
+import type { EventOf } from './events.js';
+import { defaultRegistry, keepBytes, registryPaths, type RegistryPaths } from './folder.js';
+import { readLedger, writeLedger, type Ledger, type LedgerOptions, type Reading } from './ledger.js';
+import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm, type Slot, type SlotInput } from './names.js';
+import { adapterRecord, nameOf, recordId, sha256, type AdapterRecord } from './record.js';
+
+export interface RegistryOptions extends LedgerOptions {
+  /** Default: `$ISOPRO_HOME/registry`. */
+  readonly folder?: string;
+}
+
+/** What the registry cannot read from the adapter itself. */
+export interface PublishRequest {
+  /** A GGUF. */
+  readonly file: string;
+  readonly base: { readonly name: string; readonly sha256: string; readonly architecture?: string };
+  readonly rendererId?: string | null;
+  readonly settings?: AdapterRecord['settings'];
+  readonly dataset?: AdapterRecord['dataset'];
+  readonly evidence?: AdapterRecord['evidence'];
+  readonly lineage?: AdapterRecord['lineage'];
+}
+
+export interface Published {
+  readonly id: string;
+  readonly name: string;
+  readonly record: AdapterRecord;
+  /** False where it had been published before. */
+  readonly isNew: boolean;
+}
+
+export interface AliasName {
+  readonly slot: SlotInput;
+  /** Default: champion. */
+  readonly alias?: string;
+}
+
+export interface MoveRequest extends AliasName {
+  /** The whole id of a published adapter. */
+  readonly id: string;
+  /** The gate that accepted it; champion only. */
+  readonly gate?: number;
+  /** Without a gate; champion only. It is on record. */
+  readonly force?: boolean;
+  readonly reason?: string;
+  /** What the alias has to name now; default: what it named when the call began. */
+  readonly expected?: string | null;
+  /** A second call with the same one changes nothing. */
+  readonly transaction?: string;
+}
+
+export interface Moved {
+  readonly alias: string;
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+const request = z.strictObject({
+  file: z.string().min(1),
+  base: z.strictObject({ name: z.string().min(1), sha256, architecture: z.string().optional() }),
+  rendererId: adapterRecord.shape.rendererId.default(null),
+  settings: adapterRecord.shape.settings.default({}),
+  dataset: adapterRecord.shape.dataset.default(null),
+  evidence: adapterRecord.shape.evidence.default([]),
+  lineage: adapterRecord.shape.lineage.default({ parent: null, producedBy: [] }),
+});
+const move = z.strictObject({
+  slot: slotForm,
+  alias: aliasForm.default(CHAMPION),
+  id: sha256,
+  gate: z.number().int().min(1).optional(),
+  force: z.boolean().default(false),
+  reason: z.string().max(2000).default(''),
+  expected: sha256.nullable().optional(),
+  transaction: z.string().min(1).max(200).optional(),
+});
+
+export class Registry {
+  readonly paths: RegistryPaths;
+  readonly options: LedgerOptions;
+
+  constructor({ folder, ...options }: RegistryOptions = {}) {
+    this.paths = registryPaths(folder ?? defaultRegistry(options.home));
+    this.options = options;
+  }
+
+  /**
+   * The whole registry as the signed log has it.
+   * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, WITNESS_KEY_MISSING
+   */
+  read(): Promise<Reading> {
+    return readLedger(this.paths, this.options);
+  }
+
+  /** One piece of work as the only writer. */
+  write<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
+    return writeLedger(this.paths, this.options, work);
+  }
+
+  /**
+   * Puts an adapter in for good: its bytes are copied, its record is never changed. Publishing it again changes nothing.
+   * @throws IsoproError ADAPTER_CORRUPT, MODEL_NOT_FOUND; ADAPTER_MISMATCH where the adapter names another base; REGISTRY_REFUSED where its
+   *   parent is not published; WRITE_FAILED, LOG_WRITE_FAILED
+   */
+  async publish(given: PublishRequest): Promise<Published> {
+    const { file, base, ...rest } = checked(request, given, 'request');
+    const found = await inspectAdapter(file);
+    if (found.format !== 'gguf')
+      throw new IsoproError('INVALID_ARGUMENT', `${file} is a folder in PEFT's format`, {
+        remedy: 'Make a GGUF of it first: `isopro-native adapters export FOLDER --model MODEL --format gguf --out FILE`.',
+      });
+    if (found.base.sha256 !== null && found.base.sha256 !== base.sha256)
+      throw new IsoproError(
+        'ADAPTER_MISMATCH',
+        `${file} was trained on the base ${found.base.sha256}, not on ${base.sha256} (${base.name})`,
+      );
+    const record = adapterRecord.parse({
+      format: 'isopro.adapter.v1',
+      adapter: {
+        sha256: found.sha256,
+        bytes: statSync(file).size,
+        rank: Math.max(0, ...found.modules.map(({ rank }) => rank)),
+        targets: [...new Set(found.modules.map(({ name }) => name.replace(/^blk\.\d+\./, '')))].sort(),
+        layers: [...found.layers].sort((a, b) => a - b),
+      },
+      base: { name: base.name, sha256: base.sha256, architecture: base.architecture ?? found.architecture },
+      ...rest,
+    });
+    const id = recordId(record);
+    return this.write(async ({ reading: { state }, write }) => {
+      const known = state.entries.get(id);
+      await keepBytes(file, found.sha256, this.paths.adapter(found.sha256));
+      const isNew = known === undefined || known.collected;
+      if (isNew) await write([{ kind: 'published', id, record: known?.record ?? record }]);
+      return { id, name: nameOf(record, id), record: known?.record ?? record, isNew };
+    });
+  }
+
+  /**
+   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other without.
+   * @throws IsoproError CONFLICT where somebody else has moved it since the call began; REGISTRY_REFUSED; ADAPTER_CORRUPT where its bytes
+   *   are not those that were published
+   */
+  async move(given: MoveRequest): Promise<Moved> {
+    const { slot, alias, id, gate, force, reason, expected, transaction } = checked(move, given, 'request');
+    const text = aliasText(slot, alias);
+    const seen = expected === undefined ? ((await this.read()).state.alias(slot, alias)?.current ?? null) : expected;
+    return this.write(async ({ reading: { state }, write }) => {
+      const done = transaction === undefined ? null : state.transaction(transaction);
+      if (done !== null) {
+        if (aliasText(done.slot, done.alias) !== text || done.to !== id)
+          throw new IsoproError('CONFLICT', `the transaction ${transaction} moved ${aliasText(done.slot, done.alias)} to ${done.to}`);
+        return { alias: text, from: done.from, to: done.to };
+      }
+      const event: EventOf<'moved'> = {
+        kind: 'moved',
+        slot,
+        alias,
+        from: seen,
+        to: id,
+        cause: alias === CHAMPION ? 'promotion' : 'assignment',
+        gate: gate ?? null,
+        forced: force,
+        reason,
+        transaction: transaction ?? null,
+      };
+      const entry = state.entries.get(id);
+      if (entry !== undefined) await this.requireBytes(entry.record);
+      await write([event]);
+      return { alias: text, from: event.from, to: id };
+    });
+  }
+
+  /** Puts back what the alias named before, in one call and without a gate. @throws IsoproError REGISTRY_REFUSED, CONFLICT */
+  async rollback({
+    slot: place,
+    alias: name = CHAMPION,
+    reason = '',
+    expected,
+  }: AliasName & Pick<MoveRequest, 'reason' | 'expected'>): Promise<Moved> {
+    const [slot, alias] = [checked(slotForm, place, 'slot'), checked(aliasForm, name, 'alias')];
+    const seen = expected === undefined ? ((await this.read()).state.alias(slot, alias)?.current ?? null) : expected;
+    return this.write(async ({ reading: { state }, write }) => {
+      const to = state.rollbackTarget(slot, alias);
+      const entry = to === null ? undefined : state.entries.get(to);
+      if (entry !== undefined) await this.requireBytes(entry.record);
+      await write([
+        { kind: 'moved', slot, alias, from: seen, to, cause: 'rollback', gate: null, forced: false, reason, transaction: null },
+      ]);
+      return { alias: aliasText(slot, alias), from: seen, to };
+    });
+  }
+
+  /** Says of an adapter that nobody may use it any more. @throws IsoproError REGISTRY_REFUSED where an alias names it */
+  async withdraw(id: string, reason: string): Promise<void> {
+    await this.write(async ({ write }) => void (await write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }])));
+  }
+
+  /** @throws IsoproError ADAPTER_CORRUPT where the bytes are not there, or not those of the record */
+  async requireBytes({ adapter: { sha256: expected } }: AdapterRecord): Promise<string> {
+    const file = this.paths.adapter(expected);
+    const found = statSync(file, { throwIfNoEntry: false })?.isFile() === true ? await hashFile(file) : null;
+    if (found === expected) return file;
+    throw new IsoproError('ADAPTER_CORRUPT', found === null ? `${file} is gone` : `${file} has other bytes than were published`, {
+      remedy: 'Publish the same adapter again: that puts its bytes back.',
+    });
+  }
+}
+
+export type { Slot };

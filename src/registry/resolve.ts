@@ -1,0 +1,147 @@
+/** From a name to a file whose bytes were checked; a typed reason where nothing fits, and nothing else in its place unless asked for. */
+import { IsoproError } from '../errors.js';
+import type { Registry } from './registry.js';
+import { aliasText, parseReference, type Reference } from './names.js';
+import { nameOf, type AdapterRecord } from './record.js';
+import type { Entry, RegistryState } from './state.js';
+
+export type Unresolved =
+  | 'not-a-name'
+  | 'unknown-alias'
+  /** A rollback went back to before the first adapter. */
+  | 'base-model'
+  | 'unknown-id'
+  | 'ambiguous-id'
+  | 'withdrawn'
+  | 'bytes-missing'
+  | 'bytes-changed'
+  | 'foreign-base'
+  | 'renderer-mismatch';
+
+export interface Resolved {
+  readonly ok: true;
+  readonly id: string;
+  readonly name: string;
+  readonly record: AdapterRecord;
+  /** Its bytes have just been hashed. */
+  readonly file: string;
+  /** Why it is not what was asked for; null where it is. */
+  readonly fallback: Unresolved | null;
+}
+/** The base without an adapter, which was asked for as a fallback. */
+export interface BaseAlone {
+  readonly ok: true;
+  readonly id: null;
+  readonly fallback: Unresolved;
+}
+export interface NotResolved {
+  readonly ok: false;
+  readonly reason: Unresolved;
+  readonly message: string;
+}
+
+/** What it will be used with; what is not given is not compared. */
+export interface Serving {
+  readonly baseSha256?: string;
+  readonly rendererId?: string;
+}
+
+export interface ResolveOptions extends Serving {
+  /** `base`, or a name to use instead; each use is written to the registry's log. Absent: there is none. */
+  readonly fallback?: string;
+}
+
+const not = (reason: Unresolved, message: string): NotResolved => ({ ok: false, reason, message });
+
+/** The one entry whose id, and base where that was given, begins so. */
+function entryOf(state: RegistryState, { base, prefix }: Extract<Reference, { kind: 'id' }>, text: string): Entry | NotResolved {
+  const found = [...state.entries.values()].filter(
+    ({ id, record }) => id.startsWith(prefix) && (base === null || nameOf(record, id).startsWith(`${base}#`)),
+  );
+  if (found.length > 1)
+    return not('ambiguous-id', `${text} is the beginning of ${found.length} ids: ${found.map(({ id }) => id).join(', ')}`);
+  return found[0] ?? not('unknown-id', `nothing is published as ${text}`);
+}
+
+/** What a name means, without a look at any file. */
+export function lookUp(state: RegistryState, text: string): Entry | NotResolved {
+  const reference = parseReference(text);
+  if (reference === null) return not('not-a-name', `${JSON.stringify(text.slice(0, 100))} is no name of an adapter`);
+  if (reference.kind === 'id') return entryOf(state, reference, text);
+  const found = state.alias(reference.slot, reference.alias);
+  const full = aliasText(reference.slot, reference.alias);
+  if (found === null) return not('unknown-alias', `nothing was ever promoted to ${full}`);
+  if (found.current === null) return not('base-model', `${full} was rolled back to the base without an adapter`);
+  return state.entries.get(found.current)!;
+}
+
+/** Why an adapter may not answer here; null where it may. */
+export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): NotResolved | null {
+  if (serving.baseSha256 !== undefined && serving.baseSha256 !== base.sha256)
+    return not('foreign-base', `the adapter is of the base ${base.name} (${base.sha256}), and the model is ${serving.baseSha256}`);
+  if (serving.rendererId !== undefined && rendererId !== null && serving.rendererId !== rendererId)
+    return not(
+      'renderer-mismatch',
+      `the adapter was trained on prompts of the renderer ${rendererId}, and the model's is ${serving.rendererId}`,
+    );
+  return null;
+}
+
+async function resolveOne(registry: Registry, state: RegistryState, text: string, serving: Serving): Promise<Resolved | NotResolved> {
+  const entry = lookUp(state, text);
+  if ('ok' in entry) return entry;
+  const { id, record } = entry;
+  if (entry.withdrawn !== null) return not('withdrawn', `${nameOf(record, id)} was withdrawn: ${entry.withdrawn}`);
+  if (entry.collected) return not('bytes-missing', `the bytes of ${nameOf(record, id)} were deleted by gc`);
+  const unfit = misfit(record, serving);
+  if (unfit !== null) return unfit;
+  try {
+    return { ok: true, id, name: nameOf(record, id), record, file: await registry.requireBytes(record), fallback: null };
+  } catch (error) {
+    if (!(error instanceof IsoproError) || error.code !== 'ADAPTER_CORRUPT') throw error;
+    return not(error.message.endsWith('is gone') ? 'bytes-missing' : 'bytes-changed', error.message);
+  }
+}
+
+/**
+ * Finds what a name stands for now and hashes its bytes.
+ * @param text `sql@champion`, `sql/solver/staging@shadow`, `qwen2.5-3b#3f2a9c`, or the beginning of an id
+ * @throws IsoproError as Registry.read; what does not fit is no error here
+ */
+export async function resolveAdapter(
+  registry: Registry,
+  text: string,
+  options: ResolveOptions = {},
+): Promise<Resolved | BaseAlone | NotResolved> {
+  const { fallback, ...serving } = options;
+  const { state } = await registry.read();
+  const found = await resolveOne(registry, state, text, serving);
+  if (found.ok || fallback === undefined) return found;
+  const instead = fallback === 'base' ? null : await resolveOne(registry, state, fallback, serving);
+  if (instead?.ok === false) return not(instead.reason, `${found.message}; and the fallback: ${instead.message}`);
+  const reference = parseReference(text);
+  const place =
+    reference?.kind === 'alias' ? reference : { slot: { scenario: 'none', role: 'default', environment: 'default' }, alias: 'none' };
+  await registry.write(async ({ write }) => {
+    const reason = `${text}: ${found.reason}: ${found.message}`.slice(0, 2000);
+    await write([{ kind: 'fell_back', slot: place.slot, alias: place.alias, reason, to: instead?.id ?? null }]);
+  });
+  return instead === null ? { ok: true, id: null, fallback: found.reason } : { ...instead, fallback: found.reason };
+}
+
+/** A typed reason as what a command throws. */
+export function unresolvedError({ reason, message }: NotResolved): IsoproError {
+  const code =
+    reason === 'bytes-missing' || reason === 'bytes-changed'
+      ? 'ADAPTER_CORRUPT'
+      : reason === 'foreign-base' || reason === 'renderer-mismatch'
+        ? 'ADAPTER_MISMATCH'
+        : 'REGISTRY_UNRESOLVED';
+  return new IsoproError(code, message);
+}
+
+/** Refuses a model that the adapter is not for. @throws IsoproError ADAPTER_MISMATCH */
+export function requireFit(record: AdapterRecord, serving: Serving): void {
+  const unfit = misfit(record, serving);
+  if (unfit !== null) throw unresolvedError(unfit);
+}

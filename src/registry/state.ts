@@ -1,0 +1,280 @@
+/**
+ * What a registry holds: a fold over its events and nothing else. The one state machine: what it refuses is never written, and a log that
+ * holds it all the same is not read.
+ */
+import { hash } from 'node:crypto';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { IsoproError } from '../errors.js';
+import { alphaOf, type Decision, type GatePolicy } from '../gate/index.js';
+import { rootOf } from '../log/merkle.js';
+import type { EventOf, RegistryEvent } from './events.js';
+import { aliasText, CHAMPION, type Slot } from './names.js';
+import { recordId, type AdapterRecord } from './record.js';
+
+export interface Entry {
+  readonly id: string;
+  readonly record: AdapterRecord;
+  /** Of its record in the log, microseconds since 1970. */
+  readonly publishedUs: number;
+  /** Why it may no longer be used; null where it may. */
+  readonly withdrawn: string | null;
+  /** Its bytes were deleted. */
+  readonly collected: boolean;
+}
+
+export interface AliasState {
+  readonly slot: Slot;
+  readonly alias: string;
+  /** Null after a rollback to before the first: the base without an adapter. */
+  readonly current: string | null;
+  /** What it named before, the last one at the end; what was rolled back is not among it. */
+  readonly previous: readonly (string | null)[];
+  /** How often it was moved. */
+  readonly moves: number;
+  readonly movedUs: number;
+}
+
+export interface GateState {
+  readonly gate: number;
+  readonly slot: Slot;
+  readonly alias: string;
+  readonly challenger: string;
+  readonly incumbent: string | null;
+  readonly policy: GatePolicy;
+  readonly attempt: number;
+  readonly alpha: number;
+  /** Null until the witness has told the nonce. */
+  readonly seed: string | null;
+  /** The last; null where there is none. */
+  readonly decision: Decision | null;
+  readonly evidence: string | null;
+  readonly used: boolean;
+}
+
+const refuse = (message: string): never => {
+  throw new IsoproError('REGISTRY_REFUSED', message);
+};
+
+/** What no later gate of an alias may change: how alpha is spent. */
+function spendingOf(policy: GatePolicy): Json {
+  const { kind, alpha } = policy;
+  switch (policy.kind) {
+    case 'e-process':
+      return { kind, alpha, spending: policy.spending };
+    case 'sign':
+      return { kind, alpha, proposals: policy.proposals };
+    case 'paired-t':
+      return { kind, alpha, ratio: policy.ratio };
+  }
+}
+
+/** Decisions after which a gate takes more trials. */
+export const isOpen = ({ decision }: Pick<GateState, 'decision'>): boolean =>
+  decision === null || decision === 'needs-more-trials' || decision === 'infrastructure-error';
+
+/** `alias id`, sorted: the map whose root every signed head carries. */
+export type AliasMap = readonly (readonly [alias: string, id: string | null])[];
+
+/** Merkle root (RFC 6962) over the entries in order, 64 hex digits. */
+export const rootOfAliases = (map: AliasMap): string =>
+  rootOf(map.map((entry) => hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(canonicalJson(entry))]), 'hex')));
+
+export class RegistryState {
+  readonly #entries = new Map<string, Entry>();
+  readonly #aliases = new Map<string, AliasState>();
+  readonly #gates: GateState[] = [];
+  readonly #transactions = new Map<string, EventOf<'moved'>>();
+  #events = 0;
+
+  /** That were applied. */
+  get events(): number {
+    return this.#events;
+  }
+
+  get entries(): ReadonlyMap<string, Entry> {
+    return this.#entries;
+  }
+
+  get gates(): readonly GateState[] {
+    return this.#gates;
+  }
+
+  get aliases(): readonly AliasState[] {
+    return [...this.#aliases.values()];
+  }
+
+  alias(slot: Slot, alias: string): AliasState | null {
+    return this.#aliases.get(aliasText(slot, alias)) ?? null;
+  }
+
+  /** The move that a caller has named so before. */
+  transaction(name: string): EventOf<'moved'> | null {
+    return this.#transactions.get(name) ?? null;
+  }
+
+  map(): AliasMap {
+    return [...this.#aliases].map(([text, { current }]) => [text, current] as const).sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  /** What every signed head carries. */
+  root(): string {
+    return rootOfAliases(this.map());
+  }
+
+  /** Ids that may not lose their bytes: what an alias names, and what a rollback would put back. */
+  inUse(): ReadonlySet<string> {
+    return new Set(this.aliases.flatMap(({ current, previous }) => [current, ...previous]).filter((id) => id !== null));
+  }
+
+  /** How many gates on a name were begun. */
+  attempts(slot: Slot, alias: string): number {
+    const text = aliasText(slot, alias);
+    return this.#gates.filter((gate) => aliasText(gate.slot, gate.alias) === text).length;
+  }
+
+  /** What a rollback would put back. @throws IsoproError REGISTRY_REFUSED where there is nothing */
+  rollbackTarget(slot: Slot, alias: string): string | null {
+    const text = aliasText(slot, alias);
+    const found = this.#aliases.get(text)?.previous.findLast((id) => id === null || this.#usable(id));
+    return found === undefined ? refuse(`${text} has nothing before it that could be put back`) : found;
+  }
+
+  #usable(id: string): boolean {
+    const entry = this.#entries.get(id);
+    return entry !== undefined && entry.withdrawn === null && !entry.collected;
+  }
+
+  #requireUsable(id: string): Entry {
+    const entry = this.#entries.get(id) ?? refuse(`${id} is not published`);
+    if (entry.withdrawn !== null) refuse(`${id} was withdrawn: ${entry.withdrawn}`);
+    if (entry.collected) refuse(`the bytes of ${id} were deleted; publish it again`);
+    return entry;
+  }
+
+  #gate(number: number): GateState {
+    return this.#gates[number - 1] ?? refuse(`there is no gate ${number}`);
+  }
+
+  #replaceGate(gate: GateState): void {
+    this.#gates[gate.gate - 1] = gate;
+  }
+
+  /**
+   * Takes an event in, or throws and is as it was.
+   * @param timeUs of its record in the log
+   * @throws IsoproError REGISTRY_REFUSED, CONFLICT where the alias names something else by now
+   */
+  apply(event: RegistryEvent, timeUs: number): void {
+    switch (event.kind) {
+      case 'published':
+        this.#publish(event, timeUs);
+        break;
+      case 'moved':
+        this.#move(event, timeUs);
+        break;
+      case 'gate_opened':
+        this.#open(event);
+        break;
+      case 'gate_drawn': {
+        const gate = this.#gate(event.gate);
+        if (gate.seed !== null) refuse(`the seed of gate ${event.gate} is drawn already`);
+        this.#replaceGate({ ...gate, seed: event.seed });
+        break;
+      }
+      case 'gate_decided': {
+        const gate = this.#gate(event.gate);
+        if (gate.seed === null) refuse(`gate ${event.gate} has no seed yet, so nothing can have been measured for it`);
+        if (!isOpen(gate)) refuse(`gate ${event.gate} was decided: ${gate.decision}`);
+        this.#replaceGate({ ...gate, decision: event.decision, evidence: event.evidence });
+        break;
+      }
+      case 'withdrawn': {
+        const entry = this.#requireUsable(event.id);
+        const named = this.aliases.filter(({ current }) => current === event.id).map(({ slot, alias }) => aliasText(slot, alias));
+        if (named.length > 0) refuse(`${event.id} is in use as ${named.join(', ')}`);
+        this.#entries.set(event.id, { ...entry, withdrawn: event.reason });
+        break;
+      }
+      case 'collected': {
+        const inUse = this.inUse();
+        const entries = event.ids.map((id) => {
+          if (inUse.has(id)) refuse(`${id} is in use`);
+          return this.#entries.get(id) ?? refuse(`${id} is not published`);
+        });
+        for (const entry of entries) this.#entries.set(entry.id, { ...entry, collected: true });
+        break;
+      }
+      case 'fell_back':
+      case 'witnessed':
+        break;
+    }
+    this.#events++;
+  }
+
+  #publish({ id, record }: EventOf<'published'>, timeUs: number): void {
+    if (recordId(record) !== id) refuse(`the record of ${id} is another one's`);
+    const known = this.#entries.get(id);
+    if (known !== undefined && !known.collected) refuse(`${id} is published already`);
+    const { parent } = record.lineage;
+    // so that no lineage comes back to itself
+    if (parent !== null && !this.#entries.has(parent)) refuse(`its parent ${parent} is not published`);
+    this.#entries.set(
+      id,
+      known === undefined ? { id, record, publishedUs: timeUs, withdrawn: null, collected: false } : { ...known, collected: false },
+    );
+  }
+
+  #move(event: EventOf<'moved'>, timeUs: number): void {
+    const { slot, alias, from, to, cause, gate: number, forced, transaction } = event;
+    const text = aliasText(slot, alias);
+    const known = this.#aliases.get(text);
+    const current = known?.current ?? null;
+    if (transaction !== null && this.#transactions.has(transaction)) refuse(`the transaction ${transaction} is done already`);
+    if (from !== current) throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now, not ${from ?? 'nothing'}`);
+    let previous = [...(known?.previous ?? [])];
+    if (cause === 'rollback') {
+      if (to !== this.rollbackTarget(slot, alias)) refuse(`a rollback of ${text} goes to what it named before`);
+      previous = previous.slice(
+        0,
+        previous.findLastIndex((id) => id === to),
+      );
+    } else {
+      if (to === null) return refuse(`${text} can be moved to a published adapter only`);
+      this.#requireUsable(to);
+      if (to === current) refuse(`${text} names ${to} already`);
+      if ((cause === 'promotion') !== (alias === CHAMPION))
+        refuse(`${text} is moved by ${alias === CHAMPION ? 'a promotion' : 'an assignment'}`);
+      if (cause === 'promotion' && forced !== (number === null)) refuse(`${text} takes a gate that accepted, or force`);
+      previous.push(current);
+    }
+    if (number !== null) {
+      const gate = this.#gate(number);
+      if (cause !== 'promotion' || aliasText(gate.slot, gate.alias) !== text || gate.challenger !== to)
+        refuse(`gate ${number} is about another move`);
+      if (gate.used) refuse(`gate ${number} has moved ${text} before`);
+      if (gate.decision !== 'accepted') refuse(`gate ${number} has not accepted ${gate.challenger}: ${gate.decision ?? 'undecided'}`);
+      if (gate.incumbent !== current)
+        throw new IsoproError('CONFLICT', `gate ${number} held ${to} against ${gate.incumbent ?? 'the base'}, and ${text} has moved since`);
+      this.#replaceGate({ ...gate, used: true });
+    }
+    this.#aliases.set(text, { slot, alias, current: to, previous, moves: (known?.moves ?? 0) + 1, movedUs: timeUs });
+    if (transaction !== null) this.#transactions.set(transaction, event);
+  }
+
+  #open({ kind: _, ...event }: EventOf<'gate_opened'>): void {
+    const { gate, slot, alias, challenger, incumbent, policy, attempt, alpha } = event;
+    const text = aliasText(slot, alias);
+    const current = this.#aliases.get(text)?.current ?? null;
+    if (alias !== CHAMPION) refuse(`${text} takes no gate: only ${CHAMPION} is moved by one`);
+    if (gate !== this.#gates.length + 1) refuse(`the next gate is ${this.#gates.length + 1}`);
+    this.#requireUsable(challenger);
+    if (incumbent !== current) throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now`);
+    if (challenger === current) refuse(`${challenger} is what ${text} names already`);
+    if (attempt !== this.attempts(slot, alias) + 1) refuse(`the next attempt on ${text} is ${this.attempts(slot, alias) + 1}`);
+    if (alpha !== alphaOf(policy, attempt)) refuse(`attempt ${attempt} on ${text} has ${alphaOf(policy, attempt)} to spend`);
+    const first = this.#gates.find((each) => aliasText(each.slot, each.alias) === text);
+    if (first !== undefined && canonicalJson(spendingOf(first.policy)) !== canonicalJson(spendingOf(policy)))
+      refuse(`the first gate on ${text} settled how its alpha is spent: ${canonicalJson(spendingOf(first.policy))}`);
+    this.#gates.push({ ...event, seed: null, decision: null, evidence: null, used: false });
+  }
+}

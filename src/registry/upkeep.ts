@@ -1,0 +1,162 @@
+/** Whether everything in a registry is as its log says, what can be put right, and what may be thrown away. */
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { hashFile } from '../engine/adapter.js';
+import { IsoproError, type ErrorCode } from '../errors.js';
+import { hasEnded, readJson } from '../files.js';
+import { isDrawnBy, isDrawOf, drawnSeed, parseDraw } from '../log/draw.js';
+import { parseCheckpoint } from '../log/checkpoint.js';
+import type { Verification } from '../log/verify.js';
+import { pointerAgrees, writePointer } from './folder.js';
+import { drawGate, judgeGate, type GateTrials } from './gates.js';
+import { isThere, keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
+import { nameOf } from './record.js';
+import type { Registry } from './registry.js';
+
+export interface Defect {
+  readonly kind: 'log' | 'adapter' | 'evidence' | 'gate' | 'pointer' | 'unsigned';
+  readonly message: string;
+  /** Whether `repair` puts it right. */
+  readonly repairable: boolean;
+}
+
+export interface Validation {
+  readonly records: number;
+  readonly adapters: number;
+  readonly aliases: number;
+  readonly gates: number;
+  readonly defects: readonly Defect[];
+}
+
+/** What a log that was changed or damaged is refused with. */
+const DAMAGE: readonly string[] = ['LOG_TAMPERED', 'LOG_UNREADABLE', 'REGISTRY_INVALID', 'CHECKPOINT_INVALID'] satisfies ErrorCode[];
+
+const digestOf = async (file: string): Promise<string | null> => (existsSync(file) ? hashFile(file) : null);
+
+/** Everything that can be checked: log, heads, bytes, evidence, and each gate's seed and decision again. */
+export async function validateRegistry(registry: Registry): Promise<Validation> {
+  const { paths, options } = registry;
+  const nothing = { records: 0, adapters: 0, aliases: 0, gates: 0 };
+  let verification: Verification | null = null;
+  let reading: Reading;
+  try {
+    verification = await verifyLedger(paths, options);
+    reading = await readLedger(paths, options);
+  } catch (error) {
+    const isDamage = error instanceof IsoproError && DAMAGE.includes(error.code);
+    if (!isDamage) throw error;
+    return { ...nothing, records: verification?.records ?? 0, defects: [{ kind: 'log', message: error.message, repairable: false }] };
+  }
+  const { state, records } = reading;
+  const defects: Defect[] = [];
+  if (verification.records > records) {
+    const message = `${verification.records - records} records at the end are not signed yet`;
+    defects.push({ kind: 'unsigned', message, repairable: true });
+  }
+  for (const { id, record, collected } of state.entries.values()) {
+    if (collected) continue;
+    const file = paths.adapter(record.adapter.sha256);
+    const found = await digestOf(file);
+    if (found === record.adapter.sha256) continue;
+    const message = `${nameOf(record, id)}: ${path.basename(file)} ${found === null ? 'is gone' : 'has other bytes than were published'}`;
+    defects.push({ kind: 'adapter', message, repairable: false });
+  }
+  defects.push(...(await gateDefects(registry, reading)));
+  if (!pointerAgrees(paths.pointer, state.map()))
+    defects.push({ kind: 'pointer', message: `${path.basename(paths.pointer)} does not say what the log says`, repairable: true });
+  return { records, adapters: state.entries.size, aliases: state.aliases.length, gates: state.gates.length, defects };
+}
+
+/** Each gate again: its seed from the head and the witness's word, its decision from the trials that were kept. */
+async function gateDefects({ paths, options }: Registry, { runId, state, events, heads }: Reading): Promise<Defect[]> {
+  const key = await keyOf(runId, options);
+  const defects: Defect[] = [];
+  const fail = (gate: number, message: string, kind: Defect['kind'] = 'gate', repairable = false): void =>
+    void defects.push({ kind, message: `gate ${gate}: ${message}`, repairable });
+  const drawn = new Set<number>();
+  const opened = new Map<number, number>();
+  for (const { event, gseq } of events) {
+    if (event.kind === 'gate_opened') opened.set(event.gate, gseq);
+    if (event.kind === 'gate_drawn') {
+      drawn.add(event.gate);
+      const [head, draw] = [parseCheckpoint(event.head), parseDraw(event.draw)];
+      const covering = heads.find(({ size }) => size > opened.get(event.gate)!);
+      if (covering?.text !== head.text || !isDrawOf(draw, head) || !isDrawnBy(draw, key) || drawnSeed(head, draw) !== event.seed)
+        fail(event.gate, 'its seed is not the one that the witness drew for the first head over its opening');
+    }
+    if (event.kind === 'gate_decided') {
+      const gate = state.gates[event.gate - 1]!;
+      const file = paths.trials(event.evidence);
+      if ((await digestOf(file)) !== event.evidence) {
+        fail(event.gate, `its trials (${path.basename(file)}) are gone or changed`, 'evidence');
+        continue;
+      }
+      const again = judgeGate(gate, readJson(file) as GateTrials).decision;
+      if (again !== event.decision) fail(event.gate, `its trials say ${again}, and the log says ${event.decision}`);
+    }
+  }
+  for (const gate of opened.keys()) if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', 'gate', true);
+  return defects;
+}
+
+/**
+ * Signs what a crash left unsigned, draws the seeds that it left undrawn and writes the pointer again. What was changed by hand stays as
+ * it is. @returns what was put right
+ */
+export async function repairRegistry(registry: Registry): Promise<readonly Defect[]> {
+  const { defects } = await validateRegistry(registry);
+  const damage = defects.find(({ kind }) => kind === 'log');
+  if (damage !== undefined) throw new IsoproError('LOG_TAMPERED', damage.message);
+  const repairable = defects.filter((defect) => defect.repairable);
+  if (repairable.length === 0) return [];
+  await registry.write(async ({ write, reading: { state }, log }) => {
+    if (repairable.some(({ kind }) => kind === 'unsigned')) await write([]);
+    else await writePointer(registry.paths.pointer, log.size, state.map());
+  });
+  const { state } = await registry.read();
+  for (const { gate, seed } of state.gates) if (seed === null) await drawGate(registry, gate);
+  return repairable;
+}
+
+export interface Collected {
+  /** Files that no record knows. */
+  readonly files: readonly string[];
+  /** Ids whose bytes were deleted because nothing names them. */
+  readonly ids: readonly string[];
+  readonly bytes: number;
+}
+
+/**
+ * Deletes files that no record knows, and with `unused` the bytes of adapters that no alias names and no rollback would put back. What is
+ * known of them stays.
+ */
+export async function collectGarbage(registry: Registry, { unused = false, dryRun = false } = {}): Promise<Collected> {
+  const { paths } = registry;
+  if (!isThere(paths)) throw new IsoproError('REGISTRY_NOT_FOUND', `there is no registry in ${paths.folder}`);
+  return registry.write(async ({ reading: { state, events }, write }) => {
+    const inUse = state.inUse();
+    const ids = unused ? [...state.entries.values()].filter(({ id, collected }) => !collected && !inUse.has(id)).map(({ id }) => id) : [];
+    if (ids.length > 0 && !dryRun) await write([{ kind: 'collected', ids }]);
+    const gone = new Set(ids);
+    const kept = new Set([
+      ...[...state.entries.values()]
+        .filter(({ id, collected }) => !collected && !gone.has(id))
+        .map(({ record }) => path.basename(paths.adapter(record.adapter.sha256))),
+      ...events.flatMap(({ event }) => (event.kind === 'gate_decided' ? [path.basename(paths.trials(event.evidence))] : [])),
+    ]);
+    const collectable = new Set(ids.map((id) => path.basename(paths.adapter(state.entries.get(id)!.record.adapter.sha256))));
+    const files: string[] = [];
+    let bytes = 0;
+    for (const folder of [paths.adapters, paths.evidence]) {
+      for (const name of readdirSync(folder)) {
+        const pid = /\.(\d+)\.\d+\.partial$/.exec(name)?.[1];
+        if (kept.has(name) || (pid !== undefined && !hasEnded(Number(pid)))) continue;
+        const file = path.join(folder, name);
+        bytes += statSync(file).size;
+        if (!collectable.has(name)) files.push(name);
+        if (!dryRun) rmSync(file, { force: true });
+      }
+    }
+    return { files, ids, bytes };
+  });
+}
