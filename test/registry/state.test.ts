@@ -96,13 +96,9 @@ function randomEvent(random: Random, state: RegistryState): RegistryEvent {
   }
 }
 
-const snapshot = (state: RegistryState): unknown => ({
-  entries: [...state.entries.values()],
-  aliases: state.aliases,
-  gates: state.gates,
-  events: state.events,
-  root: state.root(),
-});
+/** Text, because comparing it is a hundred times cheaper than comparing objects. */
+const snapshot = ({ entries, aliases, gates, events }: RegistryState): string =>
+  JSON.stringify([[...entries.values()], aliases, gates, events]);
 
 describe('the state machine (A7: activate B demotes A)', () => {
   test('random sequences: one adapter a name, what is refused changes nothing, a replay comes to the same', () => {
@@ -119,9 +115,8 @@ describe('the state machine (A7: activate B demotes A)', () => {
         try {
           state.apply(event, i);
         } catch (error) {
-          expect(error).toBeInstanceOf(IsoproError);
-          expect(['REGISTRY_REFUSED', 'CONFLICT']).toContain((error as IsoproError).code);
-          expect(snapshot(state)).toEqual(before);
+          if (!(error instanceof IsoproError) || !['REGISTRY_REFUSED', 'CONFLICT'].includes(error.code)) throw error;
+          if (snapshot(state) !== before) throw new Error(`${JSON.stringify(event)} was refused and changed ${before}`);
           tally.refused++;
           continue;
         }
