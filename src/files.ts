@@ -180,12 +180,19 @@ export function makeFolder(folder: string, mode = 0o777): void {
   }
 }
 
-/** Whether the process of an id has ended; false where that cannot be known. */
+/**
+ * Whether the process of an id has ended; false where that cannot be known. One that nobody waits for has ended, too: in a container whose
+ * first process takes no orphans in it keeps its id.
+ */
 export function hasEnded(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return false;
   } catch (error) {
     return code(error) === 'ESRCH';
+  }
+  try {
+    return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
+  } catch {
+    return false; // no Linux, or another's
   }
 }

@@ -9,6 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { canonicalJson } from '../../src/canonical-json.js';
 import type { DurableState } from '../../src/durable.js';
+import { hasEnded } from '../../src/files.js';
 import { EventLog } from '../../src/log/event-log.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { LogReader } from '../../src/log/read.js';
@@ -92,14 +93,6 @@ async function until(condition: () => boolean): Promise<void> {
   }
 }
 
-const isAlive = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-};
-
 const statesOf = (out: string): string => (existsSync(file(`${out}.states`)) ? readFileSync(file(`${out}.states`), 'utf8') : '');
 
 beforeAll(async () => {
@@ -136,7 +129,7 @@ describe('checkpoints', () => {
     ] as const) {
       const home = `${out}.home`;
       await run(out, { seed, home, stop: ['checkpoint.complete', 2] });
-      await until(() => !isAlive(witnessProcess(file(home))!));
+      await until(() => hasEnded(witnessProcess(file(home))!));
       expect(readdirSync(file(out, 'checkpoints'))).toEqual(['0000-prepared', NEWEST]);
     }
   }, 120_000);
@@ -302,7 +295,7 @@ describe('two processes on one folder', () => {
       let pid: number | null = null;
       await until(() => (pid = witnessProcess(file(home))) !== null || running.child.signalCode !== null);
       await running.result;
-      await until(() => (pid = witnessProcess(file(home))) !== null && !isAlive(pid));
+      await until(() => (pid = witnessProcess(file(home))) !== null && hasEnded(pid));
     },
     90_000,
   );
@@ -318,7 +311,7 @@ describe('two processes on one folder', () => {
       expect(code === 0 ? '' : stderr).toBe('');
       expect(stderr).toContain(`the witness (process ${pid}) has not answered for 10 s; it is asked again (2 of 3)`);
       expect(adapterOf(stdout)).toBe(expected);
-      expect(isAlive(pid)).toBe(false);
+      expect(hasEnded(pid)).toBe(true);
       expect((await verifyRun(file('replaced'), { streams: RUN_STREAMS, home: file('replaced.home') })).outcome).toBe('ok');
     },
     120_000,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { hasEnded } from '../../src/files.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { refuseNondeterminism } from '../../src/tasks/determinism.js';
 import { openTask } from '../../src/tasks/open-task.js';
@@ -71,17 +72,9 @@ const verdictOf = async (task: OpenTask, text: string): Promise<Verdict> => {
   const problem = await task.generate('small', 1n);
   return (await task.judge(problem, text, 'stop')).verdict;
 };
-const alive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return !/^State:\s+Z/m.test(existsSync('/proc') ? readFileSync(`/proc/${pid}/status`, 'utf8') : '');
-  } catch {
-    return false;
-  }
-};
 const ends = async (pid: number): Promise<boolean> => {
-  for (let i = 0; i < 100 && alive(pid); i++) await new Promise((next) => setTimeout(next, 50));
-  return !alive(pid);
+  for (let i = 0; i < 400 && !hasEnded(pid); i++) await new Promise((next) => setTimeout(next, 50));
+  return hasEnded(pid);
 };
 
 suite('a module', () => {

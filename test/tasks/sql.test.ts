@@ -391,14 +391,21 @@ describe('exploits', () => {
     expect(new Set(exploits.map(({ text, finish }) => `${finish} ${text}`)).size).toBe(exploits.length);
     const passing: string[] = [];
     const categories = new Set<string>();
+    const limits = new Map<string, string>();
     for (const { name, problem, text, finish } of exploits) {
       const { verdict } = await judgeReply(sql, problem, text, finish);
       if (verdict.kind !== 'fail') passing.push(`${name}: ${verdict.kind} ${verdict.reason ?? ''}`);
       categories.add(verdict.violations[0]?.category ?? '');
+      if (verdict.violations[0]?.category === 'limit') limits.set(name, verdict.violations[0].detail);
     }
     expect(passing).toEqual([]);
-    for (const category of ['format', 'forbidden', 'truncated', 'error', 'columns', 'result', 'order', 'time', 'memory', 'rows'])
+    for (const category of ['format', 'forbidden', 'truncated', 'error', 'columns', 'result', 'order', 'limit'])
       expect([...categories]).toContain(category);
+    expect(Object.fromEntries(limits)).toMatchObject({
+      'a cross join of eight tables': 'The query takes too long.',
+      'more rows than are read': 'The query returns too many rows.',
+      'a text longer than is read': 'The query takes too much memory.',
+    });
     const [{ problem }] = exploits as unknown as [{ problem: SqlProblem }];
     expect(await kindOf(problem, problem.query)).toBe('pass');
   }, 600_000);
@@ -420,6 +427,7 @@ describe('the processes that run statements', () => {
       return false;
     }
   };
+  /** Ended, and this process was told so. */
   const gone = async (pid: number): Promise<void> => {
     while (alive(pid)) await new Promise((resume) => setTimeout(resume, 20));
   };

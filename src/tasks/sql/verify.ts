@@ -7,6 +7,7 @@ import { refuseStatement } from './statement.js';
 
 const PASS: Verdict = { kind: 'pass', violations: [], metrics: {} };
 
+/** One category, `limit`: which of them an endless query meets first depends on the machine, and a judge elsewhere compares categories. */
 const LIMITS = {
   time: 'The query takes too long.',
   memory: 'The query takes too much memory.',
@@ -28,7 +29,7 @@ export async function verifyStatement(
   const outcome = await processes.run({ problem: { id, tables, databases, query, ordered }, statement }, context.signal);
   if ('lost' in outcome) return lost(outcome.lost);
   if ('broken' in outcome) return undecided(`the problem's own query does not run: ${outcome.broken}`);
-  if ('limit' in outcome) return failed(outcome.limit, LIMITS[outcome.limit]);
+  if ('limit' in outcome) return failed('limit', LIMITS[outcome.limit]);
   const { results } = outcome;
   if ('same' in outcome) return { ...PASS, results };
   if ('error' in outcome) return { ...failed('error', `SQLite does not run the query: ${outcome.error}.`), results };
