@@ -55,7 +55,13 @@ const flagText = (flags: readonly (readonly [flag: string, value: string | numbe
     .join('');
 
 /** What names the task, and makes a command judge and ask as the run did. */
-function taskFlags({ task, check, answerTag, verifySeconds, sampling: { system, examples, judgeTruncated } }: ResultSettings): string {
+function taskFlags({
+  task,
+  check,
+  answerTag,
+  verifySeconds,
+  sampling: { system, examples, stop = [], judgeTruncated },
+}: ResultSettings): string {
   const flags = flagText([
     ['task', task === 'scheduling' ? undefined : task],
     ['check', check],
@@ -63,6 +69,7 @@ function taskFlags({ task, check, answerTag, verifySeconds, sampling: { system, 
     ['verify-seconds', verifySeconds],
     ['system', system],
     ['examples', examples],
+    ...stop.map((text) => ['stop', text] as const),
   ]);
   return judgeTruncated === true ? `${flags} --judge-truncated` : flags;
 }

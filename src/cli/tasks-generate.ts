@@ -2,7 +2,7 @@ import { deriveSeed } from '../random.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
-import { EXAMPLES_HELP, SYSTEM_HELP, TRUNCATED_HELP, VERIFY_SECONDS_HELP } from '../training/settings.js';
+import { EXAMPLES_HELP, STOP_HELP, SYSTEM_HELP, TRUNCATED_HELP, VERIFY_SECONDS_HELP } from '../training/settings.js';
 import { setProblems } from '../tasks/set-problems.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
@@ -23,6 +23,7 @@ export const askingFlags = {
   'verify-seconds': { type: 'number', requiresArg: true, describe: VERIFY_SECONDS_HELP },
   system: { type: 'string', requiresArg: true, describe: SYSTEM_HELP },
   examples: { type: 'number', requiresArg: true, describe: EXAMPLES_HELP },
+  stop: { type: 'string', array: true, nargs: 1, describe: STOP_HELP },
   'judge-truncated': { type: 'boolean', describe: TRUNCATED_HELP },
 } as const;
 interface OpeningFlags {
@@ -31,6 +32,7 @@ interface OpeningFlags {
   readonly verifySeconds?: number | undefined;
   readonly system?: string | undefined;
   readonly examples?: number | undefined;
+  readonly stop?: readonly string[] | undefined;
   readonly judgeTruncated?: boolean | undefined;
   readonly verifierThreads?: number | undefined;
 }
@@ -41,6 +43,7 @@ export const openedWith = ({
   verifySeconds,
   system,
   examples,
+  stop,
   judgeTruncated,
   verifierThreads,
 }: OpeningFlags): OpenTaskOptions => ({
@@ -49,6 +52,7 @@ export const openedWith = ({
   ...(verifySeconds === undefined ? {} : { verifySeconds }),
   ...(system === undefined ? {} : { system }),
   ...(examples === undefined ? {} : { examples: readCount('examples', examples, 1) }),
+  ...(stop === undefined ? {} : { stop }),
   ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
   ...(verifierThreads === undefined ? {} : { verifierThreads }),
 });

@@ -116,12 +116,13 @@ export async function openRunTask(
 /** What the run opened its task with; null where its check has to be the judge's own, since it is a file or runs one. */
 function optionsOf({ settings, task }: RunStart, file: string | undefined, options: OpenTaskOptions): OpenTaskOptions | null {
   const { check, verifySeconds, answerTag, sampling } = readWrittenSettings(settings);
-  const { turns, system, examples, judgeTruncated } = sampling;
+  const { turns, system, examples, stop, judgeTruncated } = sampling;
   const asked = {
     ...options,
     ...(turns === undefined ? {} : { turns }),
     ...(system === undefined ? {} : { system }),
     ...(examples === undefined ? {} : { examples }),
+    ...(stop === undefined ? {} : { stop }),
     ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
   };
   if (task.file === null || !isDataFile(file!)) return asked;

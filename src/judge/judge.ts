@@ -310,7 +310,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       ...(options.check === undefined ? {} : { check: options.check }),
     });
     await using task = opened.task;
-    const replies = new ReplyReader(model, start.evaluation.maxTokens);
+    const replies = new ReplyReader(model, start.evaluation.maxTokens, readWrittenSettings(start.settings).sampling.stop);
     await trace.run('rollout_verification', async () => {
       if (task === null) {
         await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures, replies));

@@ -11,16 +11,21 @@ export type LoggedReply = Pick<DevReply, 'problemId' | 'finish' | 'tokenIds' | '
 
 export const NOT_SAID = 'the text is not what the sampled tokens say';
 
-/** Reads replies of at most so many tokens; one that its tokens contradict is a hard fail. */
+/**
+ * Reads replies of at most so many tokens, which end before a stop string where they hold one; one that its tokens contradict is a hard
+ * fail.
+ */
 export class ReplyReader {
   readonly #model: Pick<Model, 'info' | 'tokenize' | 'detokenize'>;
   readonly #ends: ReadonlySet<number>;
   readonly #maxTokens: number;
+  readonly #stop: readonly string[];
 
-  constructor(model: Pick<Model, 'info' | 'tokenize' | 'detokenize'>, maxTokens: number) {
+  constructor(model: Pick<Model, 'info' | 'tokenize' | 'detokenize'>, maxTokens: number, stop: readonly string[] = []) {
     this.#model = model;
     this.#ends = new Set(model.info.ends);
     this.#maxTokens = maxTokens;
+    this.#stop = stop;
   }
 
   /** The texts of an episode's replies. @throws HardFail */
@@ -46,19 +51,39 @@ export class ReplyReader {
     };
     const end = tokenIds.findIndex((id) => this.#ends.has(id));
     const last = tokenIds.length - 1;
-    if (finish === 'stop' && end !== last)
-      fail(`a reply that ended by itself ${end === -1 ? 'has no end token' : 'goes on after its end token'}`);
+    if (tokenIds.length === 0 || tokenIds.length > this.#maxTokens || finish === 'aborted')
+      fail(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
+    if (finish === 'stop' && end !== -1 && end !== last) fail('a reply that ended by itself goes on after its end token');
     if (finish === 'length' && end !== -1) fail('a reply that was cut off holds an end token');
     if (finish === 'length' && tokenIds.length !== this.#maxTokens)
       fail(`a reply was cut off after ${tokenIds.length} tokens, not ${this.#maxTokens}`);
-    if (tokenIds.length === 0 || tokenIds.length > this.#maxTokens || finish === 'aborted')
-      fail(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
-    try {
-      // the token that ended the turn is no text, whatever its kind
-      return this.#model.detokenize(finish === 'stop' ? tokenIds.slice(0, -1) : tokenIds);
-    } catch (error) {
-      if (error instanceof IsoproError && error.code === 'INVALID_ARGUMENT') return fail(error.message);
-      throw error;
+    const said = (ids: readonly number[]): string => {
+      try {
+        return this.#model.detokenize(ids);
+      } catch (error) {
+        if (error instanceof IsoproError && error.code === 'INVALID_ARGUMENT') return fail(error.message);
+        throw error;
+      }
+    };
+    if (finish === 'stop' && end === -1) {
+      const text = said(tokenIds);
+      const [stop] = this.#stopsIn(text);
+      if (stop === undefined)
+        return fail(`a reply that ended by itself has no end token${this.#stop.length === 0 ? '' : ' and no stop string'}`);
+      if (this.#stopsIn(said(tokenIds.slice(0, last))).length > 0) fail('a reply goes on after its stop string');
+      return text.slice(0, stop);
     }
+    // the token that ended the turn is no text, whatever its kind
+    const text = said(finish === 'stop' ? tokenIds.slice(0, last) : tokenIds);
+    if (this.#stopsIn(text).length > 0) fail('a reply goes on after its stop string');
+    return text;
+  }
+
+  /** Where stop strings begin, the first first. */
+  #stopsIn(text: string): number[] {
+    return this.#stop
+      .map((stop) => text.indexOf(stop))
+      .filter((at) => at >= 0)
+      .sort((a, b) => a - b);
   }
 }

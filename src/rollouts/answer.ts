@@ -7,7 +7,7 @@ import type { PlannedProblem } from './plan.js';
 export interface AnswerRequest<R extends Reply = Reply>
   extends Pick<SampleRequest, 'maxTokens' | 'grammar' | 'adapter' | 'signal' | 'onProgress'> {
   readonly backend: Backend<R>;
-  readonly task: Pick<OpenTask, 'judge' | 'turns' | 'step'>;
+  readonly task: Pick<OpenTask, 'judge' | 'turns' | 'step' | 'stop'>;
   readonly plan: readonly PlannedProblem[];
   readonly prompt: (problem: Problem) => Promise<readonly ChatMessage[]>;
   /** What each first reply begins with, as if the model had said it; its tokens must be those that the model would have said it in. */
@@ -143,6 +143,7 @@ async function askRound<R extends Reply>(
     sampling: { temperature, topP },
     maxTokens,
     maxSequences,
+    ...(task.stop === undefined ? {} : { stop: task.stop }),
     signal: cancelled,
     ...(adapter === undefined ? {} : { adapter }),
     ...(grammar === undefined ? {} : { grammar }),

@@ -71,6 +71,7 @@ const shown = z
         turns: lenient(z.int().min(1)),
         system: lenient(z.string()),
         examples: lenient(z.int().min(1).max(64)),
+        stop: lenient(z.array(z.string().min(1))),
         judgeTruncated: lenient(z.boolean()),
       })
       .catch({}),

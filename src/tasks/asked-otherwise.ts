@@ -1,4 +1,7 @@
-/** A task that is asked with a system prompt or solved examples, or whose truncated replies are judged: the same task in all else. */
+/**
+ * A task that is asked with a system prompt or solved examples, whose replies end at a given text, or whose truncated ones are judged: the
+ * same task in all else.
+ */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
@@ -14,10 +17,16 @@ function withSystem(system: string | undefined, messages: readonly ChatMessage[]
   return said.length === 0 ? others : [{ role: 'system', content: said.join('\n\n') }, ...others];
 }
 
-/** @throws IsoproError INVALID_ARGUMENT, at the first prompt, where the task has no solved examples */
+/**
+ * @throws IsoproError INVALID_ARGUMENT where stop strings are given for a task of several turns, whose dialogue goes on after the model's
+ * own end token; at the first prompt, where the task has no solved examples
+ */
 export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask {
-  const { system, examples = 0, judgeTruncated = false } = asking;
-  if (system === undefined && examples === 0 && !judgeTruncated) return task;
+  const { system, examples = 0, stop, judgeTruncated = false } = asking;
+  if (system === undefined && examples === 0 && stop === undefined && !judgeTruncated) return task;
+  if (stop?.includes('')) throw new IsoproError('INVALID_ARGUMENT', 'stop: a reply cannot end before an empty text');
+  if (stop !== undefined && task.turns > 1)
+    throw new IsoproError('INVALID_ARGUMENT', `stop: ${task.id} has ${task.turns} turns, and each ends where the model ends it`);
   const prompt = async (problem: Problem, style: PromptStyle): Promise<ChatMessage[]> => {
     const asked = await task.prompt(problem, style);
     if (examples === 0) return withSystem(system, asked);
@@ -48,6 +57,7 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
     readsLeniently,
     answerGrammar,
     turns,
+    ...(stop === undefined ? {} : { stop }),
     hasReferences,
     generate: (tier, seed) => task.generate(tier, seed),
     readProblem: (value) => task.readProblem(value),

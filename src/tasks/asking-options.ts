@@ -4,6 +4,8 @@ export interface AskingOptions {
   readonly system?: string;
   /** Solved examples before every prompt. */
   readonly examples?: number;
+  /** A reply ends before the first of these texts; no part of it. Of tasks of one turn. */
+  readonly stop?: readonly string[];
   /** A reply that was cut off is judged as it stands; else it fails as `truncated`. */
   readonly judgeTruncated?: boolean;
 }

@@ -31,13 +31,20 @@ const MAX_VERIFIER_THREADS = 64;
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID, FILE_UNREADABLE, INVALID_ARGUMENT
  */
 export async function openTask(specifier: string, options: OpenTaskOptions = {}): Promise<OpenTask> {
-  const { system, examples, judgeTruncated } = options;
+  const { system, examples, stop, judgeTruncated } = options;
   const asking = {
     ...(system === undefined ? {} : { system }),
     ...(examples === undefined ? {} : { examples }),
+    ...(stop === undefined ? {} : { stop }),
     ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
   };
-  return askedOtherwise(await openAsItIs(specifier, options), asking);
+  const task = await openAsItIs(specifier, options);
+  try {
+    return askedOtherwise(task, asking);
+  } catch (error) {
+    await task.dispose();
+    throw error;
+  }
 }
 
 async function openAsItIs(

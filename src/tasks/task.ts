@@ -243,6 +243,8 @@ export interface OpenTask {
   feedback(problem: Problem, verdict: Verdict): Promise<string | null>;
   /** Replies of an episode, at most. */
   readonly turns: number;
+  /** A reply ends before the first of these texts; absent: where the model ends it. */
+  readonly stop?: readonly string[];
   /**
    * What the model is told after its replies so far, each of which ended by itself; null where the episode is over. A task without turns of
    * its own that is opened with several gives its feedback on a reply that fails.

@@ -18,6 +18,7 @@ const LANGUAGE_VOCABULARY = 4096;
 /** Also of commands that open a task without settings. */
 export const SYSTEM_HELP = "before every prompt, as the system's message";
 export const EXAMPLES_HELP = 'solved examples before every prompt, in rollouts and evaluations';
+export const STOP_HELP = 'text that ends a reply, in rollouts and evaluations, and is no part of it; may be repeated';
 export const VERIFY_SECONDS_HELP = 'seconds that judging a reply to a row of data may take; default: 5';
 export const TRUNCATED_HELP = 'judge replies that were cut off as they stand; else they fail as truncated';
 
@@ -48,6 +49,7 @@ const sampling = z.strictObject({
     .describe('replies of an episode, at most; 0: as the task says. A task without turns of its own is asked again, with its feedback'),
   system: z.string().min(1).optional().describe(SYSTEM_HELP),
   examples: count(1, 64).optional().describe(EXAMPLES_HELP),
+  stop: z.array(z.string().min(1).max(200)).min(1).max(16).optional().describe(STOP_HELP),
   judgeTruncated: z.boolean().optional().describe(TRUNCATED_HELP),
   style: z
     .enum(PROMPT_STYLES as ['cot', 'plain'])
@@ -316,13 +318,14 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
 
 /** How the task is judged and asked, whatever its turns. */
 export const askingOptions = ({ check, verifySeconds, answerTag, sampling: drawn }: RunSettings): OpenTaskOptions => {
-  const { system, examples, judgeTruncated } = drawn;
+  const { system, examples, stop, judgeTruncated } = drawn;
   return {
     ...(check === undefined ? {} : { check }),
     ...(verifySeconds === undefined ? {} : { verifySeconds }),
     ...(answerTag === undefined ? {} : { answerTag }),
     ...(system === undefined ? {} : { system }),
     ...(examples === undefined ? {} : { examples }),
+    ...(stop === undefined ? {} : { stop }),
     ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
   };
 };

@@ -30,6 +30,7 @@ test('every setting has one flag, with its own value', () => {
     'check',
     'system',
     'examples',
+    'stop',
     'judge-truncated',
     'forgetting',
     'max-minutes',

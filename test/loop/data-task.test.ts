@@ -4,8 +4,14 @@ import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileS
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { loadModel } from '../../src/engine/model.js';
 import { judgeRun, type JudgeReport } from '../../src/judge/judge.js';
+import { ReplyReader } from '../../src/judge/replies.js';
+import { LogReader } from '../../src/log/read.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
+import { runPaths } from '../../src/run-folder/paths.js';
+import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import { run } from '../../src/training/run.js';
 import { MAIN } from '../cli/run-cli.js';
 import { shortestRun, writeLetterModel } from '../models/letters.js';
@@ -37,7 +43,7 @@ test('a run is judged from a copy of its data and split, and not from other data
   writeRows('letters.csv.jsonl', 'C.');
   const data = file('letters.csv.jsonl');
   const notices: string[] = [];
-  const asking = { system: 'Say little.', examples: 1, judgeTruncated: true };
+  const asking = { system: 'Say little.', examples: 1, stop: ['g', 'h'], judgeTruncated: true };
   const { folder: out, accepted } = await run(
     { ...shortestRun(data, model), check: 'normalised', sampling: { rollouts: 64, samples: 4, maxTokens: 4, ...asking } },
     { out: file('run'), onNotice: (text) => notices.push(text) },
@@ -58,6 +64,32 @@ test('a run is judged from a copy of its data and split, and not from other data
   expect([same.verdict, same.heldOut?.after.differing]).toEqual(['pass', 0]);
   expect(step(same, 'rollout_verification').detail).toMatch(/^64 rollouts judged again/);
 
+  // replies that a stop string ended have its tokens, no end token, and the text before it
+  const reader = new LogReader(runPaths(out).log, RUN_STREAMS);
+  const rollouts = [...reader.records({ stream: 'rollouts' })].map(({ payload }) => payload).filter(({ kind }) => kind === 'rollout');
+  reader.close();
+  await using letters = await loadModel(model, { threads: 1 });
+  const stopped = (rollouts as unknown as RolloutRecord[]).filter(({ finish, tokenIds }) => {
+    return finish === 'stop' && !letters.info.ends.includes(tokenIds.at(-1)!);
+  });
+  expect(stopped.length).toBeGreaterThan(0);
+  for (const { text, tokenIds } of stopped) expect(letters.detokenize(tokenIds)).toMatch(new RegExp(`^${text}[gh]$`));
+  const [c, g] = ['c', 'g'].map((letter) => letters.tokenize(letter)[0]!) as [number, number];
+  const replies = new ReplyReader(letters, 3, ['g', 'cc']);
+  const read = (finish: 'stop' | 'length', ...tokenIds: number[]): string[] => replies.read(1, { finish, tokenIds });
+  const end = letters.info.eot;
+  expect([read('stop', c, g), read('stop', c, c), read('stop', c, end), read('stop', g)]).toEqual([['c'], [''], ['c'], ['']]);
+  for (const [finish, ...tokenIds] of [
+    ['stop', c],
+    ['stop', g, c],
+    ['stop', c, g, end],
+    ['stop', c, end, g],
+    ['length', c, end, c],
+    ['length', c, c, g],
+    ['length', c],
+  ] as const)
+    expect(() => read(finish, ...tokenIds)).toThrow(/^record 1: |rollout_verification/);
+
   // a judge who may not judge by it says so, and gives no accuracy
   writeFileSync(copy, readFileSync(copy, 'utf8').replace('C.', 'D.'));
   for (const options of [{ task: copy }, { task: data, check: 'contains' }, {}]) {
@@ -77,7 +109,15 @@ test('a run is judged from a copy of its data and split, and not from other data
   () => {
     const data = file('printed.jsonl');
     writeRows('printed.jsonl', 'F'); // f is what the model says most; by the default check no reply would pass
-    const sampling = { rollouts: 64, samples: 4, maxTokens: 4, system: "-- Say 'f', or not.", examples: 1, judgeTruncated: true };
+    const sampling = {
+      rollouts: 64,
+      samples: 4,
+      maxTokens: 4,
+      system: "-- Say 'f', or not.",
+      examples: 1,
+      stop: ['h', "it's"],
+      judgeTruncated: true,
+    };
     writeFileSync(file('run.json'), JSON.stringify({ ...shortestRun(data, model), check: 'normalised', verifySeconds: 9, sampling }));
     const typed = (command: string, ...more: string[]): string => {
       const program = `'${process.execPath}' '${MAIN}'`;

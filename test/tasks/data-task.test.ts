@@ -543,5 +543,15 @@ describe('asked otherwise', () => {
     expect((await builtIn.prompt(made, 'plain'))[0]).toEqual({ role: 'system', content: 'Be brief.' });
     const { verdict } = await builtIn.judge(made, 'nothing', 'length');
     expect(verdict.violations.map(({ category }) => category)).not.toContain('truncated');
+    expect(builtIn.stop).toBeUndefined();
+    expect((await load('ladder', { stop: ['\n\n'] })).stop).toEqual(['\n\n']);
+    for (const [specifier, options] of [
+      ['ladder', { stop: [''] }],
+      ['resource_trader', { stop: ['.'] }],
+    ] as const)
+      await expect(openTask(specifier, options)).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        message: expect.stringMatching(/^stop: /),
+      });
   });
 });
