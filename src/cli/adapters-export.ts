@@ -1,6 +1,6 @@
 import { ADAPTER_FORMATS, convertAdapter } from '../engine/adapter-files.js';
 import { resolveModel } from '../engine/model-files.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { nameAdapter } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
 
@@ -12,7 +12,7 @@ export const adaptersExportCommand = defineCommand({
       .positional('adapter', {
         type: 'string',
         demandOption: true,
-        describe: "a GGUF, a run (folder or beginning of its id), or a folder in PEFT's format",
+        describe: "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
       })
       .option('model', {
         type: 'string',
@@ -42,7 +42,7 @@ export const adaptersExportCommand = defineCommand({
   handler: async ({ adapter, model, format, out, baseModel, json }) => {
     const { path } = await resolveModel(model, { download: false });
     const sha256 = await convertAdapter({
-      adapter: findAdapter(adapter).file,
+      adapter: (await nameAdapter(adapter)).file,
       model: path,
       format,
       out,

@@ -1,6 +1,7 @@
 import { inspectAdapter, type AdapterInspection } from '../engine/adapter-files.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { nameAdapter } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
+import { registryOf, registryOption } from './registry-flags.js';
 import { printJson } from './output.js';
 import { formatNumber } from './quantities.js';
 
@@ -46,21 +47,24 @@ export const adaptersInspectCommand = defineCommand({
       .positional('adapter', {
         type: 'string',
         demandOption: true,
-        describe: "a GGUF, a run (folder or beginning of its id), or a folder in PEFT's format",
+        describe: "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
       })
+      .option('registry', registryOption)
       .option('modules', { type: 'boolean', default: false, describe: 'a line for every module instead of one for each kind' })
       .epilogue(
         '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
       )
       .example('$0 adapters inspect adapter.gguf', 'a table of its modules')
       .example('$0 adapters inspect peft-folder --modules', 'every module of a PEFT adapter'),
-  handler: async ({ adapter: named, modules: every, json }) => {
-    const adapter = findAdapter(named).file;
+  handler: async ({ adapter: named, modules: every, json, ...flags }) => {
+    const { file: adapter, published } = await nameAdapter(named, registryOf(flags));
     const inspection = await inspectAdapter(adapter);
-    if (json) return printJson({ path: adapter, ...inspection });
+    if (json)
+      return printJson({ path: adapter, ...inspection, ...(published === null ? {} : { id: published.id, record: published.record }) });
     const { format, architecture, sha256, parameters, layers, base, modules } = inspection;
     const known = [base.name, base.sha256 === null ? null : `sha256 ${base.sha256}`].filter((part) => part !== null);
     const lines = [
+      ...(published === null ? [] : [['name', `${published.name} (${published.id})`]]),
       ['adapter', `${adapter} (${format === 'peft' ? 'PEFT' : 'GGUF'})`],
       ['sha256', sha256],
       ['model', architecture === '' ? 'architecture not said' : architecture],

@@ -1,7 +1,7 @@
 import { MODEL_TYPES, mergeAdapter } from '../engine/model-export.js';
 import { requireTarget } from '../files.js';
 import { resolveModel } from '../engine/model-files.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { nameAdapter } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -20,7 +20,7 @@ export const adaptersMergeCommand = defineCommand({
       .option('adapter', {
         type: 'string',
         demandOption: true,
-        describe: "a GGUF, a run (folder or beginning of its id), or a folder in PEFT's format",
+        describe: "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
       })
       .option('out', {
         type: 'string',
@@ -46,7 +46,7 @@ export const adaptersMergeCommand = defineCommand({
     using progress = new Progress({ label: 'merging', unit: 'bytes' });
     const written = await mergeAdapter({
       model: path,
-      adapter: findAdapter(adapter).file,
+      adapter: (await nameAdapter(adapter)).file,
       out,
       type,
       signal: interruption(),

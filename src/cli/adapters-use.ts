@@ -1,6 +1,6 @@
 import { ADAPTER_USERS, prepareAdapter } from '../engine/adapter-use.js';
 import { resolveModel } from '../engine/model-files.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { baseNameOf, baseSha256Of, nameAdapter } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
 import { printJson, UsageError } from './output.js';
 
@@ -12,23 +12,24 @@ export const adaptersUseCommand = defineCommand({
       .positional('adapter', {
         type: 'string',
         demandOption: true,
-        describe: "a run folder, the beginning of a run id in ./runs, a GGUF, or a folder in PEFT's format",
+        describe: "a run folder, the beginning of a run id in ./runs, a GGUF, a folder in PEFT's format, or a name in the registry",
       })
       .option('for', { choices: ADAPTER_USERS, demandOption: true, describe: 'the program' })
       .option('model', {
         type: 'string',
-        describe: "the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the run's",
+        describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
       })
       .option('out', { type: 'string', describe: 'the folder to write', defaultDescription: 'adapter-for-PROGRAM' })
       .example('$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama')
       .example('$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine', 'a folder for PEFT'),
   handler: async ({ adapter, for: program, model, out = `adapter-for-${program}`, json }) => {
-    const { file, run } = findAdapter(adapter);
-    const name = model ?? run?.manifest.start.model.name;
-    if (name === undefined) throw new UsageError('Give the base model with --model, or a run.');
+    const found = await nameAdapter(adapter);
+    const name = model ?? baseNameOf(found);
+    if (name === undefined) throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
     const { path } = await resolveModel(name, { download: false });
-    const modelSha256 = run === null ? {} : { modelSha256: run.manifest.start.model.sha256 };
-    const prepared = await prepareAdapter({ for: program, adapter: file, model: path, out, ...modelSha256 });
+    const modelSha256 = baseSha256Of(found);
+    const request = { for: program, adapter: found.file, model: path, out };
+    const prepared = await prepareAdapter({ ...request, ...(modelSha256 === undefined ? {} : { modelSha256 }) });
     if (json) return printJson({ for: program, model: path, ...prepared });
     const { files, commands, note } = prepared;
     process.stdout.write(`wrote ${files.join('\n      ')}\n\n${commands.join('\n')}\n\n${note}\n`);

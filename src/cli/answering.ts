@@ -5,7 +5,7 @@ import { recordedBackend } from '../backends/recorded.js';
 import type { Adapter } from '../engine/adapter.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel, type LoadModelOptions } from '../engine/model.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { resolveSettings } from '../training/settings.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -48,7 +48,7 @@ export async function answerLocally(
   defaults: Pick<LoadModelOptions, 'threads' | 'contextTokens'>,
   signal: AbortSignal,
 ): Promise<Answering> {
-  const file = named === undefined ? undefined : findAdapter(named).file;
+  const found = named === undefined ? undefined : await nameAdapter(named);
   using download = new Progress({ label: `download ${name}`, unit: 'bytes' });
   const model = await loadModel(name, {
     ...defaults,
@@ -59,7 +59,8 @@ export async function answerLocally(
     ...(context === undefined ? {} : { contextTokens: context }),
   });
   try {
-    const adapter = file === undefined ? null : await model.loadAdapter(file);
+    if (found !== undefined) await requireServable(found, model);
+    const adapter = found === undefined ? null : await model.loadAdapter(found.file);
     return { backend: localBackend(model), adapter, model: { path: name, sha256: await model.hash() } };
   } catch (error) {
     await model.dispose();

@@ -1,6 +1,6 @@
 import { Conversation } from '../host/conversation.js';
 import { ModelHost } from '../host/model-host.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { baseNameOf, nameAdapter, requireServable } from '../report/named-adapter.js';
 import { chat } from './chat-session.js';
 import { defineCommand } from './command.js';
 import { UsageError } from './output.js';
@@ -12,7 +12,10 @@ export const chatCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .option('model', { type: 'string', describe: "path of a GGUF file, an alias, or an hf: URI; default: the run's" })
-      .option('adapter', { type: 'string', describe: 'LoRA adapter in GGUF, a run folder, or the beginning of a run id in ./runs' })
+      .option('adapter', {
+        type: 'string',
+        describe: 'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
+      })
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('system', { type: 'string', describe: 'system message before everything' })
       .option('max-tokens', { type: 'number', default: 1024, describe: 'tokens a reply; it ends where the context is full' })
@@ -25,11 +28,12 @@ export const chatCommand = defineCommand({
       .option('context', { type: 'number', describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384' })
       .example('$0 chat --model qwen2.5-0.5b', 'a conversation')
       .example('$0 chat --adapter 3f2a', 'with the adapter of a run, on the model that it was trained on')
+      .example('$0 chat --adapter sql@champion', 'with what is in use for sql')
       .example('$0 chat --model smollm2-135m --json < questions.txt', 'a line for each line'),
   handler: async (argv) => {
-    const found = argv.adapter === undefined ? null : findAdapter(argv.adapter);
-    const name = argv.model ?? found?.run?.manifest.start.model.name;
-    if (name === undefined) throw new UsageError('Give --model, or a run as --adapter.');
+    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter);
+    const name = argv.model ?? (found === null ? undefined : baseNameOf(found));
+    if (name === undefined) throw new UsageError('Give --model, or a run or a name in the registry as --adapter.');
     const loading = new AbortController();
     const interrupt = (): void => loading.abort();
     process.once('SIGINT', interrupt);
@@ -45,6 +49,7 @@ export const chatCommand = defineCommand({
         ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
       });
     })();
+    if (found !== null) await requireServable(found, model);
     const conversation = new Conversation(model, {
       maxTokens: argv.maxTokens,
       whenContextFull: 'stop',

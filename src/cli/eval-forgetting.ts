@@ -2,7 +2,7 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel } from '../engine/model.js';
 import { measureForgetting } from '../evaluation/forgetting.js';
 import { forgettingSentences } from '../report/figures.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { forgettingOf } from '../statistics/index.js';
 import { evaluationDefaults, type BackendFlags } from './answering.js';
 import { interruption, printJson } from './output.js';
@@ -16,12 +16,13 @@ export async function evalForgetting({
   context,
   json,
 }: Pick<BackendFlags, 'model' | 'adapter' | 'threads' | 'context'> & { readonly json: boolean }): Promise<void> {
-  const file = named === undefined ? undefined : findAdapter(named).file;
+  const found = named === undefined ? undefined : await nameAdapter(named);
   const signal = interruption();
   const { maxSequences: _, ...defaults } = evaluationDefaults(name);
   const given = { ...(threads === undefined ? {} : { threads }), ...(context === undefined ? {} : { contextTokens: context }) };
   await using model = await loadModel(name, { ...defaults, ...given, signal, fixedThreads: true });
-  using adapter = file === undefined ? null : await model.loadAdapter(file);
+  if (found !== undefined) await requireServable(found, model);
+  using adapter = found === undefined ? null : await model.loadAdapter(found.file);
   using progress = new Progress({ label: 'measuring', unit: 'texts' });
   const started = performance.now();
   const onProgress = ({ done, total }: { done: number; total: number }): void => progress.update(done, { total });

@@ -67,7 +67,7 @@ export const evalCommand = defineCommand({
       .option('adapter', {
         type: 'string',
         requiresArg: true,
-        describe: 'LoRA adapter in GGUF, or a run: its folder or the beginning of its id',
+        describe: 'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
       })
       .option('backend', {
         type: 'string',

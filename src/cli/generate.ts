@@ -5,7 +5,7 @@ import { promptOf, readPrompts } from '../engine/prompt-file.js';
 import { readJson, readLines, readText } from '../files.js';
 import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { visible } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { Progress } from './progress.js';
@@ -44,7 +44,7 @@ export const generateCommand = defineCommand({
       .option('adapter', {
         type: 'string',
         requiresArg: true,
-        describe: 'LoRA adapter in GGUF, a run folder, or the beginning of a run id in ./runs',
+        describe: 'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
       })
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
@@ -70,7 +70,7 @@ export const generateCommand = defineCommand({
     const { system, raw } = argv;
     if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
       throw new UsageError('--stream takes one --prompt and one sample.');
-    const adapterFile = argv.adapter === undefined ? null : findAdapter(argv.adapter).file;
+    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter);
     const prompts =
       argv.prompts === undefined
         ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw }))
@@ -108,12 +108,14 @@ export const generateCommand = defineCommand({
       const [prompt] = argv.prompt!.map((text) => promptOf(text, { system, raw }));
       await using host = new ModelHost();
       const model = await host.load(argv.model, { ...loading, maxSequences: 1 });
-      const adapter = adapterFile === null ? null : await model.loadAdapter(adapterFile);
+      if (found !== null) await requireServable(found, model);
+      const adapter = found === null ? null : await model.loadAdapter(found.file);
       return await streamAnswer(model.stream({ ...(prompt as HostRequest), ...reply, adapter }), argv.json);
     }
     const model = await loadModel(argv.model, loading);
     try {
-      const adapter = adapterFile === null ? null : await model.loadAdapter(adapterFile);
+      if (found !== null) await requireServable(found, model);
+      const adapter = found === null ? null : await model.loadAdapter(found.file);
       const readable = !argv.json && process.stdout.isTTY;
       const rollouts = generateEach(model, {
         prompts,

@@ -2,15 +2,17 @@ import { planRun } from '../training/dry-run.js';
 import type { RunHooks } from '../training/hooks.js';
 import { compareModes, type CompareOptions } from '../jobs/compare-modes.js';
 import { MODES, type Mode } from '../training/modes/mode.js';
+import { publishRun } from '../jobs/publish.js';
 import { run } from '../jobs/run.js';
 import { withProfile } from '../training/profile.js';
 import type { RunSettings } from '../training/settings.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, printJson } from './output.js';
+import { interrupted, interruption, printJson, UsageError } from './output.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
 import { comparisonText, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
+import { registryOf, registryOption } from './registry-flags.js';
 import { verifierThreadsOption } from './tasks-generate.js';
 
 /** No rollout passed in any iteration. */
@@ -38,6 +40,8 @@ export const runCommand = defineCommand({
         default: false,
         describe: 'print the resolved settings and what they would cost, train nothing',
       })
+      .option('publish', { type: 'boolean', default: false, describe: 'put the adapter into the registry when the run has ended' })
+      .option('registry', { ...registryOption, describe: 'folder of the registry of --publish' })
       .option('verifier-threads', verifierThreadsOption)
       .options(settingFlags() as Record<never, never>) // read through the schema, not through yargs' types
       .epilogue(
@@ -50,6 +54,7 @@ export const runCommand = defineCommand({
       .example('$0 run --mode isopro zero-shot best-of-k', 'the loop beside two of them')
       .example('$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'),
   handler: async (argv) => {
+    if (argv.publish && argv.mode.join() !== 'isopro') throw new UsageError('--publish goes with the loop alone: leave out --mode.');
     const flags = readSettings(argv, argv.config);
     checkSettings(flags); // before a model is fetched to see how large it is
     const signal = interruption();
@@ -75,10 +80,24 @@ export const runCommand = defineCommand({
       return;
     }
     const result = await withScreen(settings, ({ onMethod: _, ...hooks }) => run(given, { ...options, ...hooks }));
+    const published = argv.publish && result.accepted > 0 ? await publishRun(registryOf(argv), result.folder) : null;
     if (argv.json) {
       const { runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest } = result;
-      printJson({ runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest });
-    } else process.stdout.write(resultText(result, settings));
+      printJson({
+        runId,
+        folder,
+        test,
+        trivialPolicies,
+        forgetting,
+        seconds,
+        peakRssBytes,
+        ...rest,
+        ...(published === null ? {} : { published: published.id }),
+      });
+    } else {
+      process.stdout.write(resultText(result, settings));
+      if (published !== null) process.stdout.write(`\npublished as ${published.name}\n`);
+    }
     if (result.accepted === 0) process.exitCode = NOTHING_ACCEPTED;
   },
 });

@@ -6,7 +6,7 @@ import { PROMPT_STYLES } from '../tasks/task.js';
 import { withProfile } from '../training/profile.js';
 import { resolveSettings } from '../training/settings.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -27,7 +27,7 @@ export const tasksCalibrateCommand = defineCommand({
       .option('adapter', {
         type: 'string',
         requiresArg: true,
-        describe: 'LoRA adapter in GGUF, or a run: its folder or the beginning of its id',
+        describe: 'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
       })
       .option('task', taskOption)
       .option('tier', { type: 'string', array: true, requiresArg: true, describe: 'these tiers; default: those that are trained on' })
@@ -67,7 +67,9 @@ export const tasksCalibrateCommand = defineCommand({
       ...(loaded.contextTokens === undefined ? {} : { contextTokens: loaded.contextTokens }),
       onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
     });
-    using adapter = argv.adapter === undefined ? null : await model.loadAdapter(findAdapter(argv.adapter).file);
+    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter);
+    if (found !== null) await requireServable(found, model);
+    using adapter = found === null ? null : await model.loadAdapter(found.file);
     using progress = new Progress({ label: 'calibrating', unit: 'replies' });
     const { style, temperature, topP, maxTokens } = sampling;
     const { tiers, recommended, replies, seconds } = await calibrate(model, task, {

@@ -69,6 +69,16 @@ export class HostedModel {
     this.info = held.value.model.info;
   }
 
+  /** SHA-256 of the file in hexadecimal, as Model.hash. */
+  hash(): Promise<string> {
+    return this.#loaded().model.hash();
+  }
+
+  /** As Model.rendererId. */
+  get rendererId(): string {
+    return this.#loaded().model.rendererId;
+  }
+
   /**
    * Loads a LoRA adapter in GGUF onto the model, or shares it where it is loaded; a file that was replaced is another adapter.
    * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED

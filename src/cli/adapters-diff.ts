@@ -1,0 +1,53 @@
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { label } from '../report/hostile-text.js';
+import { nameOf } from '../registry/record.js';
+import { lookUp, unresolvedError } from '../registry/resolve.js';
+import type { Entry, RegistryState } from '../registry/state.js';
+import { defineCommand } from './command.js';
+import { printJson } from './output.js';
+import { registryOf, registryOption } from './registry-flags.js';
+
+interface Difference {
+  readonly member: string;
+  readonly one: Json | null;
+  readonly other: Json | null;
+}
+
+const isObject = (value: Json | undefined): value is { readonly [key: string]: Json } =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function differences(one: Json | undefined, other: Json | undefined, member = ''): Difference[] {
+  if (isObject(one) && isObject(other))
+    return [...new Set([...Object.keys(one), ...Object.keys(other)])]
+      .sort()
+      .flatMap((key) => differences(one[key], other[key], member === '' ? key : `${member}.${key}`));
+  return canonicalJson(one ?? null) === canonicalJson(other ?? null) ? [] : [{ member, one: one ?? null, other: other ?? null }];
+}
+
+function find(state: RegistryState, text: string): Entry {
+  const found = lookUp(state, text);
+  if ('ok' in found) throw unresolvedError(found);
+  return found;
+}
+
+export const adaptersDiffCommand = defineCommand({
+  command: 'diff <one> <other>',
+  describe: 'In what two published adapters differ',
+  builder: (yargs) =>
+    yargs
+      .positional('one', { type: 'string', demandOption: true, describe: 'name, id or alias' })
+      .positional('other', { type: 'string', demandOption: true, describe: 'name, id or alias' })
+      .option('registry', registryOption)
+      .example('$0 adapters diff sql@champion sql@challenger', 'what was changed'),
+  handler: async ({ one, other, json, ...flags }) => {
+    const { state } = await registryOf(flags).read();
+    const [a, b] = [find(state, one), find(state, other)];
+    const found = differences(a.record as unknown as Json, b.record as unknown as Json);
+    const names = [a, b].map(({ record, id }) => nameOf(record, id));
+    if (json) return printJson({ one: { id: a.id, name: names[0] }, other: { id: b.id, name: names[1] }, differences: found });
+    process.stdout.write(`${label(names[0]!, 80)} and ${label(names[1]!, 80)}\n`);
+    if (found.length === 0) return void process.stdout.write('do not differ\n');
+    const text = (value: Json | null): string => label(typeof value === 'string' ? value : JSON.stringify(value), 70);
+    for (const { member, one: x, other: y } of found) process.stdout.write(`${label(member, 80)}: ${text(x)} -> ${text(y)}\n`);
+  },
+});

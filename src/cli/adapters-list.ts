@@ -1,0 +1,46 @@
+import { label } from '../report/hostile-text.js';
+import { listTable, terminalStyle } from '../report/terminal.js';
+import { aliasText } from '../registry/names.js';
+import { nameOf } from '../registry/record.js';
+import { defineCommand } from './command.js';
+import { printJsonLine } from './output.js';
+import { registryOf, registryOption, timeText } from './registry-flags.js';
+
+export const adaptersListCommand = defineCommand({
+  command: 'list',
+  describe: 'Published adapters, the last one first, and what names each',
+  builder: (yargs) =>
+    yargs.option('registry', registryOption).example('$0 adapters list --json', 'a line of JSON for each, with all that is known of it'),
+  handler: async ({ json, ...flags }) => {
+    const { state } = await registryOf(flags).read();
+    const namesOf = (id: string): string[] =>
+      state.aliases.filter(({ current }) => current === id).map(({ slot, alias }) => aliasText(slot, alias));
+    const entries = [...state.entries.values()].sort((a, b) => b.publishedUs - a.publishedUs);
+    if (json)
+      return entries.forEach(({ id, record, publishedUs, withdrawn, collected }) =>
+        printJsonLine({
+          id,
+          name: nameOf(record, id),
+          aliases: namesOf(id),
+          published: timeText(publishedUs),
+          withdrawn,
+          collected,
+          record,
+        }),
+      );
+    if (entries.length === 0) return void process.stdout.write('Nothing is published here.\n');
+    const rows = entries.map(({ id, record, publishedUs, withdrawn, collected }) => [
+      label(nameOf(record, id), 60),
+      label(namesOf(id).join(', ') || '–', 60),
+      timeText(publishedUs),
+      `${record.adapter.rank}`,
+      withdrawn !== null ? 'withdrawn' : collected ? 'bytes deleted' : 'there',
+      label(record.evidence[0]?.description ?? '–', 90),
+    ]);
+    process.stdout.write(
+      `${listTable(['name', 'aliases', 'published', 'rank', 'state', 'evidence'], rows, terminalStyle(process.stdout))}\n`,
+    );
+    const base = state.aliases.filter(({ current }) => current === null).map(({ slot, alias }) => aliasText(slot, alias));
+    if (base.length > 0) process.stdout.write(`\nrolled back to the base without an adapter: ${base.join(', ')}\n`);
+  },
+});

@@ -1,0 +1,59 @@
+/** What the commands of the registry have in common. */
+import { requireAlias } from '../registry/names.js';
+import { Registry } from '../registry/registry.js';
+import { UsageError } from './output.js';
+
+export const registryOption = {
+  type: 'string',
+  requiresArg: true,
+  describe: 'folder of the registry',
+  defaultDescription: '$ISOPRO_HOME/registry',
+} as const;
+
+/** Of the commands that write. */
+export const clockOption = {
+  type: 'boolean',
+  default: false,
+  describe: 'write although the clock lies behind the last event',
+} as const;
+
+export const aliasOption = {
+  type: 'string',
+  requiresArg: true,
+  describe: 'SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
+} as const;
+
+export interface RegistryFlags {
+  readonly registry?: string | undefined;
+  readonly acceptClock?: boolean | undefined;
+  readonly key?: string | undefined;
+  readonly signer?: string | undefined;
+}
+
+export const registryOf = ({ registry: folder, acceptClock, key, signer }: RegistryFlags): Registry =>
+  new Registry({
+    ...(folder === undefined ? {} : { folder }),
+    ...(acceptClock === undefined ? {} : { acceptClock }),
+    ...(key === undefined ? {} : { keyFile: key }),
+    ...(signer === undefined ? {} : { witness: signer === 'witness' }),
+  });
+
+/** @throws UsageError */
+export function aliasOf(text: string): ReturnType<typeof requireAlias> {
+  try {
+    return requireAlias(text);
+  } catch (error) {
+    throw new UsageError(`${(error as Error).message}: give ${aliasOption.describe}.`);
+  }
+}
+
+/** Microseconds since 1970 as a person reads them. */
+export const timeText = (us: number): string => new Date(us / 1000).toISOString().replace(/\.\d+Z$/, 'Z');
+
+/** @throws UsageError */
+export function timeOf(text: string): number {
+  const ms = text === 'now' ? Date.now() : Date.parse(text);
+  if (!Number.isFinite(ms) || ms < 0)
+    throw new UsageError(`--at: ${text} is no date; give one such as 2026-11-22, 2026-11-22T14:30Z or now`);
+  return ms * 1000;
+}

@@ -1,0 +1,60 @@
+/** The adapter that a user names: by its file, by the run that made it, or by a name in the registry. */
+import { IsoproError } from '../errors.js';
+import { parseReference } from '../registry/names.js';
+import { Registry } from '../registry/registry.js';
+import { requireFit, resolveAdapter, unresolvedError, type Resolved } from '../registry/resolve.js';
+import { findAdapter, type FoundAdapter } from './find-adapter.js';
+import { kindOf, RUNS } from './find-run.js';
+
+export interface NamedAdapter extends FoundAdapter {
+  /** Of the registry, where the name is one of its; its bytes were hashed. */
+  readonly published: Resolved | null;
+}
+
+/** A model as it answers, whoever holds it. */
+interface Answering {
+  hash(): Promise<string>;
+  readonly rendererId: string;
+}
+
+const isUnknownRun = (error: unknown): boolean => error instanceof IsoproError && error.code === 'RUN_NOT_FOUND';
+
+async function inRegistry(name: string, registry: Registry): Promise<NamedAdapter> {
+  const found = await resolveAdapter(registry, name);
+  if (!found.ok) throw unresolvedError(found);
+  if (found.id === null) throw new IsoproError('REGISTRY_UNRESOLVED', `${name} is the base without an adapter`);
+  return { file: found.file, run: null, published: found };
+}
+
+/**
+ * As findAdapter; besides, a name in the registry that no file and no run has.
+ * @throws IsoproError as findAdapter; REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, LOG_TAMPERED
+ */
+export async function nameAdapter(target: string, registry = new Registry(), parent = RUNS): Promise<NamedAdapter> {
+  const reference = kindOf(target) === 'none' ? parseReference(target) : null;
+  if (reference?.kind === 'alias' || (reference?.kind === 'id' && reference.base !== null)) return inRegistry(target, registry);
+  try {
+    return { ...findAdapter(target, parent), published: null };
+  } catch (error) {
+    if (reference === null || !isUnknownRun(error)) throw error;
+    try {
+      return await inRegistry(target, registry);
+    } catch (other) {
+      const isElsewhere = other instanceof IsoproError && ['REGISTRY_NOT_FOUND', 'REGISTRY_UNRESOLVED'].includes(other.code);
+      throw isElsewhere ? error : other; // it looks like a run as much as like an id
+    }
+  }
+}
+
+/** Refuses a model that a published adapter is not for, by its bytes and by how it is asked. @throws IsoproError ADAPTER_MISMATCH */
+export async function requireServable({ published }: Pick<NamedAdapter, 'published'>, model: Answering): Promise<void> {
+  if (published !== null) requireFit(published.record, { baseSha256: await model.hash(), rendererId: model.rendererId });
+}
+
+/** What to load where nobody names a model: that of the run, or of the record. */
+export const baseNameOf = ({ run, published }: NamedAdapter): string | undefined =>
+  run?.manifest.start.model.name ?? published?.record.base.name;
+
+/** What the adapter was made on, where that is on record. */
+export const baseSha256Of = ({ run, published }: NamedAdapter): string | undefined =>
+  run?.manifest.start.model.sha256 ?? published?.record.base.sha256;

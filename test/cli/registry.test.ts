@@ -1,0 +1,89 @@
+/** The registry by hand: what docs/registry.md does not walk through. Each command is a process, so one walk tests much. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import { writeSyntheticAdapter } from '../models/adapter.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+import { runCli } from './run-cli.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-registry-cli-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const file = (name: string): string => path.join(folder, name);
+const env = { ISOPRO_HOME: file('home') };
+const cli = (...args: string[]): ReturnType<typeof runCli> => runCli(args, env);
+const adapters = async (...args: string[]): Promise<Record<string, unknown>> => {
+  const { code, stdout, stderr } = await cli('adapters', ...args, '--json');
+  return code === 0 || code === 3
+    ? { code, ...(JSON.parse(stdout) as object) }
+    : { code, ...(JSON.parse(stderr) as { error: object }).error };
+};
+const shape = writeSyntheticModel(file('model.gguf'), { architecture: 'llama', type: 'Q8_0' });
+writeSyntheticModel(file('other.gguf'), { architecture: 'llama', type: 'Q8_0', seed: 5n });
+for (const n of [1, 2]) writeSyntheticAdapter(file(`${n}.gguf`), shape, { seed: BigInt(n), rank: 2, targets: ['attn_q'] });
+
+test('publish, a gate that needs more and then accepts, use by name, a foreign base, a flipped byte', async () => {
+  expect((await cli('adapters', 'list')).stderr).toContain('REGISTRY_NOT_FOUND');
+  const one = await adapters(
+    'publish',
+    file('1.gguf'),
+    '--model',
+    file('model.gguf'),
+    '--as',
+    'sql@challenger',
+    '--signer',
+    'single-process',
+  );
+  expect(one).toMatchObject({ isNew: true, alias: 'sql@challenger', name: `model#${String(one.id).slice(0, 12)}` });
+  const gate = await adapters('promote', 'sql@challenger', '--as', 'sql', '--open');
+  expect(gate).toMatchObject({ gate: 1, attempt: 1, challenger: one.id, incumbent: null });
+  const evidence = (wins: number): string => {
+    const trial = (version: unknown, i: number, score: number): object => ({
+      version,
+      task: 'sql',
+      epoch: '1',
+      verifier: 'v',
+      problem: `p${i}`,
+      score,
+    });
+    const trials = Array.from({ length: wins }, (_, i) => [trial(one.id, i, 1), trial('base', i, 0)]).flat();
+    writeFileSync(file('trials.json'), JSON.stringify({ seed: gate.seed, trials }));
+    return file('trials.json');
+  };
+  const decide = (wins: number): Promise<Record<string, unknown>> =>
+    adapters('promote', 'sql@challenger', '--as', 'sql', '--gate', '1', '--evidence', evidence(wins));
+  expect(await decide(7)).toMatchObject({ code: 3, moved: null, decision: { decision: 'needs-more-trials' } });
+  expect(await decide(8)).toMatchObject({
+    code: 0,
+    moved: { alias: 'sql@champion', from: null, to: one.id },
+    decision: { decision: 'accepted' },
+  });
+
+  const generate = (model: string): ReturnType<typeof runCli> =>
+    cli('generate', '--model', file(model), '--adapter', 'sql@champion', '--prompt', 'x', '--max-tokens', '2', '--threads', '1');
+  const reply = await generate('model.gguf');
+  expect([reply.code, reply.stderr]).toEqual([0, '']);
+  expect(JSON.parse(reply.stdout)).toMatchObject({ adapterId: (one.record as { adapter: { sha256: string } }).adapter.sha256 });
+  expect((await generate('other.gguf')).stderr).toContain('ADAPTER_MISMATCH');
+
+  const kept = file(`home/registry/adapters/${(one.record as { adapter: { sha256: string } }).adapter.sha256}.gguf`);
+  const bytes = readFileSync(kept);
+  bytes[bytes.length - 1]! ^= 1;
+  writeFileSync(kept, bytes);
+  expect((await generate('model.gguf')).stderr).toContain('ADAPTER_CORRUPT');
+  expect(await cli('adapters', 'validate')).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining('has other bytes than were published'),
+  });
+}, 120_000);
+
+test('wrong usage says what to give', async () => {
+  const said = async (...args: string[]): Promise<string> => {
+    const { code, stderr } = await cli('adapters', ...args);
+    return `${code} ${stderr}`;
+  };
+  expect(await said('promote', 'x', '--as', 'sql')).toMatch(/^2 .*takes evidence/s);
+  expect(await said('history', '--at', 'yesterday')).toMatch(/^2 .*is no date/s);
+  expect(await said('publish', file('1.gguf'))).toMatch(/^2 .*--model/s);
+  expect(await said('rollback', 'a b')).toMatch(/^2 .*no alias/s);
+}, 60_000);
