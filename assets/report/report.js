@@ -1,5 +1,16 @@
-// Searches and filters the rollouts. Without it everything can still be read: all of them are in the page.
+// Copies commands, searches and filters the rollouts. Without it everything can still be read: all of it is in the page.
 (() => {
+  for (const text of document.querySelectorAll('pre.copyable')) {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'copy';
+    button.textContent = 'copy';
+    button.addEventListener('click', () => {
+      getSelection().selectAllChildren(text);
+      button.textContent = document.execCommand('copy') ? 'copied' : 'marked: copy it with the keyboard';
+    });
+    text.after(button);
+  }
   const get = (id) => document.getElementById(id);
   const query = get('query');
   if (!query) return;

@@ -6,6 +6,7 @@ import { IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
 import { shellWord } from '../shell-word.js';
 import { hashFile } from './adapter.js';
+import { adaptedName, modelfile, OLLAMA_TEMPLATE, ollamaCommands, serverCommands } from './adapter-commands.js';
 import { convertAdapter } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './checked.js';
@@ -36,10 +37,6 @@ export interface PreparedAdapter {
 }
 
 const SCRIPT = new URL('../../../assets/python/reply.py', import.meta.url);
-const HELLO = '{"messages":[{"role":"user","content":"Hello"}]}';
-
-/** A value in an Ollama Modelfile. */
-const quoted = (text: string): string => (/^[\w./:-]+$/.test(text) ? text : `"${text}"`);
 
 interface Place {
   readonly adapter: string;
@@ -54,24 +51,15 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     const file = await asGguf(adapter, model, folder);
     return {
       files: [file],
-      commands: [
-        `llama-server --model ${shellWord(model)} --lora ${shellWord(file)} --port 8080`,
-        `curl -s http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d '${HELLO}'`,
-      ],
+      commands: serverCommands(model, file),
       note: 'The second command asks the server once it listens. llama-cli takes the same --model and --lora.',
     };
   },
   ollama: async ({ adapter, model, folder, name }) => {
     const file = await asGguf(adapter, model, folder);
-    const modelfile = path.join(folder, 'Modelfile');
-    await writeFileAtomically(modelfile, [Buffer.from(`FROM ${quoted(model)}\nADAPTER ${quoted(file)}\n`)]);
-    return {
-      files: [file, modelfile],
-      commands: [`ollama create ${name} -f ${shellWord(modelfile)}`, `ollama run ${name}`],
-      note:
-        "Ollama takes the chat template from the model's file where it knows it; `ollama show --template` says which. " +
-        'For another, add TEMPLATE to the Modelfile.',
-    };
+    const written = path.join(folder, 'Modelfile');
+    await writeFileAtomically(written, [Buffer.from(modelfile(model, file))]);
+    return { files: [file, written], commands: ollamaCommands(name, written), note: OLLAMA_TEMPLATE };
   },
   'lm-studio': async ({ adapter, model, folder, name }) => {
     const file = path.join(folder, `${name}.gguf`);
@@ -121,6 +109,5 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
   if (valid.modelSha256 !== undefined && (await hashFile(model)) !== valid.modelSha256)
     throw new IsoproError('ADAPTER_MISMATCH', `${model} is not the model that the adapter was trained on: its SHA-256 is another`);
   makeFolder(folder);
-  const name = `${path.basename(model, '.gguf')}-adapted`.toLowerCase().replaceAll(/[^\w.-]/g, '-');
-  return PREPARE[valid.for]({ adapter, model, folder, name });
+  return PREPARE[valid.for]({ adapter, model, folder, name: adaptedName(model) });
 }

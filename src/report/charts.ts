@@ -22,8 +22,14 @@ const last = <T>(items: readonly T[], key: (item: T) => number): T[] =>
   [...new Map(items.map((item) => [key(item), item])).values()].sort((a, b) => key(a) - key(b));
 const kept = (buffer: Readonly<Record<string, number>>, tier: string): number => (Object.hasOwn(buffer, tier) ? buffer[tier]! : 0);
 const percent = (fraction: number): number => 100 * fraction;
-const title = (text: string, left: number, top: number): object => ({
+const titleOf = ({ tiers }: Pick<RunRecord, 'tiers'>, key: string): string => tiers.find(({ id }) => id === key)?.title ?? '';
+/** A tier's id and what it is called. */
+const called = (run: Pick<RunRecord, 'tiers'>, key: string): string => `${key} ${titleOf(run, key)}`.trim();
+const title = (text: string, left: number, top: number, below = ''): object => ({
   text,
+  subtext: below,
+  itemGap: 2,
+  subtextStyle: { ...FONT, fontSize: 11 },
   left,
   top,
   padding: 0,
@@ -90,15 +96,16 @@ export function accuracyChart(run: RunRecord): Html | null {
   const keys = inOrder(Object.keys(evaluations[0]!.summary.byTier), run.tiers).slice(0, TIERS - 1);
   const untrained = new Set(run.tiers.filter(({ trains }) => !trains).map(({ id }) => id));
   const panels = [
-    { name: 'mean of all tiers', points: of((summary) => summary), color: ACCENT },
+    { name: 'mean of all tiers', below: '', points: of((summary) => summary), color: ACCENT },
     ...keys.map((key) => ({
       name: `${chartLabel(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`,
+      below: titleOf(run, key) === '' ? '' : chartLabel(titleOf(run, key), 34),
       points: of(({ byTier }) => byTier[key]),
       color: SERIES[0]!,
     })),
   ];
   const columns = Math.min(4, panels.length);
-  const [cellWidth, cellHeight] = [WIDTH / columns, 150];
+  const [cellWidth, cellHeight] = [WIDTH / columns, 166];
   const rows = Math.ceil(panels.length / columns);
   const place = (i: number): { left: number; top: number } => ({
     left: (i % columns) * cellWidth,
@@ -108,8 +115,8 @@ export function accuracyChart(run: RunRecord): Html | null {
     'accuracy',
     { width: WIDTH, height: rows * cellHeight },
     {
-      title: panels.map(({ name }, i) => title(name, place(i).left + 44, place(i).top + 4)),
-      grid: panels.map((_, i) => ({ left: place(i).left + 44, top: place(i).top + 28, width: cellWidth - 60, height: cellHeight - 56 })),
+      title: panels.map(({ name, below }, i) => title(name, place(i).left + 44, place(i).top + 4, below)),
+      grid: panels.map((_, i) => ({ left: place(i).left + 44, top: place(i).top + 42, width: cellWidth - 60, height: cellHeight - 70 })),
       xAxis: panels.map((_, gridIndex) => ({ gridIndex, ...iterationAxis(iterations) })),
       yAxis: panels.map((_, gridIndex) => ({ gridIndex, ...share })),
       series: panels.flatMap(({ points, color }, axis) => [
@@ -232,7 +239,7 @@ export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | n
       itemStyle: { color: color(i) },
       data: iterations.map((_, at) => value(at, id)),
     }));
-  const [half, top, height] = [WIDTH / 2, 40 + 20 * Math.ceil(ids.length / 8), 180];
+  const [half, top, height] = [WIDTH / 2, 40 + 22 * Math.ceil(ids.length / 3), 180];
   const x = iterationAxis(iterations.map(({ iteration }) => iteration));
   return svgChart(
     'buffer',
@@ -245,9 +252,10 @@ export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | n
         itemWidth: 12,
         itemHeight: 12,
         icon: 'rect',
+        itemGap: 36, // texts are measured by a guess, and too short
         textStyle: { ...FONT, color: INK },
         data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: color(i) } })),
-        formatter: (name: string) => chartLabel(ids[Number(name)]!, 16),
+        formatter: (name: string) => chartLabel(called({ tiers }, ids[Number(name)]!), 30),
       },
       grid: [
         { left: 52, top, width: half - 76, height },
@@ -295,12 +303,12 @@ export function emergenceChart(run: RunRecord): Html | null {
     'emergence',
     { width: WIDTH, height: 44 + 30 * ids.length },
     {
-      grid: { left: 130, right: 16, top: 6, bottom: 30 },
+      grid: { left: 230, right: 16, top: 6, bottom: 30 },
       xAxis: { ...iterationAxis(iterations), axisTick: { show: false }, axisLine: { show: false } },
       yAxis: {
         type: 'category',
         inverse: true,
-        data: ids.map((id) => chartLabel(id, 16)),
+        data: ids.map((id) => chartLabel(called(run, id), 34)),
         ...axisStyle,
         splitLine: { show: false },
         axisTick: { show: false },

@@ -4,36 +4,40 @@ import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerC
 import { bounds, percent, whole } from './figures.js';
 import { nothingAccepted } from './failures.js';
 import { html, label, type Html } from './hostile-text.js';
-import { cells, COLUMNS, figure, figureOf, heads, list, more, name, ROWS, section, tierHeads } from './markup.js';
+import { cells, COLUMNS, figure, figureOf, heads, list, more, name, ROWS, section, tierHeads, type Section } from './markup.js';
 
 const code = (text: string): Html => html`<code>${text}</code>`;
 
-export function learningSection(run: RunRecord): Html {
+export function learningSection(run: RunRecord): Section {
   const untrained =
     run.end !== null && [...run.rollouts.values()].every((tiers) => [...tiers.values()].every(({ admitted }) => admitted === 0));
   const figures = [
     figure(
       accuracyChart(run),
+      'Dev problems solved, by tier',
       'accuracy on dev problems by tier over iterations',
       `Per cent of ${devEvaluations(run)[0]?.outcomes.length ?? 0} dev problems solved, by iteration; 0 is the base model. ` +
         'Bars are 95 % intervals.',
     ),
     figure(
       hitRateAndLossChart(run),
+      'Rollouts that passed, and loss',
       'hit rate and loss over the run',
       'Left: sampled replies that the verifier passed, of those it decided; the mix of tiers changes from one iteration to the next. ' +
         'Right: training loss per labelled token.',
     ),
     figure(
       emergenceChart(run),
+      'Rollouts that passed, by tier',
       'hit rate by tier and iteration',
-      'Capability emergence: per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame ' +
+      'Per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame ' +
         'marks the iteration in which a tier had its first rollout to train on.',
     ),
     figure(
       bufferChart(run),
+      'Replay buffer',
       'composition of the replay buffer by iteration',
-      'Accepted rollouts in the replay buffer, by tier: the curriculum that nobody designed.',
+      'Accepted rollouts in the replay buffer, by tier: in number, and as parts of the whole.',
     ),
   ];
   const found = figures.filter((each) => each !== null);
@@ -47,7 +51,7 @@ ${label(nothingAccepted(run.failures, run.refused, { ...run.manifest.start.evalu
   );
 }
 
-export function methodSection({ methods: compared, tiers }: RunRecord): Html | null {
+export function methodSection({ methods: compared, tiers }: RunRecord): Section | null {
   if (compared === null || compared.methods.length === 0) return null;
   const [methods, skipped] = [compared.methods.slice(0, ROWS), compared.skipped.slice(0, ROWS)];
   const keys = inOrder(Object.keys(methods[0]!.test.byTier), tiers).slice(0, COLUMNS);
@@ -56,8 +60,8 @@ export function methodSection({ methods: compared, tiers }: RunRecord): Html | n
     'Methods compared',
     html`<p class="note muted">Per cent of the test problems solved, 95 % interval beside the mean, with what each method costs. From
 comparison.json, which is not part of the signed log.</p>
-<div class="wide"><table class="dense"><thead><tr>${heads(['method', 'mean'])}${tierHeads(keys)}${heads(['n', 'k', 'tokens', 'seconds'])}
-</tr></thead><tbody>
+<div class="wide"><table class="dense"><thead><tr>${heads(['method', 'mean'])}${tierHeads(keys, tiers)}
+${heads(['n', 'k', 'tokens', 'seconds'])}</tr></thead><tbody>
 ${methods.map(
   ({ method, test, k, tokens, seconds }) => html`<tr><td>${name(method)}</td>
 <td class="lead">${percent(test.mean)} <small>${bounds(test)}</small></td>
@@ -69,7 +73,7 @@ ${skipped.map(({ method, reason }) => html`<p class="note muted">${name(method)}
   );
 }
 
-export function adapterSection(run: RunRecord): Html | null {
+export function adapterSection(run: RunRecord): Section | null {
   const { layers, adapterState: state, submission } = run;
   if (layers === null && state === null) return null;
   const targets = Object.entries(submission?.targets ?? state?.targets ?? {});
@@ -91,6 +95,7 @@ export function adapterSection(run: RunRecord): Html | null {
       html`<p>Layers ${chosen.length > 600 ? `${chosen.slice(0, 600)}…` : chosen}, chosen by method ${code(label(layers.method))}.</p>`,
     figure(
       layerChart(run),
+      'Layers',
       'score of each layer',
       layers?.method === 'gradient'
         ? 'Gradient norm of an untrained adapter by layer; trained layers are filled.'
@@ -128,7 +133,7 @@ function eventsOf(run: RunRecord): Event[] {
   return events.sort((a, b) => a.iteration - b.iteration);
 }
 
-export function ruleSection(run: RunRecord): Html | null {
+export function ruleSection(run: RunRecord): Section | null {
   const events = eventsOf(run);
   const evaluated = run.ruleEvaluations.length;
   if (events.length === 0 && run.iterations.length === 0) return null;
@@ -138,6 +143,7 @@ export function ruleSection(run: RunRecord): Html | null {
     events.length > 0 &&
       figure(
         timelineChart(run),
+        'Rules by iteration',
         'rules fired and remedies by iteration',
         'Ring: a rule fired. Dot within: its remedy was carried out. Diamond: a remedy failed. Triangle: the gate put an earlier adapter ' +
           'back.',

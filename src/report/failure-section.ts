@@ -1,13 +1,13 @@
 /** Why replies did not pass: of the test problems before and after, and of the rollouts. */
 import type { Failures } from '../run-folder/derived.js';
-import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
+import { testEvaluation, type RunRecord, type TierInfo } from '../run-folder/read-run.js';
 import { FAILURE_NOTES, failed } from './failures.js';
 import { html, label, type Html } from './hostile-text.js';
-import { heads, more, name, section } from './markup.js';
+import { heads, more, section, tierName, type Section } from './markup.js';
 
 const SHOWN = 20;
 
-function part(title: string, failures: Failures | null | undefined): Html[] {
+function part(title: string, failures: Failures | null | undefined, tiers: readonly TierInfo[]): Html[] {
   if (failures == null || failures.rows.length === 0) return [];
   const { rows, replies } = failures;
   return [
@@ -17,7 +17,7 @@ function part(title: string, failures: Failures | null | undefined): Html[] {
 ${rows.slice(0, SHOWN).map(
   ({ kind, count, why, example }) => html`<tr><td>${kind}</td><td>${count}</td>
 <td>${why === '' ? FAILURE_NOTES[kind] : label(why, 300)}${
-    example !== null && html`<br>${name(example.tier, 24)} <code>${label(example.text, 260)}</code>`
+    example !== null && html`<br>${tierName(example.tier, tiers)} <code>${label(example.text, 260)}</code>`
   }</td></tr>
 `,
 )}</tbody></table>
@@ -25,11 +25,11 @@ ${more(SHOWN, rows.length, 'reasons')}`,
   ];
 }
 
-export function failureSection(run: RunRecord): Html | null {
+export function failureSection(run: RunRecord): Section | null {
   const parts = [
-    ...part('Test problems, before', testEvaluation(run, 'before')?.failures),
-    ...part('Test problems, after', testEvaluation(run, 'after')?.failures),
-    ...part('Rollouts', run.failures),
+    ...part('Test problems, before', testEvaluation(run, 'before')?.failures, run.tiers),
+    ...part('Test problems, after', testEvaluation(run, 'after')?.failures, run.tiers),
+    ...part('Rollouts', run.failures, run.tiers),
   ];
   return parts.length === 0 ? null : section('failures', 'Why replies fail', parts);
 }

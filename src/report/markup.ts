@@ -1,22 +1,50 @@
 /** The small parts that sections of a report are made of. */
 import type { PairedCounts } from '../run-folder/comparison.js';
 import { pValue } from './figures.js';
-import { html, label, type Html, type HtmlValue } from './hostile-text.js';
+import type { TierInfo } from '../run-folder/read-run.js';
+import { html, Html, label, type HtmlValue } from './hostile-text.js';
 
 /** Rows of a table; what is left out is counted. */
 export const ROWS = 120;
 export const COLUMNS = 16;
 export const name = (text: string, length = 40): Html => html`<bdi>${label(text, length)}</bdi>`;
-export const section = (id: string, title: string, ...body: HtmlValue[]): Html => html`<section id="${id}"><h2>${title}</h2>
+/** A part of the page that the list of contents names. */
+export class Section extends Html {
+  constructor(
+    readonly id: string,
+    readonly title: string,
+    body: readonly HtmlValue[],
+  ) {
+    super(
+      html`<section id="${id}"><h2>${title}</h2>
 ${body}</section>
+`.text,
+    );
+  }
+}
+export const section = (id: string, title: string, ...body: HtmlValue[]): Section => new Section(id, title, body);
+export const contents = (sections: readonly Section[]): Html => html`<nav aria-label="contents"><ul>
+${sections.map(
+  ({ id, title }) => html`<li><a href="#${id}">${title}</a></li>
+`,
+)}</ul></nav>
 `;
-export const figure = (chart: Html | null, description: string, caption: HtmlValue): Html | null =>
+
+/** @param description for who cannot see it */
+export const figure = (chart: Html | null, title: string, description: string, caption: HtmlValue): Html | null =>
   chart === null
     ? null
-    : html`<figure role="img" aria-label="${description}"><div class="chart">${chart}</div><figcaption>${caption}</figcaption></figure>`;
+    : html`<h3>${title}</h3>
+<figure role="img" aria-label="${description}"><div class="chart">${chart}</div><figcaption>${caption}</figcaption></figure>`;
 export const cells = (values: readonly HtmlValue[]): Html[] => values.map((value) => html`<td>${value}</td>`);
 export const heads = (values: readonly HtmlValue[]): Html[] => values.map((value) => html`<th>${value}</th>`);
-export const tierHeads = (keys: readonly string[]): Html[] => heads(keys.map((key) => name(key, 16)));
+/** A tier's id with what it is called, where it is called anything. */
+export const tierName = (key: string, tiers: readonly TierInfo[], length = 24): Html => {
+  const title = tiers.find(({ id }) => id === key)?.title ?? '';
+  return html`${name(key, length)}${title !== '' && html` <small class="title">${label(title, 60)}</small>`}`;
+};
+export const tierHeads = (keys: readonly string[], tiers: readonly TierInfo[]): Html[] =>
+  keys.map((key) => html`<th class="tier">${tierName(key, tiers, 16)}</th>`);
 export const list = (rows: readonly (readonly [HtmlValue, HtmlValue])[]): Html =>
   html`<dl>${rows.map(([term, value]) => html`<dt>${term}</dt><dd>${value}</dd>`)}</dl>`;
 export const more = (shown: number, of: number, what: string): HtmlValue =>

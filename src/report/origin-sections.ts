@@ -1,8 +1,8 @@
 /** Where a run comes from: who vouches for its log, and what determined it. */
 import type { RunRecord } from '../run-folder/read-run.js';
-import { html, label, type Html, type HtmlValue } from './hostile-text.js';
+import { html, label, type HtmlValue } from './hostile-text.js';
 import { integrityText, type Integrity } from './integrity.js';
-import { list, more, ROWS, section } from './markup.js';
+import { list, more, ROWS, section, type Section } from './markup.js';
 
 /** Leaves of a plain object by their path. */
 function* leaves(value: unknown, path = ''): Generator<[string, string]> {
@@ -11,7 +11,7 @@ function* leaves(value: unknown, path = ''): Generator<[string, string]> {
   } else yield [path, typeof value === 'string' ? value : JSON.stringify(value)];
 }
 
-export function integritySection(integrity: Integrity): Html {
+export function integritySection(integrity: Integrity): Section {
   return section(
     'integrity',
     'Integrity',
@@ -22,7 +22,7 @@ export function integritySection(integrity: Integrity): Html {
   );
 }
 
-export function settingsSection({ manifest }: RunRecord): Html {
+export function settingsSection({ manifest }: RunRecord): Section {
   const {
     settings,
     machine: { features, ...machine },

@@ -1,6 +1,6 @@
 /** The test set before and after, with all that was measured on it. */
 import { testComparison, testRates, type PairedCounts, type TestRate } from '../run-folder/comparison.js';
-import { inOrder, testEvaluation, type RunRecord } from '../run-folder/read-run.js';
+import { inOrder, testEvaluation, type RunRecord, type TierInfo } from '../run-folder/read-run.js';
 import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
 import { bestPolicy } from './conclusion.js';
 import {
@@ -15,10 +15,10 @@ import {
   RATE_NOTES,
   RATE_TITLES,
 } from './figures.js';
-import { html, label, type Html } from './hostile-text.js';
-import { cells, COLUMNS, heads, more, name, pairOf, ROWS, section, tierHeads } from './markup.js';
+import { html, type Html } from './hostile-text.js';
+import { cells, COLUMNS, heads, more, name, pairOf, ROWS, section, tierHeads, tierName, type Section } from './markup.js';
 
-export function resultSection(run: RunRecord): Html {
+export function resultSection(run: RunRecord): Section {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   const comparison = testComparison(run);
   const policies = Object.entries(run.policies).sort(([, one], [, other]) => (other.mean ?? 0) - (one.mean ?? 0));
@@ -35,8 +35,8 @@ export function resultSection(run: RunRecord): Html {
   const row = (key: string): Html => {
     const tier = tiers.get(key);
     const [was, is] = [before?.summary.byTier[key], after?.summary.byTier[key]];
-    const untrained = tier?.trains === false && html` <small>not trained on</small>`;
-    return html`<tr${tier === undefined && html` class="group"`}><td>${name(key, 24)}${untrained}</td>
+    const untrained = tier?.trains === false && html` <small>· not trained on</small>`;
+    return html`<tr${tier === undefined && html` class="group"`}><td class="tier">${tierName(key, run.tiers)}${untrained}</td>
 <td>${first.summary.byTier[key]!.n}</td>
 ${cell(was)}${cell(is, true)}<td>${points(was?.mean != null && is?.mean != null ? is.mean - was.mean : null)}</td>
 ${pair(comparison?.byTier[key])}${best !== null && html`<td>${percent(best[1].byTier[key]?.mean)}</td>`}</tr>
@@ -45,7 +45,6 @@ ${pair(comparison?.byTier[key])}${best !== null && html`<td>${percent(best[1].by
   const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
   const invalid = [before, after].some((evaluation) => evaluation?.summary.valid === false);
   const groups = keys.filter((key) => !tiers.has(key));
-  const titled = run.tiers.filter(({ title }) => title !== '').slice(0, ROWS);
   return section(
     'result',
     'Before and after',
@@ -61,21 +60,17 @@ ${pair(comparison)}${best !== null && html`<td>${percent(best[1].mean)}</td>`}</
 ${more(ROWS, keys.length, 'tiers')}
 <p class="note muted">p: exact two-sided McNemar test over the same problems, each counting once, in the line of the mean too; p values
 of tiers are not adjusted for their number.${best !== null && html` Best program: ${name(best[0], 60)}, see below.`}</p>
-${
-  titled.length > 0 &&
-  html`<p class="note muted">${titled.map(({ id, title }, i) => html`${i > 0 && '; '}<b>${name(id, 24)}</b> ${label(title, 60)}`)}.</p>`
-}
 ${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
 ${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
-${rateTable(testRates(run), keys)}
+${rateTable(testRates(run), keys, run.tiers)}
 ${run.forgetting !== null && forgettingPart(run.forgetting)}
-${measureTables(before?.summary, after?.summary, policies.slice(0, ROWS), keys)}
-${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys)}${more(ROWS, policies.length, 'programs')}`,
+${measureTables(before?.summary, after?.summary, policies.slice(0, ROWS), keys, run.tiers)}
+${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys, run.tiers)}${more(ROWS, policies.length, 'programs')}`,
   );
 }
 
 /** Format and skill apart: rates beside accuracy, by tier. */
-function rateTable(rates: readonly TestRate[], keys: readonly string[]): Html | null {
+function rateTable(rates: readonly TestRate[], keys: readonly string[], tiers: readonly TierInfo[]): Html | null {
   const columns = keys.slice(0, COLUMNS);
   const rows = rates.flatMap(({ name: rate, before, after, change }) => [
     ...(before === null ? [] : [{ rate, when: 'before', of: before, pair: null }]),
@@ -85,7 +80,7 @@ function rateTable(rates: readonly TestRate[], keys: readonly string[]): Html | 
   return html`<h3>Format and skill apart</h3>
 <p class="note muted">Per cent of the replies. ${rates.map(({ name: rate }, i) => html`${i > 0 && '; '}${RATE_NOTES[rate]}`)}.</p>
 <div class="wide"><table class="dense">
-<thead><tr>${heads(['', '', 'mean'])}${tierHeads(columns)}${heads(['gained, lost', 'p'])}</tr></thead><tbody>
+<thead><tr>${heads(['', '', 'mean'])}${tierHeads(columns, tiers)}${heads(['gained, lost', 'p'])}</tr></thead><tbody>
 ${rows.map(
   ({ rate, when, of, pair }) => html`<tr><td>${RATE_TITLES[rate]}</td><td>${when}</td>
 <td class="lead">${percent(of.mean)} <small>${bounds(of)}</small></td>
@@ -105,6 +100,7 @@ function measureTables(
   after: Summary | undefined,
   policies: readonly (readonly [string, Summary])[],
   keys: readonly string[],
+  tiers: readonly TierInfo[],
 ): Html[] {
   const columns = keys.slice(0, COLUMNS);
   return MEASURE_NAMES.flatMap((measure) => {
@@ -117,7 +113,7 @@ function measureTables(
       html`<h3>${MEASURE_TITLES[measure]}</h3>
 <p class="note muted">${MEASURE_NOTES[measure]}. Means over tiers, 95 % bootstrap interval over problems; valid: per
 cent of the replies that had the figure, or passed.</p>
-<div class="wide"><table class="dense"><thead><tr>${heads(['', 'n', 'valid', 'mean'])}${tierHeads(columns)}</tr></thead><tbody>
+<div class="wide"><table class="dense"><thead><tr>${heads(['', 'n', 'valid', 'mean'])}${tierHeads(columns, tiers)}</tr></thead><tbody>
 ${rows.map(
   ([who, of]) => html`<tr><td>${name(who, 60)}</td>${cells([of.n, percent(of.valid)])}
 <td class="lead">${decimal(of.mean)} <small>${of.mean !== null && decimalBounds(of)}</small></td>
@@ -129,14 +125,14 @@ ${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
 }
 
 /** What a model must exceed to have learned anything. */
-function policyTable(policies: readonly (readonly [string, Summary])[], keys: readonly string[]): Html {
+function policyTable(policies: readonly (readonly [string, Summary])[], keys: readonly string[], tiers: readonly TierInfo[]): Html {
   const columns = keys.slice(0, COLUMNS);
   return html`<h3>Without a model</h3>
 <p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>
-<div class="wide"><table class="dense"><thead><tr>${heads(['program', 'mean'])}${tierHeads(columns)}</tr></thead><tbody>
+<div class="wide"><table class="dense"><thead><tr>${heads(['program', 'mean'])}${tierHeads(columns, tiers)}</tr></thead><tbody>
 ${policies.map(([policy, { mean, byTier }]) => {
-  const tiers = cells(columns.map((key) => percent(byTier[key]?.mean)));
-  return html`<tr><td>${name(policy, 60)}</td><td class="lead">${percent(mean)}</td>${tiers}</tr>
+  const solved = cells(columns.map((key) => percent(byTier[key]?.mean)));
+  return html`<tr><td>${name(policy, 60)}</td><td class="lead">${percent(mean)}</td>${solved}</tr>
 `;
 })}</tbody></table></div>`;
 }

@@ -1,7 +1,7 @@
 /** Rollouts of a run, each with its prompt, reply, verdict and what became of it. */
-import type { RunRecord, ShownRollout } from '../run-folder/read-run.js';
+import type { RunRecord, ShownRollout, TierInfo } from '../run-folder/read-run.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
-import { figureOf, name, section } from './markup.js';
+import { figureOf, section, tierName, type Section } from './markup.js';
 
 const ADMISSIONS: ReadonlyMap<string, string> = new Map([
   ['admitted', 'in the replay buffer: trained on where it is drawn'],
@@ -15,19 +15,23 @@ const ADMISSIONS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** @param budget bytes for all of them together; the longest texts are shortened until they fit */
-export function rolloutSection({ shown, rolloutCount }: RunRecord, budget: number): Html {
+export function rolloutSection({ shown, rolloutCount, tiers: named }: RunRecord, budget: number): Section {
   if (shown.length === 0) return section('rollouts', 'Rollouts', html`<p class="muted">The log holds no rollouts.</p>`);
   let items: Html[] = [];
   let kept = shown;
   for (let limit = 16_000; ; limit = Math.floor(limit / 2)) {
-    items = kept.map((rollout) => rolloutItem(rollout, limit));
+    items = kept.map((rollout) => rolloutItem(rollout, limit, named));
     if (items.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= budget) break;
     if (limit < 200) kept = kept.filter((_, i) => i % 2 === 1); // all of it is names and violations
   }
   const select = (id: string, all: string, values: readonly (string | number)[]): Html =>
     html`<select id="${id}" aria-label="${id}"><option value="">${all}</option>${[...new Set(values)]
       .map((value) => label(String(value), 24))
-      .map((value) => html`<option value="${value}">${value}</option>`)}</select>`;
+      .map((value) => html`<option value="${value}">${value}${id === 'tier' && calledOf(value)}</option>`)}</select>`;
+  const calledOf = (id: string): string => {
+    const title = named.find((tier) => label(tier.id, 24) === id)?.title ?? '';
+    return title === '' ? '' : ` · ${label(title, 40)}`;
+  };
   const tiers = kept.map(({ tier }) => tier);
   const iterations = kept.map(({ iteration }) => iteration).sort((a, b) => a - b);
   const verdicts = kept.map(({ verdict }) => verdict.kind);
@@ -49,6 +53,7 @@ ${items}`,
 function rolloutItem(
   { gseq, iteration, tier, text, finish, verdict, admission, advantage, tokens, prompt, meanLogprob }: ShownRollout,
   limit: number,
+  tiers: readonly TierInfo[],
 ): Html {
   const shortened = (full: string): string => {
     const shownText = visible(full.slice(0, limit));
@@ -66,7 +71,7 @@ function rolloutItem(
     `record ${gseq} of the log`,
   ];
   return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}">
-<summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${name(tier, 24)}</span>${muted}</summary>
+<summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${tierName(tier, tiers)}</span>${muted}</summary>
 <div class="pair">
 <div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div>
 <div><h4>verdict</h4>${verdictOf(verdict)}${

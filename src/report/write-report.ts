@@ -8,8 +8,10 @@ import { adapterSection, learningSection, methodSection, ruleSection } from './c
 import { failureSection } from './failure-section.js';
 import { header, pageTitle } from './header.js';
 import { integritySection, settingsSection } from './origin-sections.js';
+import { contents, section, type Section } from './markup.js';
 import { resultSection } from './result-section.js';
 import { rolloutSection } from './rollout-section.js';
+import { useSection } from './use-section.js';
 
 /** A report never has more bytes. */
 export const REPORT_BYTES = 2_000_000;
@@ -28,17 +30,22 @@ export interface WrittenReport {
 /** The page's text; the same for the same folder and the same keys on this machine. */
 export function reportHtml(run: RunRecord, integrity: Integrity): string {
   const above = [
-    header(run, integrity),
     resultSection(run),
     failureSection(run),
     learningSection(run),
     methodSection(run),
     adapterSection(run),
+    useSection(run),
     ruleSection(run),
-  ];
-  const below = [integritySection(integrity), settingsSection(run)];
-  const frame = Buffer.byteLength(page(pageTitle(run), [above, below]));
-  return page(pageTitle(run), [above, rolloutSection(run, REPORT_BYTES - frame - ROLLOUT_FRAME), below]);
+    integritySection(integrity),
+  ].filter((each) => each !== null);
+  const [top, below] = [header(run, integrity), settingsSection(run)];
+  const whole = (rollouts: Section): string => {
+    const sections = [...above, rollouts, below];
+    return page(pageTitle(run), [top, contents(sections), sections]);
+  };
+  const frame = Buffer.byteLength(whole(section('rollouts', 'Rollouts')));
+  return whole(rolloutSection(run, REPORT_BYTES - frame - ROLLOUT_FRAME));
 }
 
 /**

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { hashFile } from '../../src/engine/adapter.js';
@@ -184,6 +185,24 @@ describe('a run', () => {
       expect({ byTier, n, mean }).toEqual({ byTier: result.test.after.byTier, n: result.test.after.n, mean: result.test.after.mean });
     },
     400_000,
+  );
+
+  (process.platform === 'win32' ? test.skip : test)(
+    'has a report whose commands for this package and for Node give replies as they stand there',
+    () => {
+      cpSync(file('whole'), file('used'), { recursive: true });
+      cpSync(file('letters.gguf'), file('used/MODEL.gguf'));
+      const page = readFileSync(file('used/report.html'), 'utf8');
+      const use = (id: string): string =>
+        new RegExp(`data-use="${id}">([^<]*)<`).exec(page)![1]!.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&gt;', '>');
+      const options = { cwd: file('used'), encoding: 'utf8', env: { ...process.env, NO_COLOR: '1' } } as const;
+      const cli = spawnSync('sh', ['-c', use('cli').replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)], options);
+      const library = pathToFileURL(path.join(path.dirname(MAIN), '..', 'index.js')).href;
+      const node = spawnSync(process.execPath, ['--input-type=module', '-e', use('node').replace('isopro-native', library)], options);
+      expect([cli.stderr, node.stderr]).toEqual(['', '']);
+      expect(cli.stdout).toMatch(/[a-h]/);
+      expect(node.stdout).toMatch(/[a-h]/);
+    },
   );
 
   test('with other settings on the same folder is refused by name', async () => {

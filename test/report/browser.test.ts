@@ -143,6 +143,16 @@ exec sleep 60`;
     }
   });
 
+  test('a command can be copied', async () => {
+    await browser.open(url);
+    await browser.evaluate('document.querySelector("pre.copyable + button").click()');
+    expect(await browser.evaluate<string>('String(getSelection()).trim()')).toBe(
+      (await browser.evaluate<string>('document.querySelector("pre.copyable").textContent')).trim(),
+    );
+    expect(await browser.evaluate<string>('document.querySelector("pre.copyable + button").textContent')).toMatch(/copied|keyboard/);
+    expect(browser.complaints).toEqual([]);
+  });
+
   test('search and filters show what they name', async () => {
     await browser.open(url);
     const shown = 'document.querySelectorAll("details.rollout:not([hidden])").length';

@@ -54,11 +54,16 @@ describe('the report of a whole run', () => {
       'failures',
       'learning',
       'adapter',
+      'use',
       'rules',
-      'rollouts',
       'integrity',
+      'rollouts',
       'settings',
     ]);
+    const [, nav] = /<nav [^>]*>([\s\S]*?)<\/nav>/.exec(page)!;
+    const named = [...page.matchAll(/<section id="(\w+)"><h2>([^<]*)/g)].map(([, id, title]) => [id, title]);
+    expect([...nav!.matchAll(/<a href="#(\w+)">([^<]*)/g)].map(([, id, title]) => [id, title])).toEqual(named);
+    expect(page.match(/<h3>[^<]+<\/h3>\n<figure/g)).toHaveLength(6);
     expect([...page.matchAll(/<figure role="img" aria-label="([^"]+)">/g)].map(([, name]) => name)).toEqual([
       'accuracy on dev problems by tier over iterations',
       'hit rate and loss over the run',
@@ -84,8 +89,20 @@ describe('the report of a whole run', () => {
     const rows = [...result.matchAll(/<tr[^>]*>(<td[\s\S]*?)<\/tr>/g)].map(([, row]) =>
       [...row!.matchAll(/<td[^>]*>([\s\S]*?)<\/td>/g)].map(([, cell]) => textOf(cell!).trim()),
     );
-    expect(rows.map(([name]) => name)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5 not trained on', 'mean']);
-    for (const [name, n, was, is, change, pairs] of rows.slice(0, 7)) {
+    expect(rows.map(([name]) => name)).toEqual([
+      'T0 warm-up',
+      'T1',
+      'T2',
+      'T3',
+      'T4sr',
+      'T4rd',
+      'T4sd',
+      'T4',
+      'T5 never trained on · not trained on',
+      'mean',
+    ]);
+    for (const [named, n, was, is, change, pairs] of rows.slice(0, 7)) {
+      const [name] = named!.split(' ');
       const ids = [...before!].filter(([, { tier }]) => tier === name).map(([id]) => id);
       const solved = (map: typeof before): number => ids.filter((id) => map!.get(id)!.kind === 'pass').length;
       const gained = ids.filter((id) => before!.get(id)!.kind === 'fail' && after!.get(id)!.kind === 'pass').length;
@@ -98,7 +115,25 @@ describe('the report of a whole run', () => {
     expect(rows[7]![1]).toBe('60'); // the group T4 holds three tiers
     // every fifth problem is solved by each policy
     expect(rows.map((row) => row.at(-1))).toEqual(rows.map(() => '20.0'));
-    expect(textOf(policies)).toMatch(/program mean T0 .* T5 answer_zero 20\.0 20\.0 .*earliest_start 20\.0/);
+    expect(textOf(policies)).toMatch(/program mean T0 warm-up T1 .* T5 never trained on answer_zero 20\.0 20\.0 .*earliest_start 20\.0/);
+  });
+
+  test('calls tiers by their names where it speaks of them', () => {
+    for (const part of ['result', 'failures', 'rollouts']) expect(textOf(sectionOf(page, part))).toMatch(/T0 (· )?warm-up/);
+    expect(sectionOf(page, 'learning').match(/warm-up/g)!.length).toBeGreaterThan(2); // each chart that has tiers
+  });
+
+  test('tells how to use the adapter by what stands in the folder, and of a run without one that there is nothing to use', async () => {
+    const { submission } = readRun(folder);
+    const file = `adapters/${submission!.adapter}.gguf`;
+    const uses = new Map([...page.matchAll(/<pre class="copyable" data-use="([\w-]+)">([^<]*)</g)].map(([, id, text]) => [id, text]));
+    expect([...uses.keys()]).toEqual(['cli', 'node', 'llama-server', 'modelfile', 'ollama']);
+    expect(uses.get('cli')).toContain('npx isopro-native generate --adapter . ');
+    for (const id of ['node', 'llama-server', 'modelfile']) expect(uses.get(id)).toContain(file);
+    expect(uses.get('modelfile')).toBe(`FROM ./MODEL.gguf\nADAPTER ./${file}\n`);
+    const failing = sectionOf(await reportOf(await build('nothing', { skill: 0 })), 'use');
+    expect(textOf(failing)).toMatch(/there is nothing to use/);
+    expect(failing).not.toContain('<pre');
   });
 
   test('shows what the monitor and the gate did', () => {

@@ -1,0 +1,56 @@
+/** How to use the adapter of a run, in commands that can be copied. Names are relative to the run folder: the page names no other place. */
+import { adaptedName, modelfile, OLLAMA_TEMPLATE, ollamaCommands, serverCommands } from '../engine/adapter-commands.js';
+import { EMBEDDED_MODEL, MODEL_ALIASES } from '../engine/model-aliases.js';
+import type { RunRecord } from '../run-folder/read-run.js';
+import { shellWord } from '../shell-word.js';
+import { shortcoming } from './conclusion.js';
+import { html, label, type Html } from './hostile-text.js';
+import { section, type Section } from './markup.js';
+
+const MODEL_FILE = 'MODEL.gguf';
+
+/** As the package takes it; a path, which holds where the run was started, gives way to the stand-in. */
+const modelName = (name: string): string =>
+  name === EMBEDDED_MODEL || Object.hasOwn(MODEL_ALIASES, name) || /^(hf|https?):/.test(name) ? name : MODEL_FILE;
+
+const copyable = (id: string, text: string): Html => html`<pre class="copyable" data-use="${id}">${text}</pre>`;
+
+export function useSection(run: RunRecord): Section | null {
+  const { manifest, submission } = run;
+  if (run.end === null || submission?.adapter == null || !/^[0-9a-f]{64}$/.test(submission.adapter)) return null;
+  const lacking = shortcoming(run);
+  if (lacking !== null) return section('use', 'Using the adapter', html`<p class="fair">${lacking}: there is nothing to use.</p>`);
+  const { model, task, evaluation } = manifest.start;
+  const adapter = `adapters/${submission.adapter}.gguf`;
+  const [name, { maxTokens }] = [modelName(model.name), evaluation];
+  const base = name === EMBEDDED_MODEL ? '' : ` --model ${shellWord(name)}`;
+  return section(
+    'use',
+    'Using the adapter',
+    html`<p class="note muted">For a shell in the run folder. ${MODEL_FILE} stands for the base model's file, SHA-256
+${model.sha256.slice(0, 16)}…: <code>npx isopro-native models list</code> says where the cache is.
+<code>npx isopro-native adapters use . --for PROGRAM</code> writes the same with all paths, also for LM Studio and transformers.</p>
+<p class="note muted">What was measured are replies to prompts of ${label(task.id, 60)} under this package's rendering; of other prompts
+and of other programs this page says nothing.</p>`,
+    html`<h3>This package</h3>`,
+    copyable('cli', `npx isopro-native generate${base} --adapter . --max-tokens ${maxTokens} --prompt "..."`),
+    html`<h3>Node</h3>`,
+    copyable(
+      'node',
+      `import { loadModel } from 'isopro-native';
+
+const model = await loadModel(${JSON.stringify(name)});
+const adapter = await model.loadAdapter(${JSON.stringify(adapter)});
+for await (const { text } of model.generate({ prompts: ["..."], adapter, maxTokens: ${maxTokens} })) console.log(text);
+await model.dispose();
+`,
+    ),
+    html`<h3>llama-server</h3>`,
+    copyable('llama-server', serverCommands(MODEL_FILE, adapter).join('\n')),
+    html`<h3>Ollama</h3>
+<p class="note muted">A file <code>Modelfile</code> in the run folder, and two commands.
+${OLLAMA_TEMPLATE.split('`').map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : part))}</p>`,
+    copyable('modelfile', modelfile(`./${MODEL_FILE}`, `./${adapter}`)),
+    copyable('ollama', ollamaCommands(adaptedName(MODEL_FILE), 'Modelfile').join('\n')),
+  );
+}
