@@ -121,7 +121,8 @@ export type {
   TrainerSettings,
 } from './trainees/lora/trainee.js';
 export type { LoraReport as MonitorReport } from './training/monitor-session.js';
-export { run } from './jobs/run.js';
+export { run, type TrackedRunOptions } from './jobs/run.js';
+export type { TrackerName } from './trackers/trackers.js';
 export { resolveSettings, type RunSettings, type RunSettingsInput } from './training/settings.js';
 export { readResult, type RunResult } from './training/result.js';
 export type { IterationReport, RunHooks, RunOptions, RunProgress, Stage } from './training/hooks.js';

@@ -14,6 +14,7 @@ import { comparisonText, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
 import { registryOf, registryOption } from './registry-flags.js';
 import { verifierThreadsOption } from './tasks-generate.js';
+import { logToOption } from './log-to.js';
 
 /** No rollout passed in any iteration. */
 const NOTHING_ACCEPTED = 3;
@@ -43,6 +44,7 @@ export const runCommand = defineCommand({
       .option('publish', { type: 'boolean', default: false, describe: 'put the adapter into the registry when the run has ended' })
       .option('registry', { ...registryOption, describe: 'folder of the registry of --publish' })
       .option('verifier-threads', verifierThreadsOption)
+      .option('log-to', logToOption)
       .options(settingFlags() as Record<never, never>) // read through the schema, not through yargs' types
       .epilogue(
         'The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a rollout ' +
@@ -69,6 +71,7 @@ export const runCommand = defineCommand({
     const options = {
       signal,
       ...(argv.out === undefined ? {} : { out: argv.out }),
+      logTo: argv.logTo,
       ...(argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads }),
     };
     if (argv.mode.some((mode) => mode !== 'isopro')) {
@@ -105,7 +108,7 @@ export const runCommand = defineCommand({
 /** Runs with a screen, and words an interruption as what it is. */
 async function withScreen<T>(
   { model: { name: model }, task }: RunSettings,
-  work: (hooks: Required<RunHooks> & { readonly onMethod: NonNullable<CompareOptions['onMethod']> }) => Promise<T>,
+  work: (hooks: Required<Omit<RunHooks, 'onBegin'>> & { readonly onMethod: NonNullable<CompareOptions['onMethod']> }) => Promise<T>,
 ): Promise<T> {
   using screen = new RunScreen({ title: `${model} on ${task}` });
   try {

@@ -15,6 +15,7 @@ export class TrainFiles {
   readonly best: string;
   /** A line a step, `{"step", "loss"}`, and one a measurement, `{"step", "validationLoss"}`. */
   readonly losses: string;
+  readonly trackers: string;
   #lines: Line[] = [];
 
   constructor(out: string) {
@@ -22,6 +23,7 @@ export class TrainFiles {
     this.state = `${out}.state`;
     this.best = `${out}.best`;
     this.losses = `${out}.losses.jsonl`;
+    this.trackers = `${out}.trackers`;
   }
 
   /**

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
 import { fineTune, type Validation } from '../engine/fine-tuning.js';
 import { readExamples, splitExamples } from '../engine/training-examples.js';
@@ -11,6 +12,8 @@ import { interrupted, interruption, printJsonLine, UsageError } from './output.j
 import { Progress } from './progress.js';
 import { formatBytes, formatDuration } from './quantities.js';
 import { TrainFiles } from './train-files.js';
+import { logToOption } from './log-to.js';
+import { Trackers } from '../trackers/trackers.js';
 
 /** Files with fewer examples have none kept apart unless that is asked for. */
 const LARGE = 100;
@@ -59,6 +62,7 @@ export const trainCommand = defineCommand({
       .option('max-tokens', { type: 'number', default: 2048, describe: 'longer examples are left out' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the adapter and of the order' })
       .option('save-every', { type: 'number', default: 25, describe: 'steps between savings of the state' })
+      .option('log-to', logToOption)
       .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
       .option('resume', { type: 'boolean', default: false, describe: 'continue from OUT.state with the same flags' })
       .option('force', { type: 'boolean', default: false, describe: 'replace OUT and its state' })
@@ -147,6 +151,15 @@ export const trainCommand = defineCommand({
             patience: argv.patience,
             before: files.validation,
           };
+    const trackers = new Trackers(argv.logTo, {
+      folder: files.trackers,
+      project: 'isopro-native',
+      name: path.basename(argv.out),
+      config: { ...plan, ...chosen(argv) },
+      resumed: argv.resume,
+      onNotice: (text) => void process.stderr.write(`${text}\n`),
+    });
+    for (const command of trackers.commands) process.stderr.write(`figures: ${command}\n`);
     const started = performance.now();
     const fineTuning = { sequences, batchSize: argv.batch, steps, seed, ...(validation && { validation }) };
     try {
@@ -157,6 +170,7 @@ export const trainCommand = defineCommand({
         if (event.kind === 'validation') {
           const { step, loss, best } = event;
           files.add({ step, validationLoss: loss });
+          trackers.log(step, { 'eval/loss': loss });
           if (argv.json) printJsonLine({ step, validationLoss: loss });
           measured = `, validation ${loss.toFixed(3)}`;
           if (best) await trainer.exportAdapter(files.best);
@@ -164,6 +178,12 @@ export const trainCommand = defineCommand({
         }
         const { step, loss, learningRate, gradNorm, tokens: trained } = event.stats;
         files.add({ step, loss });
+        trackers.log(step, {
+          'train/loss': loss,
+          'train/grad_norm': gradNorm,
+          'train/learning_rate': learningRate,
+          'train/epoch': (step * argv.epochs) / steps,
+        });
         if (argv.json) printJsonLine({ step, loss, learningRate, gradNorm, tokens: trained });
         progress.update(Math.round(step * average), {
           note: `step ${step}/${steps}, loss ${loss.toFixed(3)}${measured}, ${formatBytes(process.memoryUsage().rss)}`,
@@ -171,12 +191,14 @@ export const trainCommand = defineCommand({
         if (step % argv.saveEvery === 0) await trainer.save(files.state);
       }
     } catch (error) {
+      trackers.end('failed');
       throw interrupted(
         error,
         'the training',
         existsSync(files.state) ? `The same flags with --resume go on from ${files.state}.` : 'Nothing had been saved yet: start again.',
       );
     }
+    trackers.end('finished');
     await trainer.save(files.state);
     const losses = { training: files.training, validation: files.validation };
     const best = losses.validation
@@ -213,6 +235,10 @@ export const trainCommand = defineCommand({
     process.stdout.write(`\nnext: npx isopro-native chat --model ${argv.model} --adapter ${argv.out}\n`);
   },
 });
+
+/** What trackers show of how a training was begun. */
+const chosen = ({ model, data, rank, alpha, lr, schedule, epochs, batch, seed }: Readonly<Record<string, unknown>>) =>
+  ({ model, data, rank, alpha, lr, schedule, epochs, batch, seed }) as const;
 
 type Figure = { readonly step: number; readonly loss: number };
 

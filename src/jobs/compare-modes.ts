@@ -8,8 +8,7 @@ import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
 import { openModel } from '../training/open-run.js';
 import type { RunResult } from '../training/result.js';
-import type { RunOptions } from '../training/hooks.js';
-import { run } from './run.js';
+import { run, type TrackedRunOptions } from './run.js';
 import { askingOptions, resolveSettings, type RunSettings, type RunSettingsInput } from '../training/settings.js';
 import { withProfile } from '../training/profile.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../training/modes/greedy.js';
@@ -37,7 +36,7 @@ const GREEDY: readonly (readonly [Method, (context: ModeContext) => Promise<Meth
 ];
 const SAMPLED: readonly Method[] = ['best-of-k', 'majority', 'pass@k'];
 
-export interface CompareOptions extends RunOptions {
+export interface CompareOptions extends TrackedRunOptions {
   readonly onMethod?: ModeContext['onProgress'];
 }
 

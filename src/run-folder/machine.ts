@@ -17,7 +17,7 @@ export function machineClass(): MachineClass {
 }
 
 /** What starts, shows or judges a run decides nothing in it. */
-const AROUND: readonly string[] = ['cli', 'jobs', 'judge', 'registry', 'report'];
+const AROUND: readonly string[] = ['ai', 'cli', 'jobs', 'judge', 'registry', 'report', 'trackers'];
 
 /** SHA-256 over names and contents of the package's own modules that decide what a run does. */
 export function hashModules(folder: string): string {

@@ -16,6 +16,8 @@ export interface RunPaths {
   readonly report: string;
   /** What `run --mode` measured with other methods, after the log had ended. */
   readonly comparison: string;
+  /** Figures for programs that show them, a folder a tracker. */
+  readonly trackers: string;
   /** What the last judge of this folder found. */
   readonly judgeTrace: string;
   /** File of an adapter, by its SHA-256 in hexadecimal. */
@@ -33,6 +35,7 @@ export function runPaths(folder: string): RunPaths {
     adapters,
     report: join(folder, 'report.html'),
     comparison: join(folder, 'comparison.json'),
+    trackers: join(folder, 'trackers'),
     judgeTrace: join(folder, 'judge-trace.json'),
     adapter: (sha256) => join(adapters, `${sha256}.gguf`),
   };

@@ -8,6 +8,7 @@ import type { TierCounts } from '../run-folder/derived.js';
 import type { PairedChange, Summary } from '../statistics/index.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { LoraReport } from './monitor-session.js';
+import type { RunSettings } from './settings.js';
 
 export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'after', 'forgetting', 'close'] as const;
 export type Stage = (typeof STAGES)[number];
@@ -56,7 +57,18 @@ export interface IterationReport {
   readonly tokens: { readonly sampled: number; readonly trained: number };
 }
 
+export interface BegunRun {
+  readonly folder: string;
+  readonly runId: string;
+  /** In use: with what follows from model and task. */
+  readonly settings: RunSettings;
+  /** Iterations that were done before; null: the run begins. */
+  readonly resumedAfter: number | null;
+}
+
 export interface RunHooks {
+  /** Before the first of the run's own stages, unless it has ended already. */
+  readonly onBegin?: (run: BegunRun) => void;
   readonly onProgress?: (progress: RunProgress) => void;
   readonly onIteration?: (report: IterationReport) => void;
   /** What a person should know of and the run goes on with: a checkpoint that was refused, a witness that does not answer. */

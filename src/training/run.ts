@@ -26,7 +26,10 @@ import { resolveSettings, type RunSettingsInput } from './settings.js';
 export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
   const opened = await openRun(resolveSettings(await withProfile(input, options.signal)), options);
   if ('result' in opened) return opened.result;
+  const { context, stage, iteration } = opened;
   try {
+    const { folder, runId, settings } = context;
+    options.onBegin?.({ folder, runId, settings, resumedAfter: stage === 'begun' ? null : iteration });
     await complete(opened);
   } catch (error) {
     await opened.dispose().catch(() => undefined); // what went wrong first is what the caller has to know

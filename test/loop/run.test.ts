@@ -58,7 +58,7 @@ describe('a run', () => {
   let result: RunResult;
 
   test('learns by selection, and prints the result that its log holds', async () => {
-    const { code, stdout, stderr } = await run(...command('whole', '--json'));
+    const { code, stdout, stderr } = await run(...command('whole', '--json', '--log-to', 'jsonl', 'tensorboard'));
     expect(stderr).not.toMatch(/error/);
     expect(code).toBe(0);
     result = JSON.parse(stdout) as RunResult;
@@ -70,6 +70,13 @@ describe('a run', () => {
     expect(result.peakRssBytes).toBeGreaterThan(2 ** 20);
     expect(result.iterations.map(({ iteration }) => iteration)).toEqual([1, 2, 3]);
     expect(stderr).toMatch(/iteration 3: hit rate/);
+    expect(stderr).toContain(`tensorboard --logdir ${path.join(file('whole'), 'trackers', 'tensorboard')}`);
+    const rows = readFileSync(path.join(file('whole'), 'trackers', 'jsonl', 'metrics.jsonl'), 'utf8')
+      .trim()
+      .split('\n');
+    expect(rows.map((row) => JSON.parse(row) as Record<string, unknown>)).toMatchObject(
+      result.iterations.map(({ iteration, loss, dev }) => ({ step: iteration, 'train/loss': loss, 'eval/reward': dev.mean })),
+    );
   }, 300_000);
 
   test('leaves a folder whose log is complete, whose rules recompute, whose adapter is the one named', async () => {
@@ -85,6 +92,7 @@ describe('a run', () => {
       'log.sqlite',
       'manifest.json',
       'report.html',
+      'trackers',
     ]);
     expect(readdirSync(path.join(file('whole'), 'checkpoints'))).toEqual(['0003-iteration', '0003-submitted']);
     expect(readFileSync(path.join(file('whole'), 'manifest.json'), 'utf8')).not.toContain(folder);
