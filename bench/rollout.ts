@@ -5,6 +5,7 @@
  * attention; ours and node-llama-cpp sample at temperature 0.8, the bare loop takes the argmax.
  */
 import { loadModel } from '../src/engine/model.js';
+import { requirePackage } from '../src/optional-package.js';
 import { Random } from '../src/random.js';
 import { loadBenchAddon } from './addon.js';
 import { PEER_CONTEXT } from './peer/node-llama-cpp.js';
@@ -33,6 +34,7 @@ const TEMPERATURE = 0.8;
 
 export async function benchRollout(options: RolloutBenchOptions): Promise<RolloutBenchResult> {
   const { prompts: promptCount, samples, tokens, promptTokens, rounds, seed, onRound } = options;
+  requirePackage('node-llama-cpp', 'Measuring against node-llama-cpp');
   const bench = loadBenchAddon();
   const sampled = promptCount * samples * tokens;
   const contextTokens = promptCount * promptTokens + promptCount * samples * tokens;

@@ -9,6 +9,7 @@ import { IsoproError } from '../src/errors.js';
 import { diagnose, type Finding } from '../src/engine/diagnosis.js';
 import { loadModel, type Model } from '../src/engine/model.js';
 import { createTrainer } from '../src/engine/trainer.js';
+import { requirePackage } from '../src/optional-package.js';
 import { peerGreedy } from './peer/node-llama-cpp.js';
 import { ARCHITECTURES, writeSyntheticModel, type Architecture, type SyntheticModelOptions } from '../test/models/synthetic.js';
 
@@ -92,6 +93,7 @@ async function greedyIds(file: string, gpuLayers: number): Promise<number[]> {
 }
 
 async function greedyIdsOfNodeLlamaCpp(file: string): Promise<number[]> {
+  requirePackage('node-llama-cpp', 'Comparing with node-llama-cpp');
   const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
   const llama = await getLlama({ build: 'never', gpu: false, logLevel: LlamaLogLevel.disabled });
   try {
@@ -214,7 +216,10 @@ export async function selftest({ signal, speed = true, onStep }: SelftestOptions
       const begin = performance.now();
       const outcome = await run().then(
         (detail) => ({ status: 'ok' as const, detail }),
-        (error: unknown) => ({ status: 'fail' as const, detail: (error as Error).message }),
+        (error: unknown) =>
+          error instanceof IsoproError && error.code === 'PACKAGE_MISSING'
+            ? { status: 'skipped' as const, detail: `${error.message}. ${error.remedy}` }
+            : { status: 'fail' as const, detail: (error as Error).message },
       );
       results.push({ name, ...outcome, seconds: (performance.now() - begin) / 1000 });
     }

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { inspectToolchain } from './toolchain.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const require = createRequire(import.meta.url);
 const fromSource = process.env.ISOPRO_LLAMA_FROM_SOURCE === '1';
 
 /** Whether an addon loads, tried in a process of its own. */
@@ -19,6 +20,11 @@ function loads(file) {
   const reason = trial.stderr.split('\n').find((line) => line.includes('Error')) ?? trial.signal ?? 'unknown';
   console.error(`isopro-native: ${path.relative(root, file)} does not load here (${reason.trim()})`);
   return false;
+}
+
+/** Whether a package is installed where this one would find it. */
+function isInstalled(name) {
+  return require.resolve.paths(name).some((base) => existsSync(path.join(base, name, 'package.json')));
 }
 
 function fail(message) {
@@ -32,13 +38,16 @@ if (!fromSource && loads(prebuilt)) {
   process.exit(0);
 }
 
+if (!['cmake-js', 'node-addon-api', 'node-llama-cpp'].every(isInstalled))
+  fail('the addon is compiled on this machine, with packages that were left out: install again without --omit=optional');
+const cmakeJs = require.resolve('cmake-js/bin/cmake-js');
+
 const missing = inspectToolchain().filter(({ found }) => found === null);
 for (const { tool, remedy } of missing) {
   console.error(`isopro-native: ${tool} was not found, and the addon is compiled on this machine; get it with: ${remedy}`);
 }
 if (missing.length > 0) fail('install the above and run npm install again');
 
-const cmakeJs = createRequire(import.meta.url).resolve('cmake-js/bin/cmake-js');
 const started = Date.now();
 const build = spawnSync(process.execPath, [cmakeJs, 'compile', '--directory', root], {
   cwd: root,

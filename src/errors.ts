@@ -45,6 +45,7 @@ export const ERRORS = {
   NUMERIC_FAILURE: 'The model produced a value that is not finite; check the file, the adapter and its scale.',
   OBJECT_DISPOSED: 'Load the object again; a disposed one cannot be used.',
   OUT_OF_MEMORY: 'Lower contextTokens, run fewer sequences at once, or use a smaller model.',
+  PACKAGE_MISSING: 'Install the package named above, or install isopro-native without --omit=optional.',
   POLICY_FAILED: 'Correct the policy; what it threw stands above. Its rule is left without an answer and asked about again.',
   POLICY_TIMEOUT:
     'Make the policy answer sooner, or give it more time with policyTimeout. Its rule is left without an answer and asked about again.',

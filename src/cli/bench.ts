@@ -1,5 +1,6 @@
 import type { CommandModule } from 'yargs';
 import { benchGateCommand } from './bench-gate.js';
+import { benchInstallCommand } from './bench-install.js';
 import { benchKernelsCommand } from './bench-kernels.js';
 import { benchLogCommand } from './bench-log.js';
 import { benchLoopCommand } from './bench-loop.js';
@@ -17,6 +18,7 @@ const BENCHES: CommandModule[] = [
   benchLogCommand as CommandModule,
   benchVerifyCommand,
   benchGateCommand as CommandModule,
+  benchInstallCommand,
 ];
 
 export const benchCommand = defineCommand({

@@ -1,5 +1,5 @@
 /** Finds and loads the C++ addon and registers llama.cpp's back ends; the typed face of what native/addon.cpp exports. */
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -421,8 +421,18 @@ function requireRoomForFiles(file: string): void {
   }
 }
 
+/** Whether the addon can be built in this folder: what `npm run package` makes holds it prebuilt and not its sources. */
+export const isSource = (root: string): boolean => existsSync(path.join(root, 'CMakeLists.txt'));
+
 /** @param there whether an addon is there and does not load */
 export function missingAddonRemedy(root: string, there: boolean): string {
+  const prebuilds = path.join(root, 'prebuilds');
+  if (!isSource(root) && existsSync(prebuilds))
+    return (
+      `This package holds an addon for ${readdirSync(prebuilds).join(', ')} and this is ${process.platform}-${process.arch}` +
+      `${there ? ', with another C library or without a library that it needs' : ''}: install from a clone of the project, which ` +
+      'compiles one.'
+    );
   const installed = path.basename(path.dirname(root)) === 'node_modules';
   const build = installed
     ? `\`npm rebuild isopro-native --foreground-scripts\` in ${path.dirname(path.dirname(root))}`

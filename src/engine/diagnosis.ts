@@ -6,7 +6,8 @@ import { cpus, freemem, loadavg, release, totalmem } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { IsoproError } from '../errors.js';
-import { loadAddon, packageRoot } from './addon.js';
+import { installedVersion, OPTIONAL_PACKAGES } from '../optional-package.js';
+import { addonCandidates, isSource, loadAddon, packageRoot } from './addon.js';
 import { homeFolder } from './model-location.js';
 
 export interface Finding {
@@ -37,17 +38,13 @@ interface Tool {
 }
 
 export async function diagnose(): Promise<Finding[]> {
-  return [nodeVersion(), processor(), ...nativeAddon(), memory(), await disk(), sqlite(), ...(await toolchain()), load()];
+  return [nodeVersion(), processor(), installation(), ...nativeAddon(), memory(), await disk(), sqlite(), ...(await toolchain()), load()];
 }
 
-function packageVersion(name: string): string {
-  const require = createRequire(import.meta.url);
-  for (const base of require.resolve.paths(name) ?? []) {
-    const file = path.join(base, name, 'package.json');
-    if (existsSync(file)) return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
-  }
-  return 'not installed';
-}
+const ownManifest = (): { version: string; engines: { node: string } } =>
+  JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as { version: string; engines: { node: string } };
+
+const packageVersion = (name: string): string => installedVersion(name) ?? 'not installed';
 
 function nodeVersion(): Finding {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
@@ -72,10 +69,31 @@ function processor(): Finding {
   };
 }
 
+/** Full and light are what npm installs of a published package, light without its optional dependencies; else it was built here. */
+function installation(): Finding {
+  const candidate = addonCandidates().find((file) => existsSync(file));
+  const missing = Object.entries(OPTIONAL_PACKAGES).filter(([name]) => installedVersion(name) === null);
+  const prebuilt = candidate?.includes(`${path.sep}prebuilds${path.sep}`) === true;
+  const form = !prebuilt ? 'source' : missing.some(([name]) => name === 'or-tools-wasm') ? 'light' : 'full';
+  const made = {
+    source: 'from source: the addon is compiled on this machine',
+    light: 'light: with a prebuilt addon, without optional packages',
+    full: 'full: with a prebuilt addon and the solver',
+  }[form];
+  const absent = missing.map(([name, version]) => `${name}@${version}`);
+  return {
+    check: 'installation',
+    status: 'ok',
+    detail: `${made}${absent.length === 0 ? '' : `; absent, and had by \`npm install\`: ${absent.join(', ')}`} (${packageRoot()})`,
+    remedy: null,
+    facts: { form, folder: packageRoot(), absent },
+  };
+}
+
 function nativeAddon(): Finding[] {
   try {
     const { addon, file } = loadAddon();
-    const version = (JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as { version: string }).version;
+    const { version } = ownManifest();
     const backends = addon.backends();
     const features = Object.keys(addon.processorFeatures());
     const cores = addon.physicalCores();
@@ -185,13 +203,16 @@ function sqlite(): Finding {
       check: 'event log',
       status: 'fail',
       detail: `better-sqlite3 ${version} does not load: ${(error as Error).message.split('\n', 1)[0]}`,
-      remedy: 'Run `npm rebuild better-sqlite3`.',
+      remedy: isSource(packageRoot())
+        ? 'Run `npm rebuild better-sqlite3`.'
+        : `This package holds SQLite for Node ${ownManifest().engines.node}: use one of these, or install from a clone of the project.`,
       facts: { betterSqlite3: version },
     };
   }
 }
 
 async function toolchain(): Promise<Finding[]> {
+  if (!isSource(packageRoot())) return [];
   const module = pathToFileURL(path.join(packageRoot(), 'scripts', 'toolchain.mjs')).href;
   const { inspectToolchain } = (await import(module)) as { inspectToolchain: () => Tool[] };
   return inspectToolchain().map(({ tool, found, remedy }) => ({

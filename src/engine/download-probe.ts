@@ -11,6 +11,8 @@ export interface RemoteFile {
   readonly sha256: string | null;
   /** Changes when the file behind the URL changes. */
   readonly version: string;
+  /** Of the content, where the server names one that stands for its bytes. */
+  readonly etag: string | null;
   /** The server announces that it serves byte ranges. */
   readonly ranges: boolean;
 }
@@ -32,7 +34,7 @@ export function networkReason(error: unknown): string {
 }
 
 /** What HF_TOKEN allows; sent to the hub alone, never to where it redirects. */
-function authorization(url: URL): Record<string, string> {
+export function authorization(url: URL): Record<string, string> {
   const token = process.env.HF_TOKEN;
   return token && url.origin === new URL(hubEndpoint()).origin ? { authorization: `Bearer ${token}` } : {};
 }
@@ -98,11 +100,13 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
           : response.headers.get('content-length');
       size ??= total == null ? null : Number(total);
       await requireMagic(address, response);
+      const etag = response.headers.get('etag');
       return {
         url: address,
         size,
         sha256,
-        version: sha256 ?? `${response.headers.get('etag') ?? response.headers.get('last-modified') ?? ''} ${size ?? ''}`,
+        etag: etag?.startsWith('"') === true ? etag : null,
+        version: sha256 ?? `${etag ?? response.headers.get('last-modified') ?? ''} ${size ?? ''}`,
         ranges: response.status === 206 && response.headers.get('accept-ranges') === 'bytes',
       };
     }

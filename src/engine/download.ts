@@ -12,9 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { abortError, IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
-import { startThread } from '../thread.js';
-import { networkReason, probeFile, type RemoteFile } from './download-probe.js';
-import type { DownloadJob, DownloadMessage } from './download-worker.js';
+import { authorization, networkReason, probeFile, type RemoteFile } from './download-probe.js';
 import { splitParts, type RemoteModel } from './model-location.js';
 
 export interface DownloadProgress {
@@ -34,7 +32,9 @@ export interface DownloadOptions {
 
 const STALL_MS = 60_000;
 const LOCK_POLL_MS = 250;
-const PLAIN_ATTEMPTS = 3;
+/** Attempts that bring nothing on. */
+const FRUITLESS_ATTEMPTS = 3;
+const PROGRESS_MS = 100;
 
 const cancelled = (signal: AbortSignal | undefined): IsoproError => abortError('the download was cancelled', signal);
 
@@ -51,7 +51,7 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
   if (signal?.aborted === true) throw cancelled(signal);
   const folder = path.dirname(model.path);
   const names = splitParts(path.basename(model.path));
-  // Short names beside the place: the downloader cuts long ones.
+  // Short names beside the place: its own may be as long as a file system allows.
   const partialNames =
     names.length === 1 ? ['model.gguf'] : splitParts(`model${path.basename(model.path).slice(-'-00001-of-00001.gguf'.length)}`);
   const urls = splitParts(model.url.split('/').at(-1) ?? '').map((name) => new URL(name, model.url).href);
@@ -77,8 +77,8 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
       .digest('hex')
       .slice(0, 16);
     const partial = path.join(partials, `${identity}-${version}`);
-    // A broken-off attempt is continued only where its result can be proven: the downloader notes a piece as done before
-    // the piece is on the disk, so that a killed process may leave a hole.
+    // A broken-off run is continued only where its result can be proven: another file may stand behind the URL by now, and a machine
+    // that lost power may have kept the length of what was written and not its bytes.
     const resumable = files.every((file) => file.sha256 !== null && file.ranges);
     for (const name of await readdir(partials)) {
       if (name.startsWith(`${identity}-`) && (name !== path.basename(partial) || !resumable)) {
@@ -153,57 +153,27 @@ async function fetchAll(
   destination: string,
   options: DownloadOptions,
 ): Promise<void> {
-  if (files.every((file) => file.ranges)) {
-    // The downloader finds the other parts of a split model by itself.
-    await fetchInWorker({ url: files[0]?.url ?? '', folder: partial, fileName: names[0] ?? '' }, files, destination, options);
-    return;
-  }
-  // Without byte ranges the downloader would continue a cut connection with the wrong bytes (docs/log.md): start over instead.
+  const totalBytes = totalSize(files);
   let before = 0;
   for (const [index, file] of files.entries()) {
-    await fetchPlainly(file, path.join(partial, names[index] ?? ''), before, totalSize(files), destination, options);
+    await fetchFile(file, path.join(partial, names[index] ?? ''), before, totalBytes, destination, options);
     before += file.size ?? 0;
   }
 }
 
-function fetchInWorker(
-  job: DownloadJob,
-  files: readonly RemoteFile[],
-  destination: string,
-  { signal, onProgress, stallMs = STALL_MS }: DownloadOptions,
-): Promise<void> {
-  const totalBytes = totalSize(files);
-  return new Promise((resolve, reject) => {
-    const worker = startThread(new URL('./download-worker.js', import.meta.url), { workerData: job });
-    let settled = false;
-    const settle = (outcome: () => void): void => {
-      if (settled) return;
-      settled = true;
-      clearTimeout(watchdog);
-      signal?.removeEventListener('abort', abort);
-      void worker.terminate().then(outcome, outcome);
-    };
-    const fail = (message: string): void => settle(() => reject(failed(`${job.url}: ${message}`, destination)));
-    const abort = (): void => settle(() => reject(cancelled(signal)));
-    const watchdog = setTimeout(() => fail(`the server sent nothing for ${Math.round(stallMs / 1000)} s`), stallMs);
-    let furthest = -1;
-    worker.on('message', (message: DownloadMessage) => {
-      if ('failure' in message) fail(message.failure);
-      else if ('finished' in message) settle(resolve);
-      else {
-        if (message.downloadedBytes > furthest) watchdog.refresh();
-        furthest = Math.max(furthest, message.downloadedBytes);
-        onProgress?.({ phase: 'downloading', downloadedBytes: message.downloadedBytes, totalBytes });
-      }
-    });
-    worker.on('error', (error) => fail(error.message));
-    worker.on('exit', () => fail('the downloader ended early'));
-    signal?.addEventListener('abort', abort);
-    if (signal?.aborted === true) abort();
-  });
+/** Where the bytes of a response belong: after what is there, or from the start where the server sends the whole file. */
+function startOf(response: Response, file: RemoteFile, have: number): number {
+  if (response.status !== 206) return 0;
+  const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(response.headers.get('content-range') ?? '');
+  if (range === null || Number(range[1]) !== have || (file.size !== null && Number(range[2]) !== file.size))
+    throw new Error(
+      `the server answered with another range than bytes ${have}- (${response.headers.get('content-range') ?? 'none named'})`,
+    );
+  return have;
 }
 
-async function fetchPlainly(
+/** Appends to what an earlier attempt brought where the server serves ranges, else starts over. */
+async function fetchFile(
   file: RemoteFile,
   target: string,
   before: number,
@@ -212,34 +182,56 @@ async function fetchPlainly(
   options: DownloadOptions,
 ): Promise<void> {
   const { signal, onProgress, stallMs = STALL_MS } = options;
-  for (let attempt = 1; ; ++attempt) {
+  let shown = -Infinity;
+  const show = (received: number): void => {
+    const now = performance.now();
+    if (now - shown < PROGRESS_MS) return;
+    shown = now;
+    onProgress?.({ phase: 'downloading', downloadedBytes: before + received, totalBytes });
+  };
+  let fruitless = 0;
+  for (;;) {
+    const have = file.ranges ? await sizeOf(target) : 0;
+    if (have > 0 && have === file.size) return;
     const stalled = new AbortController();
     const watchdog = setTimeout(() => stalled.abort(new Error(`the server sent nothing for ${Math.round(stallMs / 1000)} s`)), stallMs);
     const either = signal === undefined ? stalled.signal : AbortSignal.any([signal, stalled.signal]);
+    let received = 0;
     try {
-      const response = await fetch(file.url, { headers: { 'accept-encoding': 'identity' }, signal: either });
+      // Of a redirected request fetch takes the token away.
+      const headers: Record<string, string> = { 'accept-encoding': 'identity', ...authorization(new URL(file.url)) };
+      if (have > 0) headers.range = `bytes=${have}-`;
+      if (have > 0 && file.etag !== null) headers['if-range'] = file.etag;
+      const response = await fetch(file.url, { headers, signal: either });
       if (!response.ok || response.body === null) throw new Error(`the server answered ${response.status}`);
-      let received = 0;
+      const start = startOf(response, file, have);
       const count = new Transform({
         transform(chunk: Buffer, _encoding, done) {
           received += chunk.length;
           watchdog.refresh();
-          onProgress?.({ phase: 'downloading', downloadedBytes: before + received, totalBytes });
+          show(start + received);
           done(null, chunk);
         },
       });
-      await pipeline(Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]), count, createWriteStream(target), {
-        signal: either,
-      });
+      const sink = createWriteStream(target, { flags: start === 0 ? 'w' : 'a' });
+      await pipeline(Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]), count, sink, { signal: either });
       return;
     } catch (error) {
       if (signal?.aborted === true) throw cancelled(signal);
-      if (attempt === PLAIN_ATTEMPTS || stalled.signal.aborted)
+      fruitless = file.ranges && received > 0 ? 0 : fruitless + 1;
+      if (fruitless === FRUITLESS_ATTEMPTS || stalled.signal.aborted)
         throw failed(`${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`, destination, error);
     } finally {
       clearTimeout(watchdog);
     }
   }
+}
+
+async function sizeOf(file: string): Promise<number> {
+  return stat(file).then(
+    ({ size }) => size,
+    () => 0,
+  );
 }
 
 async function checkAll(

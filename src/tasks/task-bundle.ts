@@ -8,6 +8,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { BuildFailure, BuildResult, Loader, Plugin } from 'esbuild';
 import { canonicalJson } from '../canonical-json.js';
+import { installedVersion, missingPackage } from '../optional-package.js';
 
 export interface TaskBundle {
   /** An ES module that imports Node's own modules and this package, nothing else. */
@@ -88,7 +89,7 @@ function sources(hashes: Map<string, string>): Plugin {
 /** Building starts a process of the bundler's, which ends with the last build. */
 let building = 0;
 
-/** @throws BundleError */
+/** @throws BundleError; IsoproError PACKAGE_MISSING where the bundler is there without its program for this platform */
 export async function bundleTask(file: string): Promise<TaskBundle> {
   const entry = path.resolve(file);
   const folder = path.dirname(entry);
@@ -118,13 +119,21 @@ export async function bundleTask(file: string): Promise<TaskBundle> {
     });
   } catch (cause) {
     const [first] = (cause as BuildFailure).errors ?? [];
-    if (first === undefined) throw cause;
+    if (first === undefined) throw missingBundler(cause) ?? cause;
     const { text, location } = first;
     throw new BundleError(`${text}${location === null ? '' : ` (${location.file}:${location.line})`}`, { cause });
   } finally {
     if (--building === 0) await stop();
   }
   return { code: result.outputFiles[0]!.text, sha256: graphHash(entry, folder, result.metafile, hashes) };
+}
+
+/** esbuild's program is an optional dependency of esbuild, of another name on each platform. */
+function missingBundler(cause: unknown): unknown {
+  const name = /The package "([^"]+)" could not be found, and is needed by esbuild/.exec((cause as Error).message)?.[1];
+  return name === undefined
+    ? undefined
+    : missingPackage(name, installedVersion('esbuild') ?? 'latest', 'A task or check in JavaScript', cause);
 }
 
 function graphHash(

@@ -27,6 +27,7 @@ describe('doctor', () => {
     expect(code).toBe(findings.some(({ status }) => status === 'fail') ? 1 : 0);
     expect(byCheck.get('Node.js')).toMatchObject({ status: 'ok', facts: { node: process.versions.node } });
     expect(byCheck.get('native addon')).toMatchObject({ status: 'ok', facts: { llamaRelease: expect.stringMatching(/^v\d/) } });
+    expect(byCheck.get('installation')!.facts).toMatchObject({ form: 'source', absent: [] });
     expect(byCheck.get('event log')!.status).toBe('ok');
     const cores = byCheck.get('threads')!.facts.physicalCores as number;
     expect(cores).toBeGreaterThanOrEqual(1);

@@ -1,6 +1,6 @@
 /** Wrong usage: the nearest thing there is, in few lines. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
@@ -69,4 +69,8 @@ test('the remedy for a missing addon is a command that can be typed where the pa
   expect(missingAddonRemedy('/src/isopro-native', false)).toMatch(
     /It has not been built: run `npm run build:native` in \/src\/isopro-native/,
   );
+  const published = mkdtempSync(path.join(tmpdir(), 'isopro-published-'));
+  mkdirSync(path.join(published, 'prebuilds', 'plan9-mips'), { recursive: true });
+  expect(missingAddonRemedy(published, false)).toMatch(/holds an addon for plan9-mips and this is .*: install from a clone/);
+  rmSync(published, { recursive: true });
 });

@@ -171,6 +171,8 @@ describe('a cut connection', () => {
     await downloadModel(model);
     expect(readFileSync(model.path).equals(behaviour.body)).toBe(true);
     expect(behaviour.cuts).toBe(0);
+    // After the cut nothing is fetched twice but what had not arrived.
+    expect(contentRequests.map((range) => range === 'whole')).toEqual([true, !ranges]);
   });
 
   test('a later run goes on where a broken-off one stopped', async () => {

@@ -75,6 +75,34 @@ describe('npm install', () => {
   });
 });
 
+test('what was installed without its optional packages says what it lacks, and how to get it', () => {
+  provide(prebuilds());
+  rmSync(path.join(place, 'node_modules'));
+  mkdirSync(path.join(place, 'node_modules'));
+  for (const name of ['zod', 'canonicalize', 'better-sqlite3'])
+    symlinkSync(path.join(root, 'node_modules', name), path.join(place, 'node_modules', name), 'junction');
+  // Its program is an optional package of its own, which it looks for beside itself.
+  cpSync(path.join(root, 'node_modules', 'esbuild'), path.join(place, 'node_modules', 'esbuild'), { recursive: true });
+  writeFileSync(path.join(place, 'task.mjs'), 'export default {};');
+  const { output } = node([
+    '--input-type=module',
+    '-e',
+    `const failure = (work) => work.then(() => null, ({ code, remedy }) => ({ code, remedy }));
+     const { diagnose } = await import('./dist/src/engine/diagnosis.js');
+     const { GroundTruthSolver } = await import('./dist/src/tasks/scheduling/ground-truth.js');
+     const { bundleTask } = await import('./dist/src/tasks/task-bundle.js');
+     console.log(JSON.stringify({
+       installation: (await diagnose()).find(({ check }) => check === 'installation').facts,
+       solver: await failure(new GroundTruthSolver().solve({ id: 'x' })),
+       bundler: await failure(bundleTask('task.mjs')),
+     }));`,
+  ]);
+  const { installation, solver, bundler } = JSON.parse(output.trim().split('\n').at(-1)!) as Record<string, Record<string, unknown>>;
+  expect(installation).toMatchObject({ form: 'light', absent: expect.arrayContaining([expect.stringMatching(/^or-tools-wasm@\d/)]) });
+  expect(solver).toMatchObject({ code: 'PACKAGE_MISSING', remedy: expect.stringMatching(/`npm install or-tools-wasm@\d+\.\d+\.\d+`/) });
+  expect(bundler).toMatchObject({ code: 'PACKAGE_MISSING', remedy: expect.stringMatching(/`npm install @esbuild\/[\w-]+@\d+\.\d+\.\d+`/) });
+});
+
 describe('the loader', () => {
   test('looks for a prebuilt addon first, then for the local build', () => {
     provide(path.join(place, 'build', 'Release'));
@@ -140,6 +168,19 @@ describe('the loader', () => {
       rmSync(path.join(place, 'build'), { recursive: true });
       expect(loaded()).toBe(path.join(path.relative(place, prebuilds()), 'isopro_native.node'));
       generates(place);
+    },
+    HOUR,
+  );
+
+  test(
+    'what `npm run package` makes needs no compiler and, without optional packages, less than 150 MB',
+    () => {
+      const { status, output } = node([path.join(root, 'dist', 'src', 'cli', 'main.js'), 'bench', 'install', '--json']);
+      expect(status === 0 ? '' : output).toBe('');
+      const { full, light, source } = JSON.parse(output.slice(output.indexOf('{\n'))) as Record<string, { seconds: number; bytes: number }>;
+      expect(light!.bytes).toBeLessThan(150e6);
+      expect(full!.bytes).toBeGreaterThan(light!.bytes);
+      expect(source!.seconds).toBeGreaterThan(0);
     },
     HOUR,
   );

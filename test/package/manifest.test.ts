@@ -5,6 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { ERRORS } from '../../src/errors.js';
+import { OPTIONAL_PACKAGES } from '../../src/optional-package.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -31,6 +32,7 @@ interface Manifest {
   exports: Record<string, string | Record<string, string>>;
   dependencies: Record<string, string>;
   devDependencies: Record<string, string>;
+  optionalDependencies: Record<string, string>;
   scripts: Record<string, string>;
 }
 const manifest = JSON.parse(read('package.json')) as Manifest;
@@ -42,10 +44,15 @@ const tracked = existsSync(path.join(root, '.git'))
 
 describe('package.json', () => {
   test('pins every dependency to one version', () => {
-    const ranges = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies }).filter(
+    const ranges = Object.entries({ ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.devDependencies }).filter(
       ([, version]) => !/^\d+\.\d+\.\d+$/.test(version),
     );
     expect(ranges).toEqual([]);
+  });
+
+  test('pins what errors say is to be installed, and leaves no more to be left out than that and what builds', () => {
+    const { 'cmake-js': _, 'node-addon-api': __, ...optional } = manifest.optionalDependencies;
+    expect(optional).toEqual(OPTIONAL_PACKAGES);
   });
 
   test('names scripts that exist', () => {
@@ -67,7 +74,11 @@ describe('package.json', () => {
     };
     const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, { dependencies?: object; devDependencies?: object }> };
     expect(missingOptionalPackages(lock).map(({ name }) => name)).toEqual([]);
-    expect(lock.packages['']).toMatchObject({ dependencies: manifest.dependencies, devDependencies: manifest.devDependencies });
+    expect(lock.packages['']).toMatchObject({
+      dependencies: manifest.dependencies,
+      devDependencies: manifest.devDependencies,
+      optionalDependencies: manifest.optionalDependencies,
+    });
   });
 });
 
@@ -95,7 +106,7 @@ describe('what npm publishes', () => {
       'dist/src/index.js',
       'dist/src/index.d.ts',
       'dist/src/cli/main.js',
-      'dist/src/engine/download-worker.js',
+      'dist/src/log/witness-process.js',
     ];
     expect(needed.filter((file) => !packed.includes(file))).toEqual([]);
     expect(Object.values(manifest.bin).filter((file) => !packed.includes(file))).toEqual([]);

@@ -5,6 +5,7 @@ import type { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { abortError, IsoproError } from '../../errors.js';
 import { makeFolder } from '../../files.js';
+import { requirePackage } from '../../optional-package.js';
 import { startThread } from '../../thread.js';
 import { frozenIndex } from '../frozen-sets.js';
 import { checkSchedule } from './check-schedule.js';
@@ -47,7 +48,7 @@ export class GroundTruthSolver {
     if (this.#folder !== undefined) makeFolder(this.#folder);
   }
 
-  /** @throws IsoproError ABORTED when the signal fires; every other failure is the status `unknown` */
+  /** @throws IsoproError ABORTED when the signal fires, PACKAGE_MISSING; every other failure is the status `unknown` */
   solve(problem: SchedulingProblem, options: SolveOptions = {}): Promise<GroundTruth> {
     const known = this.#cache.get(problem.id) ?? this.#read(problem);
     if (known !== undefined) return Promise.resolve(known);
@@ -69,6 +70,7 @@ export class GroundTruthSolver {
 
   async #solve(problem: SchedulingProblem, { timeLimitSeconds = 10, signal }: SolveOptions): Promise<GroundTruth> {
     if (signal?.aborted === true) throw abortError('solving was cancelled', signal);
+    requirePackage('or-tools-wasm', 'The solver CP-SAT');
     const reply = await this.#ask(problem, timeLimitSeconds, signal);
     if (reply === undefined || !('truth' in reply) || !sound(problem, reply.truth)) return UNKNOWN;
     if (reply.truth.status !== 'unknown') this.#write(problem.id, reply.truth);

@@ -1,0 +1,24 @@
+import { benchInstall } from '../../bench/install.js';
+import { defineCommand } from './command.js';
+import { interruption, printJson } from './output.js';
+import { Progress } from './progress.js';
+import { formatBytes } from './quantities.js';
+
+export const benchInstallCommand = defineCommand({
+  command: 'install',
+  describe: 'Seconds and bytes of an installation: published, published without optional packages, and from source; from a clone only',
+  builder: (yargs) => yargs.example('$0 bench install --json', 'figures for a program'),
+  handler: async ({ json }) => {
+    using progress = new Progress({ label: 'install', unit: 'steps' });
+    const result = await benchInstall({
+      signal: interruption(),
+      onStep: (name, index, count) => progress.update(index, { total: count, note: name }),
+    });
+    progress.clear();
+    if (json) return printJson(result);
+    for (const form of ['full', 'light', 'source'] as const) {
+      const { seconds, bytes } = result[form];
+      process.stdout.write(`${form.padEnd(7)} ${seconds.toFixed(0).padStart(4)} s  ${formatBytes(bytes)}\n`);
+    }
+  },
+});
