@@ -16,7 +16,7 @@ export function calibrationTable(tiers: readonly TierCalibration[], samples: num
     `${head.padEnd(width)}${cells.map((cell) => cell.padStart(9)).join('')}`.trimEnd();
   const percent = (share: number | null): string => (share === null ? '-' : (100 * share).toFixed(1));
   return [
-    line('', ['problems', ...COLUMNS.map(([name]) => (name === 'pass@k' ? `pass@${samples}` : name)), 'cut off', 'tokens', 'replies/s']),
+    line('', ['problems', ...COLUMNS.map(([name]) => (name === 'pass@k' ? `pass@${samples}` : name)), 'cut off', 'tokens', 'reply/s']),
     ...tiers.flatMap((tier) => [
       line(tier.tier, [
         String(tier.problems),

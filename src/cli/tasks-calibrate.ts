@@ -6,7 +6,9 @@ import { PROMPT_STYLES } from '../tasks/task.js';
 import { withProfile } from '../training/profile.js';
 import { resolveSettings } from '../training/settings.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
+import { failureTable } from '../report/failures.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
+import { terminalStyle } from '../report/terminal.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -72,7 +74,7 @@ export const tasksCalibrateCommand = defineCommand({
     using adapter = found === null ? null : await model.loadAdapter(found.file);
     using progress = new Progress({ label: 'calibrating', unit: 'replies' });
     const { style, temperature, topP, maxTokens } = sampling;
-    const { tiers, recommended, replies, seconds } = await calibrate(model, task, {
+    const { tiers, recommended, failures, replies, seconds } = await calibrate(model, task, {
       problems,
       samples,
       seed,
@@ -101,6 +103,7 @@ export const tasksCalibrateCommand = defineCommand({
         maxTokens,
         tiers,
         recommended,
+        failures,
         replies,
         seconds,
       });
@@ -110,6 +113,7 @@ export const tasksCalibrateCommand = defineCommand({
         `per cent, 95 % interval below\n\n${calibrationTable(tiers, samples)}\n\n` +
         'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from;\n' +
         `format: the answer could be read, right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
+        (failures.rows.length > 0 ? `${failureTable(failures, 'replies', terminalStyle(process.stdout))}\n\n` : '') +
         recommended.reasons.map((reason) => `- ${reason}\n`).join('') +
         (settings === null
           ? ''

@@ -4,6 +4,7 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
+import { FailureTally, reasonOf, type Failures, type JudgedReplyText } from '../tasks/failures.js';
 import type { OpenTask, PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
 import {
@@ -39,6 +40,8 @@ export interface CalibrationOptions {
 export interface Calibration {
   readonly tiers: readonly TierCalibration[];
   readonly recommended: Recommendation;
+  /** Why replies do not pass. */
+  readonly failures: Failures;
   readonly replies: number;
   readonly seconds: number;
 }
@@ -54,12 +57,15 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
   const backend = localBackend(model);
   const groups: CalibrationGroup[] = [];
   const tiers: TierCalibration[] = [];
+  const tally = new FailureTally();
   let seconds = 0;
   let done = 0;
   for (const tier of chosen) {
     const counts = new Map([[tier.id, problems]]);
     const plan = await planRollouts({ task, runSeed: seed, iteration: 0, counts, samples, excluded });
     const judged: CalibrationSample[][] = plan.map(() => []);
+    /** [problems][samples] of replies: they finish in another order. */
+    const reasons: JudgedReplyText[][] = plan.map(() => []);
     const started = performance.now();
     await answer(
       {
@@ -70,16 +76,19 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
         ...(signal === undefined ? {} : { signal }),
       },
       (reply) => {
-        judged[reply.rollout.promptIndex]!.push(calibrationSample(reply));
+        const { promptIndex, sampleIndex, finish, text } = reply.rollout;
+        judged[promptIndex]!.push(calibrationSample(reply));
+        reasons[promptIndex]![sampleIndex] = { ...reasonOf(reply.judgement, finish), problemId: reply.problem.id, tier: tier.id, text };
         done++;
         onProgress?.(done, chosen.length * problems * samples);
       },
     );
+    for (const of of reasons) for (const each of of) tally.take(each);
     const took = (performance.now() - started) / 1000;
     const own = judged.map((each) => ({ tier: tier.id, samples: each }));
     groups.push(...own);
     tiers.push(calibrateTier(tier, own, samples, took));
     seconds += took;
   }
-  return { tiers, recommended: recommend(tiers, groups, samples, maxTokens), replies: done, seconds };
+  return { tiers, recommended: recommend(tiers, groups, samples, maxTokens), failures: tally.failures, replies: done, seconds };
 }

@@ -170,6 +170,13 @@ describe('a model that says one of eight letters', () => {
       expect(format.mean).toBeGreaterThan(0.9);
       expect(Math.abs(mixed.mean! - (1 - (1 - rate) ** 8 - rate ** 8))).toBeLessThan(0.3);
     }
+    const { failures } = found;
+    expect(failures.replies).toBe(found.replies);
+    expect(failures.replies - failures.passed).toBe(failures.rows.reduce((sum, { count }) => sum + count, 0));
+    expect(failures.rows[0]).toMatchObject({
+      kind: 'wrong',
+      example: { tier: expect.stringMatching(/^L[01]$/), text: expect.any(String) },
+    });
     const again = await calibrate(model, task, { ...options, tiers: ['L1'] });
     const untimed = ({ repliesPerSecond: _, ...rest }: (typeof found.tiers)[number]) => rest;
     expect(again.tiers.map(untimed)).toEqual([untimed(found.tiers[1]!)]);
@@ -201,6 +208,7 @@ describe('a model that says one of eight letters', () => {
     ]);
     const shown = await runCli(['tasks', 'calibrate', ...flags, '--tier', 'L2']);
     expect(shown.stdout).toMatch(/problems +pass@1 +pass@4 +mixed +format[^]*^L2 +4 .*held out$/m);
+    expect(shown.stdout).toMatch(/^why 15 of 16 replies did not pass/m);
   });
 
   test('before a run: --dry-run calibrates a model that is not the embedded one on few problems, and says on how many', async () => {
