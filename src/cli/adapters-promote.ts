@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { readJson } from '../files.js';
-import type { GatePolicyInput } from '../gate/index.js';
+import type { GateDecision, GatePolicyInput } from '../gate/index.js';
+import { measureGate } from '../jobs/measure-gate.js';
 import { decideGate, openGate, type GateTrials } from '../registry/gates.js';
 import { aliasText, CHAMPION } from '../registry/names.js';
 import { lookUp, unresolvedError } from '../registry/resolve.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { interruption, printJson, UsageError } from './output.js';
+import { Progress } from './progress.js';
 import { aliasOf, aliasOption, clockOption, registryOf, registryOption } from './registry-flags.js';
 
 /** The gate did not accept, so nothing was moved. */
@@ -18,6 +20,38 @@ const trialsFile = z.strictObject({
   guards: z.record(z.string(), z.array(z.unknown())).optional(),
 });
 
+type Way = 'open' | 'evidence' | 'problems' | 'force' | 'assignment';
+
+interface Flags {
+  readonly open: boolean;
+  readonly policy: string | undefined;
+  readonly gate: number | undefined;
+  readonly evidence: string | undefined;
+  readonly problems: number | undefined;
+  readonly force: boolean;
+}
+
+/** By what the name is moved. @throws UsageError */
+function wayOf({ open, policy, gate, evidence, problems, force }: Flags, name: string, isChampion: boolean): Way {
+  const given: Way[] = [];
+  if (open) given.push('open');
+  if (evidence !== undefined) given.push('evidence');
+  if (problems !== undefined) given.push('problems');
+  if (force) given.push('force');
+  if (given.length > 1) throw new UsageError(`Give one of ${given.map((each) => `--${each}`).join(' and ')}.`);
+  const way = given[0] ?? 'assignment';
+  if (way === 'evidence' && gate === undefined) throw new UsageError('--evidence is of a gate: give --gate too.');
+  if (gate !== undefined && way !== 'evidence' && way !== 'problems') throw new UsageError('--gate takes --evidence or --problems.');
+  if (policy !== undefined && (gate !== undefined || (way !== 'open' && way !== 'problems')))
+    throw new UsageError('--policy is for a gate that begins, and stays for its life.');
+  if (problems !== undefined && !(Number.isSafeInteger(problems) && problems > 0))
+    throw new UsageError(`--problems: expected a whole number above 0, got ${problems}`);
+  if (way !== 'assignment' && !isChampion) throw new UsageError(`${name} is moved without a gate or force.`);
+  if (way === 'assignment' && isChampion)
+    throw new UsageError(`${name} takes evidence (--problems, or --open and then --gate and --evidence), or --force.`);
+  return way;
+}
+
 export const adaptersPromoteCommand = defineCommand({
   command: 'promote <adapter>',
   describe: 'Put a published adapter in use: by a gate that accepts it, or by force',
@@ -25,13 +59,21 @@ export const adaptersPromoteCommand = defineCommand({
     yargs
       .positional('adapter', { type: 'string', demandOption: true, describe: 'name, id or alias of a published adapter' })
       .option('as', { ...aliasOption, demandOption: true })
+      .option('problems', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'begin a gate and measure both versions here, on up to so many fresh problems of the scenario',
+      })
+      .option('model', { type: 'string', requiresArg: true, describe: 'base for --problems', defaultDescription: 'by the name on record' })
+      .option('task', { type: 'string', requiresArg: true, describe: 'task for --problems', defaultDescription: 'the scenario' })
+      .option('threads', { type: 'number', requiresArg: true, describe: 'for --problems; default: the physical cores' })
       .option('open', {
         type: 'boolean',
         default: false,
         describe: 'begin a gate: print its number and the seed to draw its problems with',
       })
-      .option('policy', { type: 'string', requiresArg: true, describe: 'JSON file of the policy of --open (docs/gate.md)' })
-      .option('gate', { type: 'number', requiresArg: true, describe: 'the gate to decide' })
+      .option('policy', { type: 'string', requiresArg: true, describe: 'JSON file of the policy of a gate that begins (docs/gate.md)' })
+      .option('gate', { type: 'number', requiresArg: true, describe: 'a gate that was begun, for --evidence or --problems' })
       .option('evidence', { type: 'string', requiresArg: true, describe: 'JSON file of its trials: {seed, trials, guards}' })
       .option('force', { type: 'boolean', default: false, describe: 'without a gate; it is on record' })
       .option('reason', { type: 'string', requiresArg: true, default: '', describe: 'for the record' })
@@ -40,58 +82,57 @@ export const adaptersPromoteCommand = defineCommand({
       .option('accept-clock', clockOption)
       .epilogue(
         'Exit code 3: the gate did not accept, and nothing was moved. Any alias but champion is moved without gate or force. A gate ' +
-          'that is begun counts as an attempt, whatever becomes of it.',
+          'that is begun counts as an attempt, whatever becomes of it; one that was interrupted goes on with --gate N --problems.',
       )
-      .example('$0 adapters promote sql@challenger --as sql --open', 'begin a gate against the champion')
-      .example('$0 adapters promote sql@challenger --as sql --gate 1 --evidence trials.json', 'decide it, and move where it accepts')
+      .example('$0 adapters promote sql@challenger --as sql --problems 200', 'a gate against the champion: draw, measure, decide, move')
+      .example('$0 adapters promote sql@challenger --as sql --open', 'begin one that is measured elsewhere')
+      .example('$0 adapters promote sql@challenger --as sql --gate 2 --evidence trials.json', 'decide it, and move where it accepts')
       .example('$0 adapters promote 3f2a9c --as sql --force --reason "the first one"', 'without a gate'),
-  handler: async ({ adapter, as, open, policy, gate, evidence, force, reason, transaction, json, ...flags }) => {
+  handler: async ({ adapter, as, policy, evidence, problems, model, task, threads, force, reason, transaction, json, ...argv }) => {
     const { slot, alias } = aliasOf(as);
-    const text = aliasText(slot, alias);
-    if ([open, gate !== undefined, force].filter(Boolean).length > 1) throw new UsageError('Give one of --open, --gate and --force.');
-    if ((gate === undefined) !== (evidence === undefined)) throw new UsageError('--gate and --evidence go together.');
-    if (policy !== undefined && !open) throw new UsageError('--policy goes with --open: a gate keeps the policy that it was begun with.');
-    const gated = open || gate !== undefined || force;
-    if (gated && alias !== CHAMPION) throw new UsageError(`${text} is moved without a gate or force.`);
-    if (!gated && alias === CHAMPION) throw new UsageError(`${text} takes evidence (--open, then --gate and --evidence) or --force.`);
-    const registry = registryOf(flags);
+    const way = wayOf({ ...argv, policy, evidence, problems, force }, aliasText(slot, alias), alias === CHAMPION);
+    const registry = registryOf(argv);
     const entry = lookUp((await registry.read()).state, adapter);
     if ('ok' in entry) throw unresolvedError(entry);
     const { id } = entry;
-    if (open) {
-      const begun = await openGate(registry, {
-        slot,
-        alias,
-        challenger: id,
-        ...(policy === undefined ? {} : { policy: readJson(policy) as GatePolicyInput }),
-      });
-      if (json) return printJson(begun);
+    let { gate } = argv;
+    if (way === 'open' || (way === 'problems' && gate === undefined)) {
+      const given = policy === undefined ? {} : { policy: readJson(policy) as GatePolicyInput };
+      const begun = await openGate(registry, { slot, alias, challenger: id, ...given });
+      gate = begun.gate;
+      if (json && way === 'open') return printJson(begun);
       const against = begun.incumbent ?? 'the base without an adapter';
-      process.stdout.write(
-        `gate ${begun.gate}: ${id}\nagainst ${against}\nattempt ${begun.attempt}, alpha ${begun.alpha.toFixed(6)}\nseed ${begun.seed}\n`,
-      );
-      return;
+      const spent = `attempt ${begun.attempt}, alpha ${begun.alpha.toFixed(6)}`;
+      if (!json) process.stdout.write(`gate ${gate}: ${id}\nagainst ${against}\n${spent}\nseed ${begun.seed}\n`);
+      if (way === 'open') return;
     }
-    let decision = null;
-    if (gate !== undefined) {
-      decision = await decideGate(registry, gate, checked(trialsFile, readJson(evidence!), 'evidence') as unknown as GateTrials);
-      if (!json) process.stdout.write(`gate ${gate}: ${decision.decision}\n${decision.reasons.map((each) => `  ${each}\n`).join('')}`);
-      if (decision.decision !== 'accepted') {
+    let decision: GateDecision | null = null;
+    if (way === 'evidence')
+      decision = await decideGate(registry, gate!, checked(trialsFile, readJson(evidence!), 'evidence') as unknown as GateTrials);
+    if (way === 'problems') {
+      using progress = new Progress({ label: 'measuring', unit: 'problems' });
+      const measured = await measureGate(registry, gate!, {
+        problems: problems!,
+        signal: interruption(),
+        onProgress: ({ done, total }) => progress.update(done, { total }),
+        ...(model === undefined ? {} : { model }),
+        ...(task === undefined ? {} : { task }),
+        ...(threads === undefined ? {} : { threads }),
+      });
+      progress.clear();
+      ({ decision } = measured);
+    }
+    if (decision !== null) {
+      const { decision: word, reasons, blocks } = decision;
+      if (!json) process.stdout.write(`${word} after ${blocks} problems\n${reasons.map((each) => `  ${each}\n`).join('')}`);
+      if (word !== 'accepted') {
         if (json) printJson({ gate, decision, moved: null });
         process.exitCode = NOT_ACCEPTED;
         return;
       }
     }
-    const move = {
-      slot,
-      alias,
-      id,
-      force,
-      reason,
-      ...(gate === undefined ? {} : { gate }),
-      ...(transaction === undefined ? {} : { transaction }),
-    };
-    const moved = await registry.move(move);
+    const ofGate = gate === undefined ? {} : { gate };
+    const moved = await registry.move({ slot, alias, id, force, reason, ...ofGate, ...(transaction === undefined ? {} : { transaction }) });
     if (json) return printJson({ gate: gate ?? null, decision, moved });
     process.stdout.write(`${moved.alias}: ${moved.from ?? 'nothing'} -> ${moved.to}${force ? ' (by force)' : ''}\n`);
   },

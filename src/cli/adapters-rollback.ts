@@ -1,6 +1,16 @@
+import { z } from 'zod';
+import { checked } from '../engine/checked.js';
+import { readJson } from '../files.js';
+import { rollbackByEvidence, type RollbackRequest } from '../registry/gates.js';
+import type { Moved } from '../registry/registry.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
 import { aliasOf, aliasOption, clockOption, registryOf, registryOption } from './registry-flags.js';
+
+/** The evidence does not ask for it. */
+const NOT_SHOWN = 3;
+
+const evidenceFile = z.strictObject({ trials: z.array(z.unknown()), policy: z.record(z.string(), z.unknown()).optional() });
 
 export const adaptersRollbackCommand = defineCommand({
   command: 'rollback <alias>',
@@ -8,15 +18,35 @@ export const adaptersRollbackCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .positional('alias', { type: 'string', demandOption: true, describe: aliasOption.describe })
+      .option('evidence', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'only where these trials show that it has become worse: JSON file {trials, policy}',
+      })
       .option('reason', { type: 'string', requiresArg: true, default: '', describe: 'for the record' })
       .option('registry', registryOption)
       .option('accept-clock', clockOption)
-      .epilogue('Repeated, it goes further back. What was rolled back is not come back to; promote it again.')
+      .epilogue(
+        'Repeated, it goes further back. What was rolled back is not come back to; promote it again. Exit code 3: the evidence does not ' +
+          'show that it has become worse, and nothing was moved.',
+      )
       .example('$0 adapters rollback sql --reason "wrong joins since noon"', "yesterday's champion"),
-  handler: async ({ alias: named, reason, json, ...flags }) => {
+  handler: async ({ alias: named, evidence, reason, json, ...flags }) => {
     const { slot, alias } = aliasOf(named);
-    const moved = await registryOf(flags).rollback({ slot, alias, reason });
-    if (json) return printJson(moved);
+    const registry = registryOf(flags);
+    let moved: Moved | null;
+    if (evidence === undefined) {
+      moved = await registry.rollback({ slot, alias, reason });
+      if (json) return printJson(moved);
+    } else {
+      const given = checked(evidenceFile, readJson(evidence), 'evidence') as unknown as Pick<RollbackRequest, 'trials' | 'policy'>;
+      const found = await rollbackByEvidence(registry, { slot, alias, ...given });
+      ({ moved } = found);
+      if (moved === null) process.exitCode = NOT_SHOWN;
+      if (json) return printJson(found);
+      process.stdout.write(`${found.decision.decision}\n${found.decision.reasons.map((each) => `  ${each}\n`).join('')}`);
+      if (moved === null) return;
+    }
     process.stdout.write(`${moved.alias}: ${moved.from} -> ${moved.to ?? 'the base without an adapter'}\n`);
   },
 });

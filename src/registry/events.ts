@@ -25,6 +25,8 @@ export const registryEvent = z.discriminatedUnion('kind', [
     /** The gate that accepted it; null where there was none. */
     gate: gateNumber.nullable(),
     forced: z.boolean(),
+    /** SHA-256 of the kept trials that a rollback was decided by; null where somebody decided. */
+    evidence: sha256.nullable(),
     reason: note,
     /** What a caller named this move by, so that it can repeat the call. */
     transaction: z.string().min(1).max(200).nullable(),

@@ -5,14 +5,24 @@ import { asJson, canonicalJson } from '../canonical-json.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { checked } from '../engine/checked.js';
 import { IsoproError } from '../errors.js';
-import { alphaOf, decide, gatePolicy, type GateDecision, type GateEvidence, type GatePolicyInput } from '../gate/index.js';
+import {
+  alphaOf,
+  decide,
+  decideRollback,
+  gatePolicy,
+  type GateDecision,
+  type GateEvidence,
+  type GatePolicyInput,
+  type RollbackDecision,
+  type RollbackPolicyInput,
+} from '../gate/index.js';
 import type { SignedCheckpoint } from '../log/checkpoint.js';
 import { drawnSeed, parseDraw } from '../log/draw.js';
 import type { EventOf } from './events.js';
 import type { Ledger } from './ledger.js';
-import { alias as aliasForm, CHAMPION, slot as slotForm } from './names.js';
+import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
 import { sha256 } from './record.js';
-import type { AliasName, Registry } from './registry.js';
+import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
 import type { GateState } from './state.js';
 
 /** How trials name the incumbent where there is none: the base without an adapter. */
@@ -100,6 +110,12 @@ export function judgeGate(
 export const trialsText = (gate: number, { seed, trials, guards }: GateTrials): string =>
   `${canonicalJson(asJson({ gate, seed, trials, ...(guards === undefined ? {} : { guards }) }))}\n`;
 
+async function keepTrials(registry: Registry, text: string): Promise<string> {
+  const evidence = hash('sha256', text);
+  await writeFileAtomically(registry.paths.trials(evidence), [Buffer.from(text)]);
+  return evidence;
+}
+
 /**
  * Decides a gate from its trials and writes that down; they are kept. More trials may follow after `needs-more-trials` and
  * `infrastructure-error`: all of them together, not the new ones alone.
@@ -110,11 +126,44 @@ export async function decideGate(registry: Registry, gate: number, given: GateTr
     const found = state.gates[gate - 1];
     if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
     const decision = judgeGate(found, given);
-    const text = trialsText(gate, given);
-    const evidence = hash('sha256', text);
-    await writeFileAtomically(registry.paths.trials(evidence), [Buffer.from(text)]);
+    const evidence = await keepTrials(registry, trialsText(gate, given));
     const reasons = decision.reasons.slice(0, 1000).map((reason) => reason.slice(0, 2000));
     await write([{ kind: 'gate_decided', gate, decision: decision.decision, reasons, evidence }]);
     return decision;
+  });
+}
+
+export interface RollbackRequest extends AliasName {
+  /** Of the version in use and of the one before, in the order of time. */
+  readonly trials: GateEvidence['trials'];
+  readonly policy?: RollbackPolicyInput;
+}
+
+/** What `decideRollback` says of the version that a name stands for and the one that a rollback would put back. */
+export const judgeRollback = (
+  from: string | null,
+  to: string | null,
+  { trials, policy }: Pick<RollbackRequest, 'trials' | 'policy'>,
+): RollbackDecision => decideRollback({ id: from ?? BASE_VERSION }, { id: to ?? BASE_VERSION }, trials, policy);
+
+/**
+ * Puts back what a name stood for before, where the trials show that what it stands for has become worse; they are kept.
+ * @throws IsoproError REGISTRY_REFUSED where there is nothing before, GATE_EVIDENCE_INVALID, GATE_POLICY_INVALID
+ */
+export async function rollbackByEvidence(
+  registry: Registry,
+  { slot: place, alias: name = CHAMPION, ...given }: RollbackRequest,
+): Promise<{ readonly decision: RollbackDecision; readonly moved: Moved | null }> {
+  const [slot, alias] = [checked(slotForm, place, 'slot'), checked(aliasForm, name, 'alias')];
+  return registry.write(async ({ reading: { state }, write }) => {
+    const from = state.alias(slot, alias)?.current ?? null;
+    const to = state.rollbackTarget(slot, alias);
+    const decision = judgeRollback(from, to, given);
+    if (decision.decision !== 'rollback') return { decision, moved: null };
+    await registry.requireBytesOf(state, to);
+    const { trials, policy = {} } = given;
+    const evidence = await keepTrials(registry, `${canonicalJson(asJson({ trials, policy }))}\n`);
+    await write([rollbackOf(slot, alias, from, to, decision.reasons.join('; ').slice(0, 2000), evidence)]);
+    return { decision, moved: { alias: aliasText(slot, alias), from, to } };
   });
 }

@@ -1,4 +1,13 @@
-export { BASE_VERSION, decideGate, drawGate, openGate, type GateRequest, type GateTrials } from './gates.js';
+export {
+  BASE_VERSION,
+  decideGate,
+  drawGate,
+  openGate,
+  rollbackByEvidence,
+  type GateRequest,
+  type GateTrials,
+  type RollbackRequest,
+} from './gates.js';
 export { aliasesAt, checkHistory, movesOf, proveAt, type HistoryProof, type Move, type ProvenHistory } from './history.js';
 export type { Reading } from './ledger.js';
 export { nameOf, recordId, type AdapterRecord } from './record.js';

@@ -88,9 +88,20 @@ function fold(path: string, records = Infinity): Reading {
 
 function requireSound({ outcome, disagreement }: Verification, path: string): void {
   if (outcome === 'ok' || outcome === 'unterminated') return;
-  throw new IsoproError('LOG_TAMPERED', `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`, {
-    remedy: 'Do not use this registry: restore an untouched copy of its folder. `isopro-native adapters validate` says what is wrong.',
-  });
+  throw new IsoproError('LOG_TAMPERED', `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`);
+}
+
+/** What to do about a log is another thing for a registry than for a run. */
+async function ofRegistry<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof IsoproError) || !['LOG_TAMPERED', 'LOG_UNREADABLE'].includes(error.code)) throw error;
+    throw new IsoproError(error.code, error.message, {
+      cause: error,
+      remedy: 'Do not use this registry: restore an untouched copy of its folder. `isopro-native adapters validate` says what is wrong.',
+    });
+  }
 }
 
 /** Whether a log was begun in the folder. */
@@ -129,9 +140,11 @@ export async function verifyLedger(paths: RegistryPaths, { home = isoproHome(), 
  * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, LOG_UNREADABLE, WITNESS_KEY_MISSING
  */
 export async function readLedger(paths: RegistryPaths, options: LedgerOptions): Promise<Reading> {
-  const verification = await verifyLedger(paths, options);
-  requireSound(verification, paths.log);
-  return fold(paths.log, verification.signedRecords);
+  return ofRegistry(async () => {
+    const verification = await verifyLedger(paths, options);
+    requireSound(verification, paths.log);
+    return fold(paths.log, verification.signedRecords);
+  });
 }
 
 /** Open for writing; nobody else is. */
@@ -184,7 +197,7 @@ async function openLog(paths: RegistryPaths, signer: LogSigner): Promise<EventLo
  */
 export async function writeLedger<T>(paths: RegistryPaths, options: LedgerOptions, work: (ledger: Ledger) => Promise<T>): Promise<T> {
   makeRegistryFolder(paths);
-  return withLock(paths.lock, async () => {
+  const alone = async (): Promise<T> => {
     const signer = await signerOf(options, paths);
     try {
       const log = await openLog(paths, signer);
@@ -196,7 +209,8 @@ export async function writeLedger<T>(paths: RegistryPaths, options: LedgerOption
     } finally {
       await signer.close();
     }
-  });
+  };
+  return ofRegistry(() => withLock(paths.lock, alone));
 }
 
 function ledgerOf(log: EventLog<'registry'>, paths: RegistryPaths, { acceptClock = false }: LedgerOptions): Ledger {
@@ -214,7 +228,10 @@ function ledgerOf(log: EventLog<'registry'>, paths: RegistryPaths, { acceptClock
       for (const event of events) state.apply(event, Math.max(nowUs, lastTimeUs));
       if (events.length > 0) log.append(events.map((event) => ({ stream: 'registry', payload: event as unknown as LogPayload })));
       const head = await log.checkpoint(state.root());
-      await writePointer(paths.pointer, log.size, state.map());
+      // it has happened by now: other programs may read an older pointer until `repair` writes it again, but nobody is told that it has not
+      await writePointer(paths.pointer, log.size, state.map()).catch((error: unknown) => {
+        if (!(error instanceof IsoproError)) throw error;
+      });
       return head;
     },
   };

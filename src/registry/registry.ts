@@ -9,6 +9,7 @@ import type { EventOf } from './events.js';
 import { defaultRegistry, keepBytes, registryPaths, type RegistryPaths } from './folder.js';
 import { readLedger, writeLedger, type Ledger, type LedgerOptions, type Reading } from './ledger.js';
 import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm, type Slot, type SlotInput } from './names.js';
+import type { RegistryState } from './state.js';
 import { adapterRecord, nameOf, recordId, sha256, type AdapterRecord } from './record.js';
 
 export interface RegistryOptions extends LedgerOptions {
@@ -80,6 +81,27 @@ const move = z.strictObject({
   reason: z.string().max(2000).default(''),
   expected: sha256.nullable().optional(),
   transaction: z.string().min(1).max(200).optional(),
+});
+
+export const rollbackOf = (
+  slot: Slot,
+  alias: string,
+  from: string | null,
+  to: string | null,
+  reason: string,
+  evidence: string | null = null,
+): EventOf<'moved'> => ({
+  kind: 'moved',
+  slot,
+  alias,
+  from,
+  to,
+  cause: 'rollback',
+  gate: null,
+  forced: false,
+  evidence,
+  reason,
+  transaction: null,
 });
 
 export class Registry {
@@ -168,11 +190,11 @@ export class Registry {
         cause: alias === CHAMPION ? 'promotion' : 'assignment',
         gate: gate ?? null,
         forced: force,
+        evidence: null,
         reason,
         transaction: transaction ?? null,
       };
-      const entry = state.entries.get(id);
-      if (entry !== undefined) await this.requireBytes(entry.record);
+      await this.requireBytesOf(state, id);
       await write([event]);
       return { alias: text, from: event.from, to: id };
     });
@@ -189,11 +211,8 @@ export class Registry {
     const seen = expected === undefined ? ((await this.read()).state.alias(slot, alias)?.current ?? null) : expected;
     return this.write(async ({ reading: { state }, write }) => {
       const to = state.rollbackTarget(slot, alias);
-      const entry = to === null ? undefined : state.entries.get(to);
-      if (entry !== undefined) await this.requireBytes(entry.record);
-      await write([
-        { kind: 'moved', slot, alias, from: seen, to, cause: 'rollback', gate: null, forced: false, reason, transaction: null },
-      ]);
+      await this.requireBytesOf(state, to);
+      await write([rollbackOf(slot, alias, seen, to, reason)]);
       return { alias: aliasText(slot, alias), from: seen, to };
     });
   }
@@ -201,6 +220,12 @@ export class Registry {
   /** Says of an adapter that nobody may use it any more. @throws IsoproError REGISTRY_REFUSED where an alias names it */
   async withdraw(id: string, reason: string): Promise<void> {
     await this.write(async ({ write }) => void (await write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }])));
+  }
+
+  /** Of what is about to be put in use; the base without an adapter has none. @throws IsoproError ADAPTER_CORRUPT */
+  async requireBytesOf(state: RegistryState, id: string | null): Promise<void> {
+    const entry = id === null ? undefined : state.entries.get(id);
+    if (entry !== undefined) await this.requireBytes(entry.record);
   }
 
   /** @throws IsoproError ADAPTER_CORRUPT where the bytes are not there, or not those of the record */

@@ -231,6 +231,7 @@ export class RegistryState {
     const current = known?.current ?? null;
     if (transaction !== null && this.#transactions.has(transaction)) refuse(`the transaction ${transaction} is done already`);
     if (from !== current) throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now, not ${from ?? 'nothing'}`);
+    if (event.evidence !== null && cause !== 'rollback') refuse(`trials of a ${cause} belong to its gate`);
     let previous = [...(known?.previous ?? [])];
     if (cause === 'rollback') {
       if (to !== this.rollbackTarget(slot, alias)) refuse(`a rollback of ${text} goes to what it named before`);

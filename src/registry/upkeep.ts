@@ -8,7 +8,7 @@ import { isDrawnBy, isDrawOf, drawnSeed, parseDraw } from '../log/draw.js';
 import { parseCheckpoint } from '../log/checkpoint.js';
 import type { Verification } from '../log/verify.js';
 import { pointerAgrees, writePointer } from './folder.js';
-import { drawGate, judgeGate, type GateTrials } from './gates.js';
+import { drawGate, judgeGate, judgeRollback, type GateTrials, type RollbackRequest } from './gates.js';
 import { isThere, keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
 import { nameOf } from './record.js';
 import type { Registry } from './registry.js';
@@ -95,6 +95,18 @@ async function gateDefects({ paths, options }: Registry, { runId, state, events,
       if (again !== event.decision) fail(event.gate, `its trials say ${again}, and the log says ${event.decision}`);
     }
   }
+  for (const { event, gseq } of events) {
+    if (event.kind !== 'moved' || event.evidence === null) continue;
+    const file = paths.trials(event.evidence);
+    const isKept = (await digestOf(file)) === event.evidence;
+    if (isKept && judgeRollback(event.from, event.to, readJson(file) as RollbackRequest).decision === 'rollback') continue;
+    const what = isKept ? 'do not show what it says' : 'are gone or changed';
+    defects.push({
+      kind: 'evidence',
+      message: `the trials of the rollback in record ${gseq} (${path.basename(file)}) ${what}`,
+      repairable: false,
+    });
+  }
   for (const gate of opened.keys()) if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', 'gate', true);
   return defects;
 }
@@ -142,7 +154,9 @@ export async function collectGarbage(registry: Registry, { unused = false, dryRu
       ...[...state.entries.values()]
         .filter(({ id, collected }) => !collected && !gone.has(id))
         .map(({ record }) => path.basename(paths.adapter(record.adapter.sha256))),
-      ...events.flatMap(({ event }) => (event.kind === 'gate_decided' ? [path.basename(paths.trials(event.evidence))] : [])),
+      ...events.flatMap(({ event }) =>
+        'evidence' in event && event.evidence !== null ? [path.basename(paths.trials(event.evidence))] : [],
+      ),
     ]);
     const collectable = new Set(ids.map((id) => path.basename(paths.adapter(state.entries.get(id)!.record.adapter.sha256))));
     const files: string[] = [];

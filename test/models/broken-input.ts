@@ -117,6 +117,9 @@ export function pathCases({ model, adapter, task, data, run, scratch }: Sound): 
   add(['adapters', 'inspect'], { adapter: () => [adapter] });
   add(['adapters', 'export', '--format=gguf'], { adapter: () => [adapter], ...flag('--model', model), ...target('--out') }, ['--out']);
   add(['adapters', 'merge'], { ...flag('--adapter', adapter), ...flag('--model', model), ...target('--out') }, ['--out']);
+  add(['adapters', 'publish', '--signer=single-process'], { adapter: () => [adapter], ...flag('--model', model) });
+  add(['adapters', 'validate'], { ...absent('--registry'), ...absent('--key') });
+  add(['adapters', 'history'], absent('--check'));
   add(['tasks', 'generate'], flag('--task', task));
   add(['tasks', 'baselines', '--count=1'], flag('--task', task));
   add(['tasks', 'verify'], { file: () => [data], ...flag('--task', task) });

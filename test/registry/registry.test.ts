@@ -19,6 +19,7 @@ import {
   proveAt,
   Registry,
   repairRegistry,
+  rollbackByEvidence,
   resolveAdapter,
   validateRegistry,
   type HistoryProof,
@@ -163,7 +164,7 @@ describe('names are moved', () => {
     expect((await registry.read()).records).toBe(records);
   });
 
-  test('A12: rollback puts back what was there before, in one call, and further back each time', async () => {
+  test('rollback by hand puts back what was there before, in one call, and further back each time', async () => {
     const a = await force(1);
     const b = await force(2);
     expect(await registry.rollback({ slot: sql, reason: 'scores 0 on the canaries' })).toEqual({ alias: 'sql@champion', from: b, to: a });
@@ -172,6 +173,35 @@ describe('names are moved', () => {
     await expect(registry.rollback({ slot: sql })).rejects.toThrow(coded('REGISTRY_REFUSED'));
     await registry.withdraw(b, 'leaks');
     await expect(registry.move({ slot: sql, id: b, force: true })).rejects.toThrow(coded('REGISTRY_REFUSED'));
+  });
+});
+
+describe('rollback by evidence', () => {
+  /** A canary problem after the other: the version in use and, in the shadow, the one before. */
+  const canaries = (now: string, before: string, scores: readonly (readonly [number, number])[]): GateEvidence['trials'] =>
+    scores.flatMap((pair, i) =>
+      [now, before].map((version, side) => ({ version, task: 'sql', epoch: '1', verifier: 'v', problem: `c${i}`, score: pair[side]! })),
+    );
+
+  test('A12: a forced regression after a promotion restores the adapter before within one cycle, and the evidence is kept', async () => {
+    const a = await force(1);
+    const b = await force(2);
+    const well = Array.from({ length: 12 }, (_, i) => [1, i % 3 === 0 ? 0 : 1] as const);
+    const kept = await rollbackByEvidence(registry, { slot: sql, trials: canaries(b, a, well) });
+    expect(kept).toMatchObject({ decision: { decision: 'keep' }, moved: null });
+    expect(await current()).toBe(b);
+    const fallen = Array.from({ length: 10 }, () => [0, 1] as const);
+    const { decision, moved } = await rollbackByEvidence(registry, { slot: sql, trials: canaries(b, a, fallen) });
+    expect(decision).toMatchObject({ decision: 'rollback' });
+    expect(decision.at).toBeLessThanOrEqual(10);
+    expect(moved).toEqual({ alias: 'sql@champion', from: b, to: a });
+    expect(await current()).toBe(a);
+    const { event } = (await registry.read()).events.at(-1)!;
+    expect(event).toMatchObject({ cause: 'rollback', reason: expect.stringContaining('E reached'), evidence: expect.any(String) });
+    expect((await validateRegistry(registry)).defects).toEqual([]);
+    expect(await collectGarbage(registry)).toMatchObject({ files: [] });
+    for (const name of readdirSync(registry.paths.evidence)) rmSync(path.join(registry.paths.evidence, name));
+    expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'evidence' }]);
   });
 });
 

@@ -60,6 +60,7 @@ function randomEvent(random: Random, state: RegistryState): RegistryEvent {
         cause: pick([alias === 'champion' ? ('promotion' as const) : ('assignment' as const), 'promotion', 'assignment']),
         gate,
         forced: gate === null ? pick([true, true, false]) : false,
+        evidence: null,
         reason: '',
         transaction: null,
       };
@@ -74,6 +75,7 @@ function randomEvent(random: Random, state: RegistryState): RegistryEvent {
         cause: 'rollback',
         gate: null,
         forced: false,
+        evidence: pick([null, digest(9)]),
         reason: '',
         transaction: null,
       };
