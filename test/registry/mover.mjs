@@ -1,7 +1,7 @@
 /**
  * The kill campaign's victim and the racers. Arguments: mode, registry, home, folder of the adapters, then of `move` the durable state at
- * which it kills itself (by its number from the start, or as STATE:NUMBER from the first move), of `race` the adapter that it wants. What it
- * prints is written before it goes on.
+ * which it kills itself (by its number from the start, or as STATE:NUMBER from the first move), of `race` the adapter that it wants. What
+ * it prints is written before it goes on.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { writeSync } from 'node:fs';
