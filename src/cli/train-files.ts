@@ -16,6 +16,8 @@ export class TrainFiles {
   /** A line a step, `{"step", "loss"}`, and one a measurement, `{"step", "validationLoss"}`. */
   readonly losses: string;
   readonly trackers: string;
+  /** What the base model says of preference pairs. */
+  readonly references: string;
   #lines: Line[] = [];
 
   constructor(out: string) {
@@ -23,6 +25,7 @@ export class TrainFiles {
     this.state = `${out}.state`;
     this.best = `${out}.best`;
     this.losses = `${out}.losses.jsonl`;
+    this.references = `${out}.reference.json`;
     this.trackers = `${out}.trackers`;
   }
 

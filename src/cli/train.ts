@@ -1,23 +1,22 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
-import { fineTune, type Validation } from '../engine/fine-tuning.js';
-import { readExamples, splitExamples } from '../engine/training-examples.js';
+import type { Figures } from '../engine/fine-tuning.js';
 import { readLines } from '../files.js';
 import { loadModel } from '../engine/model.js';
-import { createTrainer, type TrainSequence } from '../engine/trainer.js';
+import { createTrainer } from '../engine/trainer.js';
 import { lossCurve } from '../report/loss-curve.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatBytes, formatDuration } from './quantities.js';
+import { OBJECTIVES, readTrainData } from './train-data.js';
 import { TrainFiles } from './train-files.js';
 import { logToOption } from './log-to.js';
 import { Trackers } from '../trackers/trackers.js';
 
-/** Files with fewer examples have none kept apart unless that is asked for. */
-const LARGE = 100;
-const SHARE = 0.1;
+/** Of pairs: a policy that leaves the reference quickly unlearns to speak. */
+const LEARNING_RATES = { sft: 2e-4, dpo: 2e-5 } as const;
 
 export const trainCommand = defineCommand({
   command: 'train',
@@ -31,6 +30,12 @@ export const trainCommand = defineCommand({
         describe:
           'JSONL in the forms of TRL, mlx-lm, Alpaca and ShareGPT: messages, prompt and completion, text, instruction, conversations',
       })
+      .option('objective', {
+        choices: OBJECTIVES,
+        default: 'sft' as const,
+        describe: 'sft: the likelihood of the examples; dpo: preference pairs, JSONL of prompt, chosen and rejected as TRL has them',
+      })
+      .option('beta', { type: 'number', default: 0.1, describe: 'dpo: how strongly the model is held to the base' })
       .option('out', {
         type: 'string',
         default: 'adapter.gguf',
@@ -39,14 +44,14 @@ export const trainCommand = defineCommand({
       .option('rank', { type: 'number', default: 8, describe: 'directions of each factor pair' })
       .option('alpha', { type: 'number', default: 16, describe: 'the adapter is scaled by alpha / rank' })
       .option('top', { type: 'number', describe: 'train the top layers only; default: all' })
-      .option('lr', { type: 'number', default: 2e-4, describe: 'learning rate' })
+      .option('lr', { type: 'number', defaultDescription: '2e-4, dpo: 2e-5', describe: 'learning rate' })
       .option('schedule', {
         choices: ['constant', 'linear', 'cosine'] as const,
         default: 'cosine' as const,
         describe: 'of the learning rate, after 3 % warm-up',
       })
       .option('epochs', { type: 'number', default: 1, describe: 'passes over the file' })
-      .option('batch', { type: 'number', default: 8, describe: 'examples a step' })
+      .option('batch', { type: 'number', default: 8, describe: 'examples or pairs a step' })
       .option('validation', {
         type: 'number',
         defaultDescription: '0.1 of 100 examples or more',
@@ -80,6 +85,7 @@ export const trainCommand = defineCommand({
     ] as const) {
       if (!Number.isInteger(value) || value < 1) throw new UsageError(`--${flag}: expected a whole number of at least 1`);
     }
+    if (!(argv.beta > 0 && argv.beta <= 1000)) throw new UsageError('--beta: expected a number above 0, at most 1000');
     if (argv.validation !== undefined && !(argv.validation >= 0 && argv.validation < 1))
       throw new UsageError('--validation: expected a share from 0 to below 1');
     if (argv.validation !== undefined && argv.validationData !== undefined)
@@ -91,32 +97,35 @@ export const trainCommand = defineCommand({
     const seed = BigInt(argv.seed);
     await using model = await loadModel(argv.model, { signal });
     const maxTokens = Math.min(argv.maxTokens, model.info.trainedContext);
-    const { sequences: all, tooLong } = await readExamples(lines, model, maxTokens);
-    const share = argv.validation ?? (all.length >= LARGE && argv.validationData === undefined ? SHARE : 0);
-    const split = share === 0 ? { training: all, validation: [] as readonly TrainSequence[] } : splitExamples(all, share);
-    const sequences = split.training;
-    const held =
-      argv.validationData === undefined
-        ? split.validation
-        : (await readExamples(readLines(argv.validationData), model, maxTokens)).sequences;
-    const steps = Math.ceil(sequences.length / argv.batch) * argv.epochs;
+    const { objective, beta, validation, validationData } = argv;
+    const data = await readTrainData(model, {
+      objective,
+      beta,
+      validation,
+      validationData,
+      maxTokens,
+      lines,
+      references: files.references,
+    });
+    const learningRate = argv.lr ?? LEARNING_RATES[objective];
+    const steps = Math.ceil(data.examples / argv.batch) * argv.epochs;
     await using trainer = await createTrainer(model, {
       seed,
       threads: argv.threads,
       lora: { rank: argv.rank, alpha: argv.alpha, layers: argv.top === undefined ? 'all' : { top: argv.top } },
       optimiser: {
-        learningRate: argv.lr,
+        learningRate,
         schedule: argv.schedule,
         totalSteps: steps,
         warmupSteps: Math.min(steps - 1, Math.ceil(steps * 0.03)),
       },
     });
     if (argv.resume) await trainer.load(files.state);
-    const tokens = sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+    const { tokens } = data;
     const plan = {
-      examples: sequences.length,
-      validationExamples: held.length,
-      leftOut: tooLong,
+      examples: data.examples,
+      validationExamples: data.validationExamples,
+      leftOut: data.tooLong,
       tokens,
       steps,
       parameters: trainer.info.parameters,
@@ -126,14 +135,15 @@ export const trainCommand = defineCommand({
 
     if (argv.dryRun) {
       const started = performance.now();
-      const sample = sequences.slice(0, argv.batch);
+      const sample = data.sequences(argv.batch);
       await trainer.differentiate(sample, { signal });
       const rate = sample.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0) / ((performance.now() - started) / 1000);
       const report = { ...plan, tokensPerSecond: rate, seconds: (tokens * argv.epochs) / rate, residentBytes: process.memoryUsage().rss };
       if (argv.json) printJsonLine(report);
       else {
         process.stdout.write(
-          `${plan.examples} examples (${plan.leftOut} too long), ${held.length} kept apart, ${tokens} tokens, ${steps} steps\n` +
+          `${plan.examples} examples (${plan.leftOut} too long)` +
+            `, ${plan.validationExamples} kept apart, ${tokens} tokens, ${steps} steps\n` +
             `${plan.parameters} parameters in ${plan.layers} layers, ${plan.threads} threads\n` +
             `${rate.toFixed(1)} tokens/s, about ${(report.seconds / 60).toFixed(0)} min; ${formatBytes(report.residentBytes)} resident\n`,
         );
@@ -142,49 +152,48 @@ export const trainCommand = defineCommand({
     }
 
     await files.open(trainer.info.steps);
-    const validation: Validation | undefined =
-      held.length === 0
-        ? undefined
-        : {
-            sequences: held,
-            every: argv.validateEvery ?? Math.max(1, Math.ceil(steps / 10)),
-            patience: argv.patience,
-            before: files.validation,
-          };
     const trackers = new Trackers(argv.logTo, {
       folder: files.trackers,
       project: 'isopro-native',
       name: path.basename(argv.out),
-      config: { ...plan, ...chosen(argv) },
+      config: { ...plan, ...chosen(argv), lr: learningRate },
       resumed: argv.resume,
       onNotice: (text) => void process.stderr.write(`${text}\n`),
     });
     for (const command of trackers.commands) process.stderr.write(`figures: ${command}\n`);
     const started = performance.now();
-    const fineTuning = { sequences, batchSize: argv.batch, steps, seed, ...(validation && { validation }) };
+    const every = argv.validateEvery ?? Math.max(1, Math.ceil(steps / 10));
+    const fineTuning = {
+      batchSize: argv.batch,
+      steps,
+      seed,
+      validation: { every, patience: argv.patience, before: files.validation },
+    };
     try {
       using progress = new Progress({ label: 'training', total: tokens * argv.epochs, unit: 'tokens' });
-      const average = tokens / Math.ceil(sequences.length / argv.batch);
+      const average = tokens / Math.ceil(data.examples / argv.batch);
       let measured = '';
-      for await (const event of fineTune(trainer, fineTuning, signal)) {
+      for await (const event of data.train(trainer, fineTuning, signal)) {
         if (event.kind === 'validation') {
-          const { step, loss, best } = event;
+          const { step, loss, best, figures } = event;
           files.add({ step, validationLoss: loss });
-          trackers.log(step, { 'eval/loss': loss });
-          if (argv.json) printJsonLine({ step, validationLoss: loss });
+          trackers.log(step, { 'eval/loss': loss, ...named('eval', figures) });
+          if (argv.json) printJsonLine({ step, validationLoss: loss, ...figures });
           measured = `, validation ${loss.toFixed(3)}`;
           if (best) await trainer.exportAdapter(files.best);
           continue;
         }
-        const { step, loss, learningRate, gradNorm, tokens: trained } = event.stats;
+        const { figures, stats } = event;
+        const { step, loss, learningRate: rate, gradNorm, tokens: trained } = stats;
         files.add({ step, loss });
         trackers.log(step, {
           'train/loss': loss,
           'train/grad_norm': gradNorm,
-          'train/learning_rate': learningRate,
+          'train/learning_rate': rate,
           'train/epoch': (step * argv.epochs) / steps,
+          ...named('train', figures),
         });
-        if (argv.json) printJsonLine({ step, loss, learningRate, gradNorm, tokens: trained });
+        if (argv.json) printJsonLine({ step, loss, learningRate: rate, gradNorm, tokens: trained, ...figures });
         progress.update(Math.round(step * average), {
           note: `step ${step}/${steps}, loss ${loss.toFixed(3)}${measured}, ${formatBytes(process.memoryUsage().rss)}`,
         });
@@ -226,7 +235,7 @@ export const trainCommand = defineCommand({
     const curve = lossCurve(
       [
         { mark: '.', name: 'training loss', points: losses.training },
-        ...(held.length === 0 ? [] : [{ mark: 'o', name: 'validation loss', points: losses.validation }]),
+        ...(plan.validationExamples === 0 ? [] : [{ mark: 'o', name: 'validation loss', points: losses.validation }]),
       ],
       Math.min(100, process.stdout.columns || 80),
     );
@@ -237,8 +246,11 @@ export const trainCommand = defineCommand({
 });
 
 /** What trackers show of how a training was begun. */
-const chosen = ({ model, data, rank, alpha, lr, schedule, epochs, batch, seed }: Readonly<Record<string, unknown>>) =>
-  ({ model, data, rank, alpha, lr, schedule, epochs, batch, seed }) as const;
+const chosen = ({ model, data, objective, beta, rank, alpha, schedule, epochs, batch, seed }: Readonly<Record<string, unknown>>) =>
+  ({ model, data, objective, ...(objective === 'dpo' && { beta }), rank, alpha, schedule, epochs, batch, seed }) as const;
+
+const named = (part: 'train' | 'eval', figures: Figures): Figures =>
+  Object.fromEntries(Object.entries(figures).map(([name, value]) => [`${part}/${name}`, value]));
 
 type Figure = { readonly step: number; readonly loss: number };
 

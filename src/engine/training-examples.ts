@@ -17,7 +17,7 @@ const ROLES = {
 } as const;
 const role = z.enum(Object.keys(ROLES) as [keyof typeof ROLES]).transform((name) => ROLES[name]);
 const message = z.object({ role, content: z.string() });
-const messages = z.array(message).min(1);
+export const messages = z.array(message).min(1);
 
 /** What is asked, and what is learned; a plain text is learned from its second token on. */
 type Example = { readonly prompt: readonly ChatMessage[]; readonly answer: string } | { readonly text: string };
@@ -30,7 +30,7 @@ const answered = (said: readonly ChatMessage[], context: z.RefinementCtx): Examp
   }
   return { prompt: said.slice(0, -1), answer: last.content };
 };
-const asked = (content: string, system?: string): ChatMessage[] => [
+export const asked = (content: string, system?: string): ChatMessage[] => [
   ...(system === undefined || system === '' ? [] : [{ role: 'system', content: system } as const]),
   { role: 'user', content },
 ];
@@ -89,23 +89,21 @@ export async function readExamples(lines: AsyncIterable<string>, model: Model, m
   const sequences: TrainSequence[] = [];
   let tooLong = 0;
   for await (const { value, name } of rowsOf(lines)) {
-    const { tokenIds, labelled } = tokensOf(parseExample(value, name), model, name);
-    if (tokenIds.length > maxTokens) tooLong++;
-    else if (labelled > 0 && tokenIds.length > labelled) {
-      sequences.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= labelled ? 1 : 0)) });
-    }
+    const tokens = tokensOf(parseExample(value, name), model, name);
+    if (tokens.tokenIds.length > maxTokens) tooLong++;
+    else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled) sequences.push(sequenceOf(tokens));
   }
   if (sequences.length === 0) throw new IsoproError('INVALID_ARGUMENT', `the file has no example of at most ${maxTokens} tokens`);
   return { sequences, tooLong };
 }
 
 /** What a row holds, and what to call it. */
-interface Row {
+export interface Row {
   readonly value: unknown;
   readonly name: string;
 }
 
-async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row> {
+export async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row> {
   let number = 0;
   let array: string[] | null = null;
   for await (const line of lines) {
@@ -125,17 +123,32 @@ async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row> {
   for (const [index, value] of (rows as unknown[]).entries()) yield { value, name: `row ${index + 1}` };
 }
 
-/** @returns the tokens, and the first of them that is learned */
-function tokensOf(example: Example, model: Model, name: string): { readonly tokenIds: Int32Array; readonly labelled: number } {
+export interface Labelled {
+  readonly tokenIds: Int32Array;
+  /** The first token that is learned. */
+  readonly labelled: number;
+}
+
+export const sequenceOf = ({ tokenIds, labelled }: Labelled): TrainSequence => ({
+  tokenIds,
+  labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= labelled ? 1 : 0)),
+});
+
+function tokensOf(example: Example, model: Model, name: string): Labelled {
   if ('text' in example) {
     const { addBos, bos, eos } = model.info;
     const tokenIds = [...(addBos && bos >= 0 ? [bos] : []), ...model.tokenize(example.text), ...(eos >= 0 ? [eos] : [])];
     if (example.text === '') throw new IsoproError('INVALID_ARGUMENT', `${name}: the text is empty`);
     return { tokenIds: Int32Array.from(tokenIds), labelled: 1 };
   }
-  if (example.answer === '') throw new IsoproError('INVALID_ARGUMENT', `${name}: the answer is empty; it would teach to say nothing`);
-  const prompt = model.renderChat(example.prompt).tokenIds;
-  return { tokenIds: Int32Array.from([...prompt, ...replyTokens(model, example.answer)]), labelled: prompt.length };
+  return answeredTokens(example.prompt, example.answer, model, name);
+}
+
+/** @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID */
+export function answeredTokens(prompt: readonly ChatMessage[], answer: string, model: Model, name: string): Labelled {
+  if (answer === '') throw new IsoproError('INVALID_ARGUMENT', `${name}: the answer is empty; it would teach to say nothing`);
+  const ids = model.renderChat(prompt).tokenIds;
+  return { tokenIds: Int32Array.from([...ids, ...replyTokens(model, answer)]), labelled: ids.length };
 }
 
 function parseExample(row: unknown, name: string): Example {
@@ -143,23 +156,28 @@ function parseExample(row: unknown, name: string): Example {
   if (member === undefined) throw new IsoproError('INVALID_ARGUMENT', `${name}: expected ${EXPECTED}`);
   const parsed = FORMS[member]!.safeParse(row);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map((issue) => [...issue.path, issue.message].join(': '));
-  throw new IsoproError('INVALID_ARGUMENT', `${name}: ${problems.join('; ')}`, { cause: parsed.error });
+  throw malformed(name, parsed.error);
+}
+
+export function malformed(name: string, error: z.ZodError): IsoproError {
+  const problems = error.issues.map((issue) => [...issue.path, issue.message].join(': '));
+  return new IsoproError('INVALID_ARGUMENT', `${name}: ${problems.join('; ')}`, { cause: error });
 }
 
 /**
- * Splits off a share for validation, at least one and never all. Which example goes where follows from what it is, whatever stands around
- * it in the file; equal ones go together.
+ * Splits off a share for validation, at least one and never all. Which example goes where follows from what `textOf` has of it, whatever
+ * stands around it in the file; equal ones go together.
  */
-export function splitExamples(
-  sequences: readonly TrainSequence[],
+export function splitExamples<Example>(
+  examples: readonly Example[],
   share: number,
-): { readonly training: readonly TrainSequence[]; readonly validation: readonly TrainSequence[] } {
-  const keyed = sequences.map((sequence) => ({ sequence, key: hash('sha256', Buffer.from(Int32Array.from(sequence.tokenIds).buffer)) }));
+  textOf: (example: Example) => Int32Array,
+): { readonly training: readonly Example[]; readonly validation: readonly Example[] } {
+  const keyed = examples.map((example) => ({ example, key: hash('sha256', Buffer.from(Int32Array.from(textOf(example)).buffer)) }));
   const keys = [...new Set(keyed.map(({ key }) => key))].sort();
   const last = keys[Math.min(keys.length - 2, Math.max(0, Math.round(share * keys.length) - 1))];
   if (last === undefined)
     throw new IsoproError('INVALID_ARGUMENT', 'all examples are one and the same: none can be kept apart for validation');
-  const part = (held: boolean): TrainSequence[] => keyed.filter(({ key }) => key <= last === held).map(({ sequence }) => sequence);
+  const part = (held: boolean): Example[] => keyed.filter(({ key }) => key <= last === held).map(({ example }) => example);
   return { training: part(false), validation: part(true) };
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { fineTune, type FineTuningEvent, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
+import { fineTune, type FineTuningEvent, likelihood, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
 import { readExamples, splitExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
 import { createTrainer, loadModel, type ChatMessage, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
 import { lossCurve } from '../../src/report/loss-curve.js';
@@ -111,22 +111,24 @@ const examples = (count: number): TrainSequence[] =>
     const tokenIds = Int32Array.from([5, 6 + (i % 40), 7, 50 + (i % 40), 8]);
     return { tokenIds, labelMask: Uint8Array.from([0, 0, 1, 1, 1]) };
   });
+const textOf = ({ tokenIds }: TrainSequence): Int32Array => tokenIds;
 const key = ({ tokenIds }: TrainSequence): string => [...tokenIds].join();
 
 test('the share kept apart depends on the examples alone, equal ones stay together, and neither part is empty', () => {
   const all = examples(40);
-  const { training, validation } = splitExamples(all, 0.25);
+  const { training, validation } = splitExamples(all, 0.25, textOf);
   expect([training.length, validation.length]).toEqual([30, 10]);
   const held = new Set(validation.map(key));
   const doubled = splitExamples(
     [...all].reverse().flatMap((each) => [each, each]),
     0.25,
+    textOf,
   );
   expect(new Set(doubled.validation.map(key))).toEqual(held);
   expect(doubled.training.some((each) => held.has(key(each)))).toBe(false);
-  expect(splitExamples(all, 0.001).validation).toHaveLength(1);
-  expect(splitExamples(all, 0.999).training).toHaveLength(1);
-  expect(() => splitExamples([all[0]!, all[0]!], 0.5)).toThrow('one and the same');
+  expect(splitExamples(all, 0.001, textOf).validation).toHaveLength(1);
+  expect(splitExamples(all, 0.999, textOf).training).toHaveLength(1);
+  expect(() => splitExamples([all[0]!, all[0]!], 0.5, textOf)).toThrow('one and the same');
 });
 
 describe('training with validation', () => {
@@ -135,16 +137,16 @@ describe('training with validation', () => {
   const contrary = examples(8).map(({ tokenIds: [a, b], labelMask }) => ({ tokenIds: Int32Array.of(a!, b!, 200, 201, 202), labelMask }));
   const trainer = (): Promise<Trainer> =>
     createTrainer(model, { lora: { rank: 2 }, optimiser: { learningRate: 0.01 }, threads: 1, seed: 3 });
-  const plan = (held: TrainSequence[], more: object): FineTuningPlan => ({
-    sequences,
+  const plan = (held: TrainSequence[], more: object): FineTuningPlan<TrainSequence> => ({
+    examples: sequences,
     batchSize: 4,
     steps: 12,
     seed: 1n,
-    validation: { sequences: held, every: 2, patience: 0, ...more },
+    validation: { examples: held, every: 2, patience: 0, ...more },
   });
-  async function events(by: Trainer, of: FineTuningPlan): Promise<FineTuningEvent[]> {
+  async function events(by: Trainer, of: FineTuningPlan<TrainSequence>): Promise<FineTuningEvent[]> {
     const seen: FineTuningEvent[] = [];
-    for await (const event of fineTune(by, of)) seen.push(event);
+    for await (const event of fineTune(likelihood(by), of)) seen.push(event);
     return seen;
   }
   const measured = (seen: FineTuningEvent[]) => seen.flatMap((event) => (event.kind === 'validation' ? [event] : []));
@@ -169,7 +171,7 @@ describe('training with validation', () => {
     expect(whole.info.steps).toBeLessThan(12);
 
     await using interrupted = await trainer();
-    for await (const event of fineTune(interrupted, plan(contrary, { patience: 2 }))) {
+    for await (const event of fineTune(likelihood(interrupted), plan(contrary, { patience: 2 }))) {
       if (event.kind === 'step' && event.stats.step === 1) break;
     }
     const state = path.join(folder, 'state');
