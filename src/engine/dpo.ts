@@ -2,8 +2,8 @@
  * Direct preference optimisation (Rafailov et al. 2023, arXiv 2305.18290 §4): of a pair, -log sigmoid(beta (u_chosen - u_rejected)), where
  * u = log p(reply | prompt) - log p_reference(reply | prompt) in sums over the reply's tokens, its end included. The reference is the base
  * model, without the adapter. The gradient is that of a weighted likelihood (the paper's §4, "What does the DPO update do?"):
- * -beta sigmoid(-beta (u_chosen - u_rejected)) times that of log p(chosen), less that of log p(rejected). So a step is a forward pass for the
- * weights, and a step of the trainer with them.
+ * -beta sigmoid(-beta (u_chosen - u_rejected)) times that of log p(chosen), less that of log p(rejected). So a step is a forward pass for
+ * the weights, and a step of the trainer with them.
  */
 import { IsoproError } from '../errors.js';
 import type { CallOptions, Figures, Learning } from './fine-tuning.js';
