@@ -45,7 +45,7 @@ export const ablateCommand = defineCommand({
       onRun: (condition, seed, done, total) => screen.say(`run ${done + 1} of ${total}: ${condition}, seed ${seed}`),
     }).catch(left);
     const embedded = await ablateEmbedded(given, argv.out, runs, signal).catch(left);
-    screen.clear();
+    screen[Symbol.dispose]();
     const result = { ...runs, embedded };
     await writeFileAtomically(path.join(argv.out, 'ablation.json'), [Buffer.from(`${JSON.stringify(result, null, 2)}\n`)]);
     if (argv.json) printJson(result);

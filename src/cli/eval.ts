@@ -8,7 +8,7 @@ import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
 import { failureTable } from '../report/failures.js';
 import { RATE_NOTES, RATE_TITLES } from '../report/figures.js';
-import { terminalStyle } from '../report/terminal.js';
+import { terminalStyle } from '../report/terminal-style.js';
 import { figuresGiven, READINGS, summarise, SUMMARY_SEED } from '../statistics/index.js';
 import { failureOf, reasonOf } from '../tasks/failures.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
@@ -136,6 +136,8 @@ export const evalCommand = defineCommand({
     if (argv.constrained && grammar === null)
       throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no grammar of answers, so that --constrained cannot be measured`);
     const problems = await evaluationSet(task, set, perTier);
+    using progress = new Progress({ label: 'evaluating', unit: 'answers' });
+    progress.begin(recording === null ? 'loading the model' : 'reading the recording');
     const { backend, adapter, model } = recording === null ? await answerLocally(argv, defaults, signal) : await answerFrom(recording);
     let out: FileHandle | undefined;
     let written = Promise.resolve();
@@ -147,7 +149,6 @@ export const evalCommand = defineCommand({
       out = argv.out === undefined ? undefined : await open(argv.out, 'w').catch((cause: unknown) => void fail(cause));
       if (failure !== undefined) throw failure;
       const started = performance.now();
-      using progress = new Progress({ label: 'evaluating', unit: 'answers' });
       const options: EvaluationOptions = {
         style,
         adapter,

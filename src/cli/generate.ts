@@ -112,6 +112,7 @@ export const generateCommand = defineCommand({
       const adapter = found === null ? null : await model.loadAdapter(found.file);
       return await streamAnswer(model.stream({ ...(prompt as HostRequest), ...reply, adapter }), argv.json);
     }
+    progress.begin('loading the model');
     const model = await loadModel(argv.model, loading);
     try {
       if (found !== null) await requireServable(found, model);

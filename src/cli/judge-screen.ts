@@ -6,7 +6,7 @@ import type { TraceStep } from '../judge/trace.js';
 import { percent as figure, forgettingSentences } from '../report/figures.js';
 import { failureTable } from '../report/failures.js';
 import { label } from '../report/hostile-text.js';
-import { painted, wrapped, type Paint, type TerminalStyle } from '../report/terminal.js';
+import { painted, wrapped, type Paint, type TerminalStyle } from '../report/terminal-style.js';
 import type { Summary } from '../statistics/index.js';
 
 /** What each step compares with what. */

@@ -1,13 +1,14 @@
+import { STEPS } from '../judge/hard-fail.js';
 import { DEFAULT_TARGET, judgeRun, type JudgeReport } from '../judge/judge.js';
 import { writeJudgeTrace } from '../judge/trace-file.js';
 import { requireTarget } from '../files.js';
 import { shellWord } from '../shell-word.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import { terminalStyle } from '../report/terminal.js';
+import { terminalStyle } from '../report/terminal-style.js';
 import { findRunOrPath } from '../report/find-run.js';
 import { defineCommand } from './command.js';
-import { judgeText } from './judge-screen.js';
-import { interruption, printJson } from './output.js';
+import { judgeText, STEP_TITLES } from './judge-screen.js';
+import { interrupted, interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { checkOption, verifierThreadsOption } from './tasks-generate.js';
 
@@ -54,7 +55,19 @@ export const judgeCommand = defineCommand({
     if (trace !== undefined) requireTarget(trace);
     let report: JudgeReport;
     {
-      using progress = new Progress({ label: 'test set', unit: 'problems' });
+      using step = new Progress({ label: 'judging', unit: 'steps' });
+      using test = new Progress({ label: 'test problems', unit: 'answers' });
+      const begin = (i: number): void => {
+        if (i < STEPS.length) step.begin(`step ${i + 1} of ${STEPS.length}: ${STEP_TITLES[STEPS[i]!.name]}`);
+      };
+      begin(0);
+      let [passes, last] = [0, Infinity]; // before and after, each from the first problem to the last
+      const answered = (done: number, total: number): void => {
+        if (done < last) passes += 1;
+        last = done;
+        const whole = Math.max(passes, heldOut === 'both' ? 2 : 1);
+        test.update((passes - 1) * total + done, { total: whole * total });
+      };
       report = await judgeRun({
         folder: findRunOrPath(run),
         model,
@@ -66,7 +79,10 @@ export const judgeCommand = defineCommand({
         ...(check === undefined ? {} : { check }),
         ...(verifierThreads === undefined ? {} : { verifierThreads }),
         signal: interruption(),
-        onProgress: ({ done, total }) => progress.update(done, { total }),
+        onStep: ({ name }) => begin(STEPS.findIndex((each) => each.name === name) + 1),
+        onProgress: ({ done, total }) => answered(done, total),
+      }).catch((error: unknown) => {
+        throw interrupted(error, 'the judge', 'Nothing was written. The same command judges from the beginning.');
       });
     }
     const file = await writeJudgeTrace(report, trace);

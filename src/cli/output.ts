@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { IsoproError } from '../errors.js';
 import { unreadable, unwritable } from '../files.js';
 import { visible } from '../report/hostile-text.js';
+import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
 
 /** Wrong flags or arguments: exit code 2, no stack. */
 export class UsageError extends Error {
@@ -60,7 +61,11 @@ export function reportFailure(failure: unknown, json: boolean, command?: string)
   }
   if (error instanceof IsoproError) {
     if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
-    else process.stderr.write(`error ${error.code}: ${visible(error.message)}\n  what to do: ${visible(error.remedy)}\n`);
+    else {
+      const style = terminalStyle(process.stderr);
+      const [what, remedy] = [`error ${error.code}: ${visible(error.message)}`, `  what to do: ${visible(error.remedy)}`];
+      process.stderr.write(`${painted(wrapped(what, style, 2), 'bad', style)}\n${wrapped(remedy, style, 2)}\n`);
+    }
     return error.code === 'ABORTED' ? 130 : 1;
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -1,3 +1,4 @@
+import { columnsOf } from '../report/terminal-style.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
 
 /**
@@ -24,6 +25,8 @@ export interface ProgressStream {
   columns?: number | undefined;
 }
 
+/** Columns that stay free: what a terminal echoes of Ctrl-C, and the cursor. On a further line it would outlive this one. */
+const ECHO = 3;
 const REDRAW_MS = 100;
 const PLAIN_LINE_MS = 5000;
 /** The rate, and the remaining time with it, follows this much of the past. */
@@ -54,6 +57,15 @@ export class Progress {
     this.#now = options.now ?? (() => performance.now());
     this.#start = this.#now();
     this.#lastShown = this.#redraws ? -Infinity : this.#start;
+  }
+
+  /** On a terminal, shows at once what is going on, before there is an amount. */
+  begin(note: string): void {
+    if (!this.#redraws || this.#finished) return;
+    const columns = columnsOf(this.#stream) - ECHO;
+    const text = `${this.#label}  ${note}`;
+    this.#stream.write(`\r${text.length <= columns ? text : `${text.slice(0, columns - 1)}…`}\x1b[K`);
+    this.#shown = true;
   }
 
   /** Work done so far (not since the last call). `note` is shown at the end of the line until another replaces it. */
@@ -113,21 +125,24 @@ export class Progress {
     const bytes = this.#unit === 'bytes';
     const amount = (value: number): string => (bytes ? formatBytes(value) : String(value));
     const rate = this.#rate(now, final);
-    const parts: string[] = [];
-    if (this.#total !== undefined && this.#total > 0) {
-      const part = Math.min(1, this.#done / this.#total);
-      parts.push(`${String(Math.floor(100 * part)).padStart(3)} %`);
-      parts.push(`${amount(this.#done)} of ${amount(this.#total)}${bytes ? '' : ` ${this.#unit}`}`);
-    } else {
-      parts.push(bytes ? amount(this.#done) : `${this.#done} ${this.#unit}`);
-    }
-    if (rate > 0) parts.push(bytes ? `${formatBytes(rate)}/s` : `${formatNumber(rate)}/s`);
-    if (final) parts.push(`in ${formatDuration((now - this.#start) / 1000)}`);
-    else if (rate > 0 && this.#total !== undefined) parts.push(`ETA ${formatDuration((this.#total - this.#done) / rate)}`);
-    if (this.#note !== '') parts.push(this.#note);
-    const figures = parts.join('  ');
-    if (!this.#redraws) return `${this.#label}  ${figures}`;
-    const columns = (this.#stream.columns ?? 80) - 1;
+    const of = this.#total !== undefined && this.#total > 0 ? this.#total : null;
+    const part = of === null ? '' : `${String(Math.floor(100 * Math.min(1, this.#done / of))).padStart(3)} %`;
+    const done = of === null ? amount(this.#done) : `${amount(this.#done)} of ${amount(of)}`;
+    const pace = rate > 0 ? `${bytes ? formatBytes(rate) : formatNumber(rate)}/s` : '';
+    const time = final
+      ? `in ${formatDuration((now - this.#start) / 1000)}`
+      : rate > 0 && this.#total !== undefined
+        ? `ETA ${formatDuration((this.#total - this.#done) / rate)}`
+        : '';
+    const figuresOf = (parts: readonly string[]): string => parts.filter((each) => each !== '').join('  ');
+    const counted = bytes ? done : `${done} ${this.#unit}`;
+    const all = figuresOf([part, counted, pace, time, this.#note]);
+    if (!this.#redraws) return `${this.#label}  ${all}`;
+    const columns = columnsOf(this.#stream) - ECHO;
+    // Where there is little room the rate goes first, then the amounts: what is left is how far, how long, and the note.
+    const named = Math.min(this.#label.length, 12) + 2;
+    const fewer = [all, figuresOf([part, counted, time, this.#note]), figuresOf([part === '' ? done : part, time, this.#note])];
+    const figures = fewer.find((each) => named + each.length <= columns) ?? fewer.at(-1)!;
     // A long label, such as a URL, gives way to the figures; its end says more than its start.
     const room = Math.max(12, columns - figures.length - 2);
     const label = this.#label.length <= room ? this.#label : `..${this.#label.slice(2 - room)}`;

@@ -1,12 +1,18 @@
 /** What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere. Always on stderr. */
+import { columnsOf, length, painted, terminalStyle, wrapped, type Paint } from '../report/terminal-style.js';
 import type { MonitorReport } from '../training/monitor-session.js';
 import type { IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
 import type { ProgressStream } from './progress.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
+import { TimeLeft, type PlannedWork } from './time-left.js';
 
 const REDRAW_MS = 200;
 /** Without a terminal a long stage still shows signs of life. */
 const PLAIN_MS = 30_000;
+/** The clock on the screen goes on while nothing is reported. */
+const TICK_MS = 1000;
+/** Lines for hit rates by tier. */
+const TIER_LINES = 4;
 
 const TITLES: Readonly<Record<Stage, string>> = {
   load: 'loading',
@@ -30,9 +36,25 @@ const UNITS: Readonly<Partial<Record<Stage, string>>> = {
 
 export interface ScreenOptions {
   readonly title: string;
+  /** For the time left before the first iteration has told. */
+  readonly planned?: PlannedWork;
   readonly stream?: ProgressStream;
   /** Milliseconds; tests pass their own clock. */
   readonly now?: () => number;
+  /** Milliseconds between redrawings while nothing is reported; 0: none. */
+  readonly tick?: number;
+}
+
+/** Parts beside each other as far as they fit, the others below; a part that is too long for a line alone is cut. */
+function flowed(lead: string, parts: readonly string[], columns: number, gap = '   '): string[] {
+  const lines: string[] = [];
+  for (const part of parts) {
+    const line = lines.at(-1);
+    if (line !== undefined && length(line) + gap.length + length(part) <= columns)
+      lines[lines.length - 1] = `${line}${line.trim() === '' ? '' : gap}${part}`;
+    else lines.push(`${lines.length === 0 ? lead : ' '.repeat(lead.length)}${part}`);
+  }
+  return lines.map((line) => (length(line) <= columns ? line : `${[...line].slice(0, columns - 1).join('')}…`));
 }
 
 const percent = (fraction: number | null | undefined): string =>
@@ -44,37 +66,54 @@ export class RunScreen implements RunHooks {
   readonly #redraws: boolean;
   readonly #now: () => number;
   readonly #start: number;
+  readonly #time: TimeLeft;
+  #timer: NodeJS.Timeout | undefined;
+  #ended = false;
+  #fetched = { done: 0, total: 0, text: '' };
+  #methodLines: string[] | null = null;
   #stageStart: number;
   #lastShown = -Infinity;
   #lines = 0;
   #progress: RunProgress | undefined;
-  #beforeSeconds = 0;
-  #iterationStart = 0;
-  #iterationSeconds: number[] = [];
   #latest: IterationReport | undefined;
   #trainingRate = 0;
   #samplingRate = 0;
   #rules: string[] = [];
   #method: string | undefined;
 
-  constructor({ title, stream = process.stderr, now = () => performance.now() }: ScreenOptions) {
+  constructor({ title, planned, stream = process.stderr, now = () => performance.now(), tick = TICK_MS }: ScreenOptions) {
     this.#title = title;
+    this.#time = new TimeLeft(planned);
     this.#stream = stream;
     this.#redraws = stream.isTTY === true && process.env.TERM !== 'dumb';
     this.#now = now;
     this.#start = this.#stageStart = now();
+    if (!this.#redraws) return;
+    this.#draw(this.#screen(this.#start));
+    if (tick > 0) this.#timer = setInterval(() => this.#redraw(), tick).unref();
   }
+
+  /** While the model is fetched, before the run begins. */
+  readonly onDownload = ({ downloadedBytes, totalBytes }: { downloadedBytes: number; totalBytes: number | null }): void => {
+    const of = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
+    this.#fetched = { done: downloadedBytes, total: totalBytes ?? 0, text: `fetched ${formatBytes(downloadedBytes)}${of}` };
+    const now = this.#now();
+    if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
+    this.#lastShown = now;
+    if (this.#redraws) this.#draw(this.#screen(now));
+    else this.#stream.write(`${this.#clock(now)}  ${this.#fetched.text}\n`);
+  };
 
   readonly onProgress = (progress: RunProgress): void => {
     const now = this.#now();
     const before = this.#progress;
     if (before?.stage !== progress.stage || before.iteration !== progress.iteration) {
-      if (before?.stage === 'before') this.#beforeSeconds = (now - this.#stageStart) / 1000;
-      if (progress.stage === 'rollouts') this.#iterationStart = now;
-      this.#stageStart = this.#lastShown = now;
+      this.#stageStart = now;
+      this.#lastShown = this.#redraws ? -Infinity : now;
       if (!this.#redraws && progress.stage !== 'layers') this.#stream.write(`${this.#clock(now)}  ${this.#heading(progress)}\n`);
     }
     this.#progress = progress;
+    this.#time.take(progress, now);
     const seconds = (now - this.#stageStart) / 1000;
     if (seconds > 0.5) {
       if (progress.stage === 'training') this.#trainingRate = progress.tokens / seconds;
@@ -83,12 +122,10 @@ export class RunScreen implements RunHooks {
     if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
     this.#lastShown = now;
     if (this.#redraws) this.#draw(this.#screen(now));
-    else this.#stream.write(`${this.#clock(now)}    ${this.#amount(progress)}, ${this.#rates()}\n`);
+    else this.#stream.write(`${this.#clock(now)}    ${this.#amount(progress)}, ${this.#rates().join(', ')}${this.#left(now, ', ')}\n`);
   };
 
   readonly onIteration = (report: IterationReport): void => {
-    const now = this.#now();
-    this.#iterationSeconds.push((now - this.#iterationStart) / 1000);
     this.#latest = report;
     const { iteration, hitRate, steps, loss, dev, gate, rulesFired } = report;
     const admitted = Object.values(report.rollouts).reduce((sum, tier) => sum + tier.admitted, 0);
@@ -96,10 +133,10 @@ export class RunScreen implements RunHooks {
       `iteration ${iteration}: hit rate ${percent(hitRate)}, ${admitted} to train on, ${steps} ` +
       `steps${loss === null ? '' : `, loss ${loss.toFixed(3)}`}, dev ${percent(dev.mean)}` +
       `${gate?.rolledBack === true ? ', rolled back' : ''}${rulesFired.length > 0 ? `, rules ${rulesFired.join(' ')}` : ''}`;
-    this.say(line);
+    this.say(line, gate?.rolledBack === true ? 'fair' : null);
   };
 
-  readonly onNotice = (text: string): void => this.say(text);
+  readonly onNotice = (text: string): void => this.say(text, 'fair');
 
   readonly onRule = ({ decisions, effects }: MonitorReport): void => {
     this.#rules = decisions.map(({ cites: [rule], edit, remedy_direction: direction }) => {
@@ -121,25 +158,39 @@ export class RunScreen implements RunHooks {
     if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
     this.#lastShown = now;
     this.#samplingRate = sampledTokens / Math.max(0.001, (now - this.#stageStart) / 1000);
-    const line = `${method}: ${finished} of ${total} answers, ${this.#rates()}`;
-    if (this.#redraws) this.#draw([`${this.#title}   ${this.#clock(now).trim()}`, line]);
-    else this.#stream.write(`${this.#clock(now)}    ${line}\n`);
+    const line = `${method}: ${finished} of ${total} answers, ${this.#rates().join(', ')}`;
+    if (this.#redraws) {
+      this.#methodLines = flowed('', line.split(/(?<=,) /), this.#columns(), ' ');
+      this.#draw([...this.#head(now, ''), ...this.#methodLines]);
+    } else this.#stream.write(`${this.#clock(now)}    ${line}\n`);
   };
 
   /** Prints a line for good. */
-  say(line: string): void {
+  say(line: string, paint: Paint | null = null): void {
     this.clear();
-    this.#stream.write(`${this.#clock(this.#now())}  ${line}\n`);
+    const style = terminalStyle(this.#stream);
+    this.#stream.write(`${painted(wrapped(`${this.#clock(this.#now())}  ${line}`, style, 2), paint, style)}\n`);
   }
 
-  /** Takes the screen away; lines that were printed for good stay. */
+  /** Takes the screen away; lines that were printed for good stay, and so does what the terminal echoed of Ctrl-C nowhere. */
   clear(): void {
-    if (this.#lines > 0) this.#stream.write(`\x1b[${this.#lines}A\x1b[J`);
+    if (this.#lines > 0) this.#stream.write(`\r\x1b[${this.#lines}A\x1b[J`);
     this.#lines = 0;
   }
 
   [Symbol.dispose](): void {
+    clearInterval(this.#timer);
     this.clear();
+    this.#ended = true;
+  }
+
+  #columns(): number {
+    return columnsOf(this.#stream) - 1;
+  }
+
+  #redraw(): void {
+    const now = this.#now();
+    this.#draw(this.#methodLines === null ? this.#screen(now) : [...this.#head(now, ''), ...this.#methodLines]);
   }
 
   #clock(now: number): string {
@@ -160,44 +211,66 @@ export class RunScreen implements RunHooks {
     return total > 0 ? `${done} of ${total} ${UNITS[stage] ?? ''}` : TITLES[stage];
   }
 
-  #rates(): string {
-    const parts: string[] = [];
-    if (this.#samplingRate > 0) parts.push(`sampling ${formatNumber(this.#samplingRate)} tokens/s`);
-    if (this.#trainingRate > 0) parts.push(`training ${formatNumber(this.#trainingRate)} tokens/s`);
-    parts.push(`${formatBytes(process.memoryUsage.rss())} resident`);
-    return parts.join(', ');
+  #rates(): string[] {
+    return [
+      ...(this.#samplingRate > 0 ? [`sampling ${formatNumber(this.#samplingRate)} tokens/s`] : []),
+      ...(this.#trainingRate > 0 ? [`training ${formatNumber(this.#trainingRate)} tokens/s`] : []),
+      `${formatBytes(process.memoryUsage.rss())} resident`,
+    ];
   }
 
-  /** Seconds, from the iterations so far; null before the first is done. */
-  #remaining(now: number, { stage, iteration, iterations }: RunProgress): number | null {
-    if (this.#iterationSeconds.length === 0 || stage === 'after' || stage === 'forgetting' || stage === 'close') return null;
-    const mean = this.#iterationSeconds.reduce((sum, each) => sum + each, 0) / this.#iterationSeconds.length;
-    const current = Math.max(0, mean - (now - this.#iterationStart) / 1000);
-    return current + (iterations - iteration) * mean + this.#beforeSeconds;
+  #left(now: number, before: string): string {
+    const left = this.#time.left(now);
+    return left === null ? '' : `${before}about ${formatDuration(left)} left`;
+  }
+
+  /** What, and how long; the title gives way to the rest. */
+  #head(now: number, heading: string): string[] {
+    const left = this.#left(now, ', ') || (heading === '' ? '' : ', time left not known yet');
+    const parts = [...(heading === '' ? [] : [heading]), `${this.#clock(now).trim()}${left}`];
+    const room = this.#columns() - length(parts.join('   ')) - 3;
+    if (room < 12) return flowed('', parts, this.#columns());
+    const title = length(this.#title) <= room ? this.#title : `..${[...this.#title].slice(2 - room).join('')}`;
+    return [[title, ...parts].join('   ')];
+  }
+
+  #bar(done: number, total: number, text: string): string {
+    const width = Math.max(4, Math.min(30, this.#columns() - length(text) - 3));
+    const full = total > 0 ? Math.round((width * Math.min(done, total)) / total) : 0;
+    return `[${painted('#'.repeat(full), 'good', terminalStyle(this.#stream))}${'-'.repeat(width - full)}] ${text}`.trimEnd();
   }
 
   #screen(now: number): string[] {
-    const progress = this.#progress!;
+    const columns = this.#columns();
+    const progress = this.#progress;
+    if (progress === undefined || progress.stage === 'load') {
+      const { done, total, text } = this.#fetched;
+      return [...this.#head(now, TITLES.load), this.#bar(done, total, text)];
+    }
     const { stage, done, total, hits, loss } = progress;
-    const left = this.#remaining(now, progress);
-    const width = 30;
-    const full = total > 0 ? Math.round((width * Math.min(done, total)) / total) : 0;
     const tiers = Object.entries(hits).map(([tier, { passed, decided }]) => `${tier} ${passed}/${decided}`);
+    const shown = flowed('hits  ', tiers, columns);
+    const hidden = shown.length - TIER_LINES;
     const shownLoss = loss ?? this.#latest?.loss ?? null;
     return [
-      `${this.#title}   ${this.#heading({ ...progress, total: 0 })}   ` +
-        `${this.#clock(now).trim()}${left === null ? '' : `, about ${formatDuration(left)} left`}`,
-      `[${'#'.repeat(full)}${'-'.repeat(width - full)}] ${this.#amount(progress)}`,
-      ...(stage === 'rollouts' && tiers.length > 0 ? [`hits  ${tiers.join('   ')}`] : []),
-      `loss ${shownLoss === null ? '-' : shownLoss.toFixed(3)}   dev ${percent(this.#latest?.dev.mean)}   ${this.#rates()}`,
-      ...(this.#rules.length > 0 ? [`rules  ${this.#rules.join(', ')}`] : []),
+      ...this.#head(now, this.#heading({ ...progress, total: 0 })),
+      this.#bar(done, total, this.#amount(progress)),
+      ...(stage !== 'rollouts' || tiers.length === 0 ? [] : hidden <= 0 ? shown : [...shown.slice(0, TIER_LINES - 1), '      …']),
+      ...flowed(
+        '',
+        [`loss ${shownLoss === null ? '-' : shownLoss.toFixed(3)}`, `dev ${percent(this.#latest?.dev.mean)}`, ...this.#rates()],
+        columns,
+      ),
+      ...(this.#rules.length > 0 ? flowed('rules  ', this.#rules, columns) : []).map((line) =>
+        painted(line, 'fair', terminalStyle(this.#stream)),
+      ),
     ];
   }
 
   #draw(lines: readonly string[]): void {
-    const columns = (this.#stream.columns ?? 80) - 1;
-    const text = lines.map((line) => `${line.slice(0, columns)}\x1b[K\n`).join('');
-    this.#stream.write(`${this.#lines > 0 ? `\x1b[${this.#lines}A` : ''}${text}\x1b[J`);
+    if (this.#ended) return;
+    const text = lines.map((line) => `${line}\x1b[K\n`).join('');
+    this.#stream.write(`${this.#lines > 0 ? `\r\x1b[${this.#lines}A` : ''}${text}\x1b[J`);
     this.#lines = lines.length;
   }
 }

@@ -1,13 +1,13 @@
-import { planRun } from '../training/dry-run.js';
-import type { RunHooks } from '../training/hooks.js';
-import { compareModes, type CompareOptions } from '../jobs/compare-modes.js';
+import { planRun, type RunPlan } from '../training/dry-run.js';
+import { compareModes } from '../jobs/compare-modes.js';
 import { MODES, type Mode } from '../training/modes/mode.js';
 import { publishRun } from '../jobs/publish.js';
 import { run } from '../jobs/run.js';
 import { withProfile } from '../training/profile.js';
-import type { RunSettings } from '../training/settings.js';
+import type { RunSettingsInput } from '../training/settings.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson, UsageError } from './output.js';
+import { Progress } from './progress.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
 import { comparisonText, resultText } from './run-table.js';
@@ -60,10 +60,8 @@ export const runCommand = defineCommand({
     const flags = readSettings(argv, argv.config);
     checkSettings(flags); // before a model is fetched to see how large it is
     const signal = interruption();
-    const given = await withProfile(flags, signal);
-    const settings = checkSettings(given);
     if (argv.dryRun) {
-      const plan = await planRun(settings, signal, argv.verifierThreads);
+      const plan = await dryRun(flags, signal, argv.verifierThreads);
       if (argv.json) printJson(plan);
       else process.stdout.write(dryRunText(plan));
       return;
@@ -75,14 +73,17 @@ export const runCommand = defineCommand({
       ...(argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads }),
     };
     if (argv.mode.some((mode) => mode !== 'isopro')) {
-      const comparison = await withScreen(settings, ({ onMethod, ...hooks }) =>
+      const comparison = await withScreen(flags, signal, (given, { onMethod, onDownload: _, ...hooks }) =>
         compareModes(argv.mode, given, { ...options, onMethod, ...hooks }),
       );
       if (argv.json) printJson(comparison);
       else process.stdout.write(comparisonText(comparison));
       return;
     }
-    const result = await withScreen(settings, ({ onMethod: _, ...hooks }) => run(given, { ...options, ...hooks }));
+    const { result, settings } = await withScreen(flags, signal, async (given, hooks) => {
+      const { onMethod: _, onDownload: __, ...others } = hooks;
+      return { settings: checkSettings(given), result: await run(given, { ...options, ...others }) };
+    });
     const published = argv.publish && result.accepted > 0 ? await publishRun(registryOf(argv), result.folder) : null;
     if (argv.json) {
       const { runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest } = result;
@@ -105,14 +106,24 @@ export const runCommand = defineCommand({
   },
 });
 
-/** Runs with a screen, and words an interruption as what it is. */
+/** Measured for some seconds, with a line meanwhile. */
+async function dryRun(flags: RunSettingsInput, signal: AbortSignal, verifierThreads: number | undefined): Promise<RunPlan> {
+  using progress = new Progress({ label: 'measuring', unit: 'seconds' });
+  progress.begin('the model loads, samples and trains for some seconds');
+  return planRun(checkSettings(await withProfile(flags, signal)), signal, verifierThreads);
+}
+
+/** Runs with a screen, from before the model is there, and words an interruption as what it is. */
 async function withScreen<T>(
-  { model: { name: model }, task }: RunSettings,
-  work: (hooks: Required<Omit<RunHooks, 'onBegin'>> & { readonly onMethod: NonNullable<CompareOptions['onMethod']> }) => Promise<T>,
+  flags: RunSettingsInput,
+  signal: AbortSignal,
+  work: (given: RunSettingsInput, hooks: RunScreen) => Promise<T>,
 ): Promise<T> {
-  using screen = new RunScreen({ title: `${model} on ${task}` });
+  const { model, task, evaluation, sampling } = checkSettings(flags);
+  const planned = { testSize: evaluation.testSize, devSize: evaluation.devSize, rollouts: sampling.rollouts };
+  using screen = new RunScreen({ title: `${model.name} on ${task}`, planned });
   try {
-    return await work(screen);
+    return await work(await withProfile(flags, signal, screen.onDownload), screen);
   } catch (error) {
     throw interrupted(error, 'the run', 'Nothing complete was lost: the same command goes on from the last checkpoint.');
   }

@@ -2,7 +2,8 @@ import { points, pValue } from '../report/figures.js';
 import { label } from '../report/hostile-text.js';
 import { compareRuns } from '../report/run-list.js';
 import { findRun } from '../report/find-run.js';
-import { comparisonTable, FIGURES_NOTE, terminalStyle } from '../report/terminal.js';
+import { comparisonTable, FIGURES_NOTE } from '../report/terminal.js';
+import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
 

@@ -3,7 +3,8 @@ import { pValue, percent } from '../report/figures.js';
 import { label } from '../report/hostile-text.js';
 import { listRuns } from '../report/run-list.js';
 import { RUNS } from '../report/find-run.js';
-import { listTable, terminalStyle } from '../report/terminal.js';
+import { listTable } from '../report/terminal.js';
+import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { printJsonLine } from './output.js';
 

@@ -7,7 +7,8 @@ import { findRun } from '../report/find-run.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
 import { failureTable } from '../report/failures.js';
 import { label } from '../report/hostile-text.js';
-import { painted, resultTable, terminalStyle, wrapped } from '../report/terminal.js';
+import { resultTable } from '../report/terminal.js';
+import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 

@@ -8,7 +8,7 @@ import { resolveSettings } from '../training/settings.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
 import { failureTable } from '../report/failures.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
-import { terminalStyle } from '../report/terminal.js';
+import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -62,6 +62,8 @@ export const tasksCalibrateCommand = defineCommand({
     );
     await using task = await openTask(argv.task, openedWith(argv));
     using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
+    using progress = new Progress({ label: 'calibrating', unit: 'replies' });
+    progress.begin('loading the model');
     await using model = await loadModel(argv.model, {
       signal,
       fixedThreads: true,
@@ -72,7 +74,6 @@ export const tasksCalibrateCommand = defineCommand({
     const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter);
     if (found !== null) await requireServable(found, model);
     using adapter = found === null ? null : await model.loadAdapter(found.file);
-    using progress = new Progress({ label: 'calibrating', unit: 'replies' });
     const { style, temperature, topP, maxTokens } = sampling;
     const { tiers, recommended, failures, replies, seconds } = await calibrate(model, task, {
       problems,

@@ -171,6 +171,7 @@ export const trainCommand = defineCommand({
     };
     try {
       using progress = new Progress({ label: 'training', total: tokens * argv.epochs, unit: 'tokens' });
+      progress.begin('the first step');
       const average = tokens / Math.ceil(data.examples / argv.batch);
       let measured = '';
       for await (const event of data.train(trainer, fineTuning, signal)) {

@@ -1,7 +1,7 @@
 /** Why replies did not pass, in words and in a table of the terminal. */
 import type { Failure, FailureKind, Failures } from '../run-folder/derived.js';
 import { label } from './hostile-text.js';
-import { wrapped, type TerminalStyle } from './terminal.js';
+import { wrapped, type TerminalStyle } from './terminal-style.js';
 
 /** What each category says. */
 export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {

@@ -1,5 +1,6 @@
 /** Which profile's defaults a model gets: the embedded one's by its name, any other's by its number of parameters. */
 import path from 'node:path';
+import type { DownloadProgress } from '../engine/download.js';
 import { inspectModel } from '../engine/inspect.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { resolveModel } from '../engine/model-files.js';
@@ -14,10 +15,17 @@ export const SMALL_BELOW = 500_000_000;
  * The settings with the profile by its name where it is left to the model, which is fetched where it is not there yet.
  * @throws IsoproError as resolveSettings and resolveModel
  */
-export async function withProfile(given: RunSettingsInput, signal?: AbortSignal): Promise<RunSettingsInput> {
+export async function withProfile(
+  given: RunSettingsInput,
+  signal?: AbortSignal,
+  onProgress?: (progress: DownloadProgress) => void,
+): Promise<RunSettingsInput> {
   const { profile, model } = resolveSettings(given);
   if ((given.profile ?? 'auto') !== 'auto' || model.name === EMBEDDED_MODEL) return { ...given, profile };
-  const file = await resolveModel(model.name, signal === undefined ? {} : { signal });
+  const file = await resolveModel(model.name, {
+    ...(signal === undefined ? {} : { signal }),
+    ...(onProgress === undefined ? {} : { onProgress }),
+  });
   return { ...given, profile: (await isSmall(file.path)) ? 'small' : 'downloaded' };
 }
 

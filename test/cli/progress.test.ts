@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { Progress } from '../../src/cli/progress.js';
+import { Terminal } from '../models/terminal.js';
 import { formatBytes, formatDuration, formatNumber } from '../../src/cli/quantities.js';
 
 /** A stream and a clock that the test moves by hand. */
@@ -78,6 +79,45 @@ describe('progress on a terminal', () => {
     progress.update(4);
     progress.finish();
     expect(written.length).toBe(count);
+  });
+});
+
+describe('a line of progress', () => {
+  const long = (terminal: Terminal, note = ''): Progress => {
+    const state = { now: 0 };
+    const progress = new Progress({ label: 'test problems', total: 1000, unit: 'answers', stream: terminal, now: () => state.now });
+    progress.update(0);
+    state.now = 10_000;
+    progress.update(250, { note });
+    return progress;
+  };
+
+  test('stands before there is an amount', () => {
+    const terminal = new Terminal(80);
+    const progress = new Progress({ label: 'evaluating', unit: 'answers', stream: terminal, now: () => 0 });
+    progress.begin('loading the model');
+    expect(terminal.shown).toBe('evaluating  loading the model');
+    progress.update(3, { total: 10 });
+    expect(terminal.shown).not.toContain('loading');
+  });
+
+  test.each([80, 0, undefined])('of %s columns is whole: where there is little room the rate goes first', (columns) => {
+    const terminal = new Terminal(columns);
+    long(terminal);
+    expect(terminal.shown).toMatch(/^\[#+-+\] test problems {3}25 % {2}250 of 1000 answers {2}25\/s {2}ETA 0:30$/);
+    const narrow = new Terminal(columns);
+    long(narrow, 'step 250/1000, loss 1.234, 800 MB');
+    expect(narrow.shown).toMatch(/25 % .*ETA 0:30 {2}step 250\/1000, loss 1\.234, 800 MB$/);
+    expect(narrow.shown.length).toBeLessThan(80);
+  });
+
+  test('leaves nothing behind at Ctrl-C, whose echo has room beside it', () => {
+    const terminal = new Terminal(80);
+    const progress = long(terminal, 'step 250/1000, loss 1.234, validation 1.345, 800 MB');
+    terminal.write('^C');
+    progress[Symbol.dispose]();
+    terminal.write('error ABORTED\n');
+    expect(terminal.shown).toBe('error ABORTED');
   });
 });
 

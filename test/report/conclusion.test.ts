@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { conclusion, shortcoming } from '../../src/report/conclusion.js';
 import { checkIntegrity, type Integrity } from '../../src/report/integrity.js';
 import { judgedBadge, readJudged } from '../../src/report/judged.js';
-import { columnsOf, painted, terminalStyle, wrapped } from '../../src/report/terminal.js';
+import { columnsOf, painted, terminalStyle, wrapped } from '../../src/report/terminal-style.js';
 import { writeReport } from '../../src/report/write-report.js';
 import { readRun, type RunRecord } from '../../src/run-folder/read-run.js';
 import { writeRunFolder } from '../models/run-folder.js';

@@ -1,0 +1,173 @@
+/** What a person sees of a run while it goes on, on a terminal of the tests' own and by their clock. */
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { RunScreen } from '../../src/cli/run-screen.js';
+import { TimeLeft } from '../../src/cli/time-left.js';
+import type { RunProgress, Stage } from '../../src/training/hooks.js';
+import { Terminal } from '../models/terminal.js';
+
+const at = (stage: Stage, iteration: number, done: number, total: number, more: Partial<RunProgress> = {}): RunProgress => ({
+  stage,
+  iteration,
+  iterations: 3,
+  done,
+  total,
+  tokens: 10 * done,
+  hits: {},
+  loss: null,
+  ...more,
+});
+
+/** A run whose stages take what is said here, in seconds; iteration by iteration. */
+const COURSE: readonly (readonly [Stage, iteration: number, units: number, seconds: number])[] = [
+  ['before', 0, 40, 40],
+  ['dev', 0, 20, 20],
+  ...[1, 2, 3].flatMap((i) => [['rollouts', i, 60, 60] as const, ['training', i, 10, 30] as const, ['dev', i, 20, 20] as const]),
+  ['after', 3, 40, 40],
+];
+const WHOLE = COURSE.reduce((sum, [, , , seconds]) => sum + seconds, 0);
+const PLANNED = { testSize: 8, devSize: 4, rollouts: 60 };
+
+/** Every tenth of each stage, with the time that has gone by, in seconds. */
+function* course(): Generator<readonly [RunProgress, number]> {
+  let begun = 0;
+  for (const [stage, iteration, units, seconds] of COURSE) {
+    for (let tenth = 0; tenth <= 10; tenth++) yield [at(stage, iteration, (units * tenth) / 10, units), begun + (seconds * tenth) / 10];
+    begun += seconds;
+  }
+}
+
+describe('the time left', () => {
+  test('is the whole rest of a steady run, the test after training included, once an iteration has been seen', () => {
+    const time = new TimeLeft(PLANNED);
+    let checked = 0;
+    for (const [progress, seconds] of course()) {
+      time.take(progress, 1000 * seconds);
+      if (progress.iteration < 2) continue;
+      checked++;
+      expect(time.left(1000 * seconds)).toBeCloseTo(WHOLE - seconds, 6);
+    }
+    expect(checked).toBeGreaterThan(70);
+  });
+
+  test('is not known before the first answers, and includes what no stage has shown yet from then on', () => {
+    const time = new TimeLeft(PLANNED);
+    time.take(at('load', 0, 0, 0), 0);
+    expect(time.left(0)).toBeNull();
+    time.take(at('before', 0, 0, 40), 0);
+    expect(time.left(0)).toBeNull();
+    time.take(at('before', 0, 10, 40), 10_000);
+    // 30 more problems, 20 dev problems four times, the test again, and three times 60 replies at the same pace, without training
+    expect(time.left(10_000)!).toBeGreaterThanOrEqual(30 + 4 * 20 + 40 + 3 * 60);
+  });
+
+  test('goes down while nothing is reported', () => {
+    const time = new TimeLeft(PLANNED);
+    time.take(at('before', 0, 0, 40), 0);
+    time.take(at('before', 0, 10, 40), 10_000);
+    expect(time.left(15_000)!).toBeCloseTo(time.left(10_000)! - 5, 6);
+  });
+});
+
+describe('the screen', () => {
+  const open: RunScreen[] = [];
+  const screenOn = (terminal: Terminal, clock: { now: number }, title = 'tiny on scheduling'): RunScreen => {
+    const screen = new RunScreen({ title, planned: PLANNED, stream: terminal, now: () => clock.now, tick: 0 });
+    open.push(screen);
+    return screen;
+  };
+  afterEach(() => {
+    for (const screen of open.splice(0)) screen[Symbol.dispose]();
+  });
+
+  test('has a stage, a bar and a time from the first moment on, while the model loads', () => {
+    const terminal = new Terminal(80);
+    const screen = screenOn(terminal, { now: 0 });
+    expect(terminal.shown).toMatch(/^tiny on scheduling {3}loading {3}0:00, time left not known yet\n\[-+\]$/);
+    screen.onDownload({ downloadedBytes: 250e6, totalBytes: 500e6 });
+    expect(terminal.shown).toMatch(/\n\[#{15}-{15}\] fetched 250 MB of 500 MB$/);
+  });
+
+  test.each([80, 0, undefined, 48, 200])('of %s columns neither wraps nor cuts', (columns) => {
+    const terminal = new Terminal(columns);
+    const clock = { now: 0 };
+    const screen = screenOn(terminal, clock, `/a/long/path/to/some/folder/with/${'a'.repeat(60)}/model.gguf on scheduling`);
+    const hits = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`tier-${i}`, { passed: 100 + i, decided: 200 }]));
+    for (const [progress, seconds] of course()) {
+      clock.now = 1000 * seconds + 200;
+      screen.onProgress({ ...progress, tokens: 123_456 * progress.done, hits: progress.stage === 'rollouts' ? hits : {} });
+      const lines = terminal.shown.split('\n');
+      for (const line of lines) expect([line, line.length < terminal.width]).toEqual([line, true]);
+      expect(lines.length).toBeLessThanOrEqual(9); // redrawn in place
+      if (progress.iteration > 1) expect(terminal.shown).toMatch(/ left\n/);
+      if (progress.stage === 'rollouts' && progress.done > 10 && terminal.width >= 80)
+        for (const [tier, { passed, decided }] of Object.entries(hits)) expect(terminal.shown).toContain(`${tier} ${passed}/${decided}`);
+      if (progress.stage === 'training') expect(terminal.shown).toContain('resident');
+    }
+  });
+
+  test('leaves nothing of itself, nor of what a terminal echoes of Ctrl-C', () => {
+    const terminal = new Terminal(80);
+    const screen = screenOn(terminal, { now: 0 });
+    screen.onProgress(at('before', 0, 3, 40));
+    terminal.write('^C');
+    screen[Symbol.dispose]();
+    terminal.write('error ABORTED\n');
+    expect(terminal.shown).toBe('error ABORTED');
+    screen.onProgress(at('before', 0, 9, 40)); // comes too late
+    expect(terminal.shown).toBe('error ABORTED');
+  });
+
+  test('keeps the lines that are said for good, wrapped within the width', () => {
+    const terminal = new Terminal(60);
+    const screen = screenOn(terminal, { now: 0 });
+    screen.onProgress(at('before', 0, 3, 40));
+    screen.onNotice('a checkpoint was refused, since another version of the code had written it');
+    screen.onProgress(at('dev', 0, 0, 20));
+    screen.clear();
+    expect(terminal.shown.replace(/\s+/g, ' ').trim()).toBe(
+      '0:00 a checkpoint was refused, since another version of the code had written it',
+    );
+    for (const line of terminal.shown.split('\n')) expect(line.length).toBeLessThanOrEqual(60);
+  });
+
+  test('has colours, and none with NO_COLOR', () => {
+    const shownWith = (value: string | undefined): Terminal => {
+      const before = process.env.NO_COLOR;
+      if (value === undefined) delete process.env.NO_COLOR;
+      else process.env.NO_COLOR = value;
+      try {
+        const terminal = new Terminal(80);
+        const screen = screenOn(terminal, { now: 0 });
+        screen.onNotice('a notice');
+        screen.onProgress(at('before', 0, 20, 40));
+        return terminal;
+      } finally {
+        if (before === undefined) delete process.env.NO_COLOR;
+        else process.env.NO_COLOR = before;
+      }
+    };
+    const [painted, plain] = [shownWith(undefined), shownWith('1')];
+    expect(painted.paints.size).toBeGreaterThan(0);
+    expect(plain.paints.size).toBe(0);
+    expect(plain.shown.replace(/\d+ MB/, '')).toBe(painted.shown.replace(/\d+ MB/, ''));
+  });
+
+  test('elsewhere is plain lines: one a stage, and with the time left where a stage is long', () => {
+    const written: string[] = [];
+    const clock = { now: 0 };
+    const screen = new RunScreen({
+      title: 'm',
+      planned: PLANNED,
+      stream: { write: (text: string) => written.push(text) },
+      now: () => clock.now,
+    });
+    open.push(screen);
+    for (const [progress, seconds] of course()) {
+      clock.now = 1000 * seconds;
+      screen.onProgress(progress);
+    }
+    expect(written.filter((line) => /test set|dev set|rollouts|training,/.test(line)).length).toBe(COURSE.length);
+    expect(written.filter((line) => /about \d+:\d\d left/.test(line)).length).toBeGreaterThan(3);
+    for (const line of written) expect(line).toMatch(/^[\x20-\x7e]+\n$/);
+  });
+});
