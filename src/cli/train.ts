@@ -161,6 +161,7 @@ export const trainCommand = defineCommand({
       onNotice: (text) => void process.stderr.write(`${text}\n`),
     });
     for (const command of trackers.commands) process.stderr.write(`figures: ${command}\n`);
+    let preferred: Preferred | null = null;
     const started = performance.now();
     const every = argv.validateEvery ?? Math.max(1, Math.ceil(steps / 10));
     const fineTuning = {
@@ -180,11 +181,13 @@ export const trainCommand = defineCommand({
           files.add({ step, validationLoss: loss });
           trackers.log(step, { 'eval/loss': loss, ...named('eval', figures) });
           if (argv.json) printJsonLine({ step, validationLoss: loss, ...figures });
+          preferred = { on: 'the validation pairs', figures };
           measured = `, validation ${loss.toFixed(3)}`;
           if (best) await trainer.exportAdapter(files.best);
           continue;
         }
         const { figures, stats } = event;
+        if (data.validationExamples === 0) preferred = { on: 'the pairs of the last step', figures };
         const { step, loss, learningRate: rate, gradNorm, tokens: trained } = stats;
         files.add({ step, loss });
         trackers.log(step, {
@@ -240,7 +243,8 @@ export const trainCommand = defineCommand({
       ],
       Math.min(100, process.stdout.columns || 80),
     );
-    process.stdout.write(`${[...curve, '', ...summary(result, steps, (performance.now() - started) / 1000), ''].join('\n')}`);
+    const figures = [...summary(result, steps, (performance.now() - started) / 1000), ...preference(preferred)];
+    process.stdout.write([...curve, '', ...figures, ''].join('\n'));
     process.stdout.write(`${argv.out}  sha256 ${id}\n`);
     process.stdout.write(`\nnext: npx isopro-native chat --model ${argv.model} --adapter ${argv.out}\n`);
   },
@@ -261,6 +265,21 @@ interface Trained {
   readonly stepsTaken: number;
   readonly loss: { readonly first: number | null; readonly last: number | null };
   readonly validation: { readonly before: number | null; readonly best: Figure; readonly last: Figure } | null;
+}
+
+/** What was measured last. */
+interface Preferred {
+  readonly on: string;
+  readonly figures: Figures;
+}
+
+/** A line where pairs were learned. */
+function preference(preferred: Preferred | null): string[] {
+  const { 'rewards/accuracies': part, 'rewards/margins': margin } = preferred?.figures ?? {};
+  if (preferred === null || part === undefined || margin === undefined) return [];
+  return [
+    `the chosen reply gained more in ${(100 * part).toFixed(0)} % of ${preferred.on}, by a reward of ${margin.toFixed(3)} on average`,
+  ];
 }
 
 /** The final figures, a line each. */

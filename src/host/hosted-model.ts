@@ -174,7 +174,7 @@ export class HostedModel {
   }
 
   /**
-   * As `Model.embed`; replies go on between two texts.
+   * As `Model.embed`; replies go on between two texts. Its context is one beside that of the replies, as long as the longest text.
    * @throws IsoproError as `Model.embed`
    */
   async embed(texts: readonly string[], options: HostEmbedOptions = {}): Promise<Embeddings> {
