@@ -1,6 +1,9 @@
 /** Means with their intervals as tables of the terminal. */
 import { MEASURE_NOTES } from '../report/figures.js';
+import type { TerminalStyle } from '../report/terminal-style.js';
 import { MEASURE_NAMES, type Measures } from '../statistics/index.js';
+
+type Prose = Pick<TerminalStyle, 'prose'>;
 
 interface Estimate {
   readonly mean: number | null;
@@ -15,28 +18,42 @@ const bounds = ({ low, high, mean }: Estimate): string => (mean === null ? '-' :
 
 const PERCENT = { width: 8, show: percent, bounds };
 
-/** Two lines a row: the mean, and the 95 % interval below it. */
-export function table(rows: readonly (readonly [string, Row])[], format = PERCENT): string {
-  const columns = Object.keys(rows[0]![1].byTier);
-  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
-  const line = (head: string, cells: readonly string[]): string =>
-    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(format.width)).join('')}`.trimEnd();
-  const cells = (show: (estimate: Estimate) => string, row: Row): string[] => [
-    ...columns.map((tier) => (row.byTier[tier] === undefined ? '-' : show(row.byTier[tier]))),
-    show(row),
+/** Two lines a row: the mean, and the 95 % interval below it. Tiers that do not fit beside each other come below. */
+export function table(rows: readonly (readonly [string, Row])[], { prose: width = Infinity }: Prose, format = PERCENT): string {
+  type Column = readonly [head: string, of: (row: Row) => Estimate | undefined];
+  const columns: readonly Column[] = [
+    ...Object.keys(rows[0]![1].byTier).map((tier): Column => [tier, ({ byTier }) => byTier[tier]]),
+    ['mean', (row) => row],
   ];
-  return [
-    line('', [...columns, 'mean']),
-    line(
-      'n',
-      cells(({ n }) => String(n), rows[0]![1]),
-    ),
-    ...rows.flatMap(([name, row]) => [line(name, cells(format.show, row)), line('', cells(format.bounds, row))]),
-  ].join('\n');
+  const names = Math.max(...rows.map(([name]) => name.length)) + 2;
+  const line = (head: string, cells: readonly string[]): string =>
+    `${head.padEnd(names)}${cells.map((cell) => cell.padStart(format.width)).join('')}`.trimEnd();
+  const cells = (show: (estimate: Estimate) => string, row: Row, shown: readonly Column[]): string[] =>
+    shown.map(([, of]) => {
+      const estimate = of(row);
+      return estimate === undefined ? '-' : show(estimate);
+    });
+  const room = Math.max(1, Math.min(columns.length, Math.floor((width - names) / format.width)));
+  const blocks = Array.from({ length: Math.ceil(columns.length / room) }, (_, i) => columns.slice(i * room, (i + 1) * room));
+  return blocks
+    .map((shown) =>
+      [
+        line(
+          '',
+          shown.map(([head]) => head),
+        ),
+        line(
+          'n',
+          cells(({ n }) => String(n), rows[0]![1], shown),
+        ),
+        ...rows.flatMap(([name, row]) => [line(name, cells(format.show, row, shown)), line('', cells(format.bounds, row, shown))]),
+      ].join('\n'),
+    )
+    .join('\n\n');
 }
 
 /** For each measure that any row has: its note, and two lines a row that has it. */
-export function measureTables(rows: readonly (readonly [string, Measures | undefined])[]): string {
+export function measureTables(rows: readonly (readonly [string, Measures | undefined])[], style: Prose): string {
   return MEASURE_NAMES.map((measure) => {
     const having = rows.flatMap(([name, measures]) => (measures?.[measure] === undefined ? [] : [[name, measures[measure]] as const]));
     if (having.length === 0) return '';
@@ -44,7 +61,7 @@ export function measureTables(rows: readonly (readonly [string, Measures | undef
       part === null ? `${name} -` : `${name} ${(100 * part).toFixed(1)} % (${bounds({ ...validInterval, mean: part, n: 1 })})`,
     );
     const format = { width: 12, show: ({ mean }: Estimate) => (mean === null ? '-' : mean.toFixed(3)), bounds: decimalBounds };
-    return `${MEASURE_NOTES[measure]}; 95 % interval below\n\n${table(having, format)}\n\nvalid: ${valid.join(', ')}\n\n`;
+    return `${MEASURE_NOTES[measure]}; 95 % interval below\n\n${table(having, style, format)}\n\nvalid: ${valid.join(', ')}\n\n`;
   }).join('');
 }
 

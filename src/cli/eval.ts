@@ -8,7 +8,7 @@ import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
 import { failureTable } from '../report/failures.js';
 import { RATE_NOTES, RATE_TITLES } from '../report/figures.js';
-import { terminalStyle } from '../report/terminal-style.js';
+import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { figuresGiven, READINGS, summarise, SUMMARY_SEED } from '../statistics/index.js';
 import { failureOf, reasonOf } from '../tasks/failures.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
@@ -238,18 +238,19 @@ export const evalCommand = defineCommand({
       ];
       const none = greedy?.summary.none ?? sampled!.none;
       const notes = Object.entries(task.policyNotes);
+      const terminal = terminalStyle(process.stdout);
       process.stdout.write(
         `${task.id} ${task.version}, ${set} set, ${problems.problems.length} ` +
           `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}` +
           `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
           `${argv.constrained ? ', under the grammar of answers' : ''}; per cent solved, 95 % interval ` +
-          `below\n\n${table(rows)}\n\n${measureTables(measured)}` +
-          `${readings.map((reading) => RATE_NOTES[reading]).join('\n')}\n` +
+          `below\n\n${table(rows, terminal)}\n\n${measureTables(measured, terminal)}` +
+          `${readings.map((reading) => wrapped(RATE_NOTES[reading], terminal, 2)).join('\n')}\n` +
           (samples > 1
             ? `${samples} samples a problem${recording === null ? ` at temperature ${argv.temperature}` : ''}; pass@k is a ceiling: ` +
               `choosing the right one needs the verifier\n`
             : '') +
-          (failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', terminalStyle(process.stdout))}\n\n` : '') +
+          (failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', terminal)}\n\n` : '') +
           (none > 0
             ? `${none} verdicts could not be found; they are in no ` +
               `denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}\n`
@@ -257,7 +258,7 @@ export const evalCommand = defineCommand({
           (sampledTokens === null
             ? ''
             : `${sampledTokens} tokens ${recording === null ? 'sampled' : 'judged'} in ${formatDuration(seconds)}\n`) +
-          (notes.length > 0 ? `\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n` : ''),
+          (notes.length > 0 ? `\n${notes.map(([name, note]) => wrapped(`${name}: ${note}`, terminal, 2)).join('\n')}\n` : ''),
       );
     } finally {
       await out?.close();

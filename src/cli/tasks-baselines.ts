@@ -1,5 +1,6 @@
 import { measureBaselines } from '../tasks/baselines.js';
 import { openTask } from '../tasks/open-task.js';
+import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { measureTables, table } from './estimate-tables.js';
 import { interruption, printJson } from './output.js';
@@ -35,8 +36,12 @@ export const tasksBaselinesCommand = defineCommand({
     if (task.policies.length === 0) process.stdout.write('The task has no trivial policies.\n');
     else {
       const rows = Object.entries(baselines.policies);
-      const measures = measureTables(rows.map(([name, summary]) => [name, summary.measures] as const));
-      process.stdout.write(`${table(rows)}\n${measures === '' ? '' : `\n${measures.trimEnd()}\n`}`);
+      const style = terminalStyle(process.stdout);
+      const measures = measureTables(
+        rows.map(([name, summary]) => [name, summary.measures] as const),
+        style,
+      );
+      process.stdout.write(`${table(rows, style)}\n${measures === '' ? '' : `\n${measures.trimEnd()}\n`}`);
     }
     const notes = Object.entries(baselines.notes);
     if (notes.length > 0) process.stdout.write(`\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n`);

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { table } from '../../src/cli/estimate-tables.js';
 import { conclusion, shortcoming } from '../../src/report/conclusion.js';
 import { checkIntegrity, type Integrity } from '../../src/report/integrity.js';
 import { judgedBadge, readJudged } from '../../src/report/judged.js';
@@ -149,6 +150,17 @@ describe('text for a terminal', () => {
     expect(lines[0]).toMatch(/^ {2}one/);
     expect(lines.slice(1).every((line) => /^ {4}\S/.test(line))).toBe(true);
     expect(wrapped(text, {})).toBe(text);
+  });
+
+  test('has tables whose tiers come below each other where they do not fit beside each other, each with its figures', () => {
+    const byTier = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`tier${i}`, { mean: i / 100, low: 0, high: 1, n: i }]));
+    const rows = [['greedy', { mean: 0.5, low: 0, high: 1, n: 66, byTier }]] as const;
+    const [whole, narrow] = [table(rows, {}), table(rows, { prose: 60 })];
+    expect(whole.split('\n')).toHaveLength(4);
+    for (const line of narrow.split('\n')) expect(line.length).toBeLessThanOrEqual(60);
+    const words = (text: string, row: RegExp): string[] =>
+      text.split('\n').flatMap((line) => (row.test(line) ? line.trim().split(/\s+/).slice(1) : []));
+    for (const row of [/^greedy/, /^n /]) expect(words(narrow, row)).toEqual(words(whole, row));
   });
 
   test('has colours by meaning, and none where NO_COLOR forbids them', () => {
