@@ -39,7 +39,7 @@ if (!fromSource && loads(prebuilt)) {
 }
 
 if (!['cmake-js', 'node-addon-api', 'node-llama-cpp'].every(isInstalled))
-  fail('the addon is compiled on this machine, with packages that were left out: install again without --omit=optional');
+  fail('the addon is compiled on this machine, with packages that were left out or failed: install again without --omit=optional');
 const cmakeJs = require.resolve('cmake-js/bin/cmake-js');
 
 const missing = inspectToolchain().filter(({ found }) => found === null);

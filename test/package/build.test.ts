@@ -1,5 +1,17 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -73,6 +85,28 @@ describe('npm install', () => {
     expect(status).toBe(0);
     expect(existsSync(path.join(place, 'build'))).toBe(false);
   });
+});
+
+test('what `npm run package` makes of a prebuilt addon runs no script, needs nothing for a build, and holds SQLite and ECharts', () => {
+  provide(prebuilds(), (name) => name === 'isopro_native.node');
+  const binding = createRequire(import.meta.url).resolve('better-sqlite3/build/Release/better_sqlite3.node');
+  cpSync(binding, path.join(prebuilds(), `better_sqlite3-node-v${process.versions.modules}.node`));
+  const { status, output } = node(['scripts/package.mjs']);
+  expect(status === 0 ? '' : output).toBe('');
+  // Elsewhere, so that nothing is found in the node_modules above.
+  const elsewhere = path.join(path.dirname(place), 'elsewhere');
+  mkdirSync(elsewhere);
+  expect(spawnSync('tar', ['-xzf', output.trim().split('\n').at(-1)!, '-C', elsewhere]).status).toBe(0);
+  const unpacked = path.join(elsewhere, 'package');
+  const manifest = JSON.parse(readFileSync(path.join(unpacked, 'package.json'), 'utf8')) as Record<string, Record<string, string>>;
+  expect(manifest.scripts).toBeUndefined();
+  expect(Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies })).not.toContain('cmake-js');
+  expect(manifest.engines!.node).toContain(process.versions.node.split('.')[0]);
+  expect(['native', 'scripts', 'CMakeLists.txt'].filter((name) => existsSync(path.join(unpacked, name)))).toEqual([]);
+  const program =
+    "const Database = require('better-sqlite3'); console.log(new Database(':memory:').prepare('SELECT 6 * 7').pluck().get());" +
+    "import('echarts/dist/echarts.esm.min.mjs').then(({ init }) => console.log(typeof init))";
+  expect(spawnSync(process.execPath, ['-e', program], { cwd: unpacked, encoding: 'utf8' }).stdout).toBe('42\nfunction\n');
 });
 
 test('what was installed without its optional packages says what it lacks, and how to get it', () => {
