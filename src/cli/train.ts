@@ -26,9 +26,11 @@ export const trainCommand = defineCommand({
       .option('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, an alias, or an hf: URI' })
       .option('data', {
         type: 'string',
+        nargs: 1,
         demandOption: true,
         describe:
-          'JSONL in the forms of TRL, mlx-lm, Alpaca and ShareGPT: messages, prompt and completion, text, instruction, conversations',
+          'JSONL, - for standard input, in the forms of TRL, mlx-lm, Alpaca and ShareGPT: messages, prompt and completion, text, ' +
+          'instruction, conversations',
       })
       .option('objective', {
         choices: OBJECTIVES,

@@ -124,13 +124,13 @@ test('--dry-run trains nothing and says what would happen', () => {
   expect(existsSync(file('dry.gguf'))).toBe(false);
 });
 
-test('a broken line is named', () => {
-  writeFileSync(file('broken.jsonl'), '{"prompt": "a", "completion": "b"}\n{"prompt": 3}\n');
-  const { stderr, status } = spawnSync(
-    process.execPath,
-    [MAIN, 'train', '--model', file('model.gguf'), '--data', file('broken.jsonl'), '--json'],
-    { encoding: 'utf8' },
-  );
-  expect(status).toBe(1);
-  expect(stderr).toMatch(/INVALID_ARGUMENT.*line 2/s);
+test('a broken line is named, of a file and of standard input', () => {
+  const rows = '{"prompt": "a", "completion": "b"}\n{"prompt": 3}\n';
+  writeFileSync(file('broken.jsonl'), rows);
+  for (const data of [file('broken.jsonl'), '-']) {
+    const given = [MAIN, 'train', '--model', file('model.gguf'), '--data', data, '--json'];
+    const { stderr, status } = spawnSync(process.execPath, given, { encoding: 'utf8', input: rows });
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/INVALID_ARGUMENT.*line 2/s);
+  }
 });
