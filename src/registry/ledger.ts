@@ -193,9 +193,16 @@ async function openLog(paths: RegistryPaths, signer: LogSigner): Promise<EventLo
 
 /**
  * Does one piece of work as the only writer, on what the whole log says.
- * @throws IsoproError CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, and as readLedger
+ * @param create whether a registry that is not there is begun
+ * @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, and as readLedger
  */
-export async function writeLedger<T>(paths: RegistryPaths, options: LedgerOptions, work: (ledger: Ledger) => Promise<T>): Promise<T> {
+export async function writeLedger<T>(
+  paths: RegistryPaths,
+  options: LedgerOptions,
+  work: (ledger: Ledger) => Promise<T>,
+  create: boolean,
+): Promise<T> {
+  if (!create) await ofRegistry(async () => requireThere(paths));
   makeRegistryFolder(paths);
   const alone = async (): Promise<T> => {
     const signer = await signerOf(options, paths);

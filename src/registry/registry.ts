@@ -121,9 +121,9 @@ export class Registry {
     return readLedger(this.paths, this.options);
   }
 
-  /** One piece of work as the only writer. */
+  /** One piece of work as the only writer. @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED */
   write<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
-    return writeLedger(this.paths, this.options, work);
+    return writeLedger(this.paths, this.options, work, false);
   }
 
   /**
@@ -156,13 +156,14 @@ export class Registry {
       ...rest,
     });
     const id = recordId(record);
-    return this.write(async ({ reading: { state }, write }) => {
+    const put = async ({ reading: { state }, write }: Ledger): Promise<Published> => {
       const known = state.entries.get(id);
       await keepBytes(file, found.sha256, this.paths.adapter(found.sha256));
       const isNew = known === undefined || known.collected;
       if (isNew) await write([{ kind: 'published', id, record: known?.record ?? record }]);
       return { id, name: nameOf(record, id), record: known?.record ?? record, isNew };
-    });
+    };
+    return writeLedger(this.paths, this.options, put, true);
   }
 
   /**

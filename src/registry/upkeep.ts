@@ -9,7 +9,7 @@ import { parseCheckpoint } from '../log/checkpoint.js';
 import type { Verification } from '../log/verify.js';
 import { pointerAgrees, writePointer } from './folder.js';
 import { drawGate, judgeGate, judgeRollback, type GateTrials, type RollbackRequest } from './gates.js';
-import { isThere, keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
+import { keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
 import { nameOf } from './record.js';
 import type { Registry } from './registry.js';
 
@@ -144,7 +144,6 @@ export interface Collected {
  */
 export async function collectGarbage(registry: Registry, { unused = false, dryRun = false } = {}): Promise<Collected> {
   const { paths } = registry;
-  if (!isThere(paths)) throw new IsoproError('REGISTRY_NOT_FOUND', `there is no registry in ${paths.folder}`);
   return registry.write(async ({ reading: { state, events }, write }) => {
     const inUse = state.inUse();
     const ids = unused ? [...state.entries.values()].filter(({ id, collected }) => !collected && !inUse.has(id)).map(({ id }) => id) : [];

@@ -85,7 +85,14 @@ describe('publish', () => {
   });
 
   test('bad input is a typed error, and nothing is lost', async () => {
-    await expect(registry.read()).rejects.toThrow(coded('REGISTRY_NOT_FOUND'));
+    for (const work of [
+      () => registry.read(),
+      () => openGate(registry, { slot: sql, challenger: 'cd'.repeat(32) }),
+      () => registry.rollback({ slot: sql }),
+      () => collectGarbage(registry),
+    ])
+      await expect(work()).rejects.toThrow(coded('REGISTRY_NOT_FOUND'));
+    expect(existsSync(registry.paths.folder)).toBe(false); // what fails begins none
     await expect(registry.publish({ file: path.join(folder, 'model.gguf'), base })).rejects.toThrow(coded('ADAPTER_CORRUPT'));
     await expect(registry.publish({ file: path.join(folder, 'none.gguf'), base })).rejects.toThrow(coded('MODEL_NOT_FOUND'));
     await expect(registry.publish({ file: adapterFile(1), base: { ...base, sha256: 'x' } })).rejects.toThrow(coded('INVALID_ARGUMENT'));
