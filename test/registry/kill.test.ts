@@ -15,6 +15,8 @@ import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const KILLS = process.env.ISOPRO_FULL === '1' ? 200 : 8;
+/** Kills of one registry: what was signed is checked again by every call, so a long life makes a long test. */
+const LIFE = 25;
 /** Each ends a gap between two writes of a move. */
 const GAPS = ['log.records', 'witness.head', 'log.head', 'file.temporary'];
 const mover = fileURLToPath(new URL('./mover.mjs', import.meta.url));
@@ -31,14 +33,19 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test(`SIGKILL ${KILLS} times: one champion, the one that was said to be done or the one under way; what is left is put right`, async () => {
-  const place = path.join(folder, 'killed');
-  const registry = new Registry({ folder: place, home, signer: witnessInProcess(home) });
+  let place = '';
+  let registry = new Registry({ folder: place, home });
   const at = new Set<string>();
   /** What was acknowledged last, and what was under way. */
   let done: string | null = null;
   for (let kill = 0; kill < KILLS; kill++) {
+    if (kill % LIFE === 0) {
+      place = path.join(folder, `killed-${kill}`);
+      registry = new Registry({ folder: place, home, signer: witnessInProcess(home) });
+      done = null;
+    }
     // the first kills walk through the making of a registry, later ones through every gap of moves and rollbacks
-    const states = kill < 4 ? 1 + 3 * kill : `${GAPS[kill % GAPS.length]}:${1 + (Math.floor(kill / GAPS.length) % 10)}`;
+    const states = kill % LIFE < 4 ? 1 + 3 * (kill % LIFE) : `${GAPS[kill % GAPS.length]}:${1 + (Math.floor(kill / GAPS.length) % 10)}`;
     const child = spawnSync(process.execPath, [mover, 'move', place, home, folder, String(states)], { encoding: 'utf8' });
     expect([child.signal, child.stderr]).toEqual(['SIGKILL', '']);
     let next: string | null = done;
