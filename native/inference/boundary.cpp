@@ -56,14 +56,11 @@ void forward(Context& context, const std::vector<Token>& tokens, const std::vect
 
   BoundaryValues values;
   const bool scaled = scalesEmbedding(model);
-  context.observe({[&](const ggml_tensor* node) {
-                     return std::find(boundaries.begin(), boundaries.end(), boundaryOf(node, scaled)) != boundaries.end();
-                   },
-                   [&](ggml_tensor* node) { readRows(node, values[boundaryOf(node, scaled)]); }});
-  struct StopObserving {
-    Context& context;
-    ~StopObserving() { context.stopObserving(); }
-  } stop{context};
+  const Observation observation(context, {[&](const ggml_tensor* node) {
+                                            return std::find(boundaries.begin(), boundaries.end(), boundaryOf(node, scaled)) !=
+                                                   boundaries.end();
+                                          },
+                                          [&](ggml_tensor* node) { readRows(node, values[boundaryOf(node, scaled)]); }});
 
   DecodeBatch batch;
   for (size_t begin = 0; begin < tokens.size(); begin += kHiddenBatch) {

@@ -148,4 +148,16 @@ class Context {
   bool computing_ = false;  // the call under way has come to its graph
 };
 
+// An observer for the decodes of a scope.
+class Observation {
+ public:
+  Observation(Context& context, NodeObserver observer) : context_(context) { context_.observe(std::move(observer)); }
+  ~Observation() { context_.stopObserving(); }
+  Observation(const Observation&) = delete;
+  Observation& operator=(const Observation&) = delete;
+
+ private:
+  Context& context_;
+};
+
 }  // namespace isopro

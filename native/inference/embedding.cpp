@@ -26,16 +26,12 @@ std::vector<float> embed(Context& context, const std::vector<Token>& tokens, con
   context.prepare({static_cast<int>(tokens.size()), 1, kEmbeddingBatch});
 
   std::vector<float> rows;
-  context.observe({isResult,
-                   [&](ggml_tensor* node) {
-                     rows.resize(static_cast<size_t>(ggml_nelements(node)));
-                     ggml_backend_tensor_get(node, rows.data(), 0, rows.size() * sizeof(float));
-                   },
-                   true});
-  struct StopObserving {
-    Context& context;
-    ~StopObserving() { context.stopObserving(); }
-  } stop{context};
+  const Observation observation(context, {isResult,
+                                          [&](ggml_tensor* node) {
+                                            rows.resize(static_cast<size_t>(ggml_nelements(node)));
+                                            ggml_backend_tensor_get(node, rows.data(), 0, rows.size() * sizeof(float));
+                                          },
+                                          true});
 
   std::vector<double> sums(width);
   DecodeBatch batch;
