@@ -2,6 +2,8 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import type { AskingOptions } from '../tasks/asking-options.js';
+import type { DataTaskOptions } from '../tasks/data/options.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
 import { conclusion, shortcoming } from '../report/conclusion.js';
@@ -48,21 +50,27 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
 /** A path, and no flag. */
 const shellPath = (file: string): string => shellWord(file.startsWith('-') ? `./${file}` : file);
 
-const flagText = (flags: readonly (readonly [flag: string, value: string | number | undefined])[]): string =>
+export const flagText = (flags: readonly (readonly [flag: string, value: string | number | undefined])[]): string =>
   flags
     .map(([flag, value]) =>
       value === undefined ? '' : ` --${flag}${String(value).startsWith('-') ? '=' : ' '}${shellWord(String(value))}`,
     )
     .join('');
 
+/** A task, and how it is judged and asked. */
+type Asked = { readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined } & {
+  readonly task: string;
+  readonly sampling: { readonly [name in keyof AskingOptions]: AskingOptions[name] | undefined };
+};
+
 /** What names the task, and makes a command judge and ask as the run did. */
-function taskFlags({
+export function taskFlags({
   task,
   check,
   answerTag,
   verifySeconds,
   sampling: { system, examples, stop = [], judgeTruncated },
-}: ResultSettings): string {
+}: Asked): string {
   const flags = flagText([
     ['task', task === 'scheduling' ? undefined : task],
     ['check', check],

@@ -13,6 +13,7 @@ import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
+import { flagText, taskFlags } from './run-table.js';
 import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
 
 export const tasksCalibrateCommand = defineCommand({
@@ -119,7 +120,11 @@ export const tasksCalibrateCommand = defineCommand({
         (settings === null
           ? ''
           : `\nto learn from: ${recommended.tiers.join(', ')}\n` +
-            `npx isopro-native run --model ${argv.model} --task ${argv.task} ${recommendedFlags(settings)}\n`),
+            `npx isopro-native run${flagText([['model', argv.model]])}${taskFlags({ ...argv, sampling: argv })}` +
+            `${flagText([
+              ['style', argv.style],
+              ['temperature', argv.temperature],
+            ])} ${recommendedFlags(settings)}\n`),
     );
   },
 });

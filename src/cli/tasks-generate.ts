@@ -1,6 +1,8 @@
 import { deriveSeed } from '../random.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
+import { askingOf } from '../tasks/asking-options.js';
+import { dataOptionsOf } from '../tasks/data/options.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import { EXAMPLES_HELP, STOP_HELP, SYSTEM_HELP, TRUNCATED_HELP, VERIFY_SECONDS_HELP } from '../training/settings.js';
 import { setProblems } from '../tasks/set-problems.js';
@@ -37,24 +39,10 @@ interface OpeningFlags {
   readonly verifierThreads?: number | undefined;
 }
 /** What a task is opened with. */
-export const openedWith = ({
-  check,
-  answerTag,
-  verifySeconds,
-  system,
-  examples,
-  stop,
-  judgeTruncated,
-  verifierThreads,
-}: OpeningFlags): OpenTaskOptions => ({
-  ...(check === undefined ? {} : { check }),
-  ...(answerTag === undefined ? {} : { answerTag }),
-  ...(verifySeconds === undefined ? {} : { verifySeconds }),
-  ...(system === undefined ? {} : { system }),
-  ...(examples === undefined ? {} : { examples: readCount('examples', examples, 1) }),
-  ...(stop === undefined ? {} : { stop }),
-  ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
-  ...(verifierThreads === undefined ? {} : { verifierThreads }),
+export const openedWith = (flags: OpeningFlags): OpenTaskOptions => ({
+  ...dataOptionsOf(flags),
+  ...askingOf({ ...flags, examples: flags.examples === undefined ? undefined : readCount('examples', flags.examples, 1) }),
+  ...(flags.verifierThreads === undefined ? {} : { verifierThreads: flags.verifierThreads }),
 });
 export const verifierThreadsOption = {
   type: 'number',

@@ -190,9 +190,12 @@ async function fetchFile(
     onProgress?.({ phase: 'downloading', downloadedBytes: before + received, totalBytes });
   };
   let fruitless = 0;
+  let most = 0; // bytes that were there before any attempt: a server that begins again each time brings nothing on
   for (;;) {
-    const have = file.ranges ? await sizeOf(target) : 0;
+    const there = file.ranges ? await sizeOf(target) : 0;
+    const have = file.size !== null && there > file.size ? 0 : there;
     if (have > 0 && have === file.size) return;
+    most = Math.max(most, have);
     const stalled = new AbortController();
     const watchdog = setTimeout(() => stalled.abort(new Error(`the server sent nothing for ${Math.round(stallMs / 1000)} s`)), stallMs);
     const either = signal === undefined ? stalled.signal : AbortSignal.any([signal, stalled.signal]);
@@ -218,7 +221,7 @@ async function fetchFile(
       return;
     } catch (error) {
       if (signal?.aborted === true) throw cancelled(signal);
-      fruitless = file.ranges && received > 0 ? 0 : fruitless + 1;
+      fruitless = file.ranges && (await sizeOf(target)) > most ? 0 : fruitless + 1;
       if (fruitless === FRUITLESS_ATTEMPTS || stalled.signal.aborted)
         throw failed(`${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`, destination, error);
     } finally {

@@ -12,7 +12,9 @@ import { deriveSeed } from '../random.js';
 import { BASE_VERSION, decideGate, openGate, type GateRequest, type GateTrials } from '../registry/gates.js';
 import type { Registry } from '../registry/registry.js';
 import { requireFit } from '../registry/resolve.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { isOpen, type Entry, type GateState, type RegistryState } from '../registry/state.js';
+import { askingOf } from '../tasks/asking-options.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type OpenTask, type Problem, type PromptStyle } from '../tasks/task.js';
 
@@ -25,7 +27,8 @@ export interface MeasureOptions {
   readonly model?: string;
   /** Default: the scenario of the gate. */
   readonly task?: string;
-  /** Default: as the challenger's run asked, else with a chain of thought and 512 tokens. */
+  /** Default: as the challenger's run asked, else with a chain of thought and 512 tokens; system prompt, examples, stop strings and turns
+   * are that run's. */
   readonly style?: PromptStyle;
   readonly maxTokens?: number;
   readonly maxSequences?: number;
@@ -108,7 +111,9 @@ export async function measureGate(registry: Registry, number: number, options: M
   const challenger = state.entries.get(gate.challenger)!;
   const incumbent = gate.incumbent === null ? null : state.entries.get(gate.incumbent)!;
   const { style = askedAs(challenger).style, maxTokens = askedAs(challenger).maxTokens } = options;
-  await using task = await openTask(options.task ?? gate.slot.scenario);
+  const { turns, ...sampling } = readWrittenSettings(challenger.record.settings).sampling;
+  const asking = { ...askingOf(sampling), ...(turns === undefined ? {} : { turns }) };
+  await using task = await openTask(options.task ?? gate.slot.scenario, asking);
   const problems = await drawProblems(task, gate, options.problems, problemsUsed(registry, state, gate));
   await using model = await loadModel(options.model ?? challenger.record.base.name, {
     fixedThreads: true,
@@ -122,7 +127,7 @@ export async function measureGate(registry: Registry, number: number, options: M
     [gate.incumbent ?? BASE_VERSION, other],
   ] as const;
   const verifier = task.source.kind === 'built-in' ? `${task.id} ${task.version}` : task.source.sha256;
-  const epoch = JSON.stringify({ task: task.version, model: await model.hash(), renderer: model.rendererId, style, maxTokens });
+  const epoch = JSON.stringify({ task: task.version, model: await model.hash(), renderer: model.rendererId, style, maxTokens, ...asking });
   const trials: GateTrials['trials'][number][] = [];
   for (let at = 0; ; at += batch) {
     const next = problems.slice(at, at + batch);

@@ -27,6 +27,8 @@ import {
 } from '../statistics/index.js';
 import { needsNoFile } from '../tasks/data/check.js';
 import { isDataFile } from '../tasks/data/read-rows.js';
+import { askingOf } from '../tasks/asking-options.js';
+import { dataOptionsOf } from '../tasks/data/options.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import type { OpenTask } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
@@ -115,24 +117,16 @@ export async function openRunTask(
 
 /** What the run opened its task with; null where its check has to be the judge's own, since it is a file or runs one. */
 function optionsOf({ settings, task }: RunStart, file: string | undefined, options: OpenTaskOptions): OpenTaskOptions | null {
-  const { check, verifySeconds, answerTag, sampling } = readWrittenSettings(settings);
-  const { turns, system, examples, stop, judgeTruncated } = sampling;
+  const written = readWrittenSettings(settings);
+  const { turns } = written.sampling;
   const asked = {
     ...options,
     ...(turns === undefined ? {} : { turns }),
-    ...(system === undefined ? {} : { system }),
-    ...(examples === undefined ? {} : { examples }),
-    ...(stop === undefined ? {} : { stop }),
-    ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
+    ...askingOf(written.sampling),
   };
   if (task.file === null || !isDataFile(file!)) return asked;
-  if (asked.check === undefined && check !== undefined && !needsNoFile(check)) return null;
-  return {
-    ...(check === undefined ? {} : { check }),
-    ...(verifySeconds === undefined ? {} : { verifySeconds }),
-    ...(answerTag === undefined ? {} : { answerTag }),
-    ...asked,
-  };
+  if (asked.check === undefined && written.check !== undefined && !needsNoFile(written.check)) return null;
+  return { ...dataOptionsOf(written), ...asked };
 }
 
 export interface Comparison {

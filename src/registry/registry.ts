@@ -104,6 +104,11 @@ export const rollbackOf = (
   transaction: null,
 });
 
+export type KeptBytes = 'sound' | 'missing' | 'changed';
+
+export const describeBytes = (file: string, bytes: Exclude<KeptBytes, 'sound'>): string =>
+  bytes === 'missing' ? `${file} is gone` : `${file} has other bytes than were published`;
+
 export class Registry {
   readonly paths: RegistryPaths;
   readonly options: LedgerOptions;
@@ -229,12 +234,18 @@ export class Registry {
     if (entry !== undefined) await this.requireBytes(entry.record);
   }
 
-  /** @throws IsoproError ADAPTER_CORRUPT where the bytes are not there, or not those of the record */
-  async requireBytes({ adapter: { sha256: expected } }: AdapterRecord): Promise<string> {
+  /** Where an adapter's bytes are, and whether they are those that were published. */
+  async bytesOf({ adapter: { sha256: expected } }: AdapterRecord): Promise<{ readonly file: string; readonly bytes: KeptBytes }> {
     const file = this.paths.adapter(expected);
-    const found = statSync(file, { throwIfNoEntry: false })?.isFile() === true ? await hashFile(file) : null;
-    if (found === expected) return file;
-    throw new IsoproError('ADAPTER_CORRUPT', found === null ? `${file} is gone` : `${file} has other bytes than were published`, {
+    if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return { file, bytes: 'missing' };
+    return { file, bytes: (await hashFile(file)) === expected ? 'sound' : 'changed' };
+  }
+
+  /** @throws IsoproError ADAPTER_CORRUPT where the bytes are not there, or not those of the record */
+  async requireBytes(record: AdapterRecord): Promise<string> {
+    const { file, bytes } = await this.bytesOf(record);
+    if (bytes === 'sound') return file;
+    throw new IsoproError('ADAPTER_CORRUPT', describeBytes(file, bytes), {
       remedy: 'Publish the same adapter again: that puts its bytes back.',
     });
   }

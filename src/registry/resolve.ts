@@ -1,6 +1,6 @@
 /** From a name to a file whose bytes were checked; a typed reason where nothing fits, and nothing else in its place unless asked for. */
 import { IsoproError } from '../errors.js';
-import type { Registry } from './registry.js';
+import { describeBytes, type Registry } from './registry.js';
 import { aliasText, parseReference, type Reference } from './names.js';
 import { nameOf, type AdapterRecord } from './record.js';
 import type { Entry, RegistryState } from './state.js';
@@ -95,12 +95,9 @@ async function resolveOne(registry: Registry, state: RegistryState, text: string
   if (entry.collected) return not('bytes-missing', `the bytes of ${nameOf(record, id)} were deleted by gc`);
   const unfit = misfit(record, serving);
   if (unfit !== null) return unfit;
-  try {
-    return { ok: true, id, name: nameOf(record, id), record, file: await registry.requireBytes(record), fallback: null };
-  } catch (error) {
-    if (!(error instanceof IsoproError) || error.code !== 'ADAPTER_CORRUPT') throw error;
-    return not(error.message.endsWith('is gone') ? 'bytes-missing' : 'bytes-changed', error.message);
-  }
+  const { file, bytes } = await registry.bytesOf(record);
+  if (bytes !== 'sound') return not(`bytes-${bytes}`, describeBytes(file, bytes));
+  return { ok: true, id, name: nameOf(record, id), record, file, fallback: null };
 }
 
 /**

@@ -11,7 +11,7 @@ import { pointerAgrees, writePointer } from './folder.js';
 import { drawGate, judgeGate, judgeRollback, type GateTrials, type RollbackRequest } from './gates.js';
 import { keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
 import { nameOf } from './record.js';
-import type { Registry } from './registry.js';
+import { describeBytes, type Registry } from './registry.js';
 
 export interface Defect {
   readonly kind: 'log' | 'adapter' | 'evidence' | 'gate' | 'pointer' | 'unsigned';
@@ -55,10 +55,9 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
   }
   for (const { id, record, collected } of state.entries.values()) {
     if (collected) continue;
-    const file = paths.adapter(record.adapter.sha256);
-    const found = await digestOf(file);
-    if (found === record.adapter.sha256) continue;
-    const message = `${nameOf(record, id)}: ${path.basename(file)} ${found === null ? 'is gone' : 'has other bytes than were published'}`;
+    const { file, bytes } = await registry.bytesOf(record);
+    if (bytes === 'sound') continue;
+    const message = `${nameOf(record, id)}: ${describeBytes(path.basename(file), bytes)}`;
     defects.push({ kind: 'adapter', message, repairable: false });
   }
   defects.push(...(await gateDefects(registry, reading)));

@@ -9,3 +9,16 @@ export interface AskingOptions {
   /** A reply that was cut off is judged as it stands; else it fails as `truncated`. */
   readonly judgeTruncated?: boolean;
 }
+
+/** Those of them that are given, of settings, flags or a log that hold others too. */
+export const askingOf = ({
+  system,
+  examples,
+  stop,
+  judgeTruncated,
+}: { readonly [name in keyof AskingOptions]: AskingOptions[name] | undefined }): AskingOptions => ({
+  ...(system === undefined ? {} : { system }),
+  ...(examples === undefined ? {} : { examples }),
+  ...(stop === undefined ? {} : { stop }),
+  ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
+});

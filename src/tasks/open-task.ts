@@ -5,9 +5,9 @@ import type { OpenTask, Problem } from './task.js';
 import { nextAttempt, turnsOf } from './turns.js';
 import { isPythonSpecifier } from './python-module.js';
 import { askedOtherwise } from './asked-otherwise.js';
-import type { AskingOptions } from './asking-options.js';
+import { askingOf, type AskingOptions } from './asking-options.js';
 import { refuseDataOptions } from './data/open-data.js';
-import type { DataTaskOptions } from './data/options.js';
+import { dataOptionsOf, type DataTaskOptions } from './data/options.js';
 import { isDataFile } from './data/read-rows.js';
 import { openDataTask, openPythonTask, openUserTask } from './user-task.js';
 import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
@@ -31,31 +31,17 @@ const MAX_VERIFIER_THREADS = 64;
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID, FILE_UNREADABLE, INVALID_ARGUMENT
  */
 export async function openTask(specifier: string, options: OpenTaskOptions = {}): Promise<OpenTask> {
-  const { system, examples, stop, judgeTruncated } = options;
-  const asking = {
-    ...(system === undefined ? {} : { system }),
-    ...(examples === undefined ? {} : { examples }),
-    ...(stop === undefined ? {} : { stop }),
-    ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
-  };
   const task = await openAsItIs(specifier, options);
   try {
-    return askedOtherwise(task, asking);
+    return askedOtherwise(task, askingOf(options));
   } catch (error) {
     await task.dispose();
     throw error;
   }
 }
 
-async function openAsItIs(
-  specifier: string,
-  { verifierThreads, turns, check, verifySeconds, answerTag }: OpenTaskOptions,
-): Promise<OpenTask> {
-  const data = {
-    ...(check === undefined ? {} : { check }),
-    ...(verifySeconds === undefined ? {} : { verifySeconds }),
-    ...(answerTag === undefined ? {} : { answerTag }),
-  };
+async function openAsItIs(specifier: string, { verifierThreads, turns, ...given }: OpenTaskOptions): Promise<OpenTask> {
+  const data = dataOptionsOf(given);
   if (
     verifierThreads !== undefined &&
     !(Number.isInteger(verifierThreads) && verifierThreads >= 1 && verifierThreads <= MAX_VERIFIER_THREADS)

@@ -9,6 +9,8 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
+import { askingOf } from '../tasks/asking-options.js';
+import { dataOptionsOf } from '../tasks/data/options.js';
 import type { OpenTaskOptions } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 
@@ -317,18 +319,10 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
 }
 
 /** How the task is judged and asked, whatever its turns. */
-export const askingOptions = ({ check, verifySeconds, answerTag, sampling: drawn }: RunSettings): OpenTaskOptions => {
-  const { system, examples, stop, judgeTruncated } = drawn;
-  return {
-    ...(check === undefined ? {} : { check }),
-    ...(verifySeconds === undefined ? {} : { verifySeconds }),
-    ...(answerTag === undefined ? {} : { answerTag }),
-    ...(system === undefined ? {} : { system }),
-    ...(examples === undefined ? {} : { examples }),
-    ...(stop === undefined ? {} : { stop }),
-    ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
-  };
-};
+export const askingOptions = (settings: RunSettings): OpenTaskOptions => ({
+  ...dataOptionsOf(settings),
+  ...askingOf(settings.sampling),
+});
 
 export const taskOptions = (settings: RunSettings): OpenTaskOptions => ({
   ...askingOptions(settings),

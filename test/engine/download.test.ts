@@ -30,6 +30,8 @@ interface Behaviour {
   missing: number;
   /** Stop sending after `cutAfter` bytes without closing, for this many requests. */
   hangs: number;
+  /** Announce ranges, and answer each request for one with the whole file. */
+  restarts: boolean;
   /** Pause between pieces. */
   delayMs: number;
   status?: number;
@@ -49,7 +51,8 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
     return void response.end(JSON.stringify({ ggufFile: { rfilename: 'tagged-Q4_K_M.gguf' } }));
   }
   const { body } = behaviour;
-  const range = behaviour.ranges ? /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') : null;
+  const probe = request.headers.range === 'bytes=0-3';
+  const range = behaviour.ranges && (probe || !behaviour.restarts) ? /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') : null;
   const from = range === null ? 0 : Number(range[1]);
   const to = range === null || range[2] === '' ? body.length : Math.min(body.length, Number(range[2]) + 1);
   response.setHeader('content-length', to - from);
@@ -61,7 +64,6 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   }
   if (range !== null) response.setHeader('content-range', `bytes ${from}-${to - 1}/${body.length}`);
   response.writeHead(range === null ? 200 : 206);
-  const probe = request.headers.range === 'bytes=0-3';
   if (!probe) contentRequests.push(request.headers.range ?? 'whole');
   const cut = !probe && behaviour.cuts > 0 && --behaviour.cuts >= 0;
   const hang = !probe && behaviour.hangs > 0 && --behaviour.hangs >= 0;
@@ -91,7 +93,7 @@ beforeEach(() => {
   process.env.HF_ENDPOINT = base;
   contentRequests = [];
   bytesSent = 0;
-  behaviour = { body: content(1_000_000, 1), ranges: true, cuts: 0, cutAfter: 0, missing: 0, hangs: 0, delayMs: 0 };
+  behaviour = { body: content(1_000_000, 1), ranges: true, cuts: 0, cutAfter: 0, missing: 0, hangs: 0, restarts: false, delayMs: 0 };
 });
 afterEach(() => {
   server.closeAllConnections();
@@ -241,6 +243,13 @@ describe('what cannot be used leaves no file behind', () => {
   ])('a body that always ends early, %s', async (_title, ranges) => {
     behaviour = { ...behaviour, ranges, missing: 1000 };
     expect(await failure(remote())).toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED' });
+  });
+
+  test('a server that begins again each time and breaks off', async () => {
+    Object.assign(behaviour, { restarts: true, cuts: Infinity, cutAfter: 300_000 });
+    await expect(downloadModel(remote())).rejects.toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED' });
+    expect(contentRequests.length).toBeLessThanOrEqual(4);
+    expect(finished()).toEqual([]);
   });
 
   test('a server that stops sending', async () => {

@@ -91,4 +91,30 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
     expect(run.stdout.trim().split('\n').at(-1)).toBe(line);
     expect(run.status).toBe(status);
   });
+
+  test('what failed stands just above the last line', () => {
+    const failed = [
+      { name: 'a.test.ts', status: 'failed', message: 'no such module', assertionResults: [] },
+      { name: 'b.test.ts', status: 'failed', assertionResults: [{ status: 'failed', fullName: 'adds', failureMessages: ['3 is not 4'] }] },
+      { name: 'c.test.ts', status: 'passed', assertionResults: [{ status: 'passed', fullName: 'holds' }] },
+    ];
+    const { stdout } = spawnSync('bash', [path.join(place, '.ci', 'run')], {
+      encoding: 'utf8',
+      env: {
+        ...process.env,
+        PATH: `${place}:${process.env.PATH}`,
+        CI_STATUS: '0',
+        TEST_STATUS: '1',
+        RESULT: JSON.stringify({ numPassedTests: 1, numFailedTests: 1, numRuntimeErrorTestSuites: 1, testResults: failed }),
+        CAMPAIGNS: result(0, 0),
+      },
+    });
+    expect(stdout.trim().split('\n').slice(-5)).toEqual([
+      'failed: a.test.ts',
+      'no such module',
+      'failed: b.test.ts: adds',
+      '3 is not 4',
+      '1 passed, 2 failed',
+    ]);
+  });
 });

@@ -1,5 +1,5 @@
 /** From training to what is in use, on a model that learns within seconds: each stage by what the one before it left. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
@@ -45,12 +45,18 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
 
   await using trainer = await createTrainer({ path: file('letters.gguf') }, { lora: { rank: 2, layers: { top: 1 } }, threads: 1 });
   await trainer.exportAdapter(file('nothing.gguf'));
-  const nothing = await publishFile(registry, file('nothing.gguf'), { model: file('letters.gguf') });
+  const nothing = await publishFile(registry, file('nothing.gguf'), {
+    model: file('letters.gguf'),
+    settings: { sampling: { system: 'Say a letter.' } },
+  });
   const second = await openGate(registry, { slot, challenger: nothing.id });
   const asked = { ...options, style: 'plain' as const, maxTokens: 4, problems: 40 };
   const again = await measureGate(registry, second.gate, asked);
   expect(again.decision.decision).not.toBe('accepted');
   expect(again.decision.attempt).toBe(2);
+  const { evidence } = (await registry.read()).state.gates[1]!;
+  const kept = readFileSync(registry.paths.trials(evidence!), 'utf8');
+  expect(kept).toContain('Say a letter.'); // both were asked as the challenger's run asked
   await expect(registry.move({ slot, id: nothing.id, gate: second.gate })).rejects.toMatchObject({ code: 'REGISTRY_REFUSED' });
   expect((await resolveAdapter(registry, 'letters@champion')).ok).toBe(true);
   expect((await validateRegistry(registry)).defects).toEqual([]);

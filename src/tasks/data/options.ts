@@ -6,3 +6,14 @@ export interface DataTaskOptions {
   /** Seconds that judging a reply may take. */
   readonly verifySeconds?: number;
 }
+
+/** Those of them that are given, of settings, flags or a log that hold others too. */
+export const dataOptionsOf = ({
+  check,
+  answerTag,
+  verifySeconds,
+}: { readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined }): DataTaskOptions => ({
+  ...(check === undefined ? {} : { check }),
+  ...(answerTag === undefined ? {} : { answerTag }),
+  ...(verifySeconds === undefined ? {} : { verifySeconds }),
+});
