@@ -1,6 +1,7 @@
 /** Rejection-sampling fine-tuning: likelihood steps on accepted rollouts. */
 import { z } from 'zod';
 import { deriveSeed, Random } from '../random.js';
+import { jaccard, shingles } from '../shingles.js';
 import { fates, rarity, unusable } from './admission.js';
 import { algorithm, type AdmissionContext, type Fate, type Group, type LearningContext, type Sample } from './algorithm.js';
 import type { Trace } from './replay-buffer.js';
@@ -9,19 +10,6 @@ import { chunks, takeSteps } from './steps.js';
 /** Two samples of one problem are near-duplicates when this part of their runs of five tokens is common (Jaccard). */
 const SIMILAR = 0.9;
 const SHINGLE = 5;
-
-function shingles(tokenIds: ArrayLike<number>): Set<string> {
-  const ids = Array.from(tokenIds);
-  const set = new Set<string>();
-  for (let at = 0; at + SHINGLE <= ids.length || at === 0; at++) set.add(ids.slice(at, at + SHINGLE).join());
-  return set;
-}
-
-function similar(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
-  let common = 0;
-  for (const each of a) if (b.has(each)) common++;
-  return common >= SIMILAR * (a.size + b.size - common);
-}
 
 /** Control: as many rollouts of each tier as passed, drawn among the complete ones whatever their verdict. */
 function shuffledVerdicts<S extends Sample>(
@@ -102,8 +90,8 @@ export const rft = algorithm({
         if (!wanted(rollout)) return { admission: 'failed' };
         if (rft.readsReasoning(context.settings, rollout) && context.contradicts(rollout)) return { admission: 'contradictory' };
         if (kind === 'classic') return { admission: 'admitted' }; // the original removes no duplicates
-        const own = shingles(rollout.tokenIds);
-        if (kept.some((other) => similar(own, other))) return { admission: 'duplicate' };
+        const own = shingles(rollout.tokenIds, SHINGLE, ',');
+        if (kept.some((other) => jaccard(own, other) >= SIMILAR)) return { admission: 'duplicate' };
         kept.push(own);
         return { admission: 'admitted' };
       };

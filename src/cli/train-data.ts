@@ -8,8 +8,9 @@ import { fineTune, likelihood, type FineTuningEvent, type FineTuningPlan, type L
 import type { Model } from '../engine/model.js';
 import { readPairs, type PreferencePair } from '../engine/preference-pairs.js';
 import type { Trainer, TrainSequence } from '../engine/trainer.js';
-import { readExamples, splitExamples } from '../engine/training-examples.js';
+import { parseExamples, splitExamples, tokenisedExamples } from '../engine/training-examples.js';
 import { readJson, readLines } from '../files.js';
+import { curate, curatedToMeasure, type Curation, type CurationCounts } from './train-curation.js';
 
 /** Files with fewer examples have none kept apart unless that is asked for. */
 const LARGE = 100;
@@ -24,6 +25,8 @@ export interface TrainDataOptions {
   readonly validationData: string | undefined;
   readonly maxTokens: number;
   readonly beta: number;
+  /** Of examples; pairs have none. */
+  readonly curation: Curation;
   /** File of the reference's log-probabilities. */
   readonly references: string;
 }
@@ -35,6 +38,8 @@ export interface TrainData {
   readonly examples: number;
   readonly validationExamples: number;
   readonly tooLong: number;
+  /** Null where nothing was curated. */
+  readonly curation: CurationCounts | null;
   /** Of the examples that are trained on. */
   readonly tokens: number;
   /** Of the first so many examples. */
@@ -42,8 +47,18 @@ export interface TrainData {
   train(trainer: Trainer, plan: Plan, signal: AbortSignal): AsyncGenerator<FineTuningEvent>;
 }
 
+interface Read<Example> {
+  readonly examples: readonly Example[];
+  readonly tooLong: number;
+  readonly curation?: CurationCounts | null;
+}
+
 interface Kind<Example> {
-  readonly read: (lines: AsyncIterable<string>) => Promise<{ readonly examples: readonly Example[]; readonly tooLong: number }>;
+  readonly read: (lines: AsyncIterable<string>) => Promise<Read<Example>>;
+  /** Of examples that are measured on, and not trained on. */
+  readonly readToMeasure: (lines: AsyncIterable<string>) => Promise<Read<Example>>;
+  /** As it is measured on. */
+  readonly held: (example: Example) => Example;
   /** Examples of which this is equal are kept apart together. */
   readonly textOf: (example: Example) => Int32Array;
   readonly sequencesOf: (example: Example) => readonly TrainSequence[];
@@ -52,22 +67,31 @@ interface Kind<Example> {
 
 /** @throws IsoproError as the readers of the two kinds of file */
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
-  const { objective, maxTokens, beta, references } = options;
+  const { objective, maxTokens, beta, references, curation } = options;
+  const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
+    const { sequences, tooLong } = tokenisedExamples(examples, model, maxTokens);
+    return { examples: sequences, tooLong };
+  };
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
       read: async (lines) => {
-        const { sequences, tooLong } = await readExamples(lines, model, maxTokens);
-        return { examples: sequences, tooLong };
+        const { examples, counts } = curate(await parseExamples(lines), curation);
+        return { ...tokenised(examples), curation: counts };
       },
+      readToMeasure: async (lines) => tokenised(curatedToMeasure(await parseExamples(lines), curation)),
+      held: ({ weight: _, ...sequence }) => sequence,
       textOf: ({ tokenIds }) => tokenIds,
       sequencesOf: (sequence) => [sequence],
       learning: async (trainer) => likelihood(trainer),
     });
+  const read = async (lines: AsyncIterable<string>): Promise<Read<PreferencePair>> => {
+    const { pairs, tooLong } = await readPairs(lines, model, maxTokens);
+    return { examples: pairs, tooLong };
+  };
   return readKind<PreferencePair>(options, {
-    read: async (lines) => {
-      const { pairs, tooLong } = await readPairs(lines, model, maxTokens);
-      return { examples: pairs, tooLong };
-    },
+    read,
+    readToMeasure: read,
+    held: (pair) => pair,
     textOf: ({ prompt }) => prompt,
     sequencesOf: ({ chosen, rejected }) => [chosen, rejected],
     learning: async (trainer, pairs, batchSize, signal) =>
@@ -77,17 +101,18 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
 
 async function readKind<Example>(
   { lines, validation, validationData }: TrainDataOptions,
-  { read, textOf, sequencesOf, learning }: Kind<Example>,
+  { read, readToMeasure, held: asHeld, textOf, sequencesOf, learning }: Kind<Example>,
 ): Promise<TrainData> {
-  const { examples: all, tooLong } = await read(lines);
+  const { examples: all, tooLong, curation = null } = await read(lines);
   const share = validation ?? (all.length >= LARGE && validationData === undefined ? SHARE : 0);
   const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf);
   const examples = split.training;
-  const held = validationData === undefined ? split.validation : (await read(readLines(validationData))).examples;
+  const held = validationData === undefined ? split.validation.map(asHeld) : (await readToMeasure(readLines(validationData))).examples;
   return {
     examples: examples.length,
     validationExamples: held.length,
     tooLong,
+    curation,
     tokens: examples.flatMap(sequencesOf).reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
     sequences: (count) => examples.slice(0, count).flatMap(sequencesOf),
     async *train(trainer, { validation: measured, ...plan }, signal) {

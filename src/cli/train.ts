@@ -10,9 +10,11 @@ import { defineCommand } from './command.js';
 import { interrupted, interruption, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatBytes, formatDuration } from './quantities.js';
+import { curationOf, curationOptions, curationText, isCurated } from './train-curation.js';
 import { OBJECTIVES, readTrainData } from './train-data.js';
 import { TrainFiles } from './train-files.js';
 import { logToOption } from './log-to.js';
+import { BEST_QUALITY, qualityLine } from '../tasks/curation/quality.js';
 import { Trackers } from '../trackers/trackers.js';
 
 /** Of pairs: a policy that leaves the reference quickly unlearns to speak. */
@@ -66,6 +68,7 @@ export const trainCommand = defineCommand({
         default: 3,
         describe: 'stop after so many measurements without a lower loss; 0: never. The adapter with the lowest is kept',
       })
+      .options(curationOptions)
       .option('max-tokens', { type: 'number', default: 2048, describe: 'longer examples are left out' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the adapter and of the order' })
       .option('save-every', { type: 'number', default: 25, describe: 'steps between savings of the state' })
@@ -92,6 +95,9 @@ export const trainCommand = defineCommand({
       throw new UsageError('--validation: expected a share from 0 to below 1');
     if (argv.validation !== undefined && argv.validationData !== undefined)
       throw new UsageError('Give either --validation or --validation-data.');
+    const curation = curationOf(argv);
+    if (argv.objective === 'dpo' && isCurated(curation))
+      throw new UsageError('--dedupe, --elite, --weight-by-score and --score-conditioned are of examples, and --objective dpo has pairs');
     const files = new TrainFiles(argv.out);
     if (!argv.dryRun) files.check(argv);
     const lines = readLines(argv.data);
@@ -103,6 +109,7 @@ export const trainCommand = defineCommand({
     const data = await readTrainData(model, {
       objective,
       beta,
+      curation,
       validation,
       validationData,
       maxTokens,
@@ -128,6 +135,7 @@ export const trainCommand = defineCommand({
       examples: data.examples,
       validationExamples: data.validationExamples,
       leftOut: data.tooLong,
+      ...(data.curation === null ? {} : { curation: data.curation }),
       tokens,
       steps,
       parameters: trainer.info.parameters,
@@ -146,6 +154,7 @@ export const trainCommand = defineCommand({
         process.stdout.write(
           `${plan.examples} examples (${plan.leftOut} too long)` +
             `, ${plan.validationExamples} kept apart, ${tokens} tokens, ${steps} steps\n` +
+            (data.curation === null ? '' : `${curationText(data.curation)}\n`) +
             `${plan.parameters} parameters in ${plan.layers} layers, ${plan.threads} threads\n` +
             `${rate.toFixed(1)} tokens/s, about ${(report.seconds / 60).toFixed(0)} min; ${formatBytes(report.residentBytes)} resident\n`,
         );
@@ -245,10 +254,15 @@ export const trainCommand = defineCommand({
       ],
       Math.min(100, process.stdout.columns || 80),
     );
-    const figures = [...summary(result, steps, (performance.now() - started) / 1000), ...preference(preferred)];
+    const figures = [
+      ...(data.curation === null ? [] : [curationText(data.curation)]),
+      ...summary(result, steps, (performance.now() - started) / 1000),
+      ...preference(preferred),
+    ];
     process.stdout.write([...curve, '', ...figures, ''].join('\n'));
+    const asked = argv.scoreConditioned ? ` --system "${qualityLine(BEST_QUALITY)}"` : '';
     process.stdout.write(`${argv.out}  sha256 ${id}\n`);
-    process.stdout.write(`\nnext: npx isopro-native chat --model ${argv.model} --adapter ${argv.out}\n`);
+    process.stdout.write(`\nnext: npx isopro-native chat --model ${argv.model} --adapter ${argv.out}${asked}\n`);
   },
 });
 

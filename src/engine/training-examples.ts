@@ -20,7 +20,7 @@ const message = z.object({ role, content: z.string() });
 export const messages = z.array(message).min(1);
 
 /** What is asked, and what is learned; a plain text is learned from its second token on. */
-type Example = { readonly prompt: readonly ChatMessage[]; readonly answer: string } | { readonly text: string };
+export type Example = { readonly prompt: readonly ChatMessage[]; readonly answer: string } | { readonly text: string };
 
 const answered = (said: readonly ChatMessage[], context: z.RefinementCtx): Example => {
   const last = said.at(-1)!;
@@ -79,19 +79,45 @@ export function replyTokens(model: Pick<Model, 'info' | 'tokenize'>, text: strin
   return Int32Array.from([...model.tokenize(text), ...(end >= 0 ? [end] : [])]);
 }
 
+/** An example with what its row is called. */
+export interface NamedExample {
+  readonly example: Example;
+  readonly name: string;
+  /** As the row has it: what is read of it says what it must be. */
+  readonly score: unknown;
+}
+
 /**
- * The rows of TRL, mlx-lm, Alpaca and ShareGPT, also mixed. The prompt is rendered by the model's template exactly as for generation; only
- * the answer (of a conversation the last one) and its end-of-turn token are labelled. A plain text begins with BOS where the vocabulary
- * asks for one, ends with the end of the sequence, and is labelled whole.
- * @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array, TEMPLATE_INVALID
+ * The rows of TRL, mlx-lm, Alpaca and ShareGPT, also mixed.
+ * @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array
  */
-export async function readExamples(lines: AsyncIterable<string>, model: Model, maxTokens: number): Promise<TrainingExamples> {
+export async function parseExamples(lines: AsyncIterable<string>): Promise<NamedExample[]> {
+  const examples: NamedExample[] = [];
+  for await (const { value, name } of rowsOf(lines)) {
+    const example = parseExample(value, name);
+    examples.push({ example, name, score: (value as { readonly score?: unknown }).score });
+  }
+  return examples;
+}
+
+/**
+ * The prompt is rendered by the model's template exactly as for generation; only the answer (of a conversation the last one) and its
+ * end-of-turn token are labelled. A plain text begins with BOS where the vocabulary asks for one, ends with the end of the sequence, and is
+ * labelled whole.
+ * @throws IsoproError INVALID_ARGUMENT naming the row, TEMPLATE_INVALID
+ */
+export function tokenisedExamples(
+  examples: readonly (Pick<NamedExample, 'example' | 'name'> & Pick<TrainSequence, 'weight'>)[],
+  model: Model,
+  maxTokens: number,
+): TrainingExamples {
   const sequences: TrainSequence[] = [];
   let tooLong = 0;
-  for await (const { value, name } of rowsOf(lines)) {
-    const tokens = tokensOf(parseExample(value, name), model, name);
+  for (const { example, name, weight } of examples) {
+    const tokens = tokensOf(example, model, name);
     if (tokens.tokenIds.length > maxTokens) tooLong++;
-    else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled) sequences.push(sequenceOf(tokens));
+    else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled)
+      sequences.push({ ...sequenceOf(tokens), ...(weight === undefined ? {} : { weight }) });
   }
   if (sequences.length === 0) throw new IsoproError('INVALID_ARGUMENT', `the file has no example of at most ${maxTokens} tokens`);
   return { sequences, tooLong };

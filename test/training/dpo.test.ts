@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { NO_CURATION } from '../../src/cli/train-curation.js';
 import { readTrainData } from '../../src/cli/train-data.js';
 import { dpo, pairLogprobs, pairLoss } from '../../src/engine/dpo.js';
 import type { FineTuningEvent } from '../../src/engine/fine-tuning.js';
@@ -165,7 +166,8 @@ test('the reference is computed once: a training that goes on reads it from its 
   const references = file('cache.reference.json');
   const events = async (values: readonly unknown[]): Promise<FineTuningEvent[]> => {
     const options = { objective: 'dpo', beta: 0.1, validation: undefined, validationData: undefined, maxTokens: 200, references } as const;
-    const data = await readTrainData(model, { ...options, lines: linesOf(...values) });
+    const curation = NO_CURATION;
+    const data = await readTrainData(model, { ...options, curation, lines: linesOf(...values) });
     await using trainer = await createTrainer(model, { lora: { rank: 2 }, threads: 1 });
     const plan = { batchSize: 3, steps: 1, seed: 1n, validation: { every: 1, patience: 0 } };
     const seen: FineTuningEvent[] = [];

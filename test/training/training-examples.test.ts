@@ -3,8 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { NO_CURATION } from '../../src/cli/train-curation.js';
+import { readTrainData } from '../../src/cli/train-data.js';
 import { fineTune, type FineTuningEvent, likelihood, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
-import { readExamples, splitExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
+import { parseExamples, splitExamples, tokenisedExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
 import { createTrainer, loadModel, type ChatMessage, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
 import { lossCurve } from '../../src/report/loss-curve.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
@@ -24,7 +26,7 @@ afterAll(async () => {
 async function* linesOf(...rows: unknown[]): AsyncGenerator<string> {
   for (const row of rows) yield typeof row === 'string' ? row : JSON.stringify(row);
 }
-const read = (...rows: unknown[]): Promise<TrainingExamples> => readExamples(linesOf(...rows), model, 200);
+const read = async (...rows: unknown[]): Promise<TrainingExamples> => tokenisedExamples(await parseExamples(linesOf(...rows)), model, 200);
 
 /** What a reply to these messages is, by the renderer and the tokenizer themselves. */
 function expected(messages: ChatMessage[], answer: string): { tokens: number[]; labelled: number } {
@@ -129,6 +131,25 @@ test('the share kept apart depends on the examples alone, equal ones stay togeth
   expect(splitExamples(all, 0.001, textOf).validation).toHaveLength(1);
   expect(splitExamples(all, 0.999, textOf).training).toHaveLength(1);
   expect(() => splitExamples([all[0]!, all[0]!], 0.5, textOf)).toThrow('one and the same');
+});
+
+test('curated examples weigh by their scores where they are trained on, and not where they are measured', async () => {
+  const rows = Array.from({ length: 12 }, (_, i) => ({ prompt: `say ${i}`, completion: `it is ${i}`, score: i / 11 }));
+  const measured = async (weightByScore: 'uniform' | 'linear', repeated: number): Promise<{ weights: number[]; before: number }> => {
+    const options = { objective: 'sft', beta: 1, validation: 0.25, validationData: undefined, maxTokens: 200, references: '' } as const;
+    const curation = { ...NO_CURATION, dedupe: 1, weightByScore };
+    const data = await readTrainData(model, { ...options, curation, lines: linesOf(...rows, ...rows.slice(0, repeated)) });
+    expect(data).toMatchObject({ examples: 9, validationExamples: 3, curation: { rows: 12 + repeated, repeated } });
+    await using trainer = await createTrainer(model, { lora: { rank: 2 }, threads: 1 });
+    const plan = { batchSize: 12, steps: 1, seed: 1n, validation: { every: 1, patience: 0 } };
+    for await (const event of data.train(trainer, plan, new AbortController().signal))
+      if (event.kind === 'validation') return { weights: data.sequences(9).map(({ weight = 1 }) => weight), before: event.loss };
+    throw new Error('nothing was measured');
+  };
+  const [uniform, linear] = [await measured('uniform', 0), await measured('linear', 2)];
+  expect(uniform.weights).toEqual(Array(9).fill(1));
+  expect(new Set(linear.weights).size).toBe(9);
+  expect(linear.before).toBeCloseTo(uniform.before, 12);
 });
 
 describe('training with validation', () => {

@@ -9,6 +9,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import { readJson } from '../../files.js';
+import { shingles, SimilarSets } from '../../shingles.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../frozen-sets.js';
 import type { ChatMessage } from '../task.js';
 
@@ -123,12 +124,7 @@ function readSplit(file: string): ReadonlyMap<string, SetName> | null {
 const NEAR = 0.8;
 const SHINGLE_WORDS = 3;
 
-function shingles({ messages }: SplitRow): Set<string> {
-  const words = asked(messages).split(' ');
-  return new Set(
-    Array.from({ length: Math.max(1, words.length - SHINGLE_WORDS + 1) }, (_, i) => words.slice(i, i + SHINGLE_WORDS).join(' ')),
-  );
-}
+const shinglesOf = ({ messages }: SplitRow): Set<string> => shingles(asked(messages).split(' '), SHINGLE_WORDS, ' ');
 
 export interface NearDuplicates {
   /** Held-out rows that share so much with a row that is trained on. */
@@ -143,26 +139,16 @@ export interface NearDuplicates {
  * more. They are counted and not refused: `12 plus 30` and `12 plus 31` are alike, and two questions.
  */
 export function nearDuplicates(rows: readonly SplitRow[], { parts }: Pick<Split, 'parts'>): NearDuplicates {
+  const sets = new SimilarSets(rows.map(shinglesOf), NEAR);
   const heldOut = parts.flatMap((part, i) => (part === 'train' ? [] : [i]));
-  const sizes = new Map<number, number>();
-  const holders = new Map<string, number[]>();
-  for (const i of heldOut) {
-    const own = shingles(rows[i]!);
-    sizes.set(i, own.size);
-    for (const shingle of own) holders.set(shingle, [...(holders.get(shingle) ?? []), i]);
-  }
+  for (const i of heldOut) sets.add(i);
   const near = new Set<number>();
   let example: NearDuplicates['example'] = null;
   for (const [train, part] of parts.entries()) {
     if (part !== 'train') continue;
-    const own = shingles(rows[train]!);
-    const common = new Map<number, number>();
-    for (const shingle of own) for (const i of holders.get(shingle) ?? []) common.set(i, (common.get(i) ?? 0) + 1);
-    for (const [i, both] of common) {
-      const shared = both / (own.size + sizes.get(i)! - both);
-      if (shared < NEAR) continue;
-      near.add(i);
-      if (example === null || shared > example.shared) example = { heldOut: i, train, shared };
+    for (const { index, shared } of sets.alike(train)) {
+      near.add(index);
+      if (example === null || shared > example.shared) example = { heldOut: index, train, shared };
     }
   }
   return { rows: near.size, heldOut: heldOut.length, example };
