@@ -5,6 +5,7 @@ import { checkExtensionProof, checkRecordProof, logFileOf, LogReader, type LogRe
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
 import { findRunOrPath } from '../report/find-run.js';
 import { namedRun } from '../run-folder/manifest.js';
+import { logTrainingDataCommand } from './log-training-data.js';
 import { printJson, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { RUN_STREAMS, type RunStream } from '../run-folder/streams.js';
@@ -191,6 +192,8 @@ export const logCommand: CommandModule = {
   command: 'log',
   describe: "Verify, read and prove a run's signed log",
   builder: (yargs) =>
-    yargs.command([verify, show, exporting, prove] as CommandModule[]).demandCommand(1, 'Name an action: verify, show, export or prove.'),
+    yargs
+      .command([verify, show, exporting, logTrainingDataCommand, prove] as CommandModule[])
+      .demandCommand(1, 'Name an action: verify, show, export, training-data or prove.'),
   handler: () => undefined,
 };

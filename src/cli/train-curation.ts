@@ -24,7 +24,9 @@ export const curationOptions = {
   'score-conditioned': {
     type: 'boolean',
     default: false,
-    describe: `tell the model of each example how good it is, 0 to ${BEST_QUALITY} by its score; asking for the best then is --system "${qualityLine(BEST_QUALITY)}"`,
+    describe:
+      `tell the model of each example how good it is, 0 to ${BEST_QUALITY} by its score; asking for the best then is ` +
+      `--system "${qualityLine(BEST_QUALITY)}"`,
   },
 } as const satisfies Record<string, Options>;
 

@@ -7,6 +7,9 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { judgeRun } from '../../src/judge/judge.js';
 import { run } from '../../src/jobs/run.js';
+import { parseExamples, tokenisedExamples } from '../../src/engine/training-examples.js';
+import { loadModel } from '../../src/index.js';
+import type { TrainingRow } from '../../src/jobs/training-data.js';
 import { LogReader } from '../../src/log/read.js';
 import { measureTable } from '../../src/report/terminal.js';
 import { runPaths } from '../../src/run-folder/paths.js';
@@ -14,6 +17,8 @@ import { readRun } from '../../src/run-folder/read-run.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import { brierScore } from '../../src/statistics/index.js';
 import type { RunResult } from '../../src/training/result.js';
+import type { ProblemRecord, RolloutRecord } from '../../src/run-folder/rollout-records.js';
+import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -129,6 +134,39 @@ test('end screen, report and eval print them', () => {
   expect((JSON.parse(cli(...args, ...batch, '--json')) as { accuracy: object }).accuracy).toEqual(before);
   expect(cli(...args)).toMatch(/mean score: [\s\S]*always_c +0\.286 +0\.286 +0\.286 +0\.286[\s\S]*Brier score: /);
   expect(JSON.parse(cli(...args, '--samples', '2', '--json'))).toMatchObject({ measures: { score: { n: 24 } } });
+}, 60_000);
+
+test('the log’s rows are what train reads: the tokens that were sampled, the scores, and the record of each', async () => {
+  const { code, stdout, stderr } = await runCli(
+    ['log', 'training-data', result.folder, '--task', file('scored.mjs'), '--verdict', 'all'],
+    {},
+  );
+  expect([code, stderr]).toEqual([0, expect.stringMatching(/: \d+ rows/)]);
+  const lines = stdout.trim().split('\n');
+  const reader = new LogReader(runPaths(result.folder).log, RUN_STREAMS);
+  const records = new Map([...reader.records()].map(({ gseq, payload }) => [gseq, payload]));
+  reader.close();
+  const complete = [...records.values()].filter(({ kind, finish }) => kind === 'rollout' && finish === 'stop');
+  expect(lines.length).toBe(complete.length);
+  await using model = await loadModel(file('letters.gguf'), { threads: 1 });
+  async function* each(): AsyncGenerator<string> {
+    yield* lines;
+  }
+  const examples = await parseExamples(each());
+  const { sequences } = tokenisedExamples(examples, model, 1000);
+  for (const [i, line] of lines.entries()) {
+    const { source, score } = JSON.parse(line) as TrainingRow;
+    const { tokenIds, problemId, verdict } = records.get(source.record)! as unknown as RolloutRecord;
+    const asked = [...records.values()].find((payload) => payload.kind === 'problem' && payload.problemId === problemId);
+    const { promptIds } = asked as unknown as ProblemRecord;
+    // whichever of its end tokens the model said: what is trained on is the one that ends a turn
+    expect([...sequences[i]!.tokenIds].slice(0, -1)).toEqual([...promptIds, ...tokenIds].slice(0, -1));
+    expect(sequences[i]!.tokenIds.at(-1)).toBe(model.info.eot);
+    expect(sequences[i]!.labelMask.indexOf(1)).toBe(promptIds.length);
+    expect([source.run, examples[i]!.score]).toEqual([result.runId, score]);
+    expect(score).toBe(verdict.score ?? (verdict.kind === 'pass' ? 1 : 0));
+  }
+  expect(await runCli(['log', 'training-data', result.folder], {})).toMatchObject({ code: 1, stderr: expect.stringContaining('--task') });
 }, 60_000);
 
 test('a task without figures has none of it', () => {

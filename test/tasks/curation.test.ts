@@ -1,4 +1,7 @@
-/** Curation of examples by their scores: the vectors of the specification, near-duplicates against all pairs, and what a row is told of its quality. */
+/**
+ * Curation of examples by their scores: the vectors of the specification, near-duplicates against all pairs, and what a row is told of its
+ * quality.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { curate, curatedToMeasure, NO_CURATION } from '../../src/cli/train-curation.js';
 import type { NamedExample } from '../../src/engine/training-examples.js';

@@ -1,0 +1,81 @@
+import { rolledBackIterations, trainingRows, VERDICTS_EXPORTED, type LeftOut, type RowFilter } from '../jobs/training-data.js';
+import { openRunTask } from '../judge/held-out.js';
+import { IsoproError } from '../errors.js';
+import { LogReader } from '../log/read.js';
+import { findRun } from '../report/find-run.js';
+import { readManifest } from '../run-folder/manifest.js';
+import { runPaths } from '../run-folder/paths.js';
+import { RUN_STREAMS } from '../run-folder/streams.js';
+import { defineCommand } from './command.js';
+import { UsageError, write } from './output.js';
+import { checkOption } from './tasks-generate.js';
+
+export const logTrainingDataCommand = defineCommand({
+  command: 'training-data <runs..>',
+  describe: 'Write what runs said, with scores, as rows that train --data reads',
+  builder: (yargs) =>
+    yargs
+      .positional('runs', { type: 'string', array: true, demandOption: true, describe: 'run folders, or beginnings of run ids in ./runs' })
+      .option('verdict', { choices: VERDICTS_EXPORTED, default: 'pass' as const, describe: 'of the replies' })
+      .option('min-score', { type: 'number', default: 0, describe: 'replies of at least this score; a pass without one counts 1' })
+      .option('tier', { type: 'string', array: true, requiresArg: true, describe: 'of these tiers only' })
+      .option('trained', { type: 'boolean', default: false, describe: 'only what the run itself trained on' })
+      .option('base', { type: 'boolean', default: false, describe: 'only what the base model said, without any adapter' })
+      .option('rolled-back', {
+        type: 'boolean',
+        default: false,
+        describe: 'also replies of iterations whose adapter the gate took back',
+      })
+      .option('task', { type: 'string', requiresArg: true, describe: "your copy of the runs' task, where that is a file" })
+      .option('check', { ...checkOption, describe: "your copy of the runs' check, where the task is data and its check a file or program" })
+      .example('$0 log training-data runs/3f2a > rows.jsonl', 'what passed')
+      .example('$0 log training-data runs/3f2a --verdict all | $0 train --data - --score-conditioned', 'good and bad, told apart'),
+  handler: async ({ runs, verdict, minScore, tier: tiers, trained, base, rolledBack, task, check }) => {
+    if (!(minScore >= 0 && minScore <= 1)) throw new UsageError('--min-score: expected a score from 0 to 1');
+    const filter = { verdict, minScore, tiers, trained, base, rolledBack };
+    const opening = { ...(task === undefined ? {} : { task }), ...(check === undefined ? {} : { check }) };
+    for (const named of runs) {
+      const folder = findRun(named);
+      const { rows, leftOut } = await writeRows(folder, filter, opening);
+      const others = [...leftOut].map(([why, count]) => `${count} ${TITLES[why]}`);
+      process.stderr.write(`${folder}: ${rows} rows${others.length === 0 ? '' : `; left out: ${others.join(', ')}`}\n`);
+    }
+  },
+});
+
+const TITLES: Readonly<Record<LeftOut, string>> = {
+  undecided: 'undecided',
+  cutOff: 'cut off',
+  rolledBack: 'of iterations that were taken back',
+  verdict: 'of the other verdict',
+  score: 'below the score',
+  tier: 'of other tiers',
+  untrained: 'not trained on',
+  adapter: 'said by an adapter',
+};
+
+async function writeRows(
+  folder: string,
+  filter: RowFilter,
+  { task: file, ...check }: { readonly task?: string; readonly check?: string },
+): Promise<{ readonly rows: number; readonly leftOut: ReadonlyMap<LeftOut, number> }> {
+  const { runId, start } = readManifest(folder);
+  const opened = await openRunTask(start, file, check);
+  if (opened.task === null) throw new IsoproError('INVALID_ARGUMENT', `${folder}: ${opened.reason}`);
+  await using task = opened.task;
+  const reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
+  try {
+    const rolledBack = rolledBackIterations(reader.records());
+    const leftOut = new Map<LeftOut, number>();
+    const onLeftOut = (why: LeftOut): void => void leftOut.set(why, (leftOut.get(why) ?? 0) + 1);
+    const options = { runId, task, style: start.evaluation.style, filter, rolledBack, onLeftOut };
+    let rows = 0;
+    for await (const row of trainingRows(reader.records({ stream: 'rollouts' }), options)) {
+      await write(`${JSON.stringify(row)}\n`);
+      rows++;
+    }
+    return { rows, leftOut };
+  } finally {
+    reader.close();
+  }
+}
