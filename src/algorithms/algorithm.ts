@@ -81,6 +81,7 @@ export interface LearningContext<Own = unknown> {
 /** What a choice of settings may contradict. */
 export interface SampledSettings extends AdmissionSettings {
   readonly sampling: { readonly samples: number; readonly topP: number };
+  readonly monitor: { readonly policy: string };
 }
 
 export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawShape> {
@@ -93,6 +94,8 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
   defaults?(stated: Readonly<Record<string, unknown>>): Partial<z.output<z.ZodObject<Shape>>>;
   /** What cannot be trained this way, each sentence beginning with the setting's path. */
   contradictions(settings: WithOwn<SampledSettings, z.output<z.ZodObject<Shape>>>): string[];
+  /** Whether an iteration trains from the untrained adapter, and not from the one that sampled. Default: it does not. */
+  startsAnew?(settings: WithOwn<AdmissionSettings, z.output<z.ZodObject<Shape>>>): boolean;
   /** Whether the reasoning of a rollout is held against its problem before it is trained on. */
   readsReasoning(settings: AdmissionSettings, rollout: Sample): boolean;
   /**
@@ -106,8 +109,9 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
 
 /** One of several: its own settings are among those of the run, and are read by its schema. */
 export interface Algorithm<Id extends string = string, Shape extends z.ZodRawShape = z.ZodRawShape>
-  extends Omit<AlgorithmDefinition<Id, Shape>, 'contradictions' | 'admit' | 'learn'> {
+  extends Omit<AlgorithmDefinition<Id, Shape>, 'contradictions' | 'startsAnew' | 'admit' | 'learn'> {
   contradictions(settings: SampledSettings): string[];
+  startsAnew(settings: AdmissionSettings): boolean;
   admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, object>): Map<S, Fate>;
   learn(context: LearningContext<object>): Promise<StepStatistics[]>;
 }
@@ -123,6 +127,7 @@ export function algorithm<const Id extends string, Shape extends z.ZodRawShape>(
   return {
     ...definition,
     contradictions: (settings) => definition.contradictions(own(settings)),
+    startsAnew: (settings) => definition.startsAnew?.(own(settings)) ?? false,
     admit: (groups, context) => definition.admit(groups, { ...context, settings: own(context.settings) }),
     learn: (context) => definition.learn({ ...context, settings: own(context.settings) }),
   };

@@ -77,8 +77,13 @@ function drawTraces({ buffer, settings, iteration, batchSize }: LearningContext)
 export const rft = algorithm({
   id: 'rft',
   title: 'rejection-sampling fine-tuning',
-  settings: z.object({}),
-  contradictions: () => [],
+  settings: z.object({
+    /** ReST-EM (Singh et al. 2024, arXiv 2312.06585 §3): what samples improves, what is trained always begins as the base model. */
+    fromBase: z.boolean().default(false).describe('rft: train each iteration anew, from the base model, on what was accepted so far'),
+  }),
+  contradictions: ({ algorithm: { fromBase }, monitor: { policy } }) =>
+    fromBase && policy !== 'observe' ? ['algorithm.fromBase: what a remedy changes is gone in the next iteration: --policy observe'] : [],
+  startsAnew: ({ algorithm: { fromBase } }) => fromBase,
   readsReasoning: ({ buffer: { accept } }, { finish, verdict }) => accept === 'passing' && finish === 'stop' && verdict.kind === 'pass',
 
   admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, unknown>): Map<S, Fate> {

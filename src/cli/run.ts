@@ -1,10 +1,11 @@
+import type { CommandModule, Options } from 'yargs';
 import { planRun, type RunPlan } from '../training/dry-run.js';
 import { compareModes } from '../jobs/compare-modes.js';
 import { MODES, type Mode } from '../training/modes/mode.js';
 import { publishRun } from '../jobs/publish.js';
 import { run } from '../jobs/run.js';
 import { withProfile } from '../training/profile.js';
-import type { RunSettingsInput } from '../training/settings.js';
+import { mergeSettings, type RunSettingsInput } from '../training/settings.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -19,91 +20,117 @@ import { logToOption } from './log-to.js';
 /** No rollout passed in any iteration. */
 const NOTHING_ACCEPTED = 3;
 
-export const runCommand = defineCommand({
+/** A way of running the loop: what is settled by its name. */
+interface LoopCommand {
+  readonly command: string;
+  readonly describe: string;
+  /** Settings that are no flags of it. */
+  readonly preset?: RunSettingsInput;
+  readonly omitted?: readonly string[];
+  /** A setting that has to be given, by its flag. */
+  readonly demanded?: string;
+  readonly examples: readonly (readonly [command: string, what: string])[];
+}
+
+const demanding = (flags: Record<string, Options>, flag: string | undefined): Record<string, Options> =>
+  flag === undefined ? flags : { [flag]: { ...flags[flag], demandOption: true }, ...flags };
+
+export const loopCommand = ({ command, describe, preset = {}, omitted = [], demanded, examples }: LoopCommand): CommandModule =>
+  defineCommand({
+    command,
+    describe,
+    builder: (yargs) =>
+      examples.reduce(
+        (described, [line, what]) => described.example(line, what),
+        yargs
+          .option('out', {
+            type: 'string',
+            requiresArg: true,
+            describe: 'run folder; default: runs/<run id>, or an unfinished run of the same settings there',
+          })
+          .option('config', { type: 'string', requiresArg: true, describe: 'JSON file of settings; flags come first' })
+          .option('mode', {
+            choices: MODES,
+            array: true,
+            default: ['isopro'] as Mode[],
+            describe: 'isopro: the loop; the others answer the test problems without training; several or all: one table',
+          })
+          .option('dry-run', {
+            type: 'boolean',
+            default: false,
+            describe: 'print the resolved settings and what they would cost, train nothing',
+          })
+          .option('publish', { type: 'boolean', default: false, describe: 'put the adapter into the registry when the run has ended' })
+          .option('registry', { ...registryOption, describe: 'folder of the registry of --publish' })
+          .option('verifier-threads', verifierThreadsOption)
+          .option('log-to', logToOption)
+          .options(demanding(settingFlags(omitted), demanded) as Record<never, never>) // read through the schema, not through yargs' types
+          .epilogue(
+            'The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a rollout ' +
+              'to train on.',
+          ),
+      ),
+    handler: async (argv) => {
+      if (argv.publish && argv.mode.join() !== 'isopro') throw new UsageError('--publish goes with the loop alone: leave out --mode.');
+      const flags = mergeSettings(readSettings(argv, argv.config), preset);
+      checkSettings(flags); // before a model is fetched to see how large it is
+      const signal = interruption();
+      if (argv.dryRun) {
+        const plan = await dryRun(flags, signal, argv.verifierThreads);
+        if (argv.json) printJson(plan);
+        else process.stdout.write(dryRunText(plan));
+        return;
+      }
+      const options = {
+        signal,
+        ...(argv.out === undefined ? {} : { out: argv.out }),
+        logTo: argv.logTo,
+        ...(argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads }),
+      };
+      if (argv.mode.some((mode) => mode !== 'isopro')) {
+        const comparison = await withScreen(flags, signal, (given, { onMethod, onDownload: _, ...hooks }) =>
+          compareModes(argv.mode, given, { ...options, onMethod, ...hooks }),
+        );
+        if (argv.json) printJson(comparison);
+        else process.stdout.write(comparisonText(comparison));
+        return;
+      }
+      const { result, settings } = await withScreen(flags, signal, async (given, hooks) => {
+        const { onMethod: _, onDownload: __, ...others } = hooks;
+        return { settings: checkSettings(given), result: await run(given, { ...options, ...others }) };
+      });
+      const published = argv.publish && result.accepted > 0 ? await publishRun(registryOf(argv), result.folder) : null;
+      if (argv.json) {
+        const { runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest } = result;
+        printJson({
+          runId,
+          folder,
+          test,
+          trivialPolicies,
+          forgetting,
+          seconds,
+          peakRssBytes,
+          ...rest,
+          ...(published === null ? {} : { published: published.id }),
+        });
+      } else {
+        process.stdout.write(resultText(result, settings));
+        if (published !== null) process.stdout.write(`\npublished as ${published.name}\n`);
+      }
+      if (result.accepted === 0) process.exitCode = NOTHING_ACCEPTED;
+    },
+  });
+
+export const runCommand = loopCommand({
   command: 'run',
   describe: 'Make a model better at a task by its own verified answers, and prove it',
-  builder: (yargs) =>
-    yargs
-      .option('out', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'run folder; default: runs/<run id>, or an unfinished run of the same settings there',
-      })
-      .option('config', { type: 'string', requiresArg: true, describe: 'JSON file of settings; flags come first' })
-      .option('mode', {
-        choices: MODES,
-        array: true,
-        default: ['isopro'] as Mode[],
-        describe: 'isopro: the loop; the others answer the test problems without training; several or all: one table',
-      })
-      .option('dry-run', {
-        type: 'boolean',
-        default: false,
-        describe: 'print the resolved settings and what they would cost, train nothing',
-      })
-      .option('publish', { type: 'boolean', default: false, describe: 'put the adapter into the registry when the run has ended' })
-      .option('registry', { ...registryOption, describe: 'folder of the registry of --publish' })
-      .option('verifier-threads', verifierThreadsOption)
-      .option('log-to', logToOption)
-      .options(settingFlags() as Record<never, never>) // read through the schema, not through yargs' types
-      .epilogue(
-        'The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a rollout ' +
-          'to train on.',
-      )
-      .example('$0 run', 'the embedded model on scheduling, a few minutes')
-      .example('$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model')
-      .example('$0 run --mode all', 'the loop beside zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k')
-      .example('$0 run --mode isopro zero-shot best-of-k', 'the loop beside two of them')
-      .example('$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'),
-  handler: async (argv) => {
-    if (argv.publish && argv.mode.join() !== 'isopro') throw new UsageError('--publish goes with the loop alone: leave out --mode.');
-    const flags = readSettings(argv, argv.config);
-    checkSettings(flags); // before a model is fetched to see how large it is
-    const signal = interruption();
-    if (argv.dryRun) {
-      const plan = await dryRun(flags, signal, argv.verifierThreads);
-      if (argv.json) printJson(plan);
-      else process.stdout.write(dryRunText(plan));
-      return;
-    }
-    const options = {
-      signal,
-      ...(argv.out === undefined ? {} : { out: argv.out }),
-      logTo: argv.logTo,
-      ...(argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads }),
-    };
-    if (argv.mode.some((mode) => mode !== 'isopro')) {
-      const comparison = await withScreen(flags, signal, (given, { onMethod, onDownload: _, ...hooks }) =>
-        compareModes(argv.mode, given, { ...options, onMethod, ...hooks }),
-      );
-      if (argv.json) printJson(comparison);
-      else process.stdout.write(comparisonText(comparison));
-      return;
-    }
-    const { result, settings } = await withScreen(flags, signal, async (given, hooks) => {
-      const { onMethod: _, onDownload: __, ...others } = hooks;
-      return { settings: checkSettings(given), result: await run(given, { ...options, ...others }) };
-    });
-    const published = argv.publish && result.accepted > 0 ? await publishRun(registryOf(argv), result.folder) : null;
-    if (argv.json) {
-      const { runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest } = result;
-      printJson({
-        runId,
-        folder,
-        test,
-        trivialPolicies,
-        forgetting,
-        seconds,
-        peakRssBytes,
-        ...rest,
-        ...(published === null ? {} : { published: published.id }),
-      });
-    } else {
-      process.stdout.write(resultText(result, settings));
-      if (published !== null) process.stdout.write(`\npublished as ${published.name}\n`);
-    }
-    if (result.accepted === 0) process.exitCode = NOTHING_ACCEPTED;
-  },
+  examples: [
+    ['$0 run', 'the embedded model on scheduling, a few minutes'],
+    ['$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model'],
+    ['$0 run --mode all', 'the loop beside zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k'],
+    ['$0 run --mode isopro zero-shot best-of-k', 'the loop beside two of them'],
+    ['$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'],
+  ],
 });
 
 /** Measured for some seconds, with a line meanwhile. */

@@ -256,6 +256,7 @@ async function learn(
   const { temperature, topP } = settings.sampling;
   const measured = { temperature, ...cancellation(context) };
   const before = await temperedLogprobs(learner.trainer, probes, measured);
+  await learner.beginIteration(state);
   const steps = await algorithmOf(settings).learn(learning);
   const after = steps.length === 0 ? before : await temperedLogprobs(learner.trainer, probes, measured);
   const gap = topP < 1 ? null : samplerGap(before, probed);

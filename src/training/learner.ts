@@ -1,4 +1,5 @@
 /** The adapter in training: the trainer, what it cost to feed it, and the states that a run may go back to. */
+import { algorithmOf } from '../algorithms/index.js';
 import { BoundaryCache } from '../algorithms/sequences.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
@@ -23,10 +24,13 @@ export class Learner {
   readonly trainer: Trainer;
   readonly boundaries: BoundaryCache;
   readonly #model: Model;
+  /** Of the adapter before any step; null where no iteration starts from it again. */
+  readonly #untrained: Uint8Array | null;
   #adapter: Adapter | null = null;
 
-  private constructor(options: LearnerOptions, trainer: Trainer) {
+  private constructor(options: LearnerOptions, trainer: Trainer, untrained: Uint8Array | null) {
     this.trainer = trainer;
+    this.#untrained = untrained;
     this.boundaries = new BoundaryCache(trainer, options.settings.layers.boundaryMemory);
     this.#model = options.model;
   }
@@ -42,7 +46,7 @@ export class Learner {
       threads: settings.model.threads,
       memoryBytes: trainerMemory,
     });
-    return new Learner(options, trainer);
+    return new Learner(options, trainer, algorithmOf(settings).startsAnew(settings) ? await trainer.snapshot() : null);
   }
 
   /** Has the model generate with the present factors; returns the adapter's SHA-256. */
@@ -67,6 +71,11 @@ export class Learner {
   /** As `apply`, with the state that belongs to it. */
   async save(): Promise<SavedState> {
     return { snapshot: await this.trainer.snapshot(), adapterId: await this.apply() };
+  }
+
+  /** Goes back to the adapter before any step, where the algorithm begins each iteration so. */
+  async beginIteration(run: Parameters<Learner['restore']>[1]): Promise<void> {
+    if (this.#untrained !== null) await this.restore(this.#untrained, run);
   }
 
   /** Goes back to a state; rate, clipping norm and epsilon stay those of the run. */

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { algorithmOf } from '../algorithms/index.js';
 import { localBackend } from '../backends/local.js';
 import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
@@ -69,6 +70,8 @@ const logFile = (folder: string): string => runPaths(folder).log;
 export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
   const { out, signal, policy: own, policyTimeout, rules: given, verifierThreads = 1, ...hooks } = options;
   const { policy, timeout } = policyOf(settings, own, policyTimeout);
+  if (own !== undefined && algorithmOf(settings).startsAnew(settings))
+    throw new IsoproError('INVALID_ARGUMENT', 'policy: with algorithm.fromBase what a remedy changes is gone in the next iteration');
   const rules = ruleConfigOf(settings, given);
   const closers: (() => Promise<void>)[] = [];
   const dispose = async (): Promise<void> => {
