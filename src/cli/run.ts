@@ -66,8 +66,8 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
           .option('log-to', logToOption)
           .options(demanding(settingFlags(omitted), demanded) as Record<never, never>) // read through the schema, not through yargs' types
           .epilogue(
-            'The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a rollout ' +
-              'to train on.',
+            'The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a ' +
+              'rollout to train on.',
           ),
       ),
     handler: async (argv) => {
