@@ -49,6 +49,7 @@ export const ERRORS = {
   POLICY_FAILED: 'Correct the policy; what it threw stands above. Its rule is left without an answer and asked about again.',
   POLICY_TIMEOUT:
     'Make the policy answer sooner, or give it more time with policyTimeout. Its rule is left without an answer and asked about again.',
+  PORT_UNAVAILABLE: 'Give another --port or --host, or end the program that listens there.',
   PROBLEM_INVALID: 'Correct the problem as named above; `isopro-native tasks generate` prints well-formed ones.',
   PYTHON_UNAVAILABLE:
     'Install Python 3.10 or newer with the packages that the task imports, or name another interpreter with ISOPRO_PYTHON=/path/to/python.',

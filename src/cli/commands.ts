@@ -14,6 +14,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   report: async () => (await import('./report.js')).reportCommand,
   generate: async () => (await import('./generate.js')).generateCommand,
   chat: async () => (await import('./chat.js')).chatCommand,
+  serve: async () => (await import('./serve.js')).serveCommand,
   train: async () => (await import('./train.js')).trainCommand,
   adapters: async () => (await import('./adapters.js')).adaptersCommand,
   models: async () => (await import('./models.js')).modelsCommand,

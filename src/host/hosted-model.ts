@@ -5,7 +5,9 @@ import type { NativeModelInfo } from '../engine/addon.js';
 import { abortSignal, checked } from '../engine/checked.js';
 import { checkBatchRequest } from '../engine/generate-request.js';
 import type { Embeddings } from '../engine/embedding.js';
+import type { TokenIds } from '../engine/generate-request.js';
 import type { Model } from '../engine/model.js';
+import type { ChatMessage, RenderedPrompt } from '../engine/prompt-renderer.js';
 import type { RunningBatch } from '../engine/running-batch.js';
 import { abortError, IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
@@ -40,6 +42,8 @@ export interface LoadedModel {
   readonly adapters: SharedValues<LoadedAdapter>;
   /** Replies that run or wait. */
   requests: number;
+  /** The last of the calls that are made with the model's own adapter, one after the other. */
+  scoring: Promise<unknown>;
   readonly giveBack: () => void;
 }
 
@@ -77,6 +81,26 @@ export class HostedModel {
   /** As Model.rendererId. */
   get rendererId(): string {
     return this.#loaded().model.rendererId;
+  }
+
+  /** Tokens that a prompt and its reply may have together. */
+  get contextTokens(): number {
+    return Math.min(this.#loaded().model.contextTokens, this.info.trainedContext);
+  }
+
+  /** As Model.tokenize. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
+    return this.#loaded().model.tokenize(text, options);
+  }
+
+  /** As Model.detokenize. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  detokenize(ids: TokenIds, options: { withControl?: boolean } = {}): string {
+    return this.#loaded().model.detokenize(ids, options);
+  }
+
+  /** What `generate` makes of messages. @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED */
+  renderChat(messages: readonly ChatMessage[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
+    return this.#loaded().model.renderChat(messages, options);
   }
 
   /**
@@ -174,34 +198,38 @@ export class HostedModel {
   }
 
   /**
+   * Natural log-probability of each token of each continuation after the prefix, as `Model.score`; replies go on between two calls. Its
+   * context is one beside that of the replies.
+   * @throws IsoproError as `Model.score`, ADAPTER_MISMATCH
+   */
+  async score(prefix: TokenIds, continuations: readonly TokenIds[], options: HostEmbedOptions = {}): Promise<Float32Array[]> {
+    const loaded = this.#loaded();
+    const { adapter, signal } = checked(embedOptions, options, 'options');
+    const applied = adapter?.adapter() ?? null;
+    return this.#during(signal, (ended) => {
+      const { model } = loaded;
+      // Scores are those of the model's own adapter, which nothing else here goes by.
+      const scores = loaded.scoring.then(async () => {
+        await model.setAdapter(applied);
+        try {
+          return await model.score(prefix, continuations, { signal: ended });
+        } finally {
+          if (applied !== null) await model.setAdapter(null).catch(() => undefined); // gone with the model
+        }
+      });
+      loaded.scoring = scores.catch(() => undefined);
+      return scores;
+    });
+  }
+
+  /**
    * As `Model.embed`; replies go on between two texts. Its context is one beside that of the replies, as long as the longest text.
    * @throws IsoproError as `Model.embed`
    */
   async embed(texts: readonly string[], options: HostEmbedOptions = {}): Promise<Embeddings> {
-    const loaded = this.#loaded();
+    const { model } = this.#loaded();
     const { adapter, signal } = checked(embedOptions, options, 'options');
-    const ended = new AbortController();
-    const abort = (): void => ended.abort(signal?.reason);
-    if (signal?.aborted === true) abort();
-    signal?.addEventListener('abort', abort);
-    const embeddings = loaded.model.embed(texts, { adapter: adapter?.adapter() ?? null, signal: ended.signal });
-    const settled = embeddings.then(
-      () => undefined,
-      () => undefined,
-    );
-    const end = (): Promise<void> => {
-      ended.abort();
-      return settled;
-    };
-    this.#running.add(end);
-    loaded.requests++;
-    try {
-      return await embeddings;
-    } finally {
-      signal?.removeEventListener('abort', abort);
-      this.#running.delete(end);
-      loaded.requests--;
-    }
+    return this.#during(signal, (ended) => model.embed(texts, { adapter: adapter?.adapter() ?? null, signal: ended }));
   }
 
   /** Ends this handle's replies with ABORTED and lets go of its adapters and the model, which goes with its last handle. */
@@ -219,6 +247,33 @@ export class HostedModel {
     await Promise.all([...this.#running].map((end) => end()));
     await Promise.all([...this.#adapters].map((adapter) => adapter.dispose()));
     await this.#held.release();
+  }
+
+  /** A call that counts among what runs, and ends with the signal or this handle. */
+  async #during<T>(signal: AbortSignal | undefined, call: (ended: AbortSignal) => Promise<T>): Promise<T> {
+    const loaded = this.#loaded();
+    const ended = new AbortController();
+    const abort = (): void => ended.abort(signal?.reason);
+    if (signal?.aborted === true) abort();
+    signal?.addEventListener('abort', abort);
+    const result = call(ended.signal);
+    const settled = result.then(
+      () => undefined,
+      () => undefined,
+    );
+    const end = (): Promise<void> => {
+      ended.abort();
+      return settled;
+    };
+    this.#running.add(end);
+    loaded.requests++;
+    try {
+      return await result;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+      this.#running.delete(end);
+      loaded.requests--;
+    }
   }
 
   #loaded(): LoadedModel {

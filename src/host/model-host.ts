@@ -192,7 +192,7 @@ export class ModelHost {
         await model.dispose();
         throw error;
       });
-      return { model, batch, bytes, budget: this.#budget, adapters: new SharedValues(), requests: 0, giveBack };
+      return { model, batch, bytes, budget: this.#budget, adapters: new SharedValues(), requests: 0, scoring: Promise.resolve(), giveBack };
     } catch (error) {
       giveBack();
       throw error;

@@ -440,3 +440,33 @@ test('a process that exits in the middle of a reply ends cleanly', async () => {
   const exit = promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 30_000 });
   await expect(exit).rejects.toMatchObject({ code: 7, signal: null });
 });
+
+test('scores are those of Model.score with the same adapter, whoever asks at the same time, and change no reply', async () => {
+  const [prefix, rest] = [prompt(1, 4), [prompt(2, 6), prompt(3, 3)]];
+  const scored = adapterFile('scored', 77n);
+  const adapter = await model.loadAdapter(scored);
+  const [before, ofAdapter, ofBase, again] = await Promise.all([
+    model.generate(greedy(prefix)),
+    model.score(prefix, rest, { adapter }),
+    model.score(prefix, rest),
+    model.score(prefix, rest, { adapter }),
+  ]);
+  const expected = await alone.score(prefix, rest);
+  await alone.setAdapter(await alone.loadAdapter(scored));
+  const adapted = await alone.score(prefix, rest);
+  await alone.setAdapter(null);
+  expect([ofBase, ofAdapter, again]).toEqual([expected, adapted, adapted]);
+  expect(adapted).not.toEqual(expected);
+  expect([...(await model.generate(greedy(prefix))).tokenIds]).toEqual([...before.tokenIds]);
+  await expect(model.score(prefix, rest, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'ABORTED' });
+  await adapter.dispose();
+  await expect(model.score(prefix, rest, { adapter })).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+  expect(running()).toBe(0);
+});
+
+test('tokens and rendered messages are those of the model', () => {
+  const messages = [{ role: 'user' as const, content: 'Name a river.' }];
+  expect([...model.renderChat(messages).tokenIds]).toEqual([...alone.renderChat(messages).tokenIds]);
+  expect(model.detokenize(model.tokenize('a river'))).toBe('a river');
+  expect(model.contextTokens).toBe(512);
+});

@@ -1,0 +1,153 @@
+import path from 'node:path';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { readJson } from '../files.js';
+import { visible } from '../report/hostile-text.js';
+import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
+import { isLoopback } from '../server/origin.js';
+import { DEFAULT_LIMITS, startServer } from '../server/server.js';
+import { defineCommand } from './command.js';
+import { interruption, printJsonLine, UsageError, write } from './output.js';
+import { Progress } from './progress.js';
+
+export const serveCommand = defineCommand({
+  command: 'serve',
+  describe: 'Answer other programs over HTTP, as OpenAI does: a model, and adapters by name',
+  builder: (yargs) =>
+    yargs
+      .option('model', {
+        type: 'string',
+        default: EMBEDDED_MODEL,
+        requiresArg: true,
+        describe: 'path of a GGUF file, an alias, or an hf: URI',
+      })
+      .option('name', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'that the model answers to; default: as --model, a file without folder and .gguf',
+      })
+      .option('adapter', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        default: [],
+        describe: 'NAME=FILE: a LoRA adapter in GGUF, and the name of the model with it; may be repeated',
+      })
+      .option('adapters', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'folder from which /v1/load_lora_adapter may load; none: it may not',
+      })
+      .option('host', { type: 'string', default: '127.0.0.1', requiresArg: true, describe: 'address; any but a loopback one needs keys' })
+      .option('port', { type: 'number', default: 8080, describe: '0: any that is free' })
+      .option('api-key', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        default: [],
+        describe: 'key that may read and ask; may be repeated; also $ISOPRO_API_KEY, which other users of the machine do not see',
+      })
+      .option('admin-key', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'key that may all; also $ISOPRO_ADMIN_KEY',
+        defaultDescription: 'one that is made and printed',
+      })
+      .option('keys', { type: 'string', requiresArg: true, describe: 'file of keys by their SHA-256: [{"name", "sha256", "scopes"}]' })
+      .option('allow-host', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        default: [],
+        describe: 'further name that leads here; may be repeated',
+      })
+      .option('allow-origin', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        default: [],
+        describe: 'origin of pages that may call; may be repeated',
+      })
+      .option('max-sequences', { type: 'number', default: 64, describe: 'replies that run at once' })
+      .option('max-waiting', { type: 'number', default: DEFAULT_LIMITS.waiting, describe: 'replies that wait; more get 429' })
+      .option('max-tokens', {
+        type: 'number',
+        describe: 'tokens that a reply may have',
+        defaultDescription: 'what the context has room for',
+      })
+      .option('max-body', { type: 'number', default: DEFAULT_LIMITS.bodyBytes, describe: 'bytes of a request' })
+      .option('max-connections', { type: 'number', default: DEFAULT_LIMITS.connections, describe: 'connections at once' })
+      .option('rate', { type: 'number', default: DEFAULT_LIMITS.requestsPerMinute, describe: 'requests a minute of a key; more get 429' })
+      .option('timeout', { type: 'number', default: DEFAULT_LIMITS.requestSeconds, describe: 'seconds that a request may take' })
+      .option('drain', { type: 'number', default: DEFAULT_LIMITS.drainSeconds, describe: 'seconds that replies have to end after SIGTERM' })
+      .option('threads', { type: 'number', describe: 'default: the physical cores' })
+      .option('fixed-threads', { type: 'boolean', default: false, describe: 'never step the threads down under load' })
+      .option('context', { type: 'number', describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384' })
+      .example('$0 serve --model qwen2.5-0.5b', 'http://127.0.0.1:8080/v1 for any OpenAI client')
+      .example('$0 serve --model tiny --adapter sql=./sql.gguf', 'the model, and "sql", the model with an adapter'),
+  handler: async (argv) => {
+    const adapters = argv.adapter.map((text) => {
+      const [, name, file] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+      if (name === undefined || file === undefined) throw new UsageError(`--adapter: expected NAME=FILE, got ${text}`);
+      return { name, file };
+    });
+    const adminKey = argv.adminKey ?? process.env.ISOPRO_ADMIN_KEY ?? newKey();
+    const given = [...argv.apiKey, ...(process.env.ISOPRO_API_KEY === undefined ? [] : [process.env.ISOPRO_API_KEY])];
+    const keys: HashedKey[] = [
+      ...(argv.keys === undefined ? [] : checkKeys(readJson(argv.keys))),
+      ...given.map((key, i) => hashKey(`key ${i + 1}`, key, ['read', 'infer'])),
+    ];
+    const isMade = argv.adminKey === undefined && process.env.ISOPRO_ADMIN_KEY === undefined;
+    if (!isLoopback(argv.host) && keys.length === 0)
+      throw new UsageError(`--host ${argv.host} is open to other machines: give --api-key or --keys.`);
+    for (const [flag, value] of Object.entries({ port: argv.port, 'max-waiting': argv.maxWaiting }))
+      if (!Number.isInteger(value) || value < 0 || value > 65_535) throw new UsageError(`--${flag}: expected 0 to 65535, got ${value}`);
+    for (const [flag, value] of Object.entries({
+      'max-tokens': argv.maxTokens ?? 1,
+      'max-body': argv.maxBody,
+      'max-connections': argv.maxConnections,
+      rate: argv.rate,
+      timeout: argv.timeout,
+    }))
+      if (!Number.isInteger(value) || value < 1) throw new UsageError(`--${flag}: expected a whole number above 0, got ${value}`);
+
+    const signal = interruption();
+    using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
+    const server = await startServer({
+      model: argv.model,
+      name: argv.name ?? path.basename(argv.model, '.gguf'),
+      adapters,
+      adapterFolder: argv.adapters,
+      host: argv.host,
+      port: argv.port,
+      hosts: argv.allowHost,
+      origins: argv.allowOrigin,
+      keys: [...keys, hashKey('admin', adminKey, ['admin'])],
+      load: {
+        signal,
+        onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+        maxSequences: argv.maxSequences,
+        fixedThreads: argv.fixedThreads,
+        ...(argv.threads !== undefined && { threads: argv.threads }),
+        ...(argv.context !== undefined && { contextTokens: argv.context }),
+      },
+      limits: {
+        bodyBytes: argv.maxBody,
+        waiting: argv.maxWaiting,
+        connections: argv.maxConnections,
+        requestsPerMinute: argv.rate,
+        requestSeconds: argv.timeout,
+        drainSeconds: argv.drain,
+        ...(argv.maxTokens !== undefined && { replyTokens: argv.maxTokens }),
+      },
+      report: (error) => void process.stderr.write(`${visible(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),
+    });
+    const models = server.models.entries().map(({ id }) => id);
+    if (argv.json) printJsonLine({ url: server.url, models, ...(isMade && { adminKey }) });
+    else await write(`${server.url}/v1 answers for ${models.join(', ')}\n${isMade ? `key for administrative calls: ${adminKey}\n` : ''}`);
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await server.close();
+  },
+});

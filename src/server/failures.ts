@@ -1,0 +1,118 @@
+/** Why a request is refused or ends, in one place: the status and the body that OpenAI's clients read. */
+import type { FastifyError } from 'fastify';
+import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
+import { IsoproError, type ErrorCode } from '../errors.js';
+
+export type FailureType =
+  | 'invalid_request_error'
+  | 'authentication_error'
+  | 'permission_error'
+  | 'not_found_error'
+  | 'rate_limit_error'
+  | 'server_error';
+
+export interface FailureDetails {
+  /** The member of the body that it is about, as `messages[0].content`. */
+  readonly param?: string;
+  readonly code?: string;
+  /** Seconds. */
+  readonly retryAfter?: number;
+}
+
+export class RequestFailure extends Error {
+  override readonly name = 'RequestFailure';
+  readonly param: string | null;
+  readonly code: string | null;
+  readonly retryAfter: number | undefined;
+
+  constructor(
+    readonly status: number,
+    readonly type: FailureType,
+    message: string,
+    { param, code, retryAfter }: FailureDetails = {},
+  ) {
+    super(message);
+    this.param = param ?? null;
+    this.code = code ?? null;
+    this.retryAfter = retryAfter;
+  }
+
+  get body(): { readonly error: { message: string; type: FailureType; param: string | null; code: string | null } } {
+    const { message, type, param, code } = this;
+    return { error: { message, type, param, code } };
+  }
+}
+
+/** What this server does not have yet, or not beside something else: said, never passed over. */
+export const unsupported = (param: string, message: string): RequestFailure =>
+  new RequestFailure(400, 'invalid_request_error', message, { param, code: 'unsupported_parameter' });
+
+export const invalid = (param: string, message: string, code = 'invalid_value'): RequestFailure =>
+  new RequestFailure(400, 'invalid_request_error', message, { param, code });
+
+/** 403 for what no request may do, whoever sends it. */
+export const forbidden = (message: string, code: string, param?: string): RequestFailure =>
+  new RequestFailure(403, 'permission_error', message, { code, ...(param !== undefined && { param }) });
+
+const STATUS: Partial<Record<ErrorCode, readonly [status: number, type: FailureType, code?: string]>> = {
+  INVALID_ARGUMENT: [400, 'invalid_request_error'],
+  GRAMMAR_INVALID: [400, 'invalid_request_error'],
+  TEMPLATE_INVALID: [400, 'invalid_request_error'],
+  CONTEXT_OVERFLOW: [400, 'invalid_request_error', 'context_length_exceeded'],
+  ADAPTER_CORRUPT: [400, 'invalid_request_error'],
+  ADAPTER_MISMATCH: [400, 'invalid_request_error'],
+  REGISTRY_UNRESOLVED: [404, 'not_found_error', 'model_not_found'],
+  OUT_OF_MEMORY: [503, 'server_error'],
+  SYSTEM_LIMIT: [503, 'server_error'],
+  OBJECT_DISPOSED: [503, 'server_error', 'shutting_down'],
+};
+
+function ofLibrary(error: IsoproError): RequestFailure | null {
+  const known = STATUS[error.code];
+  if (known === undefined) return null;
+  const [status, type, code = error.code.toLowerCase()] = known;
+  return new RequestFailure(status, type, error.message, { code, ...(status === 503 && { retryAfter: 1 }) });
+}
+
+/** `/messages/0/content` as `messages[0].content`. */
+const memberOf = (pointer: string): string =>
+  pointer
+    .split('/')
+    .filter((key) => key !== '')
+    .map((key, i) => (/^\d+$/.test(key) ? `[${key}]` : `${i === 0 ? '' : '.'}${key}`))
+    .join('');
+
+function ofSchema(error: unknown): RequestFailure | null {
+  if (!hasZodFastifySchemaValidationErrors(error)) return null;
+  const { instancePath, keyword, message, params } = error.validation[0]!;
+  const place = memberOf(instancePath);
+  const [key] = ((params as { keys?: readonly string[] }).keys ?? []) as readonly (string | undefined)[];
+  const param = keyword === 'unrecognized_keys' && key !== undefined ? `${place}${place === '' ? '' : '.'}${key}` : place;
+  return invalid(
+    param,
+    `${param === '' ? 'the body' : param}: ${message ?? 'not as expected'}`,
+    keyword === 'unrecognized_keys' ? 'unknown_parameter' : 'invalid_value',
+  );
+}
+
+/** What a failure is to the client; null where it is a defect of ours, whose words stay here. */
+export function failureOf(error: unknown): RequestFailure | null {
+  if (error instanceof RequestFailure) return error;
+  if (error instanceof IsoproError) return error.cause instanceof RequestFailure ? error.cause : ofLibrary(error);
+  const refused = ofSchema(error);
+  if (refused !== null) return refused;
+  const { statusCode, message, code } = (error ?? {}) as Partial<FastifyError>;
+  if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return null;
+  return new RequestFailure(statusCode, 'invalid_request_error', message ?? 'refused', { ...(code !== undefined && { code }) });
+}
+
+/** Why a request's signal is aborted. */
+export const ENDINGS = {
+  /** Nobody reads it. */
+  gone: new RequestFailure(499, 'invalid_request_error', 'the client went away', { code: 'client_closed_request' }),
+  time: new RequestFailure(503, 'server_error', 'the request took longer than the server grants', { code: 'timeout', retryAfter: 1 }),
+  shutdown: new RequestFailure(503, 'server_error', 'the server is shutting down', { code: 'shutting_down', retryAfter: 5 }),
+  paused: new RequestFailure(503, 'server_error', 'the server was paused', { code: 'paused', retryAfter: 1 }),
+} as const;
+
+export const DEFECT = new RequestFailure(500, 'server_error', 'the server failed; its own output says why', { code: 'internal_error' });

@@ -1,0 +1,39 @@
+/** The body of a request as JSON: of well-formed UTF-8, no deeper than any use, and without the names that reach into prototypes. */
+import type { FastifyInstance } from 'fastify';
+import { invalid } from './failures.js';
+
+/** Deeper than any request, and far from what parsers that call themselves can bear. */
+const DEEPEST = 128;
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** Whether brackets outside of strings are nested deeper than that. */
+function isTooDeep(text: string): boolean {
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c === 0x22) for (i++; i < text.length && text.charCodeAt(i) !== 0x22; i++) i += text.charCodeAt(i) === 0x5c ? 1 : 0;
+    else if ((c === 0x5b || c === 0x7b) && ++depth > DEEPEST) return true;
+    else if (c === 0x5d || c === 0x7d) depth--;
+  }
+  return false;
+}
+
+/** Takes bodies of application/json and of no other type: a page of another site cannot send those unasked. */
+export function takeJsonOnly(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  const parse = app.getDefaultJsonParser('error', 'error');
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    if (body.length === 0) return done(null, undefined); // of a call without one; a schema that wants one says so
+    let text: string;
+    try {
+      text = decoder.decode(body as Buffer);
+    } catch {
+      return done(invalid('', 'the body is not UTF-8', 'invalid_json'));
+    }
+    if (isTooDeep(text)) return done(invalid('', `the body is nested more than ${DEEPEST} deep`, 'invalid_json'));
+    return parse(request, text, (error, value) => {
+      if (error === null) return done(null, value);
+      return done(invalid('', `the body is not JSON: ${error.message}`, 'invalid_json'));
+    });
+  });
+}

@@ -1,0 +1,85 @@
+/** Who may do what: keys, of which only hashes are kept, and the scopes of each. */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { z } from 'zod';
+import { IsoproError } from '../errors.js';
+import { RequestFailure } from './failures.js';
+
+export const SCOPES = ['read', 'infer', 'admin'] as const;
+/** read: what is served and how it does; infer: replies; admin: what is loaded, and whether the server answers. */
+export type Scope = (typeof SCOPES)[number];
+
+export interface Caller {
+  /** Of the key; requests are served in turn by it. */
+  readonly name: string;
+  readonly scopes: ReadonlySet<Scope>;
+}
+
+/** As a file of keys has it: a list of these. */
+const hashedKey = z.strictObject({
+  name: z.string().min(1).max(100),
+  /** Of the key, in hexadecimal. */
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  scopes: z.array(z.enum(SCOPES)).min(1),
+});
+export type HashedKey = z.output<typeof hashedKey>;
+
+const SHORTEST = 16;
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+
+/** @throws IsoproError INVALID_ARGUMENT */
+export function hashKey(name: string, key: string, scopes: readonly Scope[]): HashedKey {
+  if (key.length < SHORTEST) throw new IsoproError('INVALID_ARGUMENT', `the key ${name}: a key has at least ${SHORTEST} characters`);
+  return { name, sha256: digest(key).toString('hex'), scopes: [...scopes] };
+}
+
+export const newKey = (): string => `iso-${randomBytes(24).toString('base64url')}`;
+
+/** @throws IsoproError INVALID_ARGUMENT */
+export function checkKeys(value: unknown): HashedKey[] {
+  const result = z.array(hashedKey).safeParse(value);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  throw new IsoproError('INVALID_ARGUMENT', `the file of keys: ${[...issue!.path, issue!.message].join(': ')}`, {
+    remedy: 'Give a JSON list of {"name", "sha256": of the key, "scopes": of read, infer and admin}.',
+  });
+}
+
+const ANYBODY: Caller = { name: 'anybody', scopes: new Set(['read', 'infer']) };
+
+export class Keys {
+  readonly #keys: readonly { readonly hash: Buffer; readonly caller: Caller }[];
+  readonly #open: boolean;
+
+  /** @param open whether somebody without a key may read and infer */
+  constructor(keys: readonly HashedKey[], open: boolean) {
+    this.#keys = keys.map(({ name, sha256, scopes }) => ({
+      hash: Buffer.from(sha256, 'hex'),
+      caller: { name, scopes: new Set<Scope>(scopes.includes('admin') ? SCOPES : scopes) },
+    }));
+    this.#open = open;
+  }
+
+  /**
+   * @param authorization the header of that name
+   * @throws RequestFailure 401 where the key is missing or unknown, 403 where it may not
+   */
+  admit(authorization: string | undefined, scope: Scope): Caller {
+    const caller = this.#callerOf(authorization, scope);
+    if (caller.scopes.has(scope)) return caller;
+    throw new RequestFailure(403, 'permission_error', `this key may not do what needs the scope ${scope}`, { code: 'insufficient_scope' });
+  }
+
+  #callerOf(authorization: string | undefined, scope: Scope): Caller {
+    const given = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+    const hash = digest(given ?? '');
+    // All of them, in the time of all of them.
+    let found: Caller | undefined;
+    for (const { hash: known, caller } of this.#keys) if (timingSafeEqual(known, hash)) found = caller;
+    if (given !== undefined && found !== undefined) return found;
+    // Clients send some key wherever none is asked for.
+    if (this.#open && scope !== 'admin') return ANYBODY;
+    const message =
+      given === undefined ? 'give a key: Authorization: Bearer KEY' : 'this key is not one of the server, or was withdrawn since';
+    throw new RequestFailure(401, 'authentication_error', message, { code: 'invalid_api_key' });
+  }
+}

@@ -1,0 +1,231 @@
+/** POST /v1/chat/completions. */
+import type { ChatMessage } from '../../engine/prompt-renderer.js';
+import type { HostReply } from '../../host/host-request.js';
+import { unsupported } from '../failures.js';
+import { drawIds, type ServerContext } from './context.js';
+import type { Served } from './models.js';
+import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
+import type { ChatBody, ChatMessageBody } from './requests.js';
+import { drawSettings, refuseAlternatives, schemaOf } from './sampling.js';
+import { scorePrompt } from './scoring.js';
+import {
+  DONE,
+  eventOf,
+  newId,
+  tokenLogprob,
+  tokenLogprobs,
+  unixSeconds,
+  usageOf,
+  type PromptLogprobs,
+  type TokenLogprob,
+  type Usage,
+} from './shapes.js';
+import { CallReader, callText, planTools, resultText, type ToolCall, type ToolPlan } from './tools.js';
+
+const textOf = (content: string | readonly { readonly text: string }[] | undefined): string =>
+  content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => text).join('');
+
+/** Roles that every template has: calls are shown as what the assistant wrote, results as what it was told. */
+export function conversationOf(messages: readonly ChatMessageBody[], instructions?: string): ChatMessage[] {
+  const said: ChatMessage[] = [];
+  let results = false;
+  for (const message of messages) {
+    const content = textOf(message.content);
+    if (message.role === 'tool') {
+      const before = results ? said.pop() : undefined;
+      const text = resultText(content);
+      said.push({ role: 'user', content: before === undefined ? text : `${before.content}\n${text}` });
+    } else if (message.role === 'assistant') {
+      const calls = (message.tool_calls ?? []).map((call) => callText(call.function));
+      said.push({ role: 'assistant', content: [...(content === '' ? [] : [content]), ...calls].join('\n') });
+    } else {
+      said.push({ role: message.role === 'user' ? 'user' : 'system', content });
+    }
+    results = message.role === 'tool';
+  }
+  if (instructions === undefined) return said;
+  const [first, ...rest] = said;
+  if (first?.role === 'system') return [{ role: 'system', content: `${first.content}\n\n${instructions}` }, ...rest];
+  return [{ role: 'system', content: instructions }, ...said];
+}
+
+export interface ChatPlan {
+  readonly served: Served;
+  readonly draws: readonly Draw[];
+  readonly tools: ToolPlan | null;
+}
+
+/** The body as requests of the host. @throws RequestFailure, IsoproError */
+export function planChat(context: ServerContext, body: ChatBody): ChatPlan {
+  const served = context.models.served(body.model);
+  refuseAlternatives('top_logprobs', body.top_logprobs);
+  refuseAlternatives('prompt_logprobs', body.prompt_logprobs);
+  if (body.prompt_logprobs !== undefined && body.stream === true)
+    throw unsupported('prompt_logprobs', 'prompt_logprobs: not beside stream');
+  const tools = planTools(body.tools, body.tool_choice, body.parallel_tool_calls);
+  const schema = schemaOf(body.response_format);
+  if (tools !== null && schema !== undefined)
+    throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
+  const maxTokens = Math.min(body.max_completion_tokens ?? body.max_tokens ?? context.mostTokens, context.mostTokens);
+  const draw: Draw = {
+    messages: conversationOf(body.messages, tools?.instructions),
+    ...drawSettings(body, maxTokens),
+    ...(tools !== null && { grammar: tools.grammar }),
+    ...(schema !== undefined && { jsonSchema: schema }),
+  };
+  const draws = drawIds(context, body.seed, body.n ?? 1).map((id) => ({ ...draw, id }));
+  return { served, draws, tools };
+}
+
+interface CallShape {
+  readonly id: string;
+  readonly type: 'function';
+  readonly function: ToolCall;
+}
+const callShape = (call: ToolCall): CallShape => ({ id: newId('call'), type: 'function', function: call });
+
+interface ChatChoice {
+  readonly index: number;
+  readonly message: {
+    readonly role: 'assistant';
+    readonly content: string | null;
+    readonly refusal: null;
+    readonly tool_calls?: readonly CallShape[];
+  };
+  readonly logprobs: { readonly content: readonly TokenLogprob[]; readonly refusal: null } | null;
+  readonly finish_reason: 'stop' | 'length' | 'tool_calls';
+  readonly token_ids?: readonly number[];
+}
+
+export interface ChatCompletion {
+  readonly id: string;
+  readonly object: 'chat.completion';
+  readonly created: number;
+  readonly model: string;
+  readonly system_fingerprint: string;
+  readonly choices: readonly ChatChoice[];
+  readonly usage: Usage;
+  readonly prompt_token_ids?: readonly number[];
+  readonly prompt_logprobs?: PromptLogprobs;
+}
+
+const finishOf = ({ finish }: HostReply, called: boolean): ChatChoice['finish_reason'] =>
+  finish === 'stop' && called ? 'tool_calls' : finish;
+
+function choiceOf({ served, tools }: ChatPlan, body: ChatBody, reply: HostReply, index: number): ChatChoice {
+  const reader = new CallReader();
+  const { text, calls } = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
+  const content = text + reader.rest();
+  return {
+    index,
+    message: {
+      role: 'assistant',
+      content: content === '' && calls.length > 0 ? null : content,
+      refusal: null,
+      ...(calls.length > 0 && { tool_calls: calls.map(callShape) }),
+    },
+    logprobs: body.logprobs === true ? { content: tokenLogprobs(served.model, reply), refusal: null } : null,
+    finish_reason: finishOf(reply, calls.length > 0),
+    ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds] }),
+  };
+}
+
+/** Names model, template and adapter: what a reply depends on beside the request. */
+export const fingerprintOf = ({ model, adapter }: Served): string =>
+  `iso-${model.rendererId.slice(0, 8)}-${adapter?.id.slice(0, 12) ?? 'base'}`;
+
+export async function completeChat(context: ServerContext, body: ChatBody, asking: Asking): Promise<ChatCompletion> {
+  const plan = planChat(context, body);
+  const replies = await allReplies(plan.served, plan.draws, asking);
+  return {
+    id: newId('chatcmpl'),
+    object: 'chat.completion',
+    created: unixSeconds(),
+    model: body.model,
+    system_fingerprint: fingerprintOf(plan.served),
+    choices: replies.map((reply, index) => choiceOf(plan, body, reply, index)),
+    usage: usageOf(replies),
+    ...(body.return_token_ids === true && { prompt_token_ids: [...replies[0]!.promptIds] }),
+    ...(body.prompt_logprobs !== undefined && {
+      prompt_logprobs: await scorePrompt(plan.served, replies[0]!.promptIds, asking.signal),
+    }),
+  };
+}
+
+/** One choice of a stream: what of its tokens is text, and what becomes a call. */
+class ChoiceStream {
+  readonly #reader: CallReader | null;
+  #calls = 0;
+
+  constructor(tools: ToolPlan | null) {
+    this.#reader = tools === null ? null : new CallReader();
+  }
+
+  deltas(piece: string): object[] {
+    if (this.#reader === null) return piece === '' ? [] : [{ content: piece }];
+    const { text, calls } = this.#reader.read(piece);
+    return [
+      ...(text === '' ? [] : [{ content: text }]),
+      ...calls.map((call) => ({ tool_calls: [{ index: this.#calls++, ...callShape(call) }] })),
+    ];
+  }
+
+  rest(): object[] {
+    const rest = this.#reader?.rest() ?? '';
+    return rest === '' ? [] : [{ content: rest }];
+  }
+
+  get called(): boolean {
+    return this.#calls > 0;
+  }
+}
+
+export async function* streamChat(context: ServerContext, body: ChatBody, asking: Asking): AsyncGenerator<string, void, undefined> {
+  const plan = planChat(context, body);
+  const { served, draws, tools } = plan;
+  const head = {
+    id: newId('chatcmpl'),
+    object: 'chat.completion.chunk',
+    created: unixSeconds(),
+    model: body.model,
+    system_fingerprint: fingerprintOf(served),
+  };
+  const withUsage = body.stream_options?.include_usage === true;
+  const withIds = body.return_token_ids === true;
+  const withLogprobs = body.logprobs === true;
+  const promptIds = withIds ? { prompt_token_ids: [...served.model.renderChat(draws[0]!.messages!).tokenIds] } : {};
+  const chunk = (index: number, delta: object, more: object = {}, ofAll: object = {}): string =>
+    eventOf({
+      ...head,
+      choices: [{ index, delta, logprobs: null, finish_reason: null, ...more }],
+      ...(withUsage && { usage: null }),
+      ...ofAll,
+    });
+
+  const choices = draws.map(() => new ChoiceStream(tools));
+  const begun = new Set<number>();
+  const replies: HostReply[] = [];
+  for await (const { index, token, reply } of streamReplies(served, draws, asking)) {
+    const choice = choices[index]!;
+    if (!begun.has(index)) {
+      begun.add(index);
+      yield chunk(index, { role: 'assistant', content: '' }, {}, begun.size === 1 ? promptIds : {});
+    }
+    if (token !== undefined) {
+      const deltas = choice.deltas(token.text);
+      const [first = {}, ...rest] = deltas;
+      const told = {
+        ...(withLogprobs && { logprobs: { content: [tokenLogprob(served.model, token.tokenId, token.logprob)], refusal: null } }),
+        ...(withIds && { token_ids: [token.tokenId] }),
+      };
+      if (deltas.length > 0 || withLogprobs || withIds) yield chunk(index, first, told);
+      for (const delta of rest) yield chunk(index, delta);
+    } else {
+      replies[index] = reply;
+      for (const delta of choice.rest()) yield chunk(index, delta);
+      yield chunk(index, {}, { finish_reason: finishOf(reply, choice.called) });
+    }
+  }
+  if (withUsage) yield eventOf({ ...head, choices: [], usage: usageOf(replies) });
+  yield DONE;
+}

@@ -1,0 +1,165 @@
+/** POST /v1/completions: texts or token ids that the model continues, without a template. */
+import type { HostReply } from '../../host/host-request.js';
+import type { HostedModel } from '../../host/hosted-model.js';
+import { invalid, unsupported } from '../failures.js';
+import { fingerprintOf } from './chat.js';
+import { drawIds, type ServerContext } from './context.js';
+import type { Served } from './models.js';
+import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
+import type { CompletionBody } from './requests.js';
+import { drawSettings, refuseAlternatives, schemaOf } from './sampling.js';
+import { scoresOf } from './scoring.js';
+import { DONE, eventOf, finite, newId, promptLogprobs, sumOf, unixSeconds, usageOf } from './shapes.js';
+
+/** What OpenAI gives where the body does not say. */
+const DEFAULT_TOKENS = 16;
+
+/** Texts, or token ids, one prompt each. */
+export function promptsOf(prompt: CompletionBody['prompt']): (string | readonly number[])[] {
+  if (typeof prompt === 'string') return [prompt];
+  return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as (string | number[])[]);
+}
+
+interface CompletionPlan {
+  readonly served: Served;
+  readonly prompts: readonly (string | readonly number[])[];
+  /** Those of the first prompt first. */
+  readonly draws: readonly Draw[];
+  /** Replies a prompt. */
+  readonly choices: number;
+}
+
+/** @throws RequestFailure, IsoproError */
+function planCompletion(context: ServerContext, body: CompletionBody): CompletionPlan {
+  const served = context.models.served(body.model);
+  refuseAlternatives('logprobs', body.logprobs);
+  refuseAlternatives('prompt_logprobs', body.prompt_logprobs);
+  if (body.suffix !== undefined) throw unsupported('suffix', 'suffix: this server has none yet');
+  const choices = body.n ?? 1;
+  if (body.best_of !== undefined && body.best_of !== choices)
+    throw unsupported('best_of', 'best_of: this server has none beside n; sample n and choose');
+  if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
+    throw unsupported(body.echo === true ? 'echo' : 'prompt_logprobs', 'echo and prompt_logprobs: not beside stream');
+  const schema = schemaOf(body.response_format);
+  const settings = {
+    ...drawSettings(body, Math.min(body.max_tokens ?? DEFAULT_TOKENS, context.mostTokens)),
+    ...(schema !== undefined && { jsonSchema: schema }),
+  };
+  const prompts = promptsOf(body.prompt);
+  if (prompts.length * choices > 256) throw invalid('n', 'prompts times n are at most 256');
+  const draws = prompts.flatMap((prompt) =>
+    drawIds(context, body.seed, choices).map((id) => ({
+      ...(typeof prompt === 'string' ? { text: prompt } : { tokenIds: prompt }),
+      ...settings,
+      id,
+    })),
+  );
+  return { served, prompts, draws, choices };
+}
+
+interface TextLogprobs {
+  readonly tokens: readonly string[];
+  readonly token_logprobs: readonly (number | null)[];
+  readonly top_logprobs: null;
+  readonly text_offset: readonly number[];
+}
+
+/** @param offset where in the choice's text the first token begins */
+function textLogprobs(model: HostedModel, ids: readonly number[], logprobs: readonly (number | null)[], offset: number): TextLogprobs {
+  const tokens = ids.map((id) => model.detokenize([id], { withControl: true }));
+  let at = offset;
+  const offsets = tokens.map((token) => {
+    const begins = at;
+    at += token.length;
+    return begins;
+  });
+  return {
+    tokens,
+    token_logprobs: logprobs.map((logprob) => (logprob === null ? null : finite(logprob))),
+    top_logprobs: null,
+    text_offset: offsets,
+  };
+}
+
+/** What stands before a reply that goes on from its prompt. */
+interface Echo {
+  readonly text: string;
+  readonly ids: readonly number[];
+  readonly logprobs: readonly (number | null)[];
+}
+const NO_ECHO: Echo = { text: '', ids: [], logprobs: [] };
+
+/** @param scores of all tokens but the first */
+function echoOf(model: HostedModel, prompt: string | readonly number[], ids: Int32Array, scores: Float32Array = new Float32Array()): Echo {
+  // The token that begins every text is no part of this one.
+  if (typeof prompt === 'string' && model.info.addBos) return { text: prompt, ids: [...ids.subarray(1)], logprobs: [...scores] };
+  const text = typeof prompt === 'string' ? prompt : model.detokenize(ids, { withControl: true });
+  return { text, ids: [...ids], logprobs: [null, ...scores] };
+}
+
+const headOf = (body: CompletionBody, served: Served): object => ({
+  id: newId('cmpl'),
+  object: 'text_completion',
+  created: unixSeconds(),
+  model: body.model,
+  system_fingerprint: fingerprintOf(served),
+});
+
+export async function completeText(context: ServerContext, body: CompletionBody, asking: Asking): Promise<object> {
+  const { served, prompts, draws, choices } = planCompletion(context, body);
+  const { model } = served;
+  const replies = await allReplies(served, draws, asking);
+  const isFirst = (index: number): boolean => index % choices === 0;
+  /** By prompt. */
+  const needsScores = body.prompt_logprobs !== undefined || (body.echo === true && body.logprobs !== undefined);
+  const scores: Float32Array[] = [];
+  for (const [index, { promptIds }] of replies.entries())
+    if (needsScores && isFirst(index)) scores.push(await scoresOf(served, promptIds, asking.signal));
+
+  const choiceOf = (reply: HostReply, index: number): object => {
+    const prompt = Math.floor(index / choices);
+    const echo = body.echo === true ? echoOf(model, prompts[prompt]!, reply.promptIds, scores[prompt]) : NO_ECHO;
+    return {
+      index,
+      text: echo.text + reply.text,
+      logprobs:
+        body.logprobs === undefined
+          ? null
+          : textLogprobs(model, [...echo.ids, ...reply.tokenIds], [...echo.logprobs, ...reply.logprobs], 0),
+      finish_reason: reply.finish,
+      ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds], prompt_token_ids: [...reply.promptIds] }),
+      ...(body.prompt_logprobs !== undefined && { prompt_logprobs: promptLogprobs(model, reply.promptIds, scores[prompt]!) }),
+    };
+  };
+  return { ...headOf(body, served), choices: replies.map(choiceOf), usage: usageOfAll(replies, choices) };
+}
+
+const usageOfAll = (replies: readonly HostReply[], choices: number): object =>
+  sumOf(replies.flatMap((_, index) => (index % choices === 0 ? [usageOf(replies.slice(index, index + choices))] : [])));
+
+export async function* streamText(context: ServerContext, body: CompletionBody, asking: Asking): AsyncGenerator<string, void, undefined> {
+  const { served, draws, choices } = planCompletion(context, body);
+  const head = headOf(body, served);
+  const withUsage = body.stream_options?.include_usage === true;
+  const withIds = body.return_token_ids === true;
+  const chunk = (index: number, text: string, more: object = {}): string =>
+    eventOf({ ...head, choices: [{ index, text, logprobs: null, finish_reason: null, ...more }], ...(withUsage && { usage: null }) });
+  const replies: HostReply[] = [];
+  const offsets = draws.map(() => 0);
+  for await (const { index, token, reply } of streamReplies(served, draws, asking)) {
+    if (token === undefined) {
+      replies[index] = reply;
+      yield chunk(index, '', { finish_reason: reply.finish, ...(withIds && { prompt_token_ids: [...reply.promptIds] }) });
+      continue;
+    }
+    const { text, tokenId, logprob } = token;
+    const told = {
+      ...(body.logprobs !== undefined && { logprobs: textLogprobs(served.model, [tokenId], [logprob], offsets[index]!) }),
+      ...(withIds && { token_ids: [tokenId] }),
+    };
+    offsets[index]! += text.length;
+    if (text !== '' || Object.keys(told).length > 0) yield chunk(index, text, told);
+  }
+  if (withUsage) yield eventOf({ ...head, choices: [], usage: usageOfAll(replies, choices) });
+  yield DONE;
+}

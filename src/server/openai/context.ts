@@ -1,0 +1,69 @@
+/** What the routes of a server share. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Readable } from 'node:stream';
+import { DEFECT, failureOf } from '../failures.js';
+import type { FairQueue } from '../fair-queue.js';
+import type { Caller } from '../keys.js';
+import type { ServerMetrics } from '../metrics.js';
+import type { ServedModels } from './models.js';
+import type { Asking } from './replying.js';
+import { eventOf } from './shapes.js';
+
+export interface ServerContext {
+  readonly models: ServedModels;
+  readonly queue: FairQueue;
+  readonly metrics: ServerMetrics;
+  /** Tokens that a reply may have at most. */
+  readonly mostTokens: number;
+  /** Ends with the client's connection, with the time that a request has, or with the server. */
+  signalOf(request: FastifyRequest): AbortSignal;
+  callerOf(request: FastifyRequest): Caller;
+  /** Names the draws of a request that has no seed, so that no two are the same. */
+  nextDraw(): string;
+  report(error: unknown): void;
+  /** Nobody is admitted any more; who runs is waited for, or ended. */
+  pause(mode: 'abort' | 'wait'): Promise<void>;
+}
+
+export const askingOf = ({ queue, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking => ({
+  queue,
+  metrics,
+  whose: callerOf(request).name,
+  signal: signalOf(request),
+});
+
+/** Names of the draws of one prompt: with a seed those of the first choice, the second and so on; without one, those of nobody else. */
+export function drawIds(context: ServerContext, seed: number | undefined, count: number): string[] {
+  const of = seed === undefined ? `${context.nextDraw()}/` : '';
+  return Array.from({ length: count }, (_, choice) => `${of}${choice}`);
+}
+
+/**
+ * Sends events as they come. What fails before the first is an answer of its own; later it is the last event.
+ */
+export async function sendEvents(
+  { report, signalOf }: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  events: AsyncGenerator<string, void, undefined>,
+): Promise<FastifyReply> {
+  const first = await events.next();
+  async function* all(): AsyncGenerator<string, void, undefined> {
+    try {
+      if (first.done === true) return;
+      yield first.value;
+      yield* events;
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure === null) report(error);
+      if (!signalOf(request).aborted || failure !== null) yield eventOf((failure ?? DEFECT).body);
+    } finally {
+      await events.return();
+    }
+  }
+  return reply
+    .header('content-type', 'text/event-stream; charset=utf-8')
+    .header('cache-control', 'no-cache')
+    .header('x-accel-buffering', 'no')
+    .send(Readable.from(all()));
+}

@@ -1,0 +1,41 @@
+/** POST /v1/embeddings. */
+import { unsupported } from '../failures.js';
+import { promptsOf } from './completions.js';
+import type { ServerContext } from './context.js';
+import type { Asking } from './replying.js';
+import type { EmbeddingBody } from './requests.js';
+
+/** As OpenAI's clients ask for it: the numbers as f32, the least byte first. */
+function base64Of(row: Float32Array): string {
+  const bytes = Buffer.alloc(4 * row.length);
+  for (const [i, value] of row.entries()) bytes.writeFloatLE(value, 4 * i);
+  return bytes.toString('base64');
+}
+
+/** @throws RequestFailure, IsoproError */
+export async function embed(context: ServerContext, body: EmbeddingBody, asking: Asking): Promise<object> {
+  const { model, adapter } = context.models.served(body.model);
+  if (body.dimensions !== undefined && body.dimensions !== model.info.embeddingSize)
+    throw unsupported('dimensions', `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`);
+  const texts = promptsOf(body.input).map((input) => {
+    if (typeof input !== 'string') throw unsupported('input', 'input: token ids; this server embeds texts');
+    return input;
+  });
+  const leave = await asking.queue.enter(asking.whose, asking.signal);
+  try {
+    const { rows, tokens } = await model.embed(texts, { adapter, signal: asking.signal });
+    const count = tokens.reduce((sum, of) => sum + of, 0);
+    return {
+      object: 'list',
+      model: body.model,
+      data: rows.map((row, index) => ({
+        object: 'embedding',
+        index,
+        embedding: body.encoding_format === 'base64' ? base64Of(row) : [...row],
+      })),
+      usage: { prompt_tokens: count, total_tokens: count },
+    };
+  } finally {
+    leave();
+  }
+}

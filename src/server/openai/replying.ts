@@ -1,0 +1,85 @@
+/** Requests of the host on behalf of one caller: they wait for their turn, are counted, and end with the caller's connection. */
+import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
+import type { FairQueue } from '../fair-queue.js';
+import type { ServerMetrics } from '../metrics.js';
+import type { Served } from './models.js';
+
+export interface Asking {
+  readonly queue: FairQueue;
+  readonly metrics: ServerMetrics;
+  /** Whose turns these are. */
+  readonly whose: string;
+  readonly signal: AbortSignal;
+}
+
+export type Draw = Omit<HostRequest, 'adapter' | 'signal'>;
+
+/** A token of one of several replies, or its end. */
+export type ReplyEvent = { readonly index: number } & (
+  | { readonly token: TokenEvent; readonly reply?: undefined }
+  | { readonly token?: undefined; readonly reply: HostReply }
+);
+
+type Events = AsyncGenerator<ReplyEvent, void, undefined>;
+
+async function* one({ model, adapter }: Served, draw: Draw, index: number, withTokens: boolean, asking: Asking): Events {
+  const { queue, metrics, whose, signal } = asking;
+  const leave = await queue.enter(whose, signal);
+  try {
+    const request = { ...draw, adapter, signal };
+    let reply: HostReply;
+    if (withTokens) {
+      const stream = model.stream(request);
+      for (;;) {
+        const next = await stream.next();
+        if (next.done === true) {
+          reply = next.value;
+          break;
+        }
+        yield { index, token: next.value };
+      }
+    } else {
+      reply = await model.generate(request);
+    }
+    metrics.replied(reply);
+    yield { index, reply };
+  } finally {
+    leave();
+  }
+}
+
+/**
+ * All replies as they come, those of different draws among each other. A failure of one ends all.
+ * @param withTokens whether each token is told, or the ends only
+ */
+export async function* streamReplies(served: Served, draws: readonly Draw[], asking: Asking, withTokens = true): Events {
+  const ended = new AbortController();
+  const end = (): void => ended.abort(asking.signal.reason);
+  if (asking.signal.aborted) end();
+  asking.signal.addEventListener('abort', end);
+  const streams = draws.map((draw, index) => one(served, draw, index, withTokens, { ...asking, signal: ended.signal }));
+  const next = (stream: Events) => stream.next().then((result) => ({ stream, result }));
+  const waiting = new Map(streams.map((stream) => [stream, next(stream)]));
+  try {
+    while (waiting.size > 0) {
+      const { stream, result } = await Promise.race(waiting.values());
+      if (result.done === true) {
+        waiting.delete(stream);
+      } else {
+        waiting.set(stream, next(stream));
+        yield result.value;
+      }
+    }
+  } finally {
+    asking.signal.removeEventListener('abort', end);
+    ended.abort();
+    await Promise.allSettled([...waiting.values(), ...streams.map((stream) => stream.return())]);
+  }
+}
+
+/** In the order of the draws. */
+export async function allReplies(served: Served, draws: readonly Draw[], asking: Asking): Promise<HostReply[]> {
+  const replies: HostReply[] = [];
+  for await (const { index, reply } of streamReplies(served, draws, asking, false)) if (reply !== undefined) replies[index] = reply;
+  return replies;
+}

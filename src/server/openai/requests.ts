@@ -1,0 +1,190 @@
+/**
+ * What clients may send: the bodies of OpenAI's API and of vLLM's additions, each member with its form. A member that is not here is
+ * refused by name; of those that are, `sampling.ts` refuses what this server does not have yet.
+ */
+import { z } from 'zod';
+
+const INT32_MAX = 2 ** 31 - 1;
+/** Clients write null for what they leave out. */
+const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
+const flag = maybe(z.boolean());
+const penalty = maybe(z.number().min(-2).max(2));
+const tokenId = z.int().min(0).max(INT32_MAX);
+const tokenList = z.array(tokenId).min(1).max(1_000_000);
+const modelName = z.string().min(1).max(400);
+
+const streamFields = {
+  stream: flag,
+  stream_options: maybe(z.strictObject({ include_usage: flag, include_obfuscation: flag })),
+};
+
+/** Taken, and without any effect: they are about accounts, storage and billing. */
+const accountFields = {
+  user: maybe(z.string()),
+  metadata: maybe(z.record(z.string(), z.string())),
+  safety_identifier: maybe(z.string()),
+  prompt_cache_key: maybe(z.string()),
+  service_tier: maybe(z.enum(['auto', 'default'])),
+};
+
+/** How replies are drawn and where they end. */
+const samplingFields = {
+  max_tokens: maybe(z.int().min(1).max(INT32_MAX)),
+  temperature: maybe(z.number().min(0).max(1000)),
+  top_p: maybe(z.number().gt(0).max(1)),
+  /** -1 and 0: off. */
+  top_k: maybe(z.int().min(-1).max(INT32_MAX)),
+  min_p: maybe(z.number().min(0).max(1)),
+  repetition_penalty: maybe(z.number().gt(0).max(1000)),
+  presence_penalty: penalty,
+  frequency_penalty: penalty,
+  logit_bias: maybe(z.record(z.string(), z.number().min(-100).max(100))),
+  /** 64 bits; a negative one stands for the same bits. */
+  seed: maybe(z.int()),
+  n: maybe(z.int().min(1).max(128)),
+  stop: maybe(z.union([z.string(), z.array(z.string()).max(16)])),
+  stop_token_ids: maybe(z.array(tokenId).max(1000)),
+  ignore_eos: flag,
+  min_tokens: maybe(z.int().min(0)),
+};
+const samplingBody = z.strictObject(samplingFields);
+export type SamplingBody = z.output<typeof samplingBody>;
+
+/** vLLM's: the exact ids, and what the model thinks of the prompt. */
+const tokenFields = { return_token_ids: flag, prompt_logprobs: maybe(z.int().min(0).max(20)) };
+
+const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
+const text = z.union([z.string(), z.array(textPart).min(1)]);
+const name = maybe(z.string().max(64));
+const functionName = z.string().regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
+
+const toolCall = z.strictObject({
+  id: z.string(),
+  type: z.literal('function'),
+  function: z.strictObject({ name: functionName, arguments: z.string() }),
+});
+export const chatMessage = z.discriminatedUnion('role', [
+  z.strictObject({ role: z.literal('system'), content: text, name }),
+  z.strictObject({ role: z.literal('developer'), content: text, name }),
+  z.strictObject({ role: z.literal('user'), content: text, name }),
+  z.strictObject({
+    role: z.literal('assistant'),
+    content: maybe(text),
+    name,
+    refusal: maybe(z.string()),
+    tool_calls: maybe(z.array(toolCall).min(1).max(128)),
+  }),
+  z.strictObject({ role: z.literal('tool'), content: text, tool_call_id: z.string(), name }),
+]);
+export type ChatMessageBody = z.output<typeof chatMessage>;
+
+const jsonSchema = z.record(z.string(), z.unknown());
+export const tool = z.strictObject({
+  type: z.literal('function'),
+  function: z.strictObject({
+    name: functionName,
+    description: maybe(z.string()),
+    parameters: maybe(jsonSchema),
+    strict: flag,
+  }),
+});
+export type ToolBody = z.output<typeof tool>;
+
+export const toolChoice = z.union([
+  z.enum(['none', 'auto', 'required']),
+  z.strictObject({ type: z.literal('function'), function: z.strictObject({ name: functionName }) }),
+]);
+export type ToolChoiceBody = z.output<typeof toolChoice>;
+
+/** OpenAI's, and llama-server's with the schema beside the type. */
+export const responseFormat = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text') }),
+  z.strictObject({ type: z.literal('json_object'), schema: maybe(jsonSchema) }),
+  z.strictObject({
+    type: z.literal('json_schema'),
+    json_schema: maybe(
+      z.strictObject({ name: maybe(z.string()), description: maybe(z.string()), schema: maybe(jsonSchema), strict: flag }),
+    ),
+    schema: maybe(jsonSchema),
+  }),
+]);
+export type ResponseFormatBody = z.output<typeof responseFormat>;
+
+export const chatBody = z.strictObject({
+  model: modelName,
+  messages: z.array(chatMessage).min(1).max(10_000),
+  ...streamFields,
+  ...samplingFields,
+  ...tokenFields,
+  ...accountFields,
+  max_completion_tokens: samplingFields.max_tokens,
+  logprobs: flag,
+  top_logprobs: maybe(z.int().min(0).max(20)),
+  response_format: maybe(responseFormat),
+  tools: maybe(z.array(tool).max(128)),
+  tool_choice: maybe(toolChoice),
+  parallel_tool_calls: flag,
+  store: maybe(z.literal(false)),
+});
+export type ChatBody = z.output<typeof chatBody>;
+
+export const completionBody = z.strictObject({
+  model: modelName,
+  prompt: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(256), z.array(tokenList).min(1).max(256)]),
+  ...streamFields,
+  ...samplingFields,
+  ...tokenFields,
+  ...accountFields,
+  logprobs: maybe(z.int().min(0).max(20)),
+  echo: flag,
+  best_of: maybe(z.int().min(1).max(128)),
+  suffix: maybe(z.string()),
+  response_format: maybe(responseFormat),
+});
+export type CompletionBody = z.output<typeof completionBody>;
+
+export const generateBody = z.strictObject({
+  request_id: maybe(z.string().max(200)),
+  model: maybe(modelName),
+  token_ids: tokenList,
+  sampling_params: z
+    .strictObject({ ...samplingFields, logprobs: maybe(z.int().min(0).max(20)), prompt_logprobs: tokenFields.prompt_logprobs })
+    .prefault({}),
+  stream: maybe(z.literal(false)),
+  stream_options: maybe(z.strictObject({ include_usage: flag })),
+  /** Nothing is kept of earlier requests that could be salted. */
+  cache_salt: maybe(z.string()),
+  /** Requests run in turn by key. */
+  priority: maybe(z.literal(0)),
+});
+export type GenerateBody = z.output<typeof generateBody>;
+
+export const embeddingBody = z.strictObject({
+  model: modelName,
+  input: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(2048), z.array(tokenList).min(1).max(2048)]),
+  encoding_format: maybe(z.enum(['float', 'base64'])),
+  dimensions: maybe(z.int().min(1)),
+  user: accountFields.user,
+});
+export type EmbeddingBody = z.output<typeof embeddingBody>;
+
+/** vLLM's: a text, or messages as they are rendered. */
+export const tokenizeBody = z
+  .strictObject({
+    model: maybe(modelName),
+    prompt: maybe(z.string()),
+    messages: maybe(z.array(chatMessage).min(1).max(10_000)),
+    add_special_tokens: flag,
+    add_generation_prompt: flag,
+    return_token_strs: flag,
+  })
+  .refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), 'give either prompt or messages');
+export const detokenizeBody = z.strictObject({ model: maybe(modelName), tokens: z.array(tokenId).max(1_000_000) });
+
+export const loadAdapterBody = z.strictObject({
+  lora_name: modelName,
+  lora_path: z.string().min(1).max(4096),
+  load_inplace: flag,
+});
+export const unloadAdapterBody = z.strictObject({ lora_name: modelName, lora_int_id: maybe(z.int()) });
+export const pauseQuery = z.strictObject({ mode: z.enum(['abort', 'wait', 'keep']).default('wait') });

@@ -1,0 +1,98 @@
+/** Where requests enter: each path with its form, its scope and what answers it. */
+import type { FastifyInstance } from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { RequestFailure, unsupported } from '../failures.js';
+import type { Scope } from '../keys.js';
+import { completeChat, streamChat } from './chat.js';
+import { completeText, streamText } from './completions.js';
+import { askingOf, sendEvents, type ServerContext } from './context.js';
+import { embed } from './embeddings.js';
+import {
+  chatBody,
+  completionBody,
+  detokenizeBody,
+  embeddingBody,
+  generateBody,
+  loadAdapterBody,
+  pauseQuery,
+  tokenizeBody,
+  unloadAdapterBody,
+} from './requests.js';
+import { detokenize, generate, tokenize } from './tokens.js';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What a caller's key has to have; absent: the path is everybody's. */
+    scope?: Scope;
+  }
+}
+
+const needs = (scope: Scope): { config: { scope: Scope } } => ({ config: { scope } });
+
+/** Of trainers that would put weights in the place of those that are served. */
+const WEIGHT_TRANSFER = ['/init_weight_transfer_engine', '/start_weight_update', '/update_weights', '/finish_weight_update'];
+
+export function addRoutes(instance: FastifyInstance, context: ServerContext): void {
+  const app = instance.withTypeProvider<ZodTypeProvider>();
+  const { models, queue, metrics } = context;
+
+  app.get('/health', () => ({ status: queue.open ? 'ok' : 'paused' }));
+  app.get('/metrics', needs('read'), async (_, reply) => reply.header('content-type', metrics.contentType).send(await metrics.text()));
+  app.get('/v1/models', needs('read'), () => ({ object: 'list', data: models.entries() }));
+  // Names have slashes in them.
+  app.get('/v1/models/*', { ...needs('read'), schema: { params: z.object({ '*': z.string() }) } }, ({ params }) =>
+    models.entry(params['*']),
+  );
+
+  app.post('/v1/chat/completions', { ...needs('infer'), schema: { body: chatBody } }, async (request, reply) => {
+    const asking = askingOf(context, request);
+    if (request.body.stream === true) return sendEvents(context, request, reply, streamChat(context, request.body, asking));
+    return completeChat(context, request.body, asking);
+  });
+  app.post('/v1/completions', { ...needs('infer'), schema: { body: completionBody } }, async (request, reply) => {
+    const asking = askingOf(context, request);
+    if (request.body.stream === true) return sendEvents(context, request, reply, streamText(context, request.body, asking));
+    return completeText(context, request.body, asking);
+  });
+  app.post('/inference/v1/generate', { ...needs('infer'), schema: { body: generateBody } }, (request) =>
+    generate(context, request.body, askingOf(context, request)),
+  );
+  app.post('/v1/embeddings', { ...needs('infer'), schema: { body: embeddingBody } }, (request) =>
+    embed(context, request.body, askingOf(context, request)),
+  );
+  for (const prefix of ['', '/v1']) {
+    app.post(`${prefix}/tokenize`, { ...needs('infer'), schema: { body: tokenizeBody } }, ({ body }) => tokenize(context, body));
+    app.post(`${prefix}/detokenize`, { ...needs('infer'), schema: { body: detokenizeBody } }, ({ body }) => detokenize(context, body));
+    // At the root a name that is loaded gets the new file, as trainers expect there.
+    app.post(`${prefix}/load_lora_adapter`, { ...needs('admin'), schema: { body: loadAdapterBody } }, async ({ body }, reply) => {
+      await models.load(body.lora_name, body.lora_path, body.load_inplace ?? prefix === '');
+      return reply.type('text/plain').send(`Success: LoRA adapter '${body.lora_name}' added successfully.`);
+    });
+    app.post(`${prefix}/unload_lora_adapter`, { ...needs('admin'), schema: { body: unloadAdapterBody } }, async ({ body }, reply) => {
+      await models.unload(body.lora_name);
+      return reply.type('text/plain').send(`Success: LoRA adapter '${body.lora_name}' removed successfully.`);
+    });
+  }
+
+  app.post('/pause', { ...needs('admin'), schema: { querystring: pauseQuery } }, async ({ query: { mode } }) => {
+    if (mode === 'keep') throw unsupported('mode', 'mode=keep: replies that run cannot be held and gone on with here; wait or abort');
+    await context.pause(mode);
+    return { status: 'paused' };
+  });
+  app.post('/resume', needs('admin'), () => {
+    queue.reopen();
+    return { status: 'resumed' };
+  });
+  for (const path of WEIGHT_TRANSFER)
+    app.post(path, needs('admin'), () => {
+      throw new RequestFailure(
+        501,
+        'server_error',
+        'this server takes no weights over a network; publish an adapter and load it by its name',
+        {
+          code: 'not_implemented',
+        },
+      );
+    });
+}

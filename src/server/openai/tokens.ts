@@ -1,0 +1,51 @@
+/** Token ids in and out: vLLM's /inference/v1/generate, /tokenize and /detokenize. */
+import { z } from 'zod';
+import { conversationOf } from './chat.js';
+import { drawIds, type ServerContext } from './context.js';
+import { allReplies, type Asking } from './replying.js';
+import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
+import { drawSettings, refuseAlternatives } from './sampling.js';
+import { scorePrompt } from './scoring.js';
+import { newId, tokenLogprobs, usageOf } from './shapes.js';
+
+export async function generate(context: ServerContext, body: GenerateBody, asking: Asking): Promise<object> {
+  const { token_ids: tokenIds, sampling_params: sampling } = body;
+  const served = context.models.served(body.model);
+  refuseAlternatives('sampling_params.logprobs', sampling.logprobs);
+  refuseAlternatives('sampling_params.prompt_logprobs', sampling.prompt_logprobs);
+  const settings = drawSettings(sampling, Math.min(sampling.max_tokens ?? context.mostTokens, context.mostTokens));
+  const draws = drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ tokenIds, ...settings, id }));
+  const replies = await allReplies(served, draws, asking);
+  return {
+    request_id: body.request_id ?? newId('generate'),
+    choices: replies.map((reply, index) => ({
+      index,
+      finish_reason: reply.finish,
+      token_ids: [...reply.tokenIds],
+      logprobs: sampling.logprobs === undefined ? null : { content: tokenLogprobs(served.model, reply) },
+    })),
+    prompt_logprobs: sampling.prompt_logprobs === undefined ? null : await scorePrompt(served, replies[0]!.promptIds, asking.signal),
+    usage: usageOf(replies),
+  };
+}
+
+export function tokenize({ models }: ServerContext, body: z.output<typeof tokenizeBody>): object {
+  const { model } = models.served(body.model);
+  const { prompt, messages } = body;
+  const { addBos, bos } = model.info;
+  const begin = (body.add_special_tokens ?? true) && addBos && bos >= 0 ? [bos] : [];
+  const tokens =
+    messages === undefined
+      ? [...begin, ...model.tokenize(prompt!)]
+      : [...model.renderChat(conversationOf(messages), { addGenerationPrompt: body.add_generation_prompt ?? true }).tokenIds];
+  return {
+    count: tokens.length,
+    max_model_len: model.contextTokens,
+    tokens,
+    token_strs: body.return_token_strs === true ? tokens.map((id) => model.detokenize([id], { withControl: true })) : null,
+  };
+}
+
+export const detokenize = ({ models }: ServerContext, { model, tokens }: z.output<typeof detokenizeBody>): object => ({
+  prompt: models.served(model).model.detokenize(tokens, { withControl: true }),
+});

@@ -1,0 +1,176 @@
+/**
+ * Tools: how the model is told of them, what it may write, and how calls are read out of that. A call is written as models of the Hermes
+ * and Qwen families do, an object with `name` and `arguments` between two tags; a grammar keeps it to the tools and to the schemas of
+ * their parameters.
+ */
+import { grammarOfJsonSchema } from '../../engine/json-schema.js';
+import { withoutSafeBounds } from '../../host/structured-reply.js';
+import { IsoproError } from '../../errors.js';
+import { invalid, unsupported } from '../failures.js';
+import type { ToolBody, ToolChoiceBody } from './requests.js';
+
+const [BEGIN, END] = ['<tool_call>', '</tool_call>'] as const;
+/** Of one reply. */
+const MOST_CALLS = 16;
+
+export interface ToolCall {
+  readonly name: string;
+  /** JSON. */
+  readonly arguments: string;
+}
+
+export interface ToolPlan {
+  /** Goes before the conversation; the model is not told in any other way. */
+  readonly instructions: string;
+  readonly grammar: string;
+}
+
+const parametersOf = ({ function: { parameters } }: ToolBody): object => parameters ?? { type: 'object', properties: {} };
+
+function instructionsOf(tools: readonly ToolBody[], mustCall: boolean): string {
+  const described = tools.map((tool) => {
+    const { name, description } = tool.function;
+    return JSON.stringify({ name, ...(description !== undefined && { description }), parameters: parametersOf(tool) });
+  });
+  return [
+    mustCall ? 'Answer by calling tools.' : 'You may answer by calling tools.',
+    'The tools, each with the JSON Schema of its parameters:',
+    '<tools>',
+    ...described,
+    '</tools>',
+    'To call one, write its name and arguments as JSON, like this:',
+    BEGIN,
+    '{"name": NAME, "arguments": {ARGUMENTS}}',
+    END,
+  ].join('\n');
+}
+
+/** The rules of a text without the opening tag, one for each part of it that may have been written, and of one that ends with it. */
+function textRules(): string {
+  const next = [...BEGIN];
+  const rules = next.map((c, i) => {
+    const goesOn = i + 1 < next.length ? `"${c}" text-${i + 1}` : `"${c}" after-tag`;
+    // A tag begins with the one < that it has.
+    const begins = i === 0 ? [] : ['"<" text-1'];
+    const other = `[^${i === 0 ? '' : '<'}${c}] text-0`;
+    return `text-${i} ::= ${['""', goesOn, ...begins, other].join(' | ')}`;
+  });
+  return `${rules.join('\n')}\n`;
+}
+
+function callGrammar(tools: readonly ToolBody[], { text, most }: { text: boolean; most: number }): string {
+  const calls = tools.map((tool) => ({
+    type: 'object',
+    properties: { name: { const: tool.function.name }, arguments: withoutSafeBounds(parametersOf(tool)) },
+    required: ['name', 'arguments'],
+    additionalProperties: false,
+  }));
+  // A reference into a tool's parameters is to them, not to this schema.
+  const referring = tools.findIndex((tool) => /"\$ref":/.test(JSON.stringify(parametersOf(tool))));
+  if (referring >= 0)
+    throw unsupported(
+      `tools[${referring}].function.parameters`,
+      'a tool with $ref in its parameters: this server has none yet; write them out',
+    );
+  let object: string;
+  try {
+    object = grammarOfJsonSchema({ anyOf: calls }).replace(/^root ::=/, 'object ::=');
+  } catch (error) {
+    if (!(error instanceof IsoproError)) throw error;
+    const at = Number(/#\/anyOf\/(\d+)/.exec(error.message)?.[1] ?? 0);
+    throw invalid(`tools[${at}].function.parameters`, error.message, 'grammar_invalid');
+  }
+  const more = most > 1 ? ` ("\\n" "${BEGIN}" after-one){0,${most - 1}}` : '';
+  return [
+    text ? 'root ::= text-0' : `root ::= "${BEGIN}" after-tag`,
+    `after-one ::= "\\n" object "\\n${END}"`,
+    `after-tag ::= after-one${more}`,
+    text ? textRules() : '',
+    object,
+  ].join('\n');
+}
+
+/**
+ * @returns null where the model is to know of no tools
+ * @throws RequestFailure
+ */
+export function planTools(tools: readonly ToolBody[] | undefined, choice: ToolChoiceBody = 'auto', parallel = true): ToolPlan | null {
+  const all = tools ?? [];
+  const names = all.map((tool) => tool.function.name);
+  const twice = names.findIndex((name, i) => names.indexOf(name) < i);
+  if (twice >= 0) throw invalid(`tools[${twice}].function.name`, `two tools are named ${names[twice]}`);
+  if (all.length === 0) {
+    if (typeof choice === 'object' || choice === 'required')
+      throw invalid('tool_choice', 'tool_choice asks for a call, and there are no tools');
+    return null;
+  }
+  if (choice === 'none') return null;
+  const wanted = typeof choice === 'object' ? all.filter((tool) => tool.function.name === choice.function.name) : all;
+  if (wanted.length === 0) throw invalid('tool_choice', 'tool_choice names none of the tools');
+  const one = typeof choice === 'object' || !parallel;
+  return {
+    instructions: instructionsOf(all, choice !== 'auto'),
+    grammar: callGrammar(wanted, { text: choice === 'auto', most: one ? 1 : MOST_CALLS }),
+  };
+}
+
+/** A call as the model is shown an earlier one. */
+export function callText({ name, arguments: json }: ToolCall): string {
+  let value: unknown = json;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    // shown as the text that it is
+  }
+  return `${BEGIN}\n${JSON.stringify({ name, arguments: value })}\n${END}`;
+}
+
+/** How the model is shown what a call gave. */
+export const resultText = (text: string): string => `<tool_response>\n${text}\n</tool_response>`;
+
+/** Reads a reply that follows a plan's grammar, in pieces as they come. */
+export class CallReader {
+  #held = '';
+  #inCall = false;
+  #called = false;
+
+  /** The text and the calls that are whole by now. */
+  read(piece: string): { text: string; calls: ToolCall[] } {
+    this.#held += piece;
+    let text = '';
+    const calls: ToolCall[] = [];
+    for (;;) {
+      // No string of JSON has a line break in it.
+      const tag = this.#inCall ? `\n${END}` : BEGIN;
+      const at = this.#held.indexOf(tag);
+      if (at < 0) break;
+      const before = this.#held.slice(0, at);
+      this.#held = this.#held.slice(at + tag.length);
+      if (this.#inCall) calls.push(callOf(before));
+      else if (!this.#called) text += before;
+      this.#called ||= this.#inCall;
+      this.#inCall = !this.#inCall;
+    }
+    if (!this.#inCall && !this.#called) {
+      // What may become a tag is held back.
+      let keep = Math.min(this.#held.length, BEGIN.length - 1);
+      while (keep > 0 && !BEGIN.startsWith(this.#held.slice(-keep))) keep--;
+      text += this.#held.slice(0, this.#held.length - keep);
+      this.#held = this.#held.slice(this.#held.length - keep);
+    }
+    return { text, calls };
+  }
+
+  /** What is left of a reply that was cut off, as it was written. */
+  rest(): string {
+    const rest = this.#inCall ? BEGIN + this.#held : this.#called ? '' : this.#held;
+    this.#held = '';
+    return rest;
+  }
+}
+
+/** As its grammar has written it. */
+function callOf(json: string): ToolCall {
+  const { name, arguments: given } = JSON.parse(json) as { name: string; arguments: unknown };
+  return { name, arguments: JSON.stringify(given) };
+}

@@ -1,0 +1,304 @@
+/** One process that other programs talk to: a model of a host behind HTTP. */
+import type { AddressInfo } from 'node:net';
+import rateLimit from '@fastify/rate-limit';
+import swagger from '@fastify/swagger';
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { jsonSchemaTransform, validatorCompiler } from 'fastify-type-provider-zod';
+import { IsoproError } from '../errors.js';
+import type { HostedModel } from '../host/hosted-model.js';
+import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
+import { DEFECT, ENDINGS, failureOf, forbidden, RequestFailure } from './failures.js';
+import { FairQueue } from './fair-queue.js';
+import { takeJsonOnly } from './json-body.js';
+import { Keys, type Caller, type HashedKey } from './keys.js';
+import { ServerMetrics } from './metrics.js';
+import type { ServerContext } from './openai/context.js';
+import { ServedModels } from './openai/models.js';
+import { addRoutes } from './openai/routes.js';
+import { isLoopback, requireNamed, type Names } from './origin.js';
+
+export interface ServerLimits {
+  /** Bytes of a body. */
+  readonly bodyBytes: number;
+  /** Tokens of a reply. */
+  readonly replyTokens: number;
+  /** Replies that wait. */
+  readonly waiting: number;
+  readonly connections: number;
+  /** Of a key, in a minute. */
+  readonly requestsPerMinute: number;
+  /** From a request's beginning to its answer's end. */
+  readonly requestSeconds: number;
+  /** Until a request has to be here as a whole. */
+  readonly arrivalSeconds: number;
+  /** That running replies have when the server is told to end. */
+  readonly drainSeconds: number;
+}
+
+export const DEFAULT_LIMITS: ServerLimits = {
+  bodyBytes: 4 * 2 ** 20,
+  replyTokens: 2 ** 31 - 1,
+  waiting: 256,
+  connections: 512,
+  requestsPerMinute: 6000,
+  requestSeconds: 600,
+  arrivalSeconds: 30,
+  drainSeconds: 30,
+};
+
+export interface ServerOptions extends Names {
+  /** 0: any that is free. */
+  readonly port: number;
+  /** A file, an alias or a URI. */
+  readonly model: string;
+  /** That the bare model answers to. */
+  readonly name: string;
+  readonly adapters: readonly { readonly name: string; readonly file: string }[];
+  /** Where requests may load adapters from. */
+  readonly adapterFolder?: string | undefined;
+  readonly keys: readonly HashedKey[];
+  readonly load: HostLoadOptions;
+  readonly limits: Partial<ServerLimits>;
+  /** Told what failed by a defect. */
+  readonly report: (error: unknown) => void;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller: Caller;
+    ending: AbortController;
+  }
+}
+
+const NOBODY: Caller = { name: 'nobody', scopes: new Set() };
+const CORS_HEADERS = {
+  'access-control-allow-methods': 'GET, POST',
+  'access-control-allow-headers': 'authorization, content-type',
+  'access-control-max-age': '600',
+};
+
+export class Server {
+  readonly url: string;
+  readonly models: ServedModels;
+  readonly #app: FastifyInstance;
+  readonly #host: ModelHost;
+  readonly #shutDown: (seconds: number) => Promise<void>;
+  #closing: Promise<void> | undefined;
+
+  /** @internal Use startServer. */
+  constructor(parts: {
+    app: FastifyInstance;
+    host: ModelHost;
+    models: ServedModels;
+    shutDown: (seconds: number) => Promise<void>;
+    url: string;
+  }) {
+    this.url = parts.url;
+    this.models = parts.models;
+    this.#app = parts.app;
+    this.#host = parts.host;
+    this.#shutDown = parts.shutDown;
+  }
+
+  /** What is loaded, and how many replies run or wait. */
+  usage(): ReturnType<ModelHost['usage']> {
+    return this.#host.usage();
+  }
+
+  /**
+   * Takes no more requests, lets those that run end, and frees the model; harmless when repeated.
+   * @param seconds after which they are ended; default: as the limits have it
+   */
+  close(seconds = Infinity): Promise<void> {
+    this.#closing ??= (async () => {
+      const closed = this.#app.close();
+      await this.#shutDown(seconds);
+      await closed;
+      await this.#host.dispose();
+    })();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close(0);
+  }
+}
+
+/** The requests that run, each of which can be ended. */
+class Endings {
+  readonly #all = new Set<AbortController>();
+  #settled: (() => void) | undefined;
+
+  begin(request: FastifyRequest, reply: FastifyReply, seconds: number, onLeft: () => void): void {
+    const ending = request.ending;
+    this.#all.add(ending);
+    const timer = setTimeout(() => ending.abort(ENDINGS.time), seconds * 1000).unref();
+    reply.raw.once('close', () => {
+      clearTimeout(timer);
+      if (!reply.raw.writableFinished) {
+        onLeft();
+        ending.abort(ENDINGS.gone);
+      }
+      this.#all.delete(ending);
+      if (this.#all.size === 0) this.#settled?.();
+    });
+  }
+
+  endAll(reason: RequestFailure): void {
+    for (const ending of this.#all) ending.abort(reason);
+  }
+
+  /** When none runs, or the time is over. */
+  async settled(seconds: number): Promise<void> {
+    if (this.#all.size === 0) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#settled = resolve;
+      if (Number.isFinite(seconds)) timer = setTimeout(resolve, seconds * 1000);
+    });
+    clearTimeout(timer);
+  }
+}
+
+/** Loads the model and listens. @throws IsoproError as ModelHost.load and HostedModel.loadAdapter; PORT_UNAVAILABLE */
+export async function startServer(options: ServerOptions): Promise<Server> {
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const host = new ModelHost();
+  try {
+    const model = await host.load(options.model, options.load);
+    const models = new ServedModels(model, options.name, { folder: options.adapterFolder });
+    for (const { name, file } of options.adapters) await models.add(name, file);
+    return await listen(options, limits, host, model, models);
+  } catch (error) {
+    await host.dispose();
+    throw error;
+  }
+}
+
+async function listen(
+  options: ServerOptions,
+  limits: ServerLimits,
+  host: ModelHost,
+  model: HostedModel,
+  models: ServedModels,
+): Promise<Server> {
+  const queue = new FairQueue({ running: options.load.maxSequences ?? 64, waiting: limits.waiting });
+  const metrics = new ServerMetrics({
+    running: () => queue.running,
+    waiting: () => queue.waiting,
+    memoryBytes: () => host.usage().usedBytes,
+  });
+  const endings = new Endings();
+  let draws = 0;
+  const context: ServerContext = {
+    models,
+    queue,
+    metrics,
+    mostTokens: Math.min(limits.replyTokens, model.contextTokens),
+    signalOf: (request) => request.ending.signal,
+    callerOf: (request) => request.caller,
+    nextDraw: () => String(draws++),
+    report: options.report,
+    async pause(mode) {
+      queue.close();
+      if (mode === 'abort') endings.endAll(ENDINGS.paused);
+      await queue.idle();
+    },
+  };
+
+  const app = fastify({
+    bodyLimit: limits.bodyBytes,
+    requestTimeout: limits.arrivalSeconds * 1000,
+    http: { connectionsCheckingInterval: 1000, headersTimeout: limits.arrivalSeconds * 1000 },
+    routerOptions: { maxParamLength: 400 },
+    forceCloseConnections: 'idle',
+    frameworkErrors: (error, _, reply) => void answerFailure(error, reply, options.report),
+    clientErrorHandler(error, socket) {
+      if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+      const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+      const failure = new RequestFailure(
+        late ? 408 : 400,
+        'invalid_request_error',
+        late ? 'the request did not arrive in time' : 'this is no HTTP request',
+        {
+          code: late ? 'request_timeout' : 'bad_request',
+        },
+      );
+      const body = JSON.stringify(failure.body);
+      const head = `HTTP/1.1 ${late ? '408 Request Timeout' : '400 Bad Request'}\r\nconnection: close\r\ncontent-type: application/json`;
+      socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+    },
+  });
+  app.server.maxConnections = limits.connections;
+  takeJsonOnly(app);
+  app.setValidatorCompiler(validatorCompiler);
+  app.setErrorHandler((error, _, reply) => answerFailure(error, reply, options.report));
+  app.setNotFoundHandler(({ method, url }) => {
+    throw new RequestFailure(404, 'invalid_request_error', `there is no ${method} ${url.slice(0, 200)} here`, { code: 'unknown_url' });
+  });
+  guard(app, options, endings, limits, metrics);
+  await app.register(rateLimit, {
+    max: limits.requestsPerMinute,
+    timeWindow: 60_000,
+    keyGenerator: ({ caller, ip }) => (caller === NOBODY ? ip : caller.name),
+    errorResponseBuilder: (_, { ttl }) =>
+      new RequestFailure(429, 'rate_limit_error', `more than ${limits.requestsPerMinute} requests in a minute`, {
+        code: 'rate_limit_exceeded',
+        retryAfter: Math.ceil(ttl / 1000),
+      }),
+  });
+  await app.register(swagger, { openapi: { info: { title: 'isopro-native', version: '1' } }, transform: jsonSchemaTransform });
+  app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () => app.swagger());
+  addRoutes(app, context);
+
+  try {
+    await app.listen({ host: options.host, port: options.port });
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (!['EADDRINUSE', 'EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND'].includes(code ?? '')) throw cause;
+    throw new IsoproError('PORT_UNAVAILABLE', `cannot listen on ${options.host}:${options.port}: ${message}`, { cause });
+  }
+  const { port } = app.server.address() as AddressInfo;
+  const shutDown = async (seconds: number): Promise<void> => {
+    await endings.settled(Math.min(seconds, limits.drainSeconds));
+    endings.endAll(ENDINGS.shutdown);
+  };
+  const url = `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`;
+  return new Server({ app, host, models, shutDown, url });
+}
+
+/** Whoever is refused here has reached nothing else. */
+function guard(app: FastifyInstance, options: ServerOptions, endings: Endings, limits: ServerLimits, metrics: ServerMetrics): void {
+  const isOpen = isLoopback(options.host) && options.keys.every(({ scopes }) => scopes.includes('admin'));
+  const keys = new Keys(options.keys, isOpen);
+  app.decorateRequest('caller', null as unknown as Caller);
+  app.decorateRequest('ending', null as unknown as AbortController);
+  app.addHook('onRequest', async (request, reply) => {
+    request.caller = NOBODY;
+    request.ending = new AbortController();
+    reply.header('x-content-type-options', 'nosniff').header('content-security-policy', "default-src 'none'");
+    const { host, origin, authorization } = request.headers;
+    // Of several Node shows the first, and who stands between might go by the last.
+    if (request.raw.headersDistinct.host?.length !== 1) throw forbidden('a request has one Host', 'host_not_allowed');
+    requireNamed(host, origin, options);
+    if (origin !== undefined && options.origins.includes(origin)) {
+      reply.header('access-control-allow-origin', origin).header('vary', 'origin');
+      if (request.method === 'OPTIONS') return reply.headers(CORS_HEADERS).code(204).send();
+    }
+    const { scope } = request.routeOptions.config;
+    if (scope !== undefined) request.caller = keys.admit(authorization, scope);
+    if (scope === 'infer') endings.begin(request, reply, limits.requestSeconds, () => metrics.left());
+    return undefined;
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    metrics.answered(request.routeOptions.url ?? 'unknown', reply.statusCode, reply.elapsedTime / 1000);
+  });
+}
+
+function answerFailure(error: unknown, reply: FastifyReply, report: (error: unknown) => void): FastifyReply {
+  const failure = failureOf(error) ?? DEFECT;
+  if (failure === DEFECT) report(error);
+  if (failure.retryAfter !== undefined) reply.header('retry-after', String(failure.retryAfter));
+  if (failure.status === 401) reply.header('www-authenticate', 'Bearer');
+  return reply.code(failure.status).type('application/json').send(failure.body);
+}

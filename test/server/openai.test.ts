@@ -1,0 +1,453 @@
+/** What the server answers for OpenAI's and vLLM's paths is what the library gives for the same request. */
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { ModelHost, type HostedAdapter, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
+import type { Server } from '../../src/server/server.js';
+import { adapterFile, asAdmin, eventsOf, file, folder, reported, send, start, UNDISTURBED, type Answer } from '../models/server.js';
+
+const adapters = [
+  { name: 'first', file: adapterFile('first', 3n) },
+  { name: 'org/second@v1', file: adapterFile('second', 4n) },
+];
+let server: Server;
+let host: ModelHost;
+let direct: HostedModel;
+let loaded: HostedAdapter[];
+beforeAll(async () => {
+  server = await start({ adapters, adapterFolder: folder });
+  host = new ModelHost();
+  direct = await host.load(file, { ...UNDISTURBED, contextTokens: 4096 });
+  loaded = [];
+  for (const adapter of adapters) loaded.push(await direct.loadAdapter(adapter.file));
+});
+afterAll(async () => {
+  await server.close(0);
+  await host.dispose();
+  expect(reported).toEqual([]);
+});
+
+const messages = [
+  { role: 'system' as const, content: 'Be brief.' },
+  { role: 'user' as const, content: 'Name a river.' },
+];
+const ask = (body: object, to = '/v1/chat/completions'): Promise<Answer> => send(server, to, { body: { model: 'base', ...body } });
+const chat = (body: object = {}): Promise<Answer> => ask({ messages, max_tokens: 12, seed: 5, ...body });
+const expected = (request: HostRequest = {}): Promise<HostReply> =>
+  direct.generate({ messages, maxTokens: 12, sampling: { seed: 5 }, id: '0', whenContextFull: 'stop', ...request });
+const failure = ({ status, body }: Answer): unknown[] => [status, body.error.type, body.error.param, body.error.code];
+
+describe('/v1/models', () => {
+  test('lists the base, then the adapters, each with its root and parent; names may have slashes', async () => {
+    const { body } = await send(server, '/v1/models');
+    expect(body.data.map(({ id, root, parent }: never) => [id, root, parent])).toEqual([
+      ['base', 'base', null],
+      ['first', loaded[0]!.id, 'base'],
+      ['org/second@v1', loaded[1]!.id, 'base'],
+    ]);
+    expect(body.data[0]).toMatchObject({ object: 'model', owned_by: 'isopro-native', max_model_len: 512 });
+    for (const path of ['org/second@v1', 'org%2Fsecond%40v1'])
+      expect((await send(server, `/v1/models/${path}`)).body).toEqual(body.data[2]);
+    expect(failure(await send(server, '/v1/models/third'))).toEqual([404, 'not_found_error', 'model', 'model_not_found']);
+  });
+});
+
+describe('/v1/chat/completions', () => {
+  test('gives the reply of the library, its usage and log-probabilities, for each adapter by its name', async () => {
+    for (const [model, adapter] of [
+      ['base', null],
+      ['first', loaded[0]!],
+      ['org/second@v1', loaded[1]!],
+    ] as const) {
+      const reply = await expected({ adapter });
+      const { body } = await chat({ model, logprobs: true, return_token_ids: true });
+      expect(body).toMatchObject({
+        object: 'chat.completion',
+        model,
+        prompt_token_ids: [...reply.promptIds],
+        choices: [
+          {
+            index: 0,
+            message: { role: 'assistant', content: reply.text },
+            finish_reason: reply.finish,
+            token_ids: [...reply.tokenIds],
+          },
+        ],
+        usage: { prompt_tokens: reply.promptIds.length, completion_tokens: reply.tokenIds.length },
+      });
+      const { content } = body.choices[0].logprobs;
+      expect(content.map(({ logprob }: { logprob: number }) => logprob)).toEqual([...reply.logprobs]);
+      expect(content.map(({ token }: { token: string }) => token)).toEqual(
+        [...reply.tokenIds].map((id) => direct.detokenize([id], { withControl: true })),
+      );
+    }
+  });
+
+  test('draws n replies: those of the library for the same seed, one after the other', async () => {
+    const { body } = await chat({ n: 3 });
+    const texts = await Promise.all(['0', '1', '2'].map(async (id) => (await expected({ id })).text));
+    expect(body.choices.map(({ message }: never) => (message as { content: string }).content)).toEqual(texts);
+    expect(new Set(texts).size).toBe(3);
+    expect(body.usage.completion_tokens).toBe(36);
+  });
+
+  test('has other draws for each request without a seed', async () => {
+    const texts = await Promise.all([1, 2, 3].map(async () => (await chat({ seed: null })).body.choices[0].message.content));
+    expect(new Set(texts).size).toBe(3);
+  });
+
+  test.each([
+    [
+      'temperature, top_p, top_k, min_p',
+      { temperature: 0.7, top_p: 0.9, top_k: 20, min_p: 0.01 },
+      { temperature: 0.7, topP: 0.9, topK: 20, minP: 0.01 },
+    ],
+    ['repetition_penalty over all tokens', { repetition_penalty: 1.3 }, { repeatPenalty: 1.3, repeatWindow: 1_000_000 }],
+    ['a negative seed as the same 64 bits', { seed: -1 }, { seed: 2n ** 64n - 1n }],
+    ['top_k -1: off', { top_k: -1 }, {}],
+  ])('takes %s', async (_, body, sampling) => {
+    const reply = await expected({ sampling: { seed: 5, ...sampling } });
+    expect((await chat(body)).body.choices[0].message.content).toBe(reply.text);
+  });
+
+  test('ends at stop strings and tokens, at max_tokens, and where the context is full', async () => {
+    const whole = await expected({ ignoreEndOfSequence: true });
+    const stop = /[ -~]{2}/.exec(whole.text)![0];
+    expect((await chat({ stop, ignore_eos: true })).body.choices[0]).toMatchObject({
+      message: { content: whole.text.slice(0, whole.text.indexOf(stop)) },
+      finish_reason: 'stop',
+    });
+    const byToken = await chat({ stop_token_ids: [whole.tokenIds[2]!], ignore_eos: true, return_token_ids: true });
+    expect(byToken.body.choices[0].token_ids.length).toBeLessThanOrEqual(3);
+    expect((await chat({ max_completion_tokens: 2, max_tokens: null })).body).toMatchObject({
+      choices: [{ finish_reason: 'length' }],
+      usage: { completion_tokens: 2 },
+    });
+    const full = await chat({ max_tokens: 100_000, ignore_eos: true });
+    expect(full.body.usage.total_tokens).toBe(512);
+  });
+
+  test('streams the same reply piece by piece, with its usage where that is asked for', async () => {
+    const reply = await expected();
+    const { text, headers } = await chat({ stream: true, stream_options: { include_usage: true }, logprobs: true, return_token_ids: true });
+    expect(headers['content-type']).toBe('text/event-stream; charset=utf-8');
+    const { events, done } = eventsOf(text);
+    expect(done).toBe(true);
+    expect(events[0]).toMatchObject({
+      object: 'chat.completion.chunk',
+      prompt_token_ids: [...reply.promptIds],
+      choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }],
+    });
+    const choices = events.flatMap((event) => event.choices);
+    expect(choices.map(({ delta }) => delta.content ?? '').join('')).toBe(reply.text);
+    expect(choices.flatMap((choice) => choice.token_ids ?? [])).toEqual([...reply.tokenIds]);
+    expect(choices.flatMap(({ logprobs }) => logprobs?.content ?? []).map(({ logprob }) => logprob)).toEqual([...reply.logprobs]);
+    expect(choices.at(-1)).toMatchObject({ delta: {}, finish_reason: reply.finish });
+    expect(events.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: reply.tokenIds.length } });
+    expect(new Set(events.map(({ id }) => id)).size).toBe(1);
+  });
+
+  test('streams n replies among each other', async () => {
+    const { events } = eventsOf((await chat({ stream: true, n: 2 })).text);
+    for (const index of [0, 1]) {
+      const own = events.flatMap((event) => event.choices).filter((choice) => choice.index === index);
+      expect(own.map(({ delta }) => delta.content ?? '').join('')).toBe((await expected({ id: String(index) })).text);
+      expect(own.filter(({ finish_reason }) => finish_reason !== null)).toHaveLength(1);
+    }
+  });
+
+  test('writes JSON of any kind, or of a schema in either spelling', async () => {
+    const schema = {
+      type: 'object',
+      properties: { kind: { enum: ['river', 'city'] }, large: { type: 'boolean' } },
+      required: ['kind', 'large'],
+    };
+    const contents = [];
+    for (const format of [
+      { type: 'json_schema', json_schema: { name: 'thing', strict: true, schema } },
+      { type: 'json_schema', schema },
+      { type: 'json_object', schema },
+    ]) {
+      const { body } = await chat({ response_format: format, max_tokens: 100 });
+      contents.push(body.choices[0].message.content);
+    }
+    const { text } = await expected({ jsonSchema: schema, maxTokens: 100 });
+    expect(contents).toEqual([text, text, text]);
+    expect(['river', 'city']).toContain((JSON.parse(text) as { kind: string }).kind);
+    const any = await chat({ response_format: { type: 'json_object' }, max_tokens: 40 });
+    expect(any.body.choices[0].message.content[0]).toBe('{');
+  });
+
+  test('renders what an earlier conversation holds of parts, developers and tools', async () => {
+    const long = [
+      {
+        role: 'developer',
+        content: [
+          { type: 'text', text: 'Be ' },
+          { type: 'text', text: 'brief.' },
+        ],
+      },
+      { role: 'user', content: 'Weather?' },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'a', type: 'function', function: { name: 'weather', arguments: '{"city": "Rome"}' } }],
+      },
+      { role: 'tool', tool_call_id: 'a', content: 'sun' },
+      { role: 'tool', tool_call_id: 'b', content: 'rain' },
+    ];
+    const { body } = await chat({ messages: long });
+    const reply = await expected({
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content: 'Weather?' },
+        { role: 'assistant', content: '<tool_call>\n{"name":"weather","arguments":{"city":"Rome"}}\n</tool_call>' },
+        { role: 'user', content: '<tool_response>\nsun\n</tool_response>\n<tool_response>\nrain\n</tool_response>' },
+      ],
+    });
+    expect(body.choices[0].message.content).toBe(reply.text);
+  });
+
+  test.each([
+    ['an unknown model', { model: 'third' }, [404, 'not_found_error', 'model', 'model_not_found']],
+    ['a member that it does not know', { reasoning: 'much' }, [400, 'invalid_request_error', 'reasoning', 'unknown_parameter']],
+    ['a value out of range', { temperature: -1 }, [400, 'invalid_request_error', 'temperature', 'invalid_value']],
+    ['a message without a role', { messages: [{ content: 'x' }] }, [400, 'invalid_request_error', 'messages[0].role', 'invalid_value']],
+    ['logit_bias', { logit_bias: { 5: 1 } }, [400, 'invalid_request_error', 'logit_bias', 'unsupported_parameter']],
+    ['presence_penalty', { presence_penalty: 1 }, [400, 'invalid_request_error', 'presence_penalty', 'unsupported_parameter']],
+    ['frequency_penalty', { frequency_penalty: 1 }, [400, 'invalid_request_error', 'frequency_penalty', 'unsupported_parameter']],
+    ['top_logprobs', { logprobs: true, top_logprobs: 2 }, [400, 'invalid_request_error', 'top_logprobs', 'unsupported_parameter']],
+    [
+      'a schema that no grammar keeps',
+      { response_format: { type: 'json_object', schema: { type: 'string', pattern: 'a' } } },
+      [400, 'invalid_request_error', null, 'grammar_invalid'],
+    ],
+    [
+      'a prompt that is too long',
+      { messages: [{ role: 'user', content: 'word '.repeat(600) }] },
+      [400, 'invalid_request_error', null, 'context_length_exceeded'],
+    ],
+  ])('refuses %s by its name, streamed or not', async (_, body, error) => {
+    expect(failure(await chat(body))).toEqual(error);
+    expect(failure(await chat({ ...body, stream: true }))).toEqual(error);
+  });
+});
+
+describe('tools', () => {
+  const tools = [
+    {
+      type: 'function',
+      function: {
+        name: 'weather',
+        description: 'tells it',
+        parameters: { type: 'object', properties: { city: { enum: ['Rome', 'Oslo'] } }, required: ['city'] },
+      },
+    },
+    { type: 'function', function: { name: 'now' } },
+  ];
+  const callsOf = ({ body }: Answer): { name: string; arguments: string }[] =>
+    (body.choices[0].message.tool_calls ?? []).map((call: { function: object }) => call.function);
+
+  test('a call that is required has arguments of its schema', async () => {
+    for (const seed of [1, 2, 3, 4]) {
+      const answer = await chat({ tools, tool_choice: 'required', parallel_tool_calls: false, max_tokens: 200, seed });
+      const [call, ...more] = callsOf(answer);
+      expect(more).toEqual([]);
+      expect(['{"city":"Rome"}', '{"city":"Oslo"}', '{}']).toContain(call!.arguments);
+      expect(call!.name).toBe(call!.arguments === '{}' ? 'now' : 'weather');
+      expect(answer.body.choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { content: null } });
+    }
+  });
+
+  test('a named tool is called, and no other', async () => {
+    for (const name of ['weather', 'now']) {
+      const answer = await chat({ tools, tool_choice: { type: 'function', function: { name } }, max_tokens: 200 });
+      expect(callsOf(answer).map((call) => call.name)).toEqual([name]);
+    }
+  });
+
+  test('a stream has the same calls as the whole reply', async () => {
+    const body = { tools, tool_choice: 'required', max_tokens: 300, seed: 1 };
+    const whole = callsOf(await chat(body));
+    const { events } = eventsOf((await chat({ ...body, stream: true })).text);
+    const choices = events.flatMap((event) => event.choices);
+    const streamed = choices.flatMap(({ delta }) => delta.tool_calls ?? []);
+    expect(streamed.map((call) => call.function)).toEqual(whole);
+    expect(streamed.map(({ index }) => index)).toEqual(whole.map((_, i) => i));
+    expect(whole.length).toBeGreaterThan(0);
+  });
+
+  test('the model is told of them; with none it is not, and may answer in text', async () => {
+    const [told, silent, plain] = [await chat({ tools }), await chat({ tools, tool_choice: 'none' }), await chat()];
+    expect(told.body.usage.prompt_tokens).toBeGreaterThan(plain.body.usage.prompt_tokens);
+    expect(silent.body.choices[0].message).toEqual(plain.body.choices[0].message);
+  });
+
+  test.each([
+    ['a choice without tools', { tool_choice: 'required' }, 'tool_choice'],
+    ['a choice that is none of them', { tools, tool_choice: { type: 'function', function: { name: 'x' } } }, 'tool_choice'],
+    ['two of one name', { tools: [tools[1], tools[1]] }, 'tools[1].function.name'],
+    [
+      'parameters that no grammar keeps',
+      {
+        tools: [tools[1], { type: 'function', function: { name: 'x', parameters: { type: 'object', properties: { a: { minimum: 1 } } } } }],
+      },
+      'tools[1].function.parameters',
+    ],
+  ])('%s is refused', async (_, body, param) => {
+    expect(failure(await chat(body)).slice(0, 3)).toEqual([400, 'invalid_request_error', param]);
+  });
+});
+
+describe('/v1/completions', () => {
+  const complete = (body: object): Promise<Answer> => ask({ max_tokens: 6, seed: 5, ...body }, '/v1/completions');
+  const ids = [7, 9, 11, 30];
+
+  test('continues texts and token ids, several prompts and choices, as the library does', async () => {
+    const of = (request: HostRequest): Promise<HostReply> => direct.generate({ maxTokens: 6, sampling: { seed: 5 }, ...request });
+    const { body } = await complete({ prompt: ['ab', 'The river'], n: 2 });
+    const replies = [];
+    for (const text of ['ab', 'The river']) for (const id of ['0', '1']) replies.push((await of({ text, id })).text);
+    expect(body.choices.map(({ text }: { text: string }) => text)).toEqual(replies);
+    expect(body.choices.map(({ index }: { index: number }) => index)).toEqual([0, 1, 2, 3]);
+
+    const reply = await of({ tokenIds: ids, id: '0' });
+    const exact = await complete({ prompt: ids, logprobs: 0, return_token_ids: true });
+    expect(exact.body.choices[0]).toMatchObject({
+      text: reply.text,
+      token_ids: [...reply.tokenIds],
+      prompt_token_ids: ids,
+      logprobs: { token_logprobs: [...reply.logprobs] },
+    });
+    const { events } = eventsOf((await complete({ prompt: [ids], stream: true, logprobs: 0, return_token_ids: true })).text);
+    const choices = events.flatMap((event) => event.choices);
+    expect(choices.map(({ text }) => text).join('')).toBe(reply.text);
+    expect(choices.flatMap((choice) => choice.token_ids ?? [])).toEqual([...reply.tokenIds]);
+    expect(choices.at(-1)).toMatchObject({ finish_reason: reply.finish, prompt_token_ids: ids });
+  });
+
+  test('scores a prompt as the model of that name does: echo, and prompt_logprobs', async () => {
+    for (const [model, adapter] of [
+      ['base', null],
+      ['first', loaded[0]!],
+    ] as const) {
+      const [scores] = await direct.score(ids.slice(0, 1), [ids.slice(1)], { adapter });
+      const { body } = await complete({ model, prompt: ids, echo: true, logprobs: 0, prompt_logprobs: 0 });
+      const [choice] = body.choices;
+      expect(choice.logprobs.token_logprobs.slice(0, 4)).toEqual([null, ...scores!]);
+      expect(
+        choice.prompt_logprobs.map((entry: object | null) => entry && Object.entries(entry).map(([id, { logprob }]) => [id, logprob])),
+      ).toEqual([null, ...[...scores!].map((score, i) => [[String(ids[i + 1]), score]])]);
+      expect(choice.text.startsWith(direct.detokenize(ids, { withControl: true }))).toBe(true);
+      // What is drawn afterwards is the base's again.
+      expect((await complete({ prompt: 'ab' })).body.choices[0].text).toBe(
+        (await direct.generate({ text: 'ab', maxTokens: 6, sampling: { seed: 5 }, id: '0' })).text,
+      );
+    }
+  });
+
+  test('has 16 tokens where nobody says, and refuses what it does not have', async () => {
+    expect((await ask({ prompt: 'ab', ignore_eos: true }, '/v1/completions')).body.usage.completion_tokens).toBe(16);
+    for (const body of [{ suffix: 'x' }, { best_of: 3 }, { logprobs: 5 }, { stream: true, echo: true }])
+      expect((await complete({ prompt: 'ab', ...body })).body.error.code).toBe('unsupported_parameter');
+  });
+});
+
+test('/inference/v1/generate takes and gives token ids', async () => {
+  const reply = await direct.generate({ tokenIds: [5, 6, 7], maxTokens: 4, sampling: { seed: 9 }, id: '1' });
+  const sampling_params = { max_tokens: 4, seed: 9, n: 2, logprobs: 0, prompt_logprobs: 0 };
+  const { body } = await ask({ request_id: 'mine', token_ids: [5, 6, 7], sampling_params }, '/inference/v1/generate');
+  expect(body).toMatchObject({
+    request_id: 'mine',
+    choices: [{ index: 0 }, { index: 1, token_ids: [...reply.tokenIds], finish_reason: 'length' }],
+  });
+  expect(body.choices[1].logprobs.content.map(({ logprob }: never) => logprob)).toEqual([...reply.logprobs]);
+  expect(body.prompt_logprobs.map((entry: object | null) => entry && Object.keys(entry))).toEqual([null, ['6'], ['7']]);
+});
+
+test('/v1/embeddings gives the vectors of the library, as numbers or as the bytes that clients ask for', async () => {
+  const { rows, tokens } = await direct.embed(['a river', 'a city'], { adapter: loaded[0]! });
+  const input = ['a river', 'a city'];
+  const { body } = await ask({ model: 'first', input }, '/v1/embeddings');
+  expect(body.data.map(({ embedding }: never) => embedding)).toEqual(rows.map((row) => [...row]));
+  expect(body.usage.prompt_tokens).toBe(tokens[0]! + tokens[1]!);
+  const coded = await ask({ model: 'first', input: 'a river', encoding_format: 'base64' }, '/v1/embeddings');
+  const bytes = Buffer.from(coded.body.data[0].embedding as string, 'base64');
+  expect(Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(4 * i))).toEqual([...rows[0]!]);
+  expect((await ask({ input: 'x', dimensions: 3 }, '/v1/embeddings')).body.error.param).toBe('dimensions');
+});
+
+test('/tokenize and /detokenize are the tokens of the model, and of messages as they are rendered', async () => {
+  const { body } = await ask({ prompt: 'a river', return_token_strs: true }, '/tokenize');
+  const begin = direct.info.addBos ? [direct.info.bos] : [];
+  expect(body.tokens).toEqual([...begin, ...direct.tokenize('a river')]);
+  expect(body.token_strs.join('')).toContain('a river');
+  expect((await ask({ messages }, '/tokenize')).body.tokens).toEqual([...direct.renderChat(messages).tokenIds]);
+  expect((await ask({ tokens: [...direct.tokenize('a river')] }, '/detokenize')).body.prompt).toBe('a river');
+});
+
+describe('adapters that requests load', () => {
+  const load = (body: object, to = '/v1/load_lora_adapter'): Promise<Answer> => send(server, to, { body, headers: asAdmin });
+
+  test('answer under their names a request later, are replaced where that is asked for, and go', async () => {
+    const other = adapterFile('other', 9n);
+    expect((await load({ lora_name: 'new', lora_path: other })).text).toBe("Success: LoRA adapter 'new' added successfully.");
+    const adapter = await direct.loadAdapter(other);
+    expect((await chat({ model: 'new' })).body.choices[0].message.content).toBe((await expected({ adapter })).text);
+    expect(failure(await load({ lora_name: 'new', lora_path: 'first.gguf' }))).toEqual([
+      400,
+      'invalid_request_error',
+      'lora_name',
+      'invalid_value',
+    ]);
+    // As trainers do it: at the root, in its place.
+    expect((await load({ lora_name: 'new', lora_path: 'first.gguf' }, '/load_lora_adapter')).status).toBe(200);
+    expect((await chat({ model: 'new' })).body.choices[0].message.content).toBe((await expected({ adapter: loaded[0]! })).text);
+    expect((await load({ lora_name: 'new' }, '/v1/unload_lora_adapter')).status).toBe(200);
+    expect((await chat({ model: 'new' })).status).toBe(404);
+    expect((await load({ lora_name: 'new' }, '/unload_lora_adapter')).status).toBe(404);
+  });
+
+  test('are refused where they are none', async () => {
+    expect(failure(await load({ lora_name: 'x', lora_path: file }))).toEqual([400, 'invalid_request_error', null, 'adapter_corrupt']);
+    expect((await load({ lora_name: 'x', lora_path: 'none.gguf' })).status).toBe(404);
+    expect((await send(server, '/v1/models')).body.data).toHaveLength(3);
+  });
+});
+
+test('different adapters answer at the same time, each its own', async () => {
+  const models = ['base', 'first', 'org/second@v1'];
+  const seeds = [1, 2, 3, 4];
+  const answers = await Promise.all(models.flatMap((model) => seeds.map((seed) => chat({ model, seed }))));
+  const replies = await Promise.all([null, ...loaded].flatMap((adapter) => seeds.map((seed) => expected({ adapter, sampling: { seed } }))));
+  expect(answers.map(({ body }) => body.choices[0].message.content)).toEqual(replies.map(({ text }) => text));
+});
+
+test('/pause keeps requests waiting until /resume; weight transfer is not there', async () => {
+  const admin = { method: 'POST', headers: asAdmin };
+  expect((await send(server, '/pause?mode=keep', admin)).body.error.param).toBe('mode');
+  expect((await send(server, '/pause', admin)).body).toEqual({ status: 'paused' });
+  expect((await send(server, '/health')).body).toEqual({ status: 'paused' });
+  let answered = false;
+  const waiting = chat().then((answer) => {
+    answered = true;
+    return answer;
+  });
+  for (let waited = 0; waited === 0; ) waited = Number(/^isopro_waiting_replies (\d+)$/m.exec((await send(server, '/metrics')).text)![1]);
+  expect(answered).toBe(false);
+  expect((await send(server, '/resume', admin)).status).toBe(200);
+  expect((await waiting).status).toBe(200);
+  for (const path of ['/init_weight_transfer_engine', '/start_weight_update', '/update_weights', '/finish_weight_update'])
+    expect((await send(server, path, { body: {}, headers: asAdmin })).status).toBe(501);
+});
+
+test('/metrics counts what was answered, and /openapi.json has every path', async () => {
+  const count = async (name: string): Promise<number> =>
+    Number(new RegExp(`^${name} (\\S+)$`, 'm').exec((await send(server, '/metrics')).text)![1]);
+  const before = await count('isopro_sampled_tokens_total');
+  await chat({ ignore_eos: true });
+  expect((await count('isopro_sampled_tokens_total')) - before).toBe(12);
+  const { paths } = (await send(server, '/openapi.json')).body;
+  expect(Object.keys(paths)).toEqual(
+    expect.arrayContaining(['/v1/chat/completions', '/v1/embeddings', '/inference/v1/generate', '/pause']),
+  );
+  expect(paths['/v1/chat/completions'].post.requestBody.content['application/json'].schema.required).toEqual(['model', 'messages']);
+});
