@@ -68,6 +68,7 @@ export const ERRORS = {
   RUN_DIFFERS: 'Give another folder with --out, or the settings that the run in this folder began with.',
   RUN_MANIFEST_INVALID: 'The manifest is of another version or was changed; start the run again in a new folder.',
   RUN_NOT_FOUND: 'Give the folder of a run, one that holds manifest.json and log.sqlite.',
+  SERVER_NOT_READY: 'The name stays where it was: look at what that server reports, or end it, then move the name again.',
   SOLVER_FAILED: 'Try again with a longer time limit; `isopro-native doctor` shows whether the solver loads.',
   SYSTEM_LIMIT:
     'Raise the limit named above (`ulimit -u` for threads, `ulimit -n` for open files) or end other programs; --threads 1 needs the ' +

@@ -1,8 +1,9 @@
 import { ADAPTER_FORMATS, convertAdapter } from '../engine/adapter-files.js';
 import { resolveModel } from '../engine/model-files.js';
-import { nameAdapter } from '../report/named-adapter.js';
+import { nameAdapter, requireBase } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
+import { registryOf, registryOption } from './registry-flags.js';
 
 export const adaptersExportCommand = defineCommand({
   command: 'export <adapter>',
@@ -30,6 +31,7 @@ export const adaptersExportCommand = defineCommand({
         describe: 'the file or folder to write; an older one is replaced when the new one is complete',
       })
       .option('base-model', { type: 'string', describe: 'base_model_name_or_path for PEFT, e.g. Qwen/Qwen2.5-3B-Instruct' })
+      .option('registry', registryOption)
       .epilogue(
         'The base model is needed because shapes are checked against it and because PEFT orders the rows of q and k of llama models ' +
           'differently.',
@@ -39,10 +41,12 @@ export const adaptersExportCommand = defineCommand({
         'for PeftModel.from_pretrained',
       )
       .example('$0 adapters export mine --model qwen2.5-3b --format gguf --out mine.gguf', 'a PEFT adapter for llama.cpp'),
-  handler: async ({ adapter, model, format, out, baseModel, json }) => {
+  handler: async ({ adapter, model, format, out, baseModel, json, ...flags }) => {
+    const found = await nameAdapter(adapter, registryOf(flags));
     const { path } = await resolveModel(model, { download: false });
+    await requireBase(found, path);
     const sha256 = await convertAdapter({
-      adapter: (await nameAdapter(adapter)).file,
+      adapter: found.file,
       model: path,
       format,
       out,

@@ -1,11 +1,12 @@
 import { MODEL_TYPES, mergeAdapter } from '../engine/model-export.js';
 import { requireTarget } from '../files.js';
 import { resolveModel } from '../engine/model-files.js';
-import { nameAdapter } from '../report/named-adapter.js';
+import { nameAdapter, requireBase } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatBytes } from './quantities.js';
+import { registryOf, registryOption } from './registry-flags.js';
 
 export const adaptersMergeCommand = defineCommand({
   command: 'merge',
@@ -32,6 +33,7 @@ export const adaptersMergeCommand = defineCommand({
         default: 'f16' as const,
         describe: 'of the matrices; rows that are not whole blocks of it become f16',
       })
+      .option('registry', registryOption)
       .epilogue(
         'W + s B A is computed in f32 and then stored as --type. Memory holds the adapter and a few megabytes, whatever the size of the ' +
           'model.',
@@ -40,13 +42,15 @@ export const adaptersMergeCommand = defineCommand({
         '$0 adapters merge --model qwen2.5-3b --adapter adapter.gguf --out merged.gguf --type q8_0',
         'one file that needs no adapter',
       ),
-  handler: async ({ model, adapter, out, type, json }) => {
+  handler: async ({ model, adapter, out, type, json, ...flags }) => {
     requireTarget(out);
+    const found = await nameAdapter(adapter, registryOf(flags));
     const { path } = await resolveModel(model, { download: false });
+    await requireBase(found, path);
     using progress = new Progress({ label: 'merging', unit: 'bytes' });
     const written = await mergeAdapter({
       model: path,
-      adapter: (await nameAdapter(adapter)).file,
+      adapter: found.file,
       out,
       type,
       signal: interruption(),

@@ -9,7 +9,7 @@ import { lookUp, unresolvedError } from '../registry/resolve.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
-import { aliasOf, aliasOption, clockOption, registryOf, registryOption } from './registry-flags.js';
+import { aliasOf, aliasOption, clockOption, probationTerms, registryOf, registryOption } from './registry-flags.js';
 
 /** The gate did not accept, so nothing was moved. */
 const NOT_ACCEPTED = 3;
@@ -20,7 +20,7 @@ const trialsFile = z.strictObject({
   guards: z.record(z.string(), z.array(z.unknown())).optional(),
 });
 
-type Way = 'open' | 'evidence' | 'problems' | 'force' | 'assignment';
+type Way = 'open' | 'evidence' | 'problems' | 'force' | 'gate' | 'assignment';
 
 interface Flags {
   readonly open: boolean;
@@ -39,9 +39,10 @@ function wayOf({ open, policy, gate, evidence, problems, force }: Flags, name: s
   if (problems !== undefined) given.push('problems');
   if (force) given.push('force');
   if (given.length > 1) throw new UsageError(`Give one of ${given.map((each) => `--${each}`).join(' and ')}.`);
-  const way = given[0] ?? 'assignment';
+  const way = given[0] ?? (gate === undefined ? 'assignment' : 'gate');
   if (way === 'evidence' && gate === undefined) throw new UsageError('--evidence is of a gate: give --gate too.');
-  if (gate !== undefined && way !== 'evidence' && way !== 'problems') throw new UsageError('--gate takes --evidence or --problems.');
+  if (gate !== undefined && (way === 'open' || way === 'force'))
+    throw new UsageError(`--gate is of a gate that was begun: leave out --${way}.`);
   if (policy !== undefined && (gate !== undefined || (way !== 'open' && way !== 'problems')))
     throw new UsageError('--policy is for a gate that begins, and stays for its life.');
   if (problems !== undefined && !(Number.isSafeInteger(problems) && problems > 0))
@@ -73,9 +74,21 @@ export const adaptersPromoteCommand = defineCommand({
         describe: 'begin a gate: print its number and the seed to draw its problems with',
       })
       .option('policy', { type: 'string', requiresArg: true, describe: 'JSON file of the policy of a gate that begins (docs/gate.md)' })
-      .option('gate', { type: 'number', requiresArg: true, describe: 'a gate that was begun, for --evidence or --problems' })
+      .option('gate', { type: 'number', requiresArg: true, describe: 'a gate that was begun; alone: one that has accepted' })
       .option('evidence', { type: 'string', requiresArg: true, describe: 'JSON file of its trials: {seed, trials, guards}' })
       .option('force', { type: 'boolean', default: false, describe: 'without a gate; it is on record' })
+      .option('canary', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'part of the keys that get it at first, 0 to 1 (`adapters canary`)',
+      })
+      .option('probation', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'problems that have to pass before every key gets it',
+        defaultDescription: '100 with --canary',
+      })
+      .option('wait', { type: 'number', requiresArg: true, default: 60, describe: 'seconds that a running server may take to load it' })
       .option('reason', { type: 'string', requiresArg: true, default: '', describe: 'for the record' })
       .option('transaction', { type: 'string', requiresArg: true, describe: 'a name of this call: repeated, it changes nothing' })
       .option('registry', registryOption)
@@ -87,10 +100,30 @@ export const adaptersPromoteCommand = defineCommand({
       .example('$0 adapters promote sql@challenger --as sql --problems 200', 'a gate against the champion: draw, measure, decide, move')
       .example('$0 adapters promote sql@challenger --as sql --open', 'begin one that is measured elsewhere')
       .example('$0 adapters promote sql@challenger --as sql --gate 2 --evidence trials.json', 'decide it, and move where it accepts')
+      .example('$0 adapters promote sql@challenger --as sql --problems 200 --canary 0.1', 'a tenth of the keys get it at first')
       .example('$0 adapters promote 3f2a9c --as sql --force --reason "the first one"', 'without a gate'),
-  handler: async ({ adapter, as, policy, evidence, problems, model, task, threads, force, reason, transaction, json, ...argv }) => {
+  handler: async ({
+    adapter,
+    as,
+    policy,
+    evidence,
+    problems,
+    model,
+    task,
+    threads,
+    force,
+    reason,
+    canary,
+    probation,
+    wait,
+    transaction,
+    json,
+    ...argv
+  }) => {
     const { slot, alias } = aliasOf(as);
     const way = wayOf({ ...argv, policy, evidence, problems, force }, aliasText(slot, alias), alias === CHAMPION);
+    if (!(wait >= 0 && wait <= 86_400)) throw new UsageError(`--wait: expected 0 to 86,400 seconds, got ${wait}`);
+    const terms = canary === undefined && probation === undefined ? {} : { probation: probationTerms(canary, probation) };
     const registry = registryOf(argv);
     const entry = lookUp((await registry.read()).state, adapter);
     if ('ok' in entry) throw unresolvedError(entry);
@@ -132,7 +165,17 @@ export const adaptersPromoteCommand = defineCommand({
       }
     }
     const ofGate = gate === undefined ? {} : { gate };
-    const moved = await registry.move({ slot, alias, id, force, reason, ...ofGate, ...(transaction === undefined ? {} : { transaction }) });
+    const moved = await registry.move({
+      slot,
+      alias,
+      id,
+      force,
+      reason,
+      patienceMs: wait * 1000,
+      ...terms,
+      ...ofGate,
+      ...(transaction === undefined ? {} : { transaction }),
+    });
     if (json) return printJson({ gate: gate ?? null, decision, moved });
     process.stdout.write(`${moved.alias}: ${moved.from ?? 'nothing'} -> ${moved.to}${force ? ' (by force)' : ''}\n`);
   },

@@ -3,6 +3,7 @@ import { resolveModel } from '../engine/model-files.js';
 import { baseNameOf, baseSha256Of, nameAdapter } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
 import { printJson, UsageError } from './output.js';
+import { registryOf, registryOption } from './registry-flags.js';
 
 export const adaptersUseCommand = defineCommand({
   command: 'use <adapter>',
@@ -20,10 +21,11 @@ export const adaptersUseCommand = defineCommand({
         describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
       })
       .option('out', { type: 'string', describe: 'the folder to write', defaultDescription: 'adapter-for-PROGRAM' })
+      .option('registry', registryOption)
       .example('$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama')
       .example('$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine', 'a folder for PEFT'),
-  handler: async ({ adapter, for: program, model, out = `adapter-for-${program}`, json }) => {
-    const found = await nameAdapter(adapter);
+  handler: async ({ adapter, for: program, model, out = `adapter-for-${program}`, json, ...flags }) => {
+    const found = await nameAdapter(adapter, registryOf(flags));
     const name = model ?? baseNameOf(found);
     if (name === undefined) throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
     const { path } = await resolveModel(name, { download: false });

@@ -1,3 +1,4 @@
+import { adaptersCanaryCommand } from './adapters-canary.js';
 import { adaptersDiffCommand } from './adapters-diff.js';
 import { adaptersExportCommand } from './adapters-export.js';
 import { adaptersHistoryCommand } from './adapters-history.js';
@@ -24,6 +25,7 @@ export const adaptersCommand = defineCommand({
         adaptersPublishCommand,
         adaptersListCommand,
         adaptersPromoteCommand,
+        adaptersCanaryCommand,
         adaptersRollbackCommand,
         adaptersHistoryCommand,
         adaptersDiffCommand,

@@ -9,6 +9,7 @@ import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { resolveSettings } from '../training/settings.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
+import { registryOf } from './registry-flags.js';
 
 export interface Answering {
   readonly backend: Backend;
@@ -22,6 +23,7 @@ export interface BackendFlags {
   readonly backend: string;
   readonly model: string | undefined;
   readonly adapter: string | undefined;
+  readonly registry?: string | undefined;
   readonly threads: number | undefined;
   readonly context: number | undefined;
   readonly batch: number | undefined;
@@ -44,11 +46,11 @@ export function recordingOf({ backend, model, adapter, threads, context, batch }
 }
 
 export async function answerLocally(
-  { model: name = EMBEDDED_MODEL, adapter: named, threads, context }: BackendFlags,
+  { model: name = EMBEDDED_MODEL, adapter: named, registry, threads, context }: BackendFlags,
   defaults: Pick<LoadModelOptions, 'threads' | 'contextTokens'>,
   signal: AbortSignal,
 ): Promise<Answering> {
-  const found = named === undefined ? undefined : await nameAdapter(named);
+  const found = named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
   using download = new Progress({ label: `download ${name}`, unit: 'bytes' });
   const model = await loadModel(name, {
     ...defaults,

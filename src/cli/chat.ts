@@ -5,6 +5,7 @@ import { chat } from './chat-session.js';
 import { defineCommand } from './command.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
+import { registryOf, registryOption } from './registry-flags.js';
 
 export const chatCommand = defineCommand({
   command: 'chat',
@@ -16,6 +17,7 @@ export const chatCommand = defineCommand({
         type: 'string',
         describe: 'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
       })
+      .option('registry', registryOption)
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('system', { type: 'string', describe: 'system message before everything' })
       .option('max-tokens', { type: 'number', default: 1024, describe: 'tokens a reply; it ends where the context is full' })
@@ -31,7 +33,7 @@ export const chatCommand = defineCommand({
       .example('$0 chat --adapter sql@champion', 'with what is in use for sql')
       .example('$0 chat --model smollm2-135m --json < questions.txt', 'a line for each line'),
   handler: async (argv) => {
-    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter);
+    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     const name = argv.model ?? (found === null ? undefined : baseNameOf(found));
     if (name === undefined) throw new UsageError('Give --model, or a run or a name in the registry as --adapter.');
     const loading = new AbortController();

@@ -7,16 +7,18 @@ import { forgettingOf } from '../statistics/index.js';
 import { evaluationDefaults, type BackendFlags } from './answering.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
+import { registryOf } from './registry-flags.js';
 
 /** `eval --forgetting`: what a model with an adapter lost of what it was not trained on, in place of a task. */
 export async function evalForgetting({
   model: name = EMBEDDED_MODEL,
   adapter: named,
+  registry,
   threads,
   context,
   json,
-}: Pick<BackendFlags, 'model' | 'adapter' | 'threads' | 'context'> & { readonly json: boolean }): Promise<void> {
-  const found = named === undefined ? undefined : await nameAdapter(named);
+}: Pick<BackendFlags, 'model' | 'adapter' | 'registry' | 'threads' | 'context'> & { readonly json: boolean }): Promise<void> {
+  const found = named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
   const signal = interruption();
   const { maxSequences: _, ...defaults } = evaluationDefaults(name);
   const given = { ...(threads === undefined ? {} : { threads }), ...(context === undefined ? {} : { contextTokens: context }) };

@@ -23,6 +23,7 @@ import { Progress } from './progress.js';
 import { measureTables, table, type Row } from './estimate-tables.js';
 import { formatDuration } from './quantities.js';
 import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+import { registryOption } from './registry-flags.js';
 
 /** Ascending, whole, none above the samples. */
 function readKs(text: string | undefined, samples: number): number[] {
@@ -69,6 +70,7 @@ export const evalCommand = defineCommand({
         requiresArg: true,
         describe: 'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
       })
+      .option('registry', registryOption)
       .option('backend', {
         type: 'string',
         default: 'local',

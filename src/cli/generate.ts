@@ -10,6 +10,7 @@ import { visible } from '../report/hostile-text.js';
 import { defineCommand } from './command.js';
 import { Progress } from './progress.js';
 import { interruption, printJsonLine, UsageError, write } from './output.js';
+import { registryOf, registryOption } from './registry-flags.js';
 
 export const generateCommand = defineCommand({
   command: 'generate',
@@ -46,6 +47,7 @@ export const generateCommand = defineCommand({
         requiresArg: true,
         describe: 'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
       })
+      .option('registry', registryOption)
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
       .option('fixed-threads', { type: 'boolean', default: false, describe: 'never step the threads down under load' })
@@ -70,7 +72,7 @@ export const generateCommand = defineCommand({
     const { system, raw } = argv;
     if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
       throw new UsageError('--stream takes one --prompt and one sample.');
-    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter);
+    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     const prompts =
       argv.prompts === undefined
         ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw }))

@@ -38,6 +38,22 @@ export const registryOf = ({ registry: folder, acceptClock, key, signer }: Regis
     ...(signer === undefined ? {} : { witness: signer === 'witness' }),
   });
 
+/** How long a version is on probation where nobody says. */
+const PROBATION_PROBLEMS = 100;
+
+/** Of --canary or --share, and --probation. @throws UsageError */
+export function probationTerms(
+  share: number | undefined,
+  problems: number | undefined,
+  now: { readonly share: number; readonly problems: number } | null = null,
+): { readonly share: number; readonly problems: number } {
+  const terms = { share: share ?? now?.share ?? 1, problems: problems ?? now?.problems ?? PROBATION_PROBLEMS };
+  if (!(terms.share > 0 && terms.share <= 1)) throw new UsageError(`a share lies above 0 and is 1 at most, got ${terms.share}`);
+  if (!(Number.isSafeInteger(terms.problems) && terms.problems > 0))
+    throw new UsageError(`--probation: expected a whole number above 0, got ${terms.problems}`);
+  return terms;
+}
+
 /** @throws UsageError */
 export function aliasOf(text: string): ReturnType<typeof requireAlias> {
   try {

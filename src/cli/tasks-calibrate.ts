@@ -15,6 +15,7 @@ import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
 import { flagText, taskFlags } from './run-table.js';
 import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+import { registryOf, registryOption } from './registry-flags.js';
 
 export const tasksCalibrateCommand = defineCommand({
   command: 'calibrate',
@@ -32,6 +33,7 @@ export const tasksCalibrateCommand = defineCommand({
         requiresArg: true,
         describe: 'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
       })
+      .option('registry', registryOption)
       .option('task', taskOption)
       .option('tier', { type: 'string', array: true, requiresArg: true, describe: 'these tiers; default: those that are trained on' })
       .option('problems', { type: 'number', default: 64, describe: 'problems of each tier, drawn as a run draws them for training' })
@@ -72,7 +74,7 @@ export const tasksCalibrateCommand = defineCommand({
       ...(loaded.contextTokens === undefined ? {} : { contextTokens: loaded.contextTokens }),
       onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
     });
-    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter);
+    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     if (found !== null) await requireServable(found, model);
     using adapter = found === null ? null : await model.loadAdapter(found.file);
     const { style, temperature, topP, maxTokens } = sampling;

@@ -6,12 +6,13 @@ import { shownE } from './outcome.js';
 import { parsed } from './policy.js';
 import { differenceOf, pair, trials, type TrialInput } from './trials.js';
 
-const rollbackPolicy = z.strictObject({
+export const rollbackPolicy = z.strictObject({
   /** The chance of taking back a version that is not worse, over all of its life. */
   alpha: z.number().gt(0).lte(0.5).default(0.05),
   /** Worse by no more than this is not worse. */
   margin: z.number().min(0).lt(1).default(0),
 });
+export type RollbackPolicy = z.output<typeof rollbackPolicy>;
 export type RollbackPolicyInput = z.input<typeof rollbackPolicy>;
 
 export interface RollbackDecision {

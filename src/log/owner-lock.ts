@@ -23,10 +23,10 @@ export class OwnerLock {
   }
 
   /** Null where a living process has it. @throws IsoproError WRITE_FAILED */
-  static take(file: string): OwnerLock | null {
+  static take(file: string, settleMs = SETTLE_MS): OwnerLock | null {
     let db: Database.Database | undefined;
     try {
-      db = new Database(file, { timeout: SETTLE_MS });
+      db = new Database(file, { timeout: settleMs });
       db.exec('BEGIN EXCLUSIVE');
       return new OwnerLock(db);
     } catch (cause) {

@@ -1,7 +1,7 @@
 /** What can happen in a registry, as its log holds it. What each event changes, and which may follow which, says state.ts. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { gatePolicy } from '../gate/index.js';
+import { gatePolicy, rollbackPolicy } from '../gate/index.js';
 import type { LogPayload } from '../log/payload.js';
 import type { LogStreams } from '../log/streams.js';
 import { alias, slot } from './names.js';
@@ -12,6 +12,16 @@ export const REGISTRY_STREAMS: LogStreams<'registry'> = { codes: { registry: 1, 
 
 const note = z.string().max(2000);
 const gateNumber = z.number().int().min(1);
+
+/** On what terms a name stands for a version that is new to it. */
+export const probation = rollbackPolicy.extend({
+  /** Of the keys that get the new version; the others get the one before. */
+  share: z.number().gt(0).lte(1),
+  /** On which both were graded without an alarm: then everybody gets the new one. */
+  problems: z.number().int().min(1).max(1_000_000),
+});
+export type Probation = z.output<typeof probation>;
+export type ProbationInput = z.input<typeof probation>;
 
 export const registryEvent = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('published'), id: sha256, record: adapterRecord }),
@@ -56,6 +66,22 @@ export const registryEvent = z.discriminatedUnion('kind', [
     decision: z.enum(['accepted', 'rejected', 'inconclusive', 'invalid', 'needs-more-trials', 'infrastructure-error']),
     reasons: z.array(note).max(1000),
     /** SHA-256 of the file of trials that is kept beside the log. */
+    evidence: sha256,
+  }),
+  /** Begins, changes or (null) ends the probation of what a name stands for. */
+  z.strictObject({ kind: z.literal('probation'), slot, alias, id: sha256, terms: probation.nullable(), reason: note }),
+  /** Trials of what a name stands for and of the version before, and what all of them since its move say together. */
+  z.strictObject({
+    kind: z.literal('observed'),
+    slot,
+    alias,
+    id: sha256,
+    /** Null: the base without an adapter. */
+    against: sha256.nullable(),
+    decision: z.enum(['keep', 'rollback']),
+    /** Problems that count by now. */
+    blocks: z.number().int().min(0),
+    /** SHA-256 of the file of the trials that came with this event. */
     evidence: sha256,
   }),
   z.strictObject({ kind: z.literal('withdrawn'), id: sha256, reason: note }),

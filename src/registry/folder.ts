@@ -18,6 +18,8 @@ export interface RegistryPaths {
   readonly lock: string;
   readonly adapters: string;
   readonly evidence: string;
+  /** Who serves from this registry now, and what they are asked. */
+  readonly servers: string;
   /** What the aliases name, for other programs; nothing here reads it to decide anything. */
   readonly pointer: string;
   /** By the SHA-256 of the bytes. */
@@ -28,13 +30,14 @@ export interface RegistryPaths {
 export const defaultRegistry = (home = isoproHome()): string => join(home, 'registry');
 
 export function registryPaths(folder: string): RegistryPaths {
-  const [adapters, evidence] = [join(folder, 'adapters'), join(folder, 'evidence')];
+  const [adapters, evidence, servers] = ['adapters', 'evidence', 'servers'].map((name) => join(folder, name)) as [string, string, string];
   return {
     folder,
     log: join(folder, 'log.sqlite'),
     lock: join(folder, 'lock.sqlite'),
     adapters,
     evidence,
+    servers,
     pointer: join(folder, 'aliases.json'),
     adapter: (sha256) => join(adapters, `${sha256}.gguf`),
     trials: (sha256) => join(evidence, `${sha256}.json`),

@@ -110,7 +110,8 @@ export function judgeGate(
 export const trialsText = (gate: number, { seed, trials, guards }: GateTrials): string =>
   `${canonicalJson(asJson({ gate, seed, trials, ...(guards === undefined ? {} : { guards }) }))}\n`;
 
-async function keepTrials(registry: Registry, text: string): Promise<string> {
+/** @returns the SHA-256 that they are kept by */
+export async function keepTrials(registry: Registry, text: string): Promise<string> {
   const evidence = hash('sha256', text);
   await writeFileAtomically(registry.paths.trials(evidence), [Buffer.from(text)]);
   return evidence;

@@ -5,10 +5,11 @@ import { checked } from '../engine/checked.js';
 import { hashFile } from '../engine/adapter.js';
 import { statSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
-import type { EventOf } from './events.js';
+import { probation, type EventOf, type ProbationInput, type RegistryEvent } from './events.js';
 import { defaultRegistry, keepBytes, registryPaths, type RegistryPaths } from './folder.js';
 import { readLedger, writeLedger, type Ledger, type LedgerOptions, type Reading } from './ledger.js';
 import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm, type Slot, type SlotInput } from './names.js';
+import { Questions, serversOf } from './servers.js';
 import type { RegistryState } from './state.js';
 import { adapterRecord, nameOf, recordId, sha256, type AdapterRecord } from './record.js';
 
@@ -55,6 +56,10 @@ export interface MoveRequest extends AliasName {
   readonly expected?: string | null;
   /** A second call with the same one changes nothing. */
   readonly transaction?: string;
+  /** On these terms at first: part of the keys get it, until enough problems have passed. */
+  readonly probation?: ProbationInput;
+  /** How long running servers may take to load it, in milliseconds. Default: a minute. */
+  readonly patienceMs?: number;
 }
 
 export interface Moved {
@@ -81,6 +86,8 @@ const move = z.strictObject({
   reason: z.string().max(2000).default(''),
   expected: sha256.nullable().optional(),
   transaction: z.string().min(1).max(200).optional(),
+  probation: probation.optional(),
+  patienceMs: z.number().min(0).max(86_400_000).default(60_000),
 });
 
 export const rollbackOf = (
@@ -172,38 +179,59 @@ export class Registry {
   }
 
   /**
-   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other without.
+   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other without. Servers that run (`serveAdapters`)
+   * have loaded it by then; where none does, there is nothing to wait for.
    * @throws IsoproError CONFLICT where somebody else has moved it since the call began; REGISTRY_REFUSED; ADAPTER_CORRUPT where its bytes
-   *   are not those that were published
+   *   are not those that were published; SERVER_NOT_READY where a running server does not load it, or not in time
    */
   async move(given: MoveRequest): Promise<Moved> {
-    const { slot, alias, id, gate, force, reason, expected, transaction } = checked(move, given, 'request');
+    const { slot, alias, id, gate, force, reason, expected, transaction, probation: terms, patienceMs } = checked(move, given, 'request');
     const text = aliasText(slot, alias);
-    const seen = expected === undefined ? ((await this.read()).state.alias(slot, alias)?.current ?? null) : expected;
-    return this.write(async ({ reading: { state }, write }) => {
-      const done = transaction === undefined ? null : state.transaction(transaction);
-      if (done !== null) {
-        if (aliasText(done.slot, done.alias) !== text || done.to !== id)
-          throw new IsoproError('CONFLICT', `the transaction ${transaction} moved ${aliasText(done.slot, done.alias)} to ${done.to}`);
-        return { alias: text, from: done.from, to: done.to };
+    const { state: seen } = await this.read();
+    const done = (state: RegistryState): Moved | null => {
+      const before = transaction === undefined ? null : state.transaction(transaction);
+      if (before === null) return null;
+      if (aliasText(before.slot, before.alias) !== text || before.to !== id)
+        throw new IsoproError('CONFLICT', `the transaction ${transaction} moved ${aliasText(before.slot, before.alias)} to ${before.to}`);
+      return { alias: text, from: before.from, to: before.to };
+    };
+    const early = done(seen);
+    if (early !== null) return early;
+    const moved: EventOf<'moved'> = {
+      kind: 'moved',
+      slot,
+      alias,
+      from: expected === undefined ? (seen.alias(slot, alias)?.current ?? null) : expected,
+      to: id,
+      cause: alias === CHAMPION ? 'promotion' : 'assignment',
+      gate: gate ?? null,
+      forced: force,
+      evidence: null,
+      reason,
+      transaction: transaction ?? null,
+    };
+    const events: RegistryEvent[] = [moved];
+    if (terms !== undefined) events.push({ kind: 'probation', slot, alias, id, terms, reason });
+    await this.requireBytesOf(seen, id);
+    for (const event of events) seen.apply(event, 0); // what is refused is refused before a server is asked
+    const base = seen.entries.get(id)!.record.base.sha256;
+    const questions = new Questions(this.paths, { id, alias: text, patienceMs });
+    try {
+      for (;;) {
+        await questions.ask(serversOf(this.paths, text, base));
+        const result = await this.write(async ({ reading: { state }, write }) => {
+          const before = done(state);
+          if (before !== null) return before;
+          await this.requireBytesOf(state, id);
+          if (!questions.covers(serversOf(this.paths, text, base))) return null; // one began meanwhile
+          await write(events);
+          return { alias: text, from: moved.from, to: id };
+        });
+        if (result !== null) return result;
       }
-      const event: EventOf<'moved'> = {
-        kind: 'moved',
-        slot,
-        alias,
-        from: seen,
-        to: id,
-        cause: alias === CHAMPION ? 'promotion' : 'assignment',
-        gate: gate ?? null,
-        forced: force,
-        evidence: null,
-        reason,
-        transaction: transaction ?? null,
-      };
-      await this.requireBytesOf(state, id);
-      await write([event]);
-      return { alias: text, from: event.from, to: id };
-    });
+    } finally {
+      questions.withdraw();
+    }
   }
 
   /** Puts back what the alias named before, in one call and without a gate. @throws IsoproError REGISTRY_REFUSED, CONFLICT */

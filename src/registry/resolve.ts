@@ -89,7 +89,11 @@ export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): N
 
 async function resolveOne(registry: Registry, state: RegistryState, text: string, serving: Serving): Promise<Resolved | NotResolved> {
   const entry = lookUp(state, text);
-  if ('ok' in entry) return entry;
+  return 'ok' in entry ? entry : resolveEntry(registry, entry, serving);
+}
+
+/** Hashes the bytes of what is published. */
+export async function resolveEntry(registry: Registry, entry: Entry, serving: Serving): Promise<Resolved | NotResolved> {
   const { id, record } = entry;
   if (entry.withdrawn !== null) return not('withdrawn', `${nameOf(record, id)} was withdrawn: ${entry.withdrawn}`);
   if (entry.collected) return not('bytes-missing', `the bytes of ${nameOf(record, id)} were deleted by gc`);
@@ -98,6 +102,21 @@ async function resolveOne(registry: Registry, state: RegistryState, text: string
   const { file, bytes } = await registry.bytesOf(record);
   if (bytes !== 'sound') return not(`bytes-${bytes}`, describeBytes(file, bytes));
   return { ok: true, id, name: nameOf(record, id), record, file, fallback: null };
+}
+
+/** Writes down that something else was used than what was asked for. */
+export async function noteFallback(registry: Registry, text: string, { reason, message }: NotResolved, to: string | null): Promise<void> {
+  const reference = parseReference(text);
+  const place =
+    reference?.kind === 'alias' ? reference : { slot: { scenario: 'none', role: 'default', environment: 'default' }, alias: 'none' };
+  const event = {
+    kind: 'fell_back',
+    slot: place.slot,
+    alias: place.alias,
+    reason: `${text}: ${reason}: ${message}`.slice(0, 2000),
+    to,
+  } as const;
+  await registry.write(async ({ write }) => void (await write([event])));
 }
 
 /**
@@ -116,13 +135,7 @@ export async function resolveAdapter(
   if (found.ok || fallback === undefined) return found;
   const instead = fallback === 'base' ? null : await resolveOne(registry, state, fallback, serving);
   if (instead?.ok === false) return not(instead.reason, `${found.message}; and the fallback: ${instead.message}`);
-  const reference = parseReference(text);
-  const place =
-    reference?.kind === 'alias' ? reference : { slot: { scenario: 'none', role: 'default', environment: 'default' }, alias: 'none' };
-  await registry.write(async ({ write }) => {
-    const reason = `${text}: ${found.reason}: ${found.message}`.slice(0, 2000);
-    await write([{ kind: 'fell_back', slot: place.slot, alias: place.alias, reason, to: instead?.id ?? null }]);
-  });
+  await noteFallback(registry, text, found, instead?.id ?? null);
   return instead === null ? { ok: true, id: null, fallback: found.reason } : { ...instead, fallback: found.reason };
 }
 

@@ -5,9 +5,9 @@
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import { alphaOf, type Decision, type GatePolicy } from '../gate/index.js';
+import { alphaOf, rollbackPolicy, type Decision, type GatePolicy, type RollbackPolicy } from '../gate/index.js';
 import { rootOf } from '../log/merkle.js';
-import type { EventOf, RegistryEvent } from './events.js';
+import type { EventOf, Probation, RegistryEvent } from './events.js';
 import { aliasText, CHAMPION, type Slot } from './names.js';
 import { recordId, type AdapterRecord } from './record.js';
 
@@ -22,6 +22,15 @@ export interface Entry {
   readonly collected: boolean;
 }
 
+export interface Observed {
+  /** The version before; null: the base without an adapter. */
+  readonly against: string | null;
+  /** Problems that count. */
+  readonly blocks: number;
+  /** The kept trials by their SHA-256, oldest first. */
+  readonly evidence: readonly string[];
+}
+
 export interface AliasState {
   readonly slot: Slot;
   readonly alias: string;
@@ -32,6 +41,10 @@ export interface AliasState {
   /** How often it was moved. */
   readonly moves: number;
   readonly movedUs: number;
+  /** On what terms it stands for what it stands for; null where everybody gets that. */
+  readonly probation: Probation | null;
+  /** What was posted since it was moved; null where nothing was. */
+  readonly observed: Observed | null;
 }
 
 export interface GateState {
@@ -54,6 +67,13 @@ export interface GateState {
 const refuse = (message: string): never => {
   throw new IsoproError('REGISTRY_REFUSED', message);
 };
+
+/** What trials are held against where a name is not on probation. */
+export const ALWAYS_ON: RollbackPolicy = rollbackPolicy.parse({});
+
+/** Where the version before was withdrawn, another one is before it, and what was seen against the first says nothing of that. */
+export const observedAgainst = ({ observed }: AliasState, against: string | null): Observed | null =>
+  observed?.against === against ? observed : null;
 
 /** What no later gate of an alias may change: how alpha is spent. */
 function spendingOf(policy: GatePolicy): Json {
@@ -132,11 +152,15 @@ export class RegistryState {
     return this.#gates.filter((gate) => aliasText(gate.slot, gate.alias) === text).length;
   }
 
+  /** What a rollback would put back; undefined where there is nothing. */
+  before(slot: Slot, alias: string): string | null | undefined {
+    return this.#aliases.get(aliasText(slot, alias))?.previous.findLast((id) => id === null || this.#usable(id));
+  }
+
   /** What a rollback would put back. @throws IsoproError REGISTRY_REFUSED where there is nothing */
   rollbackTarget(slot: Slot, alias: string): string | null {
-    const text = aliasText(slot, alias);
-    const found = this.#aliases.get(text)?.previous.findLast((id) => id === null || this.#usable(id));
-    return found === undefined ? refuse(`${text} has nothing before it that could be put back`) : found;
+    const found = this.before(slot, alias);
+    return found === undefined ? refuse(`${aliasText(slot, alias)} has nothing before it that could be put back`) : found;
   }
 
   #usable(id: string): boolean {
@@ -188,6 +212,27 @@ export class RegistryState {
         this.#replaceGate({ ...gate, decision: event.decision, evidence: event.evidence });
         break;
       }
+      case 'probation': {
+        const known = this.#named(event);
+        if (event.terms === null && known.probation === null) refuse(`${aliasText(known.slot, known.alias)} is not on probation`);
+        const fixed = ({ alpha, margin }: RollbackPolicy): string => `alpha ${alpha}, margin ${margin}`;
+        // an e-process whose level is chosen after a look promises nothing
+        if (event.terms !== null && known.observed !== null && fixed(event.terms) !== fixed(known.probation ?? ALWAYS_ON))
+          refuse(`trials were seen already, so that their ${fixed(known.probation ?? ALWAYS_ON)} stays`);
+        this.rollbackTarget(event.slot, event.alias);
+        this.#aliases.set(aliasText(event.slot, event.alias), { ...known, probation: event.terms });
+        break;
+      }
+      case 'observed': {
+        const known = this.#named(event);
+        const { slot, alias, against, blocks, evidence } = event;
+        if (against !== this.rollbackTarget(slot, alias)) refuse('the trials are of another version before');
+        const earlier = observedAgainst(known, against);
+        if (blocks < (earlier?.blocks ?? 0)) refuse(`${earlier?.blocks} problems were seen already`);
+        const observed = { against, blocks, evidence: [...(earlier?.evidence ?? []), evidence] };
+        this.#aliases.set(aliasText(slot, alias), { ...known, observed });
+        break;
+      }
       case 'withdrawn': {
         const entry = this.#requireUsable(event.id);
         const named = this.aliases.filter(({ current }) => current === event.id).map(({ slot, alias }) => aliasText(slot, alias));
@@ -224,6 +269,14 @@ export class RegistryState {
     );
   }
 
+  /** The alias that an event is about, if it stands for what the event says. */
+  #named({ slot, alias, id }: EventOf<'probation' | 'observed'>): AliasState {
+    const text = aliasText(slot, alias);
+    const known = this.#aliases.get(text);
+    if (known?.current === id) return known;
+    throw new IsoproError('CONFLICT', `${text} names ${known?.current ?? 'nothing'} by now, not ${id}`);
+  }
+
   #move(event: EventOf<'moved'>, timeUs: number): void {
     const { slot, alias, from, to, cause, gate: number, forced, transaction } = event;
     const text = aliasText(slot, alias);
@@ -258,7 +311,8 @@ export class RegistryState {
         throw new IsoproError('CONFLICT', `gate ${number} held ${to} against ${gate.incumbent ?? 'the base'}, and ${text} has moved since`);
       this.#replaceGate({ ...gate, used: true });
     }
-    this.#aliases.set(text, { slot, alias, current: to, previous, moves: (known?.moves ?? 0) + 1, movedUs: timeUs });
+    const moves = (known?.moves ?? 0) + 1;
+    this.#aliases.set(text, { slot, alias, current: to, previous, moves, movedUs: timeUs, probation: null, observed: null });
     if (transaction !== null) this.#transactions.set(transaction, event);
   }
 

@@ -8,10 +8,12 @@ import { isDrawnBy, isDrawOf, drawnSeed, parseDraw } from '../log/draw.js';
 import { parseCheckpoint } from '../log/checkpoint.js';
 import type { Verification } from '../log/verify.js';
 import { pointerAgrees, writePointer } from './folder.js';
+import { policyOf, trialsOf } from './canary.js';
 import { drawGate, judgeGate, judgeRollback, type GateTrials, type RollbackRequest } from './gates.js';
 import { keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
 import { nameOf } from './record.js';
 import { describeBytes, type Registry } from './registry.js';
+import { observedAgainst, RegistryState } from './state.js';
 
 export interface Defect {
   readonly kind: 'log' | 'adapter' | 'evidence' | 'gate' | 'pointer' | 'unsigned';
@@ -60,7 +62,7 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
     const message = `${nameOf(record, id)}: ${describeBytes(path.basename(file), bytes)}`;
     defects.push({ kind: 'adapter', message, repairable: false });
   }
-  defects.push(...(await gateDefects(registry, reading)));
+  defects.push(...(await gateDefects(registry, reading)), ...observationDefects(registry, reading));
   if (!pointerAgrees(paths.pointer, state.map()))
     defects.push({ kind: 'pointer', message: `${path.basename(paths.pointer)} does not say what the log says`, repairable: true });
   return { records, adapters: state.entries.size, aliases: state.aliases.length, gates: state.gates.length, defects };
@@ -107,6 +109,30 @@ async function gateDefects({ paths, options }: Registry, { runId, state, events,
     });
   }
   for (const gate of opened.keys()) if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', 'gate', true);
+  return defects;
+}
+
+/** What was posted of versions in use, once more: what it said of them, with all that had been posted before. */
+function observationDefects(registry: Registry, { events }: Reading): Defect[] {
+  const state = new RegistryState();
+  const defects: Defect[] = [];
+  for (const { event, gseq, timeUs } of events) {
+    const named = event.kind === 'observed' ? state.alias(event.slot, event.alias) : null;
+    state.apply(event, timeUs);
+    if (event.kind !== 'observed') continue;
+    const { id, against, evidence } = event;
+    const fail = (message: string): void =>
+      void defects.push({ kind: 'evidence', message: `record ${gseq}: ${message}`, repairable: false });
+    try {
+      const trials = trialsOf(registry, [...(observedAgainst(named!, against)?.evidence ?? []), evidence]);
+      const { decision, blocks } = judgeRollback(id, against, { trials, policy: policyOf(named!) });
+      if (decision !== event.decision || blocks !== event.blocks)
+        fail(`its trials say ${decision} after ${blocks} problems, and the log says ${event.decision} after ${event.blocks}`);
+    } catch (error) {
+      if (!(error instanceof IsoproError)) throw error;
+      fail(error.message);
+    }
+  }
   return defects;
 }
 

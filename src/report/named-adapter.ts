@@ -1,4 +1,5 @@
 /** The adapter that a user names: by its file, by the run that made it, or by a name in the registry. */
+import { hashFile } from '../engine/adapter.js';
 import { IsoproError } from '../errors.js';
 import { parseReference } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
@@ -49,6 +50,18 @@ export async function nameAdapter(target: string, registry = new Registry(), par
 /** Refuses a model that a published adapter is not for, by its bytes and by how it is asked. @throws IsoproError ADAPTER_MISMATCH */
 export async function requireServable({ published }: Pick<NamedAdapter, 'published'>, model: Answering): Promise<void> {
   if (published !== null) requireFit(published.record, { baseSha256: await model.hash(), rendererId: model.rendererId });
+}
+
+/**
+ * Refuses a file that is not the base that an adapter was made on, as far as that is on record.
+ * @throws IsoproError ADAPTER_MISMATCH, FILE_UNREADABLE
+ */
+export async function requireBase(found: NamedAdapter, model: string): Promise<void> {
+  const expected = baseSha256Of(found);
+  if (expected === undefined) return;
+  const sha256 = await hashFile(model);
+  if (sha256 === expected) return;
+  throw new IsoproError('ADAPTER_MISMATCH', `${found.file} was made on the base ${expected}, and ${model} is ${sha256}`);
 }
 
 /** What to load where nobody names a model: that of the run, or of the record. */

@@ -60,12 +60,34 @@ test('publish, a gate that needs more and then accepts, use by name, a foreign b
 
   expect(await adapters('inspect', String(one.id).slice(0, 10))).toMatchObject({ id: one.id, format: 'gguf' });
   const two = await adapters('publish', file('2.gguf'), '--model', file('model.gguf'));
+  const canary = await adapters('promote', String(two.id), '--as', 'sql', '--force', '--canary', '0.1', '--probation', '30');
+  expect(canary).toMatchObject({ moved: { from: one.id, to: two.id } });
+  const wider = { current: two.id, before: one.id, probation: { share: 0.5, problems: 30 } };
+  expect(await adapters('canary', 'sql', '--share', '0.5')).toMatchObject(wider);
+  const trial = (version: unknown, i: number, score: number): object => ({
+    version,
+    task: 'sql',
+    epoch: '1',
+    verifier: 'v',
+    problem: `c${i}`,
+    score,
+  });
+  const fallen = Array.from({ length: 12 }, (_, i) => [trial(two.id, i, 0), trial(one.id, i, 1)]).flat();
+  writeFileSync(file('feedback.json'), JSON.stringify({ trials: fallen }));
+  expect(await adapters('canary', 'sql', '--trials', file('feedback.json'))).toMatchObject({
+    code: 3,
+    decision: { decision: 'rollback' },
+    moved: { alias: 'sql@champion', from: two.id, to: one.id },
+  });
   const { differences } = await adapters('diff', 'sql@champion', String(two.name));
   expect((differences as { member: string }[]).map(({ member }) => member)).toEqual(['adapter.sha256']);
   expect(await adapters('gc', '--unused', '--dry-run')).toMatchObject({ files: [], ids: [two.id], dryRun: true });
 
+  const merged = await adapters('merge', '--model', file('other.gguf'), '--adapter', 'sql@champion', '--out', file('merged.gguf'));
+  expect(merged).toMatchObject({ code: 'ADAPTER_MISMATCH' });
+  const where = ['--registry', file('home/registry')];
   const generate = (model: string): ReturnType<typeof runCli> =>
-    cli('generate', '--model', file(model), '--adapter', 'sql@champion', '--prompt', 'x', '--max-tokens', '2', '--threads', '1');
+    cli('generate', '--model', file(model), '--adapter', 'sql@champion', ...where, '--prompt', 'x', '--max-tokens', '2', '--threads', '1');
   const reply = await generate('model.gguf');
   expect([reply.code, reply.stderr]).toEqual([0, '']);
   expect(JSON.parse(reply.stdout)).toMatchObject({ adapterId: (one.record as { adapter: { sha256: string } }).adapter.sha256 });
@@ -89,4 +111,5 @@ test('wrong usage says what to give', async () => {
   };
   expect(await said('promote', 'x', '--as', 'sql')).toMatch(/^2 .*takes evidence/s);
   expect(await said('history', '--at', 'yesterday')).toMatch(/^2 .*is no date/s);
+  expect(await said('canary', 'sql', '--share', '1.5')).toMatch(/^2 .*a share lies above 0/s);
 }, 60_000);

@@ -45,6 +45,9 @@ function randomEvent(random: Random, state: RegistryState): RegistryEvent {
       'gate_decided',
       'withdrawn',
       'collected',
+      'probation',
+      'observed',
+      'observed',
     ])
   ) {
     case 'published':
@@ -91,6 +94,16 @@ function randomEvent(random: Random, state: RegistryState): RegistryEvent {
       const decision = pick(['accepted', 'rejected', 'needs-more-trials', 'infrastructure-error'] as const);
       return { kind: 'gate_decided', gate: gated?.gate ?? random.nextInteger(1, 9), decision, reasons: [], evidence: digest(8) };
     }
+    case 'probation': {
+      const terms = pick([null, { share: 0.1, problems: 3, alpha: 0.05, margin: 0 }, { share: 1, problems: 9, alpha: 0.01, margin: 0 }]);
+      return { kind: 'probation', slot, alias, id: pick([current ?? IDS[0]!, current ?? IDS[0]!, IDS[1]!]), terms, reason: '' };
+    }
+    case 'observed': {
+      const id = pick([current ?? IDS[0]!, current ?? IDS[0]!, IDS[1]!]);
+      const against = pick([state.before(slot, alias) ?? null, state.before(slot, alias) ?? null, IDS[2]!]);
+      const blocks = pick([0, 1, 5, 9]);
+      return { kind: 'observed', slot, alias, id, against, decision: 'keep', blocks, evidence: digest(6) };
+    }
     case 'withdrawn':
       return { kind: 'withdrawn', id: pick(IDS), reason: 'bad' };
     default:
@@ -104,14 +117,14 @@ const snapshot = ({ entries, aliases, gates, events }: RegistryState): string =>
 
 describe('the state machine (A7: activate B demotes A)', () => {
   test('random sequences: one adapter a name, what is refused changes nothing, a replay comes to the same', () => {
-    const tally = { taken: 0, refused: 0, rollbacks: 0, gated: 0 };
-    for (let seed = 0; seed < 400; seed++) {
+    const tally = { taken: 0, refused: 0, rollbacks: 0, gated: 0, onProbation: 0, observed: 0 };
+    for (let seed = 0; seed < 250; seed++) {
       const random = new Random(BigInt(seed));
       const state = new RegistryState();
       const taken: RegistryEvent[] = [];
       /** What each alias named, in order, with what was rolled back taken out: the oracle. */
       const stacks = new Map<string, (string | null)[]>();
-      for (let i = 0; i < 80; i++) {
+      for (let i = 0; i < 110; i++) {
         const event = randomEvent(random, state);
         const before = snapshot(state);
         try {
@@ -124,7 +137,20 @@ describe('the state machine (A7: activate B demotes A)', () => {
         }
         tally.taken++;
         taken.push(event);
+        if (event.kind === 'probation' || event.kind === 'observed') {
+          const named = state.alias(event.slot, event.alias)!;
+          expect(named.current).toBe(event.id);
+          if (event.kind === 'observed') {
+            tally.observed++;
+            expect(event.against).toBe(state.before(event.slot, event.alias));
+            expect(named.observed).toMatchObject({ against: event.against, blocks: event.blocks });
+          } else {
+            tally.onProbation++;
+            expect(named.probation).toEqual(event.terms);
+          }
+        }
         if (event.kind !== 'moved') continue;
+        expect(state.alias(event.slot, event.alias)).toMatchObject({ probation: null, observed: null });
         const key = `${event.slot.scenario}@${event.alias}`;
         const stack = stacks.get(key) ?? [null];
         stacks.set(key, stack);
@@ -161,6 +187,8 @@ describe('the state machine (A7: activate B demotes A)', () => {
     expect(tally.refused).toBeGreaterThan(2000);
     expect(tally.rollbacks).toBeGreaterThan(100);
     expect(tally.gated).toBeGreaterThan(10);
+    expect(tally.onProbation).toBeGreaterThan(30);
+    expect(tally.observed).toBeGreaterThan(100);
   });
 
   test('alpha of a name is spent by every gate that was opened, and how it is spent stays', () => {

@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import { checked } from '../engine/checked.js';
+import { readJson } from '../files.js';
+import { measureCanary } from '../jobs/measure-canary.js';
+import { observe, policyOf, setProbation, type Observation } from '../registry/canary.js';
+import { aliasText } from '../registry/names.js';
+import type { AliasState } from '../registry/state.js';
+import { defineCommand } from './command.js';
+import { interruption, printJson, UsageError } from './output.js';
+import { Progress } from './progress.js';
+import { aliasOf, aliasOption, clockOption, probationTerms, registryOf, registryOption } from './registry-flags.js';
+
+/** The version before was put back. */
+const ROLLED_BACK = 3;
+
+const trialsFile = z.strictObject({ trials: z.array(z.unknown()) });
+
+function stateText(text: string, named: AliasState | null, before: string | null | undefined): string {
+  if (named === null || named.current === null) return `${text} names no adapter\n`;
+  const { probation, observed, current } = named;
+  const terms =
+    probation === null
+      ? 'for every key'
+      : `for ${(100 * probation.share).toFixed(1)} % of the keys, until ${probation.problems} problems have passed`;
+  const other = before === undefined ? 'nothing' : (before ?? 'the base without an adapter');
+  return `${text}  ${current}\n  ${terms}\n  before it: ${other}\n  problems seen: ${observed?.blocks ?? 0}\n`;
+}
+
+function observationText({ decision, moved, probation }: Observation): string {
+  const { decision: word, blocks, reasons } = decision;
+  const then =
+    moved !== null
+      ? `${moved.alias}: ${moved.from} -> ${moved.to ?? 'the base without an adapter'}\n`
+      : probation === null
+        ? 'for every key\n'
+        : `on probation: ${blocks} of ${probation.problems} problems\n`;
+  return `${word} after ${blocks} problems\n${reasons.map((each) => `  ${each}\n`).join('')}${then}`;
+}
+
+export const adaptersCanaryCommand = defineCommand({
+  command: 'canary <alias>',
+  describe: 'Watch what is in use against what was before: post trials, ask both, change who gets it; it goes back by itself',
+  builder: (yargs) =>
+    yargs
+      .positional('alias', { type: 'string', demandOption: true, describe: aliasOption.describe })
+      .option('trials', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'post these: JSON file {trials} of both versions on the same problems',
+      })
+      .option('problems', { type: 'number', requiresArg: true, describe: 'ask both versions so many fresh problems here, and post that' })
+      .option('share', { type: 'number', requiresArg: true, describe: 'part of the keys that get the new version from now on, 0 to 1' })
+      .option('probation', { type: 'number', requiresArg: true, describe: 'problems that have to pass before every key gets it' })
+      .option('end', { type: 'boolean', default: false, describe: 'every key gets it from now on' })
+      .option('model', { type: 'string', requiresArg: true, describe: 'base for --problems', defaultDescription: 'by the name on record' })
+      .option('task', { type: 'string', requiresArg: true, describe: 'task for --problems', defaultDescription: 'the scenario' })
+      .option('threads', { type: 'number', requiresArg: true, describe: 'for --problems; default: the physical cores' })
+      .option('reason', { type: 'string', requiresArg: true, default: '', describe: 'for the record' })
+      .option('registry', registryOption)
+      .option('accept-clock', clockOption)
+      .epilogue(
+        'Exit code 3: the trials show that it has become worse, and the version before was put back. Without a flag: how it stands.',
+      )
+      .example('$0 adapters canary sql --problems 50', 'ask both 50 fresh problems')
+      .example('$0 adapters canary sql --trials feedback.json', 'what users said of both')
+      .example('$0 adapters canary sql --share 0.5', 'half of the keys'),
+  handler: async ({ alias: text, trials, problems, share, probation, end, model, task, threads, reason, json, ...flags }) => {
+    const name = aliasOf(text);
+    const ways = { trials, problems, share: share ?? probation, end: end || undefined };
+    if (Object.values(ways).filter((each) => each !== undefined).length > 1)
+      throw new UsageError('Give one of --trials, --problems, --share or --probation, and --end.');
+    if (problems !== undefined && !(Number.isSafeInteger(problems) && problems > 0))
+      throw new UsageError(`--problems: expected a whole number above 0, got ${problems}`);
+    const registry = registryOf(flags);
+    if (trials !== undefined || problems !== undefined) {
+      let seen: Observation;
+      if (problems === undefined) {
+        seen = await observe(registry, { ...name, ...(checked(trialsFile, readJson(trials!), 'trials') as { trials: never[] }) });
+      } else {
+        using progress = new Progress({ label: 'measuring', unit: 'problems' });
+        seen = await measureCanary(registry, name, {
+          problems,
+          signal: interruption(),
+          onProgress: ({ done, total }) => progress.update(done, { total }),
+          ...(model === undefined ? {} : { model }),
+          ...(task === undefined ? {} : { task }),
+          ...(threads === undefined ? {} : { threads }),
+        });
+        progress.clear();
+      }
+      if (seen.moved !== null) process.exitCode = ROLLED_BACK;
+      if (seen.decision.decision === 'invalid') process.exitCode = 1;
+      return json ? printJson(seen) : void process.stdout.write(observationText(seen));
+    }
+    const before = (await registry.read()).state.alias(name.slot, name.alias);
+    if (end) await setProbation(registry, { ...name, terms: null, reason });
+    else if (ways.share !== undefined) {
+      const now = before?.probation ?? (before === null ? null : policyOf(before));
+      await setProbation(registry, { ...name, terms: { ...now, ...probationTerms(share, probation, before?.probation) }, reason });
+    }
+    const { state } = await registry.read();
+    const [named, previous] = [state.alias(name.slot, name.alias), state.before(name.slot, name.alias)];
+    if (json) return printJson({ ...named, before: previous });
+    process.stdout.write(stateText(aliasText(name.slot, name.alias), named, previous));
+  },
+});

@@ -1,0 +1,167 @@
+/** Two versions of an adapter on the same fresh problems of a task, batch by batch. */
+import { existsSync } from 'node:fs';
+import { z } from 'zod';
+import { localBackend } from '../backends/local.js';
+import type { Adapter } from '../engine/adapter.js';
+import { loadModel, type Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { wholeSets } from '../evaluation/evaluation-set.js';
+import { evaluateGreedy } from '../evaluation/greedy.js';
+import { readJson } from '../files.js';
+import { deriveSeed } from '../random.js';
+import { BASE_VERSION, type GateTrials } from '../registry/gates.js';
+import type { Reading } from '../registry/ledger.js';
+import type { Registry } from '../registry/registry.js';
+import { requireFit } from '../registry/resolve.js';
+import type { Entry } from '../registry/state.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
+import { askingOf } from '../tasks/asking-options.js';
+import { openTask } from '../tasks/open-task.js';
+import { PROMPT_STYLES, type OpenTask, type Problem, type PromptStyle } from '../tasks/task.js';
+
+type Trials = GateTrials['trials'];
+
+export interface MeasureOptions {
+  /** Most problems that both are asked; less may be enough. */
+  readonly problems: number;
+  /** Path, alias or URI; default: the base by the name in the newer version's record. */
+  readonly model?: string;
+  /** Default: the scenario. */
+  readonly task?: string;
+  /**
+   * Default: as the newer version's run asked, else with a chain of thought and 512 tokens; system prompt, examples, stop strings and
+   * turns are that run's.
+   */
+  readonly style?: PromptStyle;
+  readonly maxTokens?: number;
+  readonly maxSequences?: number;
+  readonly threads?: number;
+  /** Problems between two decisions. */
+  readonly batch?: number;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
+}
+
+/** Where problems come from. */
+export interface Draw {
+  /** 64 hex digits. */
+  readonly seed: string;
+  readonly purpose: string;
+  readonly round: number;
+  /** Ids of problems that are fresh no more. */
+  readonly used: ReadonlySet<string>;
+}
+
+export interface Versions {
+  readonly scenario: string;
+  readonly newer: Entry;
+  /** Null: the base without an adapter. */
+  readonly older: Entry | null;
+}
+
+/** Of a run's settings as a record holds them. */
+const asked = z.object({ sampling: z.object({ style: z.enum(PROMPT_STYLES), maxTokens: z.int().min(1) }) });
+
+function askedAs({ record: { settings } }: Entry): { readonly style: PromptStyle; readonly maxTokens: number } {
+  const parsed = asked.safeParse(settings);
+  return parsed.success ? parsed.data.sampling : { style: 'cot', maxTokens: 512 };
+}
+
+/** A task with few problems may repeat itself; after so many draws for each one wanted there are too few. */
+const DRAWS = 8;
+
+/**
+ * Tier by tier in turn, by the seed alone: none of the evaluation sets, and none that was used.
+ * @throws IsoproError INVALID_ARGUMENT where the task cannot make so many
+ */
+async function drawProblems(task: OpenTask, { seed, purpose, round, used }: Draw, count: number): Promise<Problem[]> {
+  if (task.rows !== undefined)
+    throw new IsoproError('INVALID_ARGUMENT', `the problems of ${task.id} are rows of a file: none of them is fresh`, {
+      remedy: 'Measure both versions on rows that nobody trained on, and give the trials with --evidence.',
+    });
+  const taken = new Set([...(await wholeSets(task)).map(({ id }) => id), ...used]);
+  const problems: Problem[] = [];
+  const runSeed = BigInt(`0x${seed.slice(0, 16)}`);
+  for (let sample = 0; problems.length < count && sample < DRAWS * count; sample++) {
+    const tier = task.tiers[problems.length % task.tiers.length]!.id;
+    const problem = await task.generate(tier, deriveSeed({ runSeed, purpose, iteration: round, problemId: tier, sample }));
+    if (taken.has(problem.id)) continue;
+    taken.add(problem.id);
+    problems.push(problem);
+  }
+  if (problems.length < count)
+    throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no ${count} fresh problems: ${problems.length} were found`);
+  return problems;
+}
+
+/** Problems of the trials that the registry keeps, but of one gate. */
+export function problemsUsed({ paths }: Registry, { events }: Reading, but: number | null = null): Set<string> {
+  const used = new Set<string>();
+  for (const { event } of events) {
+    const isKept = event.kind === 'observed' || (event.kind === 'gate_decided' && event.gate !== but);
+    if (!isKept || !existsSync(paths.trials(event.evidence))) continue;
+    for (const { problem } of (readJson(paths.trials(event.evidence)) as { trials: Trials }).trials) used.add(problem);
+  }
+  return used;
+}
+
+/** Null: the base without an adapter. */
+async function loadVersion(registry: Registry, model: Model, entry: Entry | null): Promise<Adapter | null> {
+  if (entry === null) return null;
+  requireFit(entry.record, { baseSha256: await model.hash(), rendererId: model.rendererId });
+  return model.loadAdapter(await registry.requireBytes(entry.record));
+}
+
+/**
+ * Asks both versions greedily, in the way that the newer one's run asked.
+ * @param onBatch the trials of one batch and how many problems were asked by then; true: that is enough
+ * @throws IsoproError ADAPTER_MISMATCH where the two have not both this base; as loadModel, openTask
+ */
+export async function measureVersions(
+  registry: Registry,
+  { scenario, newer, older }: Versions,
+  draw: Draw,
+  options: MeasureOptions,
+  onBatch: (trials: Trials, done: number) => Promise<boolean>,
+): Promise<number> {
+  const { maxSequences = 16, batch = 20, signal, onProgress } = options;
+  const { style = askedAs(newer).style, maxTokens = askedAs(newer).maxTokens } = options;
+  const { turns, ...sampling } = readWrittenSettings(newer.record.settings).sampling;
+  const asking = { ...askingOf(sampling), ...(turns === undefined ? {} : { turns }) };
+  await using task = await openTask(options.task ?? scenario, asking);
+  const problems = await drawProblems(task, draw, options.problems);
+  await using model = await loadModel(options.model ?? newer.record.base.name, {
+    fixedThreads: true,
+    ...(options.threads === undefined ? {} : { threads: options.threads }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  using one = await loadVersion(registry, model, newer);
+  using other = await loadVersion(registry, model, older);
+  const versions = [
+    [newer.id, one],
+    [older?.id ?? BASE_VERSION, other],
+  ] as const;
+  const verifier = task.source.kind === 'built-in' ? `${task.id} ${task.version}` : task.source.sha256;
+  const epoch = JSON.stringify({ task: task.version, model: await model.hash(), renderer: model.rendererId, style, maxTokens, ...asking });
+  for (let at = 0; ; at += batch) {
+    const next = problems.slice(at, at + batch);
+    const trials: Trials[number][] = [];
+    for (const [version, adapter] of versions) {
+      const { outcomes } = await evaluateGreedy(localBackend(model), task, next, {
+        style,
+        maxTokens,
+        maxSequences,
+        adapter,
+        ...(signal === undefined ? {} : { signal }),
+      });
+      for (const { problemId: problem, kind, why } of outcomes) {
+        const result = kind === 'none' ? { error: why[0]?.slice(0, 400) ?? 'no verdict' } : { score: kind === 'pass' ? 1 : 0 };
+        trials.push({ version, task: task.id, epoch, verifier, problem, ...result });
+      }
+    }
+    const done = at + next.length;
+    const isEnough = await onBatch(trials, done);
+    onProgress?.({ done, total: problems.length });
+    if (isEnough || done === problems.length) return done;
+  }
+}

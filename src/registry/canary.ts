@@ -1,0 +1,140 @@
+/**
+ * A version on probation: part of the keys get it, the same ones each time; trials of it and of the version before, on the same problems,
+ * are posted as they come in, and put the version before back as soon as they show that it has become worse.
+ */
+import { hash } from 'node:crypto';
+import { asJson, canonicalJson } from '../canonical-json.js';
+import { checked } from '../engine/checked.js';
+import { IsoproError } from '../errors.js';
+import { readJson } from '../files.js';
+import type { GateEvidence, RollbackDecision, RollbackPolicy } from '../gate/index.js';
+import { probation as probationForm, type EventOf, type Probation, type ProbationInput, type RegistryEvent } from './events.js';
+import { judgeRollback, keepTrials } from './gates.js';
+import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
+import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
+import { ALWAYS_ON, observedAgainst, type AliasState, type RegistryState } from './state.js';
+
+/** Where a key lies in [0, 1), for one version under one name: SHA-256, its first 52 bits. */
+function placeOf({ slot, alias, current }: AliasState, key: string): number {
+  const digest = hash('sha256', JSON.stringify([aliasText(slot, alias), current, key]));
+  return Number.parseInt(digest.slice(0, 13), 16) / 2 ** 52;
+}
+
+export interface Arm {
+  /** Null: the base without an adapter. */
+  readonly id: string | null;
+  readonly arm: 'current' | 'previous';
+  /** What answers the same in the shadow, where somebody wants to compare; undefined where there is no other version. */
+  readonly other: string | null | undefined;
+}
+
+/**
+ * Which version a key gets: what the name stands for, or, where that is on probation and the key is not of its share, the version before.
+ * The same key gets the same one until the name is moved; a larger share takes nobody out. Without a key: what the name stands for.
+ */
+export function armOf(state: RegistryState, named: AliasState, key?: string): Arm {
+  const { slot, alias, current, probation } = named;
+  const previous = state.before(slot, alias);
+  if (previous === undefined || probation === null || key === undefined || placeOf(named, key) < probation.share)
+    return { id: current, arm: 'current', other: previous };
+  return { id: previous, arm: 'previous', other: current };
+}
+
+export const policyOf = ({ probation }: AliasState): RollbackPolicy =>
+  probation === null ? ALWAYS_ON : { alpha: probation.alpha, margin: probation.margin };
+
+/** A name that stands for an adapter. @throws IsoproError REGISTRY_REFUSED */
+function requireNamed(state: RegistryState, { slot, alias = CHAMPION }: AliasName): AliasState & { readonly current: string } {
+  const place = { slot: checked(slotForm, slot, 'slot'), alias: checked(aliasForm, alias, 'alias') };
+  const found = state.alias(place.slot, place.alias);
+  if (found === null || found.current === null)
+    throw new IsoproError('REGISTRY_REFUSED', `${aliasText(place.slot, place.alias)} names no adapter that could be watched`);
+  return { ...found, current: found.current };
+}
+
+type Trials = GateEvidence['trials'];
+
+/** Of the version that a name stands for, since it was moved there. @throws IsoproError REGISTRY_INVALID where kept trials are gone */
+export function trialsOf({ paths }: Registry, evidence: readonly string[]): Trials {
+  return evidence.flatMap((sha256) => {
+    const file = paths.trials(sha256);
+    let kept: { trials: Trials };
+    try {
+      kept = readJson(file) as { trials: Trials };
+    } catch (cause) {
+      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`, { cause });
+    }
+    if (hash('sha256', trialsText(kept.trials)) === sha256) return kept.trials;
+    throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`);
+  });
+}
+
+const trialsText = (trials: Trials): string => `${canonicalJson(asJson({ trials }))}\n`;
+
+export interface Observation {
+  readonly decision: RollbackDecision;
+  /** Null where the name stays. */
+  readonly moved: Moved | null;
+  /** Of the name from now on. */
+  readonly probation: Probation | null;
+}
+
+export interface ObserveRequest extends AliasName {
+  /** Whole pairs of the version in use and the one before, in the order of time; no problem a second time. */
+  readonly trials: Trials;
+}
+
+/**
+ * Takes trials in, together with all that were posted since the name was moved: puts the version before back where they show that it was
+ * better, and ends the probation where enough problems have passed. Trials that contradict themselves or earlier ones are not taken in.
+ * @throws IsoproError REGISTRY_REFUSED where there is nothing to compare, GATE_EVIDENCE_INVALID, ADAPTER_CORRUPT
+ */
+export async function observe(registry: Registry, { trials, ...name }: ObserveRequest): Promise<Observation> {
+  return registry.write(async ({ reading: { state }, write }) => {
+    const named = requireNamed(state, name);
+    const { slot, alias, current, probation } = named;
+    const against = state.rollbackTarget(slot, alias);
+    const earlier = observedAgainst(named, against)?.evidence ?? [];
+    const [policy, all] = [policyOf(named), [...trialsOf(registry, earlier), ...trials]];
+    const decision = judgeRollback(current, against, { trials: all, policy });
+    if (decision.decision === 'invalid') return { decision, moved: null, probation };
+    const isWorse = decision.decision === 'rollback';
+    if (isWorse) await registry.requireBytesOf(state, against);
+    const observed: EventOf<'observed'> = {
+      kind: 'observed',
+      slot,
+      alias,
+      id: current,
+      against,
+      decision: decision.decision,
+      blocks: decision.blocks,
+      evidence: await keepTrials(registry, trialsText(trials)),
+    };
+    const events: RegistryEvent[] = [observed];
+    const hasPassed = !isWorse && probation !== null && decision.blocks >= probation.problems;
+    if (hasPassed) events.push({ kind: 'probation', slot, alias, id: current, terms: null, reason: `${decision.blocks} problems passed` });
+    if (isWorse) {
+      const whole = await keepTrials(registry, `${canonicalJson(asJson({ trials: all, policy }))}\n`);
+      events.push(rollbackOf(slot, alias, current, against, decision.reasons.join('; ').slice(0, 2000), whole));
+    }
+    await write(events);
+    const moved = isWorse ? { alias: aliasText(slot, alias), from: current, to: against } : null;
+    return { decision, moved, probation: isWorse || hasPassed ? null : probation };
+  });
+}
+
+export interface ProbationRequest extends AliasName {
+  /** Null ends it: everybody gets the version that the name stands for. */
+  readonly terms: ProbationInput | null;
+  readonly reason?: string;
+}
+
+/** @throws IsoproError REGISTRY_REFUSED, CONFLICT */
+export async function setProbation(registry: Registry, { terms, reason = '', ...name }: ProbationRequest): Promise<Probation | null> {
+  const valid = terms === null ? null : checked(probationForm, terms, 'terms');
+  return registry.write(async ({ reading: { state }, write }) => {
+    const { slot, alias, current } = requireNamed(state, name);
+    await write([{ kind: 'probation', slot, alias, id: current, terms: valid, reason }]);
+    return valid;
+  });
+}
