@@ -1,5 +1,8 @@
 /** What `ablate` prints. */
+import { failureTable, SHOWN_OF_EACH } from '../report/failures.js';
 import { bounds, percent, points } from '../report/figures.js';
+import { terminalStyle } from '../report/terminal-style.js';
+import { pooledFailures } from '../tasks/failures.js';
 import type { Ablation } from '../jobs/ablation.js';
 import type { EmbeddedAblation } from '../embedded/ablation.js';
 
@@ -20,6 +23,12 @@ export function ablationText({ task, model, seeds, conditions }: Ablation, embed
         ...(toFull === null ? [] : [points(toFull.difference), `${points(toFull.low)} to ${points(toFull.high)}`]),
       ]),
     ),
+    ...conditions.flatMap(({ condition, runs }) => {
+      const pooled = pooledFailures(runs.flatMap(({ failures }) => failures ?? []));
+      return pooled.rows.length === 0
+        ? []
+        : ['', failureTable(pooled, `test replies after the run (${condition})`, terminalStyle(process.stdout), SHOWN_OF_EACH)];
+    }),
     ...(embedded === null ? [] : embeddedLines(embedded)),
     '',
   ].join('\n');

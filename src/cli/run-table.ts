@@ -8,7 +8,7 @@ import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
 import { conclusion, shortcoming } from '../report/conclusion.js';
 import { bounds, percent, points, pValue, whole } from '../report/figures.js';
-import { failureTable, nothingAccepted } from '../report/failures.js';
+import { failureTable, nothingAccepted, SHOWN_OF_EACH } from '../report/failures.js';
 import { readRun } from '../run-folder/read-run.js';
 import { resultTable } from '../report/terminal.js';
 import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
@@ -23,6 +23,7 @@ import { formatBytes, formatDuration } from './quantities.js';
 /** One row a method, its interval below, its tokens and seconds beside. */
 export function comparisonText({ methods, skipped, problems, model, task, run }: Comparison): string {
   const columns = Object.keys(methods[0]?.test.byTier ?? {});
+  const style = terminalStyle(process.stdout);
   const width = Math.max(...methods.map(({ method }) => method.length), 6) + 2;
   const line = (head: string, cells: readonly string[]): string =>
     `${head.padEnd(width)}${cells.map((cell) => cell.padStart(12)).join('')}`.trimEnd();
@@ -42,6 +43,9 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
     '',
     ...methods.map(({ method, note }) => `${method}: ${note}`),
     ...skipped.map(({ method, reason }) => `${method}: not measured, ${reason}`),
+    ...methods.flatMap(({ method, failures }) =>
+      failures === null || failures.rows.length === 0 ? [] : ['', failureTable(failures, `replies (${method})`, style, SHOWN_OF_EACH)],
+    ),
     ...(run === null ? [] : [`run folder ${path.relative('.', run.folder) || '.'}`]),
     '',
   ].join('\n');

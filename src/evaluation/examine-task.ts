@@ -120,7 +120,7 @@ async function examineVerdicts(
     if (verdict.kind === 'none') undecided.set(verdict.reason ?? 'no reason', (undecided.get(verdict.reason ?? 'no reason') ?? 0) + 1);
     return verdict;
   };
-  const leaks: Problem[] = [];
+  const answered: Answered[] = [];
   for (const problem of problems) {
     const asked = (await task.prompt(problem, style)).map(({ content }) => content);
     empty!.push(await judge(problem, ''));
@@ -131,10 +131,9 @@ async function examineVerdicts(
     if (reply === null) continue;
     references!.push(await judge(problem, reply));
     const answer = reply.replace(/<[^<>]*>/g, '').trim();
-    // a choice is named by its question, the wrong ones too
-    const choices = (problem as Problem & { readonly choices?: unknown }).choices;
-    if (choices === undefined && answer.length >= LEAST_LEAK && asked.some((text) => text.includes(answer))) leaks.push(problem);
+    answered.push({ problem, answer, asked });
   }
+  const leaks = leaking(answered);
   const shares = dictionary<number>();
   for (const policy of task.policies) {
     const verdicts: Verdict[] = [];
@@ -188,6 +187,23 @@ async function examineVerdicts(
         `the policy ${policy} passes ${percent(passes)} without a model: the task can be passed without doing it`,
       );
   return shares;
+}
+
+interface Answered {
+  readonly problem: Problem;
+  readonly answer: string;
+  readonly asked: readonly string[];
+}
+
+/** Whose prompts name the answer, and no other: a question that names what may be answered tells nothing. */
+function leaking(answered: readonly Answered[]): Problem[] {
+  const answers = [...new Set(answered.map(({ answer }) => answer))].filter((answer) => answer.length >= LEAST_LEAK);
+  return answered.flatMap(({ problem, answer: own, asked }) => {
+    if ((problem as Problem & { readonly choices?: unknown }).choices !== undefined) return [];
+    const named = answers.filter((answer) => asked.some((text) => text.includes(answer)));
+    const others = named.filter((answer) => !own.includes(answer) && !answer.includes(own));
+    return named.includes(own) && others.length === 0 ? [problem] : [];
+  });
 }
 
 const percent = (part: number): string => `${(100 * part).toFixed(0)} %`;

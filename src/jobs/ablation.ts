@@ -8,6 +8,7 @@ import { readRun } from '../run-folder/read-run.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { mean, pairedBootstrap, type PairedDifference, type PairedOutcome, type Summary } from '../statistics/index.js';
 import type { RunHooks } from '../training/hooks.js';
+import type { Failures } from '../tasks/failures.js';
 import { readEvaluations } from '../run-folder/read-evaluations.js';
 import type { RunResult } from '../training/result.js';
 import { run } from './run.js';
@@ -42,6 +43,8 @@ export interface ConditionRun {
   readonly seconds: number;
   readonly tokens: RunResult['tokens'];
   readonly peakRssBytes: number;
+  /** Why test replies did not pass after the run; null where the log does not tell. */
+  readonly failures: Failures | null;
   /** SHA-256 over trained tensors and training data. */
   readonly fingerprint: string;
 }
@@ -121,6 +124,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
         seconds,
         tokens,
         peakRssBytes,
+        failures,
       } = result;
       results.get(condition)!.push({
         seed,
@@ -133,6 +137,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
         seconds,
         tokens,
         peakRssBytes,
+        failures: failures.after,
         fingerprint,
       });
     }

@@ -81,13 +81,14 @@ export async function compareModes(
   const sampled = SAMPLED.filter(wanted);
   if (sampled.length > 0) methods.push(...(await sampledMethods(context, sampled, equalTokens(settings, problems.length, loop, methods))));
   if (loop !== null) {
-    const { test, seconds } = loop;
+    const { test, failures, seconds } = loop;
     methods.push({
       method: 'isopro',
       test: test.after,
       k: 1,
       tokens: loopTokens(loop),
       seconds,
+      failures: failures.after,
       note: "after training, greedy; tokens and seconds are the loop's",
     });
   }

@@ -13,6 +13,8 @@ export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
 };
 
 const SHOWN = 8;
+/** Of each method or condition that stands among others. */
+export const SHOWN_OF_EACH = 3;
 const WHY = 36;
 
 export const failed = ({ replies, passed }: Failures): number => replies - passed;
@@ -27,12 +29,20 @@ export function commonestFailure({ rows }: Failures): { readonly kind: FailureKi
 
 const exampleOf = ({ example }: Failure): string => (example === null ? '' : label(JSON.stringify(example.text).slice(1, -1), 240));
 
-/** A line a reason, the commonest first, each with the beginning of one reply as far as the width goes; empty where all passed. */
-export function failureTable(failures: Failures, what: string, style: Pick<TerminalStyle, 'width' | 'prose'>): string {
+/**
+ * A line a reason, the commonest first, each with the beginning of one reply as far as the width goes; empty where all passed.
+ * @param most reasons with a line of their own
+ */
+export function failureTable(
+  failures: Failures,
+  what: string,
+  style: Pick<TerminalStyle, 'width' | 'prose'>,
+  most: number = SHOWN,
+): string {
   const { width } = style;
   const { rows } = failures;
   if (rows.length === 0) return '';
-  const shown = rows.slice(0, SHOWN);
+  const shown = rows.slice(0, most);
   const whys = shown.map(({ kind, why }) => label(why === '' ? FAILURE_NOTES[kind] : why, WHY));
   const [kinds, counts, column] = [
     Math.max(...shown.map(({ kind }) => kind.length)),
@@ -45,11 +55,11 @@ export function failureTable(failures: Failures, what: string, style: Pick<Termi
     const example = exampleOf(row);
     return room < 12 || example === '' ? line.trimEnd() : `${line}  ${label(example, room)}`;
   });
-  const rest = rows.slice(SHOWN).reduce((sum, { count }) => sum + count, 0);
+  const rest = rows.slice(most).reduce((sum, { count }) => sum + count, 0);
   return [
     wrapped(`why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, beginning of one`, style),
     ...lines,
-    ...(rest === 0 ? [] : [`  and ${rest} for ${rows.length - SHOWN} further reasons`]),
+    ...(rest === 0 ? [] : [`  and ${rest} for ${rows.length - most} further reasons`]),
   ].join('\n');
 }
 

@@ -43,6 +43,9 @@ export interface Failures {
   readonly rows: readonly Failure[];
 }
 
+const byCount = (a: Failure, b: Failure): number =>
+  b.count - a.count || FAILURES.indexOf(a.kind) - FAILURES.indexOf(b.kind) || (a.why < b.why ? -1 : 1);
+
 const REASON_CHARACTERS = 300;
 const HEAD_CHARACTERS = 160;
 const TAIL_CHARACTERS = 80;
@@ -67,6 +70,18 @@ export function whyOf({ kind, violations, reason }: Said): string[] {
   if (kind === 'pass') return [];
   if (kind === 'none') return [(reason ?? 'it gave no reason').slice(0, REASON_CHARACTERS).toWellFormed()];
   return [...new Set(violations.map(({ category }) => category.toWellFormed()))].sort();
+}
+
+/** Over several evaluations, the commonest first; of rows alike the first one's example stays. */
+export function pooledFailures(parts: readonly Failures[]): Failures {
+  const rows = new Map<string, Failure>();
+  for (const row of parts.flatMap((part) => part.rows)) {
+    const key = JSON.stringify([row.kind, row.why]);
+    const known = rows.get(key);
+    rows.set(key, known === undefined ? row : { ...known, count: known.count + row.count });
+  }
+  const sum = (of: (part: Failures) => number): number => parts.reduce((total, part) => total + of(part), 0);
+  return { replies: sum(({ replies }) => replies), passed: sum(({ passed }) => passed), rows: [...rows.values()].sort(byCount) };
 }
 
 export const reasonOf = (judgement: Judgement, finish: FinishReason) =>
@@ -119,9 +134,7 @@ export class FailureTally {
   }
 
   get failures(): Failures {
-    const rows = [...this.#rows.values()].sort(
-      (a, b) => b.count - a.count || FAILURES.indexOf(a.kind) - FAILURES.indexOf(b.kind) || (a.why < b.why ? -1 : 1),
-    );
+    const rows = [...this.#rows.values()].sort(byCount);
     return { replies: this.#replies, passed: this.#passed, rows: rows.map((row) => ({ ...row })) };
   }
 }

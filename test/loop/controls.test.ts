@@ -5,6 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { openTask, run, type OpenTask } from '../../src/index.js';
+import { ablationText } from '../../src/cli/ablate-table.js';
 import { ablate } from '../../src/jobs/ablation.js';
 import { checkFigures } from '../../src/judge/figures.js';
 import { judgeRun } from '../../src/judge/judge.js';
@@ -222,10 +223,16 @@ describe('an ablation on a model and a task of one’s own', () => {
   test('runs in which nothing was accepted are told by what they were to train on, and are no error', async () => {
     const out = file('barren');
     writeFileSync(file('never.mjs'), readFileSync(file('letters.mjs'), 'utf8').replace(/verify: .*/, "verify: () => ({ kind: 'fail' }),"));
-    const { conditions: found } = await ablate(
+    const ablation = await ablate(
       { ...settings, task: file('never.mjs') },
       { out, conditions: ['shuffled-verdicts', 'random-verdicts'], seeds: ['1'] },
     );
+    const { conditions: found } = ablation;
     expect(found.map(({ runs }) => runs[0]!.accepted)).toEqual([0, 0, 0]);
+    const failing = found[1]!.runs[0]!.failures!;
+    expect(failing).toMatchObject({ passed: 0, replies: found[1]!.runs[0]!.after.n });
+    const table = ablationText(ablation, null);
+    for (const { condition } of found)
+      expect(table).toMatch(new RegExp(`why ${failing.replies} of ${failing.replies} test replies after the run \\(${condition}\\) did`));
   }, 300_000);
 });

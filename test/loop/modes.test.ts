@@ -11,6 +11,7 @@ import { LogReader } from '../../src/log/read.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { ChatMessage, OpenTask, Problem } from '../../src/tasks/task.js';
 import type { Comparison } from '../../src/jobs/compare-modes.js';
+import { comparisonText } from '../../src/cli/run-table.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../../src/training/modes/greedy.js';
 import type { ModeContext } from '../../src/training/modes/mode.js';
 import { sampledMethods } from '../../src/training/modes/sampled.js';
@@ -86,7 +87,7 @@ const tokensOf = (calls: readonly (readonly Rollout[])[]): number => calls.flat(
 describe('methods that take one greedy path', () => {
   test("zero-shot asks the task's own prompt", async () => {
     const { context, asked, answered } = watched();
-    const { test: accuracy, k, tokens } = await zeroShot(context);
+    const { test: accuracy, failures, k, tokens } = await zeroShot(context);
     const replies = inOrder(answered[0]!);
     expect(asked).toEqual(await Promise.all(problems.map((problem) => task.prompt(problem, 'cot'))));
     expect(accuracy).toMatchObject({
@@ -97,6 +98,10 @@ describe('methods that take one greedy path', () => {
       n: 12,
     });
     expect([answered.length, k, tokens]).toEqual([1, 1, tokensOf(answered)]);
+    const failing = problems.flatMap((problem, i) => (passes(problem, replies[i]!) ? [] : [replies[i]!]));
+    expect([failures!.replies, failures!.replies - failures!.passed]).toEqual([12, failing.length]);
+    expect(failures!.rows.reduce((sum, { count }) => sum + count, 0)).toBe(failing.length);
+    expect(failing.map(({ text }) => text)).toContain(failures!.rows[0]!.example!.text);
   });
 
   test('few-shot sets three solved problems before it', async () => {
@@ -120,7 +125,7 @@ describe('methods that take one greedy path', () => {
     const { context, asked, answered } = watched((call, { promptIndex }) =>
       call === 1 ? (promptIndex === 0 ? right(0) : 'e') : call === 2 && promptIndex % 2 === 0 ? right(promptIndex + 1) : 'e',
     );
-    const { test: accuracy, k, tokens } = await multiTurn(context);
+    const { test: accuracy, failures, k, tokens } = await multiTurn(context);
     let open = problems.map((problem, index) => ({ problem, index, dialogue: [] as ChatMessage[] }));
     for (const each of open) each.dialogue.push(...(await task.prompt(each.problem, 'cot')));
     const solved = new Set<number>();
@@ -144,6 +149,7 @@ describe('methods that take one greedy path', () => {
     expect(solved.size).toBe(7);
     expect(accuracy.mean).toBeCloseTo(solved.size / problems.length, 12);
     expect([k, tokens]).toEqual([3, tokensOf(answered)]);
+    expect(failures).toMatchObject({ replies: 12, passed: 7, rows: [{ kind: 'wrong', count: 5, example: { text: 'e' } }] });
   });
 
   test('isozero chains three calls and judges the last reply alone', async () => {
@@ -198,6 +204,13 @@ test('best-of-k, majority and pass@k use the same k samples of each problem, eac
     expect(accuracy.low).toBeLessThanOrEqual(accuracy.mean!);
     expect(accuracy.high).toBeGreaterThanOrEqual(accuracy.mean!);
   }
+  // of what each method judges, pass@k of everything
+  const right = samples.flatMap((of, i) => of.filter((sample) => passes(problems[i]!, sample))).length;
+  expect(results.map(({ failures }) => [failures!.replies, failures!.passed])).toEqual([
+    [12, Math.round(12 * expected[0]!)],
+    [12, Math.round(12 * expected[1]!)],
+    [12 * k, right],
+  ]);
   expect(new Set(expected).size).toBeGreaterThan(1); // the three are told apart
   expect(expected[2]).toBeGreaterThan(Math.max(expected[0]!, expected[1]!));
 });
@@ -272,6 +285,12 @@ describe('run --mode all with the classic buffer', () => {
     expect(of('isopro').test.mean).toBeGreaterThan(of('zero-shot').test.mean!);
     const kept = JSON.parse(readFileSync(file('run/comparison.json'), 'utf8')) as Comparison;
     expect(kept.methods).toEqual(methods);
+    expect(of('isopro').failures).toEqual(run!.failures.after);
+    const table = comparisonText(comparison);
+    for (const { method, failures } of methods) {
+      expect(failures!.rows.length).toBeGreaterThan(0);
+      expect(table).toContain(`why ${failures!.replies - failures!.passed} of ${failures!.replies} replies (${method}) did not pass`);
+    }
     const report = readFileSync(file('run/report.html'), 'utf8');
     for (const { method } of methods) expect(report).toContain(method);
   });

@@ -107,6 +107,17 @@ describe('tasks check', () => {
       'warning near-duplicates',
     ]);
   });
+
+  test('a question that names what may be answered gives nothing away', async () => {
+    const labels = ['payment', 'damage', 'account'];
+    const rows = (asked: (i: number) => string): string =>
+      Array.from({ length: 60 }, (_, i) => {
+        const words = Array.from({ length: 6 }, (__, k) => `w${i}x${k}`).join(' ');
+        return `${JSON.stringify({ prompt: `${words}. ${asked(i)}`, answer: labels[i % 3] })}\n`;
+      }).join('');
+    expect(await found(write(rows(() => 'Is it about a payment, a damage or an account?'), 'jsonl'))).toEqual([]);
+    expect(await found(write(rows((i) => `It is about ${labels[i % 3]}.`), 'jsonl'))).toEqual(['error answer-in-prompt']);
+  });
 });
 
 describe('tasks new', () => {

@@ -3,7 +3,15 @@ import { describe, expect, test } from '@jest/globals';
 import { failureTable, nothingAccepted } from '../../src/report/failures.js';
 import { failuresLogged } from '../../src/run-folder/derived.js';
 import { heldOut } from '../../src/run-folder/evaluation-records.js';
-import { FailureTally, failureOf, reasonOf, shortenedReply, type Failures, type JudgedReplyText } from '../../src/tasks/failures.js';
+import {
+  FailureTally,
+  failureOf,
+  pooledFailures,
+  reasonOf,
+  shortenedReply,
+  type Failures,
+  type JudgedReplyText,
+} from '../../src/tasks/failures.js';
 import type { FinishReason, Judgement, Verdict } from '../../src/tasks/task.js';
 import { failed, judgedCut, threw, TRUNCATED, undecided } from '../../src/tasks/verdict.js';
 import { refuseUndecided } from '../../src/training/undecided.js';
@@ -76,6 +84,22 @@ describe('a table', () => {
     expect(JSON.stringify(all).length).toBeLessThan(70_000);
     expect(JSON.stringify(all).isWellFormed()).toBe(true);
     expect(shortenedReply(`begin ${'x'.repeat(1000)} end`)).toMatch(/^begin x+ … x+ end$/);
+  });
+
+  test('of several evaluations counts reasons alike together, the commonest of all first', () => {
+    const parts = [
+      tallied(reply('a', wrong('x')), reply('b', wrong('x')), reply('c', PASS)),
+      tallied(reply('d', wrong('y')), reply('e', wrong('y'))),
+      tallied(reply('f', wrong('y')), reply('g', TRUNCATED, null, 'length')),
+    ];
+    const { rows, ...counts } = pooledFailures(parts);
+    expect(counts).toEqual({ replies: 7, passed: 1 });
+    expect(rows.map(({ kind, why, count, example }) => [kind, why, count, example!.text])).toEqual([
+      ['wrong', 'y', 3, 'd'],
+      ['wrong', 'x', 2, 'a'],
+      ['truncated', '', 1, 'g'],
+    ]);
+    expect(pooledFailures([])).toEqual({ replies: 0, passed: 0, rows: [] });
   });
 
   test('is the same when it is read from a log, and null where a log does not hold it', () => {

@@ -2,9 +2,9 @@
 import { IsoproError } from '../../errors.js';
 import { promptsOf } from '../../evaluation/few-shot.js';
 import { sampleRollouts, type JudgedRollout } from '../../rollouts/sample.js';
-import { summarise, type Summary } from '../../statistics/index.js';
+import { summarise } from '../../statistics/index.js';
 import type { ChatMessage, Problem } from '../../tasks/task.js';
-import type { Method, MethodResult, ModeContext } from './mode.js';
+import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
 
 /** Solved examples of few-shot. */
 const EXAMPLES = 3;
@@ -39,16 +39,18 @@ async function answer(
   return { replies: groups.map(({ rollouts }) => rollouts[0]!), tokens: sampledTokens };
 }
 
-const summaryOf = (
-  { task, settings }: ModeContext,
-  problems: readonly Problem[],
-  replies: readonly Pick<JudgedRollout, 'verdict'>[],
-): Summary =>
-  summarise(
+/** @param replies in the order of the problems */
+const judgedBy = (
+  { task, settings, problems }: ModeContext,
+  replies: readonly JudgedRollout[],
+): Pick<MethodResult, 'test' | 'failures'> => ({
+  test: summarise(
     problems.map(({ tier }, i) => ({ tier, kind: replies[i]!.verdict.kind })),
     task.tiers,
     { seed: BigInt(settings.seed) },
-  );
+  ),
+  failures: failuresOf(problems.map((problem, i) => [problem, replies[i]!])),
+});
 
 const timed = async (method: Method, work: () => Promise<Omit<MethodResult, 'method' | 'seconds'>>): Promise<MethodResult> => {
   const begin = performance.now();
@@ -59,7 +61,7 @@ export function zeroShot(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('zero-shot', async () => {
     const { replies, tokens } = await answer(context, 'zero-shot', problems, (problem) => task.prompt(problem, settings.sampling.style));
-    return { test: summaryOf(context, problems, replies), k: 1, tokens, note: 'the base model, greedy' };
+    return { ...judgedBy(context, replies), k: 1, tokens, note: 'the base model, greedy' };
   });
 }
 
@@ -70,7 +72,7 @@ export function fewShot(context: ModeContext): Promise<MethodResult> {
     const prompt = promptsOf(task, settings.sampling.style, { count: EXAMPLES, seed: BigInt(settings.seed) });
     const { replies, tokens } = await answer(context, 'few-shot', problems, prompt);
     return {
-      test: summaryOf(context, problems, replies),
+      ...judgedBy(context, replies),
       k: EXAMPLES,
       tokens,
       note: `${EXAMPLES} solved problems of the same tier stand before the question`,
@@ -104,9 +106,8 @@ export function multiTurn(context: ModeContext): Promise<MethodResult> {
       open = failed;
     }
     return {
-      test: summaryOf(
+      ...judgedBy(
         context,
-        problems,
         problems.map(({ id }) => latest.get(id)!),
       ),
       k: TURNS,
@@ -144,6 +145,6 @@ export function isozero(context: ModeContext): Promise<MethodResult> {
       tokens += answers.tokens;
       replies = answers.replies;
     }
-    return { test: summaryOf(context, problems, replies), k: TURNS, tokens, note: 'three chained calls, the last one judged' };
+    return { ...judgedBy(context, replies), k: TURNS, tokens, note: 'three chained calls, the last one judged' };
   });
 }

@@ -1,6 +1,8 @@
 /** The ways of answering the test problems that a table compares. */
 import type { Backend, SampleProgress } from '../../backends/backend.js';
 import type { Summary } from '../../statistics/index.js';
+import type { JudgedRollout } from '../../rollouts/sample.js';
+import { FailureTally, reasonOf, type Failures } from '../../tasks/failures.js';
 import type { OpenTask, Problem } from '../../tasks/task.js';
 import type { RunSettings } from '../settings.js';
 
@@ -22,6 +24,8 @@ export interface MethodResult {
   /** Sampled for this method; the loop's own where it trains. */
   readonly tokens: number;
   readonly seconds: number;
+  /** Why replies did not pass: of each problem the one that is judged, with pass@k all of them; null where a run's log does not tell. */
+  readonly failures: Failures | null;
   /** What must be known beside the figures. */
   readonly note: string;
 }
@@ -33,4 +37,12 @@ export interface ModeContext {
   readonly problems: readonly Problem[];
   readonly signal?: AbortSignal;
   readonly onProgress?: (method: Method, progress: Pick<SampleProgress, 'finished' | 'total' | 'sampledTokens'>) => void;
+}
+
+/** Of judged replies, each with its problem. */
+export function failuresOf(judged: Iterable<readonly [problem: Problem, reply: JudgedRollout]>): Failures {
+  const tally = new FailureTally();
+  for (const [{ id: problemId, tier }, reply] of judged)
+    tally.take({ ...reasonOf(reply, reply.finish), problemId, tier, text: reply.verdict.kind === 'pass' ? null : reply.text });
+  return tally.failures;
 }

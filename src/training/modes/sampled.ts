@@ -5,7 +5,8 @@ import { deriveSeed } from '../../random.js';
 import { sampleRollouts, type JudgedRollout, type RolloutGroup } from '../../rollouts/sample.js';
 import { groupBy, stratifiedBootstrap } from '../../statistics/paired.js';
 import { passAtK, summarise } from '../../statistics/index.js';
-import type { Method, MethodResult, ModeContext } from './mode.js';
+import type { Problem } from '../../tasks/task.js';
+import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
 
 /**
  * Best-of-k, majority and pass@k from the same k samples of each problem at the rollouts' temperature.
@@ -34,10 +35,13 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
   });
   const seconds = (performance.now() - begin) / 1000;
   const seed = BigInt(settings.seed);
-  const chosen = async (choose: (group: RolloutGroup) => JudgedRollout | Promise<JudgedRollout>): Promise<MethodResult['test']> => {
-    const outcomes = [];
-    for (const group of groups) outcomes.push({ tier: group.problem.tier, kind: (await choose(group)).verdict.kind });
-    return summarise(outcomes, task.tiers, { seed });
+  const chosen = async (
+    choose: (group: RolloutGroup) => JudgedRollout | Promise<JudgedRollout>,
+  ): Promise<Pick<MethodResult, 'test' | 'failures'>> => {
+    const judged: [Problem, JudgedRollout][] = [];
+    for (const group of groups) judged.push([group.problem, await choose(group)]);
+    const outcomes = judged.map(([{ tier }, { verdict }]) => ({ tier, kind: verdict.kind }));
+    return { test: summarise(outcomes, task.tiers, { seed }), failures: failuresOf(judged) };
   };
   const results: MethodResult[] = [];
   for (const method of methods) {
@@ -45,17 +49,22 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
     if (method === 'best-of-k')
       results.push({
         ...common,
-        test: await chosen(({ rollouts }) => mostLikely(rollouts, meanLogprob)),
+        ...(await chosen(({ rollouts }) => mostLikely(rollouts, meanLogprob))),
         note: 'the sample with the highest mean token log-probability; the verifier does not choose',
       });
     if (method === 'majority')
       results.push({
         ...common,
-        test: await chosen(({ problem, rollouts }) => commonest(problem, rollouts, task.readAnswer.bind(task))),
+        ...(await chosen(({ problem, rollouts }) => commonest(problem, rollouts, task.readAnswer.bind(task)))),
         note: 'the commonest answer',
       });
     if (method === 'pass@k')
-      results.push({ ...common, test: ceiling(context, groups, k), note: 'any of the k: a ceiling, since choosing needs the verifier' });
+      results.push({
+        ...common,
+        test: ceiling(context, groups, k),
+        failures: failuresOf(groups.flatMap(({ problem, rollouts }) => rollouts.map((rollout) => [problem, rollout] as const))),
+        note: 'any of the k: a ceiling, since choosing needs the verifier',
+      });
   }
   return results;
 }
