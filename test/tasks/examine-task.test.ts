@@ -115,8 +115,22 @@ describe('tasks check', () => {
         const words = Array.from({ length: 6 }, (__, k) => `w${i}x${k}`).join(' ');
         return `${JSON.stringify({ prompt: `${words}. ${asked(i)}`, answer: labels[i % 3] })}\n`;
       }).join('');
-    expect(await found(write(rows(() => 'Is it about a payment, a damage or an account?'), 'jsonl'))).toEqual([]);
-    expect(await found(write(rows((i) => `It is about ${labels[i % 3]}.`), 'jsonl'))).toEqual(['error answer-in-prompt']);
+    expect(
+      await found(
+        write(
+          rows(() => 'Is it about a payment, a damage or an account?'),
+          'jsonl',
+        ),
+      ),
+    ).toEqual([]);
+    expect(
+      await found(
+        write(
+          rows((i) => `It is about ${labels[i % 3]}.`),
+          'jsonl',
+        ),
+      ),
+    ).toEqual(['error answer-in-prompt']);
   });
 });
 
