@@ -1,0 +1,212 @@
+/** Clients that no one here wrote, unchanged, against the server: what they give is what the library gives. */
+import { execFile, spawnSync } from 'node:child_process';
+import { promisify } from 'node:util';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { embed, generateObject, generateText, streamText, tool } from 'ai';
+import OpenAI, { APIUserAbortError, AuthenticationError, BadRequestError, NotFoundError } from 'openai';
+import { z } from 'zod';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { ModelHost, type HostedAdapter, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
+import { hashKey } from '../../src/server/keys.js';
+import type { Server } from '../../src/server/server.js';
+import { adapterFile, ADMIN, file, reported, start, UNDISTURBED, untilIdle } from '../models/server.js';
+
+(globalThis as { AI_SDK_LOG_WARNINGS?: boolean }).AI_SDK_LOG_WARNINGS = false;
+const KEY = 'a-key-of-the-clients';
+
+let server: Server;
+let host: ModelHost;
+let direct: HostedModel;
+let adapter: HostedAdapter;
+let client: OpenAI;
+beforeAll(async () => {
+  const sql = adapterFile('sql', 3n);
+  server = await start({
+    adapters: [{ name: 'org/sql', file: sql }],
+    keys: [hashKey('clients', KEY, ['infer', 'read']), hashKey('admin', ADMIN, ['admin'])],
+  });
+  host = new ModelHost();
+  direct = await host.load(file, { ...UNDISTURBED, contextTokens: 4096 });
+  adapter = await direct.loadAdapter(sql);
+  client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 });
+});
+afterAll(async () => {
+  await server.close(0);
+  await host.dispose();
+  expect(reported).toEqual([]);
+});
+
+const messages = [{ role: 'user' as const, content: 'Name a river.' }];
+const expected = (request: HostRequest = {}): Promise<HostReply> =>
+  direct.generate({ messages, maxTokens: 10, sampling: { seed: 5 }, id: '0', whenContextFull: 'stop', ...request });
+const weather = {
+  type: 'function' as const,
+  function: {
+    name: 'weather',
+    parameters: {
+      type: 'object',
+      properties: { city: { type: 'string', enum: ['Rome', 'Oslo'] } },
+      required: ['city'],
+      additionalProperties: false,
+    },
+    strict: true,
+  },
+};
+
+describe('openai for Node', () => {
+  const request = { model: 'org/sql', messages, max_completion_tokens: 10, seed: 5 };
+
+  test('lists and retrieves models', async () => {
+    const models = [];
+    for await (const { id } of client.models.list()) models.push(id);
+    expect(models).toEqual(['base', 'org/sql']);
+    expect(await client.models.retrieve('org/sql')).toMatchObject({ id: 'org/sql', parent: 'base' });
+  });
+
+  test('completes a chat, whole and streamed, with an adapter by its name', async () => {
+    const reply = await expected({ adapter });
+    const whole = await client.chat.completions.create({ ...request, logprobs: true });
+    expect(whole.choices[0]!.message.content).toBe(reply.text);
+    expect(whole.choices[0]!.logprobs!.content!.map(({ logprob }) => logprob)).toEqual([...reply.logprobs]);
+    expect(whole.usage!.completion_tokens).toBe(reply.tokenIds.length);
+    // Its own way of putting a stream together again.
+    const stream = client.chat.completions.stream({ ...request, stream_options: { include_usage: true } });
+    expect((await stream.finalChatCompletion()).choices[0]!.message.content).toBe(reply.text);
+    expect((await stream.totalUsage()).completion_tokens).toBe(reply.tokenIds.length);
+  });
+
+  test('gets calls of tools, and runs them', async () => {
+    const { choices } = await client.chat.completions.create({
+      ...request,
+      max_completion_tokens: 200,
+      tools: [weather],
+      tool_choice: 'required',
+    });
+    const [call] = choices[0]!.message.tool_calls!;
+    expect(choices[0]!.finish_reason).toBe('tool_calls');
+    expect(call).toMatchObject({ type: 'function', function: { name: 'weather' } });
+    const asked: unknown[] = [];
+    const runner = client.chat.completions.runTools({
+      ...request,
+      max_completion_tokens: 200,
+      tool_choice: { type: 'function', function: { name: 'weather' } },
+      tools: [
+        {
+          type: 'function',
+          function: {
+            ...weather.function,
+            parse: JSON.parse,
+            function: (city: unknown) => {
+              asked.push(city);
+              return 'sun';
+            },
+          },
+        },
+      ],
+    });
+    await runner.done();
+    expect(asked).toEqual([{ city: expect.stringMatching(/^(Rome|Oslo)$/) }]);
+  });
+
+  test('gets JSON of a schema', async () => {
+    const schema = { type: 'object', properties: { large: { type: 'boolean' } }, required: ['large'], additionalProperties: false };
+    const { choices } = await client.chat.completions.parse({
+      ...request,
+      max_completion_tokens: 60,
+      response_format: { type: 'json_schema', json_schema: { name: 'size', strict: true, schema } },
+    });
+    expect(choices[0]!.message.parsed).toEqual({ large: expect.any(Boolean) });
+  });
+
+  test('completes texts, and embeds them in the form that it asks for', async () => {
+    const { choices } = await client.completions.create({ model: 'base', prompt: 'The river', max_tokens: 5, seed: 5 });
+    expect(choices[0]!.text).toBe((await direct.generate({ text: 'The river', maxTokens: 5, sampling: { seed: 5 }, id: '0' })).text);
+    const { data } = await client.embeddings.create({ model: 'base', input: 'a river' });
+    expect(data[0]!.embedding).toEqual([...(await direct.embed(['a river'])).rows[0]!]);
+  });
+
+  test('throws its own errors', async () => {
+    await expect(client.chat.completions.create({ ...request, model: 'none' })).rejects.toThrow(NotFoundError);
+    await expect(client.chat.completions.create({ ...request, logit_bias: { 5: 1 } })).rejects.toMatchObject({
+      constructor: BadRequestError,
+      param: 'logit_bias',
+      code: 'unsupported_parameter',
+    });
+    const stranger = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'some-key-of-nobody', maxRetries: 0 });
+    await expect(stranger.models.list()).rejects.toThrow(AuthenticationError);
+  });
+
+  test('leaves a stream, whose reply then ends', async () => {
+    const stream = await client.chat.completions.create({ ...request, max_completion_tokens: 400, stream: true });
+    for await (const _chunk of stream) break;
+    await untilIdle(server);
+    const abort = new AbortController();
+    const left = client.chat.completions.create({ ...request, max_completion_tokens: 400 }, { signal: abort.signal });
+    abort.abort();
+    await expect(left).rejects.toThrow(APIUserAbortError);
+    await untilIdle(server);
+  });
+});
+
+describe('the AI SDK', () => {
+  const provider = (): ReturnType<typeof createOpenAICompatible> =>
+    createOpenAICompatible({
+      name: 'isopro',
+      baseURL: `${server.url}/v1`,
+      apiKey: KEY,
+      supportsStructuredOutputs: true,
+      includeUsage: true,
+    });
+  const call = () => ({ model: provider()('org/sql'), prompt: messages[0]!.content, maxOutputTokens: 10, seed: 5, temperature: 1 });
+
+  test('generates and streams text, objects, calls of tools, and embeds', async () => {
+    const reply = await expected({ adapter });
+    expect((await generateText(call())).text).toBe(reply.text);
+    const stream = streamText(call());
+    let text = '';
+    for await (const piece of stream.textStream) text += piece;
+    expect(text).toBe(reply.text);
+    expect((await stream.usage).outputTokens).toBe(reply.tokenIds.length);
+
+    const schema = z.object({ kind: z.enum(['river', 'city']), count: z.int() });
+    const { object } = await generateObject({ ...call(), maxOutputTokens: 120, schema });
+    expect(schema.parse(object)).toEqual(object);
+    const tools = { weather: tool({ inputSchema: z.object({ city: z.enum(['Rome', 'Oslo']) }), execute: ({ city }) => `sun in ${city}` }) };
+    const { toolCalls, toolResults } = await generateText({ ...call(), maxOutputTokens: 200, tools, toolChoice: 'required' });
+    expect(toolResults.map(({ output }) => output)).toEqual(toolCalls.map(({ input }) => `sun in ${(input as { city: string }).city}`));
+    expect(toolCalls.length).toBeGreaterThan(0);
+
+    const { embedding } = await embed({ model: provider().embeddingModel('base'), value: 'a river' });
+    expect(embedding).toEqual([...(await direct.embed(['a river'])).rows[0]!]);
+  });
+});
+
+const run = promisify(execFile);
+const body = JSON.stringify({ model: 'org/sql', messages, max_tokens: 10, seed: 5 });
+
+(spawnSync('curl', ['--version']).status === 0 ? test : test.skip)('curl', async () => {
+  const { stdout } = await run('curl', [
+    '-sS',
+    `${server.url}/v1/chat/completions`,
+    ...['-H', 'content-type: application/json', '-H', `authorization: Bearer ${KEY}`, '-d', body],
+  ]);
+  const { choices } = JSON.parse(stdout) as OpenAI.ChatCompletion;
+  expect(choices[0]!.message.content).toBe((await expected({ adapter })).text);
+});
+
+const python = process.env.ISOPRO_PYTHON ?? 'python3';
+/** Skipped where the package is not installed: it is no part of Node's world. */
+(spawnSync(python, ['-c', 'import openai']).status === 0 ? test : test.skip)('openai for Python', async () => {
+  const program = `
+import json, openai, sys
+client = openai.OpenAI(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0)
+request = json.loads(sys.argv[3])
+whole = client.chat.completions.create(**request).choices[0].message.content
+pieces = [c.choices[0].delta.content or '' for c in client.chat.completions.create(**request, stream=True) if c.choices]
+row = client.embeddings.create(model='base', input='a river').data[0].embedding
+print(json.dumps([whole, ''.join(pieces), len(row)]))
+`;
+  const { stdout } = await run(python, ['-c', program, `${server.url}/v1`, KEY, body]);
+  const { text } = await expected({ adapter });
+  expect(JSON.parse(stdout)).toEqual([text, text, direct.info.embeddingSize]);
+});
