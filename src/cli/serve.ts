@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS, startServer } from '../server/server.js';
 import { defineCommand } from './command.js';
 import { interruption, printJsonLine, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
+import { registryOf, registryOption } from './registry-flags.js';
 
 export const serveCommand = defineCommand({
   command: 'serve',
@@ -32,6 +33,7 @@ export const serveCommand = defineCommand({
         default: [],
         describe: 'NAME=FILE: a LoRA adapter in GGUF, and the name of the model with it; may be repeated',
       })
+      .option('registry', { ...registryOption, describe: 'folder of a registry whose names are served too', defaultDescription: 'none' })
       .option('adapters', {
         type: 'string',
         requiresArg: true,
@@ -117,6 +119,7 @@ export const serveCommand = defineCommand({
       name: argv.name ?? path.basename(argv.model, '.gguf'),
       adapters,
       adapterFolder: argv.adapters,
+      registry: argv.registry === undefined ? undefined : registryOf({ registry: argv.registry }),
       host: argv.host,
       port: argv.port,
       hosts: argv.allowHost,

@@ -5,8 +5,8 @@ import swagger from '@fastify/swagger';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { jsonSchemaTransform, validatorCompiler } from 'fastify-type-provider-zod';
 import { IsoproError } from '../errors.js';
-import type { HostedModel } from '../host/hosted-model.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
+import type { Registry } from '../registry/index.js';
 import { DEFECT, ENDINGS, failureOf, forbidden, RequestFailure } from './failures.js';
 import { FairQueue } from './fair-queue.js';
 import { takeJsonOnly } from './json-body.js';
@@ -16,6 +16,7 @@ import type { ServerContext } from './openai/context.js';
 import { ServedModels } from './openai/models.js';
 import { addRoutes } from './openai/routes.js';
 import { isLoopback, requireNamed, type Names } from './origin.js';
+import { registryNames, type RegistryNames } from './registry-names.js';
 
 export interface ServerLimits {
   /** Bytes of a body. */
@@ -56,6 +57,8 @@ export interface ServerOptions extends Names {
   readonly adapters: readonly { readonly name: string; readonly file: string }[];
   /** Where requests may load adapters from. */
   readonly adapterFolder?: string | undefined;
+  /** Whose names are served too. */
+  readonly registry?: Registry | undefined;
   readonly keys: readonly HashedKey[];
   readonly load: HostLoadOptions;
   readonly limits: Partial<ServerLimits>;
@@ -77,27 +80,33 @@ const CORS_HEADERS = {
   'access-control-max-age': '600',
 };
 
+interface ServerParts {
+  readonly app: FastifyInstance;
+  readonly host: ModelHost;
+  readonly models: ServedModels;
+  readonly shutDown: (seconds: number) => Promise<void>;
+  /** Frees the model and what goes with it. */
+  readonly free: () => Promise<void>;
+  readonly url: string;
+}
+
 export class Server {
   readonly url: string;
   readonly models: ServedModels;
   readonly #app: FastifyInstance;
   readonly #host: ModelHost;
   readonly #shutDown: (seconds: number) => Promise<void>;
+  readonly #free: () => Promise<void>;
   #closing: Promise<void> | undefined;
 
   /** @internal Use startServer. */
-  constructor(parts: {
-    app: FastifyInstance;
-    host: ModelHost;
-    models: ServedModels;
-    shutDown: (seconds: number) => Promise<void>;
-    url: string;
-  }) {
+  constructor(parts: ServerParts) {
     this.url = parts.url;
     this.models = parts.models;
     this.#app = parts.app;
     this.#host = parts.host;
     this.#shutDown = parts.shutDown;
+    this.#free = parts.free;
   }
 
   /** What is loaded, and how many replies run or wait. */
@@ -114,7 +123,7 @@ export class Server {
       const closed = this.#app.close();
       await this.#shutDown(seconds);
       await closed;
-      await this.#host.dispose();
+      await this.#free();
     })();
     return this.#closing;
   }
@@ -164,12 +173,19 @@ class Endings {
 export async function startServer(options: ServerOptions): Promise<Server> {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const host = new ModelHost();
+  let names: RegistryNames | undefined;
   try {
     const model = await host.load(options.model, options.load);
-    const models = new ServedModels(model, options.name, { folder: options.adapterFolder });
+    names = options.registry && (await registryNames(options.registry, model, options.report));
+    const models = new ServedModels(model, options.name, { folder: options.adapterFolder, service: names });
     for (const { name, file } of options.adapters) await models.add(name, file);
-    return await listen(options, limits, host, model, models);
+    const free = async (): Promise<void> => {
+      await names?.close();
+      await host.dispose();
+    };
+    return await listen(options, limits, host, models, free);
   } catch (error) {
+    await names?.close();
     await host.dispose();
     throw error;
   }
@@ -179,8 +195,8 @@ async function listen(
   options: ServerOptions,
   limits: ServerLimits,
   host: ModelHost,
-  model: HostedModel,
   models: ServedModels,
+  free: () => Promise<void>,
 ): Promise<Server> {
   const queue = new FairQueue({ running: options.load.maxSequences ?? 64, waiting: limits.waiting });
   const metrics = new ServerMetrics({
@@ -194,7 +210,7 @@ async function listen(
     models,
     queue,
     metrics,
-    mostTokens: Math.min(limits.replyTokens, model.contextTokens),
+    mostTokens: Math.min(limits.replyTokens, models.model.contextTokens),
     signalOf: (request) => request.ending.signal,
     callerOf: (request) => request.caller,
     nextDraw: () => String(draws++),
@@ -264,7 +280,7 @@ async function listen(
     endings.endAll(ENDINGS.shutdown);
   };
   const url = `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`;
-  return new Server({ app, host, models, shutDown, url });
+  return new Server({ app, host, models, shutDown, free, url });
 }
 
 /** Whoever is refused here has reached nothing else. */

@@ -94,10 +94,12 @@ describe('openai for Node', () => {
         {
           type: 'function',
           function: {
-            ...weather.function,
-            parse: JSON.parse,
-            function: (city: unknown) => {
-              asked.push(city);
+            name: 'weather',
+            description: 'tells the weather of a city',
+            parameters: weather.function.parameters,
+            parse: (text: string) => JSON.parse(text) as { city: string },
+            function: (given: { city: string }) => {
+              asked.push(given);
               return 'sun';
             },
           },

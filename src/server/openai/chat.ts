@@ -2,7 +2,7 @@
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import type { HostReply } from '../../host/host-request.js';
 import { unsupported } from '../failures.js';
-import { drawIds, type ServerContext } from './context.js';
+import { drawIds, openModel, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
 import type { ChatBody, ChatMessageBody } from './requests.js';
@@ -50,14 +50,12 @@ export function conversationOf(messages: readonly ChatMessageBody[], instruction
 }
 
 export interface ChatPlan {
-  readonly served: Served;
   readonly draws: readonly Draw[];
   readonly tools: ToolPlan | null;
 }
 
 /** The body as requests of the host. @throws RequestFailure, IsoproError */
 export function planChat(context: ServerContext, body: ChatBody): ChatPlan {
-  const served = context.models.served(body.model);
   refuseAlternatives('top_logprobs', body.top_logprobs);
   refuseAlternatives('prompt_logprobs', body.prompt_logprobs);
   if (body.prompt_logprobs !== undefined && body.stream === true)
@@ -74,7 +72,7 @@ export function planChat(context: ServerContext, body: ChatBody): ChatPlan {
     ...(schema !== undefined && { jsonSchema: schema }),
   };
   const draws = drawIds(context, body.seed, body.n ?? 1).map((id) => ({ ...draw, id }));
-  return { served, draws, tools };
+  return { draws, tools };
 }
 
 interface CallShape {
@@ -112,7 +110,7 @@ export interface ChatCompletion {
 const finishOf = ({ finish }: HostReply, called: boolean): ChatChoice['finish_reason'] =>
   finish === 'stop' && called ? 'tool_calls' : finish;
 
-function choiceOf({ served, tools }: ChatPlan, body: ChatBody, reply: HostReply, index: number): ChatChoice {
+function choiceOf(served: Served, tools: ToolPlan | null, body: ChatBody, reply: HostReply, index: number): ChatChoice {
   const reader = new CallReader();
   const { text, calls } = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
   const content = text + reader.rest();
@@ -135,19 +133,20 @@ export const fingerprintOf = ({ model, adapter }: Served): string =>
   `iso-${model.rendererId.slice(0, 8)}-${adapter?.id.slice(0, 12) ?? 'base'}`;
 
 export async function completeChat(context: ServerContext, body: ChatBody, asking: Asking): Promise<ChatCompletion> {
-  const plan = planChat(context, body);
-  const replies = await allReplies(plan.served, plan.draws, asking);
+  using served = await openModel(context, body, asking);
+  const { draws, tools } = planChat(context, body);
+  const replies = await allReplies(served, draws, asking);
   return {
     id: newId('chatcmpl'),
     object: 'chat.completion',
     created: unixSeconds(),
     model: body.model,
-    system_fingerprint: fingerprintOf(plan.served),
-    choices: replies.map((reply, index) => choiceOf(plan, body, reply, index)),
+    system_fingerprint: fingerprintOf(served),
+    choices: replies.map((reply, index) => choiceOf(served, tools, body, reply, index)),
     usage: usageOf(replies),
     ...(body.return_token_ids === true && { prompt_token_ids: [...replies[0]!.promptIds] }),
     ...(body.prompt_logprobs !== undefined && {
-      prompt_logprobs: await scorePrompt(plan.served, replies[0]!.promptIds, asking.signal),
+      prompt_logprobs: await scorePrompt(served, replies[0]!.promptIds, asking.signal),
     }),
   };
 }
@@ -181,8 +180,8 @@ class ChoiceStream {
 }
 
 export async function* streamChat(context: ServerContext, body: ChatBody, asking: Asking): AsyncGenerator<string, void, undefined> {
-  const plan = planChat(context, body);
-  const { served, draws, tools } = plan;
+  using served = await openModel(context, body, asking);
+  const { draws, tools } = planChat(context, body);
   const head = {
     id: newId('chatcmpl'),
     object: 'chat.completion.chunk',

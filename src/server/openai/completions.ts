@@ -3,7 +3,7 @@ import type { HostReply } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { invalid, unsupported } from '../failures.js';
 import { fingerprintOf } from './chat.js';
-import { drawIds, type ServerContext } from './context.js';
+import { drawIds, openModel, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
 import type { CompletionBody } from './requests.js';
@@ -21,7 +21,6 @@ export function promptsOf(prompt: CompletionBody['prompt']): (string | readonly 
 }
 
 interface CompletionPlan {
-  readonly served: Served;
   readonly prompts: readonly (string | readonly number[])[];
   /** Those of the first prompt first. */
   readonly draws: readonly Draw[];
@@ -31,7 +30,6 @@ interface CompletionPlan {
 
 /** @throws RequestFailure, IsoproError */
 function planCompletion(context: ServerContext, body: CompletionBody): CompletionPlan {
-  const served = context.models.served(body.model);
   refuseAlternatives('logprobs', body.logprobs);
   refuseAlternatives('prompt_logprobs', body.prompt_logprobs);
   if (body.suffix !== undefined) throw unsupported('suffix', 'suffix: this server has none yet');
@@ -54,7 +52,7 @@ function planCompletion(context: ServerContext, body: CompletionBody): Completio
       id,
     })),
   );
-  return { served, prompts, draws, choices };
+  return { prompts, draws, choices };
 }
 
 interface TextLogprobs {
@@ -106,7 +104,8 @@ const headOf = (body: CompletionBody, served: Served): object => ({
 });
 
 export async function completeText(context: ServerContext, body: CompletionBody, asking: Asking): Promise<object> {
-  const { served, prompts, draws, choices } = planCompletion(context, body);
+  using served = await openModel(context, body, asking);
+  const { prompts, draws, choices } = planCompletion(context, body);
   const { model } = served;
   const replies = await allReplies(served, draws, asking);
   const isFirst = (index: number): boolean => index % choices === 0;
@@ -138,7 +137,8 @@ const usageOfAll = (replies: readonly HostReply[], choices: number): object =>
   sumOf(replies.flatMap((_, index) => (index % choices === 0 ? [usageOf(replies.slice(index, index + choices))] : [])));
 
 export async function* streamText(context: ServerContext, body: CompletionBody, asking: Asking): AsyncGenerator<string, void, undefined> {
-  const { served, draws, choices } = planCompletion(context, body);
+  using served = await openModel(context, body, asking);
+  const { draws, choices } = planCompletion(context, body);
   const head = headOf(body, served);
   const withUsage = body.stream_options?.include_usage === true;
   const withIds = body.return_token_ids === true;

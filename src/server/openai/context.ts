@@ -5,7 +5,7 @@ import { DEFECT, failureOf } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
 import type { ServerMetrics } from '../metrics.js';
-import type { ServedModels } from './models.js';
+import type { Served, ServedModels } from './models.js';
 import type { Asking } from './replying.js';
 import { eventOf } from './shapes.js';
 
@@ -24,6 +24,16 @@ export interface ServerContext {
   /** Nobody is admitted any more; who runs is waited for, or ended. */
   pause(mode: 'abort' | 'wait'): Promise<void>;
 }
+
+interface NamesModel {
+  readonly model?: string | undefined;
+  /** Whoever has the same one gets the same version of a name that stands for two. */
+  readonly user?: string | undefined;
+}
+
+/** @throws as ServedModels.open */
+export const openModel = ({ models }: ServerContext, { model, user }: NamesModel, { whose }: Asking): Promise<Served> =>
+  models.open(model, user ?? whose);
 
 export const askingOf = ({ queue, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking => ({
   queue,

@@ -1,7 +1,7 @@
 /** POST /v1/embeddings. */
 import { unsupported } from '../failures.js';
 import { promptsOf } from './completions.js';
-import type { ServerContext } from './context.js';
+import { openModel, type ServerContext } from './context.js';
 import type { Asking } from './replying.js';
 import type { EmbeddingBody } from './requests.js';
 
@@ -14,7 +14,8 @@ function base64Of(row: Float32Array): string {
 
 /** @throws RequestFailure, IsoproError */
 export async function embed(context: ServerContext, body: EmbeddingBody, asking: Asking): Promise<object> {
-  const { model, adapter } = context.models.served(body.model);
+  using served = await openModel(context, body, asking);
+  const { model, adapter } = served;
   if (body.dimensions !== undefined && body.dimensions !== model.info.embeddingSize)
     throw unsupported('dimensions', `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`);
   const texts = promptsOf(body.input).map((input) => {

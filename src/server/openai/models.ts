@@ -5,16 +5,39 @@ import { IsoproError } from '../../errors.js';
 import type { HostedAdapter } from '../../host/hosted-adapter.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { forbidden, invalid, RequestFailure } from '../failures.js';
+import { unixSeconds } from './shapes.js';
 
-/** What answers under a name. */
-export interface Served {
+/** What answers under a name, held until whoever asked has the reply: `using served = await models.open(name, key)`. */
+export interface Served extends Disposable {
   readonly model: HostedModel;
   readonly adapter: HostedAdapter | null;
 }
 
-interface NamedAdapter {
-  readonly adapter: HostedAdapter;
-  readonly created: number;
+/** Names that are moved from outside, such as those of a registry. */
+export interface NameService {
+  /** What can be asked for, and the SHA-256 of the adapter that it stands for; null: the base alone. */
+  names(): readonly { readonly name: string; readonly adapterId: string | null }[];
+  /** @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH */
+  resolve(name: string, key: string): Promise<{ readonly adapter: HostedAdapter | null; release(): void }>;
+}
+
+/** An adapter under a name; when the name is taken from it, it goes with the last who holds it. */
+class NamedAdapter {
+  #holders = 1;
+
+  constructor(
+    readonly adapter: HostedAdapter,
+    readonly created = unixSeconds(),
+  ) {}
+
+  hold(): () => void {
+    this.#holders++;
+    return () => void this.release();
+  }
+
+  async release(): Promise<void> {
+    if (--this.#holders === 0) await this.adapter.dispose();
+  }
 }
 
 /** As OpenAI lists a model, and vLLM an adapter. */
@@ -28,44 +51,55 @@ export interface ModelEntry {
   readonly max_model_len: number;
 }
 
-const now = (): number => Math.floor(Date.now() / 1000);
 /** What a file's name may be read as something else by: a scheme, a home folder, a program. */
 const NOT_A_FILE = /^[a-z][\w+.-]+:|^~/i;
 
 export class ServedModels {
   readonly model: HostedModel;
   readonly base: string;
-  readonly #created = now();
+  readonly #created = unixSeconds();
   readonly #folder: string | undefined;
   readonly #adapters = new Map<string, NamedAdapter>();
+  readonly #service: NameService | undefined;
 
   /**
    * @param base the name that the bare model answers to
    * @param folder where requests may load adapters from; undefined: from nowhere
+   * @param service names beside those of this server
    */
-  constructor(model: HostedModel, base: string, { folder }: { folder?: string | undefined } = {}) {
+  constructor(model: HostedModel, base: string, { folder, service }: { folder?: string | undefined; service?: NameService | undefined }) {
     this.model = model;
     this.base = base;
+    this.#service = service;
     this.#folder = folder === undefined ? undefined : realpathSync(folder);
   }
 
   /** @throws IsoproError as HostedModel.loadAdapter; INVALID_ARGUMENT where the name is taken */
   async add(name: string, file: string): Promise<void> {
     if (this.#isTaken(name)) throw new IsoproError('INVALID_ARGUMENT', `two models are named ${name}`);
-    this.#adapters.set(name, { adapter: await this.model.loadAdapter(file), created: now() });
+    this.#adapters.set(name, new NamedAdapter(await this.model.loadAdapter(file)));
   }
 
-  /** @throws RequestFailure 404 */
-  served(name: string | undefined): Served {
-    if (name === undefined || name === this.base) return { model: this.model, adapter: null };
-    const found = this.#adapters.get(name);
-    if (found === undefined) throw notFound(name);
-    return { model: this.model, adapter: found.adapter };
+  /**
+   * @param key whoever has the same one gets the same version, where a name stands for two for a while
+   * @throws RequestFailure 404; IsoproError as NameService.resolve
+   */
+  async open(name: string | undefined, key: string): Promise<Served> {
+    if (name === undefined || name === this.base) return this.#served(null, () => {});
+    const own = this.#adapters.get(name);
+    if (own !== undefined) return this.#served(own.adapter, own.hold());
+    if (this.#service === undefined) throw notFound(name);
+    const { adapter, release } = await this.#service.resolve(name, key).catch((error: unknown) => {
+      throw error instanceof IsoproError && error.code === 'REGISTRY_UNRESOLVED' ? notFound(name, error.message) : error;
+    });
+    return this.#served(adapter, release);
   }
 
   entries(): ModelEntry[] {
     const base = this.#entry(this.base, this.#created, this.base, null);
-    return [base, ...[...this.#adapters].map(([name, { adapter, created }]) => this.#entry(name, created, adapter.id, this.base))];
+    const own = [...this.#adapters].map(([name, { adapter, created }]) => this.#entry(name, created, adapter.id, this.base));
+    const others = (this.#service?.names() ?? []).filter(({ name }) => !this.#isTaken(name));
+    return [base, ...own, ...others.map(({ name, adapterId }) => this.#entry(name, this.#created, adapterId ?? this.base, this.base))];
   }
 
   /** @throws RequestFailure 404 */
@@ -88,8 +122,8 @@ export class ServedModels {
       throw invalid('lora_name', `${name} was loaded meanwhile`);
     }
     const before = this.#adapters.get(name);
-    this.#adapters.set(name, { adapter, created: now() });
-    await before?.adapter.dispose();
+    this.#adapters.set(name, new NamedAdapter(adapter));
+    await before?.release();
   }
 
   /** Replies that run with it end as they would have. @throws RequestFailure 404 */
@@ -97,7 +131,11 @@ export class ServedModels {
     const found = this.#adapters.get(name);
     if (found === undefined) throw notFound(name);
     this.#adapters.delete(name);
-    await found.adapter.dispose();
+    await found.release();
+  }
+
+  #served(adapter: HostedAdapter | null, release: () => void): Served {
+    return { model: this.model, adapter, [Symbol.dispose]: release };
   }
 
   #isTaken(name: string): boolean {
@@ -128,13 +166,7 @@ export class ServedModels {
 
 const isWithin = (folder: string, file: string): boolean => file.startsWith(folder.endsWith(path.sep) ? folder : folder + path.sep);
 
-const notFound = (name: string): RequestFailure =>
-  new RequestFailure(
-    404,
-    'not_found_error',
-    `there is no model ${JSON.stringify(name.slice(0, 200))} here; GET /v1/models lists what there is`,
-    {
-      param: 'model',
-      code: 'model_not_found',
-    },
-  );
+function notFound(name: string, why = 'GET /v1/models lists what there is'): RequestFailure {
+  const message = `there is no model ${JSON.stringify(name.slice(0, 200))} here: ${why}`;
+  return new RequestFailure(404, 'not_found_error', message, { param: 'model', code: 'model_not_found' });
+}

@@ -62,8 +62,12 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
     embed(context, request.body, askingOf(context, request)),
   );
   for (const prefix of ['', '/v1']) {
-    app.post(`${prefix}/tokenize`, { ...needs('infer'), schema: { body: tokenizeBody } }, ({ body }) => tokenize(context, body));
-    app.post(`${prefix}/detokenize`, { ...needs('infer'), schema: { body: detokenizeBody } }, ({ body }) => detokenize(context, body));
+    app.post(`${prefix}/tokenize`, { ...needs('infer'), schema: { body: tokenizeBody } }, (request) =>
+      tokenize(context, request.body, askingOf(context, request)),
+    );
+    app.post(`${prefix}/detokenize`, { ...needs('infer'), schema: { body: detokenizeBody } }, (request) =>
+      detokenize(context, request.body, askingOf(context, request)),
+    );
     // At the root a name that is loaded gets the new file, as trainers expect there.
     app.post(`${prefix}/load_lora_adapter`, { ...needs('admin'), schema: { body: loadAdapterBody } }, async ({ body }, reply) => {
       await models.load(body.lora_name, body.lora_path, body.load_inplace ?? prefix === '');

@@ -1,7 +1,7 @@
 /** Token ids in and out: vLLM's /inference/v1/generate, /tokenize and /detokenize. */
 import { z } from 'zod';
 import { conversationOf } from './chat.js';
-import { drawIds, type ServerContext } from './context.js';
+import { drawIds, openModel, type ServerContext } from './context.js';
 import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
 import { drawSettings, refuseAlternatives } from './sampling.js';
@@ -10,7 +10,7 @@ import { newId, tokenLogprobs, usageOf } from './shapes.js';
 
 export async function generate(context: ServerContext, body: GenerateBody, asking: Asking): Promise<object> {
   const { token_ids: tokenIds, sampling_params: sampling } = body;
-  const served = context.models.served(body.model);
+  using served = await openModel(context, body, asking);
   refuseAlternatives('sampling_params.logprobs', sampling.logprobs);
   refuseAlternatives('sampling_params.prompt_logprobs', sampling.prompt_logprobs);
   const settings = drawSettings(sampling, Math.min(sampling.max_tokens ?? context.mostTokens, context.mostTokens));
@@ -29,8 +29,9 @@ export async function generate(context: ServerContext, body: GenerateBody, askin
   };
 }
 
-export function tokenize({ models }: ServerContext, body: z.output<typeof tokenizeBody>): object {
-  const { model } = models.served(body.model);
+export async function tokenize(context: ServerContext, body: z.output<typeof tokenizeBody>, asking: Asking): Promise<object> {
+  using served = await openModel(context, body, asking);
+  const { model } = served;
   const { prompt, messages } = body;
   const { addBos, bos } = model.info;
   const begin = (body.add_special_tokens ?? true) && addBos && bos >= 0 ? [bos] : [];
@@ -46,6 +47,7 @@ export function tokenize({ models }: ServerContext, body: z.output<typeof tokeni
   };
 }
 
-export const detokenize = ({ models }: ServerContext, { model, tokens }: z.output<typeof detokenizeBody>): object => ({
-  prompt: models.served(model).model.detokenize(tokens, { withControl: true }),
-});
+export async function detokenize(context: ServerContext, body: z.output<typeof detokenizeBody>, asking: Asking): Promise<object> {
+  using served = await openModel(context, body, asking);
+  return { prompt: served.model.detokenize(body.tokens, { withControl: true }) };
+}
