@@ -78,6 +78,8 @@ export const ERRORS = {
   TASK_UNKNOWN:
     'Use a task from `isopro-native tasks list`, the path of a .js or .ts file that exports one or of .jsonl or .csv data, or ' +
     'python:MODULE[:NAME].',
+  TEACHER_NO_BETTER:
+    'Take a larger model or one that was trained on the task, give it solved examples (--teacher-examples), or ask for less --headroom.',
   TEMPLATE_INVALID: 'The chat template in the model file cannot be rendered; pass token ids instead of messages.',
   TIER_UNKNOWN: 'Use one of the tiers listed above.',
   VERIFIER_UNDECIDED:

@@ -7,7 +7,7 @@ import type { StepStatistics, Trainer, TrainSequence } from '../engine/trainer.j
 import type { RolloutGroup } from '../rollouts/sample.js';
 import type { Admission } from '../run-folder/rollout-records.js';
 import type { ReplayBuffer } from './replay-buffer.js';
-import type { BoundaryCache } from './sequences.js';
+import type { BoundaryCache, KeyedRollout } from './sequences.js';
 
 /** A rollout as it was sampled, and as it stands in a log. */
 export interface Sample {
@@ -62,6 +62,15 @@ export interface LearningSettings extends AdmissionSettings {
   readonly buffer: AdmissionSettings['buffer'] & { readonly newShare: number; readonly accumulate: boolean };
 }
 
+/** A model that another learns from. */
+export interface Teacher {
+  /** What it makes of what was sampled: for each sample the log-probability of each sampled token, in order, at the temperature. */
+  logprobs(
+    samples: readonly KeyedRollout[],
+    options: { readonly temperature: number; readonly signal?: AbortSignal },
+  ): Promise<Float32Array[]>;
+}
+
 export interface LearningContext<Own = unknown> {
   readonly trainer: Trainer;
   readonly boundaries: BoundaryCache;
@@ -70,6 +79,8 @@ export interface LearningContext<Own = unknown> {
   readonly groups: readonly RolloutGroup[];
   readonly settings: WithOwn<LearningSettings, Own>;
   readonly iteration: number;
+  /** Where the algorithm has one. */
+  readonly teacher?: Teacher;
   /** Sequences a step; a remedy may have changed it. */
   readonly batchSize: number;
   readonly signal?: AbortSignal;

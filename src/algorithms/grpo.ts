@@ -11,7 +11,7 @@ import { ofSampled } from '../rollouts/episode.js';
 import { fates, rarity, unusable } from './admission.js';
 import { algorithm, type Group, type Sample } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
-import { chunks, takeSteps, temperedLogprobs } from './steps.js';
+import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
 
 /** Added to the standard deviation of a group's rewards. */
 const EPSILON = 1e-6;
@@ -105,9 +105,6 @@ export function replyRatios(
   return { weights, loss, clipFraction: clippedTokens / tokens, oldPolicyGap: gap / tokens };
 }
 
-/** Shuffled passes over an iteration's samples, at most. */
-const PASSES = 4;
-
 export const grpo = algorithm({
   id: 'grpo',
   title: 'a policy gradient with the advantages of GRPO and a mean over tokens',
@@ -169,10 +166,8 @@ export const grpo = algorithm({
     const random = new Random(
       deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'policy gradient', iteration, problemId: '', sample: 0 }),
     );
-    const order: typeof samples = [];
-    for (let pass = 0; pass < PASSES && order.length < stepsPerIteration * batchSize; pass++) order.push(...random.shuffle(samples));
     const objective: Objective = { kind: 'policy', temperature, clipLow, clipHigh, klCoefficient };
-    return takeSteps(context, chunks(order, batchSize).slice(0, stepsPerIteration), {
+    return takeSteps(context, shuffledBatches(samples, stepsPerIteration, batchSize, random), {
       objective,
       prepare: async (sequences, batch) => {
         const tokens = batch.reduce((sum, { rollout }) => sum + rollout.tokenIds.length, 0);

@@ -1,9 +1,10 @@
 /** The algorithms of `run`, the default one first. */
 import type { Algorithm } from './algorithm.js';
+import { distill } from './distill.js';
 import { grpo } from './grpo.js';
 import { rft } from './rft.js';
 
-const LIST = [rft, grpo] as const;
+const LIST = [rft, grpo, distill] as const;
 
 type Listed = (typeof LIST)[number];
 export type AlgorithmId = Listed['id'];

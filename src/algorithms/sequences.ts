@@ -10,6 +10,7 @@ export interface Sampled {
 }
 
 export interface KeyedRollout extends Sampled {
+  readonly problem: RolloutGroup['problem'];
   readonly rollout: JudgedRollout;
 }
 
@@ -19,6 +20,7 @@ export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number
     rollouts.map((rollout) => ({
       key: `${iteration}/${problem.id}/${rollout.sampleIndex}`,
       episode: rollout.episode,
+      problem,
       rollout,
     })),
   );

@@ -1,10 +1,21 @@
 /** Optimiser steps on batches of rollouts, as every algorithm makes them. */
 import type { Objective, StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
+import type { Random } from '../random.js';
 import type { LearningContext } from './algorithm.js';
 import type { Sampled } from './sequences.js';
 
 export const chunks = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
+
+/** Shuffled passes over an iteration's samples, at most. */
+const PASSES = 4;
+
+/** As many steps of samples as are asked for, in so many shuffled passes over them as that takes, at most four. */
+export function shuffledBatches<T>(samples: readonly T[], steps: number, batchSize: number, random: Random): T[][] {
+  const order: T[] = [];
+  for (let pass = 0; pass < PASSES && order.length < steps * batchSize; pass++) order.push(...random.shuffle(samples));
+  return chunks(order, batchSize).slice(0, steps);
+}
 
 interface Prepared {
   readonly sequences: readonly TrainSequence[];

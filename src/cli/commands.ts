@@ -9,6 +9,7 @@ type Load = () => Promise<CommandModule>;
 const COMMANDS: Readonly<Record<string, Load>> = {
   run: async () => (await import('./run.js')).runCommand,
   'self-improve': async () => (await import('./self-improve.js')).selfImproveCommand,
+  distill: async () => (await import('./distill.js')).distillCommand,
   ablate: async () => (await import('./ablate.js')).ablateCommand,
   runs: async () => (await import('./runs.js')).runsCommand,
   report: async () => (await import('./report.js')).reportCommand,

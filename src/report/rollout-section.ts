@@ -6,6 +6,7 @@ import { figureOf, section, tierName, type Section } from './markup.js';
 const ADMISSIONS: ReadonlyMap<string, string> = new Map([
   ['admitted', 'in the replay buffer: trained on where it is drawn'],
   ['contrasted', 'trained on with its advantage over the other samples of its problem'],
+  ['distilled', 'trained on, each token towards what the teacher makes of it'],
   ['uninformative', 'not trained on: no sample of its problem has the other verdict'],
   ['failed', 'not trained on'],
   ['undecided', 'not trained on: no verdict'],

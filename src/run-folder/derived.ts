@@ -38,8 +38,8 @@ export interface TierCounts {
   admitted: number;
 }
 
-/** Whether training takes a rollout: into the replay buffer, or in contrast with the other samples of its problem. */
-export const isTrainedOn = (admission: string): boolean => admission === 'admitted' || admission === 'contrasted';
+/** Whether training takes a rollout: into the replay buffer, in contrast with the other samples of its problem, or with a teacher. */
+export const isTrainedOn = (admission: string): boolean => ['admitted', 'contrasted', 'distilled'].includes(admission);
 
 interface CountedRollout {
   readonly iteration: number;

@@ -97,6 +97,16 @@ export const forgetting = z.object({
 /** Evaluations: what the model forgot, measured with the submitted adapter after the test problems. */
 export type ForgettingRecord = z.infer<typeof forgetting>;
 
+export const teacherRecordForm = z.object({
+  kind: z.literal('teacher'),
+  /** SHA-256 of its file. */
+  model: sha256,
+  /** Of the dev problems, in the set's order, answered greedily as the run asks them, with the teacher's own solved examples. */
+  outcomes: z.array(z.tuple([sha256, z.string(), kind])),
+});
+/** Evaluations: what the teacher of a distillation reaches on the dev problems, before the first step. */
+export type TeacherRecord = z.infer<typeof teacherRecordForm>;
+
 const tier = z
   .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
   .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
@@ -138,6 +148,7 @@ export type IterationRecord = z.infer<typeof iterationReport>;
 export const devReplyRecord = (value: Omit<DevReply, 'kind'>): NewRunRecord => recordOf('evaluations', devReply, value);
 export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRunRecord => recordOf('evaluations', heldOut, value);
 export const constrainedRecord = (value: Omit<Constrained, 'kind'>): NewRunRecord => recordOf('evaluations', constrained, value);
+export const teacherRecord = (value: Omit<TeacherRecord, 'kind'>): NewRunRecord => recordOf('evaluations', teacherRecordForm, value);
 export const forgettingRecord = (value: Omit<ForgettingRecord, 'kind'>): NewRunRecord => recordOf('evaluations', forgetting, value);
 export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRunRecord =>
   recordOf('evaluations', iterationReport, value);

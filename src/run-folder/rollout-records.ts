@@ -22,6 +22,7 @@ export type ProblemRecord = z.infer<typeof problem>;
 export const ADMISSIONS = [
   'admitted', // into the replay buffer: its likelihood is raised where it is drawn
   'contrasted', // with the other samples of its problem: trained on with its advantage, up or down
+  'distilled', // whatever its verdict: each of its tokens is pulled towards what the teacher would have said
   'failed', // by the verdict, or by what a control trains on instead of it
   'undecided',
   'incomplete', // it did not end by itself: training on it would teach to stop anywhere

@@ -241,6 +241,7 @@ async function learn(
     settings,
     iteration,
     batchSize: state.batchSize,
+    ...(context.teacher === null ? {} : { teacher: context.teacher }),
     ...(signal === undefined ? {} : { signal }),
     onBatch: (sequences: readonly TrainSequence[]): void => {
       for (const { tokenIds, labelMask } of sequences) data.update(tokenIds).update(labelMask);

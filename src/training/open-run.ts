@@ -48,6 +48,7 @@ import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
 import { inUse, taskOptions, type RunSettings } from './settings.js';
+import { TeacherModel } from './teacher.js';
 
 export interface OpenRun {
   readonly context: RunContext;
@@ -93,11 +94,13 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     const model = await openTrainee(settings, signal);
     closers.push(() => model.dispose());
     const resolved = inUse(settings, { model, task });
+    const teacher = await TeacherModel.open(resolved, model, task, signal);
+    closers.push(async () => teacher?.dispose());
     const [dev, test] = [
       await evaluationSet(task, 'dev', settings.evaluation.devSize),
       await evaluationSet(task, 'test', settings.evaluation.testSize),
     ];
-    const start = await runStart({ settings: resolved, model, task, dev, test, rules, policy });
+    const start = await runStart({ settings: resolved, model, teacher, task, dev, test, rules, policy });
     const folder = await folderOf(start, out);
     const ended = async (): Promise<{ readonly result: RunResult }> => {
       await dispose();
@@ -139,6 +142,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       runId,
       start,
       model,
+      teacher,
       backend: localBackend(model),
       task,
       dev,

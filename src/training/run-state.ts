@@ -12,6 +12,7 @@ import type { RunHooks, RunProgress } from './hooks.js';
 import type { Learner } from './learner.js';
 import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import type { RunSettings } from './settings.js';
+import type { TeacherModel } from './teacher.js';
 
 /** Open for the whole run. */
 export interface RunContext {
@@ -21,6 +22,8 @@ export interface RunContext {
   readonly runId: string;
   readonly start: RunStart;
   readonly model: Model;
+  /** Of a distillation. */
+  readonly teacher: TeacherModel | null;
   /** The model as what samples. */
   readonly backend: Backend<TokenReply>;
   readonly task: OpenTask;

@@ -81,6 +81,7 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
     onReply: ({ problem, rollout: { text, finish }, judgement }) => replies.push({ problem, text, finish, judgement }),
   });
   await refuseUnsteadyVerdicts(context.task, replies);
+  await context.teacher?.requireHeadroom(context, dev.summary.mean);
   context.log.append([
     policiesRecord({ tiers: [...context.task.tiers], verdicts: await judgePolicies(context.task, context.test.problems) }),
   ]);

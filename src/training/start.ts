@@ -9,6 +9,7 @@ import type { EvaluationSetIdentity, RunStart } from '../run-folder/manifest.js'
 import type { OpenTask } from '../tasks/task.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { RunSettings } from './settings.js';
+import type { TeacherModel } from './teacher.js';
 
 const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): EvaluationSetIdentity => ({
   origin,
@@ -22,6 +23,8 @@ export interface StartOptions {
   /** `model.threads` is the number in use. */
   readonly settings: RunSettings;
   readonly model: Model;
+  /** Of a distillation. */
+  readonly teacher?: Pick<TeacherModel, 'hash'> | null;
   readonly task: OpenTask;
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
@@ -29,7 +32,7 @@ export interface StartOptions {
   readonly policy: Pick<LoraPolicy, 'name'>;
 }
 
-export async function runStart({ settings, model, task, dev, test, rules, policy }: StartOptions): Promise<RunStart> {
+export async function runStart({ settings, model, teacher = null, task, dev, test, rules, policy }: StartOptions): Promise<RunStart> {
   const { style, maxTokens } = settings.sampling;
   const { maxSequences, threads } = settings.model;
   const name = path.basename(settings.model.name); // no folder of this machine
@@ -46,8 +49,16 @@ export async function runStart({ settings, model, task, dev, test, rules, policy
     settings: asJson({
       ...settings,
       model: { ...settings.model, name },
+      ...(teacher === null ? {} : { algorithm: await taughtBy(settings.algorithm, teacher) }),
       task: task.id,
       ...(task.rows === undefined ? {} : { check: task.rows.check.name }),
     }),
   };
 }
+
+/** The teacher is named as the model is, without a folder of this machine, and by its content. */
+const taughtBy = async (algorithm: RunSettings['algorithm'], teacher: Pick<TeacherModel, 'hash'>): Promise<object> => ({
+  ...algorithm,
+  teacher: path.basename(algorithm.teacher!),
+  teacherSha256: await teacher.hash(),
+});

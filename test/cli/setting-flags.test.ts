@@ -24,7 +24,7 @@ function leaves(): [string, unknown][] {
 test('every setting has one flag, with its own value', () => {
   const values = flagValues(resolveSettings({}));
   expect(values).toHaveLength(leaves().length);
-  // what has no default: how the task is asked beside its own way, no limit, and what follows from the model's vocabulary
+  // what has no default: how the task is asked beside its own way, a teacher, no limit, and what follows from the model's vocabulary
   const valued = new Set(values.map(([flag]) => flag));
   expect(Object.keys(settingFlags()).filter((flag) => !valued.has(flag))).toEqual([
     'check',
@@ -32,6 +32,8 @@ test('every setting has one flag, with its own value', () => {
     'examples',
     'stop',
     'judge-truncated',
+    'teacher',
+    'teacher-examples',
     'forgetting',
     'max-minutes',
     'answer-tag',

@@ -1,4 +1,4 @@
-/** ReST-EM: every iteration trains anew from the base model, the best one is submitted, a judge follows, an interruption changes nothing. */
+/** ReST-EM: every iteration trains anew from the base model, the best one is submitted, a judge follows; interruptions change nothing. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,0 +1,115 @@
+/**
+ * On-policy distillation (Agarwal et al. 2024, arXiv 2306.13649; Gu et al. 2024, arXiv 2306.08543): the student is pulled towards a teacher
+ * on what it says itself. Minimised is the reverse divergence KL(student || teacher) of each next token. Its gradient is a policy gradient
+ * in which every sampled token has an advantage of its own, log p_teacher - log p_student: in the mean over samples the score function
+ * times 1 vanishes, and what is left is the gradient of the divergence; so does that of any baseline. (The trainer's k3 term would not do:
+ * as a loss it has the gradient of the forward divergence.)
+ */
+import { z } from 'zod';
+import type { Objective } from '../engine/trainer.js';
+import { deriveSeed, Random } from '../random.js';
+import { lossMask, ofSampled } from '../rollouts/episode.js';
+import { fates, rarity, unusable } from './admission.js';
+import { algorithm } from './algorithm.js';
+import { keyedRollouts } from './sequences.js';
+import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+
+/** log p_teacher - log p_student, by sampled token. */
+export const margins = (student: Float32Array, teacher: Float32Array): Float32Array => teacher.map((value, t) => value - student[t]!);
+
+/** The reverse divergence per token as samples show it: the mean of -margin over all of them; 0 where there is none. */
+export function sampledDivergence(samples: readonly Float32Array[]): number {
+  const tokens = samples.reduce((sum, { length }) => sum + length, 0);
+  return tokens === 0 ? 0 : -samples.reduce((sum, row) => sum + row.reduce((total, margin) => total + margin, 0), 0) / tokens;
+}
+
+/**
+ * Margins less their mean at the same place in the reply, over the samples of an iteration. A baseline leaves the mean of the gradient (up
+ * to (n - 1) / n, since a sample counts in its own), and without it nearly every sampled token would be pushed down, in favour of tokens
+ * that neither model says: the mean margin is minus the divergence.
+ */
+export function centred(rows: readonly Float32Array[]): Float32Array[] {
+  const means = Array.from({ length: Math.max(0, ...rows.map(({ length }) => length)) }, (_, t) => {
+    const there = rows.filter(({ length }) => length > t);
+    return there.reduce((sum, row) => sum + row[t]!, 0) / there.length;
+  });
+  return rows.map((row) => row.map((margin, t) => margin - means[t]!));
+}
+
+/** Within which a sample is trained on once the policy has moved. */
+const CLIP = 0.2;
+
+export const distill = algorithm({
+  id: 'distill',
+  title: 'distillation from a teacher on what the model says itself',
+  settings: z.object({
+    teacher: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('distill: the model to learn from, named as --model is; its vocabulary has to be the same'),
+    teacherExamples: z
+      .int()
+      .min(1)
+      .max(64)
+      .optional()
+      .describe('distill: solved examples that the teacher reads before each problem, and the student does not'),
+    headroom: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.05)
+      .describe('distill: by how much the teacher has to be better on the dev problems for the run to begin'),
+  }),
+  contradictions: ({ sampling: { topP }, buffer: { accept }, algorithm: { teacher } }) => [
+    ...(teacher === undefined ? ['algorithm.teacher: distill learns from a teacher: name a model'] : []),
+    ...(topP < 1 ? ['sampling.topP: distill compares whole distributions, and below 1 the samples are not drawn from one'] : []),
+    ...(accept !== 'passing' ? ['buffer.accept: distill trains on all verdicts'] : []),
+  ],
+  readsReasoning: () => false,
+
+  admit: (groups) => fates(groups, (group) => ({ weight: rarity(group), fateOf: () => ({ admission: 'distilled' }) })),
+
+  /**
+   * The iteration's step budget on its own samples. Both models' log-probabilities are measured before the first update, at the
+   * temperature of the rollouts; later steps weigh a token by how much more or less likely it has become, clipped.
+   */
+  async learn(context) {
+    const { trainer, boundaries, groups, settings, iteration, batchSize, teacher, signal } = context;
+    if (teacher === undefined) throw new RangeError('distillation without a teacher');
+    const { temperature } = settings.sampling;
+    const samples = keyedRollouts(groups, iteration).filter(({ rollout }) => unusable(rollout) === null);
+    if (samples.length === 0) return [];
+    const measured = { temperature, ...(signal === undefined ? {} : { signal }) };
+    const known = new Map<string, { oldLogprobs: Float32Array; margins: Float32Array; advantages: Float32Array }>();
+    const [logprobs, differences]: [Float32Array[], Float32Array[]] = [[], []];
+    for (const part of chunks(samples, batchSize)) {
+      const own = await temperedLogprobs(trainer, await boundaries.sequences(part, signal), measured);
+      const taught = await teacher.logprobs(part, measured);
+      logprobs.push(...own);
+      differences.push(...part.map(({ episode }, i) => margins(ofSampled(episode, own[i]!), taught[i]!)));
+    }
+    for (const [i, advantages] of centred(differences).entries())
+      known.set(samples[i]!.key, { oldLogprobs: logprobs[i]!, margins: differences[i]!, advantages });
+    const random = new Random(deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'distillation', iteration, problemId: '', sample: 0 }));
+    const objective: Objective = { kind: 'policy', temperature, clipLow: CLIP, clipHigh: CLIP };
+    return takeSteps(context, shuffledBatches(samples, settings.optimiser.stepsPerIteration, batchSize, random), {
+      objective,
+      prepare: async (sequences, batch) => {
+        const rows = batch.map(({ key }) => known.get(key)!);
+        const advantaged = sequences.map((sequence, i) => ({
+          ...sequence,
+          oldLogprobs: rows[i]!.oldLogprobs,
+          advantages: spread(lossMask(batch[i]!.episode), rows[i]!.advantages),
+        }));
+        return { sequences: advantaged, statistics: { loss: sampledDivergence(rows.map((row) => row.margins)) } };
+      },
+    });
+  },
+});
+
+/** A value for each sampled token, at its place in the sequence; 0 elsewhere. */
+function spread(mask: Uint8Array, values: Float32Array): Float32Array {
+  let next = 0;
+  return Float32Array.from(mask, (sampled) => (sampled === 1 ? values[next++]! : 0));
+}

@@ -1,0 +1,198 @@
+/** On-policy distillation: the divergence and its gradient, the teacher's reading of a reply, what is refused, and a whole run. */
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { centred, distill, margins, sampledDivergence } from '../../src/algorithms/distill.js';
+import { hashFile } from '../../src/engine/adapter.js';
+import { createTrainer, loadModel, openTask, resolveSettings, run, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
+import { judgeRun } from '../../src/judge/judge.js';
+import { LogReader } from '../../src/log/read.js';
+import { exchange } from '../../src/rollouts/episode.js';
+import { readManifest } from '../../src/run-folder/manifest.js';
+import { runPaths } from '../../src/run-folder/paths.js';
+import { readRun } from '../../src/run-folder/read-run.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
+import { TeacherModel } from '../../src/training/teacher.js';
+import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-distill-'));
+const file = (name: string): string => path.join(folder, name);
+
+/** The letter model, taught by likelihood to answer with c; its weights then are a model of their own. */
+async function writeTeacher(): Promise<void> {
+  await using student = await loadModel(file('letters.gguf'), { threads: 1 });
+  await using task = await openTask(file('letters.mjs'));
+  const [letter, end] = [student.tokenize('c')[0]!, student.info.eot];
+  const batch: TrainSequence[] = [];
+  for (let i = 0; i < 8; i++) {
+    const problem = await task.generate(i % 2 === 0 ? 'L0' : 'L1', BigInt(i));
+    const { tokenIds: asked } = student.renderChat(await task.prompt(problem, 'cot'));
+    const tokenIds = Int32Array.from([...asked, letter, end]);
+    batch.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= asked.length ? 1 : 0)) });
+  }
+  await using trainer = await createTrainer(student, { lora: { rank: 4 }, optimiser: { learningRate: 0.01 }, threads: 1 });
+  for (let step = 0; step < 12; step++) await trainer.step(batch);
+  await trainer.exportModel(file('teacher.gguf'));
+}
+
+beforeAll(async () => {
+  process.env.ISOPRO_HOME = file('home');
+  writeLetterModel(file('letters.gguf'));
+  writeLetterTask(file('letters.mjs'));
+  await writeTeacher();
+}, 60_000);
+afterAll(() => {
+  delete process.env.ISOPRO_HOME;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const settings = (teacher: string) => {
+  const short = shortestRun(file('letters.mjs'), file('letters.gguf'));
+  return {
+    ...short,
+    iterations: 2,
+    sampling: { rollouts: 96, samples: 4, maxTokens: 4, temperature: 1 },
+    optimiser: { stepsPerIteration: 12, batchSize: 8, learningRate: 0.01, warmupSteps: 2 },
+    layers: { rank: 4, topLayers: 2 },
+    evaluation: { devSize: 5, testSize: 5 },
+    algorithm: { id: 'distill' as const, teacher: file(teacher) },
+  };
+};
+
+describe('the divergence', () => {
+  test('is the mean of -margin under the student: 0.5108256 for [.5, .5] against [.9, .1], and not the forward 0.3680642', () => {
+    const [student, teacher] = [Float32Array.of(0.5, 0.5), Float32Array.of(0.9, 0.1)];
+    const margin = margins(student.map(Math.log), teacher.map(Math.log));
+    const mean = (weights: Float32Array) => weights.reduce((sum, weight, v) => sum - weight * margin[v]!, 0);
+    expect(mean(student)).toBeCloseTo(0.5108256, 6);
+    expect(-mean(teacher)).toBeCloseTo(0.3680642, 6);
+    // half of the samples are either token
+    expect(sampledDivergence([margin.slice(0, 1), margin.slice(1)])).toBeCloseTo(0.5108256, 6);
+  });
+
+  test('has a baseline by place: what is left of the margins has mean 0 there, and replies of other lengths do not mix', () => {
+    const rows = centred([Float32Array.of(-1, 2), Float32Array.of(-3, 4), Float32Array.of(-8)]);
+    expect(rows.map((row) => [...row])).toEqual([[3, -1], [1, 1], [-4]]);
+    expect(centred([])).toEqual([]);
+  });
+
+  test('of nothing is 0', () => {
+    expect([sampledDivergence([]), sampledDivergence([new Float32Array(0)])]).toEqual([0, 0]);
+  });
+
+  test('falls along a step as its gradient says: its slope, exact over the vocabulary, is the squared norm of the gradient', async () => {
+    writeSyntheticModel(file('small.gguf'), { architecture: 'qwen2', layers: 2 });
+    writeSyntheticModel(file('other.gguf'), { architecture: 'qwen2', layers: 2, seed: 9n });
+    // a step of Adam with an epsilon beyond every gradient is one of plain descent, by learningRate / epsilon
+    const EPSILON = 1000;
+    const optimiser = { learningRate: 10, beta1: 0, beta2: 0, epsilon: EPSILON, maxNorm: 0 };
+    const open = (name: string): Promise<Trainer> =>
+      createTrainer({ path: file(name) }, { lora: { rank: 2 }, optimiser, threads: 1, seed: 2n });
+    await using student = await open('small.gguf');
+    await using other = await open('other.gguf');
+    const prompt = [5, 9, 7];
+    const every = Array.from({ length: student.info.vocabulary }, (_, token) => ({
+      tokenIds: Int32Array.from([...prompt, token]),
+      labelMask: Uint8Array.of(0, 0, 0, 1),
+    }));
+    const logprobsOf = async (trainer: Trainer): Promise<Float32Array> =>
+      Float32Array.from((await trainer.evaluate(every)).sequences, ({ logprobs }) => logprobs[3]!);
+    for (let i = 0; i < 6; i++) await student.step([every[3]!]); // away from where the gradient of A is zero
+    const taught = await logprobsOf(other);
+    const exact = (own: Float32Array): number => own.reduce((sum, value, v) => sum + Math.exp(value) * (value - taught[v]!), 0);
+    const own = await logprobsOf(student);
+    // each token as often as the student says it
+    const margin = margins(own, taught);
+    const batch = every.map((sequence, v) => ({
+      ...sequence,
+      weight: every.length * Math.exp(own[v]!),
+      advantages: Float32Array.of(0, 0, 0, margin[v]!),
+      oldLogprobs: Float32Array.of(0, 0, 0, own[v]!),
+    }));
+    const before = exact(own);
+    expect(before).toBeGreaterThan(0.01);
+    const start = await student.snapshot();
+    const slopes: number[] = [];
+    let squared = 0;
+    for (const learningRate of [10, 5]) {
+      await student.rollbackTo(start);
+      await student.setOptimiser({ learningRate, maxNorm: 0 });
+      const { gradNorm } = await student.step(batch, { objective: { kind: 'policy' } });
+      squared = gradNorm ** 2;
+      slopes.push((exact(await logprobsOf(student)) - before) / (learningRate / EPSILON));
+    }
+    expect(squared).toBeGreaterThan(1e-3);
+    // the second order of the step taken out
+    expect((2 * slopes[1]! - slopes[0]!) / -squared).toBeCloseTo(1, 1);
+  });
+});
+
+test('the teacher reads the very tokens that were said: as llama.cpp scores them after the teacher’s own prompt', async () => {
+  await using student = await loadModel(file('letters.gguf'), { threads: 1 });
+  await using task = await openTask(file('letters.mjs'));
+  const teacher = (await TeacherModel.open(resolveSettings(settings('teacher.gguf')), student, task))!;
+  try {
+    await using scoring: Model = await loadModel(file('teacher.gguf'), { threads: 1 });
+    const problem = await task.generate('L0', 7n);
+    const { tokenIds: asked } = student.renderChat(await task.prompt(problem, 'cot'));
+    const said = ['c', 'f'].map((text) => Int32Array.of(...student.tokenize(text), student.info.eot));
+    const samples = said.map((ids) => ({ key: '', problem, episode: exchange(asked, ids), rollout: null as never }));
+    const scored = await scoring.score(asked, said);
+    for (const [i, row] of (await teacher.logprobs(samples, { temperature: 1 })).entries()) {
+      expect(row).toHaveLength(2); // the letter, and the end of the turn
+      for (const [t, value] of row.entries()) expect(value).toBeCloseTo(scored[i]![t]!, 1);
+    }
+    const [cold] = await teacher.logprobs(samples, { temperature: 0.5 });
+    expect(cold![0]!).toBeGreaterThan((await teacher.logprobs(samples, { temperature: 1 }))[0]![0]!);
+  } finally {
+    await teacher.dispose();
+  }
+});
+
+describe('a run', () => {
+  test('brings the student to what the teacher does, the judge follows, and the teacher’s file is as it was', async () => {
+    const teacherSha256 = await hashFile(file('teacher.gguf'));
+    const result = await run(settings('teacher.gguf'), { out: file('run') });
+    const { byTier } = result.test.after;
+    expect(byTier.L0!.mean! - result.test.before.byTier.L0!.mean!).toBeGreaterThan(0.5);
+    const { iterations, rolloutCount, rollouts } = readRun(result.folder);
+    expect(iterations[1]!.loss!).toBeLessThan(iterations[0]!.loss!);
+    expect(result.accepted).toBe([...rollouts.values()].flatMap((tiers) => [...tiers.values()]).reduce((sum, of) => sum + of.admitted, 0));
+    expect(rolloutCount).toBe(192);
+    const { settings: written } = readManifest(result.folder).start;
+    expect(written.algorithm).toMatchObject({ id: 'distill', teacher: 'teacher.gguf', teacherSha256 });
+    expect(await hashFile(file('teacher.gguf'))).toBe(teacherSha256);
+    const reader = new LogReader(runPaths(result.folder).log, RUN_STREAMS);
+    const records = [...reader.records()].map(({ payload }) => payload);
+    reader.close();
+    expect(records.filter(({ kind }) => kind === 'teacher')).toMatchObject([{ model: teacherSha256, outcomes: { length: 15 } }]);
+    for (const { finish, admission } of records.filter(({ kind }) => kind === 'rollout'))
+      expect(admission).toBe(finish === 'stop' ? 'distilled' : 'incomplete');
+    const { verdict, failure } = await judgeRun({ folder: result.folder, model: file('letters.gguf'), task: file('letters.mjs') });
+    expect([verdict, failure]).toEqual(['pass', null]);
+  }, 60_000);
+
+  test('is refused where the teacher is no better, or says other tokens', async () => {
+    copyFileSync(file('letters.gguf'), file('same.gguf'));
+    await expect(run(settings('same.gguf'), { out: file('same') })).rejects.toMatchObject({ code: 'TEACHER_NO_BETTER' });
+    writeSyntheticModel(file('foreign.gguf'), { architecture: 'qwen2', vocabularySize: 512 } as never);
+    await expect(run(settings('foreign.gguf'), { out: file('foreign') })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining('algorithm.teacher: '),
+    });
+  }, 60_000);
+
+  test('needs a teacher, the whole distribution and all verdicts', () => {
+    expect(distill.startsAnew({ algorithm: { id: 'distill' }, buffer: { kind: 'balanced', accept: 'passing' } })).toBe(false);
+    const wrong = {
+      ...settings('teacher.gguf'),
+      sampling: { topP: 0.9 },
+      buffer: { accept: 'failing' },
+      algorithm: { id: 'distill' },
+    } as const;
+    expect(() => resolveSettings(wrong)).toThrow(/algorithm\.teacher: .*sampling\.topP: .*buffer\.accept: /s);
+    expect(() => resolveSettings({ algorithm: { teacher: 'x' } })).toThrow('algorithm.teacher: belongs to distill');
+  });
+});
