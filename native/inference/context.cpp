@@ -17,7 +17,7 @@ void DecodeBatch::clear() {
   positions_.clear();
   sequences_.clear();
   output_.clear();
-  padding_ = 0;
+  paddingSequences_.clear();
 }
 
 void DecodeBatch::add(Token token, llama_pos position, llama_seq_id sequence, bool output) {
@@ -28,7 +28,14 @@ void DecodeBatch::add(Token token, llama_pos position, llama_seq_id sequence, bo
 }
 
 void DecodeBatch::pad(llama_seq_id sequence) {
-  while (size() % kRowGroup != 0) add(tokens_.front(), padding_++, sequence, true);
+  if (size() % kRowGroup == 0) return;
+  paddingSequences_.push_back(sequence);
+  for (llama_pos position = 0; size() % kRowGroup != 0; ++position) add(tokens_.front(), position, sequence, true);
+}
+
+void DecodeBatch::addPadding(Token token, llama_seq_id sequence) {
+  paddingSequences_.push_back(sequence);
+  add(token, 0, sequence, true);
 }
 
 llama_batch DecodeBatch::view() {
@@ -50,27 +57,37 @@ Context::Context(std::shared_ptr<Model> model, int threads, bool fixedThreads)
     : model_(std::move(model)), governor_(threads, fixedThreads || model_->usesGpu()) {}
 
 void Context::prepare(const Capacity& wanted) {
-  const bool fits = context_ != nullptr && wanted.cells <= capacity_.cells && wanted.sequences <= capacity_.sequences &&
+  // One sequence has the whole of either kind of cache, or its own.
+  const bool alike = wanted.owner == capacity_.owner || wanted.sequences == 1;
+  const bool fits = context_ != nullptr && alike && wanted.cells <= capacity_.cells && wanted.sequences <= capacity_.sequences &&
                     wanted.outputs <= capacity_.outputs;
   if (fits) {
     llama_memory_clear(llama_get_memory(context_.get()), false);
     return;
   }
-  Capacity grown;
-  grown.cells = (std::max(wanted.cells, capacity_.cells) + 255) / 256 * 256;
-  grown.sequences = std::min(kMaxSequences, std::max(wanted.sequences, capacity_.sequences));
+  Capacity grown = wanted;
+  // Long sequences of one request times many sequences of another would be more than either.
+  if (alike && capacity_.owner == CellOwner::kAll) {
+    grown.cells = std::max(wanted.cells, capacity_.cells);
+    grown.sequences = std::max(wanted.sequences, capacity_.sequences);
+    grown.outputs = std::max(wanted.outputs, capacity_.outputs);
+    grown.owner = CellOwner::kAll;
+  }
+  grown.cells = (grown.cells + kCellGroup - 1) / kCellGroup * kCellGroup;
+  grown.sequences = std::min(kMaxSequences, grown.sequences);
   // llama.cpp wants room for a row of every sequence.
-  grown.outputs = std::max({wanted.outputs, capacity_.outputs, grown.sequences});
+  grown.outputs = std::max(grown.outputs, grown.sequences);
+  const int cells = grown.owner == CellOwner::kAll ? grown.cells : grown.cells * grown.sequences;
   release();
   if (!threads_) threads_.emplace(governor_.maxThreads());
 
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = static_cast<std::uint32_t>(grown.cells);
+  params.n_ctx = static_cast<std::uint32_t>(cells);
   params.n_batch = params.n_ubatch = kBatchTokens;
   params.n_seq_max = static_cast<std::uint32_t>(grown.sequences);
   params.n_outputs_max = static_cast<std::uint32_t>(std::min(grown.outputs, kBatchTokens));
   params.n_threads = params.n_threads_batch = governor_.threads();
-  params.kv_unified = true;
+  params.kv_unified = grown.owner == CellOwner::kAll;
   params.type_k = params.type_v = model_->kvType();
   params.no_perf = true;
   params.cb_eval = onEvaluated;
@@ -81,8 +98,8 @@ void Context::prepare(const Capacity& wanted) {
   context_.reset(callLlama([&] { return llama_init_from_model(model_->handle(), params); }, schedulerBytes()));
   if (context_ == nullptr) {
     const std::string reason = takeLlamaError();
-    throw Error(refusalIn(reason, "OUT_OF_MEMORY"), "no context of " + std::to_string(grown.cells) + " tokens could be made (" +
-                                                        std::to_string(grown.cells * model_->kvBytesPerToken() / 1'000'000) +
+    throw Error(refusalIn(reason, "OUT_OF_MEMORY"), "no context of " + std::to_string(cells) + " tokens could be made (" +
+                                                        std::to_string(cells * model_->kvBytesPerToken() / 1'000'000) +
                                                         " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
   }
   threads_->attach(context_.get());
@@ -202,7 +219,7 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
 
   switch (status) {
     case 0:
-      if (batch.padding() > 0) removeSequence(batch.paddingSequence());
+      for (const llama_seq_id sequence : batch.paddingSequences()) removeSequence(sequence);
       return;
     case 1:
       throw Error("CONTEXT_OVERFLOW", "no room for " + std::to_string(batch.size()) + " more tokens in the KV cache");
@@ -223,7 +240,9 @@ const float* Context::logits(int row) {
 }
 
 void Context::copySequence(llama_seq_id from, llama_seq_id to, llama_pos end) {
-  llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, end);
+  const bool whole = capacity_.owner == CellOwner::kEach;
+  llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, whole ? -1 : end);
+  if (whole && end >= 0) removeSequence(to, end);
 }
 
 void Context::removeSequence(llama_seq_id sequence, llama_pos begin) {

@@ -18,8 +18,9 @@
 
 namespace isopro {
 
-// Tokens that one decode call may take: llama.cpp's default physical batch. With a unified cache llama.cpp runs each
-// call as a single graph over its tokens in the order given, which boundary capture relies on.
+// Tokens that one decode call may take: llama.cpp's default physical batch. llama.cpp runs a call as a single graph over its
+// rows in the order given, which boundary capture relies on: always with one cache for all sequences; where each has its own, a
+// call has rows of one sequence, or one row of each of several whose ids follow each other.
 constexpr int kBatchTokens = 512;
 constexpr int kMaxSequences = 256;  // llama.cpp's LLAMA_MAX_SEQ
 
@@ -50,9 +51,11 @@ class DecodeBatch {
   void add(Token token, llama_pos position, llama_seq_id sequence, bool output);
   // Fills up to a multiple of kRowGroup with rows of a sequence that holds nothing else.
   void pad(llama_seq_id sequence);
+  // One row of a sequence that holds nothing else.
+  void addPadding(Token token, llama_seq_id sequence);
   int size() const { return static_cast<int>(tokens_.size()); }
-  int padding() const { return padding_; }
-  llama_seq_id paddingSequence() const { return sequences_.back(); }
+  // Sequences of rows that only pad.
+  const std::vector<llama_seq_id>& paddingSequences() const { return paddingSequences_; }
   bool empty() const { return tokens_.empty(); }
   llama_batch view();
 
@@ -63,14 +66,24 @@ class DecodeBatch {
   std::vector<llama_seq_id> sequences_;
   std::vector<llama_seq_id*> sequencePointers_;
   std::vector<std::int8_t> output_;
-  int padding_ = 0;
+  std::vector<llama_seq_id> paddingSequences_;
+};
+
+// Whose tokens the cells of the KV cache hold. Every row of llama.cpp's attention walks all cells of its cache, masked ones too.
+enum class CellOwner {
+  kAll,   // one cache for all sequences: a copy shares cells, of any part of a sequence
+  kEach,  // one a sequence: a row walks its own alone, and a copy copies all of them, used or not
 };
 
 struct Capacity {
-  int cells = 0;      // tokens of KV cache over all sequences
+  int cells = 0;      // tokens of KV cache: over all sequences, or of each
   int sequences = 1;  // live at once
   int outputs = 1;    // rows of logits in one decode call
+  CellOwner owner = CellOwner::kAll;
 };
+
+// llama.cpp makes caches of multiples of this.
+constexpr int kCellGroup = 256;
 
 // Receives every graph node that `wants` accepts, on the decoding thread, after it was computed.
 struct NodeObserver {

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "inference/boundary.h"
@@ -14,9 +13,7 @@
 namespace isopro {
 namespace {
 
-constexpr int kMaxLive = kMaxSequences - 3;  // a prompt whose samples wait, the finished and the padding have ids too
-constexpr int kMaxFinishedCells = 2048;      // every row of attention walks them: 10 % of the time of a model of 1 M parameters
-constexpr std::int64_t kLeastCells = 8192;   // what a request may have, live or not
+int roundedUp(int count, int group) { return (count + group - 1) / group * group; }
 
 // One live sample.
 struct LiveSample {
@@ -29,20 +26,14 @@ struct LiveSample {
   std::vector<std::uint16_t> sampledBoundary;
 };
 
-// A prompt whose cache is being built or that still has samples to start. It keeps a sequence id of its own, which its
-// last sample takes over.
+// A prompt that is evaluated and has samples to start.
 struct PromptGroup {
   int index = 0;
-  llama_seq_id id = 0;
-  int length = 0;     // tokens
-  int evaluated = 0;  // tokens
   int samples = 0;
-  int admitted = 0;  // samples that may start: each has its cells
   int started = 0;
+  llama_seq_id id = 0;        // whose keys and values it is; a prompt of one sample has the sample's
   std::vector<float> logits;  // [vocabulary] after its last token
   std::vector<std::uint16_t> boundary;
-
-  bool evaluatedWhole() const { return evaluated == length; }
 };
 
 class Scheduler {
@@ -61,16 +52,15 @@ class Scheduler {
 
  private:
   void check() const;
-  std::int64_t cellsOfLive() const;
-  void admit();
-  void admitSamples(PromptGroup& group);
-  void evaluatePrompts();
+  void shapeCache();
   void startSamples();
+  bool nextPrompt();
+  void evaluatePrompt();
+  void startSample();
   void extendLive();
-  void extend(const std::vector<LiveSample*>& sequences);
+  void closeGaps();
+  void extend(const std::vector<LiveSample*>& rows, llama_seq_id first);
   void decode(StageTime& stage);
-  void evictFinished();
-  void startSample(PromptGroup& group);
   void sample(const std::vector<LiveSample*>& sequences, const std::vector<const float*>& rows);
   void retire();
   void deliver(LiveSample& sequence);
@@ -87,19 +77,12 @@ class Scheduler {
   BoundaryCapture capture_;
   DecodeBatch batch_;
 
-  size_t nextPrompt_ = 0;
-  // Cells of the request, those promised to no sequence, those in use, and those of them that only finished sequences hold.
-  int cells_ = 0;
-  int freeCells_ = 0;
-  int occupiedCells_ = 0;
-  int finishedCells_ = 0;
-  llama_seq_id finishedId_ = 0;
-  llama_seq_id paddingId_ = 0;
   CallPlan plan_;
-  int freeSlots_ = 0;                  // samples that may still be live
-  std::vector<llama_seq_id> freeIds_;  // one more than slots: a prompt whose samples wait holds one
-  std::vector<int> unfinished_;        // per prompt: samples not yet finished
-  std::deque<PromptGroup> groups_;
+  int rowGroup_ = 1;                // rows of a call come in multiples of this
+  llama_seq_id promptId_ = 0;       // of the prompt that several samples share
+  std::set<llama_seq_id> freeIds_;  // of samples that may still be live
+  size_t nextPrompt_ = 0;
+  std::optional<PromptGroup> group_;
   std::deque<LiveSample> live_;
   RolloutProgress progress_;
 };
@@ -118,33 +101,12 @@ void Scheduler::check() const {
 void Scheduler::run() {
   check();
   if (!request_.grammar.empty()) grammar_.emplace(model_.vocabulary(), request_.grammar);
-
-  std::int64_t cells = 0;
-  std::int64_t samples = 0;
-  for (const auto& prompt : request_.prompts) {
-    const auto count = static_cast<std::int64_t>(prompt.seeds.size());
-    unfinished_.push_back(static_cast<int>(count));
-    samples += count;
-    cells += static_cast<std::int64_t>(prompt.tokens.size()) + count * request_.limits.maxTokens;
-  }
-  if (samples == 0) return;
-  progress_.total = static_cast<int>(samples);
-  freeSlots_ = static_cast<int>(std::min<std::int64_t>(std::clamp(request_.maxSequences, 1, kMaxLive), samples));
-  plan_ = CallPlan::of(model_.usesGpu(), samples);
-  freeCells_ = request_.cellBudget;
-  for (int id = freeSlots_; id >= 0; --id) freeIds_.push_back(id);
-  finishedId_ = freeSlots_ + 1;
-  paddingId_ = freeSlots_ + 2;
-  // Every row of attention walks the whole cache: one for hundreds of prompts would cost more time than the model.
-  cells = std::min(cells, std::max(kLeastCells, cellsOfLive() + kMaxFinishedCells));
-  cells_ = static_cast<int>(std::min<std::int64_t>(cells, request_.cellBudget)) + kRowGroup;
-  const int groups = (freeSlots_ + kRowGroup - 1) / kRowGroup;
-  context_.prepare({cells_, freeSlots_ + 3, plan_.batchInvariant ? std::min(kInvariantRows, groups * kRowGroup) : freeSlots_});
+  for (const auto& prompt : request_.prompts) progress_.total += static_cast<int>(prompt.seeds.size());
+  if (progress_.total == 0) return;
+  shapeCache();
 
   try {
     while (progress_.finished < progress_.total) {
-      admit();
-      evaluatePrompts();
       startSamples();
       retire();
       extendLive();
@@ -164,118 +126,143 @@ void Scheduler::run() {
   }
 }
 
-// The most that prompts and samples hold which are live together: each sample may have a prompt of its own, and one prompt waits.
-std::int64_t Scheduler::cellsOfLive() const {
-  std::vector<std::int64_t> lengths;
-  for (const RolloutPrompt& prompt : request_.prompts) lengths.push_back(static_cast<std::int64_t>(prompt.tokens.size()));
-  std::sort(lengths.begin(), lengths.end(), std::greater<>());
-  lengths.resize(std::min(lengths.size(), static_cast<std::size_t>(freeSlots_) + 1));
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{freeSlots_} * request_.limits.maxTokens);
+// As many samples live as have caches of their own within the budget. Where not even the smallest call has, one lives at a time,
+// in one cache with the prompt and the rows that pad: its rows have the values that they would have beside others.
+void Scheduler::shapeCache() {
+  size_t longest = 0;
+  bool shared = false;
+  for (const RolloutPrompt& prompt : request_.prompts) {
+    if (!prompt.seeds.empty()) longest = std::max(longest, prompt.tokens.size());
+    shared = shared || prompt.seeds.size() > 1;
+  }
+  const int cells = static_cast<int>(longest) + request_.limits.maxTokens;
+  plan_ = CallPlan::of(model_.usesGpu(), progress_.total);
+  rowGroup_ = plan_.batchInvariant ? kRowGroup : 1;
+  const auto sequences = [&](int live) { return roundedUp(live, rowGroup_) + (shared ? 1 : 0); };
+  const auto fits = [&](int live) {
+    return sequences(live) <= kMaxSequences &&
+           std::int64_t{sequences(live)} * roundedUp(cells, kCellGroup) < std::int64_t{request_.cellBudget} + kCellGroup;
+  };
+  int slots = std::min(std::clamp(request_.maxSequences, 1, kMaxSequences), progress_.total);
+  while (slots > 1 && !fits(slots)) --slots;
+  const int rows = plan_.batchInvariant ? std::min(kInvariantRows, roundedUp(slots, rowGroup_)) : slots;
+  if (fits(slots)) {
+    context_.prepare({cells, sequences(slots), rows, CellOwner::kEach});
+  } else {
+    context_.prepare({cells + kRowGroup, sequences(slots), rows, CellOwner::kAll});
+  }
+  promptId_ = roundedUp(slots, rowGroup_);
+  for (int id = 0; id < slots; ++id) freeIds_.insert(id);
 }
 
-// First come, first served: a prompt enters when its cells and those of one sample are free; nothing overtakes a prompt
-// whose samples still wait.
-void Scheduler::admit() {
-  if (!groups_.empty()) admitSamples(groups_.back());
-  while (nextPrompt_ < request_.prompts.size()) {
-    if (!groups_.empty() && groups_.back().admitted < groups_.back().samples) return;
-    const RolloutPrompt& prompt = request_.prompts[nextPrompt_];
-    PromptGroup group;
-    group.index = static_cast<int>(nextPrompt_);
-    group.length = static_cast<int>(prompt.tokens.size());
-    group.samples = static_cast<int>(prompt.seeds.size());
-    if (group.samples > 0) {
-      if (freeSlots_ == 0 || group.length + request_.limits.maxTokens > freeCells_) return;
-      freeCells_ -= group.length;
-      admitSamples(group);
-      group.id = freeIds_.back();
-      freeIds_.pop_back();
-      groups_.push_back(std::move(group));
+// First come, first served: a prompt is evaluated when one of its samples can start; nothing overtakes one whose samples wait.
+void Scheduler::startSamples() {
+  while (!freeIds_.empty() && (group_ || nextPrompt())) {
+    const size_t first = live_.size();
+    while (group_->started < group_->samples && !freeIds_.empty()) startSample();
+    std::vector<LiveSample*> sequences;
+    for (size_t i = first; i < live_.size(); ++i) sequences.push_back(&live_[i]);
+    sample(sequences, std::vector<const float*>(sequences.size(), group_->logits.data()));
+    for (const LiveSample* sequence : sequences) {
+      if (group_->id == promptId_ && !sequence->done) context_.copySequence(promptId_, sequence->id);
     }
-    ++nextPrompt_;
+    if (group_->started < group_->samples) return;
+    if (group_->id == promptId_) context_.removeSequence(promptId_);
+    group_.reset();
   }
 }
 
-void Scheduler::admitSamples(PromptGroup& group) {
-  const int count = std::min({group.samples - group.admitted, freeSlots_, freeCells_ / request_.limits.maxTokens});
-  group.admitted += count;
-  freeSlots_ -= count;
-  freeCells_ -= count * request_.limits.maxTokens;
+bool Scheduler::nextPrompt() {
+  while (nextPrompt_ < request_.prompts.size() && request_.prompts[nextPrompt_].seeds.empty()) ++nextPrompt_;
+  if (nextPrompt_ == request_.prompts.size()) return false;
+  group_.emplace();
+  group_->index = static_cast<int>(nextPrompt_++);
+  group_->samples = static_cast<int>(promptOf(*group_).seeds.size());
+  group_->id = group_->samples > 1 ? promptId_ : *freeIds_.begin();
+  evaluatePrompt();
+  return true;
 }
 
 // The rows of one llama_decode call are either tokens of one prompt or one token of every live sequence, never both:
 // score() can only agree with generate() where both evaluate a prompt in the same pieces.
-void Scheduler::evaluatePrompts() {
-  for (PromptGroup& group : groups_) {
-    while (!group.evaluatedWhole()) {
-      batch_.clear();
-      capture_.beginStep();
-      while (!group.evaluatedWhole() && batch_.size() < plan_.promptRows) {
-        const bool last = group.evaluated + 1 == group.length;
-        batch_.add(promptOf(group).tokens[static_cast<size_t>(group.evaluated)], group.evaluated, group.id, last);
-        capture_.expectRow(&group.boundary);
-        ++group.evaluated;
-      }
-      decode(progress_.prefill);
-      progress_.promptTokens += batch_.size();
+void Scheduler::evaluatePrompt() {
+  const std::vector<Token>& tokens = promptOf(*group_).tokens;
+  for (size_t evaluated = 0; evaluated < tokens.size();) {
+    batch_.clear();
+    capture_.beginStep();
+    while (evaluated < tokens.size() && batch_.size() < plan_.promptRows) {
+      batch_.add(tokens[evaluated], static_cast<llama_pos>(evaluated), group_->id, evaluated + 1 == tokens.size());
+      capture_.expectRow(&group_->boundary);
+      ++evaluated;
     }
-    if (group.logits.empty()) {
-      const float* row = context_.logits(batch_.size() - 1);
-      group.logits.assign(row, row + model_.vocabularySize());
-    }
+    decode(progress_.prefill);
+    progress_.promptTokens += batch_.size();
   }
+  const float* row = context_.logits(batch_.size() - 1);
+  group_->logits.assign(row, row + model_.vocabularySize());
 }
 
 // One token of every live sequence.
 void Scheduler::extendLive() {
-  std::vector<LiveSample*> sequences;
-  for (LiveSample& sequence : live_) sequences.push_back(&sequence);
-  while (!sequences.empty()) {
-    const auto end = sequences.begin() + plan_.sampledRows(static_cast<int>(sequences.size()));
-    const std::vector<LiveSample*> piece(sequences.begin(), end);
-    sequences.erase(sequences.begin(), end);
-    extend(piece);
+  if (live_.empty()) return;
+  closeGaps();
+  std::vector<LiveSample*> rows;
+  for (LiveSample& sequence : live_) {
+    rows.resize(std::max(rows.size(), static_cast<size_t>(sequence.id) + 1));
+    rows[static_cast<size_t>(sequence.id)] = &sequence;
+  }
+  for (size_t begin = 0; begin < rows.size();) {
+    const size_t end = begin + static_cast<size_t>(plan_.sampledRows(static_cast<int>(rows.size() - begin)));
+    extend({rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.begin() + static_cast<std::ptrdiff_t>(end)},
+           static_cast<llama_seq_id>(begin));
+    begin = end;
   }
 }
 
-void Scheduler::extend(const std::vector<LiveSample*>& sequences) {
+// A call has a row of every sequence between its first and its last: those that live move together, to no more gaps than rows that
+// would pad.
+void Scheduler::closeGaps() {
+  const int span = roundedUp(static_cast<int>(live_.size()), rowGroup_);
+  for (LiveSample& sequence : live_) {
+    if (sequence.id < span) continue;
+    const llama_seq_id id = *freeIds_.begin();
+    freeIds_.erase(freeIds_.begin());
+    context_.copySequence(sequence.id, id);
+    context_.removeSequence(sequence.id);
+    freeIds_.insert(sequence.id);
+    sequence.id = id;
+  }
+}
+
+// A token each of sequences whose ids follow each other; null: nobody's, and empty.
+void Scheduler::extend(const std::vector<LiveSample*>& rows, llama_seq_id first) {
   batch_.clear();
   capture_.beginStep();
-  for (LiveSample* sequence : sequences) {
+  std::vector<LiveSample*> sequences;
+  std::vector<int> outputs;
+  const int size = roundedUp(static_cast<int>(rows.size()), rowGroup_);
+  for (int i = 0; i < size; ++i) {
+    LiveSample* sequence = i < static_cast<int>(rows.size()) ? rows[static_cast<size_t>(i)] : nullptr;
+    capture_.expectRow(sequence == nullptr ? nullptr : &sequence->sampledBoundary);
+    if (sequence == nullptr) {
+      batch_.addPadding(live_.front().rollout.tokens.back(), first + i);
+      continue;
+    }
     const auto& tokens = sequence->rollout.tokens;
     batch_.add(tokens.back(), sequence->promptLength + static_cast<int>(tokens.size()) - 1, sequence->id, true);
-    capture_.expectRow(&sequence->sampledBoundary);
+    sequences.push_back(sequence);
+    outputs.push_back(i);
   }
-  if (plan_.batchInvariant) batch_.pad(paddingId_);
-  for (int i = 0; i < batch_.padding(); ++i) capture_.expectRow(nullptr);
   decode(progress_.decode);
-  std::vector<const float*> rows;
-  for (size_t i = 0; i < sequences.size(); ++i) rows.push_back(context_.logits(static_cast<int>(i)));
-  sample(sequences, rows);
+  std::vector<const float*> logits;
+  for (const int output : outputs) logits.push_back(context_.logits(output));
+  sample(sequences, logits);
 }
 
 void Scheduler::decode(StageTime& stage) {
   const Timed timed(stage);
-  if (occupiedCells_ + batch_.size() > cells_ || finishedCells_ > kMaxFinishedCells) evictFinished();
-  try {
-    context_.decode(batch_, cancelled_);
-  } catch (const Error& error) {
-    // A sliding window's cache is smaller than the one that is counted here.
-    if (error.code() != "CONTEXT_OVERFLOW" || finishedCells_ == 0) throw;
-    evictFinished();
-    context_.decode(batch_, cancelled_);
-  }
-  occupiedCells_ += batch_.size() - batch_.padding();
+  context_.decode(batch_, cancelled_);
   capture_.endStep();
-}
-
-// Frees the cells of finished sequences. Not at once: a sequence that continues in cells below its
-// earlier ones has its attention summed in another order, and llama.cpp sums in f16.
-void Scheduler::evictFinished() {
-  if (finishedCells_ == 0) return;
-  context_.removeSequence(finishedId_);
-  occupiedCells_ -= finishedCells_;
-  finishedCells_ = 0;
 }
 
 // Draws a token for each sequence from its row of logits [vocabulary].
@@ -293,52 +280,26 @@ void Scheduler::sample(const std::vector<LiveSample*>& sequences, const std::vec
   }
 }
 
-// Every admitted sample draws its first token from its prompt's one row of logits.
-void Scheduler::startSamples() {
-  for (PromptGroup& group : groups_) {
-    const size_t first = live_.size();
-    while (group.started < group.admitted) startSample(group);
-    std::vector<LiveSample*> sequences;
-    for (size_t i = first; i < live_.size(); ++i) sequences.push_back(&live_[i]);
-    sample(sequences, std::vector<const float*>(sequences.size(), group.logits.data()));
-  }
-  while (!groups_.empty() && groups_.front().started == groups_.front().samples) groups_.pop_front();
-}
-
-void Scheduler::startSample(PromptGroup& group) {
-  const RolloutPrompt& prompt = promptOf(group);
+void Scheduler::startSample() {
+  const RolloutPrompt& prompt = promptOf(*group_);
   LiveSample sequence;
-  sequence.rollout.prompt = group.index;
-  sequence.rollout.sample = group.started;
-  sequence.rollout.seed = prompt.seeds[static_cast<size_t>(group.started)];
-  sequence.rollout.boundary = group.boundary;
-  sequence.promptLength = group.length;
+  sequence.rollout.prompt = group_->index;
+  sequence.rollout.sample = group_->started;
+  sequence.rollout.seed = prompt.seeds[static_cast<size_t>(group_->started++)];
+  sequence.rollout.boundary = group_->boundary;
+  sequence.promptLength = static_cast<int>(prompt.tokens.size());
   sequence.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request_.sampling, sequence.rollout.seed,
                                                grammar_ ? &*grammar_ : nullptr, prompt.tokens);
-  if (++group.started == group.samples) {
-    sequence.id = group.id;
-  } else {
-    sequence.id = freeIds_.back();
-    freeIds_.pop_back();
-    context_.copySequence(group.id, sequence.id);
-  }
+  sequence.id = *freeIds_.begin();
+  freeIds_.erase(freeIds_.begin());
   live_.push_back(std::move(sequence));
 }
 
 void Scheduler::retire() {
   for (LiveSample& sequence : live_) {
     if (!sequence.done) continue;
-    context_.copySequence(sequence.id, finishedId_);
     context_.removeSequence(sequence.id);
-    finishedCells_ += static_cast<int>(sequence.rollout.tokens.size()) - 1;  // the last token was never evaluated
-    freeIds_.push_back(sequence.id);
-    ++freeSlots_;
-    freeCells_ += request_.limits.maxTokens;
-    const auto prompt = static_cast<size_t>(sequence.rollout.prompt);
-    if (--unfinished_[prompt] == 0) {
-      freeCells_ += sequence.promptLength;
-      finishedCells_ += sequence.promptLength;
-    }
+    freeIds_.insert(sequence.id);
     ++progress_.finished;
     deliver(sequence);
   }

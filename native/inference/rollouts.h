@@ -1,5 +1,5 @@
-// Batched sampling with continuous batching: prompts are evaluated once, their KV cache is shared by their samples,
-// sequences join and leave the running batch at every step.
+// Batched sampling with continuous batching: prompts are evaluated once, each of their samples has a copy of their keys and
+// values, sequences join and leave the running batch at every step.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ struct RolloutRequest {
   ReplyLimits limits;
   std::string grammar;  // GBNF; empty: none
   int boundary = -1;    // capture the residual stream entering this layer; -1: no
-  int cellBudget = 0;   // tokens of KV cache over all live sequences
+  int cellBudget = 0;   // tokens of KV cache over all live sequences, each as long as the longest can be
   int maxSequences = kMaxSequences;
 };
 
@@ -57,8 +57,8 @@ struct RolloutEvents {
 // Finished rollouts arrive in the order in which they finish. When cancelled, the live ones are delivered as aborted
 // and ABORTED is thrown. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY.
 //
-// Which rows share a decode call depends on the request alone: prompts are admitted in order as soon as the cells they
-// may need at most are free, whatever the clock says.
+// Which rows share a decode call depends on the request alone: samples start in order as soon as another has ended, whatever the
+// clock says.
 void generateRollouts(Context& context, ThreadPool& pool, const RolloutRequest& request, const RolloutEvents& events,
                       const std::atomic<bool>& cancelled);
 

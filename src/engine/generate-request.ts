@@ -77,8 +77,8 @@ export interface GenerateRequest extends ReplySettings {
   /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
   readonly captureBoundary?: number;
   /**
-   * Sequences in the running batch. Default 64: more are no faster, since each row of attention walks the cells of all
-   * (docs/log.md). Maximum 253: llama.cpp's 256 less those of a waiting prompt, of the finished and of padding rows.
+   * Sequences in the running batch. Default 64, maximum 253. Each has keys and values of its own, room for the longest prompt and
+   * `maxTokens`: fewer run where the model's `contextTokens` hold fewer of them.
    */
   readonly maxSequences?: number;
   readonly onProgress?: (progress: GenerationProgress) => void;

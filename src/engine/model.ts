@@ -279,12 +279,11 @@ export class Model {
    * Natural log-probability of each token of each continuation after the prefix, at temperature 1; the prefix is
    * evaluated once.
    *
-   * On the CPU these are bit for bit what `generate` reports in a request for several samples, up to the step where
-   * finished ones hold more than 2,048 cells (tokens) or `contextTokens` are used up: then cells are used again, and llama.cpp's
-   * attention, which sums in f16, adds in another order. A request for one sample runs kernels of its own: `stepwise` runs them here, one
-   * token a call, two to three times slower. docs/log.md has the differences between them. That rows of a call are computed alike is a
-   * property of ggml's kernels: it holds with each of its back ends for x86; on other processors `doctor --selftest` says whether it does,
-   * and fails where the two differ by more than 1e-3 nats. On a GPU nothing is promised.
+   * On the CPU these are bit for bit what `generate` reports in a request for several samples. A request for one sample runs kernels
+   * of its own: `stepwise` runs them here, one token a call, two to three times slower. docs/log.md has the differences between them.
+   * That rows of a call are computed alike is a property of ggml's kernels: it holds with each of its back ends for x86; on other
+   * processors `doctor --selftest` says whether it does, and fails where the two differ by more than 1e-3 nats. On a GPU nothing is
+   * promised.
    * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, OBJECT_DISPOSED, ABORTED
    */
   async score(

@@ -23,7 +23,7 @@ const PARAGRAPHS = 32;
 const REPLY_TOKENS = 16;
 /** Of the replies: the same for every run, so that adapters of one base are measured on the same tokens. */
 const SEED = 0x150n;
-/** Replies that are sampled or scored together: each token's attention walks the cells of all. */
+/** Replies that are sampled or scored together. */
 const TOGETHER = 16;
 /** Prompts of a request: so few that what `generate` reports is what `Model.score` gives, up to the rounding of another batch. */
 const CHUNK = 32;

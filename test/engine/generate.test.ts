@@ -95,6 +95,28 @@ describe('a request', () => {
     expect(most).toBeLessThanOrEqual(maxSequences);
   });
 
+  test('says the same bit for bit, whatever else is live and however many sequences the context holds', async () => {
+    // Samples end at different steps, so that others take their places and the last ones move together.
+    const asked = { prompts: request().prompts, sampling: { seed: 9n }, maxTokens: 40, stopTokens: [...model.tokenize('.,aei')] };
+    const said = (rollouts: Awaited<ReturnType<typeof collectSorted>>): unknown[] =>
+      rollouts.map(({ promptIndex, sampleIndex, tokenIds, logprobs }) => [promptIndex, sampleIndex, [...tokenIds], [...logprobs]]);
+    const expected = said(await collectSorted(model, { ...asked, samples: 23, maxSequences: 16 }));
+    expect(new Set(expected.map((reply) => (reply as unknown[][])[2]!.length)).size).toBeGreaterThan(5);
+    for (const maxSequences of [2, 64]) {
+      expect(said(await collectSorted(model, { ...asked, samples: 23, maxSequences }))).toEqual(expected);
+    }
+    // Room for one at a time, and for eight with the prompt that they share.
+    for (const contextTokens of [128, 2304]) {
+      await using small = await loadModel(model.path, { ...ONE_THREAD, contextTokens });
+      const longest = asked.prompts.reduce((most, { tokenIds }) => Math.max(most, tokenIds.length), 0);
+      expect(longest + asked.maxTokens).toBeLessThanOrEqual(contextTokens);
+      let most = 0;
+      const onProgress = ({ live }: { live: number }): number => (most = Math.max(most, live));
+      expect(said(await collectSorted(small, { ...asked, samples: 23, maxSequences: 16, onProgress }))).toEqual(expected);
+      expect(most).toBe(contextTokens === 128 ? 1 : 8);
+    }
+  });
+
   test('evaluates each prompt once', async () => {
     const generation = model.generate(request());
     let result = await generation.next();

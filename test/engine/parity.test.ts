@@ -40,8 +40,7 @@ async function largestDifference(
 ): Promise<number> {
   await using model = await loadModel(file, { threads: 1, ...(kvType && { kvType }) });
   const prompts = texts.map((text) => ({ tokenIds: model.tokenize(text) }));
-  // The stop tokens let samples end at different steps. All cells together stay below the 2,048 up to which finished
-  // samples keep theirs.
+  // The stop tokens let samples end at different steps.
   const stopTokens = [...model.tokenize('.,e')];
   const rollouts = await collectSorted(model, { prompts, samples, sampling: { temperature: 0.9, seed: 11n }, maxTokens: 24, stopTokens });
   expect(rollouts).toHaveLength(texts.length * samples);
