@@ -7,6 +7,7 @@ import { adaptersListCommand } from './adapters-list.js';
 import { adaptersMergeCommand } from './adapters-merge.js';
 import { adaptersPromoteCommand } from './adapters-promote.js';
 import { adaptersPublishCommand } from './adapters-publish.js';
+import { adaptersReportCommand } from './adapters-report.js';
 import { adaptersRollbackCommand } from './adapters-rollback.js';
 import { adaptersGcCommand, adaptersRepairCommand, adaptersValidateCommand } from './adapters-upkeep.js';
 import { adaptersUseCommand } from './adapters-use.js';
@@ -28,6 +29,7 @@ export const adaptersCommand = defineCommand({
         adaptersCanaryCommand,
         adaptersRollbackCommand,
         adaptersHistoryCommand,
+        adaptersReportCommand,
         adaptersDiffCommand,
         adaptersValidateCommand,
         adaptersRepairCommand,

@@ -4,6 +4,7 @@ import { benchInstallCommand } from './bench-install.js';
 import { benchKernelsCommand } from './bench-kernels.js';
 import { benchLogCommand } from './bench-log.js';
 import { benchLoopCommand } from './bench-loop.js';
+import { benchPromotionCommand } from './bench-promotion.js';
 import { benchRolloutCommand } from './bench-rollout.js';
 import { benchTrainCommand } from './bench-train.js';
 import { benchVerifyCommand } from './bench-verify.js';
@@ -18,6 +19,7 @@ const BENCHES: CommandModule[] = [
   benchLogCommand as CommandModule,
   benchVerifyCommand,
   benchGateCommand as CommandModule,
+  benchPromotionCommand as CommandModule,
   benchInstallCommand,
 ];
 

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
+import { benchPromotion } from '../../bench/promotion.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { measureGate, runGate } from '../../src/jobs/measure-gate.js';
 import { publishFile } from '../../src/jobs/publish.js';
@@ -60,4 +61,26 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
   await expect(registry.move({ slot, id: nothing.id, gate: second.gate })).rejects.toMatchObject({ code: 'REGISTRY_REFUSED' });
   expect((await resolveAdapter(registry, 'letters@champion')).ok).toBe(true);
   expect((await validateRegistry(registry)).defects).toEqual([]);
-}, 120_000);
+
+  // all of it once more in a registry of its own, with a service and a regression on purpose
+  const whole = await benchPromotion({
+    folder: file('whole'),
+    settings: {},
+    trained: file('run'),
+    ...options,
+    canaryProblems: 60,
+    requests: 80,
+    registry: { home: file('home'), witness: false },
+  });
+  expect(whole).toMatchObject({ decision: 'accepted', promoted: result.published, inUse: result.published });
+  expect(whole.problemsToRollback).toBeLessThanOrEqual(60);
+  const said = Object.fromEntries(whole.stages.map((stage) => [stage.stage, stage.said]));
+  const [good, bad] = [whole.promoted, whole.spoilt].map((id) => `letters#${id.slice(0, 12)}`);
+  expect(said['serve: requests']).toBe(`40 by ${good}`);
+  expect(said['regression: requests']).toMatch(new RegExp(`^\\d+ by ${good}, \\d+ by ${bad}$|^\\d+ by ${bad}, \\d+ by ${good}$`));
+  expect(said['serve: after the rollback']).toBe(`40 by ${good}`);
+  const page = readFileSync(whole.report, 'utf8');
+  for (const text of ['canary and rollback', 'Gate 1 on letters@champion', 'Watch over letters@champion', 'a regression, on purpose'])
+    expect([text, page.includes(text)]).toEqual([text, true]);
+  expect(page).not.toContain(folder); // no path of this machine
+}, 240_000);

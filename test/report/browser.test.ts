@@ -8,10 +8,15 @@ import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { witnessInProcess } from '../../bench/log.js';
+import { openGate, decideGate, Registry } from '../../src/registry/index.js';
+import { writeRegistryPage } from '../../src/report/registry-page.js';
 import { writeReport } from '../../src/report/write-report.js';
+import { writeSyntheticAdapter } from '../models/adapter.js';
 import { Browser, findChromium } from '../models/browser.js';
 import { HOSTILE } from '../models/hostile.js';
 import { writeRunFolder } from '../models/run-folder.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
 
 const executable = findChromium();
 if (executable === null) console.warn('no Chromium on the PATH: the report is not opened in a browser (apt-get install chromium)');
@@ -141,6 +146,38 @@ exec sleep 60`;
       expect(await browser.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(400);
       keep(page === url ? '400.png' : 'hostile-400.png', await browser.screenshot());
     }
+  });
+
+  test('the page of a registry: nothing is asked for, nothing lies outside the view, hostile texts stay texts', async () => {
+    const place = path.join(root, 'registry');
+    const shape = writeSyntheticModel(path.join(root, 'model.gguf'), { architecture: 'llama' });
+    writeSyntheticAdapter(path.join(root, 'adapter.gguf'), shape, { seed: 1n, rank: 2, targets: ['attn_q'] });
+    const registry = new Registry({ folder: place, signer: witnessInProcess(root) });
+    const names = { base: { name: HOSTILE[0]!, sha256: 'ba'.repeat(32) }, dataset: { description: HOSTILE[1]!, sha256: null, rows: 3 } };
+    const { id } = await registry.publish({ file: path.join(root, 'adapter.gguf'), ...names });
+    const slot = { scenario: 's'.repeat(90), role: 'r'.repeat(90) };
+    const { gate, seed } = await openGate(registry, { slot, challenger: id });
+    const trials = Array.from({ length: 20 }, (_, i) =>
+      [id, 'base'].map((version, side) => ({ version, task: 't', epoch: '1', verifier: 'v', problem: `p${i}`, score: 1 - side })),
+    ).flat();
+    await decideGate(registry, gate, { seed: seed!, trials });
+    await registry.move({ slot, id, gate, reason: HOSTILE.join(' ').slice(0, 2000) });
+    await registry.rollback({ slot, reason: 'x'.repeat(400) });
+    const file = path.join(root, 'registry.html');
+    await writeRegistryPage(registry, file, { title: HOSTILE[0]!, stages: [{ stage: HOSTILE[2]!, seconds: 1, said: HOSTILE[3]! }] });
+    for (const scheme of ['light', 'dark'] as const)
+      for (const width of [1000, 400]) {
+        await browser.open(pathToFileURL(file).href, width);
+        await browser.emulate('screen', scheme);
+        expect(browser.requests.filter((each) => each !== pathToFileURL(file).href && !each.startsWith('data:'))).toEqual([]);
+        expect(browser.complaints).toEqual([]);
+        expect(await browser.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+        keep(`registry-${scheme}-${width}.png`, await browser.screenshot());
+      }
+    expect(await browser.evaluate('globalThis.broken ?? null')).toBeNull();
+    expect(await browser.evaluate('document.querySelectorAll("img, iframe, base, textarea, script").length')).toBe(1);
+    expect(await browser.evaluate('document.querySelectorAll("#evidence svg").length')).toBe(1);
+    await browser.emulate('screen', 'light');
   });
 
   test('a command can be copied', async () => {
