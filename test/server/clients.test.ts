@@ -127,6 +127,72 @@ describe('openai for Node', () => {
     expect(data[0]!.embedding).toEqual([...(await direct.embed(['a river'])).rows[0]!]);
   });
 
+  test('gets responses, whole and streamed: text, calls, JSON, and what was said before', async () => {
+    const { seed: _, max_completion_tokens: max_output_tokens, messages: input, ...rest } = request;
+    const asked = { ...rest, input, max_output_tokens, seed: 5 };
+    const { text } = await expected({ adapter });
+    const whole = await client.responses.create(asked);
+    expect([whole.output_text, whole.status, whole.usage!.output_tokens]).toEqual([text, 'incomplete', 10]);
+    const stream = client.responses.stream(asked);
+    const types: string[] = [];
+    const pieces: string[] = [];
+    for await (const event of stream) {
+      types.push(event.type);
+      if (event.type === 'response.output_text.delta') pieces.push(event.delta);
+    }
+    // As OpenAI writes them: each part is begun, ended, and told as a whole.
+    expect([...new Set(types)]).toEqual([
+      'response.created',
+      'response.in_progress',
+      'response.output_item.added',
+      'response.content_part.added',
+      'response.output_text.delta',
+      'response.output_text.done',
+      'response.content_part.done',
+      'response.output_item.done',
+      'response.incomplete',
+    ]);
+    expect([pieces.join(''), (await stream.finalResponse()).output_text]).toEqual([text, text]);
+
+    const tools = [{ type: 'function' as const, name: 'weather', parameters: weather.function.parameters, strict: true }];
+    const calling = { ...asked, max_output_tokens: 200, tools, tool_choice: 'required' as const };
+    const called = await client.responses.create(calling);
+    const [call] = called.output;
+    expect(call).toMatchObject({ type: 'function_call', name: 'weather', arguments: expect.stringMatching(/^{"city":"(Rome|Oslo)"}$/) });
+    const again = await client.responses.stream(calling).finalResponse();
+    const withoutIds = (items: object[]): object[] => items.map((item) => ({ ...item, id: '', call_id: '', parsed_arguments: undefined }));
+    expect(withoutIds(again.output)).toEqual(withoutIds(called.output));
+
+    // The conversation goes on, with what came before it as it is.
+    const after = await client.responses.create({
+      ...asked,
+      instructions: 'Be brief.',
+      input: [
+        ...input,
+        call as OpenAI.Responses.ResponseFunctionToolCall,
+        { type: 'function_call_output', call_id: 'call', output: 'sun' },
+      ],
+    });
+    const city = (call as { arguments: string }).arguments;
+    const reply = await expected({
+      adapter,
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        messages[0]!,
+        { role: 'assistant', content: `<tool_call>\n{"name":"weather","arguments":${city}}\n</tool_call>` },
+        { role: 'user', content: '<tool_response>\nsun\n</tool_response>' },
+      ],
+    });
+    expect(after.output_text).toBe(reply.text);
+
+    const schema = { type: 'object', properties: { large: { type: 'boolean' } }, required: ['large'], additionalProperties: false };
+    const format = { type: 'json_schema' as const, name: 'size', strict: true, schema };
+    const sized = await client.responses.parse({ ...asked, max_output_tokens: 60, text: { format } });
+    expect([sized.output_parsed, sized.status]).toEqual([{ large: expect.any(Boolean) }, 'completed']);
+    for (const more of [{ store: true }, { previous_response_id: 'resp_1' }])
+      await expect(client.responses.create({ ...asked, ...more })).rejects.toMatchObject({ code: 'unsupported_parameter' });
+  });
+
   test('throws its own errors', async () => {
     await expect(client.chat.completions.create({ ...request, model: 'none' })).rejects.toThrow(NotFoundError);
     await expect(client.chat.completions.create({ ...request, logit_bias: { 5: 1 } })).rejects.toMatchObject({

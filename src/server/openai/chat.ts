@@ -1,12 +1,12 @@
 /** POST /v1/chat/completions. */
-import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import type { HostReply } from '../../host/host-request.js';
 import { unsupported } from '../failures.js';
-import { drawIds, openModel, type ServerContext } from './context.js';
+import { openModel, type ServerContext } from './context.js';
+import { planConversation, type ConversationPlan } from './conversation.js';
 import type { Served } from './models.js';
-import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
-import type { ChatBody, ChatMessageBody } from './requests.js';
-import { drawSettings, refuseAlternatives, schemaOf } from './sampling.js';
+import { allReplies, streamReplies, type Asking } from './replying.js';
+import type { ChatBody } from './requests.js';
+import { refuseAlternatives } from './sampling.js';
 import { scorePrompt } from './scoring.js';
 import {
   DONE,
@@ -20,59 +20,23 @@ import {
   type TokenLogprob,
   type Usage,
 } from './shapes.js';
-import { CallReader, callText, planTools, resultText, type ToolCall, type ToolPlan } from './tools.js';
+import { CallReader, type ToolCall, type ToolPlan } from './tools.js';
 
-const textOf = (content: string | readonly { readonly text: string }[] | undefined): string =>
-  content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => text).join('');
-
-/** Roles that every template has: calls are shown as what the assistant wrote, results as what it was told. */
-export function conversationOf(messages: readonly ChatMessageBody[], instructions?: string): ChatMessage[] {
-  const said: ChatMessage[] = [];
-  let results = false;
-  for (const message of messages) {
-    const content = textOf(message.content);
-    if (message.role === 'tool') {
-      const before = results ? said.pop() : undefined;
-      const text = resultText(content);
-      said.push({ role: 'user', content: before === undefined ? text : `${before.content}\n${text}` });
-    } else if (message.role === 'assistant') {
-      const calls = (message.tool_calls ?? []).map((call) => callText(call.function));
-      said.push({ role: 'assistant', content: [...(content === '' ? [] : [content]), ...calls].join('\n') });
-    } else {
-      said.push({ role: message.role === 'user' ? 'user' : 'system', content });
-    }
-    results = message.role === 'tool';
-  }
-  if (instructions === undefined) return said;
-  const [first, ...rest] = said;
-  if (first?.role === 'system') return [{ role: 'system', content: `${first.content}\n\n${instructions}` }, ...rest];
-  return [{ role: 'system', content: instructions }, ...said];
-}
-
-export interface ChatPlan {
-  readonly draws: readonly Draw[];
-  readonly tools: ToolPlan | null;
-}
-
-/** The body as requests of the host. @throws RequestFailure, IsoproError */
-export function planChat(context: ServerContext, body: ChatBody): ChatPlan {
+/** @throws RequestFailure, IsoproError */
+function planChat(context: ServerContext, body: ChatBody): ConversationPlan {
   refuseAlternatives('top_logprobs', body.top_logprobs);
   refuseAlternatives('prompt_logprobs', body.prompt_logprobs);
   if (body.prompt_logprobs !== undefined && body.stream === true)
     throw unsupported('prompt_logprobs', 'prompt_logprobs: not beside stream');
-  const tools = planTools(body.tools, body.tool_choice, body.parallel_tool_calls);
-  const schema = schemaOf(body.response_format);
-  if (tools !== null && schema !== undefined)
-    throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
-  const maxTokens = Math.min(body.max_completion_tokens ?? body.max_tokens ?? context.mostTokens, context.mostTokens);
-  const draw: Draw = {
-    messages: conversationOf(body.messages, tools?.instructions),
-    ...drawSettings(body, maxTokens),
-    ...(tools !== null && { grammar: tools.grammar }),
-    ...(schema !== undefined && { jsonSchema: schema }),
-  };
-  const draws = drawIds(context, body.seed, body.n ?? 1).map((id) => ({ ...draw, id }));
-  return { draws, tools };
+  return planConversation(context, {
+    messages: body.messages,
+    tools: body.tools,
+    toolChoice: body.tool_choice,
+    parallelCalls: body.parallel_tool_calls,
+    format: body.response_format,
+    maxTokens: body.max_completion_tokens ?? body.max_tokens,
+    sampling: body,
+  });
 }
 
 interface CallShape {

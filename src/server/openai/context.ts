@@ -1,7 +1,7 @@
 /** What the routes of a server share. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
-import { DEFECT, failureOf } from '../failures.js';
+import { DEFECT, failureOf, type RequestFailure } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
 import type { ServerMetrics } from '../metrics.js';
@@ -50,12 +50,14 @@ export function drawIds(context: ServerContext, seed: number | undefined, count:
 
 /**
  * Sends events as they come. What fails before the first is an answer of its own; later it is the last event.
+ * @param errorEvent as the path has it
  */
 export async function sendEvents(
   { report, signalOf }: ServerContext,
   request: FastifyRequest,
   reply: FastifyReply,
   events: AsyncGenerator<string, void, undefined>,
+  errorEvent = ({ body }: RequestFailure): string => eventOf(body),
 ): Promise<FastifyReply> {
   const first = await events.next();
   async function* all(): AsyncGenerator<string, void, undefined> {
@@ -66,7 +68,7 @@ export async function sendEvents(
     } catch (error) {
       const failure = failureOf(error);
       if (failure === null) report(error);
-      if (!signalOf(request).aborted || failure !== null) yield eventOf((failure ?? DEFECT).body);
+      if (!signalOf(request).aborted || failure !== null) yield errorEvent(failure ?? DEFECT);
     } finally {
       await events.return();
     }

@@ -159,6 +159,93 @@ export const generateBody = z.strictObject({
 });
 export type GenerateBody = z.output<typeof generateBody>;
 
+const inputText = z.strictObject({ type: z.literal('input_text'), text: z.string() });
+/** As an earlier reply had it. */
+const outputText = z.strictObject({
+  type: z.literal('output_text'),
+  text: z.string(),
+  annotations: maybe(z.array(z.unknown())),
+  logprobs: maybe(z.array(z.unknown())),
+});
+const itemFields = { id: maybe(z.string()), status: maybe(z.enum(['in_progress', 'completed', 'incomplete'])) };
+const responseItem = z.union([
+  z.strictObject({
+    type: maybe(z.literal('message')),
+    role: z.enum(['user', 'system', 'developer', 'assistant']),
+    content: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, outputText]))]),
+    phase: maybe(z.string()),
+    ...itemFields,
+  }),
+  z.strictObject({
+    type: z.literal('function_call'),
+    call_id: z.string(),
+    name: functionName,
+    arguments: z.string(),
+    ...itemFields,
+  }),
+  z.strictObject({
+    type: z.literal('function_call_output'),
+    call_id: z.string(),
+    output: z.union([z.string(), z.array(inputText)]),
+    ...itemFields,
+  }),
+]);
+export type ResponseItem = z.output<typeof responseItem>;
+
+export const responseBody = z.strictObject({
+  model: modelName,
+  input: z.union([z.string(), z.array(responseItem).min(1).max(10_000)]),
+  instructions: maybe(z.string()),
+  max_output_tokens: samplingFields.max_tokens,
+  temperature: samplingFields.temperature,
+  top_p: samplingFields.top_p,
+  top_k: samplingFields.top_k,
+  min_p: samplingFields.min_p,
+  seed: samplingFields.seed,
+  stop: samplingFields.stop,
+  ignore_eos: flag,
+  ...streamFields,
+  ...accountFields,
+  tools: maybe(
+    z.array(
+      z.strictObject({
+        type: z.literal('function'),
+        name: functionName,
+        description: maybe(z.string()),
+        parameters: maybe(jsonSchema),
+        strict: flag,
+      }),
+    ),
+  ),
+  tool_choice: maybe(z.union([z.enum(['none', 'auto', 'required']), z.strictObject({ type: z.literal('function'), name: functionName })])),
+  parallel_tool_calls: flag,
+  text: maybe(
+    z.strictObject({
+      format: maybe(
+        z.discriminatedUnion('type', [
+          z.strictObject({ type: z.literal('text') }),
+          z.strictObject({ type: z.literal('json_object') }),
+          z.strictObject({
+            type: z.literal('json_schema'),
+            name: maybe(z.string()),
+            description: maybe(z.string()),
+            schema: jsonSchema,
+            strict: flag,
+          }),
+        ]),
+      ),
+    }),
+  ),
+  include: maybe(z.array(z.literal('message.output_text.logprobs'))),
+  top_logprobs: maybe(z.int().min(0).max(20)),
+  truncation: maybe(z.literal('disabled')),
+  /** Nothing is kept: what was said before comes with the request. */
+  store: flag,
+  previous_response_id: maybe(z.string()),
+  background: maybe(z.literal(false)),
+});
+export type ResponseBody = z.output<typeof responseBody>;
+
 export const embeddingBody = z.strictObject({
   model: modelName,
   input: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(2048), z.array(tokenList).min(1).max(2048)]),

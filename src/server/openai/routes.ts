@@ -16,9 +16,11 @@ import {
   generateBody,
   loadAdapterBody,
   pauseQuery,
+  responseBody,
   tokenizeBody,
   unloadAdapterBody,
 } from './requests.js';
+import { errorEvent, respond, streamResponse } from './responses.js';
 import { detokenize, generate, tokenize } from './tokens.js';
 
 declare module 'fastify' {
@@ -54,6 +56,11 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
     const asking = askingOf(context, request);
     if (request.body.stream === true) return sendEvents(context, request, reply, streamText(context, request.body, asking));
     return completeText(context, request.body, asking);
+  });
+  app.post('/v1/responses', { ...needs('infer'), schema: { body: responseBody } }, async (request, reply) => {
+    const asking = askingOf(context, request);
+    if (request.body.stream === true) return sendEvents(context, request, reply, streamResponse(context, request.body, asking), errorEvent);
+    return respond(context, request.body, asking);
   });
   app.post('/inference/v1/generate', { ...needs('infer'), schema: { body: generateBody } }, (request) =>
     generate(context, request.body, askingOf(context, request)),

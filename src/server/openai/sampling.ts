@@ -14,7 +14,7 @@ export type DrawSettings = Pick<
 const ALL_TOKENS = 1_000_000;
 
 /** @throws RequestFailure */
-export function drawSettings(body: SamplingBody, maxTokens: number): DrawSettings {
+export function drawSettings(body: Partial<SamplingBody>, maxTokens: number): DrawSettings {
   const { temperature, top_k: topK = 0, top_p: topP, min_p: minP, repetition_penalty: repeatPenalty, seed, stop } = body;
   for (const member of ['presence_penalty', 'frequency_penalty'] as const)
     if ((body[member] ?? 0) !== 0) throw unsupported(member, `${member}: this server has none yet; repetition_penalty is there`);

@@ -1,7 +1,7 @@
 /** Token ids in and out: vLLM's /inference/v1/generate, /tokenize and /detokenize. */
 import { z } from 'zod';
-import { conversationOf } from './chat.js';
 import { drawIds, openModel, type ServerContext } from './context.js';
+import { conversationOf } from './conversation.js';
 import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
 import { drawSettings, refuseAlternatives } from './sampling.js';

@@ -1,0 +1,68 @@
+/** A conversation with or without tools, as draws of the host: what /v1/chat/completions and /v1/responses have in common. */
+import type { ChatMessage } from '../../engine/prompt-renderer.js';
+import { unsupported } from '../failures.js';
+import { drawIds, type ServerContext } from './context.js';
+import type { Draw } from './replying.js';
+import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
+import { drawSettings, schemaOf } from './sampling.js';
+import { callText, planTools, resultText, type ToolPlan } from './tools.js';
+
+const textOf = (content: string | readonly { readonly text: string }[] | undefined): string =>
+  content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => text).join('');
+
+/** Roles that every template has: calls are shown as what the assistant wrote, results as what it was told. */
+export function conversationOf(messages: readonly ChatMessageBody[], instructions?: string): ChatMessage[] {
+  const said: ChatMessage[] = [];
+  let results = false;
+  for (const message of messages) {
+    const content = textOf(message.content);
+    if (message.role === 'tool') {
+      const before = results ? said.pop() : undefined;
+      const text = resultText(content);
+      said.push({ role: 'user', content: before === undefined ? text : `${before.content}\n${text}` });
+    } else if (message.role === 'assistant') {
+      const calls = (message.tool_calls ?? []).map((call) => callText(call.function));
+      said.push({ role: 'assistant', content: [...(content === '' ? [] : [content]), ...calls].join('\n') });
+    } else {
+      said.push({ role: message.role === 'user' ? 'user' : 'system', content });
+    }
+    results = message.role === 'tool';
+  }
+  if (instructions === undefined) return said;
+  const [first, ...rest] = said;
+  if (first?.role === 'system') return [{ role: 'system', content: `${first.content}\n\n${instructions}` }, ...rest];
+  return [{ role: 'system', content: instructions }, ...said];
+}
+
+/** What is said, and how it is to be answered. */
+export interface ConversationRequest {
+  readonly messages: readonly ChatMessageBody[];
+  readonly tools: readonly ToolBody[] | undefined;
+  readonly toolChoice: ToolChoiceBody | undefined;
+  readonly parallelCalls: boolean | undefined;
+  readonly format: ResponseFormatBody | undefined;
+  readonly maxTokens: number | undefined;
+  readonly sampling: Partial<SamplingBody>;
+}
+
+export interface ConversationPlan {
+  readonly draws: readonly Draw[];
+  readonly tools: ToolPlan | null;
+}
+
+/** @throws RequestFailure, IsoproError */
+export function planConversation(context: ServerContext, request: ConversationRequest): ConversationPlan {
+  const { sampling } = request;
+  const { mostTokens } = context;
+  const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
+  const schema = schemaOf(request.format);
+  if (tools !== null && schema !== undefined)
+    throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
+  const draw: Draw = {
+    messages: conversationOf(request.messages, tools?.instructions),
+    ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens)),
+    ...(tools !== null && { grammar: tools.grammar }),
+    ...(schema !== undefined && { jsonSchema: schema }),
+  };
+  return { draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })), tools };
+}

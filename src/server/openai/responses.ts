@@ -1,0 +1,244 @@
+/** POST /v1/responses: a conversation as items, which newer clients ask by default. Nothing is kept between two requests. */
+import type { HostReply } from '../../host/host-request.js';
+import { unsupported, type RequestFailure } from '../failures.js';
+import { openModel, type ServerContext } from './context.js';
+import { planConversation, type ConversationPlan } from './conversation.js';
+import type { Served } from './models.js';
+import { allReplies, streamReplies, type Asking } from './replying.js';
+import type { ChatMessageBody, ResponseBody, ResponseFormatBody, ResponseItem } from './requests.js';
+import { refuseAlternatives } from './sampling.js';
+import { newId, tokenLogprob, tokenLogprobs, unixSeconds, type TokenLogprob } from './shapes.js';
+import { CallReader, type ToolCall } from './tools.js';
+
+const textOf = (content: string | readonly { readonly text: string }[]): string =>
+  typeof content === 'string' ? content : content.map(({ text }) => text).join('');
+
+/** Items as the messages of a chat; what the assistant said and the calls after it are one. */
+function messagesOf(input: ResponseBody['input'], instructions: string | undefined): ChatMessageBody[] {
+  const messages: ChatMessageBody[] = [];
+  const say = (role: 'system' | 'user', content: string): void => void messages.push({ role, content, name: undefined });
+  const assistant = (content: string, calls: readonly Extract<ResponseItem, { type: 'function_call' }>[]): void => {
+    const before = messages.at(-1);
+    const joins = calls.length > 0 && before?.role === 'assistant';
+    if (joins) messages.pop();
+    const earlier = joins ? (before.tool_calls ?? []) : [];
+    const all = calls.map(({ call_id: id, name, arguments: given }) => ({
+      id,
+      type: 'function' as const,
+      function: { name, arguments: given },
+    }));
+    messages.push({
+      role: 'assistant',
+      content: joins ? before.content : content,
+      name: undefined,
+      refusal: undefined,
+      tool_calls: [...earlier, ...all],
+    });
+  };
+  if (instructions !== undefined) say('system', instructions);
+  if (typeof input === 'string') say('user', input);
+  else
+    for (const item of input) {
+      if (item.type === 'function_call') assistant('', [item]);
+      else if (item.type === 'function_call_output')
+        messages.push({ role: 'tool', content: textOf(item.output), tool_call_id: item.call_id, name: undefined });
+      else if (item.role === 'assistant') assistant(textOf(item.content), []);
+      else say(item.role === 'user' ? 'user' : 'system', textOf(item.content));
+    }
+  return messages;
+}
+
+type Format = NonNullable<ResponseBody['text']>['format'];
+
+/** As a chat has it. */
+function formatOf(format: Format): ResponseFormatBody | undefined {
+  if (format === undefined || format.type === 'text') return format;
+  return format.type === 'json_object'
+    ? { type: 'json_object', schema: undefined }
+    : { type: 'json_schema', schema: format.schema, json_schema: undefined };
+}
+
+/** @throws RequestFailure, IsoproError */
+function planResponse(context: ServerContext, body: ResponseBody): ConversationPlan {
+  const { tool_choice: choice } = body;
+  refuseAlternatives('top_logprobs', body.top_logprobs);
+  if (body.store === true) throw unsupported('store', 'store: this server keeps no responses');
+  if (body.previous_response_id !== undefined)
+    throw unsupported('previous_response_id', 'previous_response_id: this server keeps no responses; send what was said as input');
+  return planConversation(context, {
+    messages: messagesOf(body.input, body.instructions),
+    tools: body.tools?.map(({ type, ...tool }) => ({ type, function: tool })),
+    toolChoice: typeof choice === 'object' ? { type: 'function', function: { name: choice.name } } : choice,
+    parallelCalls: body.parallel_tool_calls,
+    format: formatOf(body.text?.format),
+    maxTokens: body.max_output_tokens,
+    sampling: body,
+  });
+}
+
+interface OutputText {
+  readonly type: 'output_text';
+  readonly text: string;
+  readonly annotations: readonly never[];
+  readonly logprobs?: readonly TokenLogprob[];
+}
+type Item =
+  | {
+      readonly type: 'message';
+      readonly id: string;
+      readonly status: string;
+      readonly role: 'assistant';
+      readonly content: readonly OutputText[];
+    }
+  | {
+      readonly type: 'function_call';
+      readonly id: string;
+      readonly call_id: string;
+      readonly name: string;
+      readonly arguments: string;
+      readonly status: string;
+    };
+
+const message = (id: string, status: string, text: string, logprobs: readonly TokenLogprob[] | undefined): Item => ({
+  type: 'message',
+  id,
+  status,
+  role: 'assistant',
+  content: [{ type: 'output_text', text, annotations: [], ...(logprobs !== undefined && { logprobs }) }],
+});
+const callItem = ({ name, arguments: given }: ToolCall): Item & { type: 'function_call' } => ({
+  type: 'function_call',
+  id: newId('fc'),
+  call_id: newId('call'),
+  name,
+  arguments: given,
+  status: 'completed',
+});
+
+const withLogprobs = ({ include }: ResponseBody): boolean => include !== undefined && include.length > 0;
+const statusOf = ({ finish }: HostReply): 'completed' | 'incomplete' => (finish === 'stop' ? 'completed' : 'incomplete');
+
+/** The whole, as it stands at a moment: without a reply it is in progress. */
+function responseOf(id: string, created: number, body: ResponseBody, output: readonly Item[], reply?: HostReply): object {
+  const status = reply === undefined ? 'in_progress' : statusOf(reply);
+  return {
+    id,
+    object: 'response',
+    created_at: created,
+    status,
+    error: null,
+    incomplete_details: status === 'incomplete' ? { reason: 'max_output_tokens' } : null,
+    instructions: body.instructions ?? null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    model: body.model,
+    output,
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    previous_response_id: null,
+    store: false,
+    temperature: body.temperature ?? 1,
+    text: body.text ?? { format: { type: 'text' } },
+    tool_choice: body.tool_choice ?? 'auto',
+    tools: body.tools ?? [],
+    top_p: body.top_p ?? 1,
+    truncation: 'disabled',
+    metadata: body.metadata ?? {},
+    user: body.user ?? null,
+    usage:
+      reply === undefined
+        ? null
+        : {
+            input_tokens: reply.promptIds.length,
+            input_tokens_details: { cached_tokens: reply.reusedTokens },
+            output_tokens: reply.tokenIds.length,
+            output_tokens_details: { reasoning_tokens: 0 },
+            total_tokens: reply.promptIds.length + reply.tokenIds.length,
+          },
+  };
+}
+
+/** What a reply says and calls. */
+function outputOf(served: Served, { tools }: ConversationPlan, body: ResponseBody, reply: HostReply): Item[] {
+  const reader = new CallReader();
+  const { text, calls } = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
+  const said = text + reader.rest();
+  const logprobs = withLogprobs(body) ? tokenLogprobs(served.model, reply) : undefined;
+  return [...(said === '' && calls.length > 0 ? [] : [message(newId('msg'), statusOf(reply), said, logprobs)]), ...calls.map(callItem)];
+}
+
+export async function respond(context: ServerContext, body: ResponseBody, asking: Asking): Promise<object> {
+  using served = await openModel(context, body, asking);
+  const plan = planResponse(context, body);
+  const [reply] = await allReplies(served, plan.draws, asking);
+  return responseOf(newId('resp'), unixSeconds(), body, outputOf(served, plan, body, reply!), reply);
+}
+
+const eventOf = (type: string, number: number, value: object): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number, ...value })}\n\n`;
+
+export const errorEvent = ({ message: text, code, param }: RequestFailure): string => eventOf('error', 0, { code, message: text, param });
+
+export async function* streamResponse(context: ServerContext, body: ResponseBody, asking: Asking): AsyncGenerator<string, void, undefined> {
+  using served = await openModel(context, body, asking);
+  const { draws, tools } = planResponse(context, body);
+  const [id, created] = [newId('resp'), unixSeconds()];
+  const output: Item[] = [];
+  let events = 0;
+  const event = (type: string, value: object): string => eventOf(`response.${type}`, events++, value);
+
+  let said: { readonly id: string; text: string; logprobs: TokenLogprob[] } | undefined;
+  /** Of the message that is being written. */
+  const place = (): object => ({ item_id: said!.id, output_index: output.length, content_index: 0 });
+  const part = (text: string): OutputText => ({ type: 'output_text', text, annotations: [] });
+  function* say(text: string, logprobs: readonly TokenLogprob[]): Generator<string> {
+    if (said === undefined) {
+      said = { id: newId('msg'), text: '', logprobs: [] };
+      const item = { ...message(said.id, 'in_progress', '', undefined), content: [] };
+      yield event('output_item.added', { output_index: output.length, item });
+      yield event('content_part.added', { ...place(), part: part('') });
+    }
+    said.text += text;
+    said.logprobs.push(...logprobs);
+    yield event('output_text.delta', { ...place(), delta: text, logprobs });
+  }
+  function* endMessage(status: string): Generator<string> {
+    if (said === undefined) return;
+    const logprobs = withLogprobs(body) ? said.logprobs : undefined;
+    yield event('output_text.done', { ...place(), text: said.text, logprobs: said.logprobs });
+    yield event('content_part.done', { ...place(), part: part(said.text) });
+    const item = message(said.id, status, said.text, logprobs);
+    yield event('output_item.done', { output_index: output.length, item });
+    output.push(item);
+    said = undefined;
+  }
+  function* call(made: ToolCall): Generator<string> {
+    yield* endMessage('completed');
+    const item = callItem(made);
+    const at = { item_id: item.id, output_index: output.length };
+    yield event('output_item.added', { output_index: output.length, item: { ...item, arguments: '', status: 'in_progress' } });
+    yield event('function_call_arguments.delta', { ...at, delta: item.arguments });
+    yield event('function_call_arguments.done', { ...at, name: item.name, arguments: item.arguments });
+    yield event('output_item.done', { output_index: output.length, item });
+    output.push(item);
+  }
+
+  const reader = new CallReader();
+  let begun = false;
+  for await (const { token, reply } of streamReplies(served, draws, asking)) {
+    if (!begun) {
+      begun = true;
+      yield event('created', { response: responseOf(id, created, body, []) });
+      yield event('in_progress', { response: responseOf(id, created, body, []) });
+    }
+    if (token !== undefined) {
+      const { text, calls } = tools === null ? { text: token.text, calls: [] } : reader.read(token.text);
+      const logprobs = withLogprobs(body) ? [tokenLogprob(served.model, token.tokenId, token.logprob)] : [];
+      if (text !== '' || (logprobs.length > 0 && tools === null)) yield* say(text, logprobs);
+      for (const made of calls) yield* call(made);
+      continue;
+    }
+    const rest = reader.rest();
+    if (rest !== '' || (said === undefined && output.length === 0)) yield* say(rest, []);
+    yield* endMessage(statusOf(reply));
+    yield event(statusOf(reply), { response: responseOf(id, created, body, output, reply) });
+  }
+}
