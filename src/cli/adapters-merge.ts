@@ -44,10 +44,11 @@ export const adaptersMergeCommand = defineCommand({
       ),
   handler: async ({ model, adapter, out, type, json, ...flags }) => {
     requireTarget(out);
+    using progress = new Progress({ label: 'merging', unit: 'bytes' });
+    progress.begin('reading the adapter');
     const found = await nameAdapter(adapter, registryOf(flags));
     const { path } = await resolveModel(model, { download: false });
     await requireBase(found, path);
-    using progress = new Progress({ label: 'merging', unit: 'bytes' });
     const written = await mergeAdapter({
       model: path,
       adapter: found.file,

@@ -42,6 +42,8 @@ export const chatCommand = defineCommand({
     await using host = new ModelHost();
     const model = await (async () => {
       using download = new Progress({ label: `download ${name}`, unit: 'bytes' });
+      using opening = new Progress({ label: 'chat', unit: 'bytes' });
+      opening.begin(`loading ${name}`);
       return await host.load(name, {
         signal: loading.signal,
         maxSequences: 1,

@@ -1,7 +1,10 @@
 /** What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere. Always on stderr. */
 import { columnsOf, length, painted, terminalStyle, wrapped, type Paint } from '../report/terminal-style.js';
+import { nothingAccepted, type HowAsked } from '../report/failures.js';
 import type { MonitorReport } from '../training/monitor-session.js';
-import type { IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
+import type { BegunRun, IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
+import type { Failures } from '../tasks/failures.js';
+import { howAsked } from './how-asked.js';
 import type { ProgressStream } from './progress.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
 import { TimeLeft, type PlannedWork } from './time-left.js';
@@ -62,6 +65,7 @@ const percent = (fraction: number | null | undefined): string =>
 
 export class RunScreen implements RunHooks {
   readonly #title: string;
+  #asked: HowAsked | null = null;
   readonly #stream: ProgressStream;
   readonly #redraws: boolean;
   readonly #now: () => number;
@@ -104,6 +108,10 @@ export class RunScreen implements RunHooks {
     else this.#stream.write(`${this.#clock(now)}  ${this.#fetched.text}\n`);
   };
 
+  readonly onBegin = ({ settings }: BegunRun): void => {
+    this.#asked = howAsked(settings);
+  };
+
   readonly onProgress = (progress: RunProgress): void => {
     const now = this.#now();
     const before = this.#progress;
@@ -125,7 +133,7 @@ export class RunScreen implements RunHooks {
     else this.#stream.write(`${this.#clock(now)}    ${this.#amount(progress)}, ${this.#rates().join(', ')}${this.#left(now, ', ')}\n`);
   };
 
-  readonly onIteration = (report: IterationReport): void => {
+  readonly onIteration = (report: IterationReport, failures: Failures): void => {
     this.#latest = report;
     const { iteration, hitRate, steps, loss, dev, gate, rulesFired } = report;
     const admitted = Object.values(report.rollouts).reduce((sum, tier) => sum + tier.admitted, 0);
@@ -134,6 +142,8 @@ export class RunScreen implements RunHooks {
       `steps${loss === null ? '' : `, loss ${loss.toFixed(3)}`}, dev ${percent(dev.mean)}` +
       `${gate?.rolledBack === true ? ', rolled back' : ''}${rulesFired.length > 0 ? `, rules ${rulesFired.join(' ')}` : ''}`;
     this.say(line, gate?.rolledBack === true ? 'fair' : null);
+    // hours of the same would follow otherwise before the end says it
+    if (failures.passed === 0 && this.#asked !== null) this.say(nothingAccepted(failures, {}, this.#asked), 'fair');
   };
 
   readonly onNotice = (text: string): void => this.say(text, 'fair');

@@ -18,6 +18,7 @@ import { shellWord } from '../shell-word.js';
 import type { RunResult } from '../training/result.js';
 import type { RunSettings } from '../training/settings.js';
 import { evaluationDefaults } from './answering.js';
+import { howAsked } from './how-asked.js';
 import { formatBytes, formatDuration } from './quantities.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
@@ -136,12 +137,12 @@ function evaluationSizes({ model, evaluation, sampling }: ResultSettings): strin
 type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'sampling' | 'evaluation' | 'check' | 'answerTag' | 'verifySeconds'>;
 
 /** Why the adapter changes nothing, where it does; null where it was trained and taken. */
-function unchanged({ accepted, adapter, failures }: RunResult, { sampling }: ResultSettings): string | null {
+function unchanged({ accepted, adapter, failures }: RunResult, { task, sampling }: ResultSettings): string | null {
   if (accepted === 0)
     return `No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. ${nothingAccepted(
       failures.rollouts,
       failures.refused,
-      sampling,
+      howAsked({ task, sampling }),
     )}`;
   if (adapter.iteration === 0)
     return 'No iteration was better than the base model on the dev problems, so the adapter is untrained: it changes nothing.';

@@ -21,8 +21,9 @@ export const tasksBaselinesCommand = defineCommand({
       .example('$0 tasks baselines --task scheduling-classic', "the original's benchmark"),
   handler: async ({ task: specifier, count, seed, set, json, ...flags }) => {
     readCount('count', count, 1);
-    await using task = await openTask(specifier, openedWith(flags));
     using progress = new Progress({ label: 'baselines', unit: 'verdicts' });
+    progress.begin('opening the task');
+    await using task = await openTask(specifier, openedWith(flags));
     const baselines = await measureBaselines(task, {
       count,
       seed: readSeed(seed),

@@ -40,7 +40,7 @@ function tracked(names: readonly TrackerName[], hooks: RunHooks): { readonly hoo
         for (const command of trackers.commands) notice(`figures: ${command}`);
         hooks.onBegin?.(begun);
       },
-      onIteration: (report) => {
+      onIteration: (report, failures) => {
         const { iteration, loss, learningRate, hitRate, samplerGap, dev, tokens, seconds } = report;
         trackers?.log(iteration, {
           'train/loss': loss,
@@ -51,7 +51,7 @@ function tracked(names: readonly TrackerName[], hooks: RunHooks): { readonly hoo
           'train/sampler_gap': samplerGap,
           'eval/reward': dev.mean,
         });
-        hooks.onIteration?.(report);
+        hooks.onIteration?.(report, failures);
       },
     },
     end: (status) => trackers?.end(status),

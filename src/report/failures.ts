@@ -63,10 +63,12 @@ export function failureTable(
   ].join('\n');
 }
 
-export interface Asked {
+export interface HowAsked {
   readonly style: string;
   readonly maxTokens: number;
   readonly samples?: number | undefined;
+  /** The task is data, and its questions are asked without solved ones before them. */
+  readonly unshown?: boolean;
 }
 
 const REFUSED: Readonly<Record<string, string>> = {
@@ -85,7 +87,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 export function nothingAccepted(
   failures: Failures,
   refused: Readonly<Record<string, number>>,
-  { style, maxTokens, samples }: Asked,
+  { style, maxTokens, samples, unshown = false }: HowAsked,
 ): string {
   const [mostly] = Object.entries(refused).sort(([, a], [, b]) => b - a);
   if (mostly !== undefined)
@@ -98,14 +100,15 @@ export function nothingAccepted(
   const of = `${cause.count} of ${failures.replies} replies`;
   const why = cause.why === '' ? '' : ` (${label(cause.why, 200)})`;
   const plain = style === 'plain' ? '' : ', ask for the answer alone with --style plain';
+  const shown = unshown ? ' --examples 3 puts three rows with their answers before each question, so that the model sees the form.' : '';
   switch (cause.kind) {
     case 'format':
       return (
         `The commonest cause: in ${of} no answer could be read${why}. Show the form of an answer in the task's prompt${plain}, or take ` +
-        'a model that follows instructions.'
+        `a model that follows instructions.${shown}`
       );
     case 'truncated':
-      return `The commonest cause: ${of} were cut off at ${maxTokens} tokens. Raise --max-tokens${plain.replace(', ', ', or ')}.`;
+      return `The commonest cause: ${of} were cut off at ${maxTokens} tokens. Raise --max-tokens${plain.replace(', ', ', or ')}.${shown}`;
     case 'undecided':
       return `The commonest cause: no verdict on ${of}${why}. Correct the verifier first; \`tasks verify\` tries replies one by one.`;
     case 'aborted':
@@ -114,7 +117,7 @@ export function nothingAccepted(
       return (
         `The commonest cause: ${of} have a wrong answer${why}. An easier tier, more samples a problem (--samples` +
         `${samples === undefined ? '' : `, now ${samples}`}) or a larger model may find a first success; ` +
-        '`tasks calibrate` measures which.'
+        `\`tasks calibrate\` measures which.${shown}`
       );
   }
 }

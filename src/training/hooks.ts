@@ -5,6 +5,7 @@
 import type { Dictionary } from '../dictionary.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
 import type { TierCounts } from '../run-folder/derived.js';
+import type { Failures } from '../tasks/failures.js';
 import type { PairedChange, Summary } from '../statistics/index.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { LoraReport } from './monitor-session.js';
@@ -70,7 +71,8 @@ export interface RunHooks {
   /** Before the first of the run's own stages, unless it has ended already. */
   readonly onBegin?: (run: BegunRun) => void;
   readonly onProgress?: (progress: RunProgress) => void;
-  readonly onIteration?: (report: IterationReport) => void;
+  /** With why rollouts of this iteration did not pass. */
+  readonly onIteration?: (report: IterationReport, failures: Failures) => void;
   /** What a person should know of and the run goes on with: a checkpoint that was refused, a witness that does not answer. */
   readonly onNotice?: (text: string) => void;
   /** After an iteration in which a rule fired. */

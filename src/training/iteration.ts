@@ -17,6 +17,7 @@ import { rolloutReason } from '../run-folder/logged-records.js';
 import { rolloutsRecord } from '../run-folder/rollout-records.js';
 import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
+import { FailureTally, type Failures } from '../tasks/failures.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { evaluateSet } from './evaluations.js';
 import type { IterationReport } from './hooks.js';
@@ -40,7 +41,7 @@ export async function runIteration(
   state: RunState,
   session: LoraSession,
   iteration: number,
-): Promise<IterationReport> {
+): Promise<{ readonly report: IterationReport; readonly failures: Failures }> {
   const { settings, log } = context;
   const clock = stopwatch();
   const { groups, promptTokens, sampledTokens } = await sample(context, state, iteration);
@@ -53,10 +54,10 @@ export async function runIteration(
   });
   for (let at = 0; at < records.length; at += APPEND) log.append(records.slice(at, at + APPEND).map(rolloutsRecord));
   for (const record of records) state.buffer.take(record);
-  refuseUndecided(
-    context.task,
-    records.flatMap((record) => (record.kind === 'rollout' ? [rolloutReason(record)] : [])),
-  );
+  const reasons = records.flatMap((record) => (record.kind === 'rollout' ? [rolloutReason(record)] : []));
+  refuseUndecided(context.task, reasons);
+  const failing = new FailureTally();
+  for (const reason of reasons) failing.take(reason);
   const rolloutSeconds = clock();
 
   await context.model.releaseContext();
@@ -136,7 +137,7 @@ export async function runIteration(
     tokens: { sampled: sampledTokens, trained: tokens },
   };
   log.append([iterationReportRecord(result)]);
-  return result;
+  return { report: result, failures: failing.failures };
 }
 
 async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {

@@ -49,7 +49,7 @@ async function complete({ context, state, session, stage, iteration: done }: Ope
   }
   if (stage !== 'submitted') {
     for (let iteration = done + 1; iteration <= settings.iterations && state.stop === null; iteration++) {
-      const finished = await runIteration(context, state, session, iteration);
+      const { report: finished, failures } = await runIteration(context, state, session, iteration);
       last = iteration;
       clock();
       if (
@@ -61,7 +61,7 @@ async function complete({ context, state, session, stage, iteration: done }: Ope
         state.stop = `the ${settings.maxMinutes} minutes of --max-minutes are over`;
       }
       await checkpoint(context, state, 'iteration', iteration, clock);
-      context.hooks.onIteration?.(finished);
+      context.hooks.onIteration?.(finished, failures);
     }
     refuseUntrained(session.history);
     await submit(context, state, state.learner!);

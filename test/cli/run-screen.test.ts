@@ -2,7 +2,8 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { RunScreen } from '../../src/cli/run-screen.js';
 import { TimeLeft } from '../../src/cli/time-left.js';
-import type { RunProgress, Stage } from '../../src/training/hooks.js';
+import type { IterationReport, RunProgress, Stage } from '../../src/training/hooks.js';
+import { resolveSettings } from '../../src/training/settings.js';
 import { Terminal } from '../models/terminal.js';
 
 const at = (stage: Stage, iteration: number, done: number, total: number, more: Partial<RunProgress> = {}): RunProgress => ({
@@ -170,4 +171,24 @@ describe('the screen', () => {
     expect(written.filter((line) => /about \d+:\d\d left/.test(line)).length).toBeGreaterThan(3);
     for (const line of written) expect(line).toMatch(/^[\x20-\x7e]+\n$/);
   });
+});
+
+test('an iteration in which nothing passes says at once what to change', () => {
+  const written: string[] = [];
+  const screen = new RunScreen({ title: 'm on rows.csv', stream: { write: (text) => written.push(text) } });
+  screen.onBegin({
+    folder: 'runs/x',
+    runId: 'x',
+    settings: resolveSettings({ task: 'rows.csv', sampling: { maxTokens: 16, style: 'plain' } }),
+    resumedAfter: null,
+  });
+  const report = { iteration: 1, hitRate: 0, rollouts: {}, steps: 0, loss: null, dev: { mean: 0 }, gate: null, rulesFired: [] };
+  const rows = [{ kind: 'truncated', why: '', count: 3, example: null }] as const;
+  screen.onIteration(report as unknown as IterationReport, { replies: 4, passed: 1, rows });
+  expect(written.join('')).not.toContain('--examples');
+  screen.onIteration(report as unknown as IterationReport, { replies: 3, passed: 0, rows });
+  expect(written.join('').replace(/\s+/g, ' ')).toMatch(
+    /3 of 3 replies were cut off at 16 tokens\. Raise --max-tokens\. --examples 3 puts/,
+  );
+  screen[Symbol.dispose]();
 });

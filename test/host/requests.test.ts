@@ -402,6 +402,16 @@ describe('the prefix cache', () => {
     await cached.dispose();
   });
 
+  test('evaluates less than a twentieth of a prompt of 400 words that comes again', async () => {
+    const cached = await host.load(file, { ...UNDISTURBED, contextTokens: 1024, prefixTokens: 600 });
+    const request = greedy(prompt(11, 400));
+    const replies = [await cached.generate(request), await cached.generate(request)];
+    const [first, again] = replies.map(({ promptIds, reusedTokens }) => promptIds.length - reusedTokens);
+    expect([first, replies[1]!.tokenIds]).toEqual([400, replies[0]!.tokenIds]);
+    expect(again).toBeLessThan(0.05 * first!);
+    await cached.dispose();
+  });
+
   test('gives way to requests that need its cells', async () => {
     const cached = await host.load(file, { ...UNDISTURBED, contextTokens: 256, prefixTokens: 250, maxSequences: 4 });
     for (let i = 0; i < 6; i++) {

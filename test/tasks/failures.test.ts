@@ -165,6 +165,18 @@ describe('where nothing was accepted', () => {
     expect(nothingAccepted(tallied(reply('x', TRUNCATED, null, 'length')), {}, { ...asked, style: 'plain' })).not.toContain('--style');
   });
 
+  test('rows of data can be shown with their answers, whatever the cause', () => {
+    for (const [judged, form, finish] of [
+      [wrong('wrong'), 'x', 'stop'],
+      [TRUNCATED, null, 'length'],
+      [failed('format', ''), null, 'stop'],
+    ] as const) {
+      const failures = tallied(reply('x', judged, form, finish));
+      expect(nothingAccepted(failures, {}, { ...asked, unshown: true })).toMatch(/--examples 3 puts three rows with their answers/);
+      expect(nothingAccepted(failures, {}, asked)).not.toContain('--examples');
+    }
+  });
+
   test('passes that were not taken are told by what became of them', () => {
     const failures = tallied(reply('x', PASS), reply('y', TRUNCATED, null, 'length'));
     expect(nothingAccepted(failures, { contradictory: 1 }, asked)).toMatch(/1 of 2 replies passed, and none was taken: their reasoning/);
