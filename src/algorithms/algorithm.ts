@@ -13,7 +13,7 @@ import type { BoundaryCache, KeyedRollout } from './sequences.js';
 export interface Sample {
   readonly tokenIds: ArrayLike<number>;
   readonly finish: string;
-  readonly verdict: { readonly kind: string };
+  readonly verdict: { readonly kind: string; readonly score?: number | undefined };
 }
 
 /** All samples of one problem, in their order. */

@@ -49,11 +49,16 @@ const VARIANTS = {
 const VARIANT_IDS = Object.keys(VARIANTS) as (keyof typeof VARIANTS)[];
 const isVariant = (id: unknown): id is keyof typeof VARIANTS => typeof id === 'string' && Object.hasOwn(VARIANTS, id);
 
-/**
- * (reward - mean) within a group, and where standardised that over (standard deviation + epsilon); reward 1 for a pass, 0 for a failure,
- * none without a verdict.
- */
-export function advantages(rewards: readonly (0 | 1 | null)[], standardised: boolean): (number | null)[] {
+const REWARDS = ['verdict', 'score'] as const;
+
+/** 1 for a pass and 0 for a failure, or the task's own score in [0, 1] where it gives one; null without a verdict. */
+function rewardOf({ verdict: { kind, score } }: Sample, reward: (typeof REWARDS)[number]): number | null {
+  if (kind === 'none') return null;
+  return (reward === 'score' ? score : undefined) ?? (kind === 'pass' ? 1 : 0);
+}
+
+/** (reward - mean) within a group, and where standardised that over (standard deviation + epsilon); none without a verdict. */
+export function advantages(rewards: readonly (number | null)[], standardised: boolean): (number | null)[] {
   const known: number[] = rewards.filter((reward) => reward !== null);
   const mean = known.reduce((sum, reward) => sum + reward, 0) / known.length;
   const deviation = Math.sqrt(known.reduce((sum, reward) => sum + (reward - mean) ** 2, 0) / known.length);
@@ -63,15 +68,17 @@ export function advantages(rewards: readonly (0 | 1 | null)[], standardised: boo
 
 /**
  * Advantages of the rollouts that are trained on. One that was cut off counts in its group's mean, but is not trained on; a group whose
- * samples do not differ in verdict has no gradient.
+ * samples do not differ in reward has no gradient.
  */
-function contrasts<S extends Sample>({ rollouts }: Pick<Group<S>, 'rollouts'>, { standardised }: Variant): ReadonlyMap<S, number> {
-  const informative = ['pass', 'fail'].every((kind) => rollouts.some(({ verdict }) => verdict.kind === kind));
+function contrasts<S extends Sample>(
+  { rollouts }: Pick<Group<S>, 'rollouts'>,
+  { standardised }: Variant,
+  reward: (typeof REWARDS)[number],
+): ReadonlyMap<S, number> {
+  const rewards = rollouts.map((rollout) => rewardOf(rollout, reward));
+  const informative = new Set(rewards.filter((each) => each !== null)).size > 1;
   if (!informative) return new Map();
-  const values = advantages(
-    rollouts.map(({ verdict: { kind } }) => (kind === 'none' ? null : kind === 'pass' ? 1 : 0)),
-    standardised,
-  );
+  const values = advantages(rewards, standardised);
   return new Map(rollouts.flatMap((rollout, i): [S, number][] => (unusable(rollout) === null ? [[rollout, values[i]!]] : [])));
 }
 
@@ -110,6 +117,10 @@ export const grpo = algorithm({
   title: 'a policy gradient with the advantages of GRPO and a mean over tokens',
   settings: z.object({
     variant: z.enum(VARIANT_IDS).default('grpo').describe('grpo: how advantages, mean and clip are made; docs/training.md'),
+    reward: z
+      .enum(REWARDS)
+      .default('verdict')
+      .describe("grpo: what is compared within a group: passed or not, or the task's score in [0, 1] where it has one"),
     klCoefficient: z.number().min(0).max(100).default(0).describe('grpo: weight of the divergence from the base model'),
     clipLow: z.number().gt(0).lt(1).default(0.2).describe('grpo: the ratio is clipped below 1 - this'),
     clipHigh: z.number().gt(0).max(10).default(0.2).describe('grpo: and above 1 + this'),
@@ -131,7 +142,7 @@ export const grpo = algorithm({
 
   admit: (groups, { settings }) =>
     fates(groups, (group) => {
-      const advantageOf = contrasts(group, VARIANTS[settings.algorithm.variant]);
+      const advantageOf = contrasts(group, VARIANTS[settings.algorithm.variant], settings.algorithm.reward);
       return {
         weight: rarity(group),
         fateOf: (rollout) => {
@@ -151,7 +162,7 @@ export const grpo = algorithm({
     const { stepsPerIteration } = settings.optimiser;
     const { clipLow, clipHigh, klCoefficient } = settings.algorithm;
     const variant = VARIANTS[settings.algorithm.variant];
-    const advantageOf = new Map(groups.flatMap((group) => [...contrasts(group, variant)]));
+    const advantageOf = new Map(groups.flatMap((group) => [...contrasts(group, variant, settings.algorithm.reward)]));
     const samples = keyedRollouts(groups, iteration).filter(({ rollout }) => advantageOf.has(rollout));
     if (samples.length === 0) return [];
     const measured = { temperature, ...(signal === undefined ? {} : { signal }) };

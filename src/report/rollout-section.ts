@@ -7,7 +7,7 @@ const ADMISSIONS: ReadonlyMap<string, string> = new Map([
   ['admitted', 'in the replay buffer: trained on where it is drawn'],
   ['contrasted', 'trained on with its advantage over the other samples of its problem'],
   ['distilled', 'trained on, each token towards what the teacher makes of it'],
-  ['uninformative', 'not trained on: no sample of its problem has the other verdict'],
+  ['uninformative', 'not trained on: no sample of its problem has another reward'],
   ['failed', 'not trained on'],
   ['undecided', 'not trained on: no verdict'],
   ['incomplete', 'not trained on: it did not end by itself'],

@@ -28,7 +28,7 @@ export const ADMISSIONS = [
   'incomplete', // it did not end by itself: training on it would teach to stop anywhere
   'contradictory', // its reasoning contradicts the problem
   'duplicate', // of an earlier sample of its problem
-  'uninformative', // no sample of its problem has the other verdict: there is nothing to contrast it with
+  'uninformative', // no sample of its problem has another reward: there is nothing to contrast it with
 ] as const;
 export type Admission = (typeof ADMISSIONS)[number];
 

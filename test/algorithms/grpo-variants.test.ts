@@ -126,3 +126,27 @@ describe('the gradient of a step', () => {
     expect(resolveSettings({ algorithm: { id: 'grpo' } }).algorithm).toMatchObject({ variant: 'grpo', clipLow: 0.2, clipHigh: 0.2 });
   });
 });
+
+describe('what a group is compared by', () => {
+  const sample = (kind: string, score?: number, finish = 'stop') => ({
+    tokenIds: [1],
+    finish,
+    verdict: { kind, ...(score === undefined ? {} : { score }) },
+  });
+  const fatesOf = (rollouts: ReturnType<typeof sample>[], reward: string) => {
+    const settings = resolveSettings({ algorithm: { id: 'grpo', variant: 'dr-grpo', reward } });
+    const fates = grpo.admit([{ tier: 'T', rollouts }], { settings, iteration: 1, runSeed: 1n, contradicts: () => false });
+    return rollouts.map((rollout) => fates.get(rollout)!).map(({ admission, advantage }) => advantage ?? admission);
+  };
+
+  test('by their scores, replies that all failed differ: what is half right is raised, what is wrong is lowered', () => {
+    const failed = [sample('fail', 0.5), sample('fail', 0.25), sample('fail', 0), sample('none'), sample('fail', 0.25, 'length')];
+    expect(fatesOf(failed, 'score')).toEqual([0.25, 0, -0.25, 'undecided', 'incomplete']);
+    expect(fatesOf(failed, 'verdict')).toEqual(['uninformative', 'uninformative', 'uninformative', 'undecided', 'incomplete']);
+  });
+
+  test('a task without scores has its verdicts, and equal scores have nothing to contrast', () => {
+    expect(fatesOf([sample('pass'), sample('fail')], 'score')).toEqual([0.5, -0.5]);
+    expect(fatesOf([sample('fail', 0.5), sample('fail', 0.5)], 'score')).toEqual(['uninformative', 'uninformative']);
+  });
+});
