@@ -74,6 +74,11 @@ export const adaptersPromoteCommand = defineCommand({
         describe: 'begin a gate: print its number and the seed to draw its problems with',
       })
       .option('policy', { type: 'string', requiresArg: true, describe: 'JSON file of the policy of a gate that begins (docs/gate.md)' })
+      .option('lineage', {
+        choices: ['any', 'foreign'] as const,
+        default: 'any' as const,
+        describe: 'foreign: a gate that begins refuses what was trained on answers of its own line',
+      })
       .option('gate', { type: 'number', requiresArg: true, describe: 'a gate that was begun; alone: one that has accepted' })
       .option('evidence', { type: 'string', requiresArg: true, describe: 'JSON file of its trials: {seed, trials, guards}' })
       .option('force', { type: 'boolean', default: false, describe: 'without a gate; it is on record' })
@@ -131,7 +136,7 @@ export const adaptersPromoteCommand = defineCommand({
     let { gate } = argv;
     if (way === 'open' || (way === 'problems' && gate === undefined)) {
       const given = policy === undefined ? {} : { policy: readJson(policy) as GatePolicyInput };
-      const begun = await openGate(registry, { slot, alias, challenger: id, ...given });
+      const begun = await openGate(registry, { slot, alias, challenger: id, lineage: argv.lineage, ...given });
       gate = begun.gate;
       if (json && way === 'open') return printJson(begun);
       const against = begun.incumbent ?? 'the base without an adapter';

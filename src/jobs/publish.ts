@@ -48,7 +48,12 @@ export async function publishRun(registry: Registry, folder: string, { parent = 
     base: { name: model.name, sha256: model.sha256, architecture: model.architecture },
     rendererId: evaluation.rendererId,
     settings,
-    dataset: { description: `rollouts of run ${runId} on ${task.id} ${task.version}`, sha256: root, rows: accepted },
+    dataset: {
+      description: `rollouts of run ${runId} on ${task.id} ${task.version}`,
+      sha256: root,
+      rows: accepted,
+      answersOf: [`run:${runId}`],
+    },
     evidence: [
       { description: `log of run ${runId}: ${before} before, ${after} after, on its ${test.after.n} test problems`, sha256: root },
     ],

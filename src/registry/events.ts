@@ -52,6 +52,8 @@ export const registryEvent = z.discriminatedUnion('kind', [
     policy: gatePolicy,
     attempt: z.number().int().min(1),
     alpha: z.number().min(0).max(0.5),
+    /** `foreign`: not for a version that was trained on answers of its own line. */
+    lineage: z.enum(['any', 'foreign']).default('any'),
   }),
   z.strictObject({
     kind: z.literal('gate_drawn'),

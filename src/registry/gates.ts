@@ -32,6 +32,11 @@ export interface GateRequest extends AliasName {
   /** Id of a published adapter. */
   readonly challenger: string;
   readonly policy?: GatePolicyInput;
+  /**
+   * `foreign` refuses a challenger that was trained on answers of its own line: of itself, of the incumbent, or of what either was trained
+   * on from. Default `any`: a loop on its own answers is what a run is.
+   */
+  readonly lineage?: 'any' | 'foreign';
 }
 
 /** What a gate is decided by: `decide` says what trials and guards hold. */
@@ -45,6 +50,7 @@ const gateRequest = z.strictObject({
   alias: aliasForm.default(CHAMPION),
   challenger: sha256,
   policy: gatePolicy.default(() => gatePolicy.parse({ kind: 'e-process' })),
+  lineage: z.enum(['any', 'foreign']).default('any'),
 });
 
 /** The first signed head that covers a record, and the seed that the witness tells for it. */
@@ -60,7 +66,7 @@ async function draw({ log, write }: Ledger, gate: number, head: SignedCheckpoint
  * @throws IsoproError REGISTRY_REFUSED, CONFLICT, GATE_POLICY_INVALID
  */
 export async function openGate(registry: Registry, request: GateRequest): Promise<GateState> {
-  const { slot, alias, challenger, policy } = checked(gateRequest, request, 'request');
+  const { slot, alias, challenger, policy, lineage } = checked(gateRequest, request, 'request');
   return registry.write(async (ledger) => {
     const { state } = ledger.reading;
     const attempt = state.attempts(slot, alias) + 1;
@@ -74,6 +80,7 @@ export async function openGate(registry: Registry, request: GateRequest): Promis
       policy,
       attempt,
       alpha: alphaOf(policy, attempt),
+      lineage,
     };
     await draw(ledger, event.gate, await ledger.write([event]));
     return state.gates[event.gate - 1]!;

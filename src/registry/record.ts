@@ -19,7 +19,15 @@ export const adapterRecord = z.strictObject({
   rendererId: sha256.nullable(),
   /** Whatever else makes the adapter what it is: of a run its settings. */
   settings: z.record(z.string(), json),
-  dataset: z.strictObject({ description: text, sha256: sha256.nullable(), rows: count.nullable() }).nullable(),
+  dataset: z
+    .strictObject({
+      description: text,
+      sha256: sha256.nullable(),
+      rows: count.nullable(),
+      /** Whose answers it was trained on, as `producedBy` names them, or `adapter:ID`; none where they are nobody's here. */
+      answersOf: z.array(text).max(1000).default([]),
+    })
+    .nullable(),
   evidence: z.array(z.strictObject({ description: text, sha256 })).max(1000),
   lineage: z.strictObject({
     /** Id of the adapter that training went on from. */

@@ -25,7 +25,7 @@ export interface PublishRequest {
   readonly base: { readonly name: string; readonly sha256: string; readonly architecture?: string };
   readonly rendererId?: string | null;
   readonly settings?: AdapterRecord['settings'];
-  readonly dataset?: AdapterRecord['dataset'];
+  readonly dataset?: z.input<typeof adapterRecord>['dataset'];
   readonly evidence?: AdapterRecord['evidence'];
   readonly lineage?: AdapterRecord['lineage'];
 }

@@ -98,6 +98,11 @@ export class Registration {
     return found;
   }
 
+  /** Takes a question away that its asker has left behind. */
+  drop(asked: string): void {
+    for (const kind of ['ask', 'answer']) rmSync(join(this.#folder, `${this.#name}.${asked}.${kind}`), { force: true });
+  }
+
   async answer(asked: string, given: Answer): Promise<void> {
     await write(join(this.#folder, `${this.#name}.${asked}.answer`), given);
   }

@@ -305,9 +305,15 @@ export class AdapterService<T extends LoadedVersion> {
   async #answer(): Promise<void> {
     const questions = this.#registration.questions();
     const now = performance.now();
-    for (const [asked, { until }] of this.#asked) if (!questions.has(asked) || now > until) this.#asked.delete(asked);
+    const left = new Set<string>();
+    for (const [asked, { until }] of this.#asked) {
+      const isLeft = now > until; // by an asker that was killed
+      if (isLeft) this.#registration.drop(asked);
+      if (isLeft) left.add(asked);
+      if (isLeft || !questions.has(asked)) this.#asked.delete(asked);
+    }
     for (const [asked, question] of questions) {
-      if (this.#asked.has(asked)) continue;
+      if (this.#asked.has(asked) || left.has(asked)) continue;
       this.#asked.set(asked, { id: question.id, until: now + question.patienceMs + 60_000 });
       await this.#answerOne(asked, question);
     }

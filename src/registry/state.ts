@@ -56,6 +56,7 @@ export interface GateState {
   readonly policy: GatePolicy;
   readonly attempt: number;
   readonly alpha: number;
+  readonly lineage: EventOf<'gate_opened'>['lineage'];
   /** Null until the witness has told the nonce. */
   readonly seed: string | null;
   /** The last; null where there is none. */
@@ -316,6 +317,17 @@ export class RegistryState {
     if (transaction !== null) this.#transactions.set(transaction, event);
   }
 
+  /** What names a version, those that it was trained on from, and what made them. */
+  #line(id: string | null): string[] {
+    const names: string[] = [];
+    for (let entry = id === null ? undefined : this.#entries.get(id); entry !== undefined; ) {
+      const { parent, producedBy } = entry.record.lineage;
+      names.push(`adapter:${entry.id}`, ...producedBy);
+      entry = parent === null ? undefined : this.#entries.get(parent);
+    }
+    return names;
+  }
+
   #open({ kind: _, ...event }: EventOf<'gate_opened'>): void {
     const { gate, slot, alias, challenger, incumbent, policy, attempt, alpha } = event;
     const text = aliasText(slot, alias);
@@ -325,6 +337,9 @@ export class RegistryState {
     this.#requireUsable(challenger);
     if (incumbent !== current) throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now`);
     if (challenger === current) refuse(`${challenger} is what ${text} names already`);
+    const line = new Set(event.lineage === 'any' ? [] : [...this.#line(challenger), ...this.#line(incumbent)]);
+    const own = this.#entries.get(challenger)!.record.dataset?.answersOf.filter((name) => line.has(name)) ?? [];
+    if (own.length > 0) refuse(`${challenger} was trained on answers of its own line (${own.join(', ')}), which this gate does not take`);
     if (attempt !== this.attempts(slot, alias) + 1) refuse(`the next attempt on ${text} is ${this.attempts(slot, alias) + 1}`);
     if (alpha !== alphaOf(policy, attempt)) refuse(`attempt ${attempt} on ${text} has ${alphaOf(policy, attempt)} to spend`);
     const first = this.#gates.find((each) => aliasText(each.slot, each.alias) === text);

@@ -112,10 +112,11 @@ function measureTables(
     return [
       html`<h3>${MEASURE_TITLES[measure]}</h3>
 <p class="note muted">${MEASURE_NOTES[measure]}. Means over tiers, 95 % bootstrap interval over problems; valid: per
-cent of the replies that had the figure, or passed.</p>
+cent of the replies that had the figure, or passed, with Wilson's interval.</p>
 <div class="wide"><table class="dense"><thead><tr>${heads(['', 'n', 'valid', 'mean'])}${tierHeads(columns, tiers)}</tr></thead><tbody>
 ${rows.map(
-  ([who, of]) => html`<tr><td>${name(who, 60)}</td>${cells([of.n, percent(of.valid)])}
+  ([who, of]) => html`<tr><td>${name(who, 60)}</td><td>${of.n}</td>
+<td>${percent(of.valid)} <small>${of.valid !== null && bounds(of.validInterval)}</small></td>
 <td class="lead">${decimal(of.mean)} <small>${of.mean !== null && decimalBounds(of)}</small></td>
 ${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
 `,

@@ -124,7 +124,7 @@ describe('the default policy', () => {
   });
 });
 
-describe('the paired t', () => {
+describe('A9: the paired t', () => {
   const family = 2 * normalTail(1.96);
 
   test('intervals of four effects at one look and at nine, and of twelve', () => {
@@ -171,7 +171,7 @@ describe('the paired t', () => {
   });
 });
 
-describe('the sign e-process', () => {
+describe('A9: the sign e-process', () => {
   const sign = { kind: 'sign', margin: 0.1 } as const;
 
   test('the fewest blocks of a level', () => {

@@ -148,6 +148,12 @@ test('nothing running: moved at once; a server that ended without a word is not 
   await registry.move({ slot, id: ids[2]!, force: true, patienceMs: 0 });
   expect(await current()).toBe(ids[2]);
   expect(readdirSync(registry.paths.servers).filter((name) => name.startsWith(gone))).toEqual([]);
+  // a question that a killed process left: answered, and taken away when nobody can wait for the answer any more
+  const [server] = readdirSync(registry.paths.servers)[0]!.split('.');
+  const left = path.join(registry.paths.servers, `${server}.${gone}`);
+  writeFileSync(`${left}.ask`, JSON.stringify({ id: ids[0], alias: 'sql@champion', patienceMs: -60_000 }));
+  for (let i = 0; i < 3; i++) await service.look();
+  expect(readdirSync(registry.paths.servers).filter((name) => name.includes(gone))).toEqual([]);
   await service.close();
   expect(readdirSync(registry.paths.servers)).toEqual([]);
 });

@@ -86,7 +86,7 @@ function randomEvent(random: Random, state: RegistryState): RegistryEvent {
       const attempt = pick([state.attempts(slot, alias) + 1, state.attempts(slot, alias) + 1, 1]);
       const alpha = alphaOf(policy, attempt);
       const gate = pick([state.gates.length + 1, state.gates.length + 1, 1]);
-      return { kind: 'gate_opened', gate, slot, alias, challenger: pick(IDS), incumbent: current, policy, attempt, alpha };
+      return { kind: 'gate_opened', gate, slot, alias, challenger: pick(IDS), incumbent: current, policy, attempt, alpha, lineage: 'any' };
     }
     case 'gate_drawn':
       return { kind: 'gate_drawn', gate: gated?.gate ?? random.nextInteger(1, 9), head: '', draw: '', seed: digest(7) };
@@ -207,6 +207,7 @@ describe('the state machine (A7: activate B demotes A)', () => {
         policy: given,
         attempt,
         alpha,
+        lineage: 'any',
       };
     };
     state.apply(open(1), 1);
@@ -216,6 +217,44 @@ describe('the state machine (A7: activate B demotes A)', () => {
     state.apply(open(2), 2);
     expect(state.attempts(SLOTS[0]!, 'champion')).toBe(2);
     expect(state.gates[1]!.alpha).toBeCloseTo((0.05 * 6) / (Math.PI * 2) ** 2, 12);
+  });
+});
+
+describe('the lineage guard', () => {
+  test('foreign: what was trained on answers of its own line begins no gate; any: it does', () => {
+    const state = new RegistryState();
+    const [a, b, c] = [1, 2, 3].map((n): AdapterRecord => {
+      const from = ['run:x', `adapter:${recordId(record(1))}`, 'model:teacher'][n - 1]!;
+      const producedBy = n === 1 ? ['run:x'] : [];
+      const parent = n === 2 ? recordId(record(1)) : null;
+      return {
+        ...record(n),
+        dataset: { description: 'd', sha256: null, rows: 3, answersOf: [from] },
+        lineage: { parent, producedBy },
+      };
+    }) as [AdapterRecord, AdapterRecord, AdapterRecord];
+    for (const each of [a, b, c]) state.apply({ kind: 'published', id: recordId(each), record: each }, 0);
+    const open = (of: AdapterRecord, lineage: 'any' | 'foreign'): RegistryEvent => {
+      const attempt = state.gates.length + 1;
+      const [challenger, alpha] = [recordId(of), alphaOf(policy, attempt)];
+      return {
+        kind: 'gate_opened',
+        gate: attempt,
+        slot: SLOTS[0]!,
+        alias: 'champion',
+        challenger,
+        incumbent: null,
+        policy,
+        attempt,
+        alpha,
+        lineage,
+      };
+    };
+    expect(() => state.apply(open(a, 'foreign'), 1)).toThrow('its own line (run:x)'); // of the run that made it
+    expect(() => state.apply(open(b, 'foreign'), 1)).toThrow('its own line'); // of what it was trained on from
+    state.apply(open(c, 'foreign'), 1);
+    state.apply(open(a, 'any'), 2);
+    expect(state.gates.map(({ lineage }) => lineage)).toEqual(['foreign', 'any']);
   });
 });
 
@@ -248,7 +287,11 @@ describe('names', () => {
 
   test('an id is of bytes, base, renderer and settings, and of nothing else', () => {
     const one = record(1);
-    const same = { ...one, dataset: { description: 'd', sha256: null, rows: 3 }, lineage: { parent: null, producedBy: ['run:x'] } };
+    const same = {
+      ...one,
+      dataset: { description: 'd', sha256: null, rows: 3, answersOf: [] },
+      lineage: { parent: null, producedBy: ['run:x'] },
+    };
     expect(recordId(same)).toBe(recordId(one));
     const others: AdapterRecord[] = [
       { ...one, adapter: { ...one.adapter, sha256: digest(2) } },
