@@ -7,7 +7,20 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
-import { adapterFile, ADMIN, asAdmin, file, folder, longModel, reported, send, start, untilIdle, type Answer } from '../models/server.js';
+import {
+  adapterFile,
+  ADMIN,
+  asAdmin,
+  eventsOf,
+  file,
+  folder,
+  longModel,
+  reported,
+  send,
+  start,
+  untilIdle,
+  type Answer,
+} from '../models/server.js';
 
 const PAGE = 'https://page.example.org';
 const [READER, ASKER] = ['a-key-that-may-read', 'a-key-that-may-ask'];
@@ -322,6 +335,24 @@ test('a request has so much time', async () => {
   const answer = await send(server, CHAT, { body: { ...body, max_tokens: 30_000, ignore_eos: true } });
   expect(codeOf(answer)).toEqual([503, 'timeout']);
   await untilIdle(server);
+  await server.close(0);
+});
+
+test('a pause with mode=abort ends what runs, a stream by an event that says why', async () => {
+  const server = await start({ model: longModel(), load: { threads: 1, contextTokens: 32_768 } });
+  const endless = { ...body, max_tokens: 30_000, ignore_eos: true };
+  const [whole, stream] = [send(server, CHAT, { body: endless }), send(server, CHAT, { body: { ...endless, stream: true } })];
+  while (!/^isopro_running_replies 2$/m.test((await send(server, '/metrics')).text));
+  await send(server, '/pause?mode=abort', { method: 'POST', headers: asAdmin });
+  expect(codeOf(await whole)).toEqual([503, 'paused']);
+  const { status, text } = await stream;
+  // Before its first event it is an answer of its own.
+  if (status === 200)
+    expect(eventsOf(text)).toMatchObject({
+      done: false,
+      events: expect.arrayContaining([{ error: expect.objectContaining({ code: 'paused' }) }]),
+    });
+  else expect(status).toBe(503);
   await server.close(0);
 });
 

@@ -1,0 +1,92 @@
+/** `isopro-native serve` as a process: what it prints, whom it lets ask, and how it ends. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from '@jest/globals';
+import { UsageError } from '../../src/cli/output.js';
+import { serveCommand } from '../../src/cli/serve.js';
+import { hashKey } from '../../src/server/keys.js';
+import { MAIN } from '../cli/run-cli.js';
+import { adapterFile, eventsOf, file, folder, send } from '../models/server.js';
+
+const KEY = 'a-key-for-the-command';
+const HASHED = 'a-key-that-only-its-hash-is-known-of';
+
+test('says where it listens, asks for the keys that it was given, and lets a reply end when it is told to', async () => {
+  const keys = path.join(folder, 'keys.json');
+  writeFileSync(keys, JSON.stringify([hashKey('hashed', HASHED, ['infer'])]));
+  const flags = [
+    '--model',
+    file,
+    '--name',
+    'mine',
+    '--adapter',
+    `sql=${adapterFile('sql', 3n)}`,
+    '--keys',
+    keys,
+    '--port',
+    '0',
+    '--threads',
+    '1',
+  ];
+  const server = spawn(process.execPath, [MAIN, 'serve', ...flags, '--json'], { env: { ...process.env, ISOPRO_API_KEY: KEY } });
+  let stderr = '';
+  server.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const [line] = (await once(createInterface(server.stdout), 'line')) as [string];
+  const said = JSON.parse(line) as { url: string; models: string[]; adminKey: string };
+  expect(said.models).toEqual(['mine', 'sql']);
+
+  const authorized = (key: string): { headers: { authorization: string } } => ({ headers: { authorization: `Bearer ${key}` } });
+  expect((await send(said, '/v1/models')).status).toBe(401);
+  expect((await send(said, '/v1/models', authorized(KEY))).status).toBe(200);
+  const pause = { method: 'POST', ...authorized(KEY) };
+  expect((await send(said, '/resume', pause)).status).toBe(403);
+  expect((await send(said, '/resume', { ...pause, ...authorized(said.adminKey) })).status).toBe(200);
+
+  const body = { model: 'sql', messages: [{ role: 'user', content: 'x' }], max_tokens: 400, ignore_eos: true, stream: true };
+  const running = send(said, '/v1/chat/completions', { body, ...authorized(HASHED) });
+  const count = async (): Promise<string> => (await send(said, '/metrics', authorized(KEY))).text;
+  while (!/^isopro_running_replies 1$/m.test(await count()));
+  const ended = once(server, 'close');
+  server.kill('SIGTERM');
+  const { events, done } = eventsOf((await running).text);
+  expect([done, events.at(-1).choices[0].finish_reason]).toEqual([true, 'length']);
+  expect(events.filter(({ choices }) => choices[0].delta.content !== undefined).length).toBeGreaterThan(100);
+  expect(await ended).toEqual([0, null]);
+  await expect(send(said, '/health')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  for (const secret of [KEY, HASHED, said.adminKey]) expect(stderr).not.toContain(secret);
+});
+
+test.each([
+  ['another host without keys', { host: '0.0.0.0' }, '--host 0.0.0.0'],
+  ['an adapter without a name', { adapter: ['sql.gguf'] }, '--adapter'],
+  ['a port that is none', { port: 70_000 }, '--port'],
+  ['a limit that is none', { maxBody: 0 }, '--max-body'],
+])('%s is wrong usage', async (_, given, message) => {
+  const argv = {
+    model: file,
+    adapter: [],
+    apiKey: [],
+    host: '127.0.0.1',
+    port: 0,
+    maxWaiting: 1,
+    maxBody: 1,
+    maxConnections: 1,
+    rate: 1,
+    timeout: 1,
+  };
+  const call = Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
+  await expect(call).rejects.toThrow(UsageError);
+  await expect(call).rejects.toThrow(message);
+});
+
+test('a key that is too short, and a file of keys with one as it is, are refused', async () => {
+  const argv = { model: file, adapter: [], host: '127.0.0.1' };
+  const call = (given: object): Promise<void> => Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
+  await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  const keys = path.join(folder, 'plain.json');
+  writeFileSync(keys, JSON.stringify([{ name: 'plain', key: KEY, scopes: ['infer'] }]));
+  await expect(call({ apiKey: [], keys })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.not.stringContaining(KEY) });
+});
