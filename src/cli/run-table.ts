@@ -137,12 +137,12 @@ function evaluationSizes({ model, evaluation, sampling }: ResultSettings): strin
 type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'sampling' | 'evaluation' | 'check' | 'answerTag' | 'verifySeconds'>;
 
 /** Why the adapter changes nothing, where it does; null where it was trained and taken. */
-function unchanged({ accepted, adapter, failures }: RunResult, { task, sampling }: ResultSettings): string | null {
+function unchanged({ accepted, adapter, failures }: RunResult, settings: ResultSettings): string | null {
   if (accepted === 0)
     return `No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. ${nothingAccepted(
       failures.rollouts,
       failures.refused,
-      howAsked({ task, sampling }),
+      howAsked(settings),
     )}`;
   if (adapter.iteration === 0)
     return 'No iteration was better than the base model on the dev problems, so the adapter is untrained: it changes nothing.';

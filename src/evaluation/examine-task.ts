@@ -114,11 +114,13 @@ async function examineVerdicts(
 ): Promise<Dictionary<number>> {
   const [empty, nonsense, questions, references]: Verdict[][] = [[], [], [], []];
   const undecided = new Map<string, number>();
-  const judge = async (problem: Problem, text: string): Promise<Verdict> => {
-    proceed();
-    const { verdict } = await task.judge(problem, text, 'stop');
+  const noted = (verdict: Verdict): Verdict => {
     if (verdict.kind === 'none') undecided.set(verdict.reason ?? 'no reason', (undecided.get(verdict.reason ?? 'no reason') ?? 0) + 1);
     return verdict;
+  };
+  const judge = async (problem: Problem, text: string): Promise<Verdict> => {
+    proceed();
+    return noted((await task.judge(problem, text, 'stop')).verdict);
   };
   const answered: Answered[] = [];
   for (const problem of problems) {
@@ -139,7 +141,7 @@ async function examineVerdicts(
     const verdicts: Verdict[] = [];
     for (const problem of problems) {
       proceed();
-      verdicts.push(await task.applyPolicy(policy, problem));
+      verdicts.push(noted(await task.applyPolicy(policy, problem)));
     }
     shares[policy] = share(verdicts);
   }
@@ -178,9 +180,9 @@ async function examineVerdicts(
       'answer-in-prompt',
       `the prompts of ${leaks.length} of ${problems.length} problems contain the answer, such as that of ${leaks[0]!.id.slice(0, 12)}`,
     );
-  const noted = task.policyNotes;
+  const notes = task.policyNotes;
   for (const [policy, passes] of Object.entries(shares))
-    if (passes >= EASY && !everything && !Object.hasOwn(noted, policy))
+    if (passes >= EASY && !everything && !Object.hasOwn(notes, policy))
       find(
         'warning',
         'easy-policy',

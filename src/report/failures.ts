@@ -67,8 +67,8 @@ export interface HowAsked {
   readonly style: string;
   readonly maxTokens: number;
   readonly samples?: number | undefined;
-  /** The task is data, and its questions are asked without solved ones before them. */
-  readonly unshown?: boolean;
+  /** Questions are asked without solved ones before them, and may be asked with them: always where they are rows of data. */
+  readonly unshown?: 'rows' | 'problems';
 }
 
 const REFUSED: Readonly<Record<string, string>> = {
@@ -87,7 +87,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 export function nothingAccepted(
   failures: Failures,
   refused: Readonly<Record<string, number>>,
-  { style, maxTokens, samples, unshown = false }: HowAsked,
+  { style, maxTokens, samples, unshown }: HowAsked,
 ): string {
   const [mostly] = Object.entries(refused).sort(([, a], [, b]) => b - a);
   if (mostly !== undefined)
@@ -100,12 +100,15 @@ export function nothingAccepted(
   const of = `${cause.count} of ${failures.replies} replies`;
   const why = cause.why === '' ? '' : ` (${label(cause.why, 200)})`;
   const plain = style === 'plain' ? '' : ', ask for the answer alone with --style plain';
-  const shown = unshown ? ' --examples 3 puts three rows with their answers before each question, so that the model sees the form.' : '';
+  const shown =
+    unshown === 'rows' ? ' --examples 3 puts three rows with their answers before each question, so that the model sees the form.' : '';
+  const solved =
+    unshown === 'problems' ? ' Where the task has solved examples, --examples 3 puts three of them before each question.' : shown;
   switch (cause.kind) {
     case 'format':
       return (
         `The commonest cause: in ${of} no answer could be read${why}. Show the form of an answer in the task's prompt${plain}, or take ` +
-        `a model that follows instructions.${shown}`
+        `a model that follows instructions.${solved}`
       );
     case 'truncated':
       return `The commonest cause: ${of} were cut off at ${maxTokens} tokens. Raise --max-tokens${plain.replace(', ', ', or ')}.${shown}`;

@@ -179,7 +179,7 @@ test('an iteration in which nothing passes says at once what to change', () => {
   screen.onBegin({
     folder: 'runs/x',
     runId: 'x',
-    settings: resolveSettings({ task: 'rows.csv', sampling: { maxTokens: 16, style: 'plain' } }),
+    settings: resolveSettings({ model: { name: 'm.gguf' }, task: 'rows.csv', sampling: { maxTokens: 16, style: 'plain' } }),
     resumedAfter: null,
   });
   const report = { iteration: 1, hitRate: 0, rollouts: {}, steps: 0, loss: null, dev: { mean: 0 }, gate: null, rulesFired: [] };

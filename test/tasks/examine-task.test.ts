@@ -49,6 +49,11 @@ describe('tasks check', () => {
     ['a clock', { generate: `() => ({ a: performance.now(), b: 7 })`, verify: `() => ({ kind: 'pass' })` }, ['error nondeterministic']],
     ['a verifier that throws', { verify: `() => { throw new Error('no') }` }, ['error undecided', 'error passes-nothing']],
     [
+      'one that throws as soon as an answer can be read',
+      { verify: `() => { throw new Error('no') }`, referenceReply: null, trivialPolicies: `{ adds: ({ a, b }) => a + b }` },
+      ['error undecided', 'warning passes-nothing'],
+    ],
+    [
       'one that passes everything',
       { parse: `(text) => ({ ok: true, answer: text })`, verify: `() => ({ kind: 'pass' })` },
       ['error passes-everything'],

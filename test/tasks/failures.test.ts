@@ -172,7 +172,10 @@ describe('where nothing was accepted', () => {
       [failed('format', ''), null, 'stop'],
     ] as const) {
       const failures = tallied(reply('x', judged, form, finish));
-      expect(nothingAccepted(failures, {}, { ...asked, unshown: true })).toMatch(/--examples 3 puts three rows with their answers/);
+      expect(nothingAccepted(failures, {}, { ...asked, unshown: 'rows' })).toMatch(/--examples 3 puts three rows with their answers/);
+      expect(nothingAccepted(failures, {}, { ...asked, unshown: 'problems' }).includes('--examples')).toBe(
+        form === null && finish === 'stop',
+      );
       expect(nothingAccepted(failures, {}, asked)).not.toContain('--examples');
     }
   });
