@@ -133,7 +133,7 @@ describe('what a group is compared by', () => {
     finish,
     verdict: { kind, ...(score === undefined ? {} : { score }) },
   });
-  const fatesOf = (rollouts: ReturnType<typeof sample>[], reward: string) => {
+  const fatesOf = (rollouts: ReturnType<typeof sample>[], reward: 'score' | 'verdict') => {
     const settings = resolveSettings({ algorithm: { id: 'grpo', variant: 'dr-grpo', reward } });
     const fates = grpo.admit([{ tier: 'T', rollouts }], { settings, iteration: 1, runSeed: 1n, contradicts: () => false });
     return rollouts.map((rollout) => fates.get(rollout)!).map(({ admission, advantage }) => advantage ?? admission);
