@@ -10,7 +10,7 @@ const common = {
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'es6' } }] },
   moduleNameMapper: {
-    '^(?:\\.\\./)+(src|bench)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
+    '^(?:\\.\\./)+(src|bench|examples)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
     '^\\./(fixtures|real-model)\\.js$': './$1.ts',
     '^(?:\\.\\.?/)+models/(.*)\\.js$': '<rootDir>/dist/test/models/$1.js',
     '^(?:\\.\\.?/)+(?:cli/)?run-cli\\.js$': '<rootDir>/test/cli/run-cli.ts',
