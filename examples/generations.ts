@@ -1,7 +1,8 @@
 /**
  * Generations of a model that learns from its own best strategies: each proposes, what is valid is scored on the same seeds, the best half
- * of all so far is trained on, from the base model (`--train restart`) or going on (`--train continue`), and the result is measured on seeds
- * that nothing was trained or chosen on. How many of the proposals are distinct is shown: a model that says one thing learns nothing more.
+ * of all so far is trained on, from the base model (`--train restart`) or going on (`--train continue`), and the result is measured on
+ * seeds that nothing was trained or chosen on. How many of the proposals are distinct is shown: a model that says one thing learns nothing
+ * more.
  *   npm run build:ts && node dist/examples/generations.js --model smollm2-135m --train continue
  */
 import { parseArgs } from 'node:util';
@@ -112,8 +113,8 @@ if (values.json) console.log(JSON.stringify({ lines, generations, ...said, heldO
 else {
   for (const [i, { proposed, distinct, valid, mean, best: most, trainedOn }] of generations.entries())
     console.log(
-      `proposals ${i}: ${valid} of ${proposed} valid, ${distinct} distinct, mean ${mean?.toFixed(3) ?? '-'}, best ${most?.toFixed(3) ?? '-'}; ` +
-        `${trainedOn} trained on`,
+      `proposals ${i}: ${valid} of ${proposed} valid, ${distinct} distinct, mean ${mean?.toFixed(3) ?? '-'}, ` +
+        `best ${most?.toFixed(3) ?? '-'}; ${trainedOn} trained on`,
     );
   console.log(`\n${table(lines)}\n\nheld-out seeds ${sha256.slice(0, 12)}, each generation trained by ${values.train}`);
   console.log(said.text);
