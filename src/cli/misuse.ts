@@ -30,10 +30,16 @@ export function misuseText(message: string, parser: Argv, words: readonly string
     const names = [...new Set(unknown.split(', ').map((name) => (words.includes(name) ? name : dashed(name))))];
     const commands = inner.getInternalMethods?.().getCommandInstance?.().getCommands?.() ?? [];
     const options = names.filter((name) => !words.includes(name));
-    const word = names.find((name) => words.includes(name));
+    // a sentence with commas is one word to the shell, and several to who reads the list
+    const word = words.find((each) => each.includes(', ') && unknown.includes(each)) ?? names.find((name) => words.includes(name));
     // of a command that is none, no option is known either
-    if (word === undefined || (commands.length === 0 && options.length > 0)) return options.map(noOption).join('\n');
-    return `There is no ${commands.length > 0 ? 'command' : 'argument'} ${label(word)}${meant(nearest(word, commands), (found) => found)}`;
+    if (word === undefined || (commands.length === 0 && options.length > 0 && !word.includes(', ')))
+      return options.map(noOption).join('\n');
+    const prompted = commands.length === 0 && flags.includes('prompt') ? '; a prompt is given as --prompt TEXT' : '';
+    return (
+      `There is no ${commands.length > 0 ? 'command' : 'argument'} ${label(word)}` +
+      `${meant(nearest(word, commands), (found) => found)}${prompted}`
+    );
   }
   const choice = /Argument: ([^,\n]+), Given: "([^"\n]*)", Choices: ([^\n]*)/g;
   return message.replace(choice, (line: string, _: string, given: string, choices: string) => {

@@ -11,9 +11,10 @@ import { nearest } from '../../src/cli/nearest.js';
 import { MAIN } from './run-cli.js';
 
 test('the nearest word is found through one slip in three letters, and a beginning is enough', () => {
-  const names = ['run', 'runs', 'report', 'eval', 'judge', 'max-tokens', 'toString'];
+  const names = ['run', 'runs', 'report', 'eval', 'judge', 'mode', 'model', 'max-tokens', 'toString'];
   for (const [word, found] of [
     ['evl', 'eval'],
+    ['modle', 'model'],
     ['jugde', 'judge'],
     ['rep', 'report'],
     ['max-token', 'max-tokens'],
@@ -36,6 +37,7 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     [['eval', '--max-tokenz', '5', '--perTeir=3'], /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m],
     [['eval', '--set', 'tets'], /did you mean test\?$/m],
     [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
+    [['generate', 'One, two or "three, four"?'], /^There is no argument One, two.*; a prompt is given as --prompt TEXT$/m],
     [['judge'], /^An argument is missing: isopro-native judge <run>$/m],
   ] as const) {
     const { status, stdout, stderr } = cli(...args);
