@@ -6,9 +6,18 @@ import { observe, policyOf, setProbation, type Observation } from '../registry/c
 import { aliasText } from '../registry/names.js';
 import type { AliasState } from '../registry/state.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson, UsageError } from './output.js';
+import { printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
-import { aliasOf, aliasOption, clockOption, probationTerms, registryOf, registryOption } from './registry-flags.js';
+import {
+  aliasOf,
+  aliasOption,
+  clockOption,
+  measureFlags,
+  measureOptionsOf,
+  probationTerms,
+  registryOf,
+  registryOption,
+} from './registry-flags.js';
 
 /** The version before was put back. */
 const ROLLED_BACK = 3;
@@ -52,9 +61,7 @@ export const adaptersCanaryCommand = defineCommand({
       .option('share', { type: 'number', requiresArg: true, describe: 'part of the keys that get the new version from now on, 0 to 1' })
       .option('probation', { type: 'number', requiresArg: true, describe: 'problems that have to pass before every key gets it' })
       .option('end', { type: 'boolean', default: false, describe: 'every key gets it from now on' })
-      .option('model', { type: 'string', requiresArg: true, describe: 'base for --problems', defaultDescription: 'by the name on record' })
-      .option('task', { type: 'string', requiresArg: true, describe: 'task for --problems', defaultDescription: 'the scenario' })
-      .option('threads', { type: 'number', requiresArg: true, describe: 'for --problems; default: the physical cores' })
+      .options(measureFlags)
       .option('reason', { type: 'string', requiresArg: true, default: '', describe: 'for the record' })
       .option('registry', registryOption)
       .option('accept-clock', clockOption)
@@ -78,14 +85,7 @@ export const adaptersCanaryCommand = defineCommand({
         seen = await observe(registry, { ...name, ...(checked(trialsFile, readJson(trials!), 'trials') as { trials: never[] }) });
       } else {
         using progress = new Progress({ label: 'measuring', unit: 'problems' });
-        seen = await measureCanary(registry, name, {
-          problems,
-          signal: interruption(),
-          onProgress: ({ done, total }) => progress.update(done, { total }),
-          ...(model === undefined ? {} : { model }),
-          ...(task === undefined ? {} : { task }),
-          ...(threads === undefined ? {} : { threads }),
-        });
+        seen = await measureCanary(registry, name, measureOptionsOf({ problems, model, task, threads }, progress));
         progress.clear();
       }
       if (seen.moved !== null) process.exitCode = ROLLED_BACK;

@@ -7,9 +7,18 @@ import { decideGate, openGate, type GateTrials } from '../registry/gates.js';
 import { aliasText, CHAMPION } from '../registry/names.js';
 import { lookUp, unresolvedError } from '../registry/resolve.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson, UsageError } from './output.js';
+import { printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
-import { aliasOf, aliasOption, clockOption, probationTerms, registryOf, registryOption } from './registry-flags.js';
+import {
+  aliasOf,
+  aliasOption,
+  clockOption,
+  measureFlags,
+  measureOptionsOf,
+  probationTerms,
+  registryOf,
+  registryOption,
+} from './registry-flags.js';
 
 /** The gate did not accept, so nothing was moved. */
 const NOT_ACCEPTED = 3;
@@ -65,9 +74,7 @@ export const adaptersPromoteCommand = defineCommand({
         requiresArg: true,
         describe: 'begin a gate and measure both versions here, on up to so many fresh problems of the scenario',
       })
-      .option('model', { type: 'string', requiresArg: true, describe: 'base for --problems', defaultDescription: 'by the name on record' })
-      .option('task', { type: 'string', requiresArg: true, describe: 'task for --problems', defaultDescription: 'the scenario' })
-      .option('threads', { type: 'number', requiresArg: true, describe: 'for --problems; default: the physical cores' })
+      .options(measureFlags)
       .option('open', {
         type: 'boolean',
         default: false,
@@ -149,14 +156,7 @@ export const adaptersPromoteCommand = defineCommand({
       decision = await decideGate(registry, gate!, checked(trialsFile, readJson(evidence!), 'evidence') as unknown as GateTrials);
     if (way === 'problems') {
       using progress = new Progress({ label: 'measuring', unit: 'problems' });
-      const measured = await measureGate(registry, gate!, {
-        problems: problems!,
-        signal: interruption(),
-        onProgress: ({ done, total }) => progress.update(done, { total }),
-        ...(model === undefined ? {} : { model }),
-        ...(task === undefined ? {} : { task }),
-        ...(threads === undefined ? {} : { threads }),
-      });
+      const measured = await measureGate(registry, gate!, measureOptionsOf({ problems: problems!, model, task, threads }, progress));
       progress.clear();
       ({ decision } = measured);
     }

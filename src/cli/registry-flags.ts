@@ -1,7 +1,9 @@
 /** What the commands of the registry have in common. */
 import { requireAlias } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
-import { UsageError } from './output.js';
+import type { MeasureOptions } from '../jobs/measure-versions.js';
+import { interruption, UsageError } from './output.js';
+import type { Progress } from './progress.js';
 
 export const registryOption = {
   type: 'string',
@@ -37,6 +39,33 @@ export const registryOf = ({ registry: folder, acceptClock, key, signer }: Regis
     ...(key === undefined ? {} : { keyFile: key }),
     ...(signer === undefined ? {} : { witness: signer === 'witness' }),
   });
+
+/** Of the commands that ask two versions fresh problems. */
+export const measureFlags = {
+  model: { type: 'string', requiresArg: true, describe: 'base for --problems', defaultDescription: 'by the name on record' },
+  task: { type: 'string', requiresArg: true, describe: 'task for --problems', defaultDescription: 'the scenario' },
+  threads: { type: 'number', requiresArg: true, describe: 'for --problems; default: the physical cores' },
+} as const;
+
+/** `--problems` with what goes with it. */
+export function measureOptionsOf(
+  {
+    problems,
+    model,
+    task,
+    threads,
+  }: { problems: number; model?: string | undefined; task?: string | undefined; threads?: number | undefined },
+  progress: Progress,
+): MeasureOptions {
+  return {
+    problems,
+    signal: interruption(),
+    onProgress: ({ done, total }) => progress.update(done, { total }),
+    ...(model === undefined ? {} : { model }),
+    ...(task === undefined ? {} : { task }),
+    ...(threads === undefined ? {} : { threads }),
+  };
+}
 
 /** How long a version is on probation where nobody says. */
 const PROBATION_PROBLEMS = 100;

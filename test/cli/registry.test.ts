@@ -22,6 +22,15 @@ const shape = writeSyntheticModel(file('model.gguf'), { architecture: 'llama', t
 writeSyntheticModel(file('other.gguf'), { architecture: 'llama', type: 'Q8_0', seed: 5n });
 for (const n of [1, 2]) writeSyntheticAdapter(file(`${n}.gguf`), shape, { seed: BigInt(n), rank: 2, targets: ['attn_q'] });
 
+const trial = (version: unknown, i: number, score: number): object => ({
+  version,
+  task: 'sql',
+  epoch: '1',
+  verifier: 'v',
+  problem: `p${i}`,
+  score,
+});
+
 test('publish, a gate that needs more and then accepts, use by name, a foreign base, a flipped byte', async () => {
   const one = await adapters(
     'publish',
@@ -37,14 +46,6 @@ test('publish, a gate that needs more and then accepts, use by name, a foreign b
   const gate = await adapters('promote', 'sql@challenger', '--as', 'sql', '--open');
   expect(gate).toMatchObject({ gate: 1, attempt: 1, challenger: one.id, incumbent: null });
   const evidence = (wins: number): string => {
-    const trial = (version: unknown, i: number, score: number): object => ({
-      version,
-      task: 'sql',
-      epoch: '1',
-      verifier: 'v',
-      problem: `p${i}`,
-      score,
-    });
     const trials = Array.from({ length: wins }, (_, i) => [trial(one.id, i, 1), trial('base', i, 0)]).flat();
     writeFileSync(file('trials.json'), JSON.stringify({ seed: gate.seed, trials }));
     return file('trials.json');
@@ -64,14 +65,6 @@ test('publish, a gate that needs more and then accepts, use by name, a foreign b
   expect(canary).toMatchObject({ moved: { from: one.id, to: two.id } });
   const wider = { current: two.id, before: one.id, probation: { share: 0.5, problems: 30 } };
   expect(await adapters('canary', 'sql', '--share', '0.5')).toMatchObject(wider);
-  const trial = (version: unknown, i: number, score: number): object => ({
-    version,
-    task: 'sql',
-    epoch: '1',
-    verifier: 'v',
-    problem: `c${i}`,
-    score,
-  });
   const fallen = Array.from({ length: 12 }, (_, i) => [trial(two.id, i, 0), trial(one.id, i, 1)]).flat();
   writeFileSync(file('feedback.json'), JSON.stringify({ trials: fallen }));
   expect(await adapters('canary', 'sql', '--trials', file('feedback.json'))).toMatchObject({
