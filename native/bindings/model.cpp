@@ -195,9 +195,9 @@ class NativeModel : public Wrapped<NativeModel> {
     const auto object = info[0].As<Napi::Object>();
     const BatchSettings settings{intOf(object.Get("cells")), intOf(object.Get("maxSequences")), intOf(object.Get("prefixTokens"))};
     return start(info, never(), [settings](Call&, ModelSession& session, const auto&) {
-      const ThreadGovernor& governor = session.readyContext().governor();
+      Context& own = session.readyContext();
       if (session.batch != nullptr) throw Error("INVALID_ARGUMENT", "the model has a running batch");
-      auto context = std::make_unique<Context>(session.model, governor.maxThreads(), governor.fixed());
+      auto context = std::make_unique<Context>(session.model, own.governor().maxThreads(), own.fixedThreads());
       session.batch = std::make_unique<BatchLoop>(std::move(context), *session.samplers, settings);
       return undefined();
     });

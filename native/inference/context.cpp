@@ -54,7 +54,7 @@ llama_batch DecodeBatch::view() {
 
 Context::Context(std::shared_ptr<Model> model, int threads, bool fixedThreads)
     // On a GPU the CPU idles while it waits, which is not contention.
-    : model_(std::move(model)), governor_(threads, fixedThreads || model_->usesGpu()) {}
+    : model_(std::move(model)), fixedThreads_(fixedThreads), governor_(threads, model_->usesGpu()) {}
 
 void Context::prepare(const Capacity& wanted) {
   // One sequence has the whole of either kind of cache, or its own.
@@ -199,9 +199,9 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
     newGraph_ = false;
     starved_ = computing_ = false;
     cancelled_ = &cancelled;
-    governor_.beginStep();
+    governor_.beginStep(fixedThreads_ && !sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType()));
     try {
-      llama_set_n_threads(context_.get(), governor_.threads(), governor_.threads());
+      llama_set_n_threads(context_.get(), governor_.stepThreads(), governor_.stepThreads());
       status = llama_decode(context_.get(), rows);
     } catch (...) {
       cancelled_ = nullptr;

@@ -31,6 +31,16 @@ constexpr int kMaxSequences = 256;  // llama.cpp's LLAMA_MAX_SEQ
 constexpr int kRowGroup = 4;
 constexpr int kInvariantRows = 60;
 
+// Whether a call's values are the same, bit for bit, with any number of threads. On x86 ggml's threads share out what is computed,
+// never the order in which a sum is taken, but for the attention of one row alone to 512 cells of f16 or f32, which they share.
+constexpr bool sameWithAnyThreads(int rows, int cells, ggml_type kvType) {
+#if defined(__x86_64__) || defined(_M_X64)
+  return rows > 1 || cells < 512 || (kvType != GGML_TYPE_F16 && kvType != GGML_TYPE_F32);
+#else
+  return rows < 0;  // not known
+#endif
+}
+
 // How the rows of a request are cut into calls.
 struct CallPlan {
   bool batchInvariant = false;    // a sampled row has the same values whatever rows share its call
@@ -94,9 +104,11 @@ struct NodeObserver {
 
 class Context {
  public:
+  // fixedThreads: the results are those of this many threads.
   Context(std::shared_ptr<Model> model, int threads, bool fixedThreads);
 
   const Model& model() const { return *model_; }
+  bool fixedThreads() const { return fixedThreads_; }
   ThreadGovernor& governor() { return governor_; }
 
   // Makes room for a request and empties the cache. Throws OUT_OF_MEMORY.
@@ -144,6 +156,7 @@ class Context {
   void releaseWeights() const { releasePages(mappedWeights_, mappedBytes_); }
 
   std::shared_ptr<Model> model_;
+  const bool fixedThreads_;
   ThreadGovernor governor_;
   Capacity capacity_;
   std::optional<ComputeThreads> threads_;

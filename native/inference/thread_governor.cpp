@@ -30,13 +30,14 @@ double ThreadGovernor::utilisation(std::int64_t wallNow) const {
   return wall <= 0 ? 1.0 : static_cast<double>(processCpuNanoseconds() - stepCpu_) / (wall * threads_);
 }
 
-void ThreadGovernor::beginStep() {
+void ThreadGovernor::beginStep(bool held) {
+  held_ = held;
   stepWall_ = lastCheck_ = wallNanoseconds();
   stepCpu_ = processCpuNanoseconds();
 }
 
 bool ThreadGovernor::stepIsStarved() {
-  if (fixed_ || threads_ == 1) return false;
+  if (fixed_ || held_ || threads_ == 1) return false;
   const std::int64_t now = wallNanoseconds();
   if (now - lastCheck_ < kCheckInterval) return false;
   lastCheck_ = now;
@@ -55,7 +56,7 @@ void ThreadGovernor::stepDown(std::int64_t now) {
 void ThreadGovernor::abandonStep() { stepDown(wallNanoseconds()); }
 
 void ThreadGovernor::endStep() {
-  if (fixed_ || maxThreads_ == 1) return;
+  if (fixed_ || held_ || maxThreads_ == 1) return;
   const std::int64_t now = wallNanoseconds();
   const double share = utilisation(now);
   const bool evidence = now - stepWall_ >= kShortestEvidence;

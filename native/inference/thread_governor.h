@@ -10,14 +10,15 @@ namespace isopro {
 
 class ThreadGovernor {
  public:
-  // fixed: always maxThreads (the thread count changes floating-point results, so determinism needs it).
+  // fixed: always maxThreads.
   ThreadGovernor(int maxThreads, bool fixed);
 
   int threads() const { return threads_; }
   int maxThreads() const { return maxThreads_; }
-  bool fixed() const { return fixed_; }
 
-  void beginStep();
+  // held: this step runs with maxThreads, whatever was learned of others, and teaches nothing.
+  void beginStep(bool held = false);
+  int stepThreads() const { return held_ ? maxThreads_ : threads_; }
   // Asked between graph nodes: true when this step should be given up and repeated with fewer threads.
   bool stepIsStarved();
   // After an abandoned step: lowers the count.
@@ -32,6 +33,7 @@ class ThreadGovernor {
   const int maxThreads_;
   const bool fixed_;
   int threads_;
+  bool held_ = false;
   std::int64_t stepWall_ = 0;   // ns at the start of the step
   std::int64_t stepCpu_ = 0;    // ns of process time at the start of the step
   std::int64_t lastCheck_ = 0;  // ns of the last look inside the step

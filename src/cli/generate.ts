@@ -50,7 +50,7 @@ export const generateCommand = defineCommand({
       .option('registry', registryOption)
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
-      .option('fixed-threads', { type: 'boolean', default: false, describe: 'never step the threads down under load' })
+      .option('fixed-threads', { type: 'boolean', default: false, describe: 'the results of this many threads, under load too' })
       .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
       .option('stream', {
         type: 'boolean',

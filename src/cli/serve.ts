@@ -82,7 +82,7 @@ export const serveCommand = defineCommand({
       .option('timeout', { type: 'number', default: DEFAULT_LIMITS.requestSeconds, describe: 'seconds that a request may take' })
       .option('drain', { type: 'number', default: DEFAULT_LIMITS.drainSeconds, describe: 'seconds that replies have to end after SIGTERM' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
-      .option('fixed-threads', { type: 'boolean', default: false, describe: 'never step the threads down under load' })
+      .option('fixed-threads', { type: 'boolean', default: false, describe: 'the results of this many threads, under load too' })
       .option('context', { type: 'number', describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384' })
       .example('$0 serve --model qwen2.5-0.5b', 'http://127.0.0.1:8080/v1 for any OpenAI client')
       .example('$0 serve --model tiny --adapter sql=./sql.gguf', 'the model, and "sql", the model with an adapter'),

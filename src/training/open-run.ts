@@ -162,7 +162,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
   }
 }
 
-/** The thread count never changes during a run: it would change floating-point results. */
+/** The results of a run are those of one thread count. */
 export function openModel(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
   const { name, threads, contextTokens } = settings.model;
   return loadModel(name, {

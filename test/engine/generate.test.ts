@@ -117,6 +117,13 @@ describe('a request', () => {
     }
   });
 
+  test('says the same bit for bit with two threads as with one', async () => {
+    await using two = await loadModel(model.path, { threads: 2, fixedThreads: true });
+    const [one, other] = [await collect(model, request()), await collect(two, request())];
+    expect(tokensOf(other)).toEqual(tokensOf(one));
+    expect(other.map(({ logprobs }) => [...logprobs])).toEqual(one.map(({ logprobs }) => [...logprobs]));
+  });
+
   test('evaluates each prompt once', async () => {
     const generation = model.generate(request());
     let result = await generation.next();

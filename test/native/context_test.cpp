@@ -39,3 +39,25 @@ TEST(call_plan_on_the_processor_keeps_to_calls_that_compute_rows_alike) {
   }
   CHECK((sampledCalls(several, 64) == std::vector<int>{36, 28}));
 }
+
+TEST(a_held_step_has_all_threads_and_changes_nothing) {
+  isopro::ThreadGovernor governor(8, false);
+  governor.abandonStep();
+  CHECK(governor.threads() == 4);
+  governor.beginStep(true);
+  CHECK(governor.stepThreads() == 8);
+  CHECK(!governor.stepIsStarved());
+  governor.endStep();
+  CHECK(governor.threads() == 4);
+  governor.beginStep();
+  CHECK(governor.stepThreads() == 4);
+}
+
+TEST(one_row_alone_to_many_cells_is_computed_by_as_many_threads_as_were_asked_for) {
+  for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_F32}) CHECK(!isopro::sameWithAnyThreads(1, 512, type));
+#if defined(__x86_64__)
+  CHECK(isopro::sameWithAnyThreads(1, 256, GGML_TYPE_F16));
+  CHECK(isopro::sameWithAnyThreads(1, 4096, GGML_TYPE_Q8_0));
+  CHECK(isopro::sameWithAnyThreads(2, 4096, GGML_TYPE_F16));
+#endif
+}
