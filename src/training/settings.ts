@@ -211,11 +211,12 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
       samples: 4, // right replies to one problem are nearly one text: problems teach, not samples
       maxTokens: 192,
       style: 'plain', // reasoning of so small a model is no help to it, and tokens
-      allocationFloor: 0.1, // most tiers are beyond it at first
+      allocationFloor: 0.3, // most tiers are beyond it at first; fewer problems of these never show the first success
     },
     buffer: { tierCap: 512 },
-    optimiser: { stepsPerIteration: 16, batchSize: 16, learningRate: 1e-3, warmupSteps: 4 },
-    layers: { trainerMemory: 200_000_000, boundaryMemory: 64_000_000 },
+    optimiser: { stepsPerIteration: 12, batchSize: 16, learningRate: 7e-4, warmupSteps: 4 },
+    // the last 8 of 30 layers learn half as fast an iteration (docs/log.md)
+    layers: { choice: 'all', rank: 8, trainerMemory: 200_000_000, boundaryMemory: 64_000_000 },
   },
   embedded: {
     model: {

@@ -246,9 +246,9 @@ describe('settings', () => {
       optimiser: { maxNorm: 1 },
       evaluation: { devSize: 5, testSize: 25 },
     });
-    expect(resolveSettings({ profile: 'small', layers: { rank: 8 } })).toMatchObject({
+    expect(resolveSettings({ profile: 'small', layers: { rank: 4 } })).toMatchObject({
       profile: 'small',
-      layers: { rank: 8, ...PROFILES.small.layers },
+      layers: { ...PROFILES.small.layers, rank: 4 },
     });
     // one member of a part leaves the profile's others
     expect(resolveSettings({ sampling: { rollouts: 100 } })).toMatchObject({
