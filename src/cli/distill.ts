@@ -1,10 +1,11 @@
+import { distill } from '../algorithms/distill.js';
 import { loopCommand } from './run.js';
 
 /** The loop of `run`, with a teacher. */
 export const distillCommand = loopCommand({
-  command: 'distill',
+  command: distill.id,
   describe: 'Teach a model what a better one makes of its own replies, token by token',
-  preset: { algorithm: { id: 'distill' } },
+  preset: { algorithm: { id: distill.id } },
   omitted: ['algorithm'],
   demanded: 'teacher',
   examples: [

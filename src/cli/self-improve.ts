@@ -4,7 +4,7 @@ import { loopCommand } from './run.js';
 export const selfImproveCommand = loopCommand({
   command: 'self-improve',
   describe: 'Rounds of sampling, keeping what passes and training anew from the base model; the best round is what is left',
-  preset: { algorithm: { id: 'rft', fromBase: true }, monitor: { policy: 'observe' }, evaluation: { gate: true } },
+  preset: { algorithm: { fromBase: true }, monitor: { policy: 'observe' }, evaluation: { gate: true } },
   omitted: ['algorithm', 'fromBase', 'policy', 'gate'],
   examples: [
     ['$0 self-improve --iterations 3', 'three rounds on the embedded model'],

@@ -51,7 +51,7 @@ export class TeacherModel implements Teacher {
    */
   static async open(settings: RunSettings, student: Model, task: OpenTask, signal?: AbortSignal): Promise<TeacherModel | null> {
     const { teacher: name, teacherExamples: examples } = settings.algorithm;
-    if (settings.algorithm.id !== 'distill' || name === undefined) return null;
+    if (name === undefined) return null; // a setting of no other algorithm is accepted with it
     const cancelling = signal === undefined ? {} : { signal };
     const { path } = await resolveModel(name, cancelling);
     const { vocabularySize } = await inspectModel(path);
