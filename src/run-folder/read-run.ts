@@ -228,7 +228,8 @@ class Taken {
       folder,
       manifest,
       time: this.#time,
-      tiers,
+      // a title that is the name says nothing beside it
+      tiers: tiers.map((tier) => (tier.title === tier.id ? { ...tier, title: '' } : tier)),
       evaluations,
       constrained: logged.of('constrained').map((each) => loggedEvaluation(each, tiers, figures)),
       shown,

@@ -252,7 +252,7 @@ describe('a run that is not whole', () => {
 
 describe('hostile texts', () => {
   test('are visible, and never markup', async () => {
-    const hostileTiers = HOSTILE.map((id, i) => ({ id, title: id, trains: i % 2 === 0 }));
+    const hostileTiers = HOSTILE.map((id, i) => ({ id, title: HOSTILE[Math.max(0, i - 1)]!, trains: i % 2 === 0 }));
     const text = HOSTILE.join('\n');
     const folder = await build('hostile', {
       tiers: hostileTiers,
@@ -274,6 +274,8 @@ describe('hostile texts', () => {
         skipped: [{ method: HOSTILE[2], reason: HOSTILE[3] }],
       }),
     );
+    // a title that is the id is none
+    expect(readRun(folder).tiers.map(({ title }) => title)).toEqual(['', ...HOSTILE.slice(0, -1)]);
     const page = await reportOf(folder);
     expect(page.match(/<script/g)).toHaveLength(1);
     expect(page).not.toMatch(/<(img|iframe|base|textarea|pre[^>]*on)/i);
