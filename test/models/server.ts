@@ -27,8 +27,12 @@ export const ADMIN = 'admin-key-of-the-tests';
 /** Defects that a server told of. */
 export const reported: unknown[] = [];
 
-export const start = (options: Partial<ServerOptions> = {}): Promise<Server> =>
-  startServer({
+const started: Server[] = [];
+/** For `afterAll`: a server that a test that failed has left open keeps the suite from ending. */
+export const closeAll = (): Promise<unknown> => Promise.all(started.map((server) => server.close(0)));
+
+export async function start(options: Partial<ServerOptions> = {}): Promise<Server> {
+  const server = await startServer({
     host: '127.0.0.1',
     port: 0,
     hosts: [],
@@ -42,6 +46,9 @@ export const start = (options: Partial<ServerOptions> = {}): Promise<Server> =>
     report: (error) => void reported.push(error),
     ...options,
   });
+  started.push(server);
+  return server;
+}
 
 /** Of a context so long that no reply fills it before a test has looked at it. */
 export function longModel(): string {

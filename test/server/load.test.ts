@@ -5,7 +5,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { ModelHost, type HostedAdapter } from '../../src/index.js';
 import { Random } from '../../src/random.js';
 import type { Server } from '../../src/server/server.js';
-import { adapterFile, asAdmin, eventsOf, file, folder, reported, send, start, UNDISTURBED, untilIdle } from '../models/server.js';
+import { adapterFile, asAdmin, closeAll, eventsOf, file, folder, reported, send, start, UNDISTURBED, untilIdle } from '../models/server.js';
 
 const CLIENTS = 16;
 const REQUESTS = 80;
@@ -22,8 +22,7 @@ async function leave(server: Server, body: object): Promise<void> {
   sent.destroy();
 }
 
-let server: Server;
-afterAll(() => server.close(0));
+afterAll(closeAll);
 
 test('no reply is lost or another one’s, and nothing is left behind', async () => {
   const files = { base: null, one: adapterFile('one', 11n), two: adapterFile('two', 12n) };
@@ -40,7 +39,7 @@ test('no reply is lost or another one’s, and nothing is left behind', async ()
   }
   await host.dispose();
 
-  server = await start({
+  const server = await start({
     adapters: [
       { name: 'one', file: files.one },
       { name: 'two', file: files.two },

@@ -11,6 +11,7 @@ import {
   adapterFile,
   ADMIN,
   asAdmin,
+  closeAll,
   eventsOf,
   file,
   folder,
@@ -35,9 +36,7 @@ beforeAll(async () => {
   open = await start({ origins: [PAGE], hosts: ['laptop.example.org'], limits: { bodyBytes: 100_000, arrivalSeconds: 1 } });
   closed = await start({ keys, adapterFolder: adapters });
 });
-afterAll(async () => {
-  await Promise.all([open.close(0), closed.close(0)]);
-});
+afterAll(closeAll);
 afterEach(async () => {
   expect(reported.splice(0)).toEqual([]);
   expect((await send(open, '/health')).status).toBe(200);
@@ -280,7 +279,6 @@ describe('limits', () => {
       limits: { waiting: 1, requestsPerMinute: 40, replyTokens: 30_000 },
     });
   });
-  afterAll(() => small.close(0));
 
   /** A stream that nothing but its reader ends. */
   async function endless(): Promise<{ socket: Socket; text: () => string }> {
