@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { centred, distill, margins, sampledDivergence } from '../../src/algorithms/distill.js';
 import { hashFile } from '../../src/engine/adapter.js';
-import { createTrainer, loadModel, openTask, resolveSettings, run, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
+import { createTrainer, loadModel, openTask, resolveSettings, run, type Model, type Trainer } from '../../src/index.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { LogReader } from '../../src/log/read.js';
 import { exchange } from '../../src/rollouts/episode.js';
@@ -14,34 +14,17 @@ import { runPaths } from '../../src/run-folder/paths.js';
 import { readRun } from '../../src/run-folder/read-run.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import { TeacherModel } from '../../src/training/teacher.js';
-import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { shortestRun, writeLetterModel, writeLetterTask, writeLetterTeacher } from '../models/letters.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-distill-'));
 const file = (name: string): string => path.join(folder, name);
 
-/** The letter model, taught by likelihood to answer with c; its weights then are a model of their own. */
-async function writeTeacher(): Promise<void> {
-  await using student = await loadModel(file('letters.gguf'), { threads: 1 });
-  await using task = await openTask(file('letters.mjs'));
-  const [letter, end] = [student.tokenize('c')[0]!, student.info.eot];
-  const batch: TrainSequence[] = [];
-  for (let i = 0; i < 8; i++) {
-    const problem = await task.generate(i % 2 === 0 ? 'L0' : 'L1', BigInt(i));
-    const { tokenIds: asked } = student.renderChat(await task.prompt(problem, 'cot'));
-    const tokenIds = Int32Array.from([...asked, letter, end]);
-    batch.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= asked.length ? 1 : 0)) });
-  }
-  await using trainer = await createTrainer(student, { lora: { rank: 4 }, optimiser: { learningRate: 0.01 }, threads: 1 });
-  for (let step = 0; step < 12; step++) await trainer.step(batch);
-  await trainer.exportModel(file('teacher.gguf'));
-}
-
 beforeAll(async () => {
   process.env.ISOPRO_HOME = file('home');
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'));
-  await writeTeacher();
+  await writeLetterTeacher(file('teacher.gguf'), file('letters.gguf'));
 }, 60_000);
 afterAll(() => {
   delete process.env.ISOPRO_HOME;

@@ -12,28 +12,17 @@ import { OBJECTIVES, readTrainData } from '../../src/cli/train-data.js';
 import { createTrainer, loadModel, ModelHost, registry, run, type HostRequest, type Trainer } from '../../src/index.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { runPaths } from '../../src/run-folder/paths.js';
-import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { shortestRun, writeLetterModel, writeLetterTask, writeLetterTeacher } from '../models/letters.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-served-'));
 const file = (name: string): string => path.join(folder, name);
 const PROMPT: HostRequest = { prompt: 'say a letter', maxTokens: 3, sampling: { temperature: 0 } };
 
-/** The letter model with every answer shifted: what a distillation can learn from. */
-async function writeTeacher(): Promise<void> {
-  await using model = await loadModel(file('letters.gguf'), { threads: 1 });
-  await using trainer = await createTrainer(model, { lora: { rank: 2 }, optimiser: { learningRate: 0.01 }, threads: 1 });
-  const prompt = [...model.renderChat([{ role: 'user', content: 'tier L0 7: say a letter' }]).tokenIds];
-  const tokenIds = Int32Array.of(...prompt, model.tokenize('c')[0]!, model.info.eot);
-  const labelMask = Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0));
-  for (let step = 0; step < 12; step++) await trainer.step([{ tokenIds, labelMask }]);
-  await trainer.exportModel(file('teacher.gguf'));
-}
-
 beforeAll(async () => {
   process.env.ISOPRO_HOME = file('home');
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'));
-  await writeTeacher();
+  await writeLetterTeacher(file('teacher.gguf'), file('letters.gguf'));
 }, 120_000);
 afterAll(() => {
   delete process.env.ISOPRO_HOME;

@@ -6,6 +6,7 @@
 import { writeFileSync } from 'node:fs';
 import { encodeModel, synthesizeModel } from './synthetic.js';
 import { writeAtomically } from '../../src/embedded/gguf.js';
+import { createTrainer, loadModel, type TrainSequence } from '../../src/index.js';
 
 export const LETTERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
 
@@ -125,4 +126,21 @@ export function writeLetterTask(path: string, { verifier = VERIFIER, numbers = 1
 ${members}};
 `,
   );
+}
+
+/**
+ * A letter model taught by likelihood to answer with c, its own weights changed: what another one can learn from.
+ * @param model path of the letter model that it is made from
+ */
+export async function writeLetterTeacher(path: string, model: string): Promise<void> {
+  await using student = await loadModel(model, { threads: 1 });
+  const batch: TrainSequence[] = [];
+  for (let i = 0; i < 8; i++) {
+    const { tokenIds: asked } = student.renderChat([{ role: 'user', content: `tier L${i % 2} ${i}: say a letter` }]);
+    const tokenIds = Int32Array.from([...asked, student.tokenize('c')[0]!, student.info.eot]);
+    batch.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= asked.length ? 1 : 0)) });
+  }
+  await using trainer = await createTrainer(student, { lora: { rank: 4 }, optimiser: { learningRate: 0.01 }, threads: 1 });
+  for (let step = 0; step < 12; step++) await trainer.step(batch);
+  await trainer.exportModel(path);
 }
