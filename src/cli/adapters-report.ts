@@ -1,5 +1,4 @@
 import { requireTarget } from '../files.js';
-import { writeRegistryPage } from '../report/registry-page.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -16,6 +15,7 @@ export const adaptersReportCommand = defineCommand({
       .example('$0 adapters report', 'adapters.html'),
   handler: async ({ out, title, json, ...flags }) => {
     requireTarget(out);
+    const { writeRegistryPage } = await import('../report/registry-page.js');
     await writeRegistryPage(registryOf(flags), out, { title });
     if (json) printJson({ out });
     else process.stdout.write(`${out}\n`);

@@ -1,4 +1,3 @@
-import { benchPromotion } from '../../bench/promotion.js';
 import { findRun } from '../report/find-run.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
@@ -26,6 +25,7 @@ export const benchPromotionCommand = defineCommand({
       .example('$0 bench promotion', 'on the embedded model: some minutes')
       .example('$0 bench promotion --model smollm2-135m --task ladder', 'on a real one'),
   handler: async ({ model, task, run, iterations, rollouts, problems, canaryProblems, requests, threads, seed, out, json }) => {
+    const { benchPromotion } = await import('../../bench/promotion.js'); // it draws a page
     const result = await benchPromotion({
       folder: out,
       settings: {

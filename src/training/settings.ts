@@ -292,7 +292,10 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
   const { profile: asked, model: of } = parsed.data;
   const profile = asked !== 'auto' ? asked : of.name === EMBEDDED_MODEL ? 'embedded' : 'downloaded';
   const own = algorithmOf(parsed.data).defaults?.(mergeSettings(given).algorithm ?? {}) ?? {};
-  const settings = runSettings.parse(mergeSettings(PROFILES[profile], { algorithm: own }, given, { profile }));
+  // a number of top layers asks for these, where the profile would train all
+  const { choice, topLayers } = given.layers ?? {};
+  const top: RunSettingsInput = topLayers !== undefined && choice === undefined ? { layers: { choice: 'last' } } : {};
+  const settings = runSettings.parse(mergeSettings(PROFILES[profile], { algorithm: own }, top, given, { profile }));
   const contradictions = contradictionsOf(settings, statedPaths(given));
   return contradictions.length > 0 ? complain(contradictions) : settings;
 }

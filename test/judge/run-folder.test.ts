@@ -97,18 +97,22 @@ describe('the manifest', () => {
     const now = asJson(
       inUse(settings, { model: { info: { threads: 1, vocabularySize: 1088 } }, task: { turns: 1 } }),
     ) as RunStart['settings'];
+    // what version 1 never measured, nor had
     const { forgetting, constrained, ...evaluation } = now.evaluation as Record<string, unknown>;
-    expect([forgetting, constrained]).toEqual([0, false]); // what version 1 never measured
-    expect(byPart(read.start.settings)).toEqual({ ...now, evaluation });
+    const { reward, fromBase, headroom, ...algorithm } = now.algorithm as Record<string, unknown>;
+    expect([forgetting, constrained, reward, fromBase, headroom]).toEqual([0, false, 'verdict', false, 0.05]);
+    expect(byPart(read.start.settings)).toEqual({ ...now, algorithm, evaluation });
     expect(byPart(now)).toBe(now);
-    expect(readWrittenSettings(written)).toEqual(readWrittenSettings({ ...now, evaluation }));
+    expect(readWrittenSettings(written)).toEqual(readWrittenSettings({ ...now, algorithm, evaluation }));
     expect(readWrittenSettings(now)).toMatchObject({
       seed: '42',
       profile: 'embedded',
       buffer: { tierCap: 1000 },
       evaluation: { gate: true },
     });
-    expect(startDifferences(old.start, { ...start, settings: { ...now, evaluation, seed: '43' } } as never)).toEqual(['settings.seed']);
+    expect(startDifferences(old.start, { ...start, settings: { ...now, algorithm, evaluation, seed: '43' } } as never)).toEqual([
+      'settings.seed',
+    ]);
   });
 
   test.each([{}, { seed: 5 }, { sampling: 3, buffer: [], evaluation: null }, { buffer: 'balanced' }, [], null, 'x'])(

@@ -250,6 +250,10 @@ describe('settings', () => {
       profile: 'small',
       layers: { ...PROFILES.small.layers, rank: 4 },
     });
+    // that trains all layers, unless a number of them is named
+    expect(resolveSettings({ profile: 'small' }).layers.choice).toBe('all');
+    expect(resolveSettings({ profile: 'small', layers: { topLayers: 2 } }).layers).toMatchObject({ choice: 'last', topLayers: 2, rank: 8 });
+    expect(() => resolveSettings({ profile: 'small', layers: { choice: 'all', topLayers: 2 } })).toThrow(/all layers are trained already/);
     // one member of a part leaves the profile's others
     expect(resolveSettings({ sampling: { rollouts: 100 } })).toMatchObject({
       sampling: { rollouts: 100, samples: 8 },

@@ -71,7 +71,7 @@ describe.each(cases)('the grammar of %s', (id, task, reply) => {
     const replies: string[] = [];
     const failed: string[] = [];
     for await (const { text, finish } of model.generate({
-      prompts: Array.from({ length: 40 }, () => ({ tokenIds: [1, 5, 7] })),
+      prompts: Array.from({ length: 80 }, () => ({ tokenIds: [1, 5, 7] })),
       sampling: { temperature: 1, seed: 5n },
       maxTokens: 120,
       grammar: task.answerGrammar!,
