@@ -1,13 +1,12 @@
 import { generateEach, type NamedRollout } from '../engine/generate-each.js';
 import { loadModel, type LoadModelOptions } from '../engine/model.js';
-import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { promptOf, readPrompts } from '../engine/prompt-file.js';
 import { readJson, readLines, readText } from '../files.js';
 import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { visible } from '../report/hostile-text.js';
-import { defineCommand } from './command.js';
+import { defineCommand, modelOption } from './command.js';
 import { Progress } from './progress.js';
 import { interruption, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -17,12 +16,7 @@ export const generateCommand = defineCommand({
   describe: 'Sample answers to many prompts at once; JSONL out, in the order of the prompts',
   builder: (yargs) =>
     yargs
-      .option('model', {
-        type: 'string',
-        default: EMBEDDED_MODEL,
-        requiresArg: true,
-        describe: 'path of a GGUF file, an alias, or an hf: URI',
-      })
+      .option('model', modelOption)
       .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message, or with --raw a text; may be repeated' })
       .option('prompts', {
         type: 'string',

@@ -1,11 +1,10 @@
 import path from 'node:path';
-import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { readJson } from '../files.js';
 import { visible } from '../report/hostile-text.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../server/server.js';
-import { defineCommand } from './command.js';
+import { defineCommand, modelOption } from './command.js';
 import { interruption, printJsonLine, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -15,12 +14,7 @@ export const serveCommand = defineCommand({
   describe: 'Answer other programs over HTTP, as OpenAI does: a model, and adapters by name',
   builder: (yargs) =>
     yargs
-      .option('model', {
-        type: 'string',
-        default: EMBEDDED_MODEL,
-        requiresArg: true,
-        describe: 'path of a GGUF file, an alias, or an hf: URI',
-      })
+      .option('model', modelOption)
       .option('name', {
         type: 'string',
         requiresArg: true,

@@ -1,4 +1,3 @@
-import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel } from '../engine/model.js';
 import { calibrate } from '../evaluation/calibrate.js';
 import { openTask } from '../tasks/open-task.js';
@@ -9,7 +8,7 @@ import { calibrationTable, recommendedFlags } from './calibration-table.js';
 import { failureTable } from '../report/failures.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { terminalStyle } from '../report/terminal-style.js';
-import { defineCommand } from './command.js';
+import { defineCommand, modelOption } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
@@ -22,12 +21,7 @@ export const tasksCalibrateCommand = defineCommand({
   describe: 'What a model makes of a task before training: pass rates, what there is to learn from, settings for a run',
   builder: (yargs) =>
     yargs
-      .option('model', {
-        type: 'string',
-        default: EMBEDDED_MODEL,
-        requiresArg: true,
-        describe: 'path of a GGUF file, an alias, or an hf: URI',
-      })
+      .option('model', modelOption)
       .option('adapter', {
         type: 'string',
         requiresArg: true,

@@ -201,7 +201,7 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
   downloaded: {},
   /**
    * Under 500M parameters, to be under 1 GB resident: a KV cache of 8192 tokens, not of a gigabyte, and a third of the trainer's memory.
-   * Chosen on rollouts and dev problems of `extract` alone (docs/log.md).
+   * Chosen on rollouts and dev problems of `extract` and `sql` (docs/log.md).
    */
   small: {
     model: { contextTokens: 8192, maxSequences: 8 }, // each sample has keys and values of its own, 18 MB for 768 tokens
@@ -211,11 +211,11 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
       samples: 4, // right replies to one problem are nearly one text: problems teach, not samples
       maxTokens: 192,
       style: 'plain', // reasoning of so small a model is no help to it, and tokens
-      allocationFloor: 0.3, // most tiers are beyond it at first; fewer problems of these never show the first success
+      allocationFloor: 0.3, // most tiers are beyond it at first; how much is a guess
     },
     buffer: { tierCap: 512 },
     optimiser: { stepsPerIteration: 12, batchSize: 16, learningRate: 7e-4, warmupSteps: 4 },
-    // the last 8 of 30 layers learn half as fast an iteration (docs/log.md)
+    // the harder tiers of `extract` came on faster than with the last 8 of 30 layers, in one run of each (docs/log.md)
     layers: { choice: 'all', rank: 8, trainerMemory: 200_000_000, boundaryMemory: 64_000_000 },
   },
   embedded: {

@@ -9,7 +9,7 @@ import { claim, type Claim, type Line } from '../../examples/games-claim.js';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-demos-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('improved is what has its lower bound above 0.661 and above random choice on the same seeds', () => {
+test('A11: improved is what has its lower bound above 0.661 and above random choice on the same seeds', () => {
   const of = (low: number, random: number): Claim => claim({ who: 'served', low }, { mean: random });
   expect([of(0.662, 0.64), of(0.661, 0.64), of(0.7, 0.71), of(0.7, 0.7)].map(({ improved }) => improved)).toEqual([
     true,
@@ -53,14 +53,14 @@ function checkLines({ lines, improved }: Report, names: readonly string[]): void
   expect(improved).toBe(claim(lines.at(-1)!, lines[0]!).improved);
 }
 
-test('one step: strategies are drawn, the best trained on, the adapter published, resolved, served and measured', () => {
+test('A11: one step: strategies are drawn, the best trained on, the adapter published, resolved, served and measured', () => {
   const report = demo('one-step', '--strategies', '12', '--keep', '4', '--steps', '1', '--batch', '2');
   checkLines(report, ['random-valid', 'best-constant', 'prompt only', 'served']);
   expect(report.counts).toEqual({ drawn: 12, kept: 4, trained: 4 });
   expect(report.adapter).toMatch(/^[0-9a-f]{64}$/);
 }, 300_000);
 
-test('generations: each trains on the best of what was proposed so far', () => {
+test('A11: generations: each trains on the best of what was proposed so far', () => {
   const sampling = ['--constrained', '--temperature', '6', '--proposals', '4', '--generations', '2', '--steps', '1', '--train', 'continue'];
   const report = demo('generations', ...sampling);
   expect(report.generations[0]!.valid).toBeGreaterThan(0);

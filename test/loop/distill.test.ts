@@ -44,7 +44,7 @@ const settings = (teacher: string) => {
   };
 };
 
-describe('the divergence', () => {
+describe('A6: the divergence', () => {
   test('is the mean of -margin under the student: 0.5108256 for [.5, .5] against [.9, .1], and not the forward 0.3680642', () => {
     const [student, teacher] = [Float32Array.of(0.5, 0.5), Float32Array.of(0.9, 0.1)];
     const margin = margins(student.map(Math.log), teacher.map(Math.log));
@@ -157,7 +157,7 @@ describe('a run', () => {
     expect([verdict, failure]).toEqual(['pass', null]);
   }, 60_000);
 
-  test('is refused where the teacher is no better, or says other tokens', async () => {
+  test('A6: is refused where the teacher is no better, or says other tokens', async () => {
     copyFileSync(file('letters.gguf'), file('same.gguf'));
     await expect(run(settings('same.gguf'), { out: file('same') })).rejects.toMatchObject({ code: 'TEACHER_NO_BETTER' });
     writeSyntheticModel(file('foreign.gguf'), { architecture: 'qwen2', vocabularySize: 512 } as never);

@@ -1,24 +1,12 @@
 /** A server of the tests: a synthetic model on a port of this machine, as a client sees it. */
-import { mkdtempSync, rmSync } from 'node:fs';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { startServer, type Server, type ServerOptions } from '../../src/server/server.js';
 import { hashKey } from '../../src/server/keys.js';
-import { writeSyntheticAdapter } from './adapter.js';
+import { file, folder } from '../host/fixtures.js';
 import { writeSyntheticModel } from './synthetic.js';
 
-export const folder = mkdtempSync(path.join(tmpdir(), 'isopro-serve-'));
-process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-
-export const file = path.join(folder, 'base.gguf');
-const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q8_0', seed: 31n });
-
-export function adapterFile(name: string, seed: bigint): string {
-  const to = path.join(folder, `${name}.gguf`);
-  writeSyntheticAdapter(to, shape, { seed });
-  return to;
-}
+export { adapterFile, file, folder } from '../host/fixtures.js';
 
 /** As in the tests of the host: the order of attention's sums, which depends on who else runs, shows in no token. */
 export const UNDISTURBED = { threads: 1, fixedThreads: true, kvType: 'bf16' } as const;

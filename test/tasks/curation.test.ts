@@ -11,11 +11,11 @@ import { dedupe, elite } from '../../src/tasks/curation/curate.js';
 import { BEST_QUALITY, lossWeights, qualityBucket, qualityLine } from '../../src/tasks/curation/quality.js';
 import { openTask } from '../../src/tasks/open-task.js';
 
-test('a quality is a fifth of the scale', () => {
+test('A5: a quality is a fifth of the scale', () => {
   expect([0, 0.19, 0.2, 0.999, 1].map(qualityBucket)).toEqual([0, 0, 1, 4, 4]);
 });
 
-describe('loss weights', () => {
+describe('A5: loss weights', () => {
   const close = (actual: readonly number[], expected: readonly number[]): void => {
     expect(actual).toHaveLength(expected.length);
     for (const [i, value] of expected.entries()) expect(actual[i]).toBeCloseTo(value, 6);
