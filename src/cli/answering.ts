@@ -6,7 +6,8 @@ import type { Adapter } from '../engine/adapter.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel, type LoadModelOptions } from '../engine/model.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
-import { resolveSettings } from '../training/settings.js';
+import { withProfile } from '../training/profile.js';
+import { resolveSettings, type RunSettings } from '../training/settings.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf } from './registry-flags.js';
@@ -29,11 +30,26 @@ export interface BackendFlags {
   readonly batch: number | undefined;
 }
 
-/** How the answers are batched where nobody says otherwise: as `run` evaluates this model. */
-export function evaluationDefaults(model: string): Pick<LoadModelOptions, 'threads' | 'contextTokens'> & { readonly maxSequences: number } {
-  const { threads, contextTokens, maxSequences } = resolveSettings({ model: { name: model } }).model;
-  return { maxSequences, ...(threads === 0 ? {} : { threads }), ...(contextTokens === undefined ? {} : { contextTokens }) };
+/**
+ * What a `run` of this model has where nobody says otherwise, for an evaluation to measure as it does. The model is fetched where it is
+ * not there yet, since its size decides. @throws IsoproError as resolveModel
+ */
+export async function runDefaults(model: string, signal: AbortSignal): Promise<RunSettings> {
+  using download = new Progress({ label: `download ${model}`, unit: 'bytes' });
+  return resolveSettings(
+    await withProfile({ model: { name: model } }, signal, ({ downloadedBytes, totalBytes }) =>
+      download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+    ),
+  );
 }
+
+/** How a model is loaded by these settings. */
+export const loadingOf = ({
+  model: { threads, contextTokens },
+}: Pick<RunSettings, 'model'>): Pick<LoadModelOptions, 'threads' | 'contextTokens'> => ({
+  ...(threads === 0 ? {} : { threads }),
+  ...(contextTokens === undefined ? {} : { contextTokens }),
+});
 
 /** The file of `--backend recorded:FILE`; null for `local`. @throws UsageError where a flag is the model's, and none answers */
 export function recordingOf({ backend, model, adapter, threads, context, batch }: BackendFlags): string | null {
@@ -51,12 +67,10 @@ export async function answerLocally(
   signal: AbortSignal,
 ): Promise<Answering> {
   const found = named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
-  using download = new Progress({ label: `download ${name}`, unit: 'bytes' });
   const model = await loadModel(name, {
     ...defaults,
     signal,
     fixedThreads: true,
-    onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
     ...(threads === undefined ? {} : { threads }),
     ...(context === undefined ? {} : { contextTokens: context }),
   });

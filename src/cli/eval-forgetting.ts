@@ -4,7 +4,7 @@ import { measureForgetting } from '../evaluation/forgetting.js';
 import { forgettingSentences } from '../report/figures.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { forgettingOf } from '../statistics/index.js';
-import { evaluationDefaults, type BackendFlags } from './answering.js';
+import { loadingOf, runDefaults, type BackendFlags } from './answering.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf } from './registry-flags.js';
@@ -20,7 +20,7 @@ export async function evalForgetting({
 }: Pick<BackendFlags, 'model' | 'adapter' | 'registry' | 'threads' | 'context'> & { readonly json: boolean }): Promise<void> {
   const found = named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
   const signal = interruption();
-  const { maxSequences: _, ...defaults } = evaluationDefaults(name);
+  const defaults = loadingOf(await runDefaults(name, signal));
   const given = { ...(threads === undefined ? {} : { threads }), ...(context === undefined ? {} : { contextTokens: context }) };
   await using model = await loadModel(name, { ...defaults, ...given, signal, fixedThreads: true });
   if (found !== undefined) await requireServable(found, model);

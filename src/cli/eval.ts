@@ -13,9 +13,10 @@ import { figuresGiven, READINGS, summarise, SUMMARY_SEED } from '../statistics/i
 import { failureOf, reasonOf } from '../tasks/failures.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
-import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
+import { PROMPT_STYLES } from '../tasks/task.js';
+import { resolveSettings } from '../training/settings.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import { answerFrom, answerLocally, evaluationDefaults, recordingOf } from './answering.js';
+import { answerFrom, answerLocally, loadingOf, recordingOf, runDefaults } from './answering.js';
 import { defineCommand } from './command.js';
 import { evalForgetting } from './eval-forgetting.js';
 import { interruption, printJson, UsageError } from './output.js';
@@ -83,10 +84,9 @@ export const evalCommand = defineCommand({
       .option('per-tier', { type: 'number', describe: 'the first so many problems of each tier; default: all' })
       .option('style', {
         choices: PROMPT_STYLES,
-        default: 'cot' as PromptStyle,
-        describe: 'ask for reasoning before the answer, or for the answer alone',
+        describe: "ask for reasoning before the answer, or for the answer alone; default: the run's",
       })
-      .option('max-tokens', { type: 'number', default: 1024, describe: 'tokens an answer; one that is cut off fails' })
+      .option('max-tokens', { type: 'number', describe: "tokens an answer; one that is cut off fails; default: the run's" })
       .option('samples', { type: 'number', default: 1, describe: '1: greedy; more: pass@k from so many samples' })
       .option('few-shot', { type: 'number', default: 0, describe: 'solved examples of the same tier before each question' })
       .option('constrained', {
@@ -99,7 +99,7 @@ export const evalCommand = defineCommand({
         default: false,
         describe: 'no task: what model and adapter lost of held-out English, and how far they are from the base on general prompts',
       })
-      .option('temperature', { type: 'number', default: 0.8, describe: 'of the samples' })
+      .option('temperature', { type: 'number', describe: "of the samples; default: the run's" })
       .option('k', { type: 'string', requiresArg: true, describe: 'ks of pass@k, such as 1,4; default: 1 and all samples' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the samples' })
       .option('turns', {
@@ -109,8 +109,8 @@ export const evalCommand = defineCommand({
       })
       .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
-      .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
-      .option('batch', { type: 'number', describe: 'answers at once; default: 64; embedded: 8' })
+      .option('context', { type: 'number', describe: "tokens of KV cache over all running answers; default: the run's" })
+      .option('batch', { type: 'number', describe: "answers at once; default: the run's" })
       .option('out', {
         type: 'string',
         requiresArg: true,
@@ -121,12 +121,11 @@ export const evalCommand = defineCommand({
       .example('$0 eval --adapter runs/3f2a/adapters/9c0d.gguf --samples 8 --k 1,8', 'pass@1 and pass@8 with an adapter'),
   handler: async (argv) => {
     if (argv.forgetting) return evalForgetting(argv);
-    const { set, style, json } = argv;
+    const { set, json } = argv;
     const perTier = readCount('per-tier', argv.perTier ?? SET_SIZE[set], 1);
     const samples = readCount('samples', argv.samples, 1);
     const ks = readKs(argv.k, samples);
     const seed = readSeed(argv.seed);
-    const { maxSequences, ...defaults } = evaluationDefaults(argv.model ?? EMBEDDED_MODEL);
     const recording = recordingOf(argv);
     const signal = interruption();
     await using task = await openTask(argv.task, {
@@ -140,7 +139,13 @@ export const evalCommand = defineCommand({
     const problems = await evaluationSet(task, set, perTier);
     using progress = new Progress({ label: 'evaluating', unit: 'answers' });
     progress.begin(recording === null ? 'loading the model' : 'reading the recording');
-    const { backend, adapter, model } = recording === null ? await answerLocally(argv, defaults, signal) : await answerFrom(recording);
+    const settings = recording === null ? await runDefaults(argv.model ?? EMBEDDED_MODEL, signal) : resolveSettings({});
+    const style = argv.style ?? settings.sampling.style;
+    const maxTokens = readCount('max-tokens', argv.maxTokens ?? settings.sampling.maxTokens, 1);
+    const temperature = argv.temperature ?? settings.sampling.temperature;
+    const maxSequences = readCount('batch', argv.batch ?? settings.model.maxSequences, 1);
+    const { backend, adapter, model } =
+      recording === null ? await answerLocally(argv, loadingOf(settings), signal) : await answerFrom(recording);
     let out: FileHandle | undefined;
     let written = Promise.resolve();
     let failure: IsoproError | undefined;
@@ -158,8 +163,8 @@ export const evalCommand = defineCommand({
         lenient: true,
         ...(fewShot === 0 ? {} : { fewShot: { count: fewShot, seed } }),
         ...(argv.constrained ? { grammar: grammar! } : {}),
-        maxTokens: readCount('max-tokens', argv.maxTokens, 1),
-        maxSequences: readCount('batch', argv.batch ?? maxSequences, 1),
+        maxTokens,
+        maxSequences,
         onProgress: ({ done, total }) => progress.update(done, { total }),
         onReply: ({ problem, messages, rollout, judgement }) => {
           if (failure !== undefined) throw failure; // not only after hours
@@ -179,9 +184,7 @@ export const evalCommand = defineCommand({
       };
       const greedy = samples === 1 ? await evaluateGreedy(backend, task, problems.problems, options) : null;
       const sampled =
-        samples === 1
-          ? null
-          : await evaluatePassAtK(backend, task, problems.problems, { ...options, samples, temperature: argv.temperature, seed, ks });
+        samples === 1 ? null : await evaluatePassAtK(backend, task, problems.problems, { ...options, samples, temperature, seed, ks });
       await written;
       if (failure !== undefined) throw failure;
       progress.clear();
@@ -198,12 +201,13 @@ export const evalCommand = defineCommand({
         task: { id: task.id, version: task.version },
         set: { name: set, origin: problems.origin, perTier, problems: problems.problems.length, sha256: problems.sha256 },
         style,
+        ...(recording === null ? { maxTokens } : {}),
         fewShot,
         constrained: argv.constrained,
         samples,
         ...(greedy === null
           ? {
-              ...(recording === null ? { temperature: argv.temperature, seed: argv.seed } : {}),
+              ...(recording === null ? { temperature, seed: argv.seed } : {}),
               passAtK: sampled!.passAtK,
               ...(sampled!.lenientPassAtK === undefined ? {} : { lenientPassAtK: sampled!.lenientPassAtK }),
               format: sampled!.format,
@@ -242,14 +246,17 @@ export const evalCommand = defineCommand({
       const notes = Object.entries(task.policyNotes);
       const terminal = terminalStyle(process.stdout);
       process.stdout.write(
-        `${task.id} ${task.version}, ${set} set, ${problems.problems.length} ` +
-          `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}` +
-          `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
-          `${argv.constrained ? ', under the grammar of answers' : ''}; per cent solved, 95 % interval ` +
-          `below\n\n${table(rows, terminal)}\n\n${measureTables(measured, terminal)}` +
+        `${wrapped(
+          `${task.id} ${task.version}, ${set} set, ${problems.problems.length} ` +
+            `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}` +
+            `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
+            `${argv.constrained ? ', under the grammar of answers' : ''}` +
+            `${recording === null ? `, style ${style}, at most ${maxTokens} tokens a reply` : ''}; per cent solved, 95 % interval below`,
+          terminal,
+        )}\n\n${table(rows, terminal)}\n\n${measureTables(measured, terminal)}` +
           `${readings.map((reading) => wrapped(RATE_NOTES[reading], terminal, 2)).join('\n')}\n` +
           (samples > 1
-            ? `${samples} samples a problem${recording === null ? ` at temperature ${argv.temperature}` : ''}; pass@k is a ceiling: ` +
+            ? `${samples} samples a problem${recording === null ? ` at temperature ${temperature}` : ''}; pass@k is a ceiling: ` +
               `choosing the right one needs the verifier\n`
             : '') +
           (failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', terminal)}\n\n` : '') +

@@ -17,7 +17,6 @@ import type { Comparison } from '../jobs/compare-modes.js';
 import { shellWord } from '../shell-word.js';
 import type { RunResult } from '../training/result.js';
 import type { RunSettings } from '../training/settings.js';
-import { evaluationDefaults } from './answering.js';
 import { howAsked } from './how-asked.js';
 import { formatBytes, formatDuration } from './quantities.js';
 
@@ -89,7 +88,7 @@ export function taskFlags({
 }
 
 /** What a user would type next, as it can be typed where the run was started. */
-function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSettings): string[] {
+function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSettings, defaults: ResultSettings): string[] {
   const {
     model: { name: model },
     task,
@@ -110,8 +109,7 @@ function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSet
             ['check', check],
           ])
     }`,
-    `npx isopro-native eval${base}${own}${style === 'cot' ? '' : ` --style ${style}`}${turnsFlag(settings)}` +
-      `${evaluationSizes(settings)} --adapter ${here(folder)}`,
+    `npx isopro-native eval${base}${own}${turnsFlag(settings)}${evaluationSizes(settings, defaults)} --adapter ${here(folder)}`,
     `npx isopro-native tasks generate${own} --json${style === 'cot' ? '' : ` --style ${style}`} | npx isopro-native generate${base} ` +
       `--max-tokens ${maxTokens} --adapter ${here(folder)} --prompts -`,
   ];
@@ -120,16 +118,15 @@ function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSet
 /** A task without turns of its own has one where it is not asked for more. */
 const turnsFlag = ({ sampling: { turns } }: ResultSettings): string => (turns > 1 ? ` --turns ${turns}` : '');
 
-/** What makes `eval` measure as the run did: on the same problems, in batches of the same size. */
-function evaluationSizes({ model, evaluation, sampling }: ResultSettings): string {
-  const { name, maxSequences, threads, contextTokens } = model;
-  const defaults = evaluationDefaults(name);
-  const flags: readonly (readonly [string, number | undefined, number | undefined])[] = [
+/** What makes `eval` measure as the run did: on the same problems, asked alike, in batches of the same size. */
+function evaluationSizes({ model, evaluation, sampling }: ResultSettings, defaults: ResultSettings): string {
+  const flags: readonly (readonly [string, string | number | undefined, string | number | undefined])[] = [
+    ['style', sampling.style, defaults.sampling.style],
     ['per-tier', evaluation.testSize, SET_SIZE.test],
-    ['max-tokens', sampling.maxTokens, undefined],
-    ['batch', maxSequences, defaults.maxSequences],
-    ['threads', threads, defaults.threads ?? 0],
-    ['context', contextTokens, defaults.contextTokens],
+    ['max-tokens', sampling.maxTokens, defaults.sampling.maxTokens],
+    ['batch', model.maxSequences, defaults.model.maxSequences],
+    ['threads', model.threads, defaults.model.threads],
+    ['context', model.contextTokens, defaults.model.contextTokens],
   ];
   return flagText(flags.map(([flag, value, otherwise]) => [flag, value === otherwise ? undefined : value]));
 }
@@ -159,8 +156,8 @@ function nextAfterNothing({ folder }: RunResult, settings: ResultSettings): stri
   ];
 }
 
-/** Everything that is printed when a run has ended. */
-export function resultText(result: RunResult, settings: ResultSettings): string {
+/** Everything that is printed when a run has ended. @param defaults what a run of this model has where nothing is said */
+export function resultText(result: RunResult, settings: ResultSettings, defaults: ResultSettings): string {
   const { test, trivialPolicies, forgetting, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } = result;
   const here = (file: string): string => path.relative('.', file) || '.';
   const run = readRun(folder);
@@ -205,7 +202,7 @@ export function resultText(result: RunResult, settings: ResultSettings): string 
     ...(existsSync(path.join(folder, 'report.html')) ? [`report   ${here(path.join(folder, 'report.html'))}`] : []),
     '',
     'next:',
-    ...(nothing === null ? nextCommands(result, settings) : nextAfterNothing(result, settings)).map((command) => `  ${command}`),
+    ...(nothing === null ? nextCommands(result, settings, defaults) : nextAfterNothing(result, settings)).map((command) => `  ${command}`),
     '',
   ].join('\n');
 }

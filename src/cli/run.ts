@@ -11,6 +11,7 @@ import { interrupted, interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
+import { runDefaults } from './answering.js';
 import { comparisonText, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -114,7 +115,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
           ...(published === null ? {} : { published: published.id }),
         });
       } else {
-        process.stdout.write(resultText(result, settings));
+        process.stdout.write(resultText(result, settings, await runDefaults(settings.model.name, signal)));
         if (published !== null) process.stdout.write(`\npublished as ${published.name}\n`);
       }
       if (result.accepted === 0) process.exitCode = NOTHING_ACCEPTED;

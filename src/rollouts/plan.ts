@@ -1,5 +1,5 @@
 /** The problems of one iteration, each with the seeds of its samples. */
-import { deriveSeed } from '../random.js';
+import { deriveSeed, Random } from '../random.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 
 export interface PlannedProblem {
@@ -8,7 +8,7 @@ export interface PlannedProblem {
 }
 
 export interface PlanOptions {
-  readonly task: OpenTask;
+  readonly task: Pick<OpenTask, 'generate' | 'rows'>;
   readonly runSeed: bigint;
   readonly iteration: number;
   /** Problems by tier. */
@@ -21,15 +21,19 @@ export interface PlanOptions {
 const MAX_DRAWS = 100;
 
 /**
- * Draws the problems, tier by tier. Each draw's seed comes from (run seed, 'problem', iteration, tier, number of the draw); a problem that
- * is excluded or was drawn already in this iteration is passed over, at most so often that a task with few problems still ends.
+ * Draws the problems, tier by tier; one that is excluded or was drawn already in this iteration is passed over. Rows are drawn until there
+ * are no more: without putting any back, in an order from the seed of the first draw. Else each draw's seed comes from (run seed,
+ * 'problem', iteration, tier, number of the draw), and there are at most so many that a task with few problems still ends.
  */
 export async function planRollouts({ task, runSeed, iteration, counts, samples, excluded }: PlanOptions): Promise<PlannedProblem[]> {
   const planned: PlannedProblem[] = [];
   for (const [tier, wanted] of counts) {
+    const seedOf = (draw: number): bigint => deriveSeed({ runSeed, purpose: 'problem', iteration, problemId: tier, sample: draw });
+    const rows = task.rows === undefined ? null : new Random(seedOf(0)).shuffle(task.rows.trained(tier));
+    const draws = rows?.length ?? wanted + MAX_DRAWS;
     const seen = new Set<string>();
-    for (let draw = 0; seen.size < wanted && draw < wanted + MAX_DRAWS; draw++) {
-      const problem = await task.generate(tier, deriveSeed({ runSeed, purpose: 'problem', iteration, problemId: tier, sample: draw }));
+    for (let draw = 0; seen.size < wanted && draw < draws; draw++) {
+      const problem = rows?.[draw] ?? (await task.generate(tier, seedOf(draw)));
       if (seen.has(problem.id) || ((await excluded?.find(problem)) ?? null) !== null) continue;
       seen.add(problem.id);
       const seeds = Array.from({ length: samples }, (_, sample) =>

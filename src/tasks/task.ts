@@ -167,6 +167,8 @@ export interface SynchronousTask<P extends Problem, A, R = A> extends Task<P, A,
 export interface TaskRows {
   /** In the order in which an evaluation takes them. */
   readonly heldOut: Readonly<Record<'dev' | 'test', readonly Problem[]>>;
+  /** What is trained on, in the order of the file: all that a tier can generate. */
+  readonly trained: (tier: string) => readonly Problem[];
   /** Rows of each part. */
   readonly counts: Readonly<Record<'dev' | 'test' | 'train', number>>;
   /** Rows that were left out: the same question and answer stand in an earlier one. */

@@ -146,7 +146,10 @@ export async function planRun(settings: RunSettings, signal?: AbortSignal, verif
     }
     trainingSeconds = (performance.now() - beginTraining) / 1000;
     const { parameters } = learner.trainer.info;
-    const replies = settings.iterations * rollouts + (settings.iterations + 1) * dev.problems.length + 2 * test.problems.length;
+    const replies =
+      settings.iterations * Math.min(rollouts, samples * (task.rows?.counts.train ?? Infinity)) +
+      (settings.iterations + 1) * dev.problems.length +
+      2 * test.problems.length;
     const sampledTokens = Math.round(replies * tokensPerReply);
     const { stepsPerIteration, batchSize } = settings.optimiser;
     const trainedTokens = Math.round(settings.iterations * stepsPerIteration * batchSize * (promptLength + tokensPerReply));

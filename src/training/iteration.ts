@@ -144,9 +144,10 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   const { settings, task, backend, excluded } = context;
   const { rollouts, samples, allocation, allocationFloor } = settings.sampling;
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
+  const wanted = Math.max(1, Math.round(rollouts / samples));
   const counts = allocate({
     tiers,
-    problems: Math.max(1, Math.round(rollouts / samples)),
+    problems: wanted,
     records: state.buffer.records(iteration),
     floor: allocation === 'uniform' ? 1 : allocationFloor,
   });
@@ -161,6 +162,11 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
       `${task.id} generated no problem that is not in an evaluation set: ${needed}, and with other prompts`,
     );
   }
+  if (iteration === 1 && plan.length < wanted)
+    context.hooks.onNotice?.(
+      `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and there are hardly more: with ${samples} ` +
+        `samples of each it has ${plan.length * samples} rollouts, not ${rollouts}`,
+    );
   const hits = new Map<string, { passed: number; decided: number }>();
   const shownHits = () => dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
   const progress = { stage: 'rollouts' as const, iteration, total: plan.length * samples };

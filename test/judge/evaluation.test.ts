@@ -11,6 +11,7 @@ import { evaluatePassAtK } from '../../src/evaluation/pass-at-k.js';
 import { scheduleFactor } from '../../src/judge/schedule.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { OpenTask } from '../../src/tasks/task.js';
+import { resolveSettings } from '../../src/training/settings.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { temporaryFolder } from '../models/signed-log.js';
@@ -209,6 +210,14 @@ describe('isopro-native eval', () => {
     const without = await evaluate('--constrained');
     expect([without.code, without.stderr]).toEqual([1, expect.stringMatching(/INVALID_ARGUMENT.*no grammar of answers/)]);
   }, 120_000);
+  test('without a word about it, asks and samples as a run of the same model does, and says how', async () => {
+    const { sampling } = resolveSettings({ profile: 'small', model: { name: file('letters.gguf') } });
+    const args = ['eval', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--per-tier', '1', '--threads', '1'];
+    const { stdout } = await runCli([...args, '--samples', '2'], { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
+    expect(stdout).toContain(`, style ${sampling.style}, at most ${sampling.maxTokens} tokens a reply; per cent solved`);
+    expect(stdout).toContain(`2 samples a problem at temperature ${sampling.temperature};`);
+    expect([sampling.style, sampling.temperature]).toEqual(['plain', 0.7]); // and not those of a larger model
+  });
   test('pass@k as a table with intervals; a wrong k is refused', async () => {
     const { code, stdout } = await evaluate('--samples', '4', '--k', '1,4', '--temperature', '1');
     expect(code).toBe(0);

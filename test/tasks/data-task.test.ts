@@ -10,6 +10,7 @@ import { hasEnded } from '../../src/files.js';
 import { keepSplit } from '../../src/training/keep-split.js';
 import { measureBaselines } from '../../src/tasks/baselines.js';
 import { readData } from '../../src/tasks/data/open-data.js';
+import { planRollouts } from '../../src/rollouts/plan.js';
 import { refuseNondeterminism } from '../../src/tasks/determinism.js';
 import { openTask, type OpenTaskOptions } from '../../src/tasks/open-task.js';
 import type { OpenTask } from '../../src/tasks/task.js';
@@ -327,6 +328,22 @@ describe('the split', () => {
 });
 
 describe('as any task', () => {
+  test('an iteration draws as many rows as it wants, down to the last one that is trained on, and none twice', async () => {
+    const task = await load(write(lines(rows(60))));
+    const { train } = task.rows!.counts;
+    const planned = async (iteration: number, wanted: number): Promise<string[]> => {
+      const plan = await planRollouts({ task, runSeed: 1n, iteration, counts: new Map([['all', wanted]]), samples: 2 });
+      return plan.map(({ problem: { id } }) => id);
+    };
+    const held = new Set((await wholeSets(task)).map(({ id }) => id));
+    const whole = await planned(1, 60);
+    expect([whole.length, new Set(whole).size, whole.filter((id) => held.has(id))]).toEqual([train, train, []]);
+    expect((await planned(1, train - 1)).sort()).toEqual(whole.slice(0, -1).sort());
+    expect(await planned(1, 7)).toEqual(whole.slice(0, 7));
+    expect(await planned(2, 60)).not.toEqual(whole);
+    expect((await planned(2, 60)).sort()).toEqual([...whole].sort());
+  });
+
   test('it is deterministic, has baselines, solved examples and references, and its rows can be named', async () => {
     const task = await load(write(lines(rows(60, (i) => ({ answer: i % 3 === 0 ? 'fizz' : 'buzz' })))));
     await refuseNondeterminism(task, 'cot');

@@ -66,6 +66,7 @@ export async function readData(
     sha256,
     rows: {
       heldOut: { dev: set('dev'), test: set('test') },
+      trained: (tier) => problems.filter((problem, i) => problem.tier === tier && split.parts[i] === 'train'),
       counts: { train: count('train'), dev: count('dev'), test: count('test') },
       duplicates,
       check,
