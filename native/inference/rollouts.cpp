@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "inference/boundary.h"
+#include "inference/frame.h"
 #include "support/error.h"
 
 namespace isopro {
@@ -53,9 +54,12 @@ class Scheduler {
  private:
   void check() const;
   void shapeCache();
+  bool haveFrame() const;
   void startSamples();
   bool nextPrompt();
   void evaluatePrompt();
+  size_t takeFrame(const std::vector<Token>& tokens);
+  void keepFrame(std::vector<Token> tokens);
   void startSample();
   void extendLive();
   void closeGaps();
@@ -78,8 +82,13 @@ class Scheduler {
   DecodeBatch batch_;
 
   CallPlan plan_;
-  int rowGroup_ = 1;                // rows of a call come in multiples of this
-  llama_seq_id promptId_ = 0;       // of the prompt that several samples share
+  int rowGroup_ = 1;                                // rows of a call come in multiples of this
+  llama_seq_id promptId_ = 0;                       // of the prompt that several samples share
+  std::vector<const std::vector<Token>*> prompts_;  // that have samples, in their order
+  size_t evaluatedPrompts_ = 0;                     // of these
+  bool framed_ = false;                             // whether a frame is kept
+  llama_seq_id frameId_ = 0;
+  Frame frame_;
   std::set<llama_seq_id> freeIds_;  // of samples that may still be live
   size_t nextPrompt_ = 0;
   std::optional<PromptGroup> group_;
@@ -126,24 +135,29 @@ void Scheduler::run() {
   }
 }
 
-// As many samples live as have caches of their own within the budget. Where not even the smallest call has, one lives at a time,
-// in one cache with the prompt and the rows that pad: its rows have the values that they would have beside others.
+// As many samples live as have caches of their own within the budget, beside that of a frame where one is worth it. Where not even the
+// smallest call has, one lives at a time, in one cache with the prompt and the rows that pad: its rows have the values that they would
+// have beside others.
 void Scheduler::shapeCache() {
   size_t longest = 0;
   bool shared = false;
   for (const RolloutPrompt& prompt : request_.prompts) {
-    if (!prompt.seeds.empty()) longest = std::max(longest, prompt.tokens.size());
+    if (prompt.seeds.empty()) continue;
+    prompts_.push_back(&prompt.tokens);
+    longest = std::max(longest, prompt.tokens.size());
     shared = shared || prompt.seeds.size() > 1;
   }
   const int cells = static_cast<int>(longest) + request_.limits.maxTokens;
   plan_ = CallPlan::of(model_.usesGpu(), progress_.total);
   rowGroup_ = plan_.batchInvariant ? kRowGroup : 1;
-  const auto sequences = [&](int live) { return roundedUp(live, rowGroup_) + (shared ? 1 : 0); };
+  const auto sequences = [&](int live) { return roundedUp(live, rowGroup_) + (shared ? 1 : 0) + (framed_ ? 1 : 0); };
   const auto fits = [&](int live) {
     return sequences(live) <= kMaxSequences &&
            std::int64_t{sequences(live)} * roundedUp(cells, kCellGroup) < std::int64_t{request_.cellBudget} + kCellGroup;
   };
-  int slots = std::min(std::clamp(request_.maxSequences, 1, kMaxSequences), progress_.total);
+  const int most = std::min(std::clamp(request_.maxSequences, 1, kMaxSequences), progress_.total);
+  framed_ = plan_.batchInvariant && haveFrame() && fits(std::min(most, rowGroup_));
+  int slots = most;
   while (slots > 1 && !fits(slots)) --slots;
   const int rows = plan_.batchInvariant ? std::min(kInvariantRows, roundedUp(slots, rowGroup_)) : slots;
   if (fits(slots)) {
@@ -152,7 +166,18 @@ void Scheduler::shapeCache() {
     context_.prepare({cells + kRowGroup, sequences(slots), rows, CellOwner::kAll});
   }
   promptId_ = roundedUp(slots, rowGroup_);
+  frameId_ = sequences(slots) - 1;
   for (int id = 0; id < slots; ++id) freeIds_.insert(id);
+}
+
+// Whether the prompts have so much in common that it is worth a copy each and the cache.
+bool Scheduler::haveFrame() const {
+  std::size_t common = 0, all = 0;
+  for (std::size_t i = 0; i < prompts_.size(); ++i) {
+    common += static_cast<std::size_t>(commonBeginning(prompts_, i, rowGroup_));
+    all += prompts_[i]->size();
+  }
+  return common * 8 >= all;
 }
 
 // First come, first served: a prompt is evaluated when one of its samples can start; nothing overtakes one whose samples wait.
@@ -184,22 +209,45 @@ bool Scheduler::nextPrompt() {
 }
 
 // The rows of one llama_decode call are either tokens of one prompt or one token of every live sequence, never both:
-// score() can only agree with generate() where both evaluate a prompt in the same pieces.
+// score() can only agree with generate() where both evaluate a prompt in the same pieces. A piece that a frame divides has the
+// same values in its parts.
 void Scheduler::evaluatePrompt() {
   const std::vector<Token>& tokens = promptOf(*group_).tokens;
-  for (size_t evaluated = 0; evaluated < tokens.size();) {
+  size_t evaluated = takeFrame(tokens);
+  const auto kept = static_cast<size_t>(framed_ ? commonBeginning(prompts_, evaluatedPrompts_, rowGroup_) : 0);
+  const auto most = static_cast<size_t>(plan_.promptRows);
+  while (evaluated < tokens.size()) {
+    size_t end = std::min(tokens.size(), (evaluated / most + 1) * most);
+    if (evaluated < kept) end = std::min(end, kept);
     batch_.clear();
     capture_.beginStep();
-    while (evaluated < tokens.size() && batch_.size() < plan_.promptRows) {
+    for (; evaluated < end; ++evaluated) {
       batch_.add(tokens[evaluated], static_cast<llama_pos>(evaluated), group_->id, evaluated + 1 == tokens.size());
       capture_.expectRow(&group_->boundary);
-      ++evaluated;
     }
     decode(progress_.prefill);
     progress_.promptTokens += batch_.size();
+    if (evaluated == kept) keepFrame({tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept)});
   }
+  ++evaluatedPrompts_;
   const float* row = context_.logits(batch_.size() - 1);
   group_->logits.assign(row, row + model_.vocabularySize());
+}
+
+// How many of its tokens the prompt under way need not evaluate.
+size_t Scheduler::takeFrame(const std::vector<Token>& tokens) {
+  const int shared = frame_.sharedWith(tokens, rowGroup_);
+  if (shared == 0) return 0;
+  context_.copySequence(frameId_, group_->id);
+  group_->boundary = frame_.boundary;
+  return static_cast<size_t>(shared);
+}
+
+// For the prompts that follow the one under way, of which these tokens are evaluated.
+void Scheduler::keepFrame(std::vector<Token> tokens) {
+  if (!frame_.tokens.empty()) context_.removeSequence(frameId_);
+  context_.copySequence(group_->id, frameId_);
+  frame_ = {std::move(tokens), group_->boundary};
 }
 
 // One token of every live sequence.

@@ -1,5 +1,5 @@
-// Batched sampling with continuous batching: prompts are evaluated once, each of their samples has a copy of their keys and
-// values, sequences join and leave the running batch at every step.
+// Batched sampling with continuous batching: what following prompts have in common is evaluated once, and each prompt once; each of
+// their samples has a copy of their keys and values, sequences join and leave the running batch at every step.
 #pragma once
 
 #include <atomic>
@@ -42,7 +42,7 @@ struct Rollout : Reply {
 struct RolloutProgress {
   int finished = 0;
   int total = 0;
-  std::int64_t promptTokens = 0;
+  std::int64_t promptTokens = 0;  // evaluated
   std::int64_t sampledTokens = 0;
   int live = 0;
   int threads = 0;

@@ -395,8 +395,8 @@ export function packageRoot(): string {
 /** Where the addon may be, in the order in which it is looked for. */
 export function addonCandidates(root = packageRoot()): string[] {
   return [
+    path.join(root, 'build', 'Release', 'isopro_native.node'), // first: a clone that packed itself once goes on being built
     path.join(root, 'prebuilds', `${process.platform}-${process.arch}`, 'isopro_native.node'),
-    path.join(root, 'build', 'Release', 'isopro_native.node'),
   ];
 }
 

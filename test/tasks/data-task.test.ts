@@ -551,6 +551,14 @@ describe('asked otherwise', () => {
     expect(prompt.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user', 'assistant', 'user']);
     expect(prompt[0]!.content).toBe('Be brief.\n\nCount.');
     expect(await task.prompt({ ...problem, id: 'of another' } as never, 'plain')).toEqual(prompt);
+    // the same before every question, and never that question itself
+    for (const row of [...task.rows!.heldOut.test, ...task.rows!.heldOut.dev])
+      expect((await task.prompt(row, 'plain')).slice(0, -1)).toEqual(prompt.slice(0, -1));
+    const [, shown] = prompt;
+    const drawn = await Promise.all(Array.from({ length: 300 }, (_, i) => task.generate(problem.tier, BigInt(i))));
+    const itsOwn = await task.prompt(drawn.find((row) => JSON.stringify(row).includes(JSON.stringify(shown!.content)))!, 'plain');
+    expect(itsOwn.slice(0, -1)).not.toContainEqual(shown);
+    expect(itsOwn.slice(1, 3)).toEqual(prompt.slice(3, 5));
     expect(await task.question!(problem, 'plain')).toHaveLength(2);
     const reply = (await task.referenceReply(problem, 'plain'))!;
     expect((await task.judge(problem, reply, 'length')).verdict.kind).toBe('pass');

@@ -94,9 +94,9 @@ export function dataTask(program: DataProgram): TaskDefinition<DataContent, unkn
             return reply === null ? null : inTag(reply);
           },
           async fewShot(problem, style, count, seed) {
-            const others = byTier.get(problem.tier)!.filter((row) => questionOf(row) !== questionOf(problem));
             return new Random(seed)
-              .shuffle(others)
+              .shuffle(byTier.get(problem.tier)!)
+              .filter((row) => questionOf(row) !== questionOf(problem))
               .slice(0, count)
               .flatMap((row): ChatMessage[] => [
                 ...(answerTag === undefined ? row.messages : asking(row.messages, answerTag, style)),
