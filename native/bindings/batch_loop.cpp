@@ -15,6 +15,7 @@ MakeValue valueOf(TokenEvent&& token) {
     object.Set("token", token.token);
     object.Set("logProbability", token.logProbability);
     object.Set("sampledLogProbability", token.sampledLogProbability);
+    if (!token.top.empty()) object.Set("top", fromChances(env, token.top));
     object.Set("text", token.text);
     return object;
   };
@@ -37,17 +38,22 @@ BatchRequest batchRequestOf(const Napi::Object& object) {
   request.seed = seedOf(object.Get("seed"));
   request.limits = limitsOf(object);
   request.grammar = textOf(object.Get("grammar"));
+  request.deterministic = truthOf(object.Get("deterministic"));
+  request.cachePartition = textOf(object.Get("cachePartition"));
   return request;
 }
 
-BatchLoop::BatchLoop(std::unique_ptr<Context> context, ThreadPool& pool, const BatchSettings& settings)
-    : context_(std::move(context)), batch_(*context_, pool, settings) {}
+BatchLoop::BatchLoop(std::unique_ptr<Context> context, std::unique_ptr<Context> alone, ThreadPool& pool, const BatchSettings& settings)
+    : context_(std::move(context)),
+      aloneContext_(std::move(alone)),
+      batch_(*context_, pool, settings),
+      alone_(*aloneContext_, pool, {settings.cells, 1, 0}) {}
 
 void BatchLoop::join(Call& call, BatchRequest request) {
   const std::int64_t number = next_++;
   calls_.emplace(number, &call);
   try {
-    batch_.join(number, std::move(request));
+    (request.deterministic ? alone_ : batch_).join(number, std::move(request));
   } catch (...) {
     calls_.erase(number);
     throw;
@@ -57,7 +63,9 @@ void BatchLoop::join(Call& call, BatchRequest request) {
 void BatchLoop::step() {
   awaited_ = false;
   try {
-    deliver(batch_.step(*stopped_));
+    for (RunningBatch* batch : {&batch_, &alone_}) {
+      if (!batch->idle()) deliver(batch->step(*stopped_));
+    }
   } catch (...) {
     close(std::current_exception());
   }
@@ -66,7 +74,7 @@ void BatchLoop::step() {
 void BatchLoop::close(std::exception_ptr failure) {
   awaited_ = false;
   try {
-    deliver(batch_.fail(failure));
+    for (RunningBatch* batch : {&batch_, &alone_}) deliver(batch->fail(failure));
   } catch (...) {
     // Where there is no memory left to say more.
   }

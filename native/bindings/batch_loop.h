@@ -18,7 +18,8 @@ struct ModelSession;
 // Used by the job thread of its session alone.
 class BatchLoop {
  public:
-  BatchLoop(std::unique_ptr<Context> context, ThreadPool& pool, const BatchSettings& settings);
+  // `alone`: where deterministic requests run, one after the other.
+  BatchLoop(std::unique_ptr<Context> context, std::unique_ptr<Context> alone, ThreadPool& pool, const BatchSettings& settings);
 
   // Settles the call when the reply has ended. Throws what RunningBatch::join throws; the call is the caller's then.
   void join(Call& call, BatchRequest request);
@@ -27,7 +28,7 @@ class BatchLoop {
   void close(std::exception_ptr failure);
 
   // Whether there is work and no step is waiting its turn.
-  bool wantsStep() const { return !awaited_ && !batch_.idle(); }
+  bool wantsStep() const { return !awaited_ && !(batch_.idle() && alone_.idle()); }
   void awaitStep() { awaited_ = true; }
   // Ends the step that is running, and with it every request.
   const CancelFlag& stopped() const { return stopped_; }
@@ -37,7 +38,9 @@ class BatchLoop {
   Call& take(std::int64_t number);
 
   const std::unique_ptr<Context> context_;
+  const std::unique_ptr<Context> aloneContext_;
   RunningBatch batch_;
+  RunningBatch alone_;
   const CancelFlag stopped_ = std::make_shared<std::atomic<bool>>(false);
   std::map<std::int64_t, Call*> calls_;
   std::int64_t next_ = 0;

@@ -28,12 +28,19 @@ SamplingSettings samplingOf(const Napi::Object& object) {
   sampling.minP = floatOf(object.Get("minP"));
   sampling.repeatPenalty = floatOf(object.Get("repeatPenalty"));
   sampling.repeatWindow = intOf(object.Get("repeatWindow"));
+  sampling.presencePenalty = floatOf(object.Get("presencePenalty"));
+  sampling.frequencyPenalty = floatOf(object.Get("frequencyPenalty"));
+  const std::vector<Token> biased = tokensOf(object.Get("biasedTokens"));
+  const std::vector<float> biases = floatsOf(object.Get("biases"));
+  for (size_t i = 0; i < biased.size(); ++i) sampling.logitBias.emplace_back(biased[i], biases[i]);
+  sampling.topLogProbabilities = intOf(object.Get("topLogprobs"));
   return sampling;
 }
 
 ReplyLimits limitsOf(const Napi::Object& object) {
   ReplyLimits limits;
   limits.maxTokens = intOf(object.Get("maxTokens"));
+  limits.minTokens = intOf(object.Get("minTokens"));
   limits.stopStrings = arrayOf(object.Get("stopStrings"), textOf);
   limits.stopTokens = tokensOf(object.Get("stopTokens"));
   limits.ignoreEndOfSequence = truthOf(object.Get("ignoreEndOfSequence"));
@@ -82,11 +89,30 @@ Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values) 
   return array;
 }
 
+Napi::Value fromChances(Napi::Env env, const std::vector<TokenChance>& chances) {
+  Napi::Array array = Napi::Array::New(env, chances.size());
+  for (size_t i = 0; i < chances.size(); ++i) {
+    Napi::HandleScope scope(env);
+    Napi::Object chance = Napi::Object::New(env);
+    chance.Set("tokenId", chances[i].token);
+    chance.Set("logprob", chances[i].logProbability);
+    array.Set(static_cast<std::uint32_t>(i), chance);
+  }
+  return array;
+}
+
+Napi::Value fromChances(Napi::Env env, const std::vector<std::vector<TokenChance>>& rows) {
+  Napi::Array array = Napi::Array::New(env, rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) array.Set(static_cast<std::uint32_t>(i), fromChances(env, rows[i]));
+  return array;
+}
+
 Napi::Object fromReply(Napi::Env env, const Reply& reply) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("tokens", fromTokens(env, reply.tokens));
   object.Set("logProbabilities", fromFloats(env, reply.logProbabilities));
   object.Set("sampledLogProbabilities", fromFloats(env, reply.sampledLogProbabilities));
+  if (!reply.top.empty()) object.Set("top", fromChances(env, reply.top));
   object.Set("text", reply.text);
   object.Set("finish", reply.finish == Finish::kStop ? "stop" : reply.finish == Finish::kLength ? "length" : "aborted");
   return object;

@@ -53,6 +53,9 @@ Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values);
 // The bytes themselves, freed with the JavaScript object; copied only where the runtime forbids that.
 Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes);
 Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values);
+// [{tokenId, logprob}], or one such list a token.
+Napi::Value fromChances(Napi::Env env, const std::vector<TokenChance>& chances);
+Napi::Value fromChances(Napi::Env env, const std::vector<std::vector<TokenChance>>& rows);
 Napi::Object fromReply(Napi::Env env, const Reply& reply);
 Napi::Value fromRollout(Napi::Env env, const Rollout& rollout);
 // {seconds, processorSeconds}

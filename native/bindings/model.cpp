@@ -197,8 +197,10 @@ class NativeModel : public Wrapped<NativeModel> {
     return start(info, never(), [settings](Call&, ModelSession& session, const auto&) {
       Context& own = session.readyContext();
       if (session.batch != nullptr) throw Error("INVALID_ARGUMENT", "the model has a running batch");
-      auto context = std::make_unique<Context>(session.model, own.governor().maxThreads(), own.fixedThreads());
-      session.batch = std::make_unique<BatchLoop>(std::move(context), *session.samplers, settings);
+      const int threads = own.governor().maxThreads();
+      auto context = std::make_unique<Context>(session.model, threads, own.fixedThreads());
+      auto alone = std::make_unique<Context>(session.model, threads, true);
+      session.batch = std::make_unique<BatchLoop>(std::move(context), std::move(alone), *session.samplers, settings);
       return undefined();
     });
   }
@@ -213,18 +215,28 @@ class NativeModel : public Wrapped<NativeModel> {
     return joinBatch(*session_, info.This(), info[2], std::move(request));
   }
 
-  // score(prefix, continuations, cellBudget, stepwise, cancellation): Promise<Float32Array[]>
+  // score(prefix, continuations, {cellBudget, stepwise, alternatives}, cancellation):
+  // Promise<{logProbabilities, ranks, top}[]>
   Napi::Value score(const Napi::CallbackInfo& info) {
     const std::vector<Token> prefix = tokensOf(info[0]);
     const std::vector<std::vector<Token>> continuations = arrayOf(info[1], tokensOf);
-    const int cellBudget = intOf(info[2]);
-    const bool stepwise = info[3].As<Napi::Boolean>().Value();
-    return start(info, flagOf(info[4]), [=](Call&, ModelSession& session, const auto& cancelled) {
-      auto scores = std::make_shared<std::vector<std::vector<float>>>(
-          scoreContinuations(session.readyContext(), *session.samplers, prefix, continuations, cellBudget, stepwise, cancelled));
+    const auto how = info[2].As<Napi::Object>();
+    const int cellBudget = intOf(how.Get("cellBudget"));
+    const bool stepwise = truthOf(how.Get("stepwise"));
+    const int alternatives = intOf(how.Get("alternatives"));
+    return start(info, flagOf(info[3]), [=](Call&, ModelSession& session, const auto& cancelled) {
+      auto scores = std::make_shared<std::vector<TokenScores>>(scoreContinuations(
+          session.readyContext(), *session.samplers, prefix, continuations, cellBudget, stepwise, alternatives, cancelled));
       return MakeValue([scores](Napi::Env env) {
         Napi::Array result = Napi::Array::New(env, scores->size());
-        for (size_t i = 0; i < scores->size(); ++i) result.Set(static_cast<std::uint32_t>(i), fromFloats(env, (*scores)[i]));
+        for (size_t i = 0; i < scores->size(); ++i) {
+          const TokenScores& of = (*scores)[i];
+          Napi::Object entry = Napi::Object::New(env);
+          entry.Set("logProbabilities", fromFloats(env, of.logProbabilities));
+          entry.Set("ranks", fromTokens(env, of.ranks));
+          entry.Set("top", fromChances(env, of.top));
+          result.Set(static_cast<std::uint32_t>(i), entry);
+        }
         return result;
       });
     });

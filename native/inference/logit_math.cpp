@@ -97,6 +97,31 @@ ISOPRO_CLONES void exponentials(const float* logits, int count, float maximum, f
   }
 }
 
+std::vector<TokenChance> mostLikely(const float* logits, int count, int most, float maximum, double total) {
+  if (most <= 0) return {};
+  const auto before = [&](int a, int b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); };
+  const auto room = static_cast<size_t>(std::min(most, count));
+  // The best so far, best first: what comes is nearly always below the last of them.
+  std::vector<int> best;
+  best.reserve(room + 1);
+  for (int i = 0; i < count; ++i) {
+    if (best.size() == room && !before(i, best.back())) continue;
+    best.insert(std::upper_bound(best.begin(), best.end(), i, before), i);
+    if (best.size() > room) best.pop_back();
+  }
+  std::vector<TokenChance> chances;
+  chances.reserve(best.size());
+  const double logTotal = std::log(total);
+  for (const int i : best) chances.push_back({i, static_cast<float>(static_cast<double>(logits[i]) - maximum - logTotal)});
+  return chances;
+}
+
+int rankOf(const float* logits, int count, int token) {
+  int rank = 0;
+  for (int i = 0; i < count; ++i) rank += logits[i] >= logits[token] ? 1 : 0;
+  return rank;
+}
+
 double logProbability(const float* logits, int count, int token) {
   const Maximum top = maximum(logits, count);
   return static_cast<double>(logits[token]) - top.value - std::log(sumOfExponentials(logits, count, top.value, 1.0f));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace isopro {
 
@@ -24,6 +25,17 @@ constexpr int kWeightBlock = 256;
 // weights[i] = exp((logits[i] - maximum) * inverseTemperature), and their sums by block: the two levels in which a draw
 // walks the cumulative distribution. blockSums has room for ceil(count / kWeightBlock) values.
 void exponentials(const float* logits, int count, float maximum, float inverseTemperature, float* weights, double* blockSums);
+
+struct TokenChance {
+  std::int32_t token;
+  float logProbability;  // at temperature 1
+};
+
+// The `most` most likely tokens, most likely first, ties by id; `total` is the sum of exponentials at temperature 1.
+std::vector<TokenChance> mostLikely(const float* logits, int count, int most, float maximum, double total);
+
+// How many tokens are at least as likely as this one, itself included: 1 for the most likely.
+int rankOf(const float* logits, int count, int token);
 
 // log softmax(logits)[token] at temperature 1.
 double logProbability(const float* logits, int count, int token);

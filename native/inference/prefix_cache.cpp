@@ -5,7 +5,8 @@
 
 namespace isopro {
 
-bool PrefixCache::KeptSequence::isOf(const AppliedAdapter& other) const {
+bool PrefixCache::KeptSequence::isOf(const AppliedAdapter& other, const std::string& otherPartition) const {
+  if (partition != otherPartition) return false;
   if (bare || other.adapter == nullptr) return bare && other.adapter == nullptr;
   return adapter.lock() == other.adapter && scale == other.scale;
 }
@@ -18,11 +19,12 @@ size_t PrefixCache::commonLength(const std::vector<Token>& one, const std::vecto
                              one.begin());
 }
 
-std::optional<CachedPrefix> PrefixCache::find(const AppliedAdapter& adapter, const std::vector<Token>& prompt) {
+std::optional<CachedPrefix> PrefixCache::find(const AppliedAdapter& adapter, const std::vector<Token>& prompt,
+                                              const std::string& partition) {
   auto best = kept_.end();
   size_t longest = 0;
   for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
-    const size_t common = kept->isOf(adapter) ? std::min(commonLength(kept->tokens, prompt), prompt.size() - 1) : 0;
+    const size_t common = kept->isOf(adapter, partition) ? std::min(commonLength(kept->tokens, prompt), prompt.size() - 1) : 0;
     if (common <= longest) continue;
     longest = common;
     best = kept;
@@ -32,9 +34,9 @@ std::optional<CachedPrefix> PrefixCache::find(const AppliedAdapter& adapter, con
   return CachedPrefix{best->sequence, static_cast<int>(longest)};
 }
 
-CachedPrefix PrefixCache::add(const AppliedAdapter& adapter, std::vector<Token> tokens) {
+CachedPrefix PrefixCache::add(const AppliedAdapter& adapter, const std::string& partition, std::vector<Token> tokens) {
   const auto length = static_cast<int>(tokens.size());
-  kept_.push_back({freeIds_.back(), adapter.adapter, adapter.adapter == nullptr, adapter.scale, std::move(tokens)});
+  kept_.push_back({freeIds_.back(), adapter.adapter, adapter.adapter == nullptr, adapter.scale, partition, std::move(tokens)});
   freeIds_.pop_back();
   tokens_ += length;
   return {kept_.back().sequence, length};

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "inference/adapter.h"
@@ -31,17 +32,18 @@ class PrefixCache {
   PrefixCache(int tokens, std::vector<llama_seq_id> ids);
 
   // The sequence that has most tokens in common with the beginning of a prompt, less its last token, which has to be evaluated for
-  // its logits. It counts as used now.
-  std::optional<CachedPrefix> find(const AppliedAdapter& adapter, const std::vector<Token>& prompt);
+  // its logits. It counts as used now. What was kept under another partition is not there.
+  std::optional<CachedPrefix> find(const AppliedAdapter& adapter, const std::vector<Token>& prompt, const std::string& partition = {});
 
   // Where the tokens of a finished sequence are to be copied to, and how many of them; none where they are not worth keeping.
   // `evict` is called first for every sequence whose cells are to be given back.
   template <typename Evict>
-  std::optional<CachedPrefix> keep(const AppliedAdapter& adapter, std::vector<Token> tokens, Evict evict) {
+  std::optional<CachedPrefix> keep(const AppliedAdapter& adapter, std::vector<Token> tokens, Evict evict,
+                                   const std::string& partition = {}) {
     if (tokens.size() > static_cast<size_t>(most_)) tokens.resize(static_cast<size_t>(most_));
-    if (tokens.empty() || !dropCovered(adapter, tokens, evict)) return std::nullopt;
+    if (tokens.empty() || !dropCovered(adapter, partition, tokens, evict)) return std::nullopt;
     while (tokens_ + static_cast<int>(tokens.size()) > most_ || freeIds_.empty()) evict(dropOldest());
-    return add(adapter, std::move(tokens));
+    return add(adapter, partition, std::move(tokens));
   }
 
   // Forgets the sequence that was used longest ago; not to be called on an empty cache.
@@ -57,16 +59,17 @@ class PrefixCache {
     std::weak_ptr<Adapter> adapter;  // its weights go when whoever loaded it lets go of it
     bool bare;
     float scale;
+    std::string partition;
     std::vector<Token> tokens;
 
-    bool isOf(const AppliedAdapter& other) const;
+    bool isOf(const AppliedAdapter& other, const std::string& otherPartition) const;
   };
 
   // Drops what the tokens continue; false where they are the beginning of a sequence that is kept.
   template <typename Evict>
-  bool dropCovered(const AppliedAdapter& adapter, const std::vector<Token>& tokens, Evict evict) {
+  bool dropCovered(const AppliedAdapter& adapter, const std::string& partition, const std::vector<Token>& tokens, Evict evict) {
     for (auto kept = kept_.begin(); kept != kept_.end();) {
-      const size_t common = kept->isOf(adapter) ? commonLength(kept->tokens, tokens) : 0;
+      const size_t common = kept->isOf(adapter, partition) ? commonLength(kept->tokens, tokens) : 0;
       if (common == tokens.size()) return false;
       const auto next = std::next(kept);
       if (common == kept->tokens.size()) evict(drop(kept));
@@ -76,7 +79,7 @@ class PrefixCache {
   }
 
   static size_t commonLength(const std::vector<Token>& one, const std::vector<Token>& other);
-  CachedPrefix add(const AppliedAdapter& adapter, std::vector<Token> tokens);
+  CachedPrefix add(const AppliedAdapter& adapter, const std::string& partition, std::vector<Token> tokens);
   llama_seq_id drop(std::list<KeptSequence>::iterator kept);
 
   const int most_;

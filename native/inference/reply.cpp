@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "support/error.h"
 
@@ -23,6 +24,7 @@ size_t wholeCharacters(const std::string& text, size_t end) {
 
 void ReplyLimits::check(const Model& model) const {
   if (maxTokens < 1) throw Error("INVALID_ARGUMENT", "maxTokens must be at least 1");
+  if (minTokens > maxTokens) throw Error("INVALID_ARGUMENT", "minTokens is more than maxTokens");
   model.checkTokens(stopTokens, "stopTokens");
 }
 
@@ -38,35 +40,48 @@ void ReplyLimits::checkPrompt(const Model& model, const std::vector<Token>& prom
   }
 }
 
+HeldBack ReplyLimits::heldBack(const Model& model) const {
+  HeldBack held{minTokens, {}};
+  if (minTokens == 0) return held;
+  std::set<Token> ends(stopTokens.begin(), stopTokens.end());
+  for (Token token = 0; !ignoreEndOfSequence && token < model.vocabularySize(); ++token) {
+    if (llama_vocab_is_eog(model.vocab(), token)) ends.insert(token);
+  }
+  held.ends.assign(ends.begin(), ends.end());
+  return held;
+}
+
 bool ReplyLimits::accept(const Model& model, const Sampled& sampled, Reply& reply, size_t& searched) const {
   reply.tokens.push_back(sampled.token);
   reply.logProbabilities.push_back(sampled.logProbability);
   reply.sampledLogProbabilities.push_back(sampled.sampledLogProbability);
+  if (!sampled.top.empty()) reply.top.push_back(sampled.top);
 
   const bool endOfTurn = !ignoreEndOfSequence && llama_vocab_is_eog(model.vocab(), sampled.token);
   const bool stopToken = std::find(stopTokens.begin(), stopTokens.end(), sampled.token) != stopTokens.end();
   reply.finish = Finish::kStop;
   if (endOfTurn || stopToken) return true;
   reply.text += model.piece(sampled.token, false);
-  if (cutAtStopString(reply.text, searched)) return true;
+  const bool mayEnd = static_cast<int>(reply.tokens.size()) > minTokens;
+  if (mayEnd && cutAtStopString(reply.text, searched)) return true;
+  searched = reply.text.size();
   reply.finish = Finish::kLength;
   return static_cast<int>(reply.tokens.size()) >= maxTokens;
 }
 
 // Cuts the text before the first stop string.
-bool ReplyLimits::cutAtStopString(std::string& text, size_t& searched) const {
+bool ReplyLimits::cutAtStopString(std::string& text, size_t searched) const {
   size_t found = std::string::npos;
-  size_t longest = 1;
-  for (const std::string& stop : stopStrings) {
-    found = std::min(found, text.find(stop, searched));
-    longest = std::max(longest, stop.size());
-  }
-  if (found == std::string::npos) {
-    searched = text.size() - std::min(text.size(), longest - 1);
-    return false;
-  }
+  for (const std::string& stop : stopStrings) found = std::min(found, text.find(stop, searched - std::min(searched, stop.size() - 1)));
+  if (found == std::string::npos) return false;
   text.resize(found);
   return true;
+}
+
+void checkBias(const Model& model, const SamplingSettings& sampling) {
+  std::vector<Token> tokens;
+  for (const auto& biased : sampling.logitBias) tokens.push_back(biased.first);
+  model.checkTokens(tokens, "logitBias");
 }
 
 size_t ReplyLimits::settled(const std::string& text) const {

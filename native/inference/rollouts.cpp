@@ -22,7 +22,7 @@ struct LiveSample {
   std::unique_ptr<Sampler> sampler;
   llama_seq_id id = 0;
   int promptLength = 0;
-  size_t searchedUpTo = 0;  // bytes of text that hold no stop string
+  size_t searchedUpTo = 0;  // bytes of text in which no stop string ends
   bool done = false;
   std::vector<std::uint16_t> sampledBoundary;
 };
@@ -78,6 +78,7 @@ class Scheduler {
   const std::atomic<bool>& cancelled_;
   const Model& model_;
   std::optional<Grammar> grammar_;
+  HeldBack heldBack_;
   BoundaryCapture capture_;
   DecodeBatch batch_;
 
@@ -102,6 +103,7 @@ void Scheduler::check() const {
                                         std::to_string(model_.layers()) + " layers");
   }
   request_.limits.check(model_);
+  checkBias(model_, request_.sampling);
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
     request_.limits.checkPrompt(model_, request_.prompts[i].tokens, "prompt " + std::to_string(i), request_.cellBudget);
   }
@@ -110,6 +112,7 @@ void Scheduler::check() const {
 void Scheduler::run() {
   check();
   if (!request_.grammar.empty()) grammar_.emplace(model_.vocabulary(), request_.grammar);
+  heldBack_ = request_.limits.heldBack(model_);
   for (const auto& prompt : request_.prompts) progress_.total += static_cast<int>(prompt.seeds.size());
   if (progress_.total == 0) return;
   shapeCache();
@@ -337,7 +340,7 @@ void Scheduler::startSample() {
   sequence.rollout.boundary = group_->boundary;
   sequence.promptLength = static_cast<int>(prompt.tokens.size());
   sequence.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request_.sampling, sequence.rollout.seed,
-                                               grammar_ ? &*grammar_ : nullptr, prompt.tokens);
+                                               grammar_ ? &*grammar_ : nullptr, prompt.tokens, heldBack_);
   sequence.id = *freeIds_.begin();
   freeIds_.erase(freeIds_.begin());
   live_.push_back(std::move(sequence));

@@ -44,6 +44,7 @@ RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettin
 void RunningBatch::join(std::int64_t number, BatchRequest request) {
   request.limits.check(model_);
   request.limits.checkPrompt(model_, request.prompt, "the prompt", settings_.cells);
+  checkBias(model_, request.sampling);
   context_.checkAdapter(request.adapter.adapter.get());
   BatchRow row;
   row.number = number;
@@ -165,7 +166,7 @@ void RunningBatch::admit(StepReport& report) {
 bool RunningBatch::makeRoom(const BatchRow& row) {
   const auto fits = [&] { return promised_ + prefixes_.tokens() + row.cells() <= settings_.cells; };
   if (promised_ + row.cells() > settings_.cells) return false;
-  prefixes_.find(row.request.adapter, row.request.prompt);
+  prefixes_.find(row.request.adapter, row.request.prompt, row.request.cachePartition);
   while (!fits()) context_.removeSequence(prefixes_.dropOldest());
   return true;
 }
@@ -174,9 +175,10 @@ void RunningBatch::start(BatchRow& row) {
   row.sequence = freeIds_.back();
   freeIds_.pop_back();
   promised_ += row.cells();
-  row.sampler =
-      std::make_unique<Sampler>(model_.vocabularySize(), row.request.sampling, row.request.seed, row.grammar.get(), row.request.prompt);
-  const auto prefix = prefixes_.find(row.request.adapter, row.request.prompt);
+  const BatchRequest& request = row.request;
+  row.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request.sampling, request.seed, row.grammar.get(), request.prompt,
+                                          request.limits.heldBack(model_));
+  const auto prefix = prefixes_.find(request.adapter, request.prompt, request.cachePartition);
   if (!prefix) return;
   context_.copySequence(prefix->sequence, row.sequence, prefix->length);
   row.evaluated = row.reused = prefix->length;
@@ -265,7 +267,7 @@ void RunningBatch::sample(const std::vector<BatchRow*>& rows, const std::vector<
     const std::string& text = row.reply.text;
     const size_t end = row.done ? text.size() : std::max(row.streamed, row.request.limits.settled(text));
     report.tokens.push_back({row.number, sampled[i].token, sampled[i].logProbability, sampled[i].sampledLogProbability,
-                             text.substr(row.streamed, end - row.streamed)});
+                             std::move(sampled[i].top), text.substr(row.streamed, end - row.streamed)});
     row.streamed = end;
   }
 }
@@ -290,7 +292,8 @@ void RunningBatch::keep(const BatchRow& row) {
   std::vector<Token> tokens = row.request.prompt;
   tokens.insert(tokens.end(), row.reply.tokens.begin(), row.reply.tokens.end());
   tokens.resize(static_cast<size_t>(row.evaluated));
-  const auto kept = prefixes_.keep(row.request.adapter, std::move(tokens), [&](llama_seq_id id) { context_.removeSequence(id); });
+  const auto evict = [&](llama_seq_id id) { context_.removeSequence(id); };
+  const auto kept = prefixes_.keep(row.request.adapter, std::move(tokens), evict, row.request.cachePartition);
   if (kept) context_.copySequence(row.sequence, kept->sequence, kept->length);
 }
 

@@ -36,7 +36,9 @@ struct BatchRequest {
   ReplyLimits limits;
   std::string grammar;  // GBNF; empty: none
   AppliedAdapter adapter;
-  bool streamed = false;  // an event a token
+  bool streamed = false;       // an event a token
+  bool deterministic = false;  // for who owns several batches: this request has one to itself
+  std::string cachePartition;  // requests share kept prefixes with those of the same one alone
   std::shared_ptr<std::atomic<bool>> cancelled;
 };
 
@@ -45,6 +47,7 @@ struct TokenEvent {
   Token token;
   float logProbability;
   float sampledLogProbability;
+  std::vector<TokenChance> top;
   std::string text;  // what the reply's text has grown by and keeps; whole UTF-8 characters
 };
 
@@ -94,7 +97,7 @@ class RunningBatch {
     llama_seq_id sequence = -1;
     int evaluated = 0;  // tokens of prompt and reply in the KV cache
     int reused = 0;
-    size_t searched = 0;  // bytes of text that hold no stop string
+    size_t searched = 0;  // bytes of text in which no stop string ends
     size_t streamed = 0;  // bytes of text that were sent
     bool done = false;
     std::exception_ptr failure;

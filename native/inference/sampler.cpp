@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "inference/logit_math.h"
 #include "support/error.h"
@@ -36,13 +37,14 @@ void mask(std::vector<float>& row, const TokenSet& allowed) {
 }  // namespace
 
 Sampler::Sampler(int vocabularySize, const SamplingSettings& settings, std::uint64_t seed, const Grammar* grammar,
-                 const std::vector<std::int32_t>& prompt)
+                 const std::vector<std::int32_t>& prompt, HeldBack heldBack)
     : vocabularySize_(vocabularySize),
       settings_(settings),
       // Finite, so that the most likely token keeps weight 1 at the least temperature.
       inverse_(std::min(1.0f / settings.temperature, std::numeric_limits<float>::max())),
       random_(seed),
-      grammar_(grammar) {
+      grammar_(grammar),
+      heldBack_(std::move(heldBack)) {
   if (grammar != nullptr) matcher_.emplace(grammar->start());
   if (settings_.repeatPenalty != 1.0f && settings_.repeatWindow > 0) {
     const size_t window = static_cast<size_t>(settings_.repeatWindow);
@@ -60,10 +62,12 @@ Sampled Sampler::next(const float* logits) {
   if (grammar_ != nullptr) grammar_->accept(*matcher_, drawn.token);
   remember(drawn.token);
   return {drawn.token, static_cast<float>(static_cast<double>(logits[drawn.token]) - top.value - std::log(total)),
-          static_cast<float>(drawn.logProbability)};
+          static_cast<float>(drawn.logProbability), mostLikely(logits, vocabularySize_, settings_.topLogProbabilities, top.value, total)};
 }
 
 void Sampler::remember(std::int32_t token) {
+  ++sampled_;
+  if (settings_.presencePenalty != 0.0f || settings_.frequencyPenalty != 0.0f) ++counts_[token];
   if (settings_.repeatPenalty == 1.0f || settings_.repeatWindow <= 0) return;
   if (recent_.size() < static_cast<size_t>(settings_.repeatWindow)) {
     recent_.push_back(token);
@@ -80,13 +84,25 @@ Sampler::Drawn Sampler::choose(const float* logits) {
     row = scratch.adjusted.data();
     return scratch.adjusted;
   };
-  if (!recent_.empty()) penalise(adjust());
+  if (adjusts()) penalise(adjust());
+  const bool holding = sampled_ < heldBack_.tokens && !heldBack_.ends.empty();
+  std::vector<float> heldBack;  // what the ends' logits would be
+  if (holding) {
+    std::vector<float>& adjusted = adjust();
+    for (const std::int32_t end : heldBack_.ends) heldBack.push_back(std::exchange(adjusted[static_cast<size_t>(end)], kExcluded));
+  }
   Maximum top = maximum(row, vocabularySize_);
   const bool greedy = settings_.temperature == 0.0f;
   // The most likely token of all, where the grammar allows it, is the most likely one that it allows.
   if (grammar_ != nullptr && !(greedy && std::isfinite(top.value) && grammar_->allows(*matcher_, top.index))) {
-    mask(adjust(), *grammar_->allowed(*matcher_));
+    const auto allowed = grammar_->allowed(*matcher_);
+    mask(adjust(), *allowed);
     top = maximum(row, vocabularySize_);
+    if (holding && !std::isfinite(top.value)) {
+      for (size_t i = 0; i < heldBack.size(); ++i) scratch.adjusted[static_cast<size_t>(heldBack_.ends[i])] = heldBack[i];
+      mask(scratch.adjusted, *allowed);
+      top = maximum(row, vocabularySize_);
+    }
   }
   if (!std::isfinite(top.value)) throw Error("NUMERIC_FAILURE", "no token that may come next has a finite logit");
   if (greedy) return {top.index, 0.0};
@@ -94,13 +110,19 @@ Sampler::Drawn Sampler::choose(const float* logits) {
   return whole ? draw(row, top.value) : drawTruncated(row, top.value);
 }
 
+bool Sampler::adjusts() const { return !recent_.empty() || !counts_.empty() || !settings_.logitBias.empty(); }
+
 void Sampler::penalise(std::vector<float>& row) const {
+  for (const auto& [token, bias] : settings_.logitBias) row[static_cast<size_t>(token)] += bias;
   std::vector<std::int32_t> distinct(recent_);
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   for (const std::int32_t token : distinct) {
     float& logit = row[static_cast<size_t>(token)];
     logit = logit > 0 ? logit / settings_.repeatPenalty : logit * settings_.repeatPenalty;
+  }
+  for (const auto& [token, count] : counts_) {
+    row[static_cast<size_t>(token)] -= settings_.frequencyPenalty * static_cast<float>(count) + settings_.presencePenalty;
   }
 }
 

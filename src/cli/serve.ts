@@ -64,6 +64,11 @@ export const serveCommand = defineCommand({
         describe: 'origin of pages that may call; may be repeated',
       })
       .option('max-sequences', { type: 'number', default: 64, describe: 'replies that run at once' })
+      .option('prefix-tokens', {
+        type: 'number',
+        default: 0,
+        describe: 'tokens of finished conversations that are kept, for those of the same key that begin alike; 0: none',
+      })
       .option('max-waiting', { type: 'number', default: DEFAULT_LIMITS.waiting, describe: 'replies that wait; more get 429' })
       .option('max-tokens', {
         type: 'number',
@@ -123,6 +128,7 @@ export const serveCommand = defineCommand({
         signal,
         onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
         maxSequences: argv.maxSequences,
+        prefixTokens: argv.prefixTokens,
         fixedThreads: argv.fixedThreads,
         ...(argv.threads !== undefined && { threads: argv.threads }),
         ...(argv.context !== undefined && { contextTokens: argv.context }),

@@ -46,8 +46,15 @@ export interface NativeReplySettings {
     minP: number;
     repeatPenalty: number;
     repeatWindow: number;
+    presencePenalty: number;
+    frequencyPenalty: number;
+    biasedTokens: Int32Array;
+    /** One a biased token. */
+    biases: Float32Array;
+    topLogprobs: number;
   };
   maxTokens: number;
+  minTokens: number;
   stopStrings: string[];
   stopTokens: Int32Array;
   ignoreEndOfSequence: boolean;
@@ -68,12 +75,22 @@ export interface NativeBatchRequest extends NativeReplySettings {
   prompt: Int32Array;
   seed: bigint;
   adapter: NativeAdapter | null;
+  deterministic: boolean;
+  cachePartition: string;
+}
+
+/** A token that could come at some place, with its natural log-probability under the model's own distribution. */
+export interface TokenChance {
+  readonly tokenId: number;
+  readonly logprob: number;
 }
 
 interface NativeText {
   tokens: Int32Array;
   logProbabilities: Float32Array;
   sampledLogProbabilities: Float32Array;
+  /** One list a token, where any were asked for. */
+  top?: TokenChance[][];
   text: string;
 }
 
@@ -94,7 +111,15 @@ export interface NativeToken {
   token: number;
   logProbability: number;
   sampledLogProbability: number;
+  top?: TokenChance[];
   text: string;
+}
+
+/** Of one continuation, one entry a token; `ranks` and `top` are empty where `alternatives` is -1. */
+export interface NativeScores {
+  logProbabilities: Float32Array;
+  ranks: Int32Array;
+  top: TokenChance[][];
 }
 
 /** What a running generation has done so far. */
@@ -179,10 +204,9 @@ export interface NativeModel {
   score(
     prefix: Int32Array,
     continuations: Int32Array[],
-    cellBudget: number,
-    stepwise: boolean,
+    how: { cellBudget: number; stepwise: boolean; alternatives: number },
     cancellation: NativeCancellation,
-  ): Promise<Float32Array[]>;
+  ): Promise<NativeScores[]>;
   hiddenRows(tokens: Int32Array, boundaries: Int32Array, cancellation: NativeCancellation): Promise<Uint16Array[]>;
   hiddenNorms(
     tokens: Int32Array,

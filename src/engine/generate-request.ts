@@ -2,8 +2,9 @@
 import { types } from 'node:util';
 import { z } from 'zod';
 import type { Adapter } from './adapter.js';
-import type { GenerationProgress } from './addon.js';
+import type { GenerationProgress, NativeReplySettings } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
+import { grammarOfJsonSchema } from './json-schema.js';
 import type { ChatMessage } from './prompt-renderer.js';
 import { seed, type Seed } from './seed.js';
 import { copied } from './typed-array.js';
@@ -43,16 +44,32 @@ export interface SamplingSettings {
   readonly repeatPenalty?: number;
   /** Default 64. */
   readonly repeatWindow?: number;
+  /** Taken from the logit of every token that this reply has already. In [-2, 2]; 0: off. Default 0. */
+  readonly presencePenalty?: number;
+  /** Taken from a token's logit for each time that this reply has it already. In [-2, 2]; 0: off. Default 0. */
+  readonly frequencyPenalty?: number;
+  /** Added to the logits of tokens, by their ids; each in [-100, 100]. */
+  readonly logitBias?: Readonly<Record<number, number>>;
   /** 64-bit seed of the request, from which each sample's seed is derived. Default 0. */
   readonly seed?: Seed;
 }
 
 /** How a reply is sampled, and when it ends. */
 export interface ReplySettings {
-  /** Transformations apply in this order: repeat penalty, grammar, temperature, top-k, top-p, min-p. */
+  /**
+   * Transformations apply in this order: logit bias, repeat penalty, frequency and presence penalties, grammar and `minTokens`,
+   * temperature, top-k, top-p, min-p.
+   */
   readonly sampling?: SamplingSettings;
   /** Per sample. Default 256. */
   readonly maxTokens?: number;
+  /**
+   * No end-of-turn token, stop token or stop string ends the reply before it has so many tokens; only a grammar whose document is whole
+   * does. Default 0.
+   */
+  readonly minTokens?: number;
+  /** With each token, so many of the most likely ones; at most 20. Default 0. */
+  readonly topLogprobs?: number;
   /** Text before the first of these is kept. */
   readonly stop?: readonly string[];
   readonly stopTokens?: readonly number[];
@@ -91,6 +108,13 @@ export interface BatchRequest extends NamedPrompt, ReplySettings {
    * where the context is full. Default 'refuse'.
    */
   readonly whenContextFull?: 'refuse' | 'stop';
+  /**
+   * The same tokens and log-probabilities, bit for bit, whatever else runs: those of `Model.generate` for one sample of the same prompt,
+   * `id` and seed on a model with `fixedThreads`. Such replies run one after the other, each in a batch of its own. Default false.
+   */
+  readonly deterministic?: boolean;
+  /** Requests find kept prefixes of their own partition alone. Default ''. */
+  readonly cachePartition?: string;
 }
 
 const INT32_MAX = 2 ** 31 - 1;
@@ -136,6 +160,8 @@ function asMessages<T extends { prompt?: string | undefined; messages?: readonly
 export const namedPrompt = (prompt: Prompt | string): Omit<Prompt, 'prompt'> =>
   asMessages(typeof prompt === 'string' ? { prompt } : prompt);
 
+const penalty = z.number().min(-2).max(2).default(0);
+
 /** Of what replies to it. */
 const replyFields = {
   sampling: z
@@ -146,10 +172,18 @@ const replyFields = {
       minP: z.number().min(0).max(1).default(0),
       repeatPenalty: z.number().gt(0).max(1000).default(1),
       repeatWindow: z.int().min(0).max(1_000_000).default(64),
+      presencePenalty: penalty,
+      frequencyPenalty: penalty,
+      logitBias: z
+        .record(z.string().regex(/^\d{1,9}$/, 'expected a token id'), z.number().min(-100).max(100))
+        .default({})
+        .transform((biases) => Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const)),
       seed: seed.default(0n),
     })
     .prefault({}),
   maxTokens: z.int().min(1).max(INT32_MAX).default(256),
+  minTokens: z.int().min(0).max(INT32_MAX).default(0),
+  topLogprobs: z.int().min(0).max(20).default(0),
   stop: z.array(z.string().min(1)).default([]),
   stopTokens: z.array(z.int().min(0).max(INT32_MAX)).default([]),
   ignoreEndOfSequence: z.boolean().default(false),
@@ -166,6 +200,11 @@ const oneGrammar = [
   (request: { grammar?: string | undefined; jsonSchema?: object | undefined }): boolean =>
     request.grammar === undefined || request.jsonSchema === undefined,
   'grammar and jsonSchema exclude each other',
+] as const;
+
+const roomForLeast = [
+  ({ minTokens, maxTokens }: { minTokens: number; maxTokens: number }): boolean => minTokens <= maxTokens,
+  'minTokens is more than maxTokens',
 ] as const;
 
 const requestSchema = z
@@ -185,7 +224,8 @@ const requestSchema = z
     maxSequences: z.int().min(1).max(253).default(64),
     onProgress: callback<GenerationProgress>().optional(),
   })
-  .refine(...oneGrammar);
+  .refine(...oneGrammar)
+  .refine(...roomForLeast);
 
 export type CheckedRequest = z.output<typeof requestSchema>;
 
@@ -197,12 +237,39 @@ export interface PromptContent {
 }
 
 const batchRequestSchema = z
-  .strictObject({ ...promptFields, ...replyFields, whenContextFull: z.enum(['refuse', 'stop']).default('refuse') })
+  .strictObject({
+    ...promptFields,
+    ...replyFields,
+    whenContextFull: z.enum(['refuse', 'stop']).default('refuse'),
+    deterministic: z.boolean().default(false),
+    cachePartition: z.string().default(''),
+  })
   .refine(...oneContent)
   .refine(...oneGrammar)
+  .refine(...roomForLeast)
   .transform(asMessages);
 
 export type CheckedBatchRequest = z.output<typeof batchRequestSchema>;
+
+/** What the addon is told of how to reply. @throws IsoproError GRAMMAR_INVALID */
+export function nativeReplySettings(request: Omit<CheckedRequest, 'prompts' | 'samples' | 'maxSequences'>): NativeReplySettings {
+  const { logitBias, ...sampling } = request.sampling;
+  return {
+    sampling: {
+      ...sampling,
+      biasedTokens: Int32Array.from(logitBias, ([id]) => id),
+      biases: Float32Array.from(logitBias, ([, bias]) => bias),
+      topLogprobs: request.topLogprobs,
+    },
+    maxTokens: request.maxTokens,
+    minTokens: request.minTokens,
+    stopStrings: request.stop,
+    stopTokens: Int32Array.from(request.stopTokens),
+    ignoreEndOfSequence: request.ignoreEndOfSequence,
+    grammar: request.jsonSchema === undefined ? (request.grammar ?? '') : grammarOfJsonSchema(request.jsonSchema),
+    adapterScale: request.adapterScale,
+  };
+}
 
 /** @throws IsoproError INVALID_ARGUMENT naming the field */
 export function checkBatchRequest(request: BatchRequest): CheckedBatchRequest {

@@ -1,11 +1,10 @@
 /** One running generation: turns the addon's events into an AsyncGenerator of finished rollouts. */
 import { withReason } from '../errors.js';
 import type { Adapter } from './adapter.js';
-import { fromNative, typed, type Addon, type GenerationProgress, type NativeModel, type NativeRollout } from './addon.js';
+import { fromNative, typed, type Addon, type GenerationProgress, type NativeModel, type NativeRollout, type TokenChance } from './addon.js';
 import { withContextRemedy } from './context-overflow.js';
-import type { CheckedRequest } from './generate-request.js';
+import { nativeReplySettings, type CheckedRequest } from './generate-request.js';
 import { withJson } from './json-form.js';
-import { grammarOfJsonSchema } from './json-schema.js';
 
 /** Residual-stream rows at a layer boundary, for the trainer's boundary cache. */
 export interface CapturedBoundary {
@@ -34,6 +33,8 @@ export interface Rollout {
    * bit for bit `logprobs`.
    */
   readonly sampledLogprobs: Float32Array;
+  /** For each sampled token the `topLogprobs` most likely ones under the model's own distribution, most likely first; absent at 0. */
+  readonly topLogprobs?: readonly (readonly TokenChance[])[];
   readonly finish: 'stop' | 'length' | 'aborted';
   readonly seed: bigint;
   /** SHA-256 of the adapter that was active, or null. */
@@ -59,8 +60,8 @@ export async function* runGeneration(
   request: CheckedRequest,
   { addon, native, contextTokens, trainedContext, adapter, prompts, modelHash }: GenerationContext,
 ): AsyncGenerator<Rollout, GenerationProgress, undefined> {
-  const { signal, onProgress, jsonSchema, captureBoundary } = request;
-  const grammar = jsonSchema === undefined ? (request.grammar ?? '') : grammarOfJsonSchema(jsonSchema);
+  const { signal, onProgress, captureBoundary } = request;
+  const settings = nativeReplySettings(request);
   const active = request.adapter === undefined ? adapter : request.adapter;
 
   const finished: NativeRollout[] = [];
@@ -75,18 +76,12 @@ export async function* runGeneration(
   const start = async (...call: Parameters<NativeModel['generate']>): Promise<GenerationProgress> => native.generate(...call);
   const running = start(
     {
+      ...settings,
       prompts: [...prompts],
-      sampling: request.sampling,
-      maxTokens: request.maxTokens,
-      stopStrings: request.stop,
-      stopTokens: Int32Array.from(request.stopTokens),
-      ignoreEndOfSequence: request.ignoreEndOfSequence,
-      grammar,
       boundary: captureBoundary ?? -1,
       cellBudget: contextTokens,
       maxSequences: request.maxSequences,
       adapter: request.adapter === undefined ? undefined : (request.adapter?.native ?? null),
-      adapterScale: request.adapterScale,
     },
     cancellation,
     ({ rollout, progress }) => {
@@ -125,6 +120,7 @@ export async function* runGeneration(
           text: rollout.text,
           logprobs: rollout.logProbabilities,
           sampledLogprobs: rollout.sampledLogProbabilities,
+          ...(rollout.top !== undefined && { topLogprobs: rollout.top }),
           finish: rollout.finish,
           seed: rollout.seed,
           adapterId: active?.id ?? null,

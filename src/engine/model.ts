@@ -13,6 +13,8 @@ import {
   type GenerationProgress,
   type NativeModel,
   type NativeModelInfo,
+  type NativeScores,
+  type TokenChance,
 } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
@@ -63,6 +65,14 @@ export interface LoadModelOptions {
   readonly onDownload?: (progress: DownloadProgress) => void;
 }
 
+/** What a model thinks of a token at its place. */
+export interface TokenAlternatives extends TokenChance {
+  /** How many tokens are at least as likely, this one included: 1 for the most likely. */
+  readonly rank: number;
+  /** The most likely ones, most likely first. */
+  readonly top: readonly TokenChance[];
+}
+
 export interface HiddenRequest {
   readonly tokens: TokenIds;
   readonly layers: readonly number[];
@@ -99,6 +109,8 @@ export const loadOptions = z.strictObject({
   onProgress: callback<number>().optional(),
   onDownload: callback<DownloadProgress>().optional(),
 });
+
+const alternativesOptions = z.strictObject({ count: z.int().min(0).max(20), signal: abortSignal.optional() });
 
 const hiddenRequest = z.strictObject({
   tokens: tokenIds,
@@ -295,8 +307,31 @@ export class Model {
     const prefix = checked(tokenIds, prefixIds, 'prefixIds');
     const continuations = checked(z.array(tokenIds), continuationIds, 'continuationIds');
     const { stepwise = false, signal } = options;
+    const scores = await this.#score(prefix, continuations, { stepwise, alternatives: -1 }, signal);
+    return scores.map(({ logProbabilities }) => logProbabilities);
+  }
+
+  /**
+   * What the model holds likely at each place of a text: for every token after the first its log-probability as `score` gives it, its
+   * rank, and the `count` most likely tokens there, at most 20.
+   * @throws IsoproError as `score`
+   */
+  async alternatives(ids: TokenIds, options: { count: number; signal?: AbortSignal }): Promise<TokenAlternatives[]> {
+    const tokens = checked(tokenIds, ids, 'ids');
+    const { count, signal } = checked(alternativesOptions, options, 'options');
+    const [scores] = await this.#score(tokens.subarray(0, 1), [tokens.subarray(1)], { stepwise: false, alternatives: count }, signal);
+    const { logProbabilities, ranks, top } = scores!;
+    return Array.from(logProbabilities, (logprob, i) => ({ tokenId: tokens[i + 1]!, logprob, rank: ranks[i]!, top: top[i]! }));
+  }
+
+  #score(
+    prefix: Int32Array,
+    continuations: Int32Array[],
+    how: { stepwise: boolean; alternatives: number },
+    signal: AbortSignal | undefined,
+  ): Promise<NativeScores[]> {
     return cancellable(this.#addon, signal, (cancellation) =>
-      this.#native.score(prefix, continuations, this.contextTokens, stepwise, cancellation),
+      this.#native.score(prefix, continuations, { cellBudget: this.contextTokens, ...how }, cancellation),
     ).catch((error: unknown) => {
       throw withContextRemedy(error, this.#limits);
     });

@@ -1,12 +1,11 @@
 /** The batch of a model that requests join and leave while it runs. */
 import { deriveSeed } from '../random.js';
 import type { Adapter } from './adapter.js';
-import { settled, typed, type Addon, type NativeModel, type NativeToken } from './addon.js';
+import { settled, typed, type Addon, type NativeModel, type NativeToken, type TokenChance } from './addon.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
-import type { CheckedBatchRequest, PromptContent } from './generate-request.js';
+import { nativeReplySettings, type CheckedBatchRequest, type PromptContent } from './generate-request.js';
 import type { Rollout } from './generation.js';
 import { withJson } from './json-form.js';
-import { grammarOfJsonSchema } from './json-schema.js';
 
 export interface BatchSettings {
   /** Tokens of KV cache, allocated when the first request joins. */
@@ -18,7 +17,7 @@ export interface BatchSettings {
 }
 
 export interface BatchReply
-  extends Pick<Rollout, 'promptIds' | 'tokenIds' | 'text' | 'logprobs' | 'sampledLogprobs' | 'seed' | 'adapterId'> {
+  extends Pick<Rollout, 'promptIds' | 'tokenIds' | 'text' | 'logprobs' | 'sampledLogprobs' | 'topLogprobs' | 'seed' | 'adapterId'> {
   readonly finish: 'stop' | 'length';
   /** Tokens of the prompt that came from the prefix cache. */
   readonly reusedTokens: number;
@@ -29,6 +28,8 @@ export interface BatchToken {
   /** As in `Rollout.logprobs` and `Rollout.sampledLogprobs`. */
   readonly logprob: number;
   readonly sampledLogprob: number;
+  /** As in `Rollout.topLogprobs`. */
+  readonly topLogprobs?: readonly TokenChance[];
   /**
    * What the reply's text has grown by, often nothing: what may turn out to begin a stop string, and the part of a character, come with a
    * later token. All of them joined are the text.
@@ -69,7 +70,7 @@ export class RunningBatch {
     const { addon, native, limits } = this.#model;
     const context = Math.min(limits.contextTokens, limits.trainedContext);
     const promptIds = this.#model.promptIds(request);
-    const { sampling, jsonSchema, whenContextFull } = request;
+    const { sampling, whenContextFull } = request;
     // One for a prompt without room, which is refused like any other.
     const maxTokens = whenContextFull === 'stop' ? Math.max(1, Math.min(request.maxTokens, context - promptIds.length)) : request.maxTokens;
     const seed = deriveSeed({
@@ -82,32 +83,35 @@ export class RunningBatch {
     const cancellation = typed(() => new addon.Cancellation());
     const running = native.reply(
       {
+        ...nativeReplySettings({ ...request, maxTokens, minTokens: Math.min(request.minTokens, maxTokens) }),
         prompt: promptIds,
-        sampling,
         seed,
-        maxTokens,
-        stopStrings: request.stop,
-        stopTokens: Int32Array.from(request.stopTokens),
-        ignoreEndOfSequence: request.ignoreEndOfSequence,
-        grammar: jsonSchema === undefined ? (request.grammar ?? '') : grammarOfJsonSchema(jsonSchema),
         adapter: adapter?.native ?? null,
-        adapterScale: request.adapterScale,
+        deterministic: request.deterministic,
+        cachePartition: request.cachePartition,
       },
       cancellation,
       onToken &&
-        (({ token, logProbability, sampledLogProbability, text }: NativeToken) =>
-          onToken({ tokenId: token, logprob: logProbability, sampledLogprob: sampledLogProbability, text })),
+        (({ token, logProbability, sampledLogProbability, top, text }: NativeToken) =>
+          onToken({
+            tokenId: token,
+            logprob: logProbability,
+            sampledLogprob: sampledLogProbability,
+            ...(top !== undefined && { topLogprobs: top }),
+            text,
+          })),
     );
     const fitting = settled(running).catch((error: unknown) => {
       throw withContextRemedy(error, limits);
     });
-    const reply = fitting.then(({ tokens, logProbabilities, sampledLogProbabilities, text, finish, reusedTokens }) =>
+    const reply = fitting.then(({ tokens, logProbabilities, sampledLogProbabilities, top, text, finish, reusedTokens }) =>
       withJson({
         promptIds,
         tokenIds: tokens,
         text,
         logprobs: logProbabilities,
         sampledLogprobs: sampledLogProbabilities,
+        ...(top !== undefined && { topLogprobs: top }),
         finish,
         seed,
         adapterId: adapter?.id ?? null,

@@ -6,7 +6,7 @@ import { abortSignal, checked } from '../engine/checked.js';
 import { checkBatchRequest } from '../engine/generate-request.js';
 import type { Embeddings } from '../engine/embedding.js';
 import type { TokenIds } from '../engine/generate-request.js';
-import type { Model } from '../engine/model.js';
+import type { Model, TokenAlternatives } from '../engine/model.js';
 import type { ChatMessage, RenderedPrompt } from '../engine/prompt-renderer.js';
 import type { RunningBatch } from '../engine/running-batch.js';
 import { abortError, IsoproError } from '../errors.js';
@@ -203,8 +203,23 @@ export class HostedModel {
    * @throws IsoproError as `Model.score`, ADAPTER_MISMATCH
    */
   async score(prefix: TokenIds, continuations: readonly TokenIds[], options: HostEmbedOptions = {}): Promise<Float32Array[]> {
-    const loaded = this.#loaded();
     const { adapter, signal } = checked(embedOptions, options, 'options');
+    return this.#scored(adapter, signal, (model, ended) => model.score(prefix, continuations, { signal: ended }));
+  }
+
+  /** As `Model.alternatives`; runs where `score` does. @throws IsoproError as `score` */
+  async alternatives(ids: TokenIds, options: HostEmbedOptions & { count: number }): Promise<TokenAlternatives[]> {
+    const { count, ...rest } = options;
+    const { adapter, signal } = checked(embedOptions, rest, 'options');
+    return this.#scored(adapter, signal, (model, ended) => model.alternatives(ids, { count, signal: ended }));
+  }
+
+  async #scored<T>(
+    adapter: HostedAdapter | null,
+    signal: AbortSignal | undefined,
+    score: (model: Model, ended: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const loaded = this.#loaded();
     const applied = adapter?.adapter() ?? null;
     return this.#during(signal, (ended) => {
       const { model } = loaded;
@@ -212,7 +227,7 @@ export class HostedModel {
       const scores = loaded.scoring.then(async () => {
         await model.setAdapter(applied);
         try {
-          return await model.score(prefix, continuations, { signal: ended });
+          return await score(model, ended);
         } finally {
           if (applied !== null) await model.setAdapter(null).catch(() => undefined); // gone with the model
         }

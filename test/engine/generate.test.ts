@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Rollout } from '../../src/engine/generation.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { collect, collectSorted, syntheticModel } from './fixtures.js';
 
@@ -185,6 +186,86 @@ describe('sampling', () => {
     const [statistic, degrees] = chiSquare(await firstTokens({ temperature, seed: 9n }, draws), await distribution(temperature), draws);
     expect(degrees).toBeGreaterThan(5);
     expect(statistic).toBeLessThan(quantile(degrees));
+  });
+
+  /** Log-probabilities of every token after these, by the model itself. */
+  async function wholeRow(ids: readonly number[]): Promise<number[]> {
+    const all = Array.from({ length: model.info.vocabularySize }, (_, id) => [id]);
+    return (await model.score(ids, all)).map((row) => row[0]!);
+  }
+
+  test('bias, penalties and what is held back change the distribution as they say, and topLogprobs tell the one before', async () => {
+    const [end] = model.info.ends;
+    const logitBias: Record<number, number> = { 33: 4, 40: -100, 50: 3, [end!]: 2 };
+    const rollouts = await collect(model, {
+      prompts: [prompt('The first')],
+      samples: 2,
+      sampling: { temperature: 0.8, presencePenalty: -1.5, frequencyPenalty: 0.7, logitBias, seed: 3n },
+      maxTokens: 8,
+      minTokens: 5,
+      topLogprobs: 4,
+    });
+    let repeated = 0;
+    for (const { promptIds, tokenIds, sampledLogprobs, topLogprobs } of rollouts) {
+      expect(tokenIds.length).toBeGreaterThan(5);
+      expect(topLogprobs).toHaveLength(tokenIds.length);
+      for (const [at, token] of tokenIds.entries()) {
+        const earlier = tokenIds.subarray(0, at);
+        const own = await wholeRow([...promptIds, ...earlier]);
+        const likeliest = own
+          .map((logprob, tokenId) => ({ tokenId, logprob }))
+          .sort((a, b) => b.logprob - a.logprob || a.tokenId - b.tokenId);
+        expect(topLogprobs![at]!.map(({ tokenId }) => tokenId)).toEqual(likeliest.slice(0, 4).map(({ tokenId }) => tokenId));
+        topLogprobs![at]!.forEach(({ logprob }, i) => expect(logprob).toBeCloseTo(likeliest[i]!.logprob, 5));
+        const weights = own.map((logprob, id) => {
+          const times = earlier.filter((other) => other === id).length;
+          const logit = logprob + (logitBias[id] ?? 0) - 0.7 * times + (times > 0 ? 1.5 : 0);
+          return at < 5 && model.info.ends.includes(id) ? 0 : Math.exp(logit / 0.8);
+        });
+        const total = weights.reduce((sum, weight) => sum + weight, 0);
+        expect(sampledLogprobs[at]).toBeCloseTo(Math.log(weights[token]! / total), 4);
+        repeated += earlier.includes(token) ? 1 : 0;
+      }
+    }
+    expect(repeated).toBeGreaterThan(0);
+  });
+
+  test('minTokens holds back ends, stop tokens and stop strings, and no whole document of a grammar', async () => {
+    const [end] = model.info.ends;
+    const reply = async (more: object): Promise<Rollout> =>
+      (await collect(model, { prompts: [prompt('The first')], maxTokens: 12, sampling: { seed: 4n }, ...more }))[0]!;
+    const ends = { sampling: { seed: 4n, logitBias: { [end!]: 100 } } };
+    expect((await reply(ends)).tokenIds).toHaveLength(1);
+    expect(await reply({ ...ends, minTokens: 3 })).toMatchObject({ finish: 'stop', tokenIds: { length: 4 } });
+
+    const whole = await reply({ ignoreEndOfSequence: true });
+    const pieces = [...whole.tokenIds].map((id) => model.detokenize([id]));
+    const stop = pieces[1]!;
+    // The first place after three tokens where the string ends.
+    const least = pieces.slice(0, 3).join('').length;
+    const next = whole.text.indexOf(stop, Math.max(0, least - stop.length + 1));
+    const cut = next < 0 ? whole.text : whole.text.slice(0, next);
+    expect((await reply({ ignoreEndOfSequence: true, stop: [stop] })).text.length).toBeLessThan(cut.length);
+    expect((await reply({ ignoreEndOfSequence: true, stop: [stop], minTokens: 3 })).text).toBe(cut);
+
+    const stopped = await reply({ ignoreEndOfSequence: true, stopTokens: [...whole.tokenIds], minTokens: 4 });
+    expect([...stopped.tokenIds.subarray(0, 4)].some((id) => whole.tokenIds.includes(id))).toBe(false);
+    expect(await reply({ grammar: 'root ::= "ab"', minTokens: 9 })).toMatchObject({ text: 'ab', finish: 'stop' });
+    await expect(reply({ minTokens: 13 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(reply({ sampling: { logitBias: { 99999999: 1 } } })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('alternatives are the score of a text, each with its rank and the likeliest tokens there', async () => {
+    const ids = [...prompt('The first river').tokenIds];
+    const [scores] = await model.score(ids.slice(0, 1), [ids.slice(1)]);
+    const alternatives = await model.alternatives(ids, { count: 3 });
+    expect(alternatives.map(({ tokenId, logprob }) => [tokenId, logprob])).toEqual(ids.slice(1).map((id, i) => [id, scores![i]]));
+    for (const [i, { logprob, rank, top }] of alternatives.entries()) {
+      const row = await wholeRow(ids.slice(0, i + 1));
+      expect(top.map(({ tokenId }) => row[tokenId]!)).toEqual(row.toSorted((a, b) => b - a).slice(0, 3));
+      expect(rank).toBe(row.filter((other) => other >= logprob).length);
+    }
+    await expect(model.alternatives(ids, { count: 21 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
   const renormalised = (p: number[], keep: (rank: number, before: number, value: number, top: number) => boolean): number[] => {

@@ -72,6 +72,20 @@ TEST(prefix_cache_finds_the_longest_beginning_and_leaves_a_token_to_evaluate) {
   CHECK(cache.tokens() == 8);
 }
 
+TEST(prefix_cache_shares_nothing_between_partitions) {
+  std::vector<llama_seq_id> evicted;
+  const auto evict = [&](llama_seq_id id) { evicted.push_back(id); };
+  PrefixCache cache(100, {7, 8, 9});
+  const auto own = cache.keep(kBare, {1, 2, 3}, evict, "one");
+  CHECK(!cache.find(kBare, {1, 2, 3, 4}));
+  CHECK(!cache.find(kBare, {1, 2, 3, 4}, "two"));
+  CHECK(cache.find(kBare, {1, 2, 3, 4}, "one")->sequence == own->sequence);
+  // Nor does what one keeps take the place of what another does, or spare it.
+  CHECK(cache.keep(kBare, {1, 2, 3, 4}, evict, "two")->length == 4);
+  CHECK(cache.keep(kBare, {1, 2}, evict, "three")->length == 2);
+  CHECK(evicted.empty());
+}
+
 TEST(prefix_cache_of_no_tokens_keeps_nothing) {
   PrefixCache cache(0, {1, 2});
   CHECK(!cache.keep(kBare, {1, 2}, [](llama_seq_id) {}));

@@ -32,14 +32,19 @@ std::shared_ptr<const Vocabulary> smallVocabulary() {
 
 // The probabilities after every transformation in the documented order, each over what the one before it left.
 std::vector<double> reference(const std::vector<float>& logits, const SamplingSettings& settings, const std::vector<std::int32_t>& prompt,
-                              const std::vector<bool>& allowed) {
+                              const std::vector<bool>& allowed, const std::vector<std::int32_t>& sampled = {}) {
   std::vector<double> x(logits.begin(), logits.end());
+  for (const auto& [token, bias] : settings.logitBias) x[static_cast<std::size_t>(token)] += static_cast<double>(bias);
   const std::size_t window = std::min(prompt.size(), static_cast<std::size_t>(settings.repeatWindow));
   for (std::size_t token = 0; token < x.size(); ++token) {
     if (std::find(prompt.end() - static_cast<std::ptrdiff_t>(window), prompt.end(), static_cast<std::int32_t>(token)) == prompt.end())
       continue;
     x[token] =
         x[token] > 0 ? x[token] / static_cast<double>(settings.repeatPenalty) : x[token] * static_cast<double>(settings.repeatPenalty);
+  }
+  for (std::size_t token = 0; token < x.size(); ++token) {
+    const auto times = static_cast<double>(std::count(sampled.begin(), sampled.end(), static_cast<std::int32_t>(token)));
+    x[token] -= times * static_cast<double>(settings.frequencyPenalty) + (times > 0 ? static_cast<double>(settings.presencePenalty) : 0);
   }
   std::vector<double> p(x.size(), 0.0);
   for (std::size_t token = 0; token < x.size(); ++token) {
@@ -190,6 +195,54 @@ TEST(sampler_log_probabilities_hold_along_a_sequence) {
     }
   }
   CHECK(tokens > 1000);
+}
+
+// Sampled tokens count for presence and frequency, those of the prompt do not.
+TEST(sampler_bias_and_penalties_hold_along_a_sequence) {
+  constexpr std::size_t size = 12;
+  isopro::Random random(43);
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    SamplingSettings settings{0.8f, 0, 1.0f, 0.0f, seed % 2 == 0 ? 1.0f : 1.2f, 4};
+    settings.presencePenalty = static_cast<float>(seed % 3) - 1.0f;
+    settings.frequencyPenalty = static_cast<float>(seed % 5) * 0.5f - 1.0f;
+    settings.logitBias = {{3, 1.5f}, {7, -2.0f}};
+    settings.topLogProbabilities = 5;
+    std::vector<std::int32_t> history = {2, 2, 9};
+    std::vector<std::int32_t> drawnBefore;
+    Sampler sampler(static_cast<int>(size), settings, seed, nullptr, history, {3, {11, 4}});
+    for (int step = 0; step < 10; ++step) {
+      std::vector<float> logits(size);
+      for (float& logit : logits) logit = 4.0f * static_cast<float>(random.nextDouble() - 0.5);
+      logits[5] = logits[6];
+      std::vector<bool> allowed(size, true);
+      if (step < 3) allowed[11] = allowed[4] = false;
+      const std::vector<double> expected = reference(logits, settings, history, allowed, drawnBefore);
+      std::vector<double> own = reference(logits, SamplingSettings{}, {}, std::vector<bool>(size, true));
+      const Sampled drawn = sampler.next(logits.data());
+      CHECK_NEAR(static_cast<double>(drawn.sampledLogProbability), std::log(expected[static_cast<std::size_t>(drawn.token)]), 2e-6);
+      CHECK_NEAR(static_cast<double>(drawn.logProbability), std::log(own[static_cast<std::size_t>(drawn.token)]), 2e-6);
+      CHECK(drawn.top.size() == 5);
+      for (const isopro::TokenChance& chance : drawn.top) {
+        const auto best = std::max_element(own.begin(), own.end());
+        CHECK(chance.token == best - own.begin());
+        CHECK_NEAR(static_cast<double>(chance.logProbability), std::log(*best), 2e-6);
+        *best = -1;
+      }
+      history.push_back(drawn.token);
+      drawnBefore.push_back(drawn.token);
+    }
+  }
+}
+
+TEST(sampler_ends_a_whole_document_whatever_is_held_back) {
+  const auto vocabulary = smallVocabulary();
+  const Grammar grammar(vocabulary, "root ::= \"a\"");
+  const std::vector<float> logits(static_cast<std::size_t>(vocabulary->size()), 1.0f);
+  for (const float temperature : {0.0f, 1.0f}) {
+    Sampler sampler(vocabulary->size(), {temperature}, 1, &grammar, {}, {5, {19}});
+    CHECK(sampler.next(logits.data()).token == 0);
+    CHECK(sampler.next(logits.data()).token == 19);
+  }
 }
 
 TEST(sampler_extreme_settings) {

@@ -195,10 +195,10 @@ describe('openai for Node', () => {
 
   test('throws its own errors', async () => {
     await expect(client.chat.completions.create({ ...request, model: 'none' })).rejects.toThrow(NotFoundError);
-    await expect(client.chat.completions.create({ ...request, logit_bias: { 5: 1 } })).rejects.toMatchObject({
+    await expect(client.chat.completions.create({ ...request, top_logprobs: 2 })).rejects.toMatchObject({
       constructor: BadRequestError,
-      param: 'logit_bias',
-      code: 'unsupported_parameter',
+      param: 'top_logprobs',
+      code: 'invalid_value',
     });
     const stranger = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'some-key-of-nobody', maxRetries: 0 });
     await expect(stranger.models.list()).rejects.toThrow(AuthenticationError);

@@ -89,6 +89,14 @@ describe('/v1/chat/completions', () => {
     expect(body.usage.completion_tokens).toBe(36);
   });
 
+  test('gives a deterministic reply whatever else runs', async () => {
+    const asked = { deterministic: true, logprobs: true, seed: 8 };
+    const alone = (await chat(asked)).body.choices;
+    const [again] = await Promise.all([chat(asked), chat({ n: 5, max_tokens: 40 }), chat({ n: 3, model: 'first' })]);
+    expect(again.body.choices).toEqual(alone);
+    expect(alone[0].message.content).toBe((await expected({ sampling: { seed: 8 }, deterministic: true })).text);
+  });
+
   test('has other draws for each request without a seed', async () => {
     const texts = await Promise.all([1, 2, 3].map(async () => (await chat({ seed: null })).body.choices[0].message.content));
     expect(new Set(texts).size).toBe(3);
@@ -102,6 +110,11 @@ describe('/v1/chat/completions', () => {
     ],
     ['repetition_penalty over all tokens', { repetition_penalty: 1.3 }, { repeatPenalty: 1.3, repeatWindow: 1_000_000 }],
     ['a negative seed as the same 64 bits', { seed: -1 }, { seed: 2n ** 64n - 1n }],
+    [
+      'presence_penalty, frequency_penalty, logit_bias',
+      { presence_penalty: 2, frequency_penalty: -1, logit_bias: { 40: 6, 50: -100 } },
+      { presencePenalty: 2, frequencyPenalty: -1, logitBias: { 40: 6, 50: -100 } },
+    ],
     ['top_k -1: off', { top_k: -1 }, {}],
   ])('takes %s', async (_, body, sampling) => {
     const reply = await expected({ sampling: { seed: 5, ...sampling } });
@@ -123,6 +136,28 @@ describe('/v1/chat/completions', () => {
     });
     const full = await chat({ max_tokens: 100_000, ignore_eos: true });
     expect(full.body.usage.total_tokens).toBe(512);
+  });
+
+  test('holds ends back for min_tokens', async () => {
+    const ends = { logit_bias: Object.fromEntries([...direct.info.ends].map((id) => [id, 100])) };
+    expect((await chat(ends)).body).toMatchObject({ choices: [{ finish_reason: 'stop' }], usage: { completion_tokens: 1 } });
+    expect((await chat({ ...ends, min_tokens: 4 })).body).toMatchObject({
+      choices: [{ finish_reason: 'stop' }],
+      usage: { completion_tokens: 5 },
+    });
+  });
+
+  test('tells the likeliest tokens at each place, streamed or not', async () => {
+    const { tokenIds, topLogprobs } = await expected({ topLogprobs: 3 });
+    expect(topLogprobs).toHaveLength(tokenIds.length);
+    const told = topLogprobs!.map((chances) =>
+      chances.map(({ tokenId, logprob }) => ({ token: direct.detokenize([tokenId], { withControl: true }), logprob })),
+    );
+    const { body } = await chat({ logprobs: true, top_logprobs: 3 });
+    expect(body.choices[0].logprobs.content.map((token: { top_logprobs: object[] }) => token.top_logprobs)).toMatchObject(told);
+    const { events } = eventsOf((await chat({ logprobs: true, top_logprobs: 3, stream: true })).text);
+    const streamed = events.flatMap(({ choices }) => choices[0].logprobs?.content ?? []);
+    expect(streamed).toEqual(body.choices[0].logprobs.content);
   });
 
   test('streams the same reply piece by piece, with its usage where that is asked for', async () => {
@@ -211,10 +246,10 @@ describe('/v1/chat/completions', () => {
     ['a member that it does not know', { reasoning: 'much' }, [400, 'invalid_request_error', 'reasoning', 'unknown_parameter']],
     ['a value out of range', { temperature: -1 }, [400, 'invalid_request_error', 'temperature', 'invalid_value']],
     ['a message without a role', { messages: [{ content: 'x' }] }, [400, 'invalid_request_error', 'messages[0].role', 'invalid_value']],
-    ['logit_bias', { logit_bias: { 5: 1 } }, [400, 'invalid_request_error', 'logit_bias', 'unsupported_parameter']],
-    ['presence_penalty', { presence_penalty: 1 }, [400, 'invalid_request_error', 'presence_penalty', 'unsupported_parameter']],
-    ['frequency_penalty', { frequency_penalty: 1 }, [400, 'invalid_request_error', 'frequency_penalty', 'unsupported_parameter']],
-    ['top_logprobs', { logprobs: true, top_logprobs: 2 }, [400, 'invalid_request_error', 'top_logprobs', 'unsupported_parameter']],
+    ['a bias for no token id', { logit_bias: { five: 1 } }, [400, 'invalid_request_error', 'logit_bias.five', 'invalid_value']],
+    ['a bias for a token that is not there', { logit_bias: { 99999999: 1 } }, [400, 'invalid_request_error', null, 'invalid_argument']],
+    ['more min_tokens than max_tokens', { min_tokens: 13 }, [400, 'invalid_request_error', 'min_tokens', 'invalid_value']],
+    ['top_logprobs without logprobs', { top_logprobs: 2 }, [400, 'invalid_request_error', 'top_logprobs', 'invalid_value']],
     [
       'a schema that no grammar keeps',
       { response_format: { type: 'json_object', schema: { type: 'string', pattern: 'a' } } },
@@ -344,22 +379,53 @@ describe('/v1/completions', () => {
     }
   });
 
+  test('tells the likeliest tokens beside those of prompt and reply', async () => {
+    const adapter = loaded[0]!;
+    const prompt = await direct.alternatives(ids, { count: 3, adapter });
+    const reply = await direct.generate({ tokenIds: ids, maxTokens: 6, sampling: { seed: 5 }, id: '0', topLogprobs: 2, adapter });
+    const text = (id: number): string => direct.detokenize([id], { withControl: true });
+    const byText = (chances: readonly { tokenId: number; logprob: number }[]): object =>
+      Object.fromEntries([...chances].reverse().map(({ tokenId, logprob }) => [text(tokenId), logprob]));
+    const asked = { model: 'first', prompt: ids, logprobs: 2 };
+    const [choice] = (await complete({ ...asked, echo: true, prompt_logprobs: 3 })).body.choices;
+    expect(choice.logprobs.top_logprobs).toEqual([
+      null,
+      ...prompt.map((token) => byText([...token.top.slice(0, 2), token])),
+      ...reply.topLogprobs!.map((top, i) => byText([...top, { tokenId: reply.tokenIds[i]!, logprob: reply.logprobs[i]! }])),
+    ]);
+    expect(choice.prompt_logprobs).toEqual([
+      null,
+      ...prompt.map(({ tokenId, logprob, rank, top }) =>
+        Object.fromEntries(
+          [...top.map((chance, i) => ({ ...chance, rank: i + 1 })), { tokenId, logprob, rank }].map((of) => [
+            of.tokenId,
+            { logprob: of.logprob, rank: of.rank, decoded_token: text(of.tokenId) },
+          ]),
+        ),
+      ),
+    ]);
+    const { events } = eventsOf((await complete({ ...asked, stream: true })).text);
+    const streamed = events.flatMap(({ choices }) => choices[0].logprobs?.top_logprobs ?? []);
+    expect(streamed).toEqual(choice.logprobs.top_logprobs.slice(ids.length));
+  });
+
   test('has 16 tokens where nobody says, and refuses what it does not have', async () => {
     expect((await ask({ prompt: 'ab', ignore_eos: true }, '/v1/completions')).body.usage.completion_tokens).toBe(16);
-    for (const body of [{ suffix: 'x' }, { best_of: 3 }, { logprobs: 5 }, { stream: true, echo: true }])
+    for (const body of [{ suffix: 'x' }, { best_of: 3 }, { stream: true, echo: true }])
       expect((await complete({ prompt: 'ab', ...body })).body.error.code).toBe('unsupported_parameter');
   });
 });
 
 test('/inference/v1/generate takes and gives token ids', async () => {
   const reply = await direct.generate({ tokenIds: [5, 6, 7], maxTokens: 4, sampling: { seed: 9 }, id: '1' });
-  const sampling_params = { max_tokens: 4, seed: 9, n: 2, logprobs: 0, prompt_logprobs: 0 };
+  const sampling_params = { max_tokens: 4, seed: 9, n: 2, logprobs: 2, prompt_logprobs: 0 };
   const { body } = await ask({ request_id: 'mine', token_ids: [5, 6, 7], sampling_params }, '/inference/v1/generate');
   expect(body).toMatchObject({
     request_id: 'mine',
     choices: [{ index: 0 }, { index: 1, token_ids: [...reply.tokenIds], finish_reason: 'length' }],
   });
   expect(body.choices[1].logprobs.content.map(({ logprob }: never) => logprob)).toEqual([...reply.logprobs]);
+  expect(body.choices[1].logprobs.content.map(({ top_logprobs: top }: { top_logprobs: object[] }) => top.length)).toEqual([2, 2, 2, 2]);
   expect(body.prompt_logprobs.map((entry: object | null) => entry && Object.keys(entry))).toEqual([null, ['6'], ['7']]);
 });
 

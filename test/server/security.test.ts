@@ -84,6 +84,20 @@ describe('keys', () => {
     },
   );
 
+  test('what is kept of a conversation is found by its own key with its own salt alone', async () => {
+    const other = 'another-key-that-asks';
+    const keys = [hashKey('asker', ASKER, ['infer']), hashKey('other', other, ['infer'])];
+    const server = await start({ keys, load: { threads: 1, fixedThreads: true, contextTokens: 4096, prefixTokens: 2000 } });
+    const cached = async (key: string, more: object = {}): Promise<number> => {
+      const answer = await send(server, CHAT, { body: { ...body, ...more }, headers: bearer(key) });
+      return answer.body.usage.prompt_tokens_details.cached_tokens;
+    };
+    expect([await cached(ASKER), await cached(other), await cached(ASKER, { cache_salt: 'x' })]).toEqual([0, 0, 0]);
+    const hits = [await cached(ASKER), await cached(other), await cached(ASKER, { cache_salt: 'x' })];
+    expect(new Set(hits).size).toBe(1);
+    expect(hits[0]).toBeGreaterThan(5);
+  });
+
   test('a key in the address is none', async () => {
     expect((await send(closed, `/v1/models?key=${ASKER}&authorization=Bearer%20${ASKER}`)).status).toBe(401);
   });

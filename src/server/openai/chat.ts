@@ -1,12 +1,11 @@
 /** POST /v1/chat/completions. */
 import type { HostReply } from '../../host/host-request.js';
-import { unsupported } from '../failures.js';
+import { invalid, unsupported } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
 import { planConversation, type ConversationPlan } from './conversation.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking } from './replying.js';
 import type { ChatBody } from './requests.js';
-import { refuseAlternatives } from './sampling.js';
 import { scorePrompt } from './scoring.js';
 import {
   DONE,
@@ -24,8 +23,7 @@ import { CallReader, type ToolCall, type ToolPlan } from './tools.js';
 
 /** @throws RequestFailure, IsoproError */
 function planChat(context: ServerContext, body: ChatBody): ConversationPlan {
-  refuseAlternatives('top_logprobs', body.top_logprobs);
-  refuseAlternatives('prompt_logprobs', body.prompt_logprobs);
+  if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true) throw invalid('top_logprobs', 'top_logprobs: with logprobs: true');
   if (body.prompt_logprobs !== undefined && body.stream === true)
     throw unsupported('prompt_logprobs', 'prompt_logprobs: not beside stream');
   return planConversation(context, {
@@ -35,6 +33,7 @@ function planChat(context: ServerContext, body: ChatBody): ConversationPlan {
     parallelCalls: body.parallel_tool_calls,
     format: body.response_format,
     maxTokens: body.max_completion_tokens ?? body.max_tokens,
+    topLogprobs: body.top_logprobs,
     sampling: body,
   });
 }
@@ -110,7 +109,7 @@ export async function completeChat(context: ServerContext, body: ChatBody, askin
     usage: usageOf(replies),
     ...(body.return_token_ids === true && { prompt_token_ids: [...replies[0]!.promptIds] }),
     ...(body.prompt_logprobs !== undefined && {
-      prompt_logprobs: await scorePrompt(served, replies[0]!.promptIds, asking.signal),
+      prompt_logprobs: await scorePrompt(served, replies[0]!.promptIds, body.prompt_logprobs, asking.signal),
     }),
   };
 }
@@ -178,7 +177,7 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
       const deltas = choice.deltas(token.text);
       const [first = {}, ...rest] = deltas;
       const told = {
-        ...(withLogprobs && { logprobs: { content: [tokenLogprob(served.model, token.tokenId, token.logprob)], refusal: null } }),
+        ...(withLogprobs && { logprobs: { content: [tokenLogprob(served.model, token)], refusal: null } }),
         ...(withIds && { token_ids: [token.tokenId] }),
       };
       if (deltas.length > 0 || withLogprobs || withIds) yield chunk(index, first, told);

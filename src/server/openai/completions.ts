@@ -1,4 +1,6 @@
 /** POST /v1/completions: texts or token ids that the model continues, without a template. */
+import type { TokenChance } from '../../engine/addon.js';
+import type { TokenAlternatives } from '../../engine/model.js';
 import type { HostReply } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { invalid, unsupported } from '../failures.js';
@@ -7,9 +9,9 @@ import { drawIds, openModel, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
 import type { CompletionBody } from './requests.js';
-import { drawSettings, refuseAlternatives, schemaOf } from './sampling.js';
-import { scoresOf } from './scoring.js';
-import { DONE, eventOf, finite, newId, promptLogprobs, sumOf, unixSeconds, usageOf } from './shapes.js';
+import { drawSettings, schemaOf } from './sampling.js';
+import { alternativesOf } from './scoring.js';
+import { DONE, eventOf, finite, newId, promptLogprobs, sampledChances, sumOf, tokenText, unixSeconds, usageOf } from './shapes.js';
 
 /** What OpenAI gives where the body does not say. */
 const DEFAULT_TOKENS = 16;
@@ -30,8 +32,6 @@ interface CompletionPlan {
 
 /** @throws RequestFailure, IsoproError */
 function planCompletion(context: ServerContext, body: CompletionBody): CompletionPlan {
-  refuseAlternatives('logprobs', body.logprobs);
-  refuseAlternatives('prompt_logprobs', body.prompt_logprobs);
   if (body.suffix !== undefined) throw unsupported('suffix', 'suffix: this server has none yet');
   const choices = body.n ?? 1;
   if (body.best_of !== undefined && body.best_of !== choices)
@@ -40,7 +40,7 @@ function planCompletion(context: ServerContext, body: CompletionBody): Completio
     throw unsupported(body.echo === true ? 'echo' : 'prompt_logprobs', 'echo and prompt_logprobs: not beside stream');
   const schema = schemaOf(body.response_format);
   const settings = {
-    ...drawSettings(body, Math.min(body.max_tokens ?? DEFAULT_TOKENS, context.mostTokens)),
+    ...drawSettings(body, Math.min(body.max_tokens ?? DEFAULT_TOKENS, context.mostTokens), body.logprobs),
     ...(schema !== undefined && { jsonSchema: schema }),
   };
   const prompts = promptsOf(body.prompt);
@@ -58,13 +58,30 @@ function planCompletion(context: ServerContext, body: CompletionBody): Completio
 interface TextLogprobs {
   readonly tokens: readonly string[];
   readonly token_logprobs: readonly (number | null)[];
-  readonly top_logprobs: null;
+  readonly top_logprobs: readonly (Readonly<Record<string, number>> | null)[] | null;
   readonly text_offset: readonly number[];
 }
 
-/** @param offset where in the choice's text the first token begins */
-function textLogprobs(model: HostedModel, ids: readonly number[], logprobs: readonly (number | null)[], offset: number): TextLogprobs {
-  const tokens = ids.map((id) => model.detokenize([id], { withControl: true }));
+/** A token of a prompt or a reply; without a log-probability where it follows nothing. */
+interface TextToken {
+  readonly tokenId: number;
+  readonly logprob: number | null;
+  readonly topLogprobs?: readonly TokenChance[];
+}
+
+/** The likeliest tokens and the one that is there, by their texts; of two with the same text the likelier. */
+function byText(model: HostedModel, { tokenId, logprob, topLogprobs = [] }: TextToken, count: number): Record<string, number> | null {
+  if (logprob === null) return null;
+  const chances = [...topLogprobs.slice(0, count), { tokenId, logprob }].reverse();
+  return Object.fromEntries(chances.map((chance) => [tokenText(model, chance.tokenId), finite(chance.logprob)]));
+}
+
+/**
+ * @param count of likeliest tokens to tell
+ * @param offset where in the choice's text the first token begins
+ */
+function textLogprobs(model: HostedModel, of: readonly TextToken[], count: number, offset: number): TextLogprobs {
+  const tokens = of.map(({ tokenId }) => tokenText(model, tokenId));
   let at = offset;
   const offsets = tokens.map((token) => {
     const begins = at;
@@ -73,8 +90,8 @@ function textLogprobs(model: HostedModel, ids: readonly number[], logprobs: read
   });
   return {
     tokens,
-    token_logprobs: logprobs.map((logprob) => (logprob === null ? null : finite(logprob))),
-    top_logprobs: null,
+    token_logprobs: of.map(({ logprob }) => (logprob === null ? null : finite(logprob))),
+    top_logprobs: count === 0 ? null : of.map((token) => byText(model, token, count)),
     text_offset: offsets,
   };
 }
@@ -82,17 +99,22 @@ function textLogprobs(model: HostedModel, ids: readonly number[], logprobs: read
 /** What stands before a reply that goes on from its prompt. */
 interface Echo {
   readonly text: string;
-  readonly ids: readonly number[];
-  readonly logprobs: readonly (number | null)[];
+  readonly tokens: readonly TextToken[];
 }
-const NO_ECHO: Echo = { text: '', ids: [], logprobs: [] };
+const NO_ECHO: Echo = { text: '', tokens: [] };
 
-/** @param scores of all tokens but the first */
-function echoOf(model: HostedModel, prompt: string | readonly number[], ids: Int32Array, scores: Float32Array = new Float32Array()): Echo {
+/** @param alternatives of all tokens but the first */
+function echoOf(
+  model: HostedModel,
+  prompt: string | readonly number[],
+  ids: Int32Array,
+  alternatives: readonly TokenAlternatives[] = [],
+): Echo {
+  const rest = alternatives.map(({ tokenId, logprob, top }) => ({ tokenId, logprob, topLogprobs: top }));
   // The token that begins every text is no part of this one.
-  if (typeof prompt === 'string' && model.info.addBos) return { text: prompt, ids: [...ids.subarray(1)], logprobs: [...scores] };
+  if (typeof prompt === 'string' && model.info.addBos) return { text: prompt, tokens: rest };
   const text = typeof prompt === 'string' ? prompt : model.detokenize(ids, { withControl: true });
-  return { text, ids: [...ids], logprobs: [null, ...scores] };
+  return { text, tokens: [{ tokenId: ids[0]!, logprob: null }, ...rest] };
 }
 
 const headOf = (body: CompletionBody, served: Served): object => ({
@@ -109,11 +131,11 @@ export async function completeText(context: ServerContext, body: CompletionBody,
   const { model } = served;
   const replies = await allReplies(served, draws, asking);
   const isFirst = (index: number): boolean => index % choices === 0;
+  const told = [body.prompt_logprobs, body.echo === true ? body.logprobs : undefined].filter((count) => count !== undefined);
   /** By prompt. */
-  const needsScores = body.prompt_logprobs !== undefined || (body.echo === true && body.logprobs !== undefined);
-  const scores: Float32Array[] = [];
+  const scores: TokenAlternatives[][] = [];
   for (const [index, { promptIds }] of replies.entries())
-    if (needsScores && isFirst(index)) scores.push(await scoresOf(served, promptIds, asking.signal));
+    if (told.length > 0 && isFirst(index)) scores.push(await alternativesOf(served, promptIds, Math.max(...told), asking.signal));
 
   const choiceOf = (reply: HostReply, index: number): object => {
     const prompt = Math.floor(index / choices);
@@ -121,13 +143,10 @@ export async function completeText(context: ServerContext, body: CompletionBody,
     return {
       index,
       text: echo.text + reply.text,
-      logprobs:
-        body.logprobs === undefined
-          ? null
-          : textLogprobs(model, [...echo.ids, ...reply.tokenIds], [...echo.logprobs, ...reply.logprobs], 0),
+      logprobs: body.logprobs === undefined ? null : textLogprobs(model, [...echo.tokens, ...sampledChances(reply)], body.logprobs, 0),
       finish_reason: reply.finish,
       ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds], prompt_token_ids: [...reply.promptIds] }),
-      ...(body.prompt_logprobs !== undefined && { prompt_logprobs: promptLogprobs(model, reply.promptIds, scores[prompt]!) }),
+      ...(body.prompt_logprobs !== undefined && { prompt_logprobs: promptLogprobs(model, scores[prompt]!, body.prompt_logprobs) }),
     };
   };
   return { ...headOf(body, served), choices: replies.map(choiceOf), usage: usageOfAll(replies, choices) };
@@ -152,10 +171,10 @@ export async function* streamText(context: ServerContext, body: CompletionBody, 
       yield chunk(index, '', { finish_reason: reply.finish, ...(withIds && { prompt_token_ids: [...reply.promptIds] }) });
       continue;
     }
-    const { text, tokenId, logprob } = token;
+    const { text } = token;
     const told = {
-      ...(body.logprobs !== undefined && { logprobs: textLogprobs(served.model, [tokenId], [logprob], offsets[index]!) }),
-      ...(withIds && { token_ids: [tokenId] }),
+      ...(body.logprobs !== undefined && { logprobs: textLogprobs(served.model, [token], body.logprobs, offsets[index]!) }),
+      ...(withIds && { token_ids: [token.tokenId] }),
     };
     offsets[index]! += text.length;
     if (text !== '' || Object.keys(told).length > 0) yield chunk(index, text, told);

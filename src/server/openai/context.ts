@@ -35,12 +35,11 @@ interface NamesModel {
 export const openModel = ({ models }: ServerContext, { model, user }: NamesModel, { whose }: Asking): Promise<Served> =>
   models.open(model, user ?? whose);
 
-export const askingOf = ({ queue, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking => ({
-  queue,
-  metrics,
-  whose: callerOf(request).name,
-  signal: signalOf(request),
-});
+export function askingOf({ queue, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
+  const whose = callerOf(request).name;
+  const { cache_salt: salt = '' } = request.body as { readonly cache_salt?: string };
+  return { queue, metrics, whose, cachePartition: JSON.stringify([whose, salt]), signal: signalOf(request) };
+}
 
 /** Names of the draws of one prompt: with a seed those of the first choice, the second and so on; without one, those of nobody else. */
 export function drawIds(context: ServerContext, seed: number | undefined, count: number): string[] {

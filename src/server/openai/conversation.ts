@@ -42,6 +42,7 @@ export interface ConversationRequest {
   readonly parallelCalls: boolean | undefined;
   readonly format: ResponseFormatBody | undefined;
   readonly maxTokens: number | undefined;
+  readonly topLogprobs: number | undefined;
   readonly sampling: Partial<SamplingBody>;
 }
 
@@ -60,7 +61,7 @@ export function planConversation(context: ServerContext, request: ConversationRe
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
   const draw: Draw = {
     messages: conversationOf(request.messages, tools?.instructions),
-    ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens)),
+    ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),
     ...(tools !== null && { grammar: tools.grammar }),
     ...(schema !== undefined && { jsonSchema: schema }),
   };

@@ -9,6 +9,8 @@ export interface Asking {
   readonly metrics: ServerMetrics;
   /** Whose turns these are. */
   readonly whose: string;
+  /** Whose kept prefixes are its own. */
+  readonly cachePartition: string;
   readonly signal: AbortSignal;
 }
 
@@ -23,10 +25,10 @@ export type ReplyEvent = { readonly index: number } & (
 type Events = AsyncGenerator<ReplyEvent, void, undefined>;
 
 async function* one({ model, adapter }: Served, draw: Draw, index: number, withTokens: boolean, asking: Asking): Events {
-  const { queue, metrics, whose, signal } = asking;
+  const { queue, metrics, whose, cachePartition, signal } = asking;
   const leave = await queue.enter(whose, signal);
   try {
-    const request = { ...draw, adapter, signal };
+    const request = { ...draw, adapter, cachePartition, signal };
     let reply: HostReply;
     if (withTokens) {
       const stream = model.stream(request);

@@ -1,6 +1,6 @@
 /**
  * What clients may send: the bodies of OpenAI's API and of vLLM's additions, each member with its form. A member that is not here is
- * refused by name; of those that are, `sampling.ts` refuses what this server does not have yet.
+ * refused by name.
  */
 import { z } from 'zod';
 
@@ -38,20 +38,24 @@ const samplingFields = {
   repetition_penalty: maybe(z.number().gt(0).max(1000)),
   presence_penalty: penalty,
   frequency_penalty: penalty,
-  logit_bias: maybe(z.record(z.string(), z.number().min(-100).max(100))),
+  logit_bias: maybe(z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), z.number().min(-100).max(100))),
   /** 64 bits; a negative one stands for the same bits. */
   seed: maybe(z.int()),
   n: maybe(z.int().min(1).max(128)),
   stop: maybe(z.union([z.string(), z.array(z.string()).max(16)])),
   stop_token_ids: maybe(z.array(tokenId).max(1000)),
   ignore_eos: flag,
-  min_tokens: maybe(z.int().min(0)),
+  min_tokens: maybe(z.int().min(0).max(INT32_MAX)),
+  /** The same seed, model and adapter give the same tokens whatever else runs. */
+  deterministic: flag,
 };
 const samplingBody = z.strictObject(samplingFields);
 export type SamplingBody = z.output<typeof samplingBody>;
 
+/** What is kept of earlier requests is found by those of the same key with the same salt. */
+const cacheSalt = maybe(z.string().max(1000));
 /** vLLM's: the exact ids, and what the model thinks of the prompt. */
-const tokenFields = { return_token_ids: flag, prompt_logprobs: maybe(z.int().min(0).max(20)) };
+const tokenFields = { return_token_ids: flag, prompt_logprobs: maybe(z.int().min(0).max(20)), cache_salt: cacheSalt };
 
 const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
 const text = z.union([z.string(), z.array(textPart).min(1)]);
@@ -152,8 +156,7 @@ export const generateBody = z.strictObject({
     .prefault({}),
   stream: maybe(z.literal(false)),
   stream_options: maybe(z.strictObject({ include_usage: flag })),
-  /** Nothing is kept of earlier requests that could be salted. */
-  cache_salt: maybe(z.string()),
+  cache_salt: cacheSalt,
   /** Requests run in turn by key. */
   priority: maybe(z.literal(0)),
 });
@@ -204,6 +207,8 @@ export const responseBody = z.strictObject({
   seed: samplingFields.seed,
   stop: samplingFields.stop,
   ignore_eos: flag,
+  deterministic: flag,
+  cache_salt: cacheSalt,
   ...streamFields,
   ...accountFields,
   tools: maybe(

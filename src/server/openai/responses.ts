@@ -1,12 +1,11 @@
 /** POST /v1/responses: a conversation as items, which newer clients ask by default. Nothing is kept between two requests. */
 import type { HostReply } from '../../host/host-request.js';
-import { unsupported, type RequestFailure } from '../failures.js';
+import { invalid, unsupported, type RequestFailure } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
 import { planConversation, type ConversationPlan } from './conversation.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking } from './replying.js';
 import type { ChatMessageBody, ResponseBody, ResponseFormatBody, ResponseItem } from './requests.js';
-import { refuseAlternatives } from './sampling.js';
 import { newId, tokenLogprob, tokenLogprobs, unixSeconds, type TokenLogprob } from './shapes.js';
 import { CallReader, type ToolCall } from './tools.js';
 
@@ -61,7 +60,8 @@ function formatOf(format: Format): ResponseFormatBody | undefined {
 /** @throws RequestFailure, IsoproError */
 function planResponse(context: ServerContext, body: ResponseBody): ConversationPlan {
   const { tool_choice: choice } = body;
-  refuseAlternatives('top_logprobs', body.top_logprobs);
+  if ((body.top_logprobs ?? 0) > 0 && !withLogprobs(body))
+    throw invalid('top_logprobs', "top_logprobs: with include: ['message.output_text.logprobs']");
   if (body.store === true) throw unsupported('store', 'store: this server keeps no responses');
   if (body.previous_response_id !== undefined)
     throw unsupported('previous_response_id', 'previous_response_id: this server keeps no responses; send what was said as input');
@@ -72,6 +72,7 @@ function planResponse(context: ServerContext, body: ResponseBody): ConversationP
     parallelCalls: body.parallel_tool_calls,
     format: formatOf(body.text?.format),
     maxTokens: body.max_output_tokens,
+    topLogprobs: body.top_logprobs,
     sampling: body,
   });
 }
@@ -231,7 +232,7 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
     }
     if (token !== undefined) {
       const { text, calls } = tools === null ? { text: token.text, calls: [] } : reader.read(token.text);
-      const logprobs = withLogprobs(body) ? [tokenLogprob(served.model, token.tokenId, token.logprob)] : [];
+      const logprobs = withLogprobs(body) ? [tokenLogprob(served.model, token)] : [];
       if (text !== '' || (logprobs.length > 0 && tools === null)) yield* say(text, logprobs);
       for (const made of calls) yield* call(made);
       continue;

@@ -1,25 +1,36 @@
-/** How a body asks for its replies to be drawn, as a host's request has it; what the engine does not have yet is refused by name. */
+/** How a body asks for its replies to be drawn, as a host's request has it. */
 import type { HostRequest } from '../../host/host-request.js';
 import { withoutSafeBounds } from '../../host/structured-reply.js';
-import { unsupported } from '../failures.js';
+import { invalid, unsupported } from '../failures.js';
 import type { ResponseFormatBody, SamplingBody } from './requests.js';
 
 /** Of a request, whatever its prompt. */
 export type DrawSettings = Pick<
   HostRequest,
-  'sampling' | 'maxTokens' | 'stop' | 'stopTokens' | 'ignoreEndOfSequence' | 'whenContextFull' | 'jsonSchema' | 'grammar'
+  | 'sampling'
+  | 'maxTokens'
+  | 'minTokens'
+  | 'topLogprobs'
+  | 'stop'
+  | 'stopTokens'
+  | 'ignoreEndOfSequence'
+  | 'deterministic'
+  | 'whenContextFull'
+  | 'jsonSchema'
+  | 'grammar'
 >;
 
 /** As many as there are. */
 const ALL_TOKENS = 1_000_000;
 
-/** @throws RequestFailure */
-export function drawSettings(body: Partial<SamplingBody>, maxTokens: number): DrawSettings {
+/**
+ * @param topLogprobs how many of the likeliest tokens are told beside each
+ * @throws RequestFailure
+ */
+export function drawSettings(body: Partial<SamplingBody>, maxTokens: number, topLogprobs = 0): DrawSettings {
   const { temperature, top_k: topK = 0, top_p: topP, min_p: minP, repetition_penalty: repeatPenalty, seed, stop } = body;
-  for (const member of ['presence_penalty', 'frequency_penalty'] as const)
-    if ((body[member] ?? 0) !== 0) throw unsupported(member, `${member}: this server has none yet; repetition_penalty is there`);
-  if (Object.keys(body.logit_bias ?? {}).length > 0) throw unsupported('logit_bias', 'logit_bias: this server has none yet');
-  if ((body.min_tokens ?? 0) > 0) throw unsupported('min_tokens', 'min_tokens: this server has none yet');
+  const { presence_penalty: presencePenalty, frequency_penalty: frequencyPenalty, logit_bias: logitBias, min_tokens: minTokens = 0 } = body;
+  if (minTokens > maxTokens) throw invalid('min_tokens', `min_tokens: more than the ${maxTokens} tokens that the reply may have`);
   return {
     sampling: {
       temperature: temperature ?? 1,
@@ -27,19 +38,20 @@ export function drawSettings(body: Partial<SamplingBody>, maxTokens: number): Dr
       ...(topP !== undefined && { topP }),
       ...(minP !== undefined && { minP }),
       ...(repeatPenalty !== undefined && { repeatPenalty, repeatWindow: ALL_TOKENS }),
+      ...(presencePenalty !== undefined && { presencePenalty }),
+      ...(frequencyPenalty !== undefined && { frequencyPenalty }),
+      ...(logitBias !== undefined && { logitBias }),
       ...(seed !== undefined && { seed: BigInt.asUintN(64, BigInt(seed)) }),
     },
     maxTokens,
+    minTokens,
+    topLogprobs,
     whenContextFull: 'stop',
     stop: (stop === undefined ? [] : [stop].flat()).filter((text) => text !== ''),
     stopTokens: body.stop_token_ids ?? [],
     ignoreEndOfSequence: body.ignore_eos ?? false,
+    deterministic: body.deterministic ?? false,
   };
-}
-
-/** More than the sampled token's own. @throws RequestFailure */
-export function refuseAlternatives(param: string, count: number | undefined): void {
-  if ((count ?? 0) > 0) throw unsupported(param, `${param}: this server has the log-probability of the sampled token only; ask for 0`);
 }
 
 const ANY_OBJECT = { type: 'object', additionalProperties: true };

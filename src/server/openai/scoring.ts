@@ -1,14 +1,18 @@
 /** What a model thinks of a prompt. */
+import type { TokenAlternatives } from '../../engine/model.js';
 import type { Served } from './models.js';
 import { promptLogprobs, type PromptLogprobs } from './shapes.js';
 
-/** The log-probability of each token after the first, which follows nothing. */
-export async function scoresOf({ model, adapter }: Served, ids: Int32Array, signal: AbortSignal): Promise<Float32Array> {
-  if (ids.length < 2) return new Float32Array(0);
-  const [scores] = await model.score(ids.subarray(0, 1), [ids.subarray(1)], { adapter, signal });
-  return scores!;
+/** Of each token after the first, which follows nothing. @param count of the likeliest tokens at each place */
+export async function alternativesOf(
+  { model, adapter }: Served,
+  ids: Int32Array,
+  count: number,
+  signal: AbortSignal,
+): Promise<TokenAlternatives[]> {
+  return ids.length < 2 ? [] : model.alternatives(ids, { count, adapter, signal });
 }
 
-export async function scorePrompt(served: Served, ids: Int32Array, signal: AbortSignal): Promise<PromptLogprobs> {
-  return promptLogprobs(served.model, ids, await scoresOf(served, ids, signal));
+export async function scorePrompt(served: Served, ids: Int32Array, count: number, signal: AbortSignal): Promise<PromptLogprobs> {
+  return promptLogprobs(served.model, await alternativesOf(served, ids, count, signal), count);
 }

@@ -1,6 +1,8 @@
 /** Parts that several kinds of answers have. */
 import { randomBytes } from 'node:crypto';
-import type { HostReply } from '../../host/host-request.js';
+import type { TokenChance } from '../../engine/addon.js';
+import type { TokenAlternatives } from '../../engine/model.js';
+import type { HostReply, TokenEvent } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 
 export const newId = (kind: string): string => `${kind}-${randomBytes(12).toString('hex')}`;
@@ -36,35 +38,60 @@ export function sumOf(usages: readonly Usage[]): Usage {
   };
 }
 
-/** A token with what the model thought of it; the bytes are null where the token is a part of a character. */
-export interface TokenLogprob {
+interface ChanceShape {
   readonly token: string;
   readonly logprob: number;
   readonly bytes: readonly number[] | null;
-  readonly top_logprobs: readonly never[];
+}
+
+/** A token with what the model thought of it; the bytes are null where the token is a part of a character. */
+export interface TokenLogprob extends ChanceShape {
+  readonly top_logprobs: readonly ChanceShape[];
 }
 
 /** JSON has no infinity; OpenAI writes this for what is beyond it. */
 export const finite = (logprob: number): number => Math.max(logprob, -9999);
 
-export function tokenLogprob(model: HostedModel, tokenId: number, logprob: number): TokenLogprob {
-  const token = model.detokenize([tokenId], { withControl: true });
-  return { token, logprob: finite(logprob), bytes: token.includes('\u{fffd}') ? null : [...Buffer.from(token)], top_logprobs: [] };
+export const tokenText = (model: HostedModel, id: number): string => model.detokenize([id], { withControl: true });
+
+function chanceShape(model: HostedModel, { tokenId, logprob }: TokenChance): ChanceShape {
+  const token = tokenText(model, tokenId);
+  return { token, logprob: finite(logprob), bytes: token.includes('\u{fffd}') ? null : [...Buffer.from(token)] };
 }
 
-export const tokenLogprobs = (model: HostedModel, { tokenIds, logprobs }: Pick<HostReply, 'tokenIds' | 'logprobs'>): TokenLogprob[] =>
-  Array.from(tokenIds, (id, i) => tokenLogprob(model, id, logprobs[i]!));
+export const tokenLogprob = (model: HostedModel, { topLogprobs = [], ...sampled }: SampledChance): TokenLogprob => ({
+  ...chanceShape(model, sampled),
+  top_logprobs: topLogprobs.map((chance) => chanceShape(model, chance)),
+});
 
-/** vLLM's: for each token of the prompt its own log-probability by its id; null for the first, which follows nothing. */
-export type PromptLogprobs = readonly (Readonly<Record<string, { logprob: number; rank: null; decoded_token: string }>> | null)[];
+type SampledChance = TokenChance & Pick<TokenEvent, 'topLogprobs'>;
 
-export function promptLogprobs(model: HostedModel, ids: Int32Array, logprobs: Float32Array): PromptLogprobs {
-  return Array.from(ids, (id, i) => {
-    if (i === 0) return null;
-    const decoded = model.detokenize([id], { withControl: true });
-    return { [id]: { logprob: finite(logprobs[i - 1]!), rank: null, decoded_token: decoded } };
-  });
-}
+/** Each token of a reply with the likeliest ones at its place, where they were asked for. */
+export const sampledChances = ({ tokenIds, logprobs, topLogprobs }: HostReply): SampledChance[] =>
+  Array.from(tokenIds, (tokenId, i) => ({
+    tokenId,
+    logprob: logprobs[i]!,
+    ...(topLogprobs !== undefined && { topLogprobs: topLogprobs[i]! }),
+  }));
+
+export const tokenLogprobs = (model: HostedModel, reply: HostReply): TokenLogprob[] =>
+  sampledChances(reply).map((chance) => tokenLogprob(model, chance));
+
+/** vLLM's: for each token of the prompt the likeliest ones and itself, by their ids; null for the first, which follows nothing. */
+export type PromptLogprobs = readonly (Readonly<Record<string, { logprob: number; rank: number; decoded_token: string }>> | null)[];
+
+/** @param count of likeliest tokens to show of those that there are */
+export const promptLogprobs = (model: HostedModel, alternatives: readonly TokenAlternatives[], count: number): PromptLogprobs => [
+  null,
+  ...alternatives.map(({ tokenId, logprob, rank, top }) =>
+    Object.fromEntries(
+      [...top.slice(0, count).map((chance, i) => ({ ...chance, rank: i + 1 })), { tokenId, logprob, rank }].map((of) => [
+        of.tokenId,
+        { logprob: finite(of.logprob), rank: of.rank, decoded_token: tokenText(model, of.tokenId) },
+      ]),
+    ),
+  ),
+];
 
 /** Server-sent events, as OpenAI streams them. */
 export const eventOf = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;

@@ -4,16 +4,15 @@ import { drawIds, openModel, type ServerContext } from './context.js';
 import { conversationOf } from './conversation.js';
 import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
-import { drawSettings, refuseAlternatives } from './sampling.js';
+import { drawSettings } from './sampling.js';
 import { scorePrompt } from './scoring.js';
 import { newId, tokenLogprobs, usageOf } from './shapes.js';
 
 export async function generate(context: ServerContext, body: GenerateBody, asking: Asking): Promise<object> {
   const { token_ids: tokenIds, sampling_params: sampling } = body;
   using served = await openModel(context, body, asking);
-  refuseAlternatives('sampling_params.logprobs', sampling.logprobs);
-  refuseAlternatives('sampling_params.prompt_logprobs', sampling.prompt_logprobs);
-  const settings = drawSettings(sampling, Math.min(sampling.max_tokens ?? context.mostTokens, context.mostTokens));
+  const { prompt_logprobs: promptCount } = sampling;
+  const settings = drawSettings(sampling, Math.min(sampling.max_tokens ?? context.mostTokens, context.mostTokens), sampling.logprobs);
   const draws = drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ tokenIds, ...settings, id }));
   const replies = await allReplies(served, draws, asking);
   return {
@@ -24,7 +23,7 @@ export async function generate(context: ServerContext, body: GenerateBody, askin
       token_ids: [...reply.tokenIds],
       logprobs: sampling.logprobs === undefined ? null : { content: tokenLogprobs(served.model, reply) },
     })),
-    prompt_logprobs: sampling.prompt_logprobs === undefined ? null : await scorePrompt(served, replies[0]!.promptIds, asking.signal),
+    prompt_logprobs: promptCount === undefined ? null : await scorePrompt(served, replies[0]!.promptIds, promptCount, asking.signal),
     usage: usageOf(replies),
   };
 }
