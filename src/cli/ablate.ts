@@ -4,6 +4,7 @@ import { ablate, ABLATION_SEEDS, CONDITION_NAMES } from '../jobs/ablation.js';
 import { ablateEmbedded } from '../embedded/ablation.js';
 import { ablationText } from './ablate-table.js';
 import { defineCommand } from './command.js';
+import { tell } from './job-channel.js';
 import { interrupted, interruption, printJson } from './output.js';
 import { RunScreen } from './run-screen.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
@@ -42,7 +43,11 @@ export const ablateCommand = defineCommand({
       onProgress: screen.onProgress,
       onIteration: screen.onIteration,
       onRule: screen.onRule,
-      onRun: (condition, seed, done, total) => screen.say(`run ${done + 1} of ${total}: ${condition}, seed ${seed}`),
+      onRun: (condition, seed, done, total) => {
+        const text = `run ${done + 1} of ${total}: ${condition}, seed ${seed}`;
+        tell('notice', { text });
+        screen.say(text);
+      },
     }).catch(left);
     const embedded = await ablateEmbedded(given, argv.out, runs, signal).catch(left);
     screen[Symbol.dispose]();

@@ -3,7 +3,7 @@ import type { RunPlan } from '../training/dry-run.js';
 import type { Liveness } from '../monitor/liveness.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
 import { formatBytes, formatNumber } from './quantities.js';
-import { flagValues } from './setting-flags.js';
+import { flagValues } from '../training/setting-names.js';
 
 export function dryRunText({
   settings,

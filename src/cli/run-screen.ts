@@ -5,6 +5,7 @@ import type { MonitorReport } from '../training/monitor-session.js';
 import type { BegunRun, IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
 import type { Failures } from '../tasks/failures.js';
 import { howAsked } from './how-asked.js';
+import { tell, tellProgress } from './job-channel.js';
 import type { ProgressStream } from './progress.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
 import { TimeLeft, type PlannedWork } from './time-left.js';
@@ -100,6 +101,7 @@ export class RunScreen implements RunHooks {
   /** While the model is fetched, before the run begins. */
   readonly onDownload = ({ downloadedBytes, totalBytes }: { downloadedBytes: number; totalBytes: number | null }): void => {
     const of = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
+    tellProgress({ stage: 'download', done: downloadedBytes, total: totalBytes ?? 0, unit: 'bytes' });
     this.#fetched = { done: downloadedBytes, total: totalBytes ?? 0, text: `fetched ${formatBytes(downloadedBytes)}${of}` };
     const now = this.#now();
     if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
@@ -113,6 +115,7 @@ export class RunScreen implements RunHooks {
   };
 
   readonly onProgress = (progress: RunProgress): void => {
+    tellProgress(progress);
     const now = this.#now();
     const before = this.#progress;
     if (before?.stage !== progress.stage || before.iteration !== progress.iteration) {
@@ -134,6 +137,7 @@ export class RunScreen implements RunHooks {
   };
 
   readonly onIteration = (report: IterationReport, failures: Failures): void => {
+    tell('iteration', { ...report, failures });
     this.#latest = report;
     const { iteration, hitRate, steps, loss, dev, gate, rulesFired } = report;
     const admitted = Object.values(report.rollouts).reduce((sum, tier) => sum + tier.admitted, 0);
@@ -146,9 +150,13 @@ export class RunScreen implements RunHooks {
     if (failures.passed === 0 && this.#asked !== null) this.say(nothingAccepted(failures, {}, this.#asked), 'fair');
   };
 
-  readonly onNotice = (text: string): void => this.say(text, 'fair');
+  readonly onNotice = (text: string): void => {
+    tell('notice', { text });
+    this.say(text, 'fair');
+  };
 
   readonly onRule = ({ decisions, effects }: MonitorReport): void => {
+    tell('rule', { decisions, effects });
     this.#rules = decisions.map(({ cites: [rule], edit, remedy_direction: direction }) => {
       const failed = effects.some((effect) => effect.rule === rule && !effect.executed);
       return `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${failed ? ' (failed)' : ''}`}`;

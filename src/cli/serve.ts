@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { readJson } from '../files.js';
 import { visible } from '../report/hostile-text.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
@@ -8,6 +9,9 @@ import { defineCommand, modelOption } from './command.js';
 import { interruption, printJsonLine, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
+
+/** What jobs are run by. */
+const PROGRAM = fileURLToPath(new URL('./main.js', import.meta.url));
 
 export const serveCommand = defineCommand({
   command: 'serve',
@@ -33,6 +37,27 @@ export const serveCommand = defineCommand({
         requiresArg: true,
         describe: 'folder from which /v1/load_lora_adapter may load; none: it may not',
       })
+      .option('runs', {
+        type: 'string',
+        requiresArg: true,
+        describe:
+          'folder of what jobs make (docs/api.md): with it, runs, trainings and evaluations are started over HTTP; default: none are',
+      })
+      .option('allow-model', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        default: [],
+        describe: 'MODEL or NAME=MODEL: further model that jobs may name, as --model takes it; may be repeated',
+      })
+      .option('allow-task', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        default: [],
+        describe: 'NAME=TASK: task that jobs may name beside those that ship, as --task takes it; may be repeated',
+      })
+      .option('jobs', { type: 'number', default: 1, describe: 'jobs at once; others wait' })
       .option('host', { type: 'string', default: '127.0.0.1', requiresArg: true, describe: 'address; any but a loopback one needs keys' })
       .option('port', { type: 'number', default: 8080, describe: '0: any that is free' })
       .option('api-key', {
@@ -91,6 +116,16 @@ export const serveCommand = defineCommand({
       if (name === undefined || file === undefined) throw new UsageError(`--adapter: expected NAME=FILE, got ${text}`);
       return { name, file };
     });
+    const models = argv.allowModel.map((text) => {
+      const [, name = text, model = text] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+      return { name, model };
+    });
+    const tasks = argv.allowTask.map((text) => {
+      const [, name, task] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+      if (name === undefined || task === undefined) throw new UsageError(`--allow-task: expected NAME=TASK, got ${text}`);
+      return { name, task };
+    });
+    if (argv.runs === undefined && models.length + tasks.length > 0) throw new UsageError('--allow-model and --allow-task go with --runs.');
     const adminKey = argv.adminKey ?? process.env.ISOPRO_ADMIN_KEY ?? newKey();
     const given = [...argv.apiKey, ...(process.env.ISOPRO_API_KEY === undefined ? [] : [process.env.ISOPRO_API_KEY])];
     const keys: HashedKey[] = [
@@ -107,6 +142,7 @@ export const serveCommand = defineCommand({
       'max-body': argv.maxBody,
       'max-connections': argv.maxConnections,
       rate: argv.rate,
+      jobs: argv.jobs,
       timeout: argv.timeout,
     }))
       if (!Number.isInteger(value) || value < 1) throw new UsageError(`--${flag}: expected a whole number above 0, got ${value}`);
@@ -121,6 +157,7 @@ export const serveCommand = defineCommand({
       registry: argv.registry === undefined ? undefined : registryOf({ registry: argv.registry }),
       host: argv.host,
       port: argv.port,
+      jobs: argv.runs === undefined ? undefined : { runs: path.resolve(argv.runs), program: PROGRAM, models, tasks, atOnce: argv.jobs },
       hosts: argv.allowHost,
       origins: argv.allowOrigin,
       keys: [...keys, hashKey('admin', adminKey, ['admin'])],
@@ -144,9 +181,9 @@ export const serveCommand = defineCommand({
       },
       report: (error) => void process.stderr.write(`${visible(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),
     });
-    const models = server.models.entries().map(({ id }) => id);
-    if (argv.json) printJsonLine({ url: server.url, models, ...(isMade && { adminKey }) });
-    else await write(`${server.url}/v1 answers for ${models.join(', ')}\n${isMade ? `key for administrative calls: ${adminKey}\n` : ''}`);
+    const served = server.models.entries().map(({ id }) => id);
+    if (argv.json) printJsonLine({ url: server.url, models: served, ...(isMade && { adminKey }) });
+    else await write(`${server.url}/v1 answers for ${served.join(', ')}\n${isMade ? `key for administrative calls: ${adminKey}\n` : ''}`);
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       signal.addEventListener('abort', () => resolve(), { once: true });

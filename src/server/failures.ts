@@ -2,6 +2,7 @@
 import type { FastifyError } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
+import { NotAllowed } from '../jobs/queue/not-allowed.js';
 
 export type FailureType =
   | 'invalid_request_error'
@@ -62,6 +63,10 @@ const STATUS: Partial<Record<ErrorCode, readonly [status: number, type: FailureT
   ADAPTER_CORRUPT: [400, 'invalid_request_error'],
   ADAPTER_MISMATCH: [400, 'invalid_request_error'],
   REGISTRY_UNRESOLVED: [404, 'not_found_error', 'model_not_found'],
+  CONFLICT: [409, 'invalid_request_error'],
+  JOBS_BUSY: [503, 'server_error'],
+  JOBS_UNREADABLE: [503, 'server_error'],
+  WRITE_FAILED: [503, 'server_error'],
   OUT_OF_MEMORY: [503, 'server_error'],
   SYSTEM_LIMIT: [503, 'server_error'],
   OBJECT_DISPOSED: [503, 'server_error', 'shutting_down'],
@@ -98,6 +103,7 @@ function ofSchema(error: unknown): RequestFailure | null {
 /** What a failure is to the client; null where it is a defect of ours, whose words stay here. */
 export function failureOf(error: unknown): RequestFailure | null {
   if (error instanceof RequestFailure) return error;
+  if (error instanceof NotAllowed) return forbidden(error.message, error.code, error.param);
   if (error instanceof IsoproError) return error.cause instanceof RequestFailure ? error.cause : ofLibrary(error);
   const refused = ofSchema(error);
   if (refused !== null) return refused;

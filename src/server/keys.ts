@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { RequestFailure } from './failures.js';
 
-export const SCOPES = ['read', 'infer', 'admin'] as const;
-/** read: what is served and how it does; infer: replies; admin: what is loaded, and whether the server answers. */
+export const SCOPES = ['read', 'infer', 'train', 'admin'] as const;
+/** read: what is served and how it does; infer: replies; train: jobs and files of its own; admin: all, of all. */
 export type Scope = (typeof SCOPES)[number];
 
 export interface Caller {
@@ -61,15 +61,16 @@ export class Keys {
 
   /**
    * @param authorization the header of that name
+   * @param isKeyed whether nobody is admitted without a key
    * @throws RequestFailure 401 where the key is missing or unknown, 403 where it may not
    */
-  admit(authorization: string | undefined, scope: Scope): Caller {
-    const caller = this.#callerOf(authorization, scope);
+  admit(authorization: string | undefined, scope: Scope, isKeyed = false): Caller {
+    const caller = this.#callerOf(authorization, !isKeyed && ANYBODY.scopes.has(scope));
     if (caller.scopes.has(scope)) return caller;
     throw new RequestFailure(403, 'permission_error', `this key may not do what needs the scope ${scope}`, { code: 'insufficient_scope' });
   }
 
-  #callerOf(authorization: string | undefined, scope: Scope): Caller {
+  #callerOf(authorization: string | undefined, isForAnybody: boolean): Caller {
     const given = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
     const hash = digest(given ?? '');
     // All of them, in the time of all of them.
@@ -77,7 +78,7 @@ export class Keys {
     for (const { hash: known, caller } of this.#keys) if (timingSafeEqual(known, hash)) found = caller;
     if (given !== undefined && found !== undefined) return found;
     // Clients send some key wherever none is asked for.
-    if (this.#open && scope !== 'admin') return ANYBODY;
+    if (this.#open && isForAnybody) return ANYBODY;
     const message =
       given === undefined ? 'give a key: Authorization: Bearer KEY' : 'this key is not one of the server, or was withdrawn since';
     throw new RequestFailure(401, 'authentication_error', message, { code: 'invalid_api_key' });

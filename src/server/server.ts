@@ -12,6 +12,7 @@ import { FairQueue } from './fair-queue.js';
 import { takeJsonOnly } from './json-body.js';
 import { Keys, type Caller, type HashedKey } from './keys.js';
 import { ServerMetrics } from './metrics.js';
+import type { JobOptions } from './jobs/index.js';
 import type { ServerContext } from './openai/context.js';
 import { ServedModels } from './openai/models.js';
 import { addRoutes } from './openai/routes.js';
@@ -59,6 +60,8 @@ export interface ServerOptions extends Names {
   readonly adapterFolder?: string | undefined;
   /** Whose names are served too. */
   readonly registry?: Registry | undefined;
+  /** Runs, trainings and evaluations as jobs; undefined: none. */
+  readonly jobs?: JobOptions | undefined;
   readonly keys: readonly HashedKey[];
   readonly load: HostLoadOptions;
   readonly limits: Partial<ServerLimits>;
@@ -122,6 +125,7 @@ export class Server {
     this.#closing ??= (async () => {
       const closed = this.#app.close();
       await this.#shutDown(seconds);
+      this.#app.server.closeIdleConnections(); // those of replies that ended meanwhile
       await closed;
       await this.#free();
     })();
@@ -266,6 +270,11 @@ async function listen(
   await app.register(swagger, { openapi: { info: { title: 'isopro-native', version: '1' } }, transform: jsonSchemaTransform });
   app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () => app.swagger());
   addRoutes(app, context);
+  if (options.jobs !== undefined) {
+    const { addJobs } = await import('./jobs/index.js'); // they stand on much that a server without them does not need
+    const { name, model, adapters, report } = options;
+    addJobs(app, { options: options.jobs, base: { name, model }, adapters, report });
+  }
 
   try {
     await app.listen({ host: options.host, port: options.port });
@@ -301,8 +310,9 @@ function guard(app: FastifyInstance, options: ServerOptions, endings: Endings, l
       reply.header('access-control-allow-origin', origin).header('vary', 'origin');
       if (request.method === 'OPTIONS') return reply.headers(CORS_HEADERS).code(204).send();
     }
-    const { scope } = request.routeOptions.config;
-    if (scope !== undefined) request.caller = keys.admit(authorization, scope);
+    const { config, url = '' } = request.routeOptions;
+    const { scope } = config;
+    if (scope !== undefined) request.caller = keys.admit(authorization, scope, url.startsWith('/api/'));
     if (scope === 'infer') endings.begin(request, reply, limits.requestSeconds, () => metrics.left());
     return undefined;
   });

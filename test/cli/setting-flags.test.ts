@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { checkSettings, flagValues, readSettings, settingFlags } from '../../src/cli/setting-flags.js';
+import { checkSettings, readSettings, settingFlags } from '../../src/cli/setting-flags.js';
+import { flagValues } from '../../src/training/setting-names.js';
 import { resolveSettings } from '../../src/training/settings.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-settings-'));

@@ -68,6 +68,9 @@ test.each([
   const argv = {
     model: file,
     adapter: [],
+    allowModel: [],
+    allowTask: [],
+    jobs: 1,
     apiKey: [],
     host: '127.0.0.1',
     port: 0,
@@ -83,7 +86,7 @@ test.each([
 });
 
 test('a key that is too short, and a file of keys with one as it is, are refused', async () => {
-  const argv = { model: file, adapter: [], host: '127.0.0.1' };
+  const argv = { model: file, adapter: [], allowModel: [], allowTask: [], host: '127.0.0.1' };
   const call = (given: object): Promise<void> => Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
   await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   const keys = path.join(folder, 'plain.json');

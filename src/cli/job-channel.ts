@@ -1,0 +1,32 @@
+/**
+ * What a command tells the queue that it is a job of (src/jobs/queue/job-process.ts): events over the channel that it was started with.
+ * Elsewhere nothing is told.
+ */
+import { JOB_VARIABLE } from '../jobs/queue/job-process.js';
+import type { EventType } from '../jobs/queue/job.js';
+
+const PROGRESS_MS = 1000;
+
+const send = process.env[JOB_VARIABLE] === undefined ? undefined : process.send?.bind(process);
+delete process.env[JOB_VARIABLE]; // a process that this one starts is no job
+
+if (send !== undefined) {
+  // Nobody wants the work any more, and whoever begins it again needs its files: what was kept is complete at any moment.
+  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+  process.channel?.unref();
+}
+
+export function tell(type: EventType, data: unknown): void {
+  if (send !== undefined && process.connected) send({ type, data }, undefined, undefined, () => {}); // whom it does not reach is gone
+}
+
+let shown = { stage: '', at: -Infinity };
+
+/** Where the work is, once a second and at each new stage. */
+export function tellProgress<Data extends { readonly stage: string }>(data: Data): void {
+  if (send === undefined) return;
+  const at = performance.now();
+  if (data.stage === shown.stage && at - shown.at < PROGRESS_MS) return;
+  shown = { stage: data.stage, at };
+  tell('progress', data);
+}

@@ -1,0 +1,58 @@
+/** A piece of work that is waited for, watched and ended by its id, whatever process does it. */
+import type { ErrorCode } from '../../errors.js';
+
+export const JOB_STATES = ['queued', 'running', 'paused', 'succeeded', 'failed', 'cancelled'] as const;
+export type JobState = (typeof JOB_STATES)[number];
+
+const ENDED: ReadonlySet<JobState> = new Set(['succeeded', 'failed', 'cancelled']);
+/** Nothing follows. */
+export const hasEndedAs = (state: JobState): boolean => ENDED.has(state);
+
+/** What went wrong, as a command says it with --json; USAGE where it was asked for wrongly. */
+export interface JobError {
+  readonly code: ErrorCode | 'USAGE';
+  readonly message: string;
+  readonly remedy?: string;
+}
+
+export interface Job {
+  readonly id: string;
+  readonly kind: string;
+  /** The caller's own word for it. */
+  readonly name: string | null;
+  /** Whose it is; the queue itself makes no difference. */
+  readonly owner: string;
+  /** As they were asked for. */
+  readonly settings: unknown;
+  readonly state: JobState;
+  /** Of a queued one: other jobs, or memory. */
+  readonly waitingFor: 'turn' | 'memory' | null;
+  /** Data of the last event of that type. */
+  readonly progress: unknown;
+  /** That does the same where no server is. */
+  readonly command: string;
+  /** Name of its folder below the runs folder; null where it makes none. */
+  readonly run: string | null;
+  /** Counted with before it is begun. */
+  readonly memoryBytes: number;
+  /** Times that it was begun. */
+  readonly attempts: number;
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  readonly startedAt: string | null;
+  readonly endedAt: string | null;
+  /** The document that the command prints with --json. */
+  readonly result: unknown;
+  readonly error: JobError | null;
+}
+
+export const EVENT_TYPES = ['state', 'progress', 'iteration', 'rule', 'step', 'notice'] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export interface JobEvent {
+  /** From 1 in each job, without gaps. */
+  readonly id: number;
+  readonly at: string;
+  readonly type: EventType;
+  readonly data: unknown;
+}

@@ -1,0 +1,34 @@
+/**
+ * What a job takes, before it is begun: weights, keys and values, and what training is given. It is an upper bound of what the settings
+ * allow, for admission; --dry-run measures.
+ */
+import { inspectModel } from '../../../engine/inspect.js';
+import { estimateMemory } from '../../../engine/memory-estimate.js';
+import { MODEL_ALIASES } from '../../../engine/model-aliases.js';
+import { IsoproError } from '../../../errors.js';
+import { valueOf } from '../../../dictionary.js';
+import { resolveSettings } from '../../../training/settings.js';
+
+/** Node, the addon, buffers of a batch. */
+const PROCESS_BYTES = 200 * 2 ** 20;
+const GIBIBYTE = 2 ** 30;
+const LEAST_CONTEXT = 4096;
+
+/** As `eval` and `judge` load a model. */
+export const contextOf = (model: string): number | undefined => resolveSettings({ model: { name: model } }).model.contextTokens;
+
+/**
+ * @param model as --model takes it; one that is not here yet counts with the size of its download
+ * @param trainingBytes activations, gradients, moments
+ */
+export async function memoryOf(model: string, contextTokens: number | undefined, trainingBytes = 0): Promise<number> {
+  try {
+    const one = await estimateMemory(model, await inspectModel(model), 1);
+    const perToken = Math.max(1, one?.kvBytesPerToken ?? 1);
+    const tokens = contextTokens ?? Math.max(LEAST_CONTEXT, Math.floor(GIBIBYTE / perToken));
+    return Math.ceil((one?.weightsBytes ?? 0) + tokens * perToken) + trainingBytes + PROCESS_BYTES;
+  } catch (error) {
+    if (!(error instanceof IsoproError)) throw error; // the job says what is wrong with the file
+    return (valueOf(MODEL_ALIASES, model)?.approximateBytes ?? 0) + GIBIBYTE + trainingBytes + PROCESS_BYTES;
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * What the settings of a job may name: what was allowed when the server was started, and nothing else. A name stands for a file or a
+ * program of the server's, so that no path, no address and no program is ever taken from a request.
+ */
+import { lstatSync, realpathSync } from 'node:fs';
+import path from 'node:path';
+import { isRunFolder } from '../../run-folder/paths.js';
+import { needsNoFile } from '../../tasks/data/check.js';
+import { BUILT_IN_TASKS } from '../../tasks/registry.js';
+import { NotAllowed } from './not-allowed.js';
+
+export interface AllowedNames {
+  /** What jobs are about that name no model. */
+  readonly model: string;
+  /** By name, as --model takes it. */
+  readonly models: ReadonlyMap<string, string>;
+  /** Beside those that ship: by name, as --task takes it. */
+  readonly tasks: ReadonlyMap<string, string>;
+  /** By name, their files. */
+  readonly adapters: ReadonlyMap<string, string>;
+  /** Where what is made lies. */
+  readonly runs: string;
+}
+
+/** Of one caller. */
+export interface CallersNames {
+  /** Its own ended jobs that made an adapter, and the adapter's file. */
+  adapterOf(name: string): string | null;
+  /** Whether it may read a run folder of that name. */
+  mayRead(run: string): boolean;
+  /** Its own uploads: the path. */
+  fileOf(id: string): string | null;
+}
+
+const some = (names: Iterable<string>): string => [...names].slice(0, 30).join(', ') || 'none';
+const quoted = (text: string): string => JSON.stringify(text.slice(0, 100));
+
+export class Names {
+  readonly allowed: AllowedNames;
+  readonly #callers: CallersNames;
+
+  constructor(allowed: AllowedNames, callers: CallersNames) {
+    this.allowed = allowed;
+    this.#callers = callers;
+  }
+
+  /** @throws NotAllowed */
+  model(name: string, param: string): string {
+    const found = this.allowed.models.get(name);
+    if (found !== undefined) return found;
+    throw new NotAllowed(
+      'model_not_allowed',
+      param,
+      `${quoted(name)} is no model of this server: ${some(this.allowed.models.keys())}; start it with --allow-model`,
+    );
+  }
+
+  /** @throws NotAllowed */
+  task(name: string, param: string): string {
+    if (BUILT_IN_TASKS.some(({ task }) => task.id === name)) return name;
+    const found = this.allowed.tasks.get(name) ?? this.#callers.fileOf(name);
+    if (found !== null) return found;
+    throw new NotAllowed(
+      'task_not_allowed',
+      param,
+      `${quoted(name)} is no task of this server: ${some(this.tasks())}, or the id of a file of rows; start it with --allow-task`,
+    );
+  }
+
+  /** @throws NotAllowed for whatever reads a file or runs a program */
+  check(name: string, param: string): string {
+    if (needsNoFile(name)) return name;
+    throw new NotAllowed(
+      'check_not_allowed',
+      param,
+      `${quoted(name)}: of checks, requests name those that read no file and run no program`,
+    );
+  }
+
+  /** @throws NotAllowed */
+  adapter(name: string, param: string): string {
+    const found = this.allowed.adapters.get(name) ?? this.#callers.adapterOf(name);
+    if (found !== null) return found;
+    throw new NotAllowed(
+      'adapter_not_allowed',
+      param,
+      `${quoted(name)} is neither an adapter of this server (${some(this.allowed.adapters.keys())}) nor a job of this key that made one`,
+    );
+  }
+
+  /** The folder. @throws NotAllowed */
+  run(name: string, param: string): string {
+    const folder = path.join(this.allowed.runs, name);
+    const isName = /^[A-Za-z0-9][\w.-]{0,200}$/.test(name);
+    if (isName && this.#callers.mayRead(name) && isRunFolder(folder) && !lstatSync(folder).isSymbolicLink()) return realpathSync(folder);
+    throw new NotAllowed('run_not_allowed', param, `${quoted(name)} is no run of this key in the folder of this server`);
+  }
+
+  /** The path. @throws NotAllowed */
+  file(id: string, param: string): string {
+    const found = this.#callers.fileOf(id);
+    if (found !== null) return found;
+    throw new NotAllowed('file_not_allowed', param, `${quoted(id)} is no file that this key has uploaded`);
+  }
+
+  tasks(): string[] {
+    return [...BUILT_IN_TASKS.map(({ task }) => task.id), ...this.allowed.tasks.keys()];
+  }
+}

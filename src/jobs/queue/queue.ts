@@ -1,0 +1,537 @@
+/**
+ * Jobs in the order in which they were asked for, a few at a time, each in a process of its own. The order and what became of each lie on
+ * the disk: a queue that is killed goes on where it was when it is opened again, and a job that was running is begun again as its command
+ * goes on.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { canonicalJson, type Json } from '../../canonical-json.js';
+import { IsoproError } from '../../errors.js';
+import { hasEnded, makeFolder } from '../../files.js';
+import { shellWord } from '../../shell-word.js';
+import { errorOf, JobProcess, type Outcome } from './job-process.js';
+import { hasEndedAs, type EventType, type Job, type JobEvent } from './job.js';
+import { JOB_KINDS } from './kinds/index.js';
+import type { JobKind, Place, Prepared } from './kinds/kind.js';
+import { Names, type AllowedNames } from './names.js';
+import { JobStore, type JobChange, type JobFilter } from './store.js';
+
+/** Text of all settings of a job: they become words of a command line. */
+const LONGEST_SETTINGS = 64 * 1024;
+const AGAIN_MS = 2000;
+/** That a killed server's jobs have to be gone. */
+const GONE_MS = 10_000;
+/** Changes that are kept while nothing can be written. */
+const MOST_UNWRITTEN = 10_000;
+
+export interface JobQueueOptions {
+  readonly allowed: AllowedNames;
+  /** The program's entry, as node runs it. */
+  readonly program: string;
+  /** Jobs at once. Default 1: two that compute take each other's time and caches. */
+  readonly atOnce?: number;
+  /** Path of a file that a caller has uploaded; null where it has none of that id. */
+  readonly fileOf?: (owner: string, id: string) => string | null;
+  /** Bytes that may be taken now. */
+  readonly availableMemory?: () => number;
+  /** Of the machine. */
+  readonly totalMemory?: () => number;
+  /** Milliseconds between two looks at memory, and between two attempts to write what could not be; default 2,000. */
+  readonly againMs?: number;
+  /** Told of each job that has ended. */
+  readonly onEnded?: (id: string) => void;
+  /** Told what went wrong beside a job. */
+  readonly report: (error: unknown) => void;
+}
+
+export interface Asked {
+  readonly kind: string;
+  readonly settings: unknown;
+  readonly name?: string | null | undefined;
+  readonly idempotencyKey?: string | undefined;
+  /** For whoever asks; kept with the job. */
+  readonly note?: unknown;
+}
+
+export interface Estimate extends Pick<Prepared, 'memoryBytes'> {
+  readonly settings: unknown;
+  readonly command: string;
+}
+
+/** Who asks: jobs, files and runs of others are none of its. */
+export interface Asker {
+  readonly name: string;
+  /** Sees those of all. */
+  readonly isAdmin: boolean;
+}
+
+interface Running {
+  /** Null until it is begun. */
+  process: JobProcess | null;
+  /** What becomes of it when it ends because it was told to. */
+  then: 'cancelled' | 'paused' | 'queued';
+  isTold: boolean;
+  readonly memoryBytes: number;
+}
+
+const interrupt = (running: Running): void => {
+  running.isTold = true;
+  running.process?.interrupt();
+};
+
+const now = (): string => new Date().toISOString();
+const limited = (text: string): boolean => text.length > LONGEST_SETTINGS || text.includes('\\u0000');
+
+export class JobQueue {
+  readonly folder: string;
+  readonly #options: JobQueueOptions;
+  readonly #store: JobStore;
+  readonly #running = new Map<string, Running>();
+  readonly #works = new Set<Promise<void>>();
+  /** Changes that could not be written yet, in their order. */
+  readonly #unwritten: (() => void)[] = [];
+  readonly #listeners = new Map<string, Set<() => void>>();
+  readonly #waiting: string[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #closed: Promise<void> | undefined;
+  #ready = false;
+
+  private constructor(options: JobQueueOptions, folder: string, store: JobStore) {
+    this.#options = options;
+    this.folder = folder;
+    this.#store = store;
+  }
+
+  /**
+   * Opens the queue of a runs folder, and goes on with what it holds.
+   * @throws IsoproError JOBS_UNREADABLE where its file is damaged, JOBS_BUSY where another server has it, WRITE_FAILED
+   */
+  static open(options: JobQueueOptions): JobQueue {
+    const folder = path.join(options.allowed.runs, '.jobs');
+    try {
+      makeFolder(folder, 0o700);
+    } catch (cause) {
+      throw new IsoproError('WRITE_FAILED', `the folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
+    }
+    const queue = new JobQueue(options, folder, JobStore.open(path.join(folder, 'jobs.sqlite')));
+    void queue.#goOn();
+    return queue;
+  }
+
+  /** @throws IsoproError INVALID_ARGUMENT, OUT_OF_MEMORY, CONFLICT for a key of another request; NotAllowed; as JobStore.add */
+  async create(asker: Asker, asked: Asked): Promise<{ readonly job: Job; readonly isNew: boolean }> {
+    const { kind: kindId, settings, name = null, idempotencyKey = null, note = null } = asked;
+    const id = `job-${randomBytes(12).toString('hex')}`;
+    const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
+    const total = (this.#options.totalMemory ?? totalMemory)();
+    if (prepared.memoryBytes > total)
+      throw new IsoproError('OUT_OF_MEMORY', `the job may need ${prepared.memoryBytes} bytes, and this machine has ${total}`);
+    this.#requireOpen();
+    const digest = createHash('sha256')
+      .update(canonicalJson([kind.id, settings, name] as Json))
+      .digest('hex');
+    const { args, run, memoryBytes } = prepared;
+    const { job, isNew } = this.#store.add(
+      {
+        id,
+        kind: kind.id,
+        name,
+        owner: asker.name,
+        isOfAdmin: asker.isAdmin,
+        settings,
+        command: commandOf(args),
+        run,
+        memoryBytes,
+        idempotencyKey,
+        asked: digest,
+        note,
+      },
+      now(),
+    );
+    if (isNew) {
+      this.#waiting.push(job.id);
+      this.#pump();
+    }
+    return { job: this.get(job.id) ?? job, isNew };
+  }
+
+  /** What it would be, without its being asked for. @throws as create */
+  async estimate(asker: Asker, kindId: string, settings: unknown): Promise<Estimate> {
+    const { prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
+    return { settings: prepared.resolved, command: commandOf(prepared.args), memoryBytes: prepared.memoryBytes };
+  }
+
+  /**
+   * Tries the work for some seconds, as --dry-run does; only where nothing else computes.
+   * @throws as create; IsoproError INVALID_ARGUMENT where the kind cannot, JOBS_BUSY while jobs run
+   */
+  async measure(asker: Asker, kindId: string, settings: unknown, signal: AbortSignal): Promise<unknown> {
+    const { kind, prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
+    if (kind.measure === undefined) throw new IsoproError('INVALID_ARGUMENT', `jobs of the kind ${kind.id} are not measured beforehand`);
+    this.#requireOpen();
+    if (this.#running.size >= this.#atOnce)
+      throw new IsoproError('JOBS_BUSY', 'a job is running, beside which nothing is measured', { remedy: 'Ask again when it has ended.' });
+    const running: Running = { process: null, then: 'cancelled', isTold: false, memoryBytes: prepared.memoryBytes };
+    const { program } = this.#options;
+    const process = (running.process = new JobProcess({ program, args: [...prepared.args, ...kind.measure], onEvent: () => {} }));
+    const key = randomBytes(6).toString('hex');
+    this.#running.set(key, running);
+    const stop = (): void => interrupt(running);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    try {
+      const outcome = await process.outcome;
+      if (outcome.kind === 'result') return outcome.result;
+      if (outcome.kind === 'interrupted') throw new IsoproError('ABORTED', 'the measurement was ended');
+      const { code, message, remedy } = outcome.error;
+      throw new IsoproError(code === 'USAGE' ? 'INVALID_ARGUMENT' : code, message, remedy === undefined ? {} : { remedy });
+    } finally {
+      signal.removeEventListener('abort', stop);
+      this.#running.delete(key);
+      this.#pump();
+    }
+  }
+
+  get(id: string): Job | undefined {
+    return this.#store.get(id);
+  }
+
+  note(id: string): unknown {
+    return this.#store.note(id);
+  }
+
+  list(filter: JobFilter): { readonly jobs: Job[]; readonly hasMore: boolean } {
+    return this.#store.list(filter);
+  }
+
+  events(id: string, after: number, limit: number): { readonly events: JobEvent[]; readonly hasMore: boolean } {
+    return this.#store.events(id, after, limit);
+  }
+
+  /** Events from the one after `after` on, until the job has ended, the queue is closed, or nobody wants more. */
+  async *follow(id: string, after: number, signal: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
+    let last = after;
+    while (!signal.aborted && this.#closed === undefined) {
+      const { events } = this.events(id, last, 500);
+      for (const event of events) {
+        yield event;
+        last = event.id;
+      }
+      if (events.length > 0) continue;
+      const job = this.get(id);
+      if (job === undefined || hasEndedAs(job.state)) return;
+      await this.#nextOf(id, signal);
+    }
+  }
+
+  /** Ends it; harmless for one that has ended. @returns undefined where there is none */
+  cancel(id: string): Job | undefined {
+    return this.#end(id, 'cancelled');
+  }
+
+  /** A running one is ended so that it can go on. @throws IsoproError INVALID_ARGUMENT for one that has ended */
+  pause(id: string): Job | undefined {
+    this.#requireGoing(id, 'paused');
+    return this.#end(id, 'paused');
+  }
+
+  /** @throws IsoproError INVALID_ARGUMENT for one that has ended */
+  resume(id: string): Job | undefined {
+    const job = this.#requireGoing(id, 'gone on with');
+    if (job?.state !== 'paused') {
+      const running = this.#running.get(id);
+      if (running?.then === 'paused') running.then = 'queued'; // it is on its way out, and comes back
+      return job;
+    }
+    this.#queue(id);
+    this.#pump();
+    return this.get(id);
+  }
+
+  kinds(): readonly JobKind[] {
+    return JOB_KINDS;
+  }
+
+  /** What the settings of a caller may name. */
+  catalogue(asker: Asker): { readonly names: Readonly<Record<'models' | 'tasks' | 'adapters' | 'runs', readonly string[]>> } {
+    const { allowed } = this.#options;
+    const { jobs } = this.list({ limit: 1000, state: 'succeeded', ...(!asker.isAdmin && { owner: asker.name }) });
+    return {
+      names: {
+        models: [...allowed.models.keys()],
+        tasks: this.names(asker).tasks(),
+        adapters: [...allowed.adapters.keys(), ...jobs.filter((job) => this.adapterOf(job) !== null).map(({ id }) => id)],
+        runs: jobs.flatMap(({ kind, run }) => (kind === 'run' && run !== null ? [run] : [])),
+      },
+    };
+  }
+
+  names(asker: Asker): Names {
+    return new Names(this.#options.allowed, {
+      adapterOf: (name) => this.#adapterOf(asker, name),
+      mayRead: (run) => asker.isAdmin || this.#isOf(asker, run),
+      fileOf: (id) => this.#options.fileOf?.(asker.name, id) ?? null,
+    });
+  }
+
+  /** The adapter that an ended job made: its file; null where it made none. */
+  adapterOf({ kind, state, result }: Job): string | null {
+    if (state !== 'succeeded') return null;
+    const file = JOB_KINDS.find(({ id }) => id === kind)?.adapterOf?.(result) ?? null;
+    return file !== null && existsSync(file) ? file : null;
+  }
+
+  /** Files of a job that are no run. */
+  folderOf(id: string): string {
+    return path.join(this.folder, id);
+  }
+
+  /** Jobs that run are ended so that they go on when the queue is opened again; harmless when repeated. */
+  close(): Promise<void> {
+    this.#closed ??= (async () => {
+      clearTimeout(this.#timer);
+      for (const listeners of this.#listeners.values()) for (const hear of [...listeners]) hear();
+      for (const running of this.#running.values()) interrupt(running);
+      await Promise.all(this.#works);
+      this.#flush();
+      this.#store.close();
+    })();
+    return this.#closed;
+  }
+
+  get #atOnce(): number {
+    return this.#options.atOnce ?? 1;
+  }
+
+  #requireOpen(): void {
+    if (this.#closed !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the queue of jobs has been closed');
+  }
+
+  async #prepare(asker: Asker, kindId: string, settings: unknown, id: string): Promise<{ kind: JobKind; prepared: Prepared }> {
+    const kind = JOB_KINDS.find((each) => each.id === kindId);
+    if (kind === undefined)
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `kind: there is no ${JSON.stringify(kindId)}, but ${JOB_KINDS.map((each) => each.id).join(', ')}`,
+      );
+    if (limited(JSON.stringify(settings ?? {})))
+      throw new IsoproError('INVALID_ARGUMENT', `settings: they have more than ${LONGEST_SETTINGS} characters, or one that is no text`);
+    const parsed = kind.settings.safeParse(settings ?? {});
+    if (!parsed.success) {
+      const said = parsed.error.issues.map((issue) => `${['settings', ...issue.path].join('.')}: ${issue.message}`);
+      throw new IsoproError('INVALID_ARGUMENT', said.join('; '));
+    }
+    return { kind, prepared: await kind.prepare(parsed.data, this.#placeOf(asker, id)) };
+  }
+
+  #placeOf(asker: Asker, id: string): Place {
+    return { names: this.names(asker), id, folder: this.folderOf(id) };
+  }
+
+  #isOf(asker: Asker, id: string): boolean {
+    const job = this.get(id);
+    return job !== undefined && (asker.isAdmin || job.owner === asker.name);
+  }
+
+  #adapterOf(asker: Asker, id: string): string | null {
+    return this.#isOf(asker, id) ? this.adapterOf(this.get(id)!) : null;
+  }
+
+  #requireGoing(id: string, what: string): Job | undefined {
+    const job = this.get(id);
+    if (job !== undefined && hasEndedAs(job.state))
+      throw new IsoproError('INVALID_ARGUMENT', `${id} is ${job.state}, and cannot be ${what}`);
+    return job;
+  }
+
+  #end(id: string, state: 'cancelled' | 'paused'): Job | undefined {
+    const job = this.get(id);
+    if (job === undefined || hasEndedAs(job.state) || job.state === state) return job;
+    const running = this.#running.get(id);
+    if (running !== undefined) {
+      // one that is cancelled is not only paused
+      if (running.then !== 'cancelled') running.then = state;
+      interrupt(running);
+      return this.get(id);
+    }
+    const at = this.#waiting.indexOf(id);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    this.#change(id, { state, waitingFor: null, ...(state === 'cancelled' && { endedAt: now() }) }, 'state', { state });
+    return this.get(id);
+  }
+
+  /** What a queue before this one left. */
+  async #goOn(): Promise<void> {
+    try {
+      for (const { job, pid } of this.#store.unended()) {
+        if (job.state === 'paused') continue;
+        if (job.state === 'running' && pid !== null) {
+          // Its process heard that its queue was gone; another's that has its id by now is not waited for long.
+          for (const begun = performance.now(); !hasEnded(pid) && performance.now() - begun < GONE_MS; ) await sleep(20);
+        }
+        if (this.#closed !== undefined) return;
+        if (job.state === 'running') this.#queue(job.id);
+        else this.#waiting.push(job.id);
+      }
+    } catch (error) {
+      this.#options.report(error);
+    }
+    this.#ready = true;
+    this.#pump();
+  }
+
+  #queue(id: string): void {
+    this.#waiting.push(id);
+    this.#change(id, { state: 'queued', waitingFor: 'turn', pid: null }, 'state', { state: 'queued', waitingFor: 'turn' });
+  }
+
+  /** Begins what there is room for, in the order in which it was asked for: a large job is not overtaken for ever by small ones. */
+  #pump(): void {
+    if (!this.#ready || this.#closed !== undefined) return;
+    while (this.#running.size < this.#atOnce) {
+      const [id] = this.#waiting;
+      if (id === undefined) return;
+      let job: Job | undefined;
+      try {
+        job = this.get(id);
+      } catch (error) {
+        this.#options.report(error);
+        return this.#pumpLater();
+      }
+      if (job === undefined) {
+        this.#waiting.shift();
+        continue;
+      }
+      // what others were promised counts as taken twice once they have it: rather too late than together too much
+      const promised = [...this.#running.values()].reduce((sum, { memoryBytes }) => sum + memoryBytes, 0);
+      if (job.memoryBytes + promised > (this.#options.availableMemory ?? availableMemory)()) {
+        if (job.waitingFor !== 'memory') this.#change(id, { waitingFor: 'memory' }, 'state', { state: 'queued', waitingFor: 'memory' });
+        return this.#pumpLater();
+      }
+      this.#waiting.shift();
+      void this.#begin(job);
+    }
+  }
+
+  #pumpLater(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#flush();
+      this.#pump();
+    }, this.#options.againMs ?? AGAIN_MS).unref();
+  }
+
+  async #begin(job: Job): Promise<void> {
+    const { id } = job;
+    const running: Running = { process: null, then: 'queued', isTold: false, memoryBytes: job.memoryBytes };
+    const work = this.#work(job, running)
+      .catch((error: unknown): Outcome => {
+        const said = error instanceof IsoproError ? error.toJSON() : errorOf('INVALID_ARGUMENT', (error as Error).message);
+        return { kind: 'failed', error: said };
+      })
+      .then((outcome) => {
+        this.#running.delete(id);
+        this.#settle(id, outcome, running.then);
+        this.#pump();
+      });
+    this.#running.set(id, running);
+    this.#works.add(work);
+    await work;
+    this.#works.delete(work);
+  }
+
+  async #work({ id, owner, kind: kindId, settings, attempts, startedAt }: Job, running: Running): Promise<Outcome> {
+    // Names are looked up anew: what is allowed may have changed since, and files may be gone.
+    const asker = { name: owner, isAdmin: this.#store.isOfAdmin(id) };
+    const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
+    makeFolder(this.folderOf(id), 0o700);
+    if (running.isTold) return { kind: 'interrupted' };
+    running.process = new JobProcess({
+      program: this.#options.program,
+      args: [...prepared.args, ...(kind.again?.(this.#placeOf(asker, id)) ?? [])],
+      isResult: kind.isResult,
+      lines: kind.lines,
+      onEvent: ({ type, data }) => this.#change(id, type === 'progress' ? { progress: data } : {}, type, data),
+    });
+    this.#change(
+      id,
+      { state: 'running', waitingFor: null, attempts: attempts + 1, pid: running.process.pid, startedAt: startedAt ?? now() },
+      'state',
+      { state: 'running' },
+    );
+    return running.process.outcome;
+  }
+
+  #settle(id: string, outcome: Outcome, then: Running['then']): void {
+    if (outcome.kind === 'interrupted' && then === 'queued') return this.#queue(id);
+    const state = outcome.kind === 'result' ? 'succeeded' : outcome.kind === 'failed' ? 'failed' : then;
+    const error = outcome.kind === 'failed' ? outcome.error : null;
+    const hasEnded = state !== 'paused';
+    this.#change(
+      id,
+      {
+        state,
+        waitingFor: null,
+        pid: null,
+        ...(hasEnded && { endedAt: now() }),
+        ...(outcome.kind === 'result' && { result: outcome.result }),
+        ...(error !== null && { error }),
+      },
+      'state',
+      { state, error },
+    );
+    if (hasEnded) this.#options.onEnded?.(id);
+  }
+
+  /** A change and its event, now or as soon as it can be written. */
+  #change(id: string, change: JobChange, type: EventType, data: unknown): void {
+    const at = now();
+    const whole = type === 'state' ? { waitingFor: null, error: null, ...(data as object) } : data;
+    if (type === 'progress' && this.#unwritten.length > 0) return; // the next one says more
+    if (this.#unwritten.length < MOST_UNWRITTEN || type === 'state')
+      this.#unwritten.push(() => {
+        this.#store.change(id, change, type, whole, at);
+        for (const hear of this.#listeners.get(id) ?? []) hear();
+      });
+    this.#flush();
+  }
+
+  #flush(): void {
+    for (let write = this.#unwritten[0]; write !== undefined; write = this.#unwritten[0]) {
+      try {
+        write();
+      } catch (error) {
+        this.#options.report(error);
+        return this.#pumpLater();
+      }
+      this.#unwritten.shift();
+    }
+  }
+
+  /** When something happens to the job, or nobody waits any more. */
+  #nextOf(id: string, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const listeners = this.#listeners.get(id) ?? new Set<() => void>();
+      this.#listeners.set(id, listeners);
+      const hear = (): void => {
+        listeners.delete(hear);
+        if (listeners.size === 0 && this.#listeners.get(id) === listeners) this.#listeners.delete(id);
+        signal.removeEventListener('abort', hear);
+        resolve();
+      };
+      listeners.add(hear);
+      signal.addEventListener('abort', hear, { once: true });
+    });
+  }
+}
+
+const commandOf = (args: readonly string[]): string => ['npx isopro-native', ...args.map(shellWord)].join(' ');
+
+/** Of what the system and a container's limit leave. */
+const availableMemory = (): number => process.availableMemory();
+const totalMemory = (): number => Math.min(os.totalmem(), process.constrainedMemory() || Infinity);
+
+export type { JobFilter } from './store.js';

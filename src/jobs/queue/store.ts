@@ -1,0 +1,325 @@
+/** Jobs on the disk: one SQLite file, of one process at a time, from which no acknowledged job is lost when that is killed. */
+import Database from 'better-sqlite3';
+import { z } from 'zod';
+import { IsoproError } from '../../errors.js';
+import { sqliteCode } from '../../log/schema.js';
+import { EVENT_TYPES, JOB_STATES, type EventType, type Job, type JobError, type JobEvent, type JobState } from './job.js';
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS job (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  kind TEXT NOT NULL,
+  name TEXT,
+  owner TEXT NOT NULL,
+  of_admin INTEGER NOT NULL,
+  settings TEXT NOT NULL,
+  state TEXT NOT NULL,
+  waiting_for TEXT,
+  progress TEXT NOT NULL DEFAULT 'null',
+  command TEXT NOT NULL,
+  run TEXT,
+  memory_bytes INTEGER NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  pid INTEGER,
+  created_at TEXT NOT NULL,
+  started_at TEXT,
+  ended_at TEXT,
+  result TEXT NOT NULL DEFAULT 'null',
+  error TEXT NOT NULL DEFAULT 'null',
+  note TEXT NOT NULL DEFAULT 'null',
+  idempotency_key TEXT,
+  asked TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS job_state ON job (state);
+CREATE TABLE IF NOT EXISTS event (
+  job INTEGER NOT NULL REFERENCES job (seq),
+  id INTEGER NOT NULL,
+  at TEXT NOT NULL,
+  type TEXT NOT NULL,
+  data TEXT NOT NULL,
+  PRIMARY KEY (job, id)
+) STRICT, WITHOUT ROWID;
+PRAGMA user_version = 1;
+`;
+const VERSION = 1;
+
+/** The process that was killed a moment ago may not have let go yet. */
+const BUSY_MS = 3000;
+
+const json = z.string().transform((text, context) => {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    context.addIssue('no JSON');
+    return z.NEVER;
+  }
+});
+const row = z
+  .object({
+    id: z.string(),
+    kind: z.string(),
+    name: z.string().nullable(),
+    owner: z.string(),
+    settings: json,
+    state: z.enum(JOB_STATES),
+    waiting_for: z.enum(['turn', 'memory']).nullable(),
+    progress: json,
+    command: z.string(),
+    run: z.string().nullable(),
+    memory_bytes: z.number(),
+    attempts: z.number(),
+    created_at: z.string(),
+    started_at: z.string().nullable(),
+    ended_at: z.string().nullable(),
+    result: json,
+    error: json,
+  })
+  .transform(
+    ({ waiting_for, memory_bytes, created_at, started_at, ended_at, error, ...rest }): Job => ({
+      ...rest,
+      waitingFor: waiting_for,
+      memoryBytes: memory_bytes,
+      createdAt: created_at,
+      startedAt: started_at,
+      endedAt: ended_at,
+      error: error as JobError | null,
+    }),
+  );
+const eventRow = z.object({ id: z.number(), at: z.string(), type: z.enum(EVENT_TYPES), data: json });
+
+export interface NewJob extends Pick<Job, 'id' | 'kind' | 'name' | 'owner' | 'settings' | 'command' | 'run' | 'memoryBytes'> {
+  /** Whether its names are those of all. */
+  readonly isOfAdmin: boolean;
+  readonly idempotencyKey: string | null;
+  /** Digest of what was asked for; a key of another one is refused. */
+  readonly asked: string;
+  /** What its maker wants to find beside it. */
+  readonly note: unknown;
+}
+
+/** What may change of a job. */
+export interface JobChange {
+  readonly state?: JobState;
+  readonly waitingFor?: Job['waitingFor'];
+  readonly progress?: unknown;
+  readonly attempts?: number;
+  readonly pid?: number | null;
+  readonly startedAt?: string | null;
+  readonly endedAt?: string | null;
+  readonly result?: unknown;
+  readonly error?: JobError | null;
+}
+const COLUMNS: Readonly<Record<keyof JobChange, string>> = {
+  state: 'state',
+  waitingFor: 'waiting_for',
+  progress: 'progress',
+  attempts: 'attempts',
+  pid: 'pid',
+  startedAt: 'started_at',
+  endedAt: 'ended_at',
+  result: 'result',
+  error: 'error',
+};
+const AS_JSON: ReadonlySet<string> = new Set(['progress', 'result', 'error']);
+
+export interface JobFilter {
+  readonly owner?: string | undefined;
+  readonly kind?: string | undefined;
+  readonly state?: JobState | undefined;
+  /** Older than this one. */
+  readonly after?: string | undefined;
+  readonly limit: number;
+}
+
+type Written = { readonly id: number; readonly at: string };
+
+export class JobStore {
+  readonly file: string;
+  readonly #db: Database.Database;
+
+  private constructor(file: string, db: Database.Database) {
+    this.file = file;
+    this.#db = db;
+  }
+
+  /** @throws IsoproError JOBS_UNREADABLE where the file is damaged or none of ours, JOBS_BUSY where another process has it, WRITE_FAILED */
+  static open(file: string, busyMs = BUSY_MS): JobStore {
+    let db: Database.Database | undefined;
+    try {
+      db = new Database(file, { timeout: busyMs });
+      // held as long as this process lives, and taken from it by the kernel when it is killed
+      db.pragma('locking_mode = EXCLUSIVE');
+      db.pragma('journal_mode = WAL');
+      db.pragma('synchronous = FULL');
+      db.pragma('trusted_schema = OFF');
+      db.exec('BEGIN EXCLUSIVE; COMMIT');
+      const version = db.pragma('user_version', { simple: true }) as number;
+      if (version !== 0 && version !== VERSION)
+        throw new IsoproError('JOBS_UNREADABLE', `${file} is of version ${version}, not ${VERSION}`);
+      db.exec(SCHEMA);
+      const [sound] = db.pragma('quick_check(1)') as { quick_check: string }[];
+      if (sound?.quick_check !== 'ok') throw new IsoproError('JOBS_UNREADABLE', `${file} is damaged: ${sound?.quick_check}`);
+      const store = new JobStore(file, db);
+      store.unended();
+      return store;
+    } catch (error) {
+      db?.close();
+      throw asJobsError(error, file);
+    }
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  /** @throws IsoproError INVALID_ARGUMENT where the key was given for something else, JOBS_UNREADABLE, WRITE_FAILED */
+  add(job: NewJob, at: string): { readonly job: Job; readonly isNew: boolean } {
+    return this.#do(() => {
+      const known =
+        job.idempotencyKey === null
+          ? undefined
+          : this.#row('SELECT * FROM job WHERE owner = ? AND idempotency_key = ?', job.owner, job.idempotencyKey);
+      if (known !== undefined) {
+        if (known.asked !== job.asked)
+          throw new IsoproError('CONFLICT', `the key ${job.idempotencyKey} was given for another request`, {
+            remedy: 'Give a new Idempotency-Key with a new request.',
+          });
+        return { job: row.parse(known), isNew: false };
+      }
+      this.#db.transaction(() => {
+        const { lastInsertRowid } = this.#db
+          .prepare(
+            `INSERT INTO job (id, kind, name, owner, of_admin, settings, state, waiting_for, command, run, memory_bytes, created_at, note,
+               idempotency_key, asked)
+             VALUES (?, ?, ?, ?, ?, ?, 'queued', 'turn', ?, ?, ?, ?, ?, ?, ?)`,
+          )
+          .run(
+            job.id,
+            job.kind,
+            job.name,
+            job.owner,
+            Number(job.isOfAdmin),
+            JSON.stringify(job.settings),
+            job.command,
+            job.run,
+            job.memoryBytes,
+            at,
+            JSON.stringify(job.note),
+            job.idempotencyKey,
+            job.asked,
+          );
+        this.#event(lastInsertRowid, 'state', { state: 'queued', waitingFor: 'turn', error: null }, at);
+      })();
+      return { job: this.#get(job.id)!, isNew: true };
+    });
+  }
+
+  get(id: string): Job | undefined {
+    return this.#do(() => this.#get(id));
+  }
+
+  /** What its maker put beside it; null for none. */
+  note(id: string): unknown {
+    return this.#do(() => {
+      const found = this.#row('SELECT note FROM job WHERE id = ?', id);
+      return found === undefined ? null : json.parse(found.note);
+    });
+  }
+
+  isOfAdmin(id: string): boolean {
+    return this.#do(() => this.#row('SELECT of_admin FROM job WHERE id = ?', id)?.of_admin === 1);
+  }
+
+  /** Newest first. */
+  list({ owner, kind, state, after, limit }: JobFilter): { readonly jobs: Job[]; readonly hasMore: boolean } {
+    return this.#do(() => {
+      const where: [string, unknown][] = [];
+      if (owner !== undefined) where.push(['owner = ?', owner]);
+      if (kind !== undefined) where.push(['kind = ?', kind]);
+      if (state !== undefined) where.push(['state = ?', state]);
+      if (after !== undefined) where.push(['seq < (SELECT seq FROM job WHERE id = ?)', after]);
+      const condition = where.length === 0 ? '' : `WHERE ${where.map(([sql]) => sql).join(' AND ')}`;
+      const rows = this.#rows(`SELECT * FROM job ${condition} ORDER BY seq DESC LIMIT ?`, ...where.map(([, value]) => value), limit + 1);
+      return { jobs: rows.slice(0, limit).map((each) => row.parse(each)), hasMore: rows.length > limit };
+    });
+  }
+
+  /** Oldest first, with the process that each ran in. */
+  unended(): { readonly job: Job; readonly pid: number | null }[] {
+    return this.#do(() =>
+      this.#rows(`SELECT * FROM job WHERE state IN ('queued', 'running', 'paused') ORDER BY seq`).map((each) => ({
+        job: row.parse(each),
+        pid: typeof each.pid === 'number' ? each.pid : null,
+      })),
+    );
+  }
+
+  /** A change and the event that tells of it, both or neither. */
+  change(id: string, change: JobChange, type?: EventType, data?: unknown, at = new Date().toISOString()): Written | null {
+    return this.#do(() =>
+      this.#db.transaction(() => {
+        const entries = Object.entries(change) as [keyof JobChange, unknown][];
+        if (entries.length > 0)
+          this.#db
+            .prepare(`UPDATE job SET ${entries.map(([name]) => `${COLUMNS[name]} = ?`).join(', ')} WHERE id = ?`)
+            .run(...entries.map(([name, value]) => (AS_JSON.has(name) ? JSON.stringify(value) : value)), id);
+        const found = type === undefined ? undefined : this.#row('SELECT seq FROM job WHERE id = ?', id);
+        return found === undefined ? null : this.#event(found.seq as number, type!, data, at);
+      })(),
+    );
+  }
+
+  /** In their order, from the one after `after` on. */
+  events(id: string, after: number, limit: number): { readonly events: JobEvent[]; readonly hasMore: boolean } {
+    return this.#do(() => {
+      const rows = this.#rows(
+        'SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job WHERE j.id = ? AND e.id > ? ORDER BY e.id LIMIT ?',
+        id,
+        after,
+        limit + 1,
+      );
+      return { events: rows.slice(0, limit).map((each) => eventRow.parse(each)), hasMore: rows.length > limit };
+    });
+  }
+
+  #get(id: string): Job | undefined {
+    const found = this.#row('SELECT * FROM job WHERE id = ?', id);
+    return found === undefined ? undefined : row.parse(found);
+  }
+
+  #event(seq: number | bigint, type: EventType, data: unknown, at: string): Written {
+    const { id } = this.#row('SELECT coalesce(max(id), 0) + 1 AS id FROM event WHERE job = ?', seq) as { id: number };
+    this.#db.prepare('INSERT INTO event (job, id, at, type, data) VALUES (?, ?, ?, ?, ?)').run(seq, id, at, type, JSON.stringify(data));
+    return { id, at };
+  }
+
+  #row(sql: string, ...values: unknown[]): Record<string, unknown> | undefined {
+    return this.#db.prepare(sql).get(...values) as Record<string, unknown> | undefined;
+  }
+
+  #rows(sql: string, ...values: unknown[]): Record<string, unknown>[] {
+    return this.#db.prepare(sql).all(...values) as Record<string, unknown>[];
+  }
+
+  #do<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw asJobsError(error, this.file);
+    }
+  }
+}
+
+/** What SQLite says of the file, and what it holds that is none of ours, as an error of ours. */
+function asJobsError(error: unknown, file: string): unknown {
+  if (error instanceof z.ZodError) return new IsoproError('JOBS_UNREADABLE', `${file} holds what is no job: ${z.prettifyError(error)}`);
+  const code = sqliteCode(error);
+  if (code === null) return error;
+  const { message } = error as Error;
+  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED'))
+    return new IsoproError('JOBS_BUSY', `${file} is held by another process`, { cause: error });
+  const isWriting = ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_READONLY', 'SQLITE_CANTOPEN'].some((each) => code.startsWith(each));
+  return new IsoproError(isWriting ? 'WRITE_FAILED' : 'JOBS_UNREADABLE', `${file}: ${message}`, { cause: error });
+}

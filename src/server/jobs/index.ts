@@ -1,0 +1,58 @@
+/** What a server with a runs folder has beside its model: jobs. A queue that cannot be opened is the answer of its own routes alone. */
+import type { FastifyInstance } from 'fastify';
+import { IsoproError } from '../../errors.js';
+import { JobQueue } from '../../jobs/queue/queue.js';
+import { addJobRoutes } from './routes.js';
+
+export interface JobOptions {
+  /** Where what is made lies; made where it is not there. */
+  readonly runs: string;
+  /** The program's entry, as node runs it: what jobs are run by. */
+  readonly program: string;
+  /** That requests may name, beside the one that is served: by name, as --model takes it. */
+  readonly models: readonly { readonly name: string; readonly model: string }[];
+  /** That requests may name, beside those that ship: by name, as --task takes it. */
+  readonly tasks: readonly { readonly name: string; readonly task: string }[];
+  readonly atOnce: number;
+  /** Bytes that may be taken now; default: what the system leaves. */
+  readonly availableMemory?: () => number;
+}
+
+export interface JobContext {
+  readonly options: JobOptions;
+  /** That is served: its name, and as --model takes it. */
+  readonly base: { readonly name: string; readonly model: string };
+  readonly adapters: readonly { readonly name: string; readonly file: string }[];
+  readonly report: (error: unknown) => void;
+}
+
+export function addJobs(app: FastifyInstance, { options, base, adapters, report }: JobContext): void {
+  let queue: JobQueue | IsoproError;
+  try {
+    queue = JobQueue.open({
+      allowed: {
+        model: base.name,
+        models: new Map([[base.name, base.model], ...options.models.map(({ name, model }) => [name, model] as const)]),
+        tasks: new Map(options.tasks.map(({ name, task }) => [name, task])),
+        adapters: new Map(adapters.map(({ name, file }) => [name, file])),
+        runs: options.runs,
+      },
+      program: options.program,
+      atOnce: options.atOnce,
+      ...(options.availableMemory !== undefined && { availableMemory: options.availableMemory }),
+      report,
+    });
+  } catch (error) {
+    if (!(error instanceof IsoproError)) throw error;
+    report(error);
+    queue = error;
+  }
+  addJobRoutes(app, () => {
+    if (queue instanceof IsoproError) throw queue;
+    return queue;
+  });
+  // before connections are waited for: streams of events end with the queue
+  app.addHook('preClose', async () => {
+    if (queue instanceof JobQueue) await queue.close();
+  });
+}

@@ -1,0 +1,149 @@
+/** Jobs over HTTP (docs/api.md). Whose a job is, is its key's name; `admin` sees all, and what is another's is not there. */
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { hasEndedAs, JOB_STATES, type Job, type JobEvent } from '../../jobs/queue/job.js';
+import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
+import { RequestFailure } from '../failures.js';
+import type { Caller } from '../keys.js';
+
+const TRAIN = { config: { scope: 'train' } } as const;
+/** Between two signs of life of a stream in which nothing happens: whoever stands between closes a silent one. */
+const ALIVE_MS = 15_000;
+
+export const askerOf = ({ name, scopes }: Caller): Asker => ({ name, isAdmin: scopes.has('admin') });
+
+export const noJob = (id: string): RequestFailure =>
+  new RequestFailure(404, 'not_found_error', `there is no job ${JSON.stringify(id.slice(0, 100))}`, { code: 'job_not_found' });
+
+/** @throws RequestFailure 404 where there is none, or it is another's */
+export function jobOf(queue: JobQueue, { caller }: FastifyRequest, id: string): Job {
+  const job = queue.get(id);
+  if (job === undefined || (job.owner !== caller.name && !caller.scopes.has('admin'))) throw noJob(id);
+  return job;
+}
+
+const settings = z.record(z.string(), z.unknown());
+const newJob = z.strictObject({
+  kind: z.string().min(1).max(100),
+  settings: settings.default({}),
+  name: z.string().min(1).max(200).nullish(),
+});
+const estimated = z.strictObject({ kind: z.string().min(1).max(100), settings: settings.default({}), measure: z.boolean().default(false) });
+const idempotencyKey = z.string().min(1).max(200).optional();
+const jobParams = z.object({ id: z.string().max(100) });
+const listQuery = z.object({
+  kind: z.string().max(100).optional(),
+  state: z.enum(JOB_STATES).optional(),
+  after: z.string().max(100).optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+});
+const eventId = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+const eventsQuery = z.object({ after: eventId.optional(), limit: z.coerce.number().int().min(1).max(1000).default(100) });
+
+/** @param opened gives the queue, or throws why there is none */
+export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue): void {
+  const app = instance.withTypeProvider<ZodTypeProvider>();
+
+  app.get('/api/jobs/kinds', TRAIN, ({ caller }) => {
+    const queue = opened();
+    const { names } = queue.catalogue(askerOf(caller));
+    const data = queue.kinds().map(({ id, title, settings: read, described = read, measure }) => ({
+      kind: id,
+      title,
+      schema: z.toJSONSchema(described, { io: 'input', unrepresentable: 'any' }),
+      measures: measure !== undefined,
+      names,
+    }));
+    return { data };
+  });
+
+  app.post('/api/jobs/estimate', { ...TRAIN, schema: { body: estimated } }, async (request, reply) => {
+    const { kind, settings: asked, measure } = request.body;
+    const queue = opened();
+    const asker = askerOf(request.caller);
+    const estimate = await queue.estimate(asker, kind, asked);
+    return { ...estimate, measured: measure ? await queue.measure(asker, kind, asked, goneWith(reply)) : null };
+  });
+
+  app.post('/api/jobs', { ...TRAIN, schema: { body: newJob } }, async (request, reply) => {
+    const key = idempotencyKey.safeParse(request.headers['idempotency-key']);
+    if (!key.success)
+      throw new RequestFailure(400, 'invalid_request_error', 'Idempotency-Key: 1 to 200 characters', { code: 'invalid_value' });
+    const { job, isNew } = await opened().create(askerOf(request.caller), { ...request.body, idempotencyKey: key.data });
+    return reply
+      .code(isNew ? 201 : 200)
+      .header('location', `/api/jobs/${job.id}`)
+      .send(job);
+  });
+
+  app.get('/api/jobs', { ...TRAIN, schema: { querystring: listQuery } }, ({ query, caller }) => {
+    const { jobs, hasMore } = opened().list({ ...query, ...(!caller.scopes.has('admin') && { owner: caller.name }) });
+    return { data: jobs, hasMore };
+  });
+
+  app.get('/api/jobs/:id', { ...TRAIN, schema: { params: jobParams } }, (request) => jobOf(opened(), request, request.params.id));
+
+  app.get('/api/jobs/:id/events', { ...TRAIN, schema: { params: jobParams, querystring: eventsQuery } }, (request, reply) => {
+    const queue = opened();
+    const { id } = jobOf(queue, request, request.params.id);
+    const { after, limit } = request.query;
+    const last = eventId.safeParse(request.headers['last-event-id']);
+    const from = last.success ? last.data : (after ?? 0);
+    if (request.headers.accept?.includes('text/event-stream') === true)
+      return streamEvents(reply, (signal) => queue.follow(id, from, signal));
+    const { events, hasMore } = queue.events(id, from, limit);
+    return { data: events, hasMore };
+  });
+
+  const acts = {
+    cancel: (queue: JobQueue, id: string) => queue.cancel(id),
+    pause: (queue: JobQueue, id: string) => queue.pause(id),
+    resume: (queue: JobQueue, id: string) => queue.resume(id),
+  };
+  for (const [name, act] of Object.entries(acts))
+    app.post(`/api/jobs/:id/${name}`, { ...TRAIN, schema: { params: jobParams } }, (request) => {
+      const queue = opened();
+      const job = jobOf(queue, request, request.params.id);
+      if (name !== 'cancel' && hasEndedAs(job.state))
+        throw new RequestFailure(409, 'invalid_request_error', `the job is ${job.state}`, { code: 'job_ended' });
+      return act(queue, job.id);
+    });
+}
+
+/** Aborted when whoever asked has gone. */
+export function goneWith(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once('close', () => gone.abort());
+  return gone.signal;
+}
+
+const textOf = (event: JobEvent): string => `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
+
+/** Server-sent events, with a comment now and then where nothing happens. */
+function streamEvents(reply: FastifyReply, follow: (signal: AbortSignal) => AsyncGenerator<JobEvent, void, undefined>): FastifyReply {
+  const signal = goneWith(reply);
+  async function* texts(): AsyncGenerator<string, void, undefined> {
+    const events = follow(signal);
+    let next = events.next();
+    yield ': \n\n'; // the head is sent at once
+    while (true) {
+      let timer: NodeJS.Timeout | undefined;
+      const silence = new Promise<null>((resolve) => (timer = setTimeout(() => resolve(null), ALIVE_MS)));
+      const heard = await Promise.race([next, silence]).finally(() => clearTimeout(timer));
+      if (heard === null) yield ': \n\n';
+      else if (heard.done === true) return;
+      else {
+        yield textOf(heard.value);
+        next = events.next();
+      }
+    }
+  }
+  return reply
+    .header('content-type', 'text/event-stream; charset=utf-8')
+    .header('cache-control', 'no-cache')
+    .header('connection', 'close') // one that is kept for a next request would keep a server from closing
+    .header('x-accel-buffering', 'no')
+    .send(Readable.from(texts()));
+}

@@ -1,0 +1,52 @@
+/** In place of the command line: does at once what the setting `system` of a job says, as a command would. */
+const stated = (flag) =>
+  process.argv
+    .filter((word) => word.startsWith(`--${flag}=`))
+    .map((word) => word.slice(flag.length + 3))
+    .at(-1);
+const tell = (type, data) => new Promise((resolve) => process.send({ type, data }, undefined, undefined, resolve));
+const complain = (code, message) => process.stderr.write(`${JSON.stringify({ error: { code, message, remedy: 'None.' } })}\n`);
+let isLeaving = false;
+process.on('disconnect', () => isLeaving || process.kill(process.pid, 'SIGKILL'));
+const leave = () => {
+  isLeaving = true;
+  process.disconnect();
+};
+process.on('SIGINT', () => {
+  complain('ABORTED', 'interrupted');
+  process.exit(130);
+});
+
+const acts = {
+  async answer() {
+    await tell('progress', { stage: 'evaluating', done: 1, total: 2, unit: 'answers' });
+    await tell('notice', { text: '<b>not said in HTML</b>' });
+    await tell('nothing of this kind', {});
+    const { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } = process.env;
+    process.stdout.write(JSON.stringify({ args: process.argv.slice(2), secrets: { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } }, null, 2));
+  },
+  /** Until it is told to end. */
+  async hold() {
+    await tell('progress', { stage: 'holding', done: 0, total: 1, unit: '' });
+    setInterval(() => {}, 1000);
+  },
+  fail() {
+    process.stderr.write('a line of something else\n');
+    complain('CONTEXT_OVERFLOW', 'it is too long');
+    process.exitCode = 1;
+  },
+  die() {
+    process.kill(process.pid, 'SIGKILL');
+  },
+  /** Ends well, and says nothing. */
+  silent() {},
+};
+
+if (process.argv[2] === 'train') {
+  for (const step of [1, 2]) process.stdout.write(`${JSON.stringify({ step, loss: 2 / step })}\n`);
+  process.stdout.write(`${JSON.stringify({ args: process.argv.slice(2), adapter: stated('out') })}\n`);
+  leave();
+} else {
+  await acts[stated('system') ?? 'answer']();
+  if (stated('system') !== 'hold') leave();
+}

@@ -1,0 +1,255 @@
+/** The queue of jobs: order, ends, what outlives it, and what is wrong with its file. A small program stands for the command line. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { afterAll, afterEach, expect, test } from '@jest/globals';
+import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/queue/job.js';
+import { JobQueue, type JobQueueOptions } from '../../src/jobs/queue/queue.js';
+import { JobStore } from '../../src/jobs/queue/store.js';
+
+const PROGRAM = fileURLToPath(new URL('job-program.mjs', import.meta.url));
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-jobs-'));
+let made = 0;
+const newFolder = (): string => path.join(folder, `runs-${made++}`);
+
+const open: JobQueue[] = [];
+const reported: unknown[] = [];
+function queueOf(runs = newFolder(), options: Partial<JobQueueOptions> = {}): JobQueue {
+  const allowed = { model: 'base', models: new Map([['base', 'tiny']]), tasks: new Map(), adapters: new Map(), runs };
+  const report = (error: unknown): void => void reported.push(error);
+  const queue = JobQueue.open({ allowed, program: PROGRAM, availableMemory: () => Infinity, report, ...options });
+  open.push(queue);
+  return queue;
+}
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((queue) => queue.close()));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const [ANN, BOB] = [
+  { name: 'ann', isAdmin: false },
+  { name: 'bob', isAdmin: false },
+];
+const evaluation = (system: string, more = {}): { kind: string; settings: unknown } => ({ kind: 'eval', settings: { system, ...more } });
+const add = async (queue: JobQueue, system: string): Promise<Job> => (await queue.create(ANN, evaluation(system))).job;
+
+/** Events until one of which it is true; all that there will be, where none is. */
+async function until(queue: JobQueue, id: string, isIt: (event: JobEvent) => boolean, after = 0): Promise<JobEvent[]> {
+  const events: JobEvent[] = [];
+  for await (const event of queue.follow(id, after, new AbortController().signal)) {
+    events.push(event);
+    if (isIt(event)) break;
+  }
+  return events;
+}
+const isState =
+  (...states: string[]) =>
+  ({ type, data }: JobEvent): boolean =>
+    type === 'state' && states.includes((data as { state: string }).state);
+const ended = async (queue: JobQueue, id: string): Promise<Job> => {
+  await until(queue, id, ({ type, data }) => type === 'state' && hasEndedAs((data as Job).state));
+  return queue.get(id)!;
+};
+
+test('a job runs its command line, tells what goes on, and has what the command prints as its result', async () => {
+  process.env.ISOPRO_ADMIN_KEY = 'a-secret-of-the-server';
+  const queue = queueOf();
+  const job = await add(queue, 'answer');
+  delete process.env.ISOPRO_ADMIN_KEY;
+  const events = await until(queue, job.id, () => false);
+  expect(events.map(({ id, type }) => [id, type])).toEqual([
+    [1, 'state'],
+    [2, 'state'],
+    [3, 'progress'],
+    [4, 'notice'],
+    [5, 'state'],
+  ]);
+  expect(events.filter(({ type }) => type === 'state').map(({ data }) => (data as Job).state)).toEqual(['queued', 'running', 'succeeded']);
+  const done = queue.get(job.id)!;
+  expect(done).toMatchObject({ state: 'succeeded', attempts: 1, owner: 'ann', progress: { stage: 'evaluating', done: 1 }, error: null });
+  expect(done.result).toEqual({ args: ['eval', '--model=tiny', '--task=scheduling', '--system=answer', '--json'], secrets: {} });
+  expect(done.command).toBe('npx isopro-native eval --model=tiny --task=scheduling --system=answer');
+  // from any place, and past the last one
+  expect(await until(queue, job.id, () => false, 3)).toEqual(events.slice(3));
+  expect(await until(queue, job.id, () => false, 99)).toEqual([]);
+  expect(queue.events(job.id, 1, 2)).toEqual({ events: events.slice(1, 3), hasMore: true });
+});
+
+test.each([
+  ['fail', { code: 'CONTEXT_OVERFLOW', message: 'it is too long' }],
+  ['die', { code: 'JOB_ENDED', message: "the job's process ended by the signal SIGKILL, without saying why" }],
+  ['silent', { code: 'JOB_ENDED', message: 'the job ended without a result' }],
+])('one that does %s has failed, and the next one runs', async (system, error) => {
+  const queue = queueOf();
+  const [bad, good] = [await add(queue, system), await add(queue, 'answer')];
+  expect(await ended(queue, bad.id)).toMatchObject({ state: 'failed', error, result: null });
+  expect((await ended(queue, good.id)).state).toBe('succeeded');
+});
+
+test('lines of a training are its steps, the last its result; without a state it begins anew', async () => {
+  const queue = queueOf(undefined, { fileOf: (owner, id) => (owner === 'ann' && id === 'file-1' ? '/uploads/file-1' : null) });
+  await expect(queue.create(BOB, { kind: 'train', settings: { data: 'file-1' } })).rejects.toMatchObject({ code: 'file_not_allowed' });
+  const { job } = await queue.create(ANN, { kind: 'train', settings: { data: 'file-1', rank: 4 } });
+  const events = await until(queue, job.id, () => false);
+  expect(events.filter(({ type }) => type === 'step').map(({ data }) => data)).toEqual([
+    { step: 1, loss: 2 },
+    { step: 2, loss: 1 },
+  ]);
+  const out = path.join(queue.folderOf(job.id), 'adapter.gguf');
+  expect(queue.get(job.id)!.result).toEqual({
+    args: ['train', '--model=tiny', '--data=/uploads/file-1', '--rank=4', `--out=${out}`, '--force', '--json'],
+    adapter: out,
+  });
+});
+
+test('one at a time, in the order in which they were asked for; what waits can be ended, paused and gone on with', async () => {
+  const queue = queueOf();
+  const first = await add(queue, 'hold');
+  await until(queue, first.id, ({ type }) => type === 'progress');
+  const [second, third, fourth] = [await add(queue, 'hold'), await add(queue, 'answer'), await add(queue, 'answer')];
+  expect([second, third].map(({ state, waitingFor }) => [state, waitingFor])).toEqual([
+    ['queued', 'turn'],
+    ['queued', 'turn'],
+  ]);
+  expect(queue.cancel(second.id)).toMatchObject({ state: 'cancelled', attempts: 0 });
+  expect(queue.pause(third.id)!.state).toBe('paused');
+  queue.cancel(first.id);
+  expect((await ended(queue, fourth.id)).state).toBe('succeeded');
+  expect(queue.get(first.id)).toMatchObject({ state: 'cancelled', error: null });
+  expect(queue.get(third.id)!.state).toBe('paused');
+  expect(queue.resume(third.id)!.state).not.toBe('paused');
+  expect(await ended(queue, third.id)).toMatchObject({ state: 'succeeded', attempts: 1 });
+  expect(queue.cancel(third.id)!.state).toBe('succeeded');
+  expect(() => queue.pause(third.id)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+  expect(queue.cancel('job-of-nobody')).toBeUndefined();
+});
+
+test('a running one is paused and begun again', async () => {
+  const queue = queueOf();
+  const { id } = await add(queue, 'hold');
+  await until(queue, id, ({ type }) => type === 'progress');
+  queue.pause(id);
+  await until(queue, id, isState('paused'));
+  queue.resume(id);
+  await until(queue, id, ({ type, id: at }) => type === 'progress' && at > 4);
+  expect(queue.get(id)).toMatchObject({ state: 'running', attempts: 2 });
+  queue.cancel(id);
+  expect((await ended(queue, id)).state).toBe('cancelled');
+});
+
+test('a job waits until there is memory for it, and is refused where there never is', async () => {
+  let free = 0;
+  const queue = queueOf(undefined, { againMs: 5, availableMemory: () => free, totalMemory: () => 2 ** 40 });
+  const { id } = await add(queue, 'answer');
+  await until(queue, id, ({ data }) => (data as Job).waitingFor === 'memory');
+  expect(queue.get(id)).toMatchObject({ state: 'queued', waitingFor: 'memory' });
+  free = Infinity;
+  expect((await ended(queue, id)).state).toBe('succeeded');
+  const small = queueOf(undefined, { totalMemory: () => 1000 });
+  await expect(small.create(ANN, evaluation('answer'))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' });
+});
+
+test('the same key gives the same job, to its owner, for the same request', async () => {
+  const queue = queueOf();
+  const asked = { ...evaluation('answer'), idempotencyKey: 'once' };
+  const [one, two] = await Promise.all([queue.create(ANN, asked), queue.create(ANN, asked)]);
+  expect([one.isNew, two.isNew].sort()).toEqual([false, true]);
+  expect(two.job.id).toBe(one.job.id);
+  expect((await queue.create(BOB, asked)).isNew).toBe(true);
+  await expect(queue.create(ANN, { ...asked, ...evaluation('hold') })).rejects.toMatchObject({ code: 'CONFLICT' });
+  expect(queue.list({ owner: 'ann', limit: 10 }).jobs).toHaveLength(1);
+});
+
+test('a queue that is closed goes on where it was when it is opened again', async () => {
+  const runs = newFolder();
+  const before = queueOf(runs);
+  const [running, waiting, paused] = [await add(before, 'hold'), await add(before, 'answer'), await add(before, 'answer')];
+  await until(before, running.id, ({ type }) => type === 'progress');
+  before.pause(paused.id);
+  await before.close();
+  const after = queueOf(runs);
+  await until(after, running.id, ({ type, id }) => type === 'progress' && id > 4);
+  expect([running, waiting, paused].map(({ id }) => after.get(id)!.state)).toEqual(['running', 'queued', 'paused']);
+  after.cancel(running.id);
+  expect((await ended(after, waiting.id)).state).toBe('succeeded');
+  expect(after.get(running.id)).toMatchObject({ state: 'cancelled', attempts: 2 });
+});
+
+test('one that ran when its queue was killed is begun again', async () => {
+  const runs = newFolder();
+  const queue = queueOf(runs);
+  const { id } = await add(queue, 'answer');
+  await ended(queue, id);
+  await queue.close();
+  // as a killed server leaves it
+  const store = JobStore.open(path.join(runs, '.jobs', 'jobs.sqlite'));
+  const gone = spawnSync(process.execPath, ['-e', '']).pid;
+  store.change(id, { state: 'running', pid: gone, endedAt: null, result: null });
+  store.close();
+  const again = queueOf(runs);
+  await until(again, id, isState('succeeded'), 5);
+  expect(again.get(id)).toMatchObject({ state: 'succeeded', attempts: 2 });
+});
+
+test('two servers do not share a folder; a damaged file and one of another kind are refused, typed', async () => {
+  const runs = newFolder();
+  const queue = queueOf(runs);
+  const file = path.join(runs, '.jobs', 'jobs.sqlite');
+  expect(() => JobStore.open(file, 0)).toThrow(expect.objectContaining({ code: 'JOBS_BUSY' }) as never);
+  await add(queue, 'answer');
+  await queue.close();
+  const whole = readFileSync(file);
+  const refused = (bytes: Buffer): void => {
+    writeFileSync(file, bytes);
+    expect(() => queueOf(runs)).toThrow(expect.objectContaining({ code: 'JOBS_UNREADABLE' }) as never);
+  };
+  refused(Buffer.from('no database, but long enough to be read as one'.repeat(20)));
+  refused(Buffer.concat([whole.subarray(0, 100), Buffer.alloc(whole.length - 100, 0xa5)]));
+  writeFileSync(file, whole);
+  expect(queueOf(runs).list({ limit: 10 }).jobs).toHaveLength(1);
+});
+
+(process.platform === 'win32' ? test.skip : test)('on a full disk nothing is acknowledged that is not kept, and reading goes on', () => {
+  const script = `
+    const [queueModule, runs] = process.argv.slice(1);
+    const { JobQueue } = await import(queueModule);
+    const allowed = { model: 'base', models: new Map([['base', 'tiny']]), tasks: new Map(), adapters: new Map(), runs };
+    const queue = JobQueue.open({ allowed, program: 'none', availableMemory: () => 0, report: () => {} });
+    let kept = 0;
+    let code;
+    try {
+      const asked = { kind: 'eval', settings: { system: 'x'.repeat(5000) } };
+      for (; kept < 1000; kept++) await queue.create({ name: 'ann', isAdmin: false }, asked);
+    } catch (error) {
+      code = error.code;
+    }
+    process.stdout.write(JSON.stringify([code, kept, queue.list({ limit: 2000 }).jobs.length]));
+    process.exit();`;
+  const { stdout, stderr } = spawnSync(
+    'sh',
+    [
+      '-c',
+      `trap '' XFSZ; ulimit -f 1000; exec "$0" "$@"`,
+      process.execPath,
+      '--input-type=module',
+      '-e',
+      script,
+      '--',
+      pathToFileURL('dist/src/jobs/queue/queue.js').href,
+      newFolder(),
+    ],
+    { encoding: 'utf8' },
+  );
+  expect(stderr).toBe('');
+  const [code, kept, listed] = JSON.parse(stdout) as [string, number, number];
+  expect(code).toBe('WRITE_FAILED');
+  expect(kept).toBeGreaterThan(0);
+  expect(listed).toBe(kept);
+});
+
+test('nothing went wrong beside', () => {
+  expect(reported).toEqual([]);
+  expect(readdirSync(folder).length).toBe(made);
+});

@@ -1,0 +1,297 @@
+/** Jobs over HTTP: whose they are, what they may name, streams of their events; and a real one of a server that is killed under it. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { hashKey } from '../../src/server/keys.js';
+import type { Server } from '../../src/server/server.js';
+import { runSettings } from '../../src/training/settings.js';
+import { z } from 'zod';
+import { MAIN } from '../cli/run-cli.js';
+import { ADMIN, asAdmin, closeAll, folder, reported, send, start, type Answer } from '../models/server.js';
+
+const PROGRAM = fileURLToPath(new URL('../jobs/job-program.mjs', import.meta.url));
+const [ANN, BOB, READER] = ['the-key-of-ann-1', 'the-key-of-bob-1', 'a-key-that-reads'];
+const bearer = (key: string): { authorization: string } => ({ authorization: `Bearer ${key}` });
+const keys = [
+  hashKey('ann', ANN, ['train']),
+  hashKey('bob', BOB, ['train']),
+  hashKey('reader', READER, ['read', 'infer']),
+  hashKey('admin', ADMIN, ['admin']),
+];
+
+const jobsIn = (runs: string) => ({
+  runs,
+  program: PROGRAM,
+  models: [{ name: 'other', model: 'tiny' }],
+  tasks: [{ name: 'mine', task: '/somewhere/mine.ts' }],
+  atOnce: 1,
+  availableMemory: () => Infinity,
+});
+const runs = path.join(folder, 'runs');
+let server: Server;
+beforeAll(async () => {
+  server = await start({ keys, jobs: jobsIn(runs) });
+});
+afterAll(closeAll);
+
+const post = (target: string, body: unknown, headers: Record<string, string> = bearer(ANN)): Promise<Answer> =>
+  send(server, target, { method: 'POST', headers, body });
+const get = (target: string, headers: Record<string, string> = bearer(ANN)): Promise<Answer> => send(server, target, { headers });
+const codeOf = ({ status, body: { error } }: Answer): unknown[] => [status, error.code];
+const evaluation = (system: string): object => ({ kind: 'eval', settings: { system } });
+
+interface Sse {
+  readonly id: number;
+  readonly type: string;
+  readonly data: any;
+}
+/** Events of a stream, until one of which it is true or it ends. */
+async function stream(url: string, target: string, headers: Record<string, string>, isLast = (_: Sse) => false): Promise<Sse[]> {
+  const response = await fetch(`${url}${target}`, { headers: { accept: 'text/event-stream', ...headers } });
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream; charset=utf-8']);
+  const events: Sse[] = [];
+  let text = '';
+  for await (const part of response.body!.pipeThrough(new TextDecoderStream() as never) as unknown as AsyncIterable<string>) {
+    text += part;
+    const blocks = text.split('\n\n');
+    text = blocks.pop()!;
+    for (const block of blocks) {
+      const [, id, type, data] = /^id: (\d+)\nevent: (\w+)\ndata: (.*)$/.exec(block) ?? [];
+      if (id === undefined) continue;
+      const event = JSON.parse(data!) as Sse;
+      expect([String(event.id), event.type]).toEqual([id, type]);
+      events.push(event);
+      if (isLast(event)) return events;
+    }
+  }
+  return events;
+}
+
+describe('who may', () => {
+  test.each([
+    ['nobody', {}, 401],
+    ['a key that reads', bearer(READER), 403],
+    ['a key that trains', bearer(ANN), 200],
+    ['admin', asAdmin, 200],
+  ])('%s asks for jobs', async (_, headers, status) => {
+    for (const target of ['/api/jobs', '/api/jobs/kinds']) expect((await get(target, headers)).status).toBe(status);
+  });
+
+  test("another's job is not there, and admin's eyes see all", async () => {
+    const { body: job } = await post('/api/jobs', evaluation('answer'));
+    for (const target of [`/api/jobs/${job.id}`, `/api/jobs/${job.id}/events`, '/api/jobs/job-of-nobody'])
+      expect(codeOf(await get(target, bearer(BOB)))).toEqual([404, 'job_not_found']);
+    for (const act of ['cancel', 'pause', 'resume'])
+      expect(codeOf(await post(`/api/jobs/${job.id}/${act}`, undefined, bearer(BOB)))).toEqual([404, 'job_not_found']);
+    expect((await get('/api/jobs', bearer(BOB))).body).toEqual({ data: [], hasMore: false });
+    expect((await get('/api/jobs', asAdmin)).body.data).toContainEqual(expect.objectContaining({ id: job.id, owner: 'ann' }));
+    await stream(server.url, `/api/jobs/${job.id}/events`, bearer(ANN));
+  });
+
+  test('a server without --runs has none', async () => {
+    const without = await start();
+    expect(codeOf(await send(without, '/api/jobs', { headers: asAdmin }))).toEqual([404, 'unknown_url']);
+  });
+});
+
+describe('what settings may name', () => {
+  mkdirSync(path.join(runs, 'elsewhere'), { recursive: true });
+  writeFileSync(path.join(runs, 'elsewhere', 'manifest.json'), '{}');
+  symlinkSync(path.join(runs, 'elsewhere'), path.join(runs, 'linked'));
+  const run = (settings: object): object => ({ kind: 'run', settings });
+  test.each([
+    ['a path as task', run({ task: './task.ts' }), 'task', 'settings.task'],
+    ['a file that is there', run({ task: '/etc/passwd' }), 'task', 'settings.task'],
+    ['a Python module', run({ task: 'python:os' }), 'task', 'settings.task'],
+    ['the id of a file of nobody', run({ task: 'file-0123456789abcdef' }), 'task', 'settings.task'],
+    ['a path as model', run({ model: { name: '/models/x.gguf' } }), 'model', 'settings.model.name'],
+    ['a model to download', run({ model: { name: 'hf:a/b/c.gguf' } }), 'model', 'settings.model.name'],
+    ['an alias that was not allowed', run({ model: { name: 'qwen2.5-3b' } }), 'model', 'settings.model.name'],
+    ['a teacher to download', run({ algorithm: { id: 'distill', teacher: 'hf:a/b/c.gguf' } }), 'model', 'settings.algorithm.teacher'],
+    ['a program as check', run({ task: 'mine', check: 'command:rm -rf .' }), 'check', 'settings.check'],
+    ['a script as check', run({ task: 'mine', check: './check.ts' }), 'check', 'settings.check'],
+    ['a schema of a file', run({ task: 'mine', check: 'json:/etc/passwd' }), 'check', 'settings.check'],
+    ['a path in an ablation', { kind: 'ablate', settings: { settings: { task: '../x.js' } } }, 'task', 'settings.task'],
+    ['a path as data', { kind: 'train', settings: { data: '/etc/passwd' } }, 'file', 'settings.data'],
+    ['a path as adapter', { kind: 'eval', settings: { adapter: '../a.gguf' } }, 'adapter', 'settings.adapter'],
+    ['a path as run', { kind: 'judge', settings: { run: '../runs' } }, 'run', 'settings.run'],
+    ['the queue as run', { kind: 'judge', settings: { run: '.jobs' } }, 'run', 'settings.run'],
+    ["another's run", { kind: 'judge', settings: { run: 'elsewhere' } }, 'run', 'settings.run'],
+  ])('%s is refused', async (_, body, what, param) => {
+    for (const target of ['/api/jobs', '/api/jobs/estimate']) {
+      const answer = await post(target, body);
+      expect(codeOf(answer)).toEqual([403, `${what}_not_allowed`]);
+      expect(answer.body.error.param).toBe(param);
+    }
+  });
+
+  test('a link is no run, for admin neither', async () => {
+    expect(codeOf(await post('/api/jobs', { kind: 'judge', settings: { run: 'linked' } }, asAdmin))).toEqual([403, 'run_not_allowed']);
+    expect((await post('/api/jobs/estimate', { kind: 'judge', settings: { run: 'elsewhere' } }, asAdmin)).status).toBe(200);
+  });
+
+  test('every setting of a run that is a free text is one that names nothing, or is looked up', () => {
+    const texts: string[] = [];
+    const walk = (schema: any, at: string): void => {
+      for (const [name, member] of Object.entries<any>(schema.properties ?? {})) walk(member, at === '' ? name : `${at}.${name}`);
+      const isText = schema.type === 'string' || (schema.type === 'array' && schema.items.type === 'string');
+      if (isText && schema.enum === undefined && schema.items?.enum === undefined) texts.push(at);
+    };
+    walk(z.toJSONSchema(runSettings, { io: 'input' }), '');
+    expect(texts.sort()).toEqual(
+      [
+        ...['algorithm.teacher', 'check', 'model.name', 'task'], // looked up
+        ...['answerTag', 'layers.choice', 'sampling.stop', 'sampling.system', 'seed'], // names nothing
+      ].sort(),
+    );
+  });
+
+  test.each([
+    ['a kind that is not there', { kind: 'simulate' }, 'invalid_argument'],
+    ['a setting that is not there', run({ logTo: ['wandb'] }), 'invalid_argument'],
+    ['settings that contradict each other', run({ sampling: { rollouts: 1, samples: 4 } }), 'invalid_argument'],
+    ['a path beside the settings', { kind: 'eval', settings: { out: '/tmp/x' } }, 'invalid_argument'],
+    ['a flag in a text', { kind: 'eval', settings: { k: '1 --out=/tmp/x' } }, 'invalid_argument'],
+    ['a member beside', { ...evaluation('answer'), out: '/tmp/x' }, 'unknown_parameter'],
+    ['settings that are a list', { kind: 'run', settings: [] }, 'invalid_value'],
+    ['texts without end', evaluation('x'.repeat(70_000)), 'invalid_argument'],
+    ['a null byte', evaluation('a\u0000b'), 'invalid_argument'],
+  ])('%s: 400', async (_, body, code) => {
+    expect(codeOf(await post('/api/jobs', body))).toEqual([400, code]);
+  });
+
+  test('a body that is too large is not read', async () => {
+    expect((await post('/api/jobs', evaluation('x'.repeat(5 * 2 ** 20)))).status).toBe(413);
+  });
+
+  test('a text stays one word, whatever it looks like', async () => {
+    const system = `answer' --out=/tmp/x; $(id) "`;
+    const { body } = await post('/api/jobs/estimate', evaluation(system));
+    const model = server.models.model.path;
+    const word = `'--system=${system.replaceAll("'", "'\\''")}'`;
+    expect(body.command).toBe(`npx isopro-native eval --model=${model} --task=scheduling ${word}`);
+  });
+});
+
+test('kinds with their forms, and estimates with the equivalent command', async () => {
+  const { body } = await get('/api/jobs/kinds');
+  expect(body.data.map(({ kind }: { kind: string }) => kind)).toEqual(['run', 'train', 'eval', 'judge', 'ablate']);
+  const [run] = body.data;
+  expect(run.schema.properties.sampling.properties.temperature).toMatchObject({ type: 'number', description: 'of the rollouts' });
+  expect(run.names).toMatchObject({ models: ['base', 'other'], tasks: expect.arrayContaining(['sql', 'mine']) });
+  const settings = { model: { name: 'other' }, task: 'sql', evaluation: { gate: false }, layers: { targets: ['q', 'v'] } };
+  const { body: estimate } = await post('/api/jobs/estimate', { kind: 'run', settings });
+  const flags = '--model=tiny --task=sql --targets=q --targets=v --no-gate';
+  expect(estimate.command).toBe(`npx isopro-native run ${flags} --out=${path.join(runs, 'JOB')}`);
+  expect(estimate.settings).toMatchObject({ profile: 'embedded', sampling: { rollouts: 448 }, evaluation: { gate: false } });
+  expect(estimate.memoryBytes).toBeGreaterThan(estimate.settings.layers.trainerMemory);
+  expect(estimate.measured).toBeNull();
+});
+
+test('a job is made once by its key, watched from any event on, listed, and cancelled', async () => {
+  const keyed = { ...bearer(ANN), 'idempotency-key': 'only-once' };
+  const made = await post('/api/jobs', { ...evaluation('hold'), name: 'mine' }, keyed);
+  expect([made.status, made.headers.location]).toEqual([201, `/api/jobs/${made.body.id}`]);
+  expect(await post('/api/jobs', { ...evaluation('hold'), name: 'mine' }, keyed)).toMatchObject({
+    status: 200,
+    body: { id: made.body.id },
+  });
+  expect(codeOf(await post('/api/jobs', evaluation('answer'), keyed))).toEqual([409, 'conflict']);
+  const target = `/api/jobs/${made.body.id}`;
+  const seen = await stream(server.url, `${target}/events`, bearer(ANN), ({ type }) => type === 'progress');
+  expect(seen.map(({ id }) => id)).toEqual([1, 2, 3]);
+  const rest = stream(server.url, `${target}/events`, { ...bearer(ANN), 'last-event-id': '3' });
+  expect((await post(`${target}/cancel`, undefined)).status).toBe(200);
+  expect((await rest).map(({ id, data: { state } }) => [id, state])).toEqual([[4, 'cancelled']]);
+  expect((await get(`${target}/events?after=1&limit=2`)).body).toEqual({ data: [seen[1], seen[2]], hasMore: true });
+  expect((await get(target)).body).toMatchObject({ state: 'cancelled', name: 'mine', kind: 'eval' });
+  expect((await get('/api/jobs?state=cancelled&kind=eval')).body.data.map(({ id }: { id: string }) => id)).toEqual([made.body.id]);
+  expect(codeOf(await post(`${target}/resume`, undefined))).toEqual([409, 'job_ended']);
+  expect((await post(`${target}/cancel`, undefined)).status).toBe(200);
+});
+
+test('a page of another site sends nothing in the name of a key: none is kept, none is in an address', async () => {
+  const page = { origin: 'https://evil.example.com' };
+  expect((await post('/api/jobs', evaluation('answer'), { ...bearer(ANN), ...page })).status).toBe(403);
+  expect((await post('/api/jobs', evaluation('answer'), { cookie: `authorization=Bearer ${ANN}` })).status).toBe(401);
+  expect((await get(`/api/jobs?authorization=Bearer%20${ANN}`, {})).status).toBe(401);
+  expect((await post('/api/jobs', 'kind=eval', { ...bearer(ANN), 'content-type': 'application/x-www-form-urlencoded' })).status).toBe(415);
+});
+
+test('who leaves a stream leaves nothing behind, and a server that closes ends those that are open', async () => {
+  const own = await start({ keys, jobs: jobsIn(path.join(folder, 'closing')) });
+  const { body: job } = await send(own, '/api/jobs', { method: 'POST', headers: bearer(ANN), body: evaluation('hold') });
+  const target = `/api/jobs/${job.id}/events`;
+  const { hostname, port } = new URL(own.url);
+  const left = httpRequest({ hostname, port, path: target, headers: { ...bearer(ANN), accept: 'text/event-stream' } }).end();
+  const [response] = (await once(left, 'response')) as [NodeJS.ReadableStream & { destroy(): void }];
+  await once(response, 'data');
+  response.destroy();
+  await stream(own.url, target, bearer(ANN), ({ type }) => type === 'progress');
+  const open = await fetch(`${own.url}${target}`, { headers: { accept: 'text/event-stream', ...bearer(ANN) } });
+  const closed = own.close(0);
+  expect(await open.text()).toContain('event: progress');
+  await closed;
+});
+
+test('a damaged queue is the answer of its own routes, and the server answers on', async () => {
+  const damaged = path.join(folder, 'damaged');
+  mkdirSync(path.join(damaged, '.jobs'), { recursive: true });
+  writeFileSync(path.join(damaged, '.jobs', 'jobs.sqlite'), 'no database, but long enough to be read as one'.repeat(20));
+  const own = await start({ jobs: jobsIn(damaged) });
+  expect(reported.splice(0)).toEqual([expect.objectContaining({ code: 'JOBS_UNREADABLE' })]);
+  expect(codeOf(await send(own, '/api/jobs', { headers: asAdmin }))).toEqual([503, 'jobs_unreadable']);
+  expect(codeOf(await send(own, '/api/jobs', { method: 'POST', headers: asAdmin, body: evaluation('answer') }))).toEqual([
+    503,
+    'jobs_unreadable',
+  ]);
+  expect((await send(own, '/v1/models')).status).toBe(200);
+});
+
+test('SIGKILL and restart lose no job: the run goes on where it was', async () => {
+  const own = path.join(folder, 'killed');
+  const env = { ...process.env, ISOPRO_ADMIN_KEY: ADMIN };
+  const begin = async (): Promise<{ server: ChildProcess; url: string }> => {
+    const child = spawn(process.execPath, [MAIN, 'serve', '--model', 'tiny', '--port', '0', '--threads', '1', '--runs', own, '--json'], {
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+    return { server: child, url: (JSON.parse(line) as { url: string }).url };
+  };
+  const first = await begin();
+  const settings = {
+    iterations: 1,
+    signer: 'single-process',
+    model: { threads: 1 },
+    sampling: { rollouts: 8 },
+    optimiser: { stepsPerIteration: 1 },
+    evaluation: { devSize: 1, testSize: 1 },
+  };
+  const { body: job } = await send(first, '/api/jobs', { method: 'POST', headers: asAdmin, body: { kind: 'run', settings } });
+  const { body: next } = await send(first, '/api/jobs', {
+    method: 'POST',
+    headers: asAdmin,
+    body: { kind: 'judge', settings: { run: 'none' } },
+  });
+  expect(next.error.code).toBe('run_not_allowed');
+  const target = `/api/jobs/${job.id}/events`;
+  const seen = await stream(first.url, target, asAdmin, ({ type }) => type === 'progress');
+  first.server.kill('SIGKILL');
+  await once(first.server, 'close');
+
+  const second = await begin();
+  const rest = await stream(second.url, target, { ...asAdmin, 'last-event-id': String(seen.length) });
+  expect(rest.map(({ id }) => id)).toEqual(rest.map((_, i) => seen.length + 1 + i));
+  const { body: ended } = await send(second, `/api/jobs/${job.id}`, { headers: asAdmin });
+  expect(ended).toMatchObject({ state: 'succeeded', attempts: 2, error: null, run: job.id });
+  expect(readdirSync(path.join(own, job.id))).toContain('report.html');
+  expect(existsSync(ended.result.adapter.file)).toBe(true);
+  second.server.kill('SIGTERM');
+  expect(await once(second.server, 'close')).toEqual([0, null]);
+});
