@@ -249,6 +249,15 @@ void Context::removeSequence(llama_seq_id sequence, llama_pos begin) {
   llama_memory_seq_rm(llama_get_memory(context_.get()), sequence, begin, -1);
 }
 
+void Context::moveDown(llama_seq_id sequence) {
+  callLlama([&] {
+    std::vector<std::uint8_t> state(llama_state_seq_get_size(context_.get(), sequence));
+    llama_state_seq_get_data(context_.get(), state.data(), state.size(), sequence);
+    if (llama_state_seq_set_data(context_.get(), state.data(), state.size(), sequence) == 0)
+      throw Error("NATIVE_FAILURE", "llama.cpp did not move a sequence within its KV cache");
+  });
+}
+
 bool Context::holdsBeginning(llama_seq_id sequence) const {
   return llama_memory_seq_pos_min(llama_get_memory(context_.get()), sequence) == 0;
 }

@@ -130,6 +130,8 @@ class Context {
 
   // Of the positions below `end`; -1: of all.
   void copySequence(llama_seq_id from, llama_seq_id to, llama_pos end = -1);
+  // In one cache for all: into the first free cells, in the order in which it lies; it shares none with another any more.
+  void moveDown(llama_seq_id sequence);
   // From a position on.
   void removeSequence(llama_seq_id sequence, llama_pos begin = -1);
   // Whether the cache has a sequence from its first token on: a sliding window lets go of it.

@@ -62,6 +62,7 @@ class Scheduler {
   void keepFrame(std::vector<Token> tokens);
   void startSample();
   void extendLive();
+  void closeHoles();
   void closeGaps();
   void extend(const std::vector<LiveSample*>& rows, llama_seq_id first);
   void decode(StageTime& stage);
@@ -84,6 +85,7 @@ class Scheduler {
 
   CallPlan plan_;
   int rowGroup_ = 1;                                // rows of a call come in multiples of this
+  bool apart_ = true;                               // each sample has a cache of its own
   llama_seq_id promptId_ = 0;                       // of the prompt that several samples share
   std::vector<const std::vector<Token>*> prompts_;  // that have samples, in their order
   size_t evaluatedPrompts_ = 0;                     // of these
@@ -139,8 +141,9 @@ void Scheduler::run() {
 }
 
 // As many samples live as have caches of their own within the budget, beside that of a frame where one is worth it. Where not even the
-// smallest call has, one lives at a time, in one cache with the prompt and the rows that pad: its rows have the values that they would
-// have beside others.
+// smallest call has, as many as fit share one cache with a prompt and the rows that pad: attention takes a sequence's cells in the order
+// in which they lie there and passes over those of others, so that its rows have the values that they would have in a cache of their own
+// as long as that order is the text's.
 void Scheduler::shapeCache() {
   size_t longest = 0;
   bool shared = false;
@@ -159,14 +162,21 @@ void Scheduler::shapeCache() {
            std::int64_t{sequences(live)} * roundedUp(cells, kCellGroup) < std::int64_t{request_.cellBudget} + kCellGroup;
   };
   const int most = std::min(std::clamp(request_.maxSequences, 1, kMaxSequences), progress_.total);
-  framed_ = plan_.batchInvariant && haveFrame() && fits(std::min(most, rowGroup_));
+  framed_ = plan_.batchInvariant && haveFrame();
+  if (framed_ && !fits(std::min(most, rowGroup_))) framed_ = false;
   int slots = most;
   while (slots > 1 && !fits(slots)) --slots;
+  apart_ = fits(slots);
+  if (!apart_) {
+    slots = std::clamp((request_.cellBudget - (shared ? static_cast<int>(longest) : 0)) / cells, 1, most);
+    while (sequences(slots) > kMaxSequences) --slots;
+  }
   const int rows = plan_.batchInvariant ? std::min(kInvariantRows, roundedUp(slots, rowGroup_)) : slots;
-  if (fits(slots)) {
+  if (apart_) {
     context_.prepare({cells, sequences(slots), rows, CellOwner::kEach});
   } else {
-    context_.prepare({cells + kRowGroup, sequences(slots), rows, CellOwner::kAll});
+    const int prompt = shared && slots > 1 ? static_cast<int>(longest) : 0;  // until its last sample has started
+    context_.prepare({cells * slots + prompt + kRowGroup, sequences(slots), rows, CellOwner::kAll});
   }
   promptId_ = roundedUp(slots, rowGroup_);
   frameId_ = sequences(slots) - 1;
@@ -195,7 +205,11 @@ void Scheduler::startSamples() {
       if (group_->id == promptId_ && !sequence->done) context_.copySequence(promptId_, sequence->id);
     }
     if (group_->started < group_->samples) return;
-    if (group_->id == promptId_) context_.removeSequence(promptId_);
+    if (group_->id == promptId_) {
+      context_.removeSequence(promptId_);
+      const auto holdsPrompt = [&](const LiveSample& sequence) { return sequence.rollout.prompt == group_->index && !sequence.done; };
+      if (std::none_of(live_.begin(), live_.end(), holdsPrompt)) closeHoles();
+    }
     group_.reset();
   }
 }
@@ -268,6 +282,16 @@ void Scheduler::extendLive() {
            static_cast<llama_seq_id>(begin));
     begin = end;
   }
+}
+
+// After cells were freed: one cache for all gives the next token the first that is free, which may lie before those of the text that it
+// goes on. One sample alone has none before it.
+void Scheduler::closeHoles() {
+  if (apart_ || live_.empty()) return;
+  for (const LiveSample& sequence : live_) {
+    if (!sequence.done) context_.moveDown(sequence.id);
+  }
+  if (group_ && group_->started < group_->samples) context_.moveDown(promptId_);
 }
 
 // A call has a row of every sequence between its first and its last: those that live move together, to no more gaps than rows that
@@ -354,7 +378,9 @@ void Scheduler::retire() {
     ++progress_.finished;
     deliver(sequence);
   }
+  const size_t before = live_.size();
   live_.erase(std::remove_if(live_.begin(), live_.end(), [](const LiveSample& sequence) { return sequence.done; }), live_.end());
+  if (live_.size() < before) closeHoles();
 }
 
 void Scheduler::deliver(LiveSample& sequence) {
