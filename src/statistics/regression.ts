@@ -1,0 +1,99 @@
+/** Least squares with one regressor, and standard errors that allow for observations which belong together. */
+import { mean } from './descriptive.js';
+import { studentTail } from './student.js';
+
+/** An estimate with its standard error and the two-sided p of its being 0. */
+export interface Tested {
+  readonly value: number;
+  readonly error: number;
+  readonly t: number;
+  readonly freedom: number;
+  readonly p: number;
+}
+
+export interface Regression {
+  readonly n: number;
+  readonly slope: number;
+  readonly intercept: number;
+  /** Sum of squared residuals. */
+  readonly sse: number;
+  /** Sum of squares of x about its mean. */
+  readonly sxx: number;
+  /** Under independent errors of one variance; null for fewer than three observations. */
+  readonly tested: { readonly slope: Tested; readonly intercept: Tested } | null;
+}
+
+/** Part of the sum of squares that rounding leaves of none. */
+const ROUNDING = 1e-24;
+
+/** An estimate without error is either exactly 0 or certainly not. */
+export function tested(value: number, error: number, freedom: number): Tested {
+  const t = error > 0 ? value / error : value === 0 ? 0 : Math.sign(value) * Infinity;
+  const p = Number.isFinite(t) ? 2 * studentTail(Math.abs(t), freedom) : 0;
+  return { value, error, t, freedom, p: Math.min(1, p) };
+}
+
+/**
+ * y = intercept + slope x + error.
+ * @param y as many as x
+ * @returns null where x does not vary, so that no slope is defined
+ */
+export function linearRegression(x: readonly number[], y: readonly number[]): Regression | null {
+  if (x.length !== y.length) throw new RangeError(`needs as many x as y, got ${x.length} and ${y.length}`);
+  const n = x.length;
+  const [mx, my] = [mean(x), mean(y)];
+  const sum = (of: (i: number) => number): number => x.reduce((total, _, i) => total + of(i), 0);
+  const sxx = sum((i) => (x[i]! - mx) ** 2);
+  if (!(sxx > ROUNDING * sum((i) => x[i]! ** 2))) return null;
+  const slope = sum((i) => (x[i]! - mx) * (y[i]! - my)) / sxx;
+  const intercept = my - slope * mx;
+  const residual = sum((i) => (y[i]! - intercept - slope * x[i]!) ** 2);
+  const sse = residual > ROUNDING * sum((i) => y[i]! ** 2) ? residual : 0;
+  const line = { n, slope, intercept, sse, sxx };
+  if (n < 3) return { ...line, tested: null };
+  const variance = sse / (n - 2);
+  return {
+    ...line,
+    tested: {
+      slope: tested(slope, Math.sqrt(variance / sxx), n - 2),
+      intercept: tested(intercept, Math.sqrt(variance * (1 / n + mx ** 2 / sxx)), n - 2),
+    },
+  };
+}
+
+/**
+ * The slope with a standard error that holds where the errors of one cluster depend on each other (Liang and Zeger 1986, with the small
+ * sample factor G/(G - 1) x (n - 1)/(n - 2) and G - 1 degrees of freedom).
+ * @param clusters of each observation, by name
+ * @returns null for fewer than two clusters
+ */
+export function clusteredSlope(
+  x: readonly number[],
+  y: readonly number[],
+  clusters: readonly string[],
+  { slope, intercept, sxx, n }: Pick<Regression, 'slope' | 'intercept' | 'sxx' | 'n'>,
+): Tested | null {
+  const mx = mean(x);
+  const scores = new Map<string, number>();
+  for (const [i, cluster] of clusters.entries()) {
+    const score = (x[i]! - mx) * (y[i]! - intercept - slope * x[i]!);
+    scores.set(cluster, (scores.get(cluster) ?? 0) + score);
+  }
+  const groups = scores.size;
+  if (groups < 2 || n < 3) return null;
+  const meat = [...scores.values()].reduce((sum, score) => sum + score ** 2, 0);
+  const factor = (groups / (groups - 1)) * ((n - 1) / (n - 2));
+  return tested(slope, Math.sqrt(factor * meat) / sxx, groups - 1);
+}
+
+/** The mean of observations in clusters, against 0; null for fewer than two clusters. */
+export function clusteredMean(values: readonly number[], clusters: readonly string[]): Tested | null {
+  const centre = mean(values);
+  const sums = new Map<string, number>();
+  for (const [i, cluster] of clusters.entries()) sums.set(cluster, (sums.get(cluster) ?? 0) + values[i]! - centre);
+  const groups = sums.size;
+  if (groups < 2) return null;
+  const meat = [...sums.values()].reduce((sum, each) => sum + each ** 2, 0);
+  const error = Math.sqrt((groups / (groups - 1)) * meat) / values.length;
+  return tested(centre, error > Math.sqrt(ROUNDING) * Math.abs(centre) ? error : 0, groups - 1);
+}

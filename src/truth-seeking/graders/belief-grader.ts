@@ -1,0 +1,66 @@
+/** A stated belief as a reward: strict, since whatever a lenient reader forgives is learned. */
+import { IsoproError } from '../../errors.js';
+import { targetOf, type BinaryProblem, type Problem } from '../problem.js';
+
+/** What a reply has to end with; X is the probability of option 0. */
+export const BELIEF_MARK = 'finalBeliefProb';
+
+export const GRADE_ERRORS = ['no belief', 'not a number', 'out of range', 'no answer known', 'grader failed'] as const;
+export type GradeError = (typeof GRADE_ERRORS)[number];
+
+/** An error is never a number: a sample that cannot be graded leaves its group, and is counted. */
+export type Grade =
+  | { readonly ok: true; readonly value: number; readonly belief: number /** Marks in the reply. */; readonly marks: number }
+  | { readonly ok: false; readonly reason: GradeError };
+
+const MARKED = /\\finalBeliefProb\{([^{}]*)\}/g;
+const NUMBER = /^(?:\d+(?:\.\d+)?|\.\d+)$/;
+const LONGEST_NUMBER = 32;
+
+/** The belief that a reply ends with: what its last mark holds. */
+export function statedBelief(
+  text: string,
+): { readonly ok: true; readonly belief: number; readonly marks: number } | { readonly ok: false; readonly reason: GradeError } {
+  const marks = [...text.matchAll(MARKED)];
+  const last = marks.at(-1)?.[1]?.trim();
+  if (last === undefined) return { ok: false, reason: 'no belief' };
+  if (last.length > LONGEST_NUMBER || !NUMBER.test(last)) return { ok: false, reason: 'not a number' };
+  const belief = Number(last);
+  return belief >= 0 && belief <= 1 ? { ok: true, belief, marks: marks.length } : { ok: false, reason: 'out of range' };
+}
+
+/** Minus the Brier score of the stated belief, in [-1, 0]. */
+export function gradeBelief(text: string, problem: Pick<BinaryProblem, 'correctOption'>): Grade {
+  const target = targetOf(problem);
+  if (target === null) return { ok: false, reason: 'no answer known' };
+  const stated = statedBelief(text);
+  if (!stated.ok) return stated;
+  return { ok: true, value: 0 - (target - stated.belief) ** 2, belief: stated.belief, marks: stated.marks };
+}
+
+/** Why a problem cannot be graded so; null where it can. */
+export function ungradable(problem: Problem): string | null {
+  if (problem.kind !== 'binary') return 'it has no two options';
+  return problem.correctOption === null ? 'nobody knows its answer' : null;
+}
+
+/** The question with what a reply has to end with. @throws IsoproError PROBLEM_INVALID */
+export function askingForBelief(problem: Problem): string {
+  if (problem.kind !== 'binary') throw new IsoproError('PROBLEM_INVALID', 'a belief is asked of two options');
+  const [first, second] = problem.options;
+  return (
+    `${problem.question}\n\nEnd your reply with \\${BELIEF_MARK}{X}, where X is a number from 0 to 1: how probable you hold “${first}”. ` +
+    `If you are three quarters sure of “${first}”, write \\${BELIEF_MARK}{0.75}; if you are four fifths sure of “${second}”, write ` +
+    `\\${BELIEF_MARK}{0.2}; if you cannot tell, write \\${BELIEF_MARK}{0.5}.`
+  );
+}
+
+/** Any grader, whose exception is an error and no number. */
+export async function gradeSafely(grade: () => Promise<Grade> | Grade): Promise<Grade> {
+  try {
+    const found = await grade();
+    return found.ok && !Number.isFinite(found.value) ? { ok: false, reason: 'not a number' } : found;
+  } catch {
+    return { ok: false, reason: 'grader failed' };
+  }
+}

@@ -1,0 +1,101 @@
+/** Whether beliefs are right, and whether reasoning made them more so: proper scores of the belief before and after. */
+import { brierScore, logScore, mean, sampleStandardDeviation, studentQuantile, type Forecast } from '../../statistics/index.js';
+import type { BeliefPath } from '../beliefs/belief.js';
+import { targetOf, type BinaryProblem } from '../problem.js';
+import { SkipCount, type Score } from '../score.js';
+
+export const ACCURACY_METRICS = { brier: brierScore, 'cross-entropy': logScore } as const;
+export type AccuracyMetric = keyof typeof ACCURACY_METRICS;
+
+/** Of the belief before any reasoning, of the last one, or the loss of the last less that of the first: below 0 where reasoning helped. */
+export const ACCURACY_MODES = ['initial', 'eventual', 'difference'] as const;
+export type AccuracyMode = (typeof ACCURACY_MODES)[number];
+
+export interface AccuracyConfig {
+  readonly metric: AccuracyMetric;
+  readonly mode: AccuracyMode;
+}
+
+const forecast = (belief: number, target: 0 | 1): Forecast => ({ probability: belief, outcome: target === 1 });
+
+/**
+ * Mean loss over trajectories whose problem has an answer. Both metrics are losses.
+ * @param problems by their ids
+ */
+export function groundTruthAccuracy(
+  paths: readonly BeliefPath[],
+  problems: ReadonlyMap<string, BinaryProblem>,
+  { metric, mode }: AccuracyConfig,
+): Score {
+  const loss = ACCURACY_METRICS[metric];
+  const skipped = new SkipCount();
+  const perTrajectory = new Map<string, number>();
+  for (const { trajectoryId, problemId, beliefs } of paths) {
+    const problem = problems.get(problemId);
+    const target = problem === undefined ? undefined : targetOf(problem);
+    if (target === undefined) skipped.add('problem unknown');
+    else if (target === null) skipped.add('no answer known');
+    else if (beliefs.length === 0) skipped.add('no belief');
+    else {
+      const [initial, eventual] = [beliefs[0]!, beliefs.at(-1)!].map((belief) => loss(forecast(belief, target))) as [number, number];
+      perTrajectory.set(trajectoryId, mode === 'difference' ? eventual - initial : mode === 'initial' ? initial : eventual);
+    }
+  }
+  const values = [...perTrajectory.values()];
+  return {
+    direction: 'lower',
+    value: values.length === 0 ? null : mean(values),
+    interval: meanInterval(values),
+    n: values.length,
+    skipped: skipped.counts,
+    perTrajectory,
+  };
+}
+
+/** Student's 95 % interval of a mean; null for fewer than two values. */
+export function meanInterval(values: readonly number[]): Score['interval'] {
+  if (values.length < 2) return null;
+  const half = (studentQuantile(0.025, values.length - 1) * sampleStandardDeviation(values)) / Math.sqrt(values.length);
+  return { low: mean(values) - half, high: mean(values) + half };
+}
+
+/** Part of the beliefs on the right side of one half; one half itself is on neither. */
+export const isRight = (belief: number, target: 0 | 1): boolean => (target === 1 ? belief > 0.5 : belief < 0.5);
+
+export interface Calibration {
+  readonly brier: number;
+  /** Murphy (1973): brier = reliability - resolution + uncertainty, exact where the forecasts of a bin are the same. */
+  readonly reliability: number;
+  readonly resolution: number;
+  readonly uncertainty: number;
+  /** Expected calibration error: mean distance of a bin's mean forecast to how often the event came about, weighted by its size. */
+  readonly error: number;
+  readonly bins: readonly { readonly forecast: number; readonly observed: number; readonly n: number }[];
+}
+
+/**
+ * @param bins of equal width over [0, 1]; none: one for each different forecast
+ * @returns null for no forecasts
+ */
+export function calibration(forecasts: readonly Forecast[], bins?: number): Calibration | null {
+  if (forecasts.length === 0) return null;
+  const n = forecasts.length;
+  const rate = (of: readonly Forecast[]): number => of.filter(({ outcome }) => outcome).length / of.length;
+  const keyOf = ({ probability }: Forecast): number =>
+    bins === undefined ? probability : Math.min(bins - 1, Math.floor(probability * bins));
+  const groups = new Map<number, Forecast[]>();
+  for (const each of forecasts) groups.set(keyOf(each), [...(groups.get(keyOf(each)) ?? []), each]);
+  const found = [...groups]
+    .sort(([a], [b]) => a - b)
+    .map(([, group]) => ({ forecast: mean(group.map(({ probability }) => probability)), observed: rate(group), n: group.length }));
+  const base = rate(forecasts);
+  const weighted = (of: (bin: (typeof found)[number]) => number): number => found.reduce((sum, bin) => sum + (bin.n / n) * of(bin), 0);
+  return {
+    brier: mean(forecasts.map(brierScore)),
+    reliability: weighted(({ forecast: said, observed }) => (said - observed) ** 2),
+    resolution: weighted(({ observed }) => (observed - base) ** 2),
+    uncertainty: base * (1 - base),
+    error: weighted(({ forecast: said, observed }) => Math.abs(said - observed)),
+    bins: found,
+  };
+}

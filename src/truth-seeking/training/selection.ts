@@ -1,0 +1,42 @@
+/** What is trained on, of scored trajectories: the best of each file, since scores of different files cannot be compared. */
+import { IsoproError } from '../../errors.js';
+import type { Direction } from '../score.js';
+
+/** Problems or trajectories that are kept for validation, of so many. */
+export function validationSize(n: number): number {
+  if (n <= 10) return 0;
+  if (n <= 50) return Math.min(5, Math.floor(n / 3));
+  if (n <= 200) return Math.min(20, Math.floor(n / 4));
+  if (n <= 1000) return Math.min(100, Math.floor(n / 5));
+  return Math.min(200, Math.floor(n / 10));
+}
+
+export interface Scored<T> {
+  readonly item: T;
+  readonly score: number;
+}
+
+/** Best first; equal ones in their order. @throws IsoproError INVALID_ARGUMENT where nobody says which way is better */
+export function ranked<T>(scored: readonly Scored<T>[], direction: Direction | undefined): Scored<T>[] {
+  if (direction !== 'lower' && direction !== 'higher')
+    throw new IsoproError('INVALID_ARGUMENT', 'direction: which scores are better has to be said, lower or higher');
+  const better = direction === 'lower' ? 1 : -1;
+  return [...scored].sort((a, b) => better * (a.score - b.score));
+}
+
+/** The best part of a file, rounded down. */
+export function selectTop<T>(scored: readonly Scored<T>[], part: number, direction: Direction | undefined): T[] {
+  return ranked(scored, direction)
+    .slice(0, Math.floor(scored.length * part))
+    .map(({ item }) => item);
+}
+
+/** How many examples each of several files gives: its part of the count by size, and no more than its best part. */
+export function fewShotCounts(sizes: readonly number[], count: number, part: number): number[] {
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  return sizes.map((size) => Math.min(Math.floor(size * part), Math.floor((count * size) / total + 0.99)));
+}
+
+/** Whether a trajectory ends on the right side of one half; not where nobody knows the answer. */
+export const endsRight = (eventual: number, correctOption: 0 | 1 | null): boolean =>
+  correctOption === 0 ? eventual > 0.5 : correctOption === 1 ? eventual < 0.5 : false;
