@@ -16,6 +16,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   generate: async () => (await import('./generate.js')).generateCommand,
   chat: async () => (await import('./chat.js')).chatCommand,
   serve: async () => (await import('./serve.js')).serveCommand,
+  ui: async () => (await import('./ui.js')).uiCommand,
   train: async () => (await import('./train.js')).trainCommand,
   adapters: async () => (await import('./adapters.js')).adaptersCommand,
   models: async () => (await import('./models.js')).modelsCommand,

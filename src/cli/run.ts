@@ -8,6 +8,7 @@ import { withProfile } from '../training/profile.js';
 import { mergeSettings, type RunSettingsInput } from '../training/settings.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson, UsageError } from './output.js';
+import { pageBeside } from './page-beside.js';
 import { Progress } from './progress.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
@@ -63,6 +64,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
           })
           .option('publish', { type: 'boolean', default: false, describe: 'put the adapter into the registry when the run has ended' })
           .option('registry', { ...registryOption, describe: 'folder of the registry of --publish' })
+          .option('ui', { type: 'boolean', default: false, describe: 'show the run in a browser while it goes on (`isopro-native ui`)' })
           .option('verifier-threads', verifierThreadsOption)
           .option('log-to', logToOption)
           .options(demanding(settingFlags(omitted), demanded) as Record<never, never>) // read through the schema, not through yargs' types
@@ -96,6 +98,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
         else process.stdout.write(comparisonText(comparison));
         return;
       }
+      await using _page = argv.ui ? await pageBeside(checkSettings(flags).model.name, argv.out) : null;
       const { result, settings } = await withScreen(flags, signal, async (given, hooks) => {
         const { onMethod: _, onDownload: __, ...others } = hooks;
         return { settings: checkSettings(given), result: await run(given, { ...options, ...others }) };

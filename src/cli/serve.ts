@@ -41,7 +41,7 @@ export const serveCommand = defineCommand({
         type: 'string',
         requiresArg: true,
         describe:
-          'folder of what jobs make (docs/api.md): with it, runs, trainings and evaluations are started over HTTP; default: none are',
+          'folder of runs: the page shows them, and jobs are taken over HTTP that make further ones (docs/api.md, docs/ui.md); default: neither',
       })
       .option('allow-model', {
         type: 'string',
@@ -155,6 +155,7 @@ export const serveCommand = defineCommand({
       adapters,
       adapterFolder: argv.adapters,
       registry: argv.registry === undefined ? undefined : registryOf({ registry: argv.registry }),
+      runs: argv.runs,
       host: argv.host,
       port: argv.port,
       jobs: argv.runs === undefined ? undefined : { runs: path.resolve(argv.runs), program: PROGRAM, models, tasks, atOnce: argv.jobs },

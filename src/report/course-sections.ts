@@ -111,7 +111,8 @@ interface Event {
   readonly text: string;
 }
 
-function eventsOf(run: RunRecord): Event[] {
+/** What rules, remedies and the gate did, by iteration. */
+export function eventsOf(run: RunRecord): Event[] {
   const events: Event[] = [
     ...run.ruleEvaluations.flatMap(({ iteration, rules }) =>
       Object.entries(rules).flatMap(([rule, { fired, side, value, threshold }]) =>

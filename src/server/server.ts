@@ -62,6 +62,8 @@ export interface ServerOptions extends Names {
   readonly registry?: Registry | undefined;
   /** Runs, trainings and evaluations as jobs; undefined: none. */
   readonly jobs?: JobOptions | undefined;
+  /** Folder whose runs the page shows. */
+  readonly runs?: string | undefined;
   readonly keys: readonly HashedKey[];
   readonly load: HostLoadOptions;
   readonly limits: Partial<ServerLimits>;
@@ -270,11 +272,21 @@ async function listen(
   await app.register(swagger, { openapi: { info: { title: 'isopro-native', version: '1' } }, transform: jsonSchemaTransform });
   app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () => app.swagger());
   addRoutes(app, context);
+  // loaded when the model is there: they stand on much that need not be waited for before
   if (options.jobs !== undefined) {
-    const { addJobs } = await import('./jobs/index.js'); // they stand on much that a server without them does not need
+    const { addJobs } = await import('./jobs/index.js');
     const { name, model, adapters, report } = options;
     addJobs(app, { options: options.jobs, base: { name, model }, adapters, report });
   }
+  const { addPage } = await import('./page/routes.js');
+  addPage(app, {
+    runs: options.runs,
+    registry: options.registry,
+    model: models.model,
+    modelName: models.base,
+    usage: () => ({ modelBytes: host.usage().usedBytes, running: queue.running, waiting: queue.waiting }),
+    report: options.report,
+  });
 
   try {
     await app.listen({ host: options.host, port: options.port });

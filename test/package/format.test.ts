@@ -22,7 +22,7 @@ if (!inGit) console.warn('skipping the format: it is checked in a git checkout')
     encoding: 'utf8',
   })
     .split('\0')
-    .filter((file) => /\.(ts|mjs|js|cpp|h|inl|cmake|css)$/.test(file));
+    .filter((file) => /\.(tsx?|mjs|js|cpp|h|inl|cmake|css)$/.test(file));
   expect(files.length).toBeGreaterThan(300);
   const long = files.flatMap((file) =>
     readFileSync(file, 'utf8')

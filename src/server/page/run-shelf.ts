@@ -1,0 +1,166 @@
+/** The runs of a folder, as the page asks for them. It reads whole logs, and is kept in a thread of its own. */
+import { hash } from 'node:crypto';
+import { statSync } from 'node:fs';
+import path from 'node:path';
+import { IsoproError } from '../../errors.js';
+import { runFolders } from '../../report/find-run.js';
+import { label } from '../../report/hostile-text.js';
+import { checkIntegrity, integrityLine, integrityText, type Integrity } from '../../report/integrity.js';
+import { judgedBadge, readJudged } from '../../report/judged.js';
+import { compareRuns, summariseRun } from '../../report/run-list.js';
+import { reportHtml, REPORT_ROLLOUTS } from '../../report/write-report.js';
+import { runPaths } from '../../run-folder/paths.js';
+import { inOrder, readRun, type RunRecord } from '../../run-folder/read-run.js';
+import { byPart } from '../../run-folder/written-settings.js';
+import { devProblems, devReplies, findRollouts, readRollout, type RolloutFilter } from './rollout-views.js';
+import { detailOf, lineOf, pairedOf, rateOf } from './run-view.js';
+import type { DevProblem, DevReplies, IntegrityAnswer, RolloutDetail, RolloutPage, RunDetail, RunLine, RunsCompared } from './shapes.js';
+
+/** Records of runs that are kept, the latest ones. */
+const KEPT = 6;
+
+const unknown = (name: string): IsoproError =>
+  new IsoproError('RUN_NOT_FOUND', `there is no run ${JSON.stringify(label(name, 80))} in the runs folder`);
+
+/** Of the files that a run's page is made of: another one where one of them has changed. */
+function stampOf(folder: string): string {
+  const { manifest, log, judgeTrace, comparison } = runPaths(folder);
+  const states = [manifest, log, `${log}-wal`, judgeTrace, comparison].map((file) => {
+    const found = statSync(file, { throwIfNoEntry: false, bigint: true });
+    return found === undefined ? '-' : `${found.size}.${found.mtimeNs}`;
+  });
+  return hash('sha256', states.join()).slice(0, 16);
+}
+
+/** One value by folder, for as long as the folder is as it was. */
+class Kept<T> {
+  readonly #values = new Map<string, { readonly stamp: string; readonly value: T }>();
+
+  constructor(readonly most: number) {}
+
+  of(folder: string, read: () => T): { readonly stamp: string; readonly value: T } {
+    const stamp = stampOf(folder);
+    const known = this.#values.get(folder);
+    this.#values.delete(folder);
+    const kept = known?.stamp === stamp ? known : { stamp, value: read() };
+    this.#values.set(folder, kept);
+    for (const oldest of this.#values.keys()) if (this.#values.size > this.most) this.#values.delete(oldest);
+    return kept;
+  }
+}
+
+/** Members in which two settings differ, with both values. */
+function valueAt(value: unknown, member: string): string {
+  const found = member
+    .split('.')
+    .reduce<unknown>(
+      (at, key) => (typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined),
+      value,
+    );
+  return label(found === undefined ? '–' : JSON.stringify(found), 120);
+}
+
+export class RunShelf {
+  readonly #parent: string;
+  readonly #records = new Kept<RunRecord>(KEPT);
+  readonly #lines = new Kept<RunLine>(10_000);
+  readonly #integrity = new Kept<Promise<Integrity>>(100);
+
+  constructor(parent: string) {
+    this.#parent = parent;
+  }
+
+  /** A folder directly below the runs folder, whatever the name says. @throws IsoproError RUN_NOT_FOUND */
+  #folder(name: string): string {
+    const found = runFolders(this.#parent).find((folder) => path.basename(folder) === name);
+    if (found === undefined) throw unknown(name);
+    return found;
+  }
+
+  #record(name: string): { readonly stamp: string; readonly value: RunRecord } {
+    const folder = this.#folder(name);
+    return this.#records.of(folder, () => readRun(folder));
+  }
+
+  #integrityOf(folder: string): Promise<Integrity> {
+    return this.#integrity.of(folder, () => checkIntegrity(folder)).value;
+  }
+
+  /** Newest first. */
+  list(): RunLine[] {
+    return runFolders(this.#parent)
+      .map((folder) => this.#lines.of(folder, () => lineOf(path.basename(folder), summariseRun(folder))).value)
+      .sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.name < b.name ? -1 : 1));
+  }
+
+  /** @param since a stamp; null is answered where the run is as it was then */
+  run(name: string, since?: string): RunDetail | null {
+    const { stamp, value } = this.#record(name);
+    return stamp === since ? null : detailOf(name, stamp, value);
+  }
+
+  async integrity(name: string): Promise<IntegrityAnswer> {
+    const { value } = this.#record(name);
+    const integrity = await this.#integrityOf(value.folder);
+    return {
+      badge: integrityLine(integrity),
+      judged: judgedBadge(readJudged(value), value, integrity),
+      sentences: integrityText(integrity).map((each) => label(each, 600)),
+    };
+  }
+
+  /** The text of report.html, as `report` writes it. */
+  async report(name: string): Promise<string> {
+    const folder = this.#folder(name);
+    const integrity = await this.#integrityOf(folder);
+    return reportHtml(readRun(folder, { rollouts: REPORT_ROLLOUTS }), integrity);
+  }
+
+  rollouts(name: string, filter: RolloutFilter): RolloutPage {
+    return findRollouts(this.#folder(name), filter);
+  }
+
+  rollout(name: string, id: number): RolloutDetail {
+    const found = readRollout(this.#folder(name), id);
+    if (found === null) throw new IsoproError('RUN_NOT_FOUND', `the run has no rollout ${id}`);
+    return found;
+  }
+
+  problems(name: string): DevProblem[] {
+    return devProblems(this.#record(name).value);
+  }
+
+  replies(name: string, problem: string): DevReplies {
+    const found = devReplies(this.#record(name).value, problem);
+    if (found === null) throw new IsoproError('RUN_NOT_FOUND', 'the run has no such dev problem');
+    return found;
+  }
+
+  /** What a run is of, and the file of its adapter. */
+  origin(name: string): { readonly modelSha256: string; readonly adapterFile: string | null } {
+    const { folder, manifest, submission } = this.#record(name).value;
+    const adapter = submission?.adapter ?? null;
+    return { modelSha256: manifest.start.model.sha256, adapterFile: adapter === null ? null : runPaths(folder).adapter(adapter) };
+  }
+
+  compare(a: string, b: string): RunsCompared {
+    const names = [a, b] as const;
+    const { a: one, b: other, comparison, differences, evaluations } = compareRuns(this.#folder(a), this.#folder(b));
+    const [first, second] = names.map((name) => this.#record(name).value);
+    const { tiers } = first!;
+    const [was, is] = evaluations.map(({ summary }) => summary);
+    const start = ({ manifest: { start } }: RunRecord): object => ({ ...start, settings: byPart(start.settings) });
+    const rate = (summary: typeof was, tier: string) => (summary!.byTier[tier] === undefined ? null : rateOf(summary!.byTier[tier]!));
+    return {
+      a: lineOf(a, one),
+      b: lineOf(b, other),
+      test: pairedOf(comparison, tiers),
+      aAfter: rateOf(was!),
+      bAfter: rateOf(is!),
+      byTier: inOrder(Object.keys(was!.byTier), tiers).map((tier) => ({ tier: label(tier, 80), a: rate(was, tier), b: rate(is, tier) })),
+      differences: differences
+        .slice(0, 200)
+        .map((member) => ({ member: label(member, 120), a: valueAt(start(first!), member), b: valueAt(start(second!), member) })),
+    };
+  }
+}

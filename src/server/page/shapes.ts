@@ -1,0 +1,274 @@
+/** What the page is told: the bodies of the routes under /api that read. Fractions lie in [0,1], times are ISO 8601. */
+
+export type Tone = 'good' | 'fair' | 'bad';
+
+/** A mean with its 95 % interval. */
+export interface Rate {
+  readonly mean: number | null;
+  readonly low: number;
+  readonly high: number;
+  readonly n: number;
+}
+
+export interface RunLine {
+  /** Of its folder, below the runs folder. */
+  readonly name: string;
+  readonly runId: string;
+  readonly state: 'ended' | 'unfinished' | 'damaged' | 'unreadable';
+  readonly reason: string | null;
+  readonly model: string | null;
+  readonly task: string | null;
+  readonly seed: string | null;
+  readonly startedAt: string | null;
+  readonly iterations: number;
+  readonly before: number | null;
+  readonly after: number | null;
+  readonly pairedP: number | null;
+  readonly n: number;
+}
+
+/** An entry of the time line: a rule that fired, a decision, a remedy, the gate. */
+export interface RunEvent {
+  readonly iteration: number;
+  readonly what: string;
+  readonly text: string;
+}
+
+export interface PairedTest {
+  readonly n: number;
+  readonly gained: number;
+  readonly lost: number;
+  /** Exact two-sided McNemar test. */
+  readonly p: number;
+  readonly difference: { readonly mean: number; readonly low: number; readonly high: number } | null;
+  readonly byTier: readonly {
+    readonly tier: string;
+    readonly n: number;
+    readonly gained: number;
+    readonly lost: number;
+    readonly p: number;
+  }[];
+}
+
+export interface RunDetail {
+  readonly name: string;
+  readonly runId: string;
+  /** Another one where the folder has changed since. */
+  readonly stamp: string;
+  readonly state: 'ended' | 'unfinished' | 'damaged';
+  readonly model: string;
+  readonly modelSha256: string;
+  readonly task: string;
+  readonly seed: string;
+  readonly startedAt: string | null;
+  readonly lastAt: string | null;
+  readonly conclusion: string;
+  readonly stopped: string | null;
+  readonly defects: readonly string[];
+  readonly tiers: readonly { readonly id: string; readonly title: string; readonly trains: boolean }[];
+  readonly before: Rate | null;
+  readonly after: Rate | null;
+  readonly testByTier: readonly { readonly tier: string; readonly before: Rate | null; readonly after: Rate | null }[];
+  readonly change: PairedTest | null;
+  readonly policies: readonly ({ readonly name: string } & Rate)[];
+  /** Of the dev problems; iteration 0 is before any training. */
+  readonly dev: readonly {
+    readonly iteration: number;
+    readonly all: Rate;
+    readonly byTier: readonly ({ readonly tier: string } & Rate)[];
+  }[];
+  /** Rollouts that passed. */
+  readonly hits: readonly {
+    readonly iteration: number;
+    readonly all: Rate;
+    readonly byTier: readonly ({ readonly tier: string } & Rate)[];
+  }[];
+  /** Accepted rollouts that are kept, by tier. */
+  readonly buffer: readonly { readonly iteration: number; readonly byTier: Readonly<Record<string, number>> }[];
+  readonly steps: readonly { readonly step: number; readonly iteration: number; readonly loss: number }[];
+  readonly iterations: readonly {
+    readonly iteration: number;
+    readonly loss: number | null;
+    readonly learningRate: number;
+    readonly seconds: { readonly rollouts: number; readonly training: number; readonly evaluation: number };
+    readonly tokens: { readonly sampled: number; readonly trained: number };
+  }[];
+  readonly events: readonly RunEvent[];
+  readonly layers: readonly number[];
+  readonly adapter: string | null;
+  readonly end: { readonly seconds: number; readonly peakRssBytes: number; readonly sampled: number; readonly trained: number } | null;
+  readonly rollouts: number;
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+export interface IntegrityAnswer {
+  readonly badge: { readonly text: string; readonly tone: Tone };
+  readonly judged: { readonly text: string; readonly tone: Tone };
+  readonly sentences: readonly string[];
+}
+
+export type Verdict = 'pass' | 'fail' | 'none';
+
+export interface RolloutLine {
+  /** Number of its record in the log. */
+  readonly id: number;
+  readonly iteration: number;
+  readonly tier: string;
+  readonly problem: string;
+  readonly sample: number;
+  readonly verdict: Verdict;
+  readonly violations: readonly string[];
+  readonly tokens: number;
+  readonly meanLogprob: number | null;
+  /** The beginning of the reply. */
+  readonly text: string;
+}
+
+export interface RolloutPage {
+  readonly data: readonly RolloutLine[];
+  /** That the filters leave. */
+  readonly total: number;
+  readonly tiers: readonly string[];
+  readonly iterations: readonly number[];
+}
+
+export interface RolloutDetail extends RolloutLine {
+  readonly prompt: string;
+  readonly finish: string;
+  readonly admission: string;
+  readonly advantage: number | null;
+  readonly seed: string;
+  readonly details: readonly string[];
+  readonly reason: string | null;
+  readonly score: number | null;
+  readonly results: { readonly found: string; readonly expected: string } | null;
+  /** Replies that did not end the episode, and what the model was told after each. */
+  readonly turns: readonly { readonly text: string; readonly said: string }[];
+  /** Every rollout of the same problem, this one too. */
+  readonly siblings: readonly { readonly id: number; readonly iteration: number; readonly sample: number; readonly verdict: Verdict }[];
+  readonly promptIds: readonly number[];
+  readonly tokenIds: readonly number[];
+}
+
+/** A dev problem, which every iteration answers. */
+export interface DevProblem {
+  readonly problem: string;
+  readonly tier: string;
+  readonly verdicts: readonly { readonly iteration: number; readonly verdict: Verdict }[];
+}
+
+export interface DevReply {
+  readonly iteration: number;
+  readonly verdict: Verdict | null;
+  readonly finish: string;
+  readonly tokenIds: readonly number[];
+}
+
+export interface DevReplies {
+  readonly problem: string;
+  readonly tier: string;
+  readonly replies: readonly DevReply[];
+}
+
+/** The tokens of a rollout under a model that is served. */
+export interface TokenScores {
+  readonly model: string;
+  readonly tokens: readonly { readonly text: string; readonly logprob: number }[];
+}
+
+export interface RunsCompared {
+  readonly a: RunLine;
+  readonly b: RunLine;
+  readonly test: PairedTest;
+  readonly aAfter: Rate;
+  readonly bAfter: Rate;
+  readonly byTier: readonly { readonly tier: string; readonly a: Rate | null; readonly b: Rate | null }[];
+  /** Settings and other members in which they differ, with both values as JSON. */
+  readonly differences: readonly { readonly member: string; readonly a: string; readonly b: string }[];
+}
+
+export interface AliasLine {
+  readonly name: string;
+  readonly current: string | null;
+  readonly movedAt: string;
+  /** What moved it there. */
+  readonly by: string;
+  readonly reason: string;
+  /** What a rollback would put back; undefined where there is nothing. */
+  readonly before?: string | null;
+  readonly probation: { readonly share: number; readonly problems: number; readonly seen: number } | null;
+}
+
+export interface AdapterLine {
+  readonly id: string;
+  readonly name: string;
+  readonly publishedAt: string;
+  readonly withdrawn: string | null;
+  readonly collected: boolean;
+  readonly base: string;
+  readonly baseSha256: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly rank: number;
+  readonly layers: readonly number[];
+  readonly dataset: string | null;
+  readonly evidence: readonly { readonly description: string; readonly sha256: string }[];
+  readonly parent: string | null;
+  readonly producedBy: readonly string[];
+}
+
+export interface GateLine {
+  readonly gate: number;
+  readonly name: string;
+  readonly challenger: string;
+  readonly incumbent: string | null;
+  readonly attempt: number;
+  readonly alpha: number;
+  readonly decision: string | null;
+  readonly used: boolean;
+}
+
+export interface MoveLine {
+  readonly at: string;
+  readonly name: string;
+  readonly from: string | null;
+  readonly to: string | null;
+  readonly by: string;
+  readonly reason: string;
+}
+
+export interface AdaptersAnswer {
+  readonly aliases: readonly AliasLine[];
+  readonly adapters: readonly AdapterLine[];
+  readonly gates: readonly GateLine[];
+  /** Newest first. */
+  readonly moves: readonly MoveLine[];
+  /** Tasks whose fresh problems a gate may ask here. */
+  readonly tasks: readonly string[];
+}
+
+export interface Status {
+  readonly version: string;
+  readonly model: string;
+  readonly modelSha256: string;
+  readonly registry: boolean;
+  readonly rssBytes: number;
+  readonly modelBytes: number;
+  readonly running: number;
+  readonly waiting: number;
+}
+
+/** What a promotion tells while it goes on; the last one is `moved`, `kept` or `failed`. */
+export type PromotionEvent =
+  | { readonly type: 'gate'; readonly gate: number; readonly attempt: number; readonly alpha: number; readonly incumbent: string | null }
+  | { readonly type: 'progress'; readonly done: number; readonly total: number }
+  | {
+      readonly type: 'decision';
+      readonly gate: number;
+      readonly decision: string;
+      readonly problems: number;
+      readonly reasons: readonly string[];
+    }
+  | { readonly type: 'moved'; readonly name: string; readonly from: string | null; readonly to: string | null }
+  | { readonly type: 'kept'; readonly name: string }
+  | { readonly type: 'failed'; readonly message: string };

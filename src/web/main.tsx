@@ -1,0 +1,180 @@
+/** The page's frame: where one can go, and what is shown there. */
+import { render, type JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { get, hasKey, setKey, takeKey, type Status } from './api.ts';
+import { megabytes } from './format.ts';
+import { useLoaded } from './loading.ts';
+import { AdaptersPage } from './pages/adapters.tsx';
+import { ComparePage } from './pages/compare.tsx';
+import { JobPage } from './pages/job.tsx';
+import { JobsPage } from './pages/jobs.tsx';
+import { LatestPage } from './pages/latest.tsx';
+import { NewJobPage } from './pages/new-job.tsx';
+import { PlaygroundPage } from './pages/playground.tsx';
+import { RolloutPage } from './pages/rollout.tsx';
+import { RolloutsPage } from './pages/rollouts.tsx';
+import { RunPage } from './pages/run.tsx';
+import { RunsPage } from './pages/runs.tsx';
+import { href, usePlace, type Place } from './router.ts';
+import './style.css';
+import { applyTheme, readTheme, type Theme } from './theme.ts';
+import { Empty, PageHead } from './ui.tsx';
+
+const PLACES = [
+  ['runs', 'Runs'],
+  ['new', 'Start'],
+  ['jobs', 'Jobs'],
+  ['adapters', 'Adapters'],
+  ['play', 'Playground'],
+] as const;
+
+function Shown({ place: { path, params } }: { place: Place }): JSX.Element {
+  const [room = 'runs', one, what, which] = path;
+  if (room === 'runs' && one === undefined) return <RunsPage />;
+  if (room === 'runs' && what === 'rollouts' && which !== undefined) return <RolloutPage run={one!} id={Number(which)} params={params} />;
+  if (room === 'runs' && what === 'rollouts') return <RolloutsPage run={one!} params={params} />;
+  if (room === 'runs' && what === undefined) return <RunPage name={one!} />;
+  if (room === 'latest') return <LatestPage />;
+  if (room === 'compare') return <ComparePage params={params} />;
+  if (room === 'new') return <NewJobPage params={params} />;
+  if (room === 'jobs' && one !== undefined) return <JobPage id={one} />;
+  if (room === 'jobs') return <JobsPage />;
+  if (room === 'adapters') return <AdaptersPage />;
+  if (room === 'play') return <PlaygroundPage />;
+  return (
+    <>
+      <PageHead title="Nothing here" />
+      <Empty title="There is no such page.">
+        <a href={href(['runs'])}>All runs</a>
+      </Empty>
+    </>
+  );
+}
+
+const THEMES: Readonly<Record<Theme, readonly [next: Theme, sign: string]>> = {
+  auto: ['light', '◐'],
+  light: ['dark', '☀'],
+  dark: ['auto', '☾'],
+};
+
+function ThemeButton(): JSX.Element {
+  const [theme, setTheme] = useState(readTheme);
+  const [next, sign] = THEMES[theme];
+  const turn = (): void => {
+    applyTheme(next);
+    setTheme(next);
+  };
+  return (
+    <button
+      type="button"
+      class="quiet theme"
+      onClick={turn}
+      aria-label={`colours: ${theme}; change to ${next}`}
+      title={`colours: ${theme}`}
+    >
+      <span aria-hidden="true">{sign}</span>
+    </button>
+  );
+}
+
+function ServerLine(): JSX.Element | null {
+  const { value, error } = useLoaded(
+    (signal) => get<Status>('/api/status', signal),
+    'status',
+    () => 5000,
+  );
+  if (error !== null) return <span class="server bad">server not reached</span>;
+  if (value === null) return null;
+  return (
+    <span class="server" title={`isopro-native ${value.version}, ${megabytes(value.rssBytes)} resident`}>
+      <span class="dot" aria-hidden="true" />
+      <span class="server-model">{value.model}</span>
+      <span class="muted">{megabytes(value.rssBytes)}</span>
+    </span>
+  );
+}
+
+function Login({ onKey }: { onKey: () => void }): JSX.Element {
+  const [key, set] = useState('');
+  const enter = (event: Event): void => {
+    event.preventDefault();
+    setKey(key);
+    onKey();
+  };
+  return (
+    <main class="login">
+      <form onSubmit={enter}>
+        <Mark />
+        <h1>A key is needed</h1>
+        <p class="muted">
+          The server printed one when it started. The address that <code>isopro-native ui</code> prints has it in it.
+        </p>
+        <label for="key">Key</label>
+        <input id="key" type="password" autocomplete="off" value={key} onInput={(event) => set(event.currentTarget.value)} required />
+        <button type="submit" class="primary">
+          Open
+        </button>
+      </form>
+    </main>
+  );
+}
+
+const Mark = (): JSX.Element => (
+  <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
+    <rect width="32" height="32" rx="8" />
+    <path d="M7 22 L13 15 L18 18.5 L25 9" />
+    <circle cx="25" cy="9" r="2.6" />
+  </svg>
+);
+
+function App(): JSX.Element {
+  const place = usePlace();
+  const [open, setOpen] = useState(hasKey);
+  useEffect(() => {
+    const locked = (): void => {
+      setKey(null);
+      setOpen(false);
+    };
+    addEventListener('isopro-locked', locked);
+    return () => removeEventListener('isopro-locked', locked);
+  }, []);
+  useEffect(() => scrollTo(0, 0), [place.path.join('/')]);
+  if (!open) return <Login onKey={() => setOpen(true)} />;
+  const room = place.path[0] ?? 'runs';
+  const lit = room === 'compare' ? 'runs' : room;
+  return (
+    <>
+      <a class="skip" href="#content" onClick={(event) => (event.preventDefault(), document.getElementById('content')?.focus())}>
+        to the content
+      </a>
+      <header class="bar">
+        <a class="brand" href={href(['runs'])} aria-label="isopro-native, all runs">
+          <Mark />
+          <span>isopro</span>
+        </a>
+        <nav aria-label="pages">
+          {PLACES.map(([path, name]) => (
+            <a key={path} href={href([path])} aria-current={lit === path ? 'page' : undefined}>
+              {name}
+            </a>
+          ))}
+        </nav>
+        <ServerLine />
+        <ThemeButton />
+      </header>
+      <main id="content" tabIndex={-1}>
+        <Shown key={place.path.join('/')} place={place} />
+      </main>
+    </>
+  );
+}
+
+applyTheme(readTheme());
+takeKey();
+// the address that `ui` prints, opened again in this tab
+addEventListener('hashchange', () => {
+  if (!location.hash.startsWith('#token=')) return;
+  takeKey();
+  location.reload();
+});
+render(<App />, document.getElementById('app')!);

@@ -1,0 +1,205 @@
+/** A form of a JSON Schema. What is left as it is by default is not sent, so that a later default is followed. */
+import type { JSX } from 'preact';
+import { useId, useState } from 'preact/hooks';
+import type { Schema } from './job-api.ts';
+
+export type Values = Readonly<Record<string, unknown>>;
+
+const isObject = (value: unknown): value is Values => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The same with one member another; undefined: without it. Empty parts go with their last member. */
+export function withValue(values: Values, [name, ...rest]: readonly string[], value: unknown): Values {
+  const { [name!]: before, ...others } = values;
+  const inner = rest.length === 0 ? value : withValue(isObject(before) ? before : {}, rest, value);
+  const gone = inner === undefined || (rest.length > 0 && isObject(inner) && Object.keys(inner).length === 0);
+  return gone ? others : { ...others, [name!]: inner };
+}
+
+export const valueAt = (values: unknown, path: readonly string[]): unknown =>
+  path.reduce<unknown>((at, name) => (isObject(at) ? at[name] : undefined), values);
+
+/** The one form of several that says most: a field that may be null or `auto` is shown as what it is else. */
+function plain(schema: Schema): Schema {
+  const several = schema.anyOf ?? schema.oneOf;
+  if (several === undefined) return schema;
+  const constants = several.filter((each) => each.const !== undefined || each.enum !== undefined);
+  if (constants.length === several.length) return { ...schema, enum: several.flatMap((each) => each.enum ?? [each.const]) };
+  const told = several.filter(({ type }) => type !== 'null');
+  const [first, ...more] = told.map(plain);
+  return more.length === 0 && first !== undefined
+    ? { ...first, description: schema.description ?? first.description, default: schema.default }
+    : { ...schema, type: 'json' };
+}
+
+/** `batchSize` as `batch size`. */
+export const words = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').toLowerCase();
+
+interface FieldProps {
+  readonly name: string;
+  readonly schema: Schema;
+  /** What may be named in it. */
+  readonly choices: readonly string[] | undefined;
+  readonly value: unknown;
+  readonly required: boolean;
+  readonly onChange: (value: unknown) => void;
+}
+
+const shown = (value: unknown): string =>
+  value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value);
+
+export function Field({ name, schema: given, choices, value, required, onChange }: FieldProps): JSX.Element {
+  const id = useId();
+  const schema = plain(given);
+  const [text, setText] = useState(() => shown(value));
+  const [fault, setFault] = useState(false);
+  const type = Array.isArray(schema.type) ? (schema.type.find((each) => each !== 'null') ?? 'json') : (schema.type ?? 'string');
+  const told = schema.default === undefined || schema.default === null ? '' : shown(schema.default);
+  const said = `${id}-said`;
+  const common = { id, 'aria-describedby': schema.description === undefined ? undefined : said };
+  let control: JSX.Element;
+  if (schema.enum !== undefined || choices !== undefined) {
+    const all = choices ?? schema.enum!.map(shown);
+    control = (
+      <select
+        {...common}
+        required={required}
+        value={shown(value)}
+        onChange={({ currentTarget }) => {
+          const picked = schema.enum?.find((each) => shown(each) === currentTarget.value) ?? currentTarget.value;
+          onChange(currentTarget.value === '' ? undefined : picked);
+        }}
+      >
+        {(!required || value === undefined) && (
+          <option value="">{told === '' ? (required ? 'choose' : 'default') : `${told} (default)`}</option>
+        )}
+        {all.map((each) => (
+          <option key={each} value={each}>
+            {each}
+          </option>
+        ))}
+      </select>
+    );
+  } else if (type === 'boolean') {
+    control = (
+      <select
+        {...common}
+        value={value === undefined ? '' : String(value)}
+        onChange={({ currentTarget }) => onChange(currentTarget.value === '' ? undefined : currentTarget.value === 'true')}
+      >
+        <option value="">{told === '' ? 'default' : `${told === 'true' ? 'yes' : 'no'} (default)`}</option>
+        <option value="true">yes</option>
+        <option value="false">no</option>
+      </select>
+    );
+  } else {
+    const numeric = type === 'integer' || type === 'number';
+    const change = (next: string): void => {
+      setText(next);
+      if (next.trim() === '') {
+        setFault(false);
+        return onChange(undefined);
+      }
+      if (type === 'string') return onChange(next);
+      try {
+        onChange(numeric ? Number(next) : JSON.parse(next));
+        setFault(false);
+      } catch {
+        setFault(true);
+      }
+    };
+    const typed = {
+      ...common,
+      required,
+      placeholder: told,
+      value: text,
+      'aria-invalid': fault,
+      onInput: ({ currentTarget }: { readonly currentTarget: HTMLInputElement }) => change(currentTarget.value),
+    };
+    const most = Math.abs(schema.maximum ?? Infinity) < 1e15 ? schema.maximum : undefined;
+    control = numeric ? (
+      <input {...typed} type="number" step={type === 'integer' ? 1 : 'any'} min={schema.minimum} max={most} />
+    ) : (
+      <input {...typed} />
+    );
+  }
+  return (
+    <div class="field">
+      <label for={id}>{schema.title ?? words(name)}</label>
+      {control}
+      {schema.description !== undefined && (
+        <small id={said}>
+          {schema.description}
+          {type === 'json' || type === 'array' ? ' (JSON)' : ''}
+        </small>
+      )}
+    </div>
+  );
+}
+
+export interface FormProps {
+  readonly schema: Schema;
+  readonly values: Values;
+  /** Lists of what may be named, by what a field's path ends with. */
+  readonly choicesOf: (path: readonly string[]) => readonly string[] | undefined;
+  /** Paths that are shown before all others, such as `sampling.rollouts`. */
+  readonly first: readonly string[];
+  readonly onChange: (values: Values) => void;
+}
+
+const schemaAt = (schema: Schema, path: readonly string[]): Schema | undefined =>
+  path.reduce<Schema | undefined>((at, name) => at?.properties?.[name], schema);
+
+export function SchemaForm({ schema, values, choicesOf, first, onChange }: FormProps): JSX.Element {
+  const leading = first.map((path) => path.split('.')).filter((path) => schemaAt(schema, path) !== undefined);
+  const isLeading = (path: readonly string[]): boolean => leading.some((each) => each.join('.') === path.join('.'));
+  const field = (path: readonly string[], of: Schema, required: boolean): JSX.Element => (
+    <Field
+      key={path.join('.')}
+      name={path.at(-1)!}
+      schema={of}
+      choices={choicesOf(path)}
+      value={valueAt(values, path)}
+      required={required}
+      onChange={(value) => onChange(withValue(values, path, value))}
+    />
+  );
+  const entries = Object.entries(schema.properties ?? {});
+  const needs = (name: string): boolean => schema.required?.includes(name) === true;
+  const simple = entries.filter(([name, of]) => of.properties === undefined && !isLeading([name]));
+  const parts = entries.filter(([, of]) => of.properties !== undefined);
+  const group = (title: string, fields: readonly JSX.Element[], changed: number): JSX.Element | null =>
+    fields.length === 0 ? null : (
+      <details class="group" key={title}>
+        <summary>
+          {title} <small>{changed > 0 ? `${changed} changed` : `${fields.length}`}</small>
+        </summary>
+        <div class="fields">{fields}</div>
+      </details>
+    );
+  const count = (paths: readonly (readonly string[])[]): number => paths.filter((path) => valueAt(values, path) !== undefined).length;
+  const required = simple.filter(([name, of]) => needs(name) && of.default === undefined);
+  const optional = simple.filter((each) => !required.includes(each));
+  return (
+    <>
+      <div class="fields">
+        {leading.map((path) =>
+          field(path, schemaAt(schema, path)!, path.length === 1 && needs(path[0]!) && schemaAt(schema, path)!.default === undefined),
+        )}
+        {required.map(([name, of]) => field([name], of, true))}
+      </div>
+      {parts.map(([name, of]) => {
+        const inner = Object.entries(of.properties!).filter(([member]) => !isLeading([name, member]));
+        return group(
+          words(name),
+          inner.map(([member, form]) => field([name, member], form, false)),
+          count(inner.map(([member]) => [name, member])),
+        );
+      })}
+      {group(
+        'further',
+        optional.map(([name, of]) => field([name], of, false)),
+        count(optional.map(([name]) => [name])),
+      )}
+    </>
+  );
+}

@@ -1,0 +1,245 @@
+/** What the page is told of runs, rollouts and adapters; who may ask; and that whatever a log holds stays a text. */
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Registry } from '../../src/registry/index.js';
+import { listRuns, compareRuns } from '../../src/report/run-list.js';
+import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
+import { readPage } from '../../src/server/page/files.js';
+import type { RolloutPage, RunDetail, RunLine } from '../../src/server/page/shapes.js';
+import type { Server } from '../../src/server/server.js';
+import { HOSTILE } from '../models/hostile.js';
+import { writeRunFolder } from '../models/run-folder.js';
+import { adapterFile, asAdmin, closeAll, eventsOf, reported, send, start, type Answer } from '../models/server.js';
+
+const root = mkdtempSync(path.join(tmpdir(), 'isopro-page-'));
+const runs = path.join(root, 'runs');
+const registry = new Registry({ folder: path.join(root, 'registry'), witness: false, home: path.join(root, 'home') });
+let server: Server;
+let first: string;
+let second: string;
+beforeAll(async () => {
+  const small = { iterations: 2, rollouts: 3, problems: 2, tiers: [{ id: 'T0', title: 'warm-up' }, { id: 'T1' }] };
+  const home = path.join(root, 'home');
+  process.env.ISOPRO_HOME = home;
+  await writeRunFolder({ folder: path.join(runs, 'one'), home, ...small, reply: (i) => (i === 2 ? 'a Needle in hay' : `reply ${i}`) });
+  await writeRunFolder({ folder: path.join(runs, 'two'), home, ...small, runId: 'cd'.repeat(16), seed: 7n, skill: 0.9 });
+  await writeRunFolder({
+    folder: path.join(runs, 'hostile'),
+    home,
+    ...small,
+    runId: 'ef'.repeat(16),
+    until: 'iterations',
+    reply: () => HOSTILE.join('\n'),
+    prompt: HOSTILE.join('\n'),
+    names: { model: HOSTILE[0]!, task: HOSTILE[1]! },
+  });
+  mkdirSync(path.join(root, 'outside'));
+  cpSync(path.join(runs, 'one'), path.join(root, 'outside', 'secret'), { recursive: true });
+  symlinkSync(path.join(root, 'outside', 'secret'), path.join(runs, 'link'), 'dir');
+  const base = { name: 'base', sha256: 'ba'.repeat(32) };
+  ({ id: first } = await registry.publish({ file: adapterFile('page-1', 8n), base }));
+  ({ id: second } = await registry.publish({ file: adapterFile('page-2', 9n), base }));
+  server = await start({ runs, registry });
+}, 120_000);
+afterAll(async () => {
+  await closeAll();
+  delete process.env.ISOPRO_HOME;
+  rmSync(root, { recursive: true, force: true });
+  expect(reported).toEqual([]);
+});
+
+const get = (target: string): Promise<Answer> => send(server, target, { headers: asAdmin });
+const post = (target: string, body: unknown): Promise<Answer> => send(server, target, { headers: asAdmin, body });
+
+describe('who may ask', () => {
+  const PATHS = [
+    'status',
+    'runs',
+    'runs/one',
+    'runs/one/rollouts',
+    'runs/one/report',
+    'runs/one/integrity',
+    'compare?a=one&b=two',
+    'adapters',
+  ];
+  test.each(PATHS)('/api/%s is refused without a key, on this machine too', async (target) => {
+    expect((await send(server, `/api/${target}`)).status).toBe(401);
+    expect((await get(`/api/${target}`)).status).toBe(200);
+  });
+
+  test('moves are refused without a key, to other origins, and as a form', async () => {
+    const body = { alias: 'sql', reason: '' };
+    expect((await send(server, '/api/adapters/rollback', { body })).status).toBe(401);
+    const foreign = { ...asAdmin, origin: 'http://example.invalid' };
+    expect((await send(server, '/api/adapters/rollback', { body, headers: foreign })).status).toBe(403);
+    const form = { ...asAdmin, 'content-type': 'application/x-www-form-urlencoded' };
+    expect((await send(server, '/api/adapters/rollback', { body: 'alias=sql', headers: form })).status).toBe(415);
+  });
+
+  test.each([
+    '..',
+    '%2e%2e',
+    '..%2foutside%2fsecret',
+    'one%2f..%2ftwo',
+    '%2fetc',
+    'link',
+    '__proto__',
+    'constructor',
+    'one%00',
+    'x'.repeat(300),
+  ])('a run named %s is none', async (name) => {
+    for (const target of [`/api/runs/${name}`, `/api/runs/${name}/rollouts`, `/api/runs/${name}/report`])
+      expect((await get(target)).status).toBeGreaterThanOrEqual(400);
+    expect((await get(`/api/compare?a=one&b=${name}`)).status).toBeGreaterThanOrEqual(400);
+  });
+});
+
+describe('runs', () => {
+  test('are listed with what the library says of them', async () => {
+    const { body } = await get('/api/runs');
+    expect(body.map(({ name }: RunLine) => name).sort()).toEqual(['hostile', 'one', 'two']);
+    const two = body.find(({ name }: RunLine) => name === 'two') as RunLine;
+    const known = listRuns(runs).find(({ folder }) => path.basename(folder) === 'two')!;
+    expect(two).toMatchObject({ state: 'ended', before: known.before, after: known.after, pairedP: known.pairedP, n: known.n });
+  });
+
+  test('have the figures of the library, and nothing new is said of one that has not changed', async () => {
+    const { body } = (await get('/api/runs/two')) as { body: RunDetail };
+    const run = readRun(path.join(runs, 'two'));
+    const { mean, low, high, n } = testEvaluation(run, 'after')!.summary;
+    expect(body.after).toEqual({ mean, low, high, n });
+    expect(body.dev.map(({ iteration }) => iteration)).toEqual([0, 1, 2]);
+    expect(body.hits.map(({ all }) => all.n)).toEqual([6, 6]);
+    expect(body.rollouts).toBe(run.rolloutCount);
+    expect((await get(`/api/runs/two?since=${body.stamp}`)).body).toBeNull();
+    expect((await get('/api/runs/two?since=another')).body).toEqual(body);
+    expect((await get('/api/runs/hostile')).body.state).toBe('unfinished');
+  });
+
+  test('two are compared as `runs compare` does it', async () => {
+    const { body } = await get('/api/compare?a=one&b=two');
+    const { comparison, differences } = compareRuns(path.join(runs, 'one'), path.join(runs, 'two'));
+    const { n, gained, lost, p } = comparison;
+    expect(body.test).toMatchObject({ n, gained, lost, p });
+    expect(body.differences.map(({ member }: { member: string }) => member)).toEqual(differences);
+  });
+
+  test('the log of one is checked, and a report is handed out for a frame without key or origin', async () => {
+    expect((await get('/api/runs/one/integrity')).body.badge).toEqual({ text: 'log complete, signed by the run itself', tone: 'fair' });
+    const { url } = (await get('/api/runs/one/report')).body as { url: string };
+    const report = await send(server, url);
+    expect(report.text).toMatch(/^<!doctype html>/);
+    expect(report.headers['content-security-policy']).toBe("sandbox allow-scripts; frame-ancestors 'self'");
+    expect(report.headers['cache-control']).toBe('no-store');
+    expect((await send(server, '/reports/guessed')).status).toBe(404);
+  });
+});
+
+describe('rollouts', () => {
+  const find = async (query: string): Promise<RolloutPage> => (await get(`/api/runs/one/rollouts${query}`)).body as RolloutPage;
+
+  test('are found by tier, iteration, verdict and words, page by page', async () => {
+    const all = await find('');
+    expect([all.total, all.tiers, all.iterations]).toEqual([12, ['T0', 'T1'], [1, 2]]);
+    const some = await find('?tier=T1&iteration=2');
+    expect([some.total, new Set(some.data.map(({ tier, iteration }) => `${tier} ${iteration}`))]).toEqual([3, new Set(['T1 2'])]);
+    const verdicts = await Promise.all(['pass', 'fail', 'none'].map((verdict) => find(`?verdict=${verdict}`)));
+    expect(verdicts.reduce((sum, { total }) => sum + total, 0)).toBe(12);
+    expect((await find('?text=needle%20HAY')).data.map(({ text }) => text)).toEqual(['a Needle in hay']);
+    const pages = await Promise.all([0, 5, 10].map((offset) => find(`?limit=5&offset=${offset}`)));
+    expect(pages.flatMap(({ data }) => data)).toEqual(all.data);
+    expect((await get('/api/runs/one/rollouts?limit=100000')).status).toBe(400);
+    expect((await get('/api/runs/one/rollouts?verdict=maybe')).status).toBe(400);
+  });
+
+  test('each has its prompt, its verdict and the other samples of its problem', async () => {
+    const [{ id, verdict, problem }] = (await find('')).data as [RolloutPage['data'][number]];
+    const { body } = await get(`/api/runs/one/rollouts/${id}`);
+    expect(body).toMatchObject({ id, verdict });
+    expect(body.siblings.map((each: { id: number }) => each.id)).toContain(id);
+    expect((await find(`?problem=${problem}`)).total).toBe(body.siblings.length);
+    expect((await get('/api/runs/one/rollouts/999999')).status).toBe(404);
+    // the run is of another model: nothing is scored with this one
+    expect((await get(`/api/runs/one/rollouts/${id}/scores`)).body.error.code).toBe('other_model');
+  });
+
+  test('dev problems have a verdict for each iteration', async () => {
+    const { body } = await get('/api/runs/one/problems');
+    expect(body).toHaveLength(4);
+    expect(body[0].verdicts.map(({ iteration }: { iteration: number }) => iteration)).toEqual([0, 1, 2]);
+  });
+
+  test('hostile texts come as JSON of texts, with nothing in them that steers', async () => {
+    const list = await get('/api/runs/hostile/rollouts');
+    const rollout = await get(`/api/runs/hostile/rollouts/${list.body.data[0].id}`);
+    for (const { headers, text } of [list, rollout, await get('/api/runs'), await get('/api/runs/hostile')]) {
+      expect(headers['content-type']).toMatch(/^application\/json/);
+      expect(headers['x-content-type-options']).toBe('nosniff');
+      expect(text).not.toMatch(/[\u0080-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/);
+    }
+    expect(rollout.body.text).toContain('</script><script>globalThis.broken = true</script>');
+  });
+});
+
+describe('adapters', () => {
+  const told = async (body: object): Promise<string[]> => {
+    const { text } = await post('/api/adapters/promote', { adapter: second, as: 'ladder@champion', reason: 'a test', ...body });
+    return eventsOf(text).events.map(({ type }) => type);
+  };
+
+  test('are promoted and rolled back, and the record says how', async () => {
+    expect(await told({ adapter: first, way: 'force' })).toEqual(['moved']);
+    expect(await told({ way: 'force' })).toEqual(['moved']);
+    const { body } = await get('/api/adapters');
+    expect(body.aliases).toMatchObject([{ name: 'ladder@champion', current: second, before: first, by: 'promotion, by force' }]);
+    expect(body.adapters.map(({ id }: { id: string }) => id)).toEqual([second, first]);
+    expect((await post('/api/adapters/rollback', { alias: 'ladder', reason: 'worse' })).body).toMatchObject({ from: second, to: first });
+    expect((await registry.read()).state.aliases[0]!.current).toBe(first);
+  });
+
+  test('what the registry refuses is an answer, not a failure of the server', async () => {
+    const refused = await post('/api/adapters/promote', { adapter: second, as: 'ladder@champion', way: 'assign' });
+    expect([refused.status, refused.body.error.code]).toEqual([409, 'registry_refused']);
+    expect((await post('/api/adapters/promote', { adapter: 'first', as: 'ladder', way: 'force' })).status).toBe(400);
+    expect((await post('/api/adapters/rollback', { alias: 'nobody' })).status).toBe(409);
+  });
+
+  test('a gate asks problems of tasks of the package alone: no scenario leads to a file', async () => {
+    const before = (await registry.read()).state.gates.length;
+    const { status, body } = await post('/api/adapters/promote', { adapter: second, as: 'task.mjs@champion', way: 'gate' });
+    expect([status, body.error.code]).toEqual([403, 'task_not_allowed']);
+    expect((await registry.read()).state.gates).toHaveLength(before);
+  });
+
+  test('a gate that cannot be measured says why, and nothing is moved', async () => {
+    // the records name another base than the model that is served
+    expect(await told({ way: 'gate', problems: 1 })).toEqual(['gate', 'failed']);
+    expect((await registry.read()).state.aliases[0]!.current).toBe(first);
+  });
+});
+
+const built = existsSync('dist/web/index.html');
+if (!built) console.warn('the page is not built: npm run build:web');
+(built ? describe : describe.skip)('the built page', () => {
+  test('has under 400 kB compressed, no inline script or style, and asks for nothing from elsewhere', () => {
+    const files = readPage();
+    expect([...files.values()].reduce((sum, bytes) => sum + gzipSync(bytes).length, 0)).toBeLessThan(400_000);
+    const html = files.get('index.html')!.toString();
+    expect(html).not.toMatch(/<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=/i);
+    expect([...html.matchAll(/(?:src|href)="([^"]*)"/g)].filter(([, target]) => !/^\.\/[\w./-]+$/.test(target!))).toEqual([]);
+  });
+
+  test('is served without a key under a strict policy; other paths are none', async () => {
+    const { status, headers, text } = await send(server, '/ui/');
+    expect([status, text]).toEqual([200, readFileSync('dist/web/index.html', 'utf8')]);
+    const policy = String(headers['content-security-policy']);
+    expect(policy).toMatch(/default-src 'none'; script-src 'self'; style-src 'self'/);
+    expect(policy).not.toMatch(/unsafe|\*|http/);
+    for (const target of ['/ui/../package.json', '/ui/%2e%2e/package.json', '/ui/..%2f..%2fpackage.json', '/ui/nothing.js'])
+      expect((await send(server, target)).status).toBe(404);
+    expect((await send(server, '/')).headers.location).toBe('/ui/');
+  });
+});
