@@ -41,7 +41,7 @@ export const serveCommand = defineCommand({
         type: 'string',
         requiresArg: true,
         describe:
-          'folder of runs: the page shows them, and jobs are taken over HTTP that make further ones (docs/api.md, docs/ui.md); default: neither',
+          'folder of runs: the page shows them, and jobs over HTTP make further ones (docs/ui.md, docs/api.md); default: neither',
       })
       .option('allow-model', {
         type: 'string',

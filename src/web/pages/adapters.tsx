@@ -237,8 +237,7 @@ export function AdaptersPage(): JSX.Element {
             {value.adapters.length === 0 ? (
               <Empty title="Nothing is published">
                 <p>
-                  <code>isopro-native run --publish</code> puts the adapter of a run here, <code>isopro-native adapters publish FILE</code>{' '}
-                  any other.
+                  <code>isopro-native run --publish</code> puts the adapter of a run here.
                 </p>
               </Empty>
             ) : (
