@@ -6,6 +6,7 @@ import { benchLogCommand } from './bench-log.js';
 import { benchLoopCommand } from './bench-loop.js';
 import { benchPromotionCommand } from './bench-promotion.js';
 import { benchRolloutCommand } from './bench-rollout.js';
+import { benchServeCommand } from './bench-serve.js';
 import { benchTrainCommand } from './bench-train.js';
 import { benchVerifyCommand } from './bench-verify.js';
 import { defineCommand } from './command.js';
@@ -14,6 +15,7 @@ import { defineCommand } from './command.js';
 const BENCHES: CommandModule[] = [
   benchRolloutCommand,
   benchLoopCommand,
+  benchServeCommand,
   benchKernelsCommand,
   benchTrainCommand,
   benchLogCommand as CommandModule,

@@ -46,6 +46,35 @@ describe('the addon of the benchmarks', () => {
     expect(status === 0 ? '' : `${stdout}\n${stderr}`).toBe('');
   }, 1_800_000);
 
+  test('bench serve measures the server, and says where there is no llama-server', async () => {
+    const sizes = [
+      '--clients',
+      '1,2',
+      '--requests',
+      '1',
+      '--rounds',
+      '1',
+      '--tokens',
+      '3',
+      '--prompt-tokens',
+      '8',
+      '--adapter-clients',
+      '4',
+    ];
+    const { code, stdout, stderr } = await runCli(['bench', 'serve', '--model', 'tiny', ...sizes, '--peer', './nothing', '--json']);
+    expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
+    const times = { p50: expect.any(Number), p99: expect.any(Number) };
+    const row = { ours: expect.any(Number), peer: null, firstTokenMs: times, peerFirstTokenMs: null };
+    expect(JSON.parse(stdout)).toEqual({
+      rows: [
+        { clients: 1, ...row },
+        { clients: 2, ...row },
+      ],
+      mixedAdapters: { ours: expect.any(Number), peer: null },
+      peerMissing: 'there is no ./nothing',
+    });
+  });
+
   test('bench kernels measures both products', async () => {
     const { code, stdout } = await runCli([
       'bench',
