@@ -24,7 +24,9 @@ export const ERRORS = {
   FILE_UNREADABLE: 'Give the path of a file that is there and that you may read.',
   GATE_EVIDENCE_INVALID: 'Correct the member of the evidence named above; `docs/gate.md` says what a trial holds.',
   GATE_POLICY_INVALID: 'Correct the member of the policy named above; `docs/gate.md` lists what each policy has.',
-  GRAMMAR_INVALID: 'Correct the grammar or JSON Schema at the place named above.',
+  GRAMMAR_INVALID:
+    'Correct the grammar or JSON Schema at the place named above. What no grammar keeps can be checked behind: ' +
+    'with zod, put it in `.refine()`.',
   INVALID_ARGUMENT: 'Correct the argument named above.',
   JOBS_BUSY: 'Let what runs there end, or give this server another folder with --runs.',
   JOBS_UNREADABLE:
@@ -39,7 +41,7 @@ export const ERRORS = {
   LOG_UNREADABLE: 'The file is no log of this program or is damaged; `isopro-native log verify FOLDER` shows where.',
   LOG_WRITE_FAILED: 'Free disk space or make the folder writable, then run the same command again: it resumes.',
   MODEL_CORRUPT: 'Download the file again; `isopro-native models inspect FILE` shows what can be read of it.',
-  MODEL_DOWNLOAD_FAILED: 'Check the network, or fetch the URL above by other means and pass the file as `--model PATH`.',
+  MODEL_DOWNLOAD_FAILED: 'Check the network, or fetch the URL above by other means and give the path of the file as the model.',
   MODEL_NOT_FOUND: 'Give a path to a .gguf file, an alias from `isopro-native models list`, or an hf: URI.',
   MODEL_UNSUPPORTED: 'Use a decoder-only text model in GGUF with a tensor type that llama.cpp reads.',
   NATIVE_ADDON_MISSING:
@@ -92,7 +94,7 @@ export const ERRORS = {
   WITNESS_KEY_MISSING: 'Give the public key of the witness that signed the run with --key FILE.',
   WITNESS_REFUSED: 'The witness has signed another history of this run; `isopro-native log verify FOLDER` shows where they part.',
   WITNESS_UNAVAILABLE: 'Check that the folder $ISOPRO_HOME/witness can be written, or run without a witness process (the report says so).',
-  WRITE_FAILED: 'Free some space or choose another folder; what was there before is untouched.',
+  WRITE_FAILED: 'Choose a folder that is there and may be written, or free some space; what was there before is untouched.',
 } as const satisfies Record<string, string>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -122,6 +122,7 @@ export type {
 } from './trainees/lora/trainee.js';
 export type { LoraReport as MonitorReport } from './training/monitor-session.js';
 export { run, type TrackedRunOptions } from './jobs/run.js';
+export { trainAdapter, type TrainAdapterOptions, type TrainedAdapter, type TrainStep } from './jobs/train-adapter.js';
 export type { TrackerName } from './trackers/trackers.js';
 export { resolveSettings, type RunSettings, type RunSettingsInput } from './training/settings.js';
 export { readResult, type RunResult } from './training/result.js';

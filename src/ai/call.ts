@@ -7,7 +7,7 @@ import {
 } from '@ai-sdk/provider';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import type { HostRequest } from '../host/host-request.js';
-import { withoutSafeBounds } from '../host/structured-reply.js';
+import { asMeant } from '../host/structured-reply.js';
 
 type Part = Exclude<LanguageModelV3Message['content'][number], string>;
 
@@ -56,7 +56,7 @@ export function callOf(options: LanguageModelV3CallOptions, maxOutputTokens: num
         ...(seed !== undefined && { seed }),
       },
       ...(seed === undefined && { id: String(index) }),
-      ...(schema !== undefined && { jsonSchema: withoutSafeBounds(schema) }),
+      ...(schema !== undefined && { jsonSchema: asMeant(schema) }),
       ...(abortSignal !== undefined && { signal: abortSignal }),
     },
   };

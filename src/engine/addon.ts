@@ -34,7 +34,7 @@ export interface NativeModelInfo {
   eos: number;
   eot: number;
   /** Every token that ends a turn. */
-  ends: Int32Array;
+  ends: readonly number[];
   addBos: boolean;
 }
 
@@ -548,7 +548,7 @@ export async function cancellable<T>(
   signal: AbortSignal | undefined,
   call: (cancellation: NativeCancellation) => Promise<T>,
 ): Promise<T> {
-  if (signal?.aborted === true) throw abortError('the operation was cancelled before it began', signal);
+  if (signal?.aborted === true) throw abortError('the operation was cancelled', signal);
   const cancellation = typed(() => new addon.Cancellation());
   const abort = (): void => cancellation.cancel();
   signal?.addEventListener('abort', abort);

@@ -33,6 +33,7 @@ const KEYWORDS_OF_TYPE: Partial<Record<Type, readonly string[]>> = {
   object: ['properties', 'required', 'additionalProperties', 'minProperties', 'maxProperties'],
   array: ['items', 'prefixItems', 'minItems', 'maxItems', 'uniqueItems'],
   string: ['minLength', 'maxLength', 'format'],
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
 };
 const KEPT = new Set(['$ref', 'anyOf', 'oneOf', 'const', 'enum', 'type', ...Object.values(KEYWORDS_OF_TYPE).flat()]);
 
@@ -105,6 +106,51 @@ const isList = (value: Json | undefined): value is readonly Json[] => Array.isAr
 const entriesOf = (value: Json | undefined): (readonly [string, Json])[] => (isSchema(value) ? Object.entries(value) : []);
 const under = (pointer: string, ...keys: (string | number)[]): string =>
   [pointer, ...keys.map((key) => String(key).replaceAll('~', '~0').replaceAll('/', '~1'))].join('/');
+
+/** Of an integer, which JavaScript has exactly; beyond it "minimum" and "maximum" are refused. */
+const LARGEST_BOUND = 999_999_999_999_999;
+/** Digits of a number without a bound on its side. */
+const DIGITS = 16;
+
+const digitClass = (from: number, to: number): string => (from === to ? `"${from}"` : `[${from}-${to}]`);
+const anyDigits = (count: number): string => (count === 0 ? '' : count === 1 ? ' [0-9]' : ` [0-9]{${count}}`);
+
+/** Alternatives that together are all numbers of so many digits from `low` to `high`, both written with all of them. */
+function digitsBetween(low: string, high: string): string[] {
+  const [first, last, rest] = [Number(low[0]), Number(high[0]), low.length - 1];
+  if (rest === 0) return [digitClass(first, last)];
+  const [lowRest, highRest] = [low.slice(1), high.slice(1)];
+  const [zeros, nines] = ['0'.repeat(rest), '9'.repeat(rest)];
+  const within = (digit: number, from: string, to: string): string[] =>
+    from === zeros && to === nines ? [`"${digit}"${anyDigits(rest)}`] : digitsBetween(from, to).map((each) => `"${digit}" ${each}`);
+  if (first === last) return within(first, lowRest, highRest);
+  const [begin, end] = [lowRest === zeros ? first : first + 1, highRest === nines ? last : last - 1];
+  return [
+    ...(begin === first ? [] : within(first, lowRest, nines)),
+    ...(begin > end ? [] : [`${digitClass(begin, end)}${anyDigits(rest)}`]),
+    ...(end === last ? [] : within(last, zeros, highRest)),
+  ];
+}
+
+/** Whole numbers of at least 1, without a sign. */
+function positivesBetween(low: number, high: number): string[] {
+  const most = high === Infinity ? '9'.repeat(DIGITS) : String(high);
+  const least = String(low);
+  const found: string[] = [];
+  for (let digits = least.length; digits <= most.length; digits++) {
+    const from = digits === least.length ? least : `1${'0'.repeat(digits - 1)}`;
+    const to = digits === most.length ? most : '9'.repeat(digits);
+    found.push(...digitsBetween(from, to));
+  }
+  return found;
+}
+
+/** Whole numbers from `low` to `high`, which may be infinite. */
+function integersBetween(low: number, high: number): string {
+  const negative = low < 0 ? positivesBetween(Math.max(1, -high), -low) : [];
+  const positive = high > 0 ? positivesBetween(Math.max(1, low), high) : [];
+  return [...negative.map((each) => `"-" ${each}`), ...(low <= 0 && high >= 0 ? ['"0"'] : []), ...positive].join(' | ');
+}
 
 /** A GBNF text of these characters. */
 const literal = (text: string): string =>
@@ -216,6 +262,11 @@ class Compiler {
     if (type === 'object') return this.#object(pointer, schema, depth);
     if (type === 'array') return this.#array(pointer, schema, depth);
     if (type === 'string') return { gbnf: this.#string(pointer, schema), needs: [[]] };
+    if (type === 'integer') return { gbnf: this.#integer(pointer, schema), needs: [[]] };
+    if (type === 'number') {
+      const bound = KEYWORDS_OF_TYPE.integer!.find((keyword) => schema[keyword] !== undefined);
+      if (bound !== undefined) this.#refuse(pointer, `a grammar cannot keep "${bound}" of a "number", only of an "integer"`);
+    }
     return { gbnf: type === 'null' ? '"null"' : type, needs: [[]] };
   }
 
@@ -335,6 +386,25 @@ class Compiler {
     if (schema.minLength !== undefined || schema.maxLength !== undefined)
       this.#refuse(pointer, 'a grammar cannot keep "minLength" and "maxLength" beside "format"');
     return `"\\"" ${format} "\\""`;
+  }
+
+  /** A bound that a keyword gives, as a whole number: the least, or the largest, that it allows. */
+  #bound(pointer: string, schema: Schema, keyword: string, whole: (value: number) => number): number | null {
+    const value = schema[keyword];
+    if (value === undefined) return null;
+    if (typeof value !== 'number') this.#refuse(pointer, `"${keyword}" is not a number`);
+    if (Math.abs(value) > LARGEST_BOUND) this.#refuse(pointer, `a grammar cannot keep "${keyword}" beyond ${LARGEST_BOUND}`);
+    return whole(value);
+  }
+
+  #integer(pointer: string, schema: Schema): string {
+    const of = (keyword: string, whole: (value: number) => number): number | null => this.#bound(pointer, schema, keyword, whole);
+    const least = [of('minimum', Math.ceil), of('exclusiveMinimum', (value) => Math.floor(value) + 1)].filter((value) => value !== null);
+    const most = [of('maximum', Math.floor), of('exclusiveMaximum', (value) => Math.ceil(value) - 1)].filter((value) => value !== null);
+    if (least.length === 0 && most.length === 0) return 'integer';
+    const [low, high] = [Math.max(...least), Math.min(...most)];
+    if (low > high) this.#refuse(pointer, 'no whole number lies between the bounds');
+    return integersBetween(low, high);
   }
 
   #array(pointer: string, schema: Schema, depth: number): Form {

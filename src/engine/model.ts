@@ -157,7 +157,8 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
     await native.dispose().catch(() => undefined); // which needs a thread too
     throw thrown.error;
   }
-  const info = typed(() => native.info());
+  const given = typed(() => native.info());
+  const info = { ...given, ends: [...given.ends] }; // a list, which JSON writes as one
   const cells = contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
   return new Model(addon, native, path, info, cells);
 }

@@ -8,24 +8,36 @@ import type { HostedModel } from './hosted-model.js';
 export interface ConversationSettings extends Omit<HostRequest, 'prompt' | 'messages' | 'text' | 'tokenIds' | 'id' | 'signal'> {
   /** A system message before everything. */
   readonly system?: string;
+  /** What was said before, as `messages` of another conversation gave it: it goes on from there. */
+  readonly messages?: readonly ChatMessage[];
 }
 
 export class Conversation {
   readonly #model: Pick<HostedModel, 'stream'>;
-  readonly #settings: Omit<ConversationSettings, 'system'>;
+  readonly #settings: Omit<ConversationSettings, 'system' | 'messages'>;
   readonly #system: readonly ChatMessage[];
-  readonly #said: ChatMessage[] = [];
+  readonly #said: ChatMessage[];
   #prompts = 0;
+  #replying = false;
 
-  constructor(model: Pick<HostedModel, 'stream'>, { system, ...settings }: ConversationSettings = {}) {
+  constructor(model: Pick<HostedModel, 'stream'>, { system, messages = [], ...settings }: ConversationSettings = {}) {
     this.#model = model;
     this.#settings = settings;
     this.#system = system === undefined ? [] : [{ role: 'system', content: system }];
+    const [first, ...others] = messages;
+    // of `messages`, whose first one is the system's where there is one
+    this.#said = [...(first?.role === 'system' && system !== undefined ? others : messages)];
+    this.#prompts = this.#said.filter(({ role }) => role === 'user').length;
   }
 
   /** So far, the system message first. */
   get messages(): readonly ChatMessage[] {
     return [...this.#system, ...this.#said];
+  }
+
+  /** As `messages`, so that JSON has the conversation and the option takes it back. */
+  toJSON(): readonly ChatMessage[] {
+    return this.messages;
   }
 
   /** Forgets all but the system message. */
@@ -35,10 +47,13 @@ export class Conversation {
 
   /**
    * The reply to what the user says next, token by token. Of a reply that an abort or its caller ended, what was said stays; where nothing
-   * was, and after any other error, the conversation is as it was before. One at a time.
-   * @throws IsoproError as HostedModel.stream
+   * was, and after any other error, the conversation is as it was before.
+   * @throws IsoproError INVALID_ARGUMENT while another reply is under way, which this one would not know of; as HostedModel.stream
    */
   async *reply(prompt: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<TokenEvent, HostReply, undefined> {
+    if (this.#replying)
+      throw new IsoproError('INVALID_ARGUMENT', 'the conversation is replying already: read that reply to its end, or abort it, first');
+    this.#replying = true;
     const messages: ChatMessage[] = [...this.messages, { role: 'user', content: prompt }];
     let text = '';
     let kept = true;
@@ -61,6 +76,7 @@ export class Conversation {
         await stream.return(undefined as never);
       }
     } finally {
+      this.#replying = false;
       if (kept && text !== '') this.#said.push({ role: 'user', content: prompt }, { role: 'assistant', content: text });
     }
   }

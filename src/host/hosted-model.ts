@@ -317,7 +317,7 @@ export class HostedModel {
         cancel();
         reject(
           abortError(
-            'the request was cancelled',
+            this.#disposal === undefined ? 'the request was cancelled' : 'the model was disposed of while the request ran',
             signals.find((signal) => signal.aborted),
           ),
         );

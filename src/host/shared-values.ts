@@ -32,7 +32,7 @@ export class SharedValues<T> {
 
   /** @throws IsoproError ABORTED, and what `open` throws */
   async hold(key: string, opening: Opening<T>, signal?: AbortSignal): Promise<Held<T>> {
-    if (signal?.aborted === true) throw abortError('the operation was cancelled before it began', signal);
+    if (signal?.aborted === true) throw abortError('the operation was cancelled', signal);
     const entry = this.#entries.get(key) ?? this.#open(key, opening);
     entry.references++;
     let released: Promise<void> | undefined;

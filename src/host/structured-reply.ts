@@ -18,14 +18,18 @@ export interface ObjectReply<Schema extends z.ZodType> {
 const SAFE: Readonly<Record<string, number>> = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
 const VALUES: readonly string[] = ['const', 'default', 'enum', 'examples'];
 
-/** A JSON Schema without the bounds of z.int(). */
-export function withoutSafeBounds<Value>(schema: Value): Value {
-  if (Array.isArray(schema)) return schema.map(withoutSafeBounds) as Value;
+/** z.iso.date() has it beside its format, which says the same and is kept. */
+const DATE_PATTERN = z.toJSONSchema(z.iso.date()).pattern;
+
+/** A JSON Schema without what zod writes beside what is meant: the bounds of z.int() and the pattern of a date. */
+export function asMeant<Value>(schema: Value): Value {
+  if (Array.isArray(schema)) return schema.map(asMeant) as Value;
   if (typeof schema !== 'object' || schema === null) return schema;
   return Object.fromEntries(
     Object.entries(schema)
       .filter(([name, value]) => typeof value !== 'number' || SAFE[name] !== value)
-      .map(([name, value]) => [name, VALUES.includes(name) ? value : withoutSafeBounds(value)]),
+      .filter(([name, value]) => name !== 'pattern' || value !== DATE_PATTERN || (schema as { format?: unknown }).format !== 'date')
+      .map(([name, value]) => [name, VALUES.includes(name) ? value : asMeant(value)]),
   ) as Value;
 }
 
@@ -34,7 +38,7 @@ export function jsonSchemaOf(schema: z.ZodType): object {
   if (typeof (schema as z.ZodType | undefined)?._zod !== 'object')
     throw new IsoproError('INVALID_ARGUMENT', 'request.schema: expected a schema of zod 4');
   try {
-    return withoutSafeBounds(z.toJSONSchema(schema, { io: 'input' }));
+    return asMeant(z.toJSONSchema(schema, { io: 'input' }));
   } catch (cause) {
     throw new IsoproError('GRAMMAR_INVALID', `the schema has no JSON Schema: ${(cause as Error).message}`, { cause });
   }

@@ -26,7 +26,8 @@ import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
 import { trainSequence } from '../algorithms/sequences.js';
 import { chooseLayers } from './layers.js';
-import { inUse, taskOptions, type RunSettings } from './settings.js';
+import { withProfile } from './profile.js';
+import { inUse, isResolved, resolveSettings, taskOptions, type RunSettings, type RunSettingsInput } from './settings.js';
 
 export interface RunPlan {
   /** All of them, `model.threads` as the machine has it. */
@@ -74,7 +75,12 @@ const SNAPSHOT_BYTES = 12;
 const ADAPTER_BYTES = 4;
 const LOG_BYTES_PER_TOKEN = 12;
 
-export async function planRun(settings: RunSettings, signal?: AbortSignal, verifierThreads = 1): Promise<RunPlan> {
+/**
+ * Measures for some seconds what a run would take.
+ * @throws IsoproError as resolveSettings, openTask and loadModel
+ */
+export async function planRun(given: RunSettingsInput, signal?: AbortSignal, verifierThreads = 1): Promise<RunPlan> {
+  const settings = isResolved(given) ? given : resolveSettings(await withProfile(given, signal));
   const started = performance.now();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
   const { style, maxTokens, samples, rollouts } = settings.sampling;

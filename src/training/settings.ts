@@ -2,9 +2,11 @@
 import { z } from 'zod';
 import { ALGORITHM_IDS, ALGORITHM_SETTINGS, ALGORITHMS, algorithmOf } from '../algorithms/index.js';
 import { ACCEPTANCES } from '../algorithms/algorithm.js';
+import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { GENERAL_PROMPTS } from '../evaluation/forgetting.js';
 import { readJson } from '../files.js';
+import type { Seed } from '../engine/seed.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
@@ -191,7 +193,8 @@ export const runSettings = z.strictObject({
 });
 
 export type RunSettings = z.output<typeof runSettings>;
-export type RunSettingsInput = z.input<typeof runSettings>;
+/** As a caller writes them; a seed may be a number or a bigint too. */
+export type RunSettingsInput = Omit<z.input<typeof runSettings>, 'seed'> & { readonly seed?: Seed | undefined };
 
 /**
  * What differs from the schema's defaults. The embedded model's rollouts are cheap, so it takes thousands. Patience is the same in `small`
@@ -244,6 +247,10 @@ const complain = (problems: readonly string[]): never => {
 const isPart = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** A seed in the form in which settings have it. */
+const inDigits = (value: unknown): unknown =>
+  typeof value === 'bigint' || (typeof value === 'number' && Number.isSafeInteger(value)) ? String(value) : value;
+
 /** Settings one over the other, member by member of each part; what is undefined is not stated. */
 export function mergeSettings(...all: readonly RunSettingsInput[]): RunSettingsInput {
   const merged: Record<string, unknown> = {};
@@ -253,7 +260,7 @@ export function mergeSettings(...all: readonly RunSettingsInput[]): RunSettingsI
       if (isPart(value)) {
         const stated = Object.entries(value).filter(([, member]) => member !== undefined);
         merged[name] = { ...(isPart(before) ? before : {}), ...Object.fromEntries(stated) };
-      } else if (value !== undefined) merged[name] = value;
+      } else if (value !== undefined) merged[name] = name === 'seed' ? inDigits(value) : value;
     }
   }
   return merged;
@@ -287,7 +294,7 @@ function complaints({ issues }: z.ZodError): string[] {
  * @throws IsoproError INVALID_ARGUMENT naming the paths of fields that are wrong, unknown or contradict each other
  */
 export function resolveSettings(given: RunSettingsInput): RunSettings {
-  const parsed = runSettings.safeParse(given);
+  const parsed = runSettings.safeParse(isPart(given) ? mergeSettings(given) : given);
   if (!parsed.success) return complain(complaints(parsed.error));
   const { profile: asked, model: of } = parsed.data;
   const profile = asked !== 'auto' ? asked : of.name === EMBEDDED_MODEL ? 'embedded' : 'downloaded';
@@ -298,6 +305,12 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
   const settings = runSettings.parse(mergeSettings(PROFILES[profile], { algorithm: own }, top, given, { profile }));
   const contradictions = contradictionsOf(settings, statedPaths(given));
   return contradictions.length > 0 ? complain(contradictions) : settings;
+}
+
+/** Whether they are whole, as resolveSettings gives them. */
+export function isResolved(given: RunSettingsInput): given is RunSettings {
+  const { success, data } = runSettings.safeParse(given);
+  return success && data.profile !== 'auto' && canonicalJson(data as unknown as Json) === canonicalJson(given as unknown as Json);
 }
 
 function contradictionsOf(settings: RunSettings, stated: readonly string[]): string[] {

@@ -47,6 +47,34 @@ function terminal(echo: Echo) {
   return { session, until, type: (keys: string) => input.write(keys) };
 }
 
+describe('a conversation', () => {
+  const read = async (reply: AsyncGenerator<TokenEvent, HostReply, undefined>): Promise<void> => {
+    while ((await reply.next()).done !== true);
+  };
+
+  test('is saved and taken up again', async () => {
+    const echo = new Echo();
+    const first = new Conversation(echo, { system: 'be brief' });
+    await read(first.reply('one'));
+    const saved = JSON.parse(JSON.stringify(first)) as ChatMessage[];
+    expect(saved).toEqual(first.messages);
+    const again = new Conversation(echo, { system: 'be brief', messages: saved });
+    await read(again.reply('two'));
+    expect(echo.asked[1]).toEqual([...saved, { role: 'user', content: 'two' }]);
+    expect(new Conversation(echo, { messages: saved }).messages).toEqual(saved);
+  });
+
+  test('has one reply at a time', async () => {
+    const conversation = new Conversation(new Echo());
+    const first = conversation.reply('one');
+    await first.next();
+    await expect(conversation.reply('two').next()).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await read(first);
+    await read(conversation.reply('three'));
+    expect(conversation.messages.filter(({ role }) => role === 'user').map(({ content }) => content)).toEqual(['one', 'three']);
+  });
+});
+
 describe('a dialogue', () => {
   test('keeps what was said, and forgets it on /clear', async () => {
     const echo = new Echo();
@@ -103,15 +131,11 @@ describe('a dialogue', () => {
         throw new Error('broken');
       },
     });
-    await expect(
-      broken
-        .reply('one')
-        .next()
-        .then(async () => broken.reply('two').next()),
-    ).resolves.toMatchObject({ done: false });
-    const reply = broken.reply('three');
-    await reply.next();
-    await expect(reply.next()).rejects.toThrow('broken');
+    for (const prompt of ['one', 'two']) {
+      const reply = broken.reply(prompt);
+      expect(await reply.next()).toMatchObject({ done: false });
+      await expect(reply.next()).rejects.toThrow('broken');
+    }
     expect(broken.messages).toEqual([]);
   });
 });

@@ -66,6 +66,7 @@ const NODE = {
 const KEPT: readonly (readonly [string, object])[] = [
   ['types', { type: ['string', 'number', 'integer', 'boolean', 'null'], maxLength: 5 }],
   ['integers', { type: 'array', items: { type: 'integer' }, minItems: 2, maxItems: 6 }],
+  ['bounds', { type: 'array', items: { type: 'integer', minimum: -12, exclusiveMaximum: 105.5 }, minItems: 4, maxItems: 6 }],
   [
     'characters are counted, not escapes',
     { type: 'array', items: { type: 'string', minLength: 2, maxLength: 3 }, minItems: 4, maxItems: 4 },
@@ -218,13 +219,51 @@ function clamped(schema: Record<string, number>): object {
   return Object.fromEntries(entries);
 }
 
+describe('bounds of integers', () => {
+  /** What the start rule allows, which has no other rules, repetitions and quotes as in a regular expression. */
+  const allowed = (schema: object): RegExp => {
+    const rule = /^rule-0 ::= (.*)$/m.exec(grammarOfJsonSchema(schema))![1]!;
+    return new RegExp(`^(?:${rule.replaceAll(/["\s]/g, '')})$`);
+  };
+  const BOUNDS = [-1000, -101, -100, -99, -10, -9, -1, 0, 1, 9, 10, 11, 19, 20, 99, 100, 109, 110, 999, 1000, 1234];
+
+  test('exactly the whole numbers between them', () => {
+    for (const [i, minimum] of BOUNDS.entries()) {
+      for (const maximum of BOUNDS.slice(i)) {
+        const form = allowed({ type: 'integer', minimum, maximum });
+        const wrong = Array.from({ length: 2601 }, (_, n) => n - 1300).filter(
+          (n) => form.test(String(n)) !== (n >= minimum && n <= maximum),
+        );
+        expect([minimum, maximum, wrong]).toEqual([minimum, maximum, []]);
+      }
+    }
+  });
+
+  test('one bound alone, and numbers with leading zeros', () => {
+    const [natural, below] = [allowed({ type: 'integer', minimum: 0 }), allowed({ type: 'integer', exclusiveMaximum: -5 })];
+    for (const text of ['0', '7', '10', '9999999999999999']) expect([text, natural.test(text)]).toEqual([text, true]);
+    for (const text of ['-1', '00', '01', '-0', '']) expect([text, natural.test(text)]).toEqual([text, false]);
+    for (const [text, is] of [
+      ['-6', true],
+      ['-60', true],
+      ['-5', false],
+      ['-4', false],
+      ['0', false],
+      ['6', false],
+    ] as const)
+      expect([text, below.test(text)]).toEqual([text, is]);
+    expect(allowed({ minimum: 3, maximum: 4 }).source).toBe('^(?:[3-4])$');
+  });
+});
+
 describe('what a grammar cannot keep is refused by name', () => {
   const within = (property: object): object => ({ type: 'object', properties: { age: property } });
   test.each([
-    ['minimum', within({ type: 'integer', minimum: 0 }), '#/properties/age: a grammar cannot keep "minimum"'],
-    ['maximum', within({ type: 'number', maximum: 9 }), '#/properties/age: a grammar cannot keep "maximum"'],
-    ['exclusiveMinimum', { exclusiveMinimum: 0 }, 'a grammar cannot keep "exclusiveMinimum"'],
-    ['exclusiveMaximum', { exclusiveMaximum: 0 }, 'a grammar cannot keep "exclusiveMaximum"'],
+    ['minimum', within({ type: 'number', minimum: 0 }), '#/properties/age: a grammar cannot keep "minimum" of a "number"'],
+    ['maximum', within({ type: ['integer', 'number'], maximum: 9 }), '#/properties/age: a grammar cannot keep "maximum" of a "number"'],
+    ['a bound of 16 digits', { type: 'integer', maximum: 1e15 }, 'a grammar cannot keep "maximum" beyond 999999999999999'],
+    ['a bound that is none', { type: 'integer', minimum: '3' }, '"minimum" is not a number'],
+    ['bounds with nothing between', { type: 'integer', exclusiveMinimum: 3, maximum: 3.5 }, 'no whole number lies between the bounds'],
     ['multipleOf', { multipleOf: 2 }, 'a grammar cannot keep "multipleOf"'],
     ['pattern', within({ type: 'string', pattern: '^a' }), '#/properties/age: a grammar cannot keep "pattern"'],
     ['allOf', { allOf: [{ type: 'string' }] }, '#: a grammar cannot keep "allOf"'],

@@ -155,6 +155,8 @@ describe('a zod schema', () => {
       expect(object).toEqual(JSON.parse(reply.text));
       expect(schema.safeParse(object).success).toBe(true);
     }
+    const everyday = z.object({ age: z.int().min(18).max(120), on: z.iso.date(), mark: z.number().refine((mark) => mark < Infinity) });
+    expect((await model.generateObject({ prompt: 'x', schema: everyday, maxTokens: 200 })).object.age).toBeGreaterThanOrEqual(18);
     const upper = z.object({ kind: schema.shape.kind.transform((kind) => kind.length) });
     expect((await model.generateObject({ prompt: 'x', schema: upper, maxTokens: 200 })).object.kind).toBe(5);
   });
@@ -162,6 +164,7 @@ describe('a zod schema', () => {
   test('that no grammar keeps is refused by name; a reply that it does not take is an error', async () => {
     const ask = (of: z.ZodType, maxTokens = 200): Promise<unknown> => model.generateObject({ prompt: 'x', schema: of, maxTokens });
     await expect(ask(z.number().min(3))).rejects.toMatchObject({ code: 'GRAMMAR_INVALID', message: expect.stringContaining('minimum') });
+    await expect(ask(z.email())).rejects.toMatchObject({ code: 'GRAMMAR_INVALID', remedy: expect.stringContaining('.refine()') });
     await expect(ask(z.date())).rejects.toMatchObject({ code: 'GRAMMAR_INVALID' });
     await expect(ask({} as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await expect(ask(schema, 2)).rejects.toMatchObject({ code: 'REPLY_INVALID', message: expect.stringContaining('2 tokens') });

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { once } from 'node:events';
-import { loadModel } from '../../src/index.js';
+import { loadModel, trainAdapter } from '../../src/index.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const MAIN = path.resolve('dist/src/cli/main.js');
@@ -83,6 +83,22 @@ test('trains, is killed, resumes, and ends with the same adapter as an uninterru
   expect(readFileSync(file('killed.gguf'))).toEqual(readFileSync(file('whole.gguf')));
   await using model = await loadModel(file('model.gguf'));
   await model.setAdapter(await model.loadAdapter(file('killed.gguf')));
+});
+
+test('a program trains the same adapter from the same rows', async () => {
+  await using model = await loadModel(file('model.gguf'));
+  const examples = lines(readFileSync(file('data.jsonl'), 'utf8'));
+  const steps: number[] = [];
+  const settings = { epochs: 4, batchSize: 2, learningRate: 0.005, onStep: ({ step }: { step: number }) => steps.push(step) };
+  const trained = await trainAdapter(model, { examples, out: file('program.gguf'), maxTokens: 512, ...settings });
+  expect(trained).toMatchObject({ steps: 40, examples: 20, tooLong: 1, path: file('program.gguf') });
+  expect(steps).toEqual(Array.from({ length: 40 }, (_, i) => i + 1));
+  expect(readFileSync(file('program.gguf'))).toEqual(readFileSync(file('whole.gguf')));
+  const refused = (changes: object) => trainAdapter(model, { examples, out: file('none.gguf'), ...changes });
+  await expect(refused({ examples: [{ prompt: 3 }] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(refused({ examples: [] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(refused({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toMatchObject({ code: 'ABORTED' });
+  expect(existsSync(file('none.gguf'))).toBe(false);
 });
 
 test('nothing is overwritten without --force, and an interrupted training is not begun anew unasked', () => {

@@ -1,6 +1,6 @@
 /** How a body asks for its replies to be drawn, as a host's request has it. */
 import type { HostRequest } from '../../host/host-request.js';
-import { withoutSafeBounds } from '../../host/structured-reply.js';
+import { asMeant } from '../../host/structured-reply.js';
 import { invalid, unsupported } from '../failures.js';
 import type { ResponseFormatBody, SamplingBody } from './requests.js';
 
@@ -59,8 +59,8 @@ const ANY_OBJECT = { type: 'object', additionalProperties: true };
 /** What a reply has to be a document of; undefined: text. @throws RequestFailure */
 export function schemaOf(format: ResponseFormatBody | undefined): object | undefined {
   if (format === undefined || format.type === 'text') return undefined;
-  if (format.type === 'json_object') return withoutSafeBounds(format.schema ?? ANY_OBJECT);
+  if (format.type === 'json_object') return asMeant(format.schema ?? ANY_OBJECT);
   const schema = format.json_schema?.schema ?? format.schema;
   if (schema === undefined) throw unsupported('response_format', 'response_format: json_schema without a schema; give one, or json_object');
-  return withoutSafeBounds(schema);
+  return asMeant(schema);
 }

@@ -4,7 +4,7 @@
  * their parameters.
  */
 import { grammarOfJsonSchema } from '../../engine/json-schema.js';
-import { withoutSafeBounds } from '../../host/structured-reply.js';
+import { asMeant } from '../../host/structured-reply.js';
 import { IsoproError } from '../../errors.js';
 import { invalid, unsupported } from '../failures.js';
 import type { ToolBody, ToolChoiceBody } from './requests.js';
@@ -61,7 +61,7 @@ function textRules(): string {
 function callGrammar(tools: readonly ToolBody[], { text, most }: { text: boolean; most: number }): string {
   const calls = tools.map((tool) => ({
     type: 'object',
-    properties: { name: { const: tool.function.name }, arguments: withoutSafeBounds(parametersOf(tool)) },
+    properties: { name: { const: tool.function.name }, arguments: asMeant(parametersOf(tool)) },
     required: ['name', 'arguments'],
     additionalProperties: false,
   }));
