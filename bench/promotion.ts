@@ -16,6 +16,7 @@ import { Random } from '../src/random.js';
 import { openGate, Registry, serveAdapters, type RegistryOptions } from '../src/registry/index.js';
 import { writeRegistryPage, type Stage } from '../src/report/registry-page.js';
 import { readManifest } from '../src/run-folder/manifest.js';
+import { readResult } from '../src/training/result.js';
 import type { RunSettingsInput } from '../src/training/settings.js';
 
 export interface PromotionOptions {
@@ -79,26 +80,27 @@ export async function benchPromotion(options: PromotionOptions): Promise<Promoti
   makeFolder(folder);
   const registry = new Registry({ folder: path.join(folder, 'registry'), ...options.registry });
   const stages: Stage[] = [];
+  const end = (done: Stage): void => {
+    stages.push(done);
+    onStage?.(done);
+  };
   const timed = async <T>(stage: string, work: () => Promise<T>, say: (result: T) => string): Promise<T> => {
     const started = performance.now();
     const result = await work();
-    const done = { stage, seconds: (performance.now() - started) / 1000, said: say(result) };
-    stages.push(done);
-    onStage?.(done);
+    end({ stage, seconds: (performance.now() - started) / 1000, said: say(result) });
     return result;
   };
-  const end = { ...(signal === undefined ? {} : { signal }) };
-  const runFolder = await timed(
-    'train',
-    async () => trained ?? (await run(settings, { out: path.join(folder, 'run'), ...end })).folder,
-    (at) => (trained === undefined ? `run ${readManifest(at).runId}` : `taken from run ${readManifest(at).runId}`),
-  );
+  const cancelling = signal === undefined ? {} : { signal };
+  const runFolder = trained ?? (await run(settings, { out: path.join(folder, 'run'), ...cancelling })).folder;
+  // what the run's log says that it took, whenever that was
+  const { runId, seconds: trainedFor } = readResult(runFolder);
+  end({ stage: 'train', seconds: trainedFor, said: `${trained === undefined ? 'run' : 'taken from run'} ${runId}` });
   const { start } = readManifest(runFolder);
   const slot = { scenario: start.task.id, role: 'default', environment: 'default' };
   const name = `${slot.scenario}@champion`;
   const measure: MeasureOptions = {
     problems,
-    ...end,
+    ...cancelling,
     ...(options.model === undefined ? {} : { model: options.model }),
     ...(options.task === undefined ? {} : { task: options.task }),
     ...(threads === undefined ? {} : { threads }),

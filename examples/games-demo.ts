@@ -1,8 +1,10 @@
 /** What the demonstrations on a scenario have in common: strategies and their scores, examples to train on, lines of a report. */
+import path from 'node:path';
 import {
   createTrainer,
   deriveSeed,
   evaluateGreedy,
+  evaluationSet,
   localBackend,
   Random,
   statistics,
@@ -13,7 +15,7 @@ import {
   type Trainer,
   type TrainSequence,
 } from 'isopro-native';
-import type { Line } from './games-claim.js';
+import type { Claim, Line } from './games-claim.js';
 
 const TIER = 'match';
 const STYLE = 'plain';
@@ -97,8 +99,9 @@ export interface Training {
   readonly seed: bigint;
 }
 
+/** All layers at rank 8: what teaches a small instruct model. */
 export const openTrainer = (model: Model, { rate, seed }: Training): Promise<Trainer> =>
-  createTrainer(model, { seed, threads: model.info.threads, lora: { layers: { top: 8 } }, optimiser: { learningRate: rate } });
+  createTrainer(model, { seed, threads: model.info.threads, lora: { rank: 8 }, optimiser: { learningRate: rate } });
 
 /** Shuffled passes over the examples. @returns the loss of the last step */
 export async function train(trainer: Trainer, examples: readonly TrainSequence[], { steps, batch, seed }: Training): Promise<number> {
@@ -122,19 +125,34 @@ function lineOf(who: string, scores: readonly (number | undefined)[]): Line {
   return { who, n, mean, low: mean - reach, high: mean + reach, validMean, valid: given.length, validLow: low, validHigh: high };
 }
 
-/** One greedy answer to each held-out seed. @param adapter null: the base model, told the rules and nothing else */
-export async function measureModel(
-  who: string,
-  model: Model,
-  adapter: Adapter | null,
-  task: OpenTask,
-  heldOut: readonly Problem[],
-): Promise<Line> {
-  const { outcomes } = await evaluateGreedy(localBackend(model), task, heldOut, { style: STYLE, maxTokens: MAX_TOKENS, adapter });
+export interface Asked {
+  readonly model: Model;
+  /** null: the base model, told the rules and nothing else */
+  readonly adapter: Adapter | null;
+  readonly task: OpenTask;
+  readonly problems: readonly Problem[];
+  /** The form of a strategy is kept for it: a line of its own, from which nothing is claimed. */
+  readonly constrained?: boolean;
+}
+
+/** One greedy answer to each seed. */
+export async function measureModel(who: string, { model, adapter, task, problems, constrained = false }: Asked): Promise<Line> {
+  const { outcomes } = await evaluateGreedy(localBackend(model), task, problems, {
+    style: STYLE,
+    maxTokens: MAX_TOKENS,
+    adapter,
+    ...(constrained && { grammar: task.answerGrammar! }),
+  });
   return lineOf(
     who,
     outcomes.map(({ score }) => score),
   );
+}
+
+/** The frozen set that is measured on: `test`, which nothing was chosen on, or `dev`, which settings are chosen on. */
+export async function measuredOn(task: OpenTask, name: string, count: number): Promise<{ problems: readonly Problem[]; sha256: string }> {
+  if (name !== 'dev' && name !== 'test') throw new Error('--measured-on takes dev or test');
+  return await evaluationSet(task, name, count);
 }
 
 /** The task's own policy, which asks no model. */
@@ -144,8 +162,54 @@ export async function measurePolicy(name: string, task: OpenTask, heldOut: reado
   return lineOf(name, scores);
 }
 
+/** What a model proposed before it was trained on the best of all so far. */
+export interface Proposals {
+  readonly proposed: number;
+  readonly distinct: number;
+  readonly valid: number;
+  readonly mean: number | null;
+  readonly best: number | null;
+  readonly trainedOn: number;
+}
+
+/** What a demonstration leaves; `--json` prints it. */
+export interface Report extends Claim {
+  /** As it was called: flags by name, the model without its folder. */
+  readonly flags: Readonly<Record<string, unknown>>;
+  readonly model: string;
+  readonly lines: readonly Line[];
+  /** Of the problems that were measured on. */
+  readonly heldOut: string;
+  /** Of the one step. */
+  readonly counts?: { readonly drawn: number; readonly kept: number; readonly trained: number };
+  readonly adapter?: string;
+  readonly seconds?: Readonly<Record<string, number>>;
+  /** Of the generations. */
+  readonly generations?: readonly Proposals[];
+}
+
+export const flagsOf = ({ json: _, model, threads: __, ...flags }: Record<string, unknown>): Record<string, unknown> => ({
+  ...flags,
+  model: path.basename(String(model)),
+});
+
+/** A report for a reader. */
+export function reportText({ flags, model, lines, heldOut, counts, adapter, generations = [], text }: Report): string {
+  const proposals = generations.map(
+    ({ proposed, distinct, valid, mean, best: most, trainedOn }, i) =>
+      `proposals ${i}: ${valid} of ${proposed} valid, ${distinct} distinct, mean ${mean?.toFixed(3) ?? '-'}, ` +
+      `best ${most?.toFixed(3) ?? '-'}; ${trainedOn} trained on`,
+  );
+  const from = `${flags['model']} (SHA-256 ${model.slice(0, 12)}), ${lines[0]!.n} ${flags['measured-on']} problems ${heldOut.slice(0, 12)}`;
+  const trained =
+    counts === undefined
+      ? `each generation trained by ${flags['train']}`
+      : `${counts.drawn} strategies drawn, the best ${counts.trained} trained on, adapter ${adapter!.slice(0, 12)}`;
+  return [...proposals, ...(proposals.length === 0 ? [] : ['']), table(lines), '', `${from}; ${trained}`, text].join('\n');
+}
+
 /** Lines under one another. */
-export function table(lines: readonly Line[]): string {
+function table(lines: readonly Line[]): string {
   const rows = lines.map(({ who, n, mean, low, high, validMean, valid, validLow, validHigh }) => [
     who,
     mean.toFixed(3),

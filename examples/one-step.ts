@@ -7,19 +7,34 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { evaluationSet, loadModel, openTask, registry } from 'isopro-native';
+import { loadModel, openTask, registry } from 'isopro-native';
 import { claim } from './games-claim.js';
-import { best, draw, examplesOf, measureModel, measurePolicy, openTrainer, randomStrategies, Scoring, table, train } from './games-demo.js';
+import {
+  best,
+  draw,
+  examplesOf,
+  flagsOf,
+  measuredOn,
+  measureModel,
+  measurePolicy,
+  openTrainer,
+  randomStrategies,
+  reportText,
+  Scoring,
+  train,
+  type Report,
+} from './games-demo.js';
 
 const { values } = parseArgs({
   options: {
     model: { type: 'string', default: 'tiny' },
     strategies: { type: 'string', default: '480' },
     keep: { type: 'string', default: '60' },
-    steps: { type: 'string', default: '80' },
+    steps: { type: 'string', default: '40' },
     batch: { type: 'string', default: '4' },
-    rate: { type: 'string', default: '0.001' },
+    rate: { type: 'string', default: '0.0007' },
     'held-out': { type: 'string', default: '100' },
+    'measured-on': { type: 'string', default: 'test' },
     threads: { type: 'string', default: '0' },
     json: { type: 'boolean', default: false },
   },
@@ -37,13 +52,15 @@ async function timed<T>(stage: string, work: () => Promise<T>): Promise<T> {
 const threads = Number(values.threads);
 await using task = await openTask('grid_ctf');
 await using model = await loadModel(values.model, { fixedThreads: true, contextTokens: 8192, ...(threads > 0 && { threads }) });
-const { problems: heldOut, sha256 } = await evaluationSet(task, 'test', Number(values['held-out']));
+const { problems: heldOut, sha256 } = await measuredOn(task, values['measured-on'], Number(values['held-out']));
+const base = { model, adapter: null, task, problems: heldOut };
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-one-step-'));
 try {
   const lines = [
     await measurePolicy('random-valid', task, heldOut),
     await measurePolicy('best-constant', task, heldOut),
-    await timed('base', () => measureModel('prompt only', model, null, task, heldOut)),
+    await timed('base', () => measureModel('prompt only', base)),
+    await timed('base, constrained', () => measureModel('prompt only, constrained', { ...base, constrained: true })),
   ];
   const scoring = await Scoring.open(task, 2n);
   const drawn = await timed('score', () => randomStrategies(scoring, PARAMETERS, Number(values.strategies), 3n));
@@ -58,29 +75,25 @@ try {
   });
 
   const published = new registry.Registry({ folder: path.join(folder, 'registry') });
-  const base = { name: path.basename(values.model), sha256: await model.hash() };
-  const { id } = await published.publish({ file, base, rendererId: model.rendererId });
+  const trainedFrom = { name: path.basename(values.model), sha256: await model.hash() };
+  const { id } = await published.publish({ file, base: trainedFrom, rendererId: model.rendererId });
   await published.move({ slot: { scenario: 'grid_ctf' }, alias: 'challenger', id });
   const resolved = await registry.resolveAdapter(published, 'grid_ctf@challenger', {
-    baseSha256: base.sha256,
+    baseSha256: trainedFrom.sha256,
     rendererId: model.rendererId,
   });
   if (!resolved.ok || resolved.id === null) throw new Error(resolved.ok ? 'the base answers' : resolved.message);
   const adapter = await model.loadAdapter(resolved.file);
-  lines.push(await timed('serve', () => measureModel('served', model, adapter, task, heldOut)));
+  const served = await timed('serve', () => measureModel('served', { ...base, adapter }));
+  const formed = await timed('serve, constrained', () => measureModel('served, constrained', { ...base, adapter, constrained: true }));
+  lines.push(served, formed);
   adapter.dispose();
 
-  const [random, served] = [lines[0]!, lines.at(-1)!];
-  const said = claim(served, random);
+  const said = claim(served, lines[0]!);
   const counts = { drawn: drawn.length, kept: kept.length, trained: examples.length };
-  if (values.json) console.log(JSON.stringify({ lines, ...said, counts, heldOut: sha256, adapter: id, seconds }));
-  else {
-    console.log(table(lines));
-    console.log(
-      `\n${counts.drawn} strategies drawn, ${counts.trained} trained on; held-out seeds ${sha256.slice(0, 12)}, adapter ${id.slice(0, 12)}`,
-    );
-    console.log(said.text);
-  }
+  const trainedOn = { model: trainedFrom.sha256, heldOut: sha256, counts, adapter: id };
+  const report: Report = { flags: flagsOf(values), ...trainedOn, lines, ...said, seconds };
+  console.log(values.json ? JSON.stringify(report) : reportText(report));
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -36,6 +36,36 @@ export function centred(rows: readonly Float32Array[]): Float32Array[] {
   return rows.map((row) => row.map((margin, t) => margin - means[t]!));
 }
 
+/**
+ * What is minimised over the sampled tokens, m being their margins: the reverse divergence; the mean of m over those that the teacher finds
+ * likelier; the mean of |m| over those where the two differ. The last two pull every such token alike, up or down: imitation token by token.
+ */
+export const PRESSURES = ['reverse-kl', 'positive', 'absolute'] as const;
+export type Pressure = (typeof PRESSURES)[number];
+
+/** The sign of a token's pull; 0 where it is not pulled. */
+const PULL: Readonly<Record<Exclude<Pressure, 'reverse-kl'>, (margin: number) => number>> = {
+  positive: (margin) => Number(margin > 0),
+  absolute: Math.sign,
+};
+
+/** Advantages of the sampled tokens. The trainer's mean is over all of them, so those that count weigh more the fewer they are. */
+export function advantagesOf(rows: readonly Float32Array[], pressure: Pressure): Float32Array[] {
+  if (pressure === 'reverse-kl') return centred(rows);
+  const pulled = rows.map((row) => row.map(PULL[pressure]));
+  const counted = pulled.reduce((sum, row) => sum + row.reduce((count, pull) => count + Math.abs(pull), 0), 0);
+  const tokens = rows.reduce((sum, { length }) => sum + length, 0);
+  const scale = counted === 0 ? 0 : tokens / counted;
+  return pulled.map((row) => row.map((pull) => scale * pull));
+}
+
+/** What is minimised, as samples show it; 0 where nothing counts. */
+export function pressureOf(rows: readonly Float32Array[], pressure: Pressure): number {
+  if (pressure === 'reverse-kl') return sampledDivergence(rows);
+  const counted = rows.flatMap((row) => [...row].filter((margin) => PULL[pressure](margin) !== 0));
+  return counted.length === 0 ? 0 : counted.reduce((sum, margin) => sum + Math.abs(margin), 0) / counted.length;
+}
+
 /** Within which a sample is trained on once the policy has moved. */
 const CLIP = 0.2;
 
@@ -60,6 +90,10 @@ export const distill = algorithm({
       .max(1)
       .default(0.05)
       .describe('distill: by how much the teacher has to be better on the dev problems for the run to begin'),
+    pressure: z
+      .enum(PRESSURES)
+      .default('reverse-kl')
+      .describe('distill: what is minimised over the sampled tokens: the divergence, or how far the teacher likes them better, or differs'),
   }),
   contradictions: ({ sampling: { topP }, buffer: { accept }, algorithm: { teacher } }) => [
     ...(teacher === undefined ? ['algorithm.teacher: distill learns from a teacher: name a model'] : []),
@@ -78,6 +112,7 @@ export const distill = algorithm({
     const { trainer, boundaries, groups, settings, iteration, batchSize, teacher, signal } = context;
     if (teacher === undefined) throw new RangeError('distillation without a teacher');
     const { temperature } = settings.sampling;
+    const { pressure } = settings.algorithm;
     const samples = keyedRollouts(groups, iteration).filter(({ rollout }) => unusable(rollout) === null);
     if (samples.length === 0) return [];
     const measured = { temperature, ...(signal === undefined ? {} : { signal }) };
@@ -89,7 +124,7 @@ export const distill = algorithm({
       logprobs.push(...own);
       differences.push(...part.map(({ episode }, i) => margins(ofSampled(episode, own[i]!), taught[i]!)));
     }
-    for (const [i, advantages] of centred(differences).entries())
+    for (const [i, advantages] of advantagesOf(differences, pressure).entries())
       known.set(samples[i]!.key, { oldLogprobs: logprobs[i]!, margins: differences[i]!, advantages });
     const random = new Random(deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'distillation', iteration, problemId: '', sample: 0 }));
     const objective: Objective = { kind: 'policy', temperature, clipLow: CLIP, clipHigh: CLIP };
@@ -102,7 +137,11 @@ export const distill = algorithm({
           oldLogprobs: rows[i]!.oldLogprobs,
           advantages: spread(lossMask(batch[i]!.episode), rows[i]!.advantages),
         }));
-        return { sequences: advantaged, statistics: { loss: sampledDivergence(rows.map((row) => row.margins)) } };
+        const loss = pressureOf(
+          rows.map((row) => row.margins),
+          pressure,
+        );
+        return { sequences: advantaged, statistics: { loss } };
       },
     });
   },

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { readJson } from '../files.js';
 import type { GateDecision, GatePolicyInput } from '../gate/index.js';
-import { measureGate } from '../jobs/measure-gate.js';
+import { measureGate, requireMeasurable } from '../jobs/measure-gate.js';
 import { decideGate, openGate, type GateTrials } from '../registry/gates.js';
 import { aliasText, CHAMPION } from '../registry/names.js';
 import { lookUp, unresolvedError } from '../registry/resolve.js';
@@ -143,6 +143,7 @@ export const adaptersPromoteCommand = defineCommand({
     let { gate } = argv;
     if (way === 'open' || (way === 'problems' && gate === undefined)) {
       const given = policy === undefined ? {} : { policy: readJson(policy) as GatePolicyInput };
+      if (way === 'problems') requireMeasurable(given.policy);
       const begun = await openGate(registry, { slot, alias, challenger: id, lineage: argv.lineage, ...given });
       gate = begun.gate;
       if (json && way === 'open') return printJson(begun);

@@ -33,7 +33,7 @@ export async function measureCanary(
   };
   const draw = { seed: hash('sha256', heads.at(-1)!.text), purpose: 'canary', round: records, used: problemsUsed(registry, reading) };
   let seen: Observation | undefined;
-  const problems = await measureVersions(registry, versions, draw, options, async (trials) => {
+  const problems = await measureVersions(registry, versions, draw, options, async ({ trials }) => {
     seen = await observe(registry, { slot, alias, trials });
     return seen.decision.decision !== 'keep';
   });

@@ -1,5 +1,6 @@
 /** A gate from beginning to end: problems drawn with its seed, both versions asked the same ones, a decision after every batch. */
 import { IsoproError } from '../errors.js';
+import { gatePolicy, type GatePolicyInput } from '../gate/policy.js';
 import { decideGate, openGate, type GateRequest, type GateTrials } from '../registry/gates.js';
 import type { Registry } from '../registry/registry.js';
 import { isOpen, type GateState } from '../registry/state.js';
@@ -14,8 +15,25 @@ export interface GateMeasurement {
   readonly problems: number;
 }
 
+/** The guard that is measured by itself: tokens of a reply. */
+const LENGTH = 'length';
+
 /**
- * Measures a gate that is open and decides it, batch by batch; begun anew after an interruption it asks the same problems.
+ * Asked before a gate begins, so that no attempt is spent. A policy of another form passes: beginning the gate says what is wrong with it.
+ * @throws IsoproError INVALID_ARGUMENT where it has a guard whose trials come from elsewhere
+ */
+export function requireMeasurable(policy: GatePolicyInput | undefined): void {
+  const asked = gatePolicy.safeParse(policy);
+  const foreign = asked.success ? asked.data.guards.filter(({ name }) => name !== LENGTH).map(({ name }) => name) : [];
+  if (foreign.length > 0)
+    throw new IsoproError('INVALID_ARGUMENT', `the trials of guard ${foreign.join(', ')} are not measured with the gate's own`, {
+      remedy: `Give the trials of all guards with --evidence; measured here is ${LENGTH}, the tokens of a reply.`,
+    });
+}
+
+/**
+ * Measures a gate that is open and decides it, batch by batch; begun anew after an interruption it asks the same problems. A policy that
+ * is about scores gets the task's.
  * @throws IsoproError REGISTRY_REFUSED where it is not open; as measureVersions, decideGate
  */
 export async function measureGate(registry: Registry, number: number, options: MeasureOptions): Promise<GateMeasurement> {
@@ -23,7 +41,8 @@ export async function measureGate(registry: Registry, number: number, options: M
   const { entries, gates } = reading.state;
   const gate = gates[number - 1];
   if (gate?.seed == null || !isOpen(gate)) throw new IsoproError('REGISTRY_REFUSED', `gate ${number} is not open`);
-  const { challenger, incumbent, seed, slot } = gate;
+  const { challenger, incumbent, seed, slot, policy } = gate;
+  requireMeasurable(policy);
   const versions = {
     scenario: slot.scenario,
     newer: entries.get(challenger)!,
@@ -31,10 +50,14 @@ export async function measureGate(registry: Registry, number: number, options: M
   };
   const draw = { seed, purpose: 'gate', round: number, used: problemsUsed(registry, reading, number) };
   const trials: GateTrials['trials'][number][] = [];
+  const lengths: GateTrials['trials'][number][] = [];
+  const guarded = policy.guards.length > 0 && { guards: { [LENGTH]: lengths } };
+  const scored = policy.kind !== 'e-process' || policy.measure === 'score';
   let decision: Decided | undefined;
-  const problems = await measureVersions(registry, versions, draw, options, async (batch) => {
-    trials.push(...batch);
-    decision = await decideGate(registry, number, { seed, trials });
+  const problems = await measureVersions(registry, versions, draw, { ...options, scored }, async (batch) => {
+    trials.push(...batch.trials);
+    lengths.push(...batch.lengths);
+    decision = await decideGate(registry, number, { seed, trials, ...guarded });
     return decision.decision !== 'needs-more-trials';
   });
   return { gate, decision: decision!, problems };
@@ -42,6 +65,7 @@ export async function measureGate(registry: Registry, number: number, options: M
 
 /** Opens a gate and measures it. */
 export async function runGate(registry: Registry, request: GateRequest, options: MeasureOptions): Promise<GateMeasurement> {
+  requireMeasurable(request.policy);
   const { gate } = await openGate(registry, request);
   return measureGate(registry, gate, options);
 }

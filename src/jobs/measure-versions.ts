@@ -38,6 +38,8 @@ export interface MeasureOptions {
   readonly threads?: number;
   /** Problems between two decisions. */
   readonly batch?: number;
+  /** The task's own score where its verdict has one, in place of 1 for a pass and 0 for a failure. */
+  readonly scored?: boolean;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
@@ -57,6 +59,15 @@ export interface Versions {
   readonly newer: Entry;
   /** Null: the base without an adapter. */
   readonly older: Entry | null;
+}
+
+/** One batch of problems, both versions' trials of each. */
+export interface MeasuredBatch {
+  readonly trials: Trials;
+  /** Tokens of each reply, its end included. */
+  readonly lengths: Trials;
+  /** Problems that were asked by now. */
+  readonly done: number;
 }
 
 /** Of a run's settings as a record holds them. */
@@ -114,7 +125,7 @@ async function loadVersion(registry: Registry, model: Model, entry: Entry | null
 
 /**
  * Asks both versions greedily, in the way that the newer one's run asked.
- * @param onBatch the trials of one batch and how many problems were asked by then; true: that is enough
+ * @param onBatch true: that is enough
  * @throws IsoproError ADAPTER_MISMATCH where the two have not both this base; as loadModel, openTask
  */
 export async function measureVersions(
@@ -122,9 +133,9 @@ export async function measureVersions(
   { scenario, newer, older }: Versions,
   draw: Draw,
   options: MeasureOptions,
-  onBatch: (trials: Trials, done: number) => Promise<boolean>,
+  onBatch: (measured: MeasuredBatch) => Promise<boolean>,
 ): Promise<number> {
-  const { maxSequences = 16, batch = 20, signal, onProgress } = options;
+  const { maxSequences = 16, batch = 20, scored = false, signal, onProgress } = options;
   const { style = askedAs(newer).style, maxTokens = askedAs(newer).maxTokens } = options;
   const { turns, ...sampling } = readWrittenSettings(newer.record.settings).sampling;
   const asking = { ...askingOf(sampling), ...(turns === undefined ? {} : { turns }) };
@@ -145,7 +156,7 @@ export async function measureVersions(
   const epoch = JSON.stringify({ task: task.version, model: await model.hash(), renderer: model.rendererId, style, maxTokens, ...asking });
   for (let at = 0; ; at += batch) {
     const next = problems.slice(at, at + batch);
-    const trials: Trials[number][] = [];
+    const [trials, lengths]: [Trials[number][], Trials[number][]] = [[], []];
     for (const [version, adapter] of versions) {
       const { outcomes } = await evaluateGreedy(localBackend(model), task, next, {
         style,
@@ -154,13 +165,16 @@ export async function measureVersions(
         adapter,
         ...(signal === undefined ? {} : { signal }),
       });
-      for (const { problemId: problem, kind, why } of outcomes) {
-        const result = kind === 'none' ? { error: why[0]?.slice(0, 400) ?? 'no verdict' } : { score: kind === 'pass' ? 1 : 0 };
-        trials.push({ version, task: task.id, epoch, verifier, problem, ...result });
+      for (const { problemId: problem, kind, why, score, tokens } of outcomes) {
+        const trial = { version, task: task.id, epoch, verifier, problem };
+        const passed = Number(kind === 'pass');
+        const result = kind === 'none' ? { error: why[0]?.slice(0, 400) ?? 'no verdict' } : { score: scored ? (score ?? passed) : passed };
+        trials.push({ ...trial, ...result });
+        lengths.push({ ...trial, ...(tokens === null ? { error: 'nobody counted the tokens' } : { score: tokens }) });
       }
     }
     const done = at + next.length;
-    const isEnough = await onBatch(trials, done);
+    const isEnough = await onBatch({ trials, lengths, done });
     onProgress?.({ done, total: problems.length });
     if (isEnough || done === problems.length) return done;
   }

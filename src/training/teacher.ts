@@ -33,27 +33,33 @@ function requireSameTokens(teacher: Model, student: Model): void {
 
 export class TeacherModel implements Teacher {
   readonly #model: Model;
+  /** False where it is the student's own model, without its adapter. */
+  readonly #owned: boolean;
   readonly #settings: RunSettings;
   /** As the teacher is asked it. */
   readonly #task: OpenTask;
   /** Opened with the first samples: until then only the model's evaluation needs memory. */
   #scorer: Trainer | null = null;
 
-  private constructor(model: Model, settings: RunSettings, task: OpenTask) {
+  private constructor(model: Model, owned: boolean, settings: RunSettings, task: OpenTask) {
     this.#model = model;
+    this.#owned = owned;
     this.#settings = settings;
     this.#task = task;
   }
 
   /**
-   * Null where the algorithm has none. Vocabularies are compared by size before the model is loaded, and then token by token.
+   * Null where the algorithm has none. Vocabularies are compared by size before the model is loaded, and then token by token. A teacher that
+   * is the student's own file, asked otherwise, is not loaded again.
    * @throws IsoproError INVALID_ARGUMENT, and as loadModel
    */
   static async open(settings: RunSettings, student: Model, task: OpenTask, signal?: AbortSignal): Promise<TeacherModel | null> {
     const { teacher: name, teacherExamples: examples } = settings.algorithm;
     if (name === undefined) return null; // a setting of no other algorithm is accepted with it
     const cancelling = signal === undefined ? {} : { signal };
+    const asked = examples === undefined ? task : askedOtherwise(task, { examples });
     const { path } = await resolveModel(name, cancelling);
+    if (path === student.path) return new TeacherModel(student, false, settings, asked);
     const { vocabularySize } = await inspectModel(path);
     const { contextTokens } = student;
     if (vocabularySize !== student.info.vocabularySize)
@@ -64,7 +70,7 @@ export class TeacherModel implements Teacher {
     const model = await loadModel(path, { threads: student.info.threads, fixedThreads: true, contextTokens, ...cancelling });
     try {
       requireSameTokens(model, student);
-      return new TeacherModel(model, settings, examples === undefined ? task : askedOtherwise(task, { examples }));
+      return new TeacherModel(model, true, settings, asked);
     } catch (error) {
       await model.dispose();
       throw error;
@@ -87,6 +93,7 @@ export class TeacherModel implements Teacher {
     const { sampling, model, algorithm } = this.#settings;
     const { style, maxTokens } = sampling;
     const { outcomes, summary } = await evaluateGreedy(localBackend(this.#model), this.#task, dev.problems, {
+      adapter: null,
       style,
       maxTokens,
       maxSequences: model.maxSequences,
@@ -135,7 +142,7 @@ export class TeacherModel implements Teacher {
     try {
       await this.#scorer?.dispose();
     } finally {
-      await this.#model.dispose();
+      if (this.#owned) await this.#model.dispose();
     }
   }
 }

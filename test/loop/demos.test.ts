@@ -1,10 +1,18 @@
 /** The demonstrations of examples/ on a scenario: when they say "improved", and that they come to an end with every line of the report. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { claim, type Claim, type Line } from '../../examples/games-claim.js';
+import { claim, type Claim } from '../../examples/games-claim.js';
+import { reportText, type Report } from '../../examples/games-demo.js';
+
+const { demosText, PAGE, readDemos, withDemos } = (await import(path.resolve('scripts/measure-demos.mjs'))) as {
+  readonly demosText: (results: Readonly<Record<string, Report>>, text: typeof reportText) => string;
+  readonly PAGE: string;
+  readonly readDemos: () => Readonly<Record<string, Report>>;
+  readonly withDemos: (page: string, content: string) => string;
+};
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-demos-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -24,12 +32,12 @@ test('A11: improved is what has its lower bound above 0.661 and above random cho
   expect(of(Number.NaN, 0.5).improved).toBe(false);
 });
 
-interface Report extends Claim {
-  readonly lines: readonly Line[];
-  readonly generations: readonly { readonly valid: number; readonly distinct: number; readonly trainedOn: number }[];
-  readonly counts: object;
-  readonly adapter: string;
-}
+test('A11: the page has what the demonstrations printed (npm run measure:demos), and they claim what their figures allow', () => {
+  const [page, results] = [readFileSync(PAGE, 'utf8'), readDemos()];
+  expect(page).toBe(withDemos(page, demosText(results, reportText)));
+  for (const { lines, improved, text } of Object.values(results)) expect({ improved, text }).toEqual(claim(lines.at(-2)!, lines[0]!));
+});
+
 const demo = (name: string, ...args: string[]): Report => {
   const { stdout, stderr, status } = spawnSync(
     process.execPath,
@@ -40,8 +48,14 @@ const demo = (name: string, ...args: string[]): Report => {
   return JSON.parse(stdout) as Report;
 };
 
-function checkLines({ lines, improved }: Report, names: readonly string[]): void {
+function checkLines(report: Report, names: readonly string[]): void {
+  const { lines, improved, heldOut } = report;
   expect(lines.map(({ who }) => who)).toEqual(names);
+  expect(heldOut).toMatch(/^[0-9a-f]{64}$/);
+  const text = reportText(report);
+  for (const { who } of lines) expect(text).toContain(`\n${who}`);
+  expect(text).toContain(`2 test problems ${heldOut.slice(0, 12)}`);
+  expect(JSON.stringify(report)).not.toContain(folder);
   for (const { n, mean, validMean, valid, low, high } of lines) {
     expect(n).toBe(2);
     // an answer that is invalid counts 0
@@ -50,12 +64,15 @@ function checkLines({ lines, improved }: Report, names: readonly string[]): void
     expect(high).toBeGreaterThanOrEqual(mean);
   }
   expect(lines[0]!.valid).toBe(2);
-  expect(improved).toBe(claim(lines.at(-1)!, lines[0]!).improved);
+  // what is claimed is claimed of answers that were sampled freely
+  const trained = lines.at(-2)!;
+  expect({ improved, text: report.text }).toEqual(claim(trained, lines[0]!));
+  expect(lines.at(-1)!.who).toBe(`${trained.who}, constrained`);
 }
 
 test('A11: one step: strategies are drawn, the best trained on, the adapter published, resolved, served and measured', () => {
   const report = demo('one-step', '--strategies', '12', '--keep', '4', '--steps', '1', '--batch', '2');
-  checkLines(report, ['random-valid', 'best-constant', 'prompt only', 'served']);
+  checkLines(report, ['random-valid', 'best-constant', 'prompt only', 'prompt only, constrained', 'served', 'served, constrained']);
   expect(report.counts).toEqual({ drawn: 12, kept: 4, trained: 4 });
   expect(report.adapter).toMatch(/^[0-9a-f]{64}$/);
 }, 300_000);
@@ -63,7 +80,8 @@ test('A11: one step: strategies are drawn, the best trained on, the adapter publ
 test('A11: generations: each trains on the best of what was proposed so far', () => {
   const sampling = ['--constrained', '--temperature', '6', '--proposals', '4', '--generations', '2', '--steps', '1', '--train', 'continue'];
   const report = demo('generations', ...sampling);
-  expect(report.generations[0]!.valid).toBeGreaterThan(0);
-  expect(report.generations[1]!.trainedOn).toBeGreaterThanOrEqual(report.generations[0]!.trainedOn);
-  checkLines(report, ['random-valid', 'best-constant', 'prompt only', 'generation 1', 'generation 2']);
+  const { generations = [] } = report;
+  expect(generations[0]!.valid).toBeGreaterThan(0);
+  expect(generations[1]!.trainedOn).toBeGreaterThanOrEqual(generations[0]!.trainedOn);
+  checkLines(report, ['random-valid', 'best-constant', 'prompt only', 'generation 1', 'generation 2', 'generation 2, constrained']);
 }, 300_000);

@@ -1,9 +1,9 @@
 /** On-policy distillation: the divergence and its gradient, the teacher's reading of a reply, what is refused, and a whole run. */
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { centred, distill, margins, sampledDivergence } from '../../src/algorithms/distill.js';
+import { advantagesOf, centred, distill, margins, pressureOf, sampledDivergence } from '../../src/algorithms/distill.js';
 import { hashFile } from '../../src/engine/adapter.js';
 import { createTrainer, loadModel, openTask, resolveSettings, run, type Model, type Trainer } from '../../src/index.js';
 import { judgeRun } from '../../src/judge/judge.js';
@@ -30,6 +30,11 @@ afterAll(() => {
   delete process.env.ISOPRO_HOME;
   rmSync(folder, { recursive: true, force: true });
 });
+
+const mappings = (of: string): number =>
+  readFileSync('/proc/self/maps', 'utf8')
+    .split('\n')
+    .filter((line) => line.endsWith(of)).length;
 
 const settings = (teacher: string) => {
   const short = shortestRun(file('letters.mjs'), file('letters.gguf'));
@@ -63,6 +68,21 @@ describe('A6: the divergence', () => {
 
   test('of nothing is 0', () => {
     expect([sampledDivergence([]), sampledDivergence([new Float32Array(0)])]).toEqual([0, 0]);
+    for (const pressure of ['reverse-kl', 'positive', 'absolute'] as const)
+      expect([pressureOf([], pressure), pressureOf([new Float32Array(2)], pressure) + 0]).toEqual([0, 0]);
+    expect([...advantagesOf([Float32Array.of(-1, -2)], 'positive')[0]!]).toEqual([0, 0]);
+  });
+
+  test('as pressure on single tokens: the mean over those that the teacher likes better, or over all that differ, each pulled alike', () => {
+    const rows = [Float32Array.of(2, -1, 0), Float32Array.of(-3)];
+    expect(pressureOf(rows, 'reverse-kl')).toBe(0.5);
+    expect(pressureOf(rows, 'positive')).toBe(2);
+    expect(pressureOf(rows, 'absolute')).toBe(2);
+    expect(advantagesOf(rows, 'reverse-kl')).toEqual(centred(rows));
+    // the slope of the mean over what counts: 1 over its number, where the trainer divides by all 4 tokens
+    expect(advantagesOf(rows, 'positive').map((row) => [...row])).toEqual([[4, 0, 0], [0]]);
+    const third = Math.fround(4 / 3);
+    expect(advantagesOf(rows, 'absolute').map((row) => [...row])).toEqual([[third, -third, 0], [-third]]);
   });
 
   test('falls along a step as its gradient says: its slope, exact over the vocabulary, is the squared norm of the gradient', async () => {
@@ -166,6 +186,18 @@ describe('a run', () => {
       message: expect.stringContaining('algorithm.teacher: '),
     });
   }, 60_000);
+
+  test('that learns from its own file, with solved examples, loads it once', async () => {
+    await using student = await loadModel(file('letters.gguf'), { threads: 1 });
+    await using task = await openTask(file('letters.mjs'));
+    const before = process.platform === 'linux' ? mappings(student.path) : 0;
+    const own = (await TeacherModel.open(resolveSettings(settings('letters.gguf')), student, task))!;
+    expect(await own.hash()).toBe(await student.hash());
+    if (process.platform === 'linux') expect(mappings(student.path)).toBe(before);
+    await own.dispose();
+    // the student's model is still there
+    expect((await student.score(student.tokenize('a'), [student.tokenize('c')]))[0]).toHaveLength(1);
+  });
 
   test('needs a teacher, the whole distribution and all verdicts', () => {
     expect(distill.startsAnew({ algorithm: { id: 'distill' }, buffer: { kind: 'balanced', accept: 'passing' } })).toBe(false);

@@ -7,7 +7,7 @@ import { benchPromotion } from '../../bench/promotion.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { measureGate, runGate } from '../../src/jobs/measure-gate.js';
 import { publishFile } from '../../src/jobs/publish.js';
-import { openGate, Registry, resolveAdapter, validateRegistry } from '../../src/registry/index.js';
+import { openGate, Registry, resolveAdapter, validateRegistry, type GateTrials } from '../../src/registry/index.js';
 import { asFlags, runCli } from '../cli/run-cli.js';
 import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
@@ -50,14 +50,26 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
     model: file('letters.gguf'),
     settings: { sampling: { system: 'Say a letter.' } },
   });
-  const second = await openGate(registry, { slot, challenger: nothing.id });
-  const asked = { ...options, style: 'plain' as const, maxTokens: 4, problems: 40 };
+  const length = { kind: 'non-inferiority', name: 'length', ceiling: 4, margin: 1 } as const;
+  const elsewhere = { ...length, name: 'forgetting' };
+  const policy = { kind: 'e-process' as const, measure: 'score' as const, guards: [length] };
+  const foreign = runGate(registry, { slot, challenger: nothing.id, policy: { ...policy, guards: [length, elsewhere] } }, options);
+  await expect(foreign).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('guard forgetting') });
+  // what was refused was no attempt
+  const second = await openGate(registry, { slot, challenger: nothing.id, policy });
+  const verifier = "{ kind: 'fail', violations: [], metrics: {}, score: 0.5 }";
+  writeLetterTask(file('scored.mjs'), { verifier });
+  const asked = { ...options, task: file('scored.mjs'), style: 'plain' as const, maxTokens: 4, problems: 40 };
   const again = await measureGate(registry, second.gate, asked);
   expect(again.decision.decision).not.toBe('accepted');
   expect(again.decision.attempt).toBe(2);
   const { evidence } = (await registry.read()).state.gates[1]!;
   const kept = readFileSync(registry.paths.trials(evidence!), 'utf8');
   expect(kept).toContain('Say a letter.'); // both were asked as the challenger's run asked
+  const { trials, guards } = JSON.parse(kept) as Pick<GateTrials, 'trials' | 'guards'>;
+  expect(new Set(trials.map(({ score }) => score))).toEqual(new Set([0.5])); // the task's own scores, which the policy is about
+  expect(guards!['length']).toHaveLength(trials.length);
+  expect(new Set(guards!['length']!.map(({ score }) => score))).toEqual(new Set([2])); // the letter and the end
   await expect(registry.move({ slot, id: nothing.id, gate: second.gate })).rejects.toMatchObject({ code: 'REGISTRY_REFUSED' });
   expect((await resolveAdapter(registry, 'letters@champion')).ok).toBe(true);
   expect((await validateRegistry(registry)).defects).toEqual([]);
