@@ -37,8 +37,8 @@ export function centred(rows: readonly Float32Array[]): Float32Array[] {
 }
 
 /**
- * What is minimised over the sampled tokens, m being their margins: the reverse divergence; the mean of m over those that the teacher finds
- * likelier; the mean of |m| over those where the two differ. The last two pull every such token alike, up or down: imitation token by token.
+ * What is minimised over the sampled tokens, m being their margins: the reverse divergence; the mean of m over those that the teacher
+ * finds likelier; the mean of |m| over those where the two differ. The last two pull every such token alike: imitation token by token.
  */
 export const PRESSURES = ['reverse-kl', 'positive', 'absolute'] as const;
 export type Pressure = (typeof PRESSURES)[number];

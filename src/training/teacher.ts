@@ -49,8 +49,8 @@ export class TeacherModel implements Teacher {
   }
 
   /**
-   * Null where the algorithm has none. Vocabularies are compared by size before the model is loaded, and then token by token. A teacher that
-   * is the student's own file, asked otherwise, is not loaded again.
+   * Null where the algorithm has none. Vocabularies are compared by size before the model is loaded, and then token by token. A teacher
+   * that is the student's own file, asked otherwise, is not loaded again.
    * @throws IsoproError INVALID_ARGUMENT, and as loadModel
    */
   static async open(settings: RunSettings, student: Model, task: OpenTask, signal?: AbortSignal): Promise<TeacherModel | null> {
