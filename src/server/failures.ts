@@ -109,8 +109,19 @@ export function failureOf(error: unknown): RequestFailure | null {
   if (refused !== null) return refused;
   const { statusCode, message, code } = (error ?? {}) as Partial<FastifyError>;
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return null;
-  return new RequestFailure(statusCode, 'invalid_request_error', message ?? 'refused', { ...(code !== undefined && { code }) });
+  return new RequestFailure(statusCode, 'invalid_request_error', message ?? 'refused', {
+    ...(code !== undefined && { code: FRAMEWORK[code] ?? code }),
+  });
 }
+
+/** What fastify refuses by itself, in words that need not know it. */
+const FRAMEWORK: Readonly<Record<string, string>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'body_too_large',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+  FST_ERR_CTP_EMPTY_TYPE: 'unsupported_media_type',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'invalid_content_length',
+  FST_ERR_BAD_URL: 'invalid_url',
+};
 
 /** Why a request's signal is aborted. */
 export const ENDINGS = {

@@ -1,4 +1,5 @@
 /** What the server answers for OpenAI's and vLLM's paths is what the library gives for the same request. */
+import { CallReader } from '../../src/server/openai/tools.js';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ModelHost, type HostedAdapter, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
 import type { Server } from '../../src/server/server.js';
@@ -516,4 +517,14 @@ test('/metrics counts what was answered, and /openapi.json has every path', asyn
     expect.arrayContaining(['/v1/chat/completions', '/v1/embeddings', '/inference/v1/generate', '/pause']),
   );
   expect(paths['/v1/chat/completions'].post.requestBody.content['application/json'].schema.required).toEqual(['model', 'messages']);
+});
+
+test.each([
+  ['in its arguments', '{"name": "weather", "arguments": {"city": "Ro', [{ name: 'weather', arguments: '{"city": "Ro' }]],
+  ['behind them', '{"name": "weather", "arguments": {"city": "Rome"}}\n</tool', [{ name: 'weather', arguments: '{"city":"Rome"}' }]],
+  ['in its name', '{"name": "wea', []],
+])('a call that is cut off %s is no text', (_, written, calls) => {
+  const reader = new CallReader();
+  expect(reader.read(`<tool_call>\n${written}`)).toEqual({ text: '', calls: [] });
+  expect(reader.rest()).toEqual({ text: '', calls });
 });

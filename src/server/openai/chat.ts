@@ -75,8 +75,10 @@ const finishOf = ({ finish }: HostReply, called: boolean): ChatChoice['finish_re
 
 function choiceOf(served: Served, tools: ToolPlan | null, body: ChatBody, reply: HostReply, index: number): ChatChoice {
   const reader = new CallReader();
-  const { text, calls } = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
-  const content = text + reader.rest();
+  const read = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
+  const rest = reader.rest();
+  const content = read.text + rest.text;
+  const calls = [...read.calls, ...rest.calls];
   return {
     index,
     message: {
@@ -124,17 +126,18 @@ class ChoiceStream {
   }
 
   deltas(piece: string): object[] {
-    if (this.#reader === null) return piece === '' ? [] : [{ content: piece }];
-    const { text, calls } = this.#reader.read(piece);
+    return this.#told(this.#reader === null ? { text: piece, calls: [] } : this.#reader.read(piece));
+  }
+
+  rest(): object[] {
+    return this.#told(this.#reader?.rest() ?? { text: '', calls: [] });
+  }
+
+  #told({ text, calls }: ReturnType<CallReader['read']>): object[] {
     return [
       ...(text === '' ? [] : [{ content: text }]),
       ...calls.map((call) => ({ tool_calls: [{ index: this.#calls++, ...callShape(call) }] })),
     ];
-  }
-
-  rest(): object[] {
-    const rest = this.#reader?.rest() ?? '';
-    return rest === '' ? [] : [{ content: rest }];
   }
 
   get called(): boolean {

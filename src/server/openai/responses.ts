@@ -160,8 +160,10 @@ function responseOf(id: string, created: number, body: ResponseBody, output: rea
 /** What a reply says and calls. */
 function outputOf(served: Served, { tools }: ConversationPlan, body: ResponseBody, reply: HostReply): Item[] {
   const reader = new CallReader();
-  const { text, calls } = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
-  const said = text + reader.rest();
+  const read = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
+  const rest = reader.rest();
+  const said = read.text + rest.text;
+  const calls = [...read.calls, ...rest.calls];
   const logprobs = withLogprobs(body) ? tokenLogprobs(served.model, reply) : undefined;
   return [...(said === '' && calls.length > 0 ? [] : [message(newId('msg'), statusOf(reply), said, logprobs)]), ...calls.map(callItem)];
 }
@@ -238,7 +240,8 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
       continue;
     }
     const rest = reader.rest();
-    if (rest !== '' || (said === undefined && output.length === 0)) yield* say(rest, []);
+    for (const made of rest.calls) yield* call(made);
+    if (rest.text !== '' || (said === undefined && output.length === 0)) yield* say(rest.text, []);
     yield* endMessage(statusOf(reply));
     yield event(statusOf(reply), { response: responseOf(id, created, body, output, reply) });
   }

@@ -161,11 +161,27 @@ export class CallReader {
     return { text, calls };
   }
 
-  /** What is left of a reply that was cut off, as it was written. */
-  rest(): string {
-    const rest = this.#inCall ? BEGIN + this.#held : this.#called ? '' : this.#held;
+  /** What is left of a reply that was cut off: text, or the call in which it was, of whose arguments there is what was written. */
+  rest(): { text: string; calls: ToolCall[] } {
+    const held = this.#held;
     this.#held = '';
-    return rest;
+    if (!this.#inCall) return { text: this.#called ? '' : held, calls: [] };
+    const [, name, written] = BEGUN.exec(held) ?? [];
+    if (name === undefined || written === undefined) return { text: '', calls: [] };
+    return { text: '', calls: [wholeCall(held) ?? { name: JSON.parse(name) as string, arguments: written.trim() }] };
+  }
+}
+
+/** A call as far as its name, and what there is of its arguments. */
+const BEGUN = /^\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*(?:,\s*(?:"arguments"\s*:\s*([^]*))?)?$/;
+
+/** A call of which only the closing tag is missing, or part of it. */
+function wholeCall(held: string): ToolCall | null {
+  const last = held.lastIndexOf('}');
+  try {
+    return callOf(held.slice(0, last + 1));
+  } catch {
+    return null;
   }
 }
 
