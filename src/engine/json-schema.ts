@@ -33,9 +33,10 @@ const KEYWORDS_OF_TYPE: Partial<Record<Type, readonly string[]>> = {
   object: ['properties', 'required', 'additionalProperties', 'minProperties', 'maxProperties'],
   array: ['items', 'prefixItems', 'minItems', 'maxItems', 'uniqueItems'],
   string: ['minLength', 'maxLength', 'format'],
-  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
 };
-const KEPT = new Set(['$ref', 'anyOf', 'oneOf', 'const', 'enum', 'type', ...Object.values(KEYWORDS_OF_TYPE).flat()]);
+/** Kept of what is said to be an integer. */
+const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
+const KEPT = new Set(['$ref', 'anyOf', 'oneOf', 'const', 'enum', 'type', ...Object.values(KEYWORDS_OF_TYPE).flat(), ...BOUNDS]);
 
 const MOST_REPETITIONS = 10_000; // of the GBNF parser
 const DEEPEST = 100;
@@ -253,6 +254,9 @@ class Compiler {
       };
     }
     const types = this.#types(pointer, schema);
+    const bound = BOUNDS.find((keyword) => schema[keyword] !== undefined);
+    if (bound !== undefined && (schema.type === undefined || types === null || types.includes('number')))
+      this.#refuse(pointer, `a grammar cannot keep "${bound}" of a "number", only of an "integer"`);
     if (types === null) return { gbnf: 'any', needs: [[]] };
     const forms = types.map((type) => this.#typed(pointer, type, schema, depth));
     return { gbnf: forms.map(({ gbnf }) => gbnf).join(' | '), needs: forms.flatMap(({ needs }) => needs) };
@@ -263,10 +267,6 @@ class Compiler {
     if (type === 'array') return this.#array(pointer, schema, depth);
     if (type === 'string') return { gbnf: this.#string(pointer, schema), needs: [[]] };
     if (type === 'integer') return { gbnf: this.#integer(pointer, schema), needs: [[]] };
-    if (type === 'number') {
-      const bound = KEYWORDS_OF_TYPE.integer!.find((keyword) => schema[keyword] !== undefined);
-      if (bound !== undefined) this.#refuse(pointer, `a grammar cannot keep "${bound}" of a "number", only of an "integer"`);
-    }
     return { gbnf: type === 'null' ? '"null"' : type, needs: [[]] };
   }
 

@@ -252,7 +252,7 @@ describe('bounds of integers', () => {
       ['6', false],
     ] as const)
       expect([text, below.test(text)]).toEqual([text, is]);
-    expect(allowed({ minimum: 3, maximum: 4 }).source).toBe('^(?:[3-4])$');
+    expect(allowed({ type: 'integer', exclusiveMinimum: 2, maximum: 4 }).source).toBe('^(?:[3-4])$');
   });
 });
 
@@ -261,6 +261,7 @@ describe('what a grammar cannot keep is refused by name', () => {
   test.each([
     ['minimum', within({ type: 'number', minimum: 0 }), '#/properties/age: a grammar cannot keep "minimum" of a "number"'],
     ['maximum', within({ type: ['integer', 'number'], maximum: 9 }), '#/properties/age: a grammar cannot keep "maximum" of a "number"'],
+    ['exclusiveMinimum', { exclusiveMinimum: 0 }, 'a grammar cannot keep "exclusiveMinimum" of a "number"'],
     ['a bound of 16 digits', { type: 'integer', maximum: 1e15 }, 'a grammar cannot keep "maximum" beyond 999999999999999'],
     ['a bound that is none', { type: 'integer', minimum: '3' }, '"minimum" is not a number'],
     ['bounds with nothing between', { type: 'integer', exclusiveMinimum: 3, maximum: 3.5 }, 'no whole number lies between the bounds'],
