@@ -12,24 +12,28 @@ const runsOf = (files, task) =>
   });
 
 /** What README shows of it: practical tasks with a seed at least; null where there is none yet. */
-export function realMainTable({ summary }, { percent, points, pValue }) {
+export function realMainTable({ summary }, { percent, pValue }) {
   const tasks = PRACTICAL.flatMap((task) => (summary.tasks[task]?.seeds?.length > 0 ? [[task, summary.tasks[task]]] : []));
   if (tasks.length === 0) return null;
-  const both = (change) => (change === undefined ? '–' : `${percent(change.before)} → ${percent(change.after)}`);
-  const rows = tasks.flatMap(([task, { seeds, fewShot, bestOfK }]) =>
-    seeds.map((of) => [
-      `\`${task}\`, seed ${of.seed}`,
-      `${percent(of.before)} → **${percent(of.after)}**`,
-      `${points(of.after - of.before)}; ${pValue(of.pairedP)}`,
-      both(of.lenient),
-      both(of.constrained),
-      percent(fewShot),
-      percent(bestOfK),
-    ]),
-  );
+  const each = (seeds, of) => [...new Set(seeds.map(of))].join(' / ');
+  const both = (seeds, of) =>
+    seeds.every((seed) => of(seed) !== undefined)
+      ? `${each(seeds, (seed) => percent(of(seed).before))} → ${seeds.map((seed) => percent(of(seed).after)).join(' / ')}`
+      : '–';
+  const rows = tasks.map(([task, { seeds, fewShot, bestOfK }]) => [
+    `\`${task}\``,
+    `${each(seeds, (seed) => percent(seed.before))} → ${seeds.map((seed) => `**${percent(seed.after)}**`).join(' / ')}`,
+    each(seeds, (seed) => pValue(seed.pairedP)),
+    both(seeds, (seed) => seed.lenient),
+    both(seeds, (seed) => seed.constrained),
+    percent(fewShot),
+    percent(bestOfK),
+  ]);
+  const counted = new Set(tasks.map(([, { seeds }]) => seeds.length));
+  const of = counted.size === 1 && counted.has(1) ? 'one seed' : 'seeds side by side';
   return [
-    'SmolLM2-135M-Instruct, per cent of the frozen test problems, greedy, before → after; p: exact McNemar.',
-    table(['', 'solved', 'change; p', 'read leniently', 'form given', '3 examples', 'best of 8'], rows),
+    `SmolLM2-135M-Instruct, per cent of the frozen test problems, greedy, before → after, ${of}; p: exact McNemar.`,
+    table(['', 'solved', 'p', 'any form', 'form given', '3 examples', 'best of 8'], rows),
   ].join('\n\n');
 }
 

@@ -21,28 +21,19 @@ const measuredBy =
 const methodOf = (each, method) => each.methods.find((candidate) => candidate.method === method);
 
 /** What README shows of a folder of results: one table of at most eight lines. */
-function mainTable({ ablation, modes }, figures) {
-  const { points, pValue } = figures;
-  const measured = measuredBy(figures);
+function mainTable({ ablation }, { percent }) {
   const { model, task, seeds, conditions } = ablation;
   const runs = (name) => conditions.find(({ condition }) => condition === name)?.runs;
-  const full = runs('full');
-  const control = runs('shuffled-verdicts');
-  const [first] = modes;
-  const k = first === undefined ? undefined : methodOf(first, 'pass@k')?.k;
-  const method = (label, name) => (k === undefined ? [] : [[label, ...modes.map((each) => measured(methodOf(each, name)?.test))]]);
+  const [full, control] = [runs('full'), runs('shuffled-verdicts')];
+  const shown = (of) => of.map((run) => percent(run.mean));
   const rows = [
-    ['before: the base model', ...full.map(({ before }) => measured(before))],
-    ...method(`its commonest answer of ${k}, at the loop's price`, 'majority'),
-    ...method(`any of ${k} right: a ceiling, choosing takes the verifier`, 'pass@k'),
-    ['**after the loop**', ...full.map(({ after }) => `**${measured(after)}**`)],
-    ...(control === undefined ? [] : [['after a control, on shuffled verdicts', ...control.map(({ after }) => measured(after))]]),
-    ['change; p', ...full.map(({ paired }) => `${points(paired.difference?.mean)}; ${pValue(paired.p)}`)],
+    ['before', ...shown(full.map(({ before }) => before))],
+    ...(control === undefined ? [] : [['a control: shuffled verdicts', ...shown(control.map(({ after }) => after))]]),
+    ['**after**', ...shown(full.map(({ after }) => after)).map((value) => `**${value}**`)],
   ];
-  return [
-    `Per cent of ${full[0].before.n} frozen test problems (\`${model}\` on \`${task}\`), greedy, with 95 % intervals; p: exact McNemar.`,
-    table(['', ...seeds.map((seed) => `seed ${seed}`)], rows),
-  ].join('\n\n');
+  return [`\`${model}\` on \`${task}\`, per cent of ${full[0].before.n}:`, table(['', ...seeds.map((seed) => `seed ${seed}`)], rows)].join(
+    '\n\n',
+  );
 }
 
 /** The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). */
