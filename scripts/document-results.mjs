@@ -26,14 +26,16 @@ function mainTable({ ablation }, { percent }) {
   const runs = (name) => conditions.find(({ condition }) => condition === name)?.runs;
   const [full, control] = [runs('full'), runs('shuffled-verdicts')];
   const shown = (of) => of.map((run) => percent(run.mean));
+  const unmoved =
+    control === undefined ? '' : `; trained on shuffled verdicts ${[...new Set(shown(control.map(({ after }) => after)))].join(', ')}`;
   const rows = [
     ['before', ...shown(full.map(({ before }) => before))],
-    ...(control === undefined ? [] : [['a control: shuffled verdicts', ...shown(control.map(({ after }) => after))]]),
-    ['**after**', ...shown(full.map(({ after }) => after)).map((value) => `**${value}**`)],
+    ['after', ...shown(full.map(({ after }) => after)).map((value) => `**${value}**`)],
   ];
-  return [`\`${model}\` on \`${task}\`, per cent of ${full[0].before.n}:`, table(['', ...seeds.map((seed) => `seed ${seed}`)], rows)].join(
-    '\n\n',
-  );
+  return [
+    `\`${model}\` on \`${task}\`, per cent of ${full[0].before.n}${unmoved}:`,
+    table(['', ...seeds.map((seed) => `seed ${seed}`)], rows),
+  ].join('\n\n');
 }
 
 /** The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). */
