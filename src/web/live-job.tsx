@@ -113,14 +113,14 @@ export function LiveJob({ id }: { id: string }): JSX.Element | null {
   const progress = progressOf(job, events);
   const hits = Object.entries(progress?.hits ?? {}).filter(([, { decided }]) => decided > 0);
   return (
-    <section class="panel live" aria-label="the job">
+    <section class={over ? 'panel' : 'panel live'} aria-label="the job">
       <div class="panel-head">
         <h2>
-          <StateBadge state={job.state} /> {progress === null ? 'waiting to begin' : stageText(progress)}
+          <StateBadge state={job.state} /> {over ? `${job.kind}, as a job` : progress === null ? 'waiting to begin' : stageText(progress)}
         </h2>
         <JobButtons job={job} onChange={reload} />
       </div>
-      {progress !== null && <Progress done={progress.done} total={progress.total} label={`progress of ${progress.stage}`} />}
+      {!over && progress !== null && <Progress done={progress.done} total={progress.total} label={`progress of ${progress.stage}`} />}
       {job.waitingFor !== null && <p class="note">It waits for {job.waitingFor === 'turn' ? 'its turn' : job.waitingFor}.</p>}
       {job.error !== null && (
         <p class="fault">

@@ -55,7 +55,7 @@ export function Field({ name, schema: given, choices, value, required, onChange 
   const type = Array.isArray(schema.type) ? (schema.type.find((each) => each !== 'null') ?? 'json') : (schema.type ?? 'string');
   const told = schema.default === undefined || schema.default === null ? '' : shown(schema.default);
   const said = `${id}-said`;
-  const common = { id, 'aria-describedby': schema.description === undefined ? undefined : said };
+  const common = { id, 'aria-describedby': schema.description === undefined || choices !== undefined ? undefined : said };
   let control: JSX.Element;
   if (schema.enum !== undefined || choices !== undefined) {
     const all = choices ?? schema.enum!.map(shown);
@@ -126,7 +126,7 @@ export function Field({ name, schema: given, choices, value, required, onChange 
     <div class="field">
       <label for={id}>{schema.title ?? words(name)}</label>
       {control}
-      {schema.description !== undefined && (
+      {schema.description !== undefined && choices === undefined && (
         <small id={said}>
           {schema.description}
           {type === 'json' || type === 'array' ? ' (JSON)' : ''}
@@ -155,7 +155,7 @@ export function SchemaForm({ schema, values, choicesOf, first, onChange }: FormP
   const field = (path: readonly string[], of: Schema, required: boolean): JSX.Element => (
     <Field
       key={path.join('.')}
-      name={path.at(-1)!}
+      name={path.length === 2 && path[1] === 'name' ? path[0]! : path.at(-1)!}
       schema={of}
       choices={choicesOf(path)}
       value={valueAt(values, path)}

@@ -32,7 +32,7 @@ export function JobsPage(): JSX.Element {
             <tr key={job.id}>
               <td class="main-cell">
                 <a href={job.run !== null && job.kind === 'run' ? href(['runs', job.run]) : href(['jobs', job.id])}>
-                  <b>{job.name ?? job.kind}</b>
+                  <b>{job.name ?? [job.kind, job.settings.task].filter((each) => typeof each === 'string').join(' on ')}</b>
                   <small>{job.id}</small>
                 </a>
               </td>

@@ -14,6 +14,9 @@ const FIRST: Readonly<Record<string, readonly string[]>> = {
   run: ['task', 'model.name', 'iterations', 'sampling.rollouts', 'sampling.samples', 'evaluation.devSize', 'evaluation.testSize', 'seed'],
 };
 
+/** Kinds in a word; a further one by its title. */
+const KINDS: Readonly<Record<string, string>> = { run: 'Run', train: 'Train', eval: 'Evaluate', judge: 'Judge', ablate: 'Ablate' };
+
 /** Which list of names goes into a field, by what it is called. */
 function listOf({ names }: JobKind, path: readonly string[]): readonly string[] | undefined {
   const last = path.at(-1)!;
@@ -130,8 +133,10 @@ export function NewJobPage({ params }: { params: Readonly<Record<string, string>
   const none = error instanceof ApiError && error.status === 404;
   return (
     <>
-      <PageHead title={chosen === undefined ? 'Start' : `Start: ${chosen.title.toLowerCase()}`}>
-        <p class="lead">The fields are those of the command; what is left empty follows its default.</p>
+      <PageHead title="Start">
+        <p class="lead">
+          {chosen === undefined ? '' : `${chosen.title}. `}The fields are those of the command; what is left empty follows its default.
+        </p>
       </PageHead>
       {none && (
         <Empty title="This server takes no jobs.">
@@ -147,7 +152,7 @@ export function NewJobPage({ params }: { params: Readonly<Record<string, string>
           <div class="tabs" role="group" aria-label="what is started">
             {value.map(({ kind, title }) => (
               <button type="button" class="tab" key={kind} aria-pressed={kind === chosen.kind} onClick={() => go(['new'], { kind }, true)}>
-                {title}
+                {KINDS[kind] ?? title}
               </button>
             ))}
           </div>
