@@ -2,6 +2,8 @@ import vm from 'node:vm';
 import { describe, expect, jest, test } from '@jest/globals';
 import { loadModel } from '../../src/engine/model.js';
 import { PromptRenderer, type PromptVocabulary } from '../../src/engine/prompt-renderer.js';
+import { uint32, writeAtomically } from '../../src/embedded/gguf.js';
+import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 import { syntheticModel } from './fixtures.js';
 
 /** Byte-level: ids 0 to 255 are the bytes, control tokens follow. */
@@ -181,4 +183,14 @@ test('on a model: control tokens of the template, plain text of the message, and
   // Apart from the hostile text the ids are those of the whole prompt tokenised at once.
   const friendly = model.renderChat(user('Hello, world'));
   expect([...friendly.tokenIds]).toEqual([...model.tokenize(friendly.text, { parseControl: true })]);
+});
+
+test('a reply ends with the token that the template writes after it, whatever the file says', async () => {
+  const file = `${syntheticModel({ architecture: 'qwen2' })}.end.gguf`;
+  const made = synthesizeModel({ architecture: 'qwen2' });
+  const idOf = (token: string): number => made.vocabulary.tokens.indexOf(token);
+  const eot = { key: 'tokenizer.ggml.eot_token_id', value: uint32(idOf('<|endoftext|>')) };
+  writeAtomically(file, encodeModel({ ...made, metadata: [...made.metadata, eot] }));
+  await using model = await loadModel(file, { threads: 1 });
+  expect(model.info.eot).toBe(idOf('<|im_end|>'));
 });
