@@ -276,7 +276,7 @@ async function listen(
   if (options.jobs !== undefined) {
     const { addJobs } = await import('./jobs/index.js');
     const { name, model, adapters, report } = options;
-    addJobs(app, { options: options.jobs, base: { name, model }, adapters, report });
+    await addJobs(app, { options: options.jobs, base: { name, model }, adapters, models, report });
   }
   const { addPage } = await import('./page/routes.js');
   addPage(app, {

@@ -89,9 +89,10 @@ test.each([
 });
 
 test('lines of a training are its steps, the last its result; without a state it begins anew', async () => {
-  const queue = queueOf(undefined, { fileOf: (owner, id) => (owner === 'ann' && id === 'file-1' ? '/uploads/file-1' : null) });
-  await expect(queue.create(BOB, { kind: 'train', settings: { data: 'file-1' } })).rejects.toMatchObject({ code: 'file_not_allowed' });
-  const { job } = await queue.create(ANN, { kind: 'train', settings: { data: 'file-1', rank: 4 } });
+  const queue = queueOf();
+  const { id: data } = await queue.uploads.add('ann', { filename: 'x/../a.jsonl', purpose: 'fine-tune', bytes: Buffer.from('{}') });
+  await expect(queue.create(BOB, { kind: 'train', settings: { data } })).rejects.toMatchObject({ code: 'file_not_allowed' });
+  const { job } = await queue.create(ANN, { kind: 'train', settings: { data, rank: 4 } });
   const events = await until(queue, job.id, () => false);
   expect(events.filter(({ type }) => type === 'step').map(({ data }) => data)).toEqual([
     { step: 1, loss: 2 },
@@ -99,7 +100,15 @@ test('lines of a training are its steps, the last its result; without a state it
   ]);
   const out = path.join(queue.folderOf(job.id), 'adapter.gguf');
   expect(queue.get(job.id)!.result).toEqual({
-    args: ['train', '--model=tiny', '--data=/uploads/file-1', '--rank=4', `--out=${out}`, '--force', '--json'],
+    args: [
+      'train',
+      '--model=tiny',
+      `--data=${path.join(queue.folder, 'files', `${data}.jsonl`)}`,
+      '--rank=4',
+      `--out=${out}`,
+      '--force',
+      '--json',
+    ],
     adapter: out,
   });
 });

@@ -215,6 +215,23 @@ test('a job is made once by its key, watched from any event on, listed, and canc
   expect((await post(`${target}/cancel`, undefined)).status).toBe(200);
 });
 
+test('the endpoints of isopro begin jobs, and say which there are', async () => {
+  for (const [target, body] of [
+    ['/simulate', { type: 'adversarial', prompt: 'x' }],
+    ['/simulate/reason', { prompt: 'x' }],
+  ] as const) {
+    const answer = await post(target, body);
+    expect(codeOf(answer)).toEqual([404, 'kind_not_found']);
+    expect(answer.body.error.message).toMatch(/there are run, train, eval, judge, ablate$/);
+  }
+  for (const [target, body] of [
+    ['/simulate', { type: 'eval', system: 'silent' }],
+    ['/simulate/eval', { system: 'silent' }],
+  ] as const)
+    expect(await post(target, body)).toMatchObject({ status: 202, body: { kind: 'eval', settings: { system: 'silent' } } });
+  expect((await get('/healthcheck', {})).body.status).toBe('healthy');
+});
+
 test('a page of another site sends nothing in the name of a key: none is kept, none is in an address', async () => {
   const page = { origin: 'https://evil.example.com' };
   expect((await post('/api/jobs', evaluation('answer'), { ...bearer(ANN), ...page })).status).toBe(403);

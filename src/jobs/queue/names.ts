@@ -70,11 +70,10 @@ export class Names {
   /** @throws NotAllowed for whatever reads a file or runs a program */
   check(name: string, param: string): string {
     if (needsNoFile(name)) return name;
-    throw new NotAllowed(
-      'check_not_allowed',
-      param,
-      `${quoted(name)}: of checks, requests name those that read no file and run no program`,
-    );
+    const schema = name.startsWith('json:') ? this.#callers.fileOf(name.slice('json:'.length)) : null;
+    if (schema !== null) return `json:${schema}`;
+    const what = 'of checks, requests name those that run no program and read no file but an upload (json:ID)';
+    throw new NotAllowed('check_not_allowed', param, `${quoted(name)}: ${what}`);
   }
 
   /** @throws NotAllowed */

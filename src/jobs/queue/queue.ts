@@ -18,6 +18,7 @@ import { JOB_KINDS } from './kinds/index.js';
 import type { JobKind, Place, Prepared } from './kinds/kind.js';
 import { Names, type AllowedNames } from './names.js';
 import { JobStore, type JobChange, type JobFilter } from './store.js';
+import { Uploads } from './uploads.js';
 
 /** Text of all settings of a job: they become words of a command line. */
 const LONGEST_SETTINGS = 64 * 1024;
@@ -33,8 +34,6 @@ export interface JobQueueOptions {
   readonly program: string;
   /** Jobs at once. Default 1: two that compute take each other's time and caches. */
   readonly atOnce?: number;
-  /** Path of a file that a caller has uploaded; null where it has none of that id. */
-  readonly fileOf?: (owner: string, id: string) => string | null;
   /** Bytes that may be taken now. */
   readonly availableMemory?: () => number;
   /** Of the machine. */
@@ -52,6 +51,8 @@ export interface Asked {
   readonly settings: unknown;
   readonly name?: string | null | undefined;
   readonly idempotencyKey?: string | undefined;
+  /** What has to be the same where the key is; default: kind, settings and name. */
+  readonly request?: unknown;
   /** For whoever asks; kept with the job. */
   readonly note?: unknown;
 }
@@ -87,6 +88,7 @@ const limited = (text: string): boolean => text.length > LONGEST_SETTINGS || tex
 
 export class JobQueue {
   readonly folder: string;
+  readonly uploads: Uploads;
   readonly #options: JobQueueOptions;
   readonly #store: JobStore;
   readonly #running = new Map<string, Running>();
@@ -103,6 +105,7 @@ export class JobQueue {
     this.#options = options;
     this.folder = folder;
     this.#store = store;
+    this.uploads = new Uploads(path.join(folder, 'files'), store);
   }
 
   /**
@@ -123,7 +126,7 @@ export class JobQueue {
 
   /** @throws IsoproError INVALID_ARGUMENT, OUT_OF_MEMORY, CONFLICT for a key of another request; NotAllowed; as JobStore.add */
   async create(asker: Asker, asked: Asked): Promise<{ readonly job: Job; readonly isNew: boolean }> {
-    const { kind: kindId, settings, name = null, idempotencyKey = null, note = null } = asked;
+    const { kind: kindId, settings, name = null, idempotencyKey = null, note = null, request = [kindId, settings, name] } = asked;
     const id = `job-${randomBytes(12).toString('hex')}`;
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
     const total = (this.#options.totalMemory ?? totalMemory)();
@@ -131,7 +134,7 @@ export class JobQueue {
       throw new IsoproError('OUT_OF_MEMORY', `the job may need ${prepared.memoryBytes} bytes, and this machine has ${total}`);
     this.#requireOpen();
     const digest = createHash('sha256')
-      .update(canonicalJson([kind.id, settings, name] as Json))
+      .update(canonicalJson(request as Json))
       .digest('hex');
     const { args, run, memoryBytes } = prepared;
     const { job, isNew } = this.#store.add(
@@ -211,6 +214,11 @@ export class JobQueue {
     return this.#store.events(id, after, limit);
   }
 
+  /** The newest of some types first, before the event `before`. */
+  latest(...asked: Parameters<JobStore['latest']>): ReturnType<JobStore['latest']> {
+    return this.#store.latest(...asked);
+  }
+
   /** Events from the one after `after` on, until the job has ended, the queue is closed, or nobody wants more. */
   async *follow(id: string, after: number, signal: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
     let last = after;
@@ -273,7 +281,7 @@ export class JobQueue {
     return new Names(this.#options.allowed, {
       adapterOf: (name) => this.#adapterOf(asker, name),
       mayRead: (run) => asker.isAdmin || this.#isOf(asker, run),
-      fileOf: (id) => this.#options.fileOf?.(asker.name, id) ?? null,
+      fileOf: (id) => this.uploads.pathOf(asker.name, id),
     });
   }
 

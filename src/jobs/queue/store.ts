@@ -41,6 +41,16 @@ CREATE TABLE IF NOT EXISTS event (
   data TEXT NOT NULL,
   PRIMARY KEY (job, id)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS upload (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  owner TEXT NOT NULL,
+  filename TEXT NOT NULL,
+  purpose TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  file TEXT NOT NULL
+) STRICT;
 PRAGMA user_version = 1;
 `;
 const VERSION = 1;
@@ -89,6 +99,20 @@ const row = z
   );
 const eventRow = z.object({ id: z.number(), at: z.string(), type: z.enum(EVENT_TYPES), data: json });
 
+const uploadRow = z
+  .object({
+    id: z.string(),
+    owner: z.string(),
+    filename: z.string(),
+    purpose: z.string(),
+    bytes: z.number(),
+    created_at: z.string(),
+    file: z.string().regex(/^file-[0-9a-f]+\.\w+$/),
+  })
+  .transform(({ created_at: createdAt, ...rest }) => ({ ...rest, createdAt }));
+/** A file that a caller has sent. */
+export type Upload = z.output<typeof uploadRow>;
+
 export interface NewJob extends Pick<Job, 'id' | 'kind' | 'name' | 'owner' | 'settings' | 'command' | 'run' | 'memoryBytes'> {
   /** Whether its names are those of all. */
   readonly isOfAdmin: boolean;
@@ -128,6 +152,8 @@ export interface JobFilter {
   readonly owner?: string | undefined;
   readonly kind?: string | undefined;
   readonly state?: JobState | undefined;
+  /** Whether its maker put something beside it. */
+  readonly isNoted?: boolean;
   /** Older than this one. */
   readonly after?: string | undefined;
   readonly limit: number;
@@ -233,13 +259,14 @@ export class JobStore {
   }
 
   /** Newest first. */
-  list({ owner, kind, state, after, limit }: JobFilter): { readonly jobs: Job[]; readonly hasMore: boolean } {
+  list({ owner, kind, state, isNoted, after, limit }: JobFilter): { readonly jobs: Job[]; readonly hasMore: boolean } {
     return this.#do(() => {
       const where: [string, unknown][] = [];
       if (owner !== undefined) where.push(['owner = ?', owner]);
       if (kind !== undefined) where.push(['kind = ?', kind]);
       if (state !== undefined) where.push(['state = ?', state]);
       if (after !== undefined) where.push(['seq < (SELECT seq FROM job WHERE id = ?)', after]);
+      if (isNoted !== undefined) where.push([`(note <> 'null') = ?`, Number(isNoted)]);
       const condition = where.length === 0 ? '' : `WHERE ${where.map(([sql]) => sql).join(' AND ')}`;
       const rows = this.#rows(`SELECT * FROM job ${condition} ORDER BY seq DESC LIMIT ?`, ...where.map(([, value]) => value), limit + 1);
       return { jobs: rows.slice(0, limit).map((each) => row.parse(each)), hasMore: rows.length > limit };
@@ -282,6 +309,54 @@ export class JobStore {
       );
       return { events: rows.slice(0, limit).map((each) => eventRow.parse(each)), hasMore: rows.length > limit };
     });
+  }
+
+  /** The newest of some types first, before the event `before`. */
+  latest(
+    id: string,
+    types: readonly EventType[],
+    before: number,
+    limit: number,
+  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
+    return this.#do(() => {
+      const rows = this.#rows(
+        `SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job
+         WHERE j.id = ? AND e.id < ? AND e.type IN (SELECT value FROM json_each(?)) ORDER BY e.id DESC LIMIT ?`,
+        id,
+        before,
+        JSON.stringify(types),
+        limit + 1,
+      );
+      return { events: rows.slice(0, limit).map((each) => eventRow.parse(each)), hasMore: rows.length > limit };
+    });
+  }
+
+  addUpload({ id, owner, filename, purpose, bytes, createdAt, file }: Upload): void {
+    this.#do(() =>
+      this.#db
+        .prepare('INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file) VALUES (?, ?, ?, ?, ?, ?, ?)')
+        .run(id, owner, filename, purpose, bytes, createdAt, file),
+    );
+  }
+
+  upload(id: string): Upload | undefined {
+    return this.#do(() => {
+      const found = this.#row('SELECT * FROM upload WHERE id = ?', id);
+      return found === undefined ? undefined : uploadRow.parse(found);
+    });
+  }
+
+  /** Newest first. */
+  uploads(owner: string): Upload[] {
+    return this.#do(() => this.#rows('SELECT * FROM upload WHERE owner = ? ORDER BY seq DESC', owner).map((each) => uploadRow.parse(each)));
+  }
+
+  uploadedBytes(owner: string): number {
+    return this.#do(() => Number(this.#row('SELECT coalesce(sum(bytes), 0) AS bytes FROM upload WHERE owner = ?', owner)?.bytes));
+  }
+
+  removeUpload(id: string): void {
+    this.#do(() => this.#db.prepare('DELETE FROM upload WHERE id = ?').run(id));
   }
 
   #get(id: string): Job | undefined {

@@ -2,7 +2,11 @@
 import type { FastifyInstance } from 'fastify';
 import { IsoproError } from '../../errors.js';
 import { JobQueue } from '../../jobs/queue/queue.js';
-import { addJobRoutes } from './routes.js';
+import { FineTunedModels } from '../fine-tuning/fine-tuned-models.js';
+import { addFileRoutes } from '../fine-tuning/file-routes.js';
+import { addFineTuningRoutes } from '../fine-tuning/job-routes.js';
+import type { ServedModels } from '../openai/models.js';
+import { addJobRoutes, addSimulationRoutes } from './routes.js';
 
 export interface JobOptions {
   /** Where what is made lies; made where it is not there. */
@@ -23,11 +27,14 @@ export interface JobContext {
   /** That is served: its name, and as --model takes it. */
   readonly base: { readonly name: string; readonly model: string };
   readonly adapters: readonly { readonly name: string; readonly file: string }[];
+  /** Where what jobs make is served. */
+  readonly models: ServedModels;
   readonly report: (error: unknown) => void;
 }
 
-export function addJobs(app: FastifyInstance, { options, base, adapters, report }: JobContext): void {
+export async function addJobs(app: FastifyInstance, { options, base, adapters, models, report }: JobContext): Promise<void> {
   let queue: JobQueue | IsoproError;
+  let fineTuned: FineTunedModels | undefined;
   try {
     queue = JobQueue.open({
       allowed: {
@@ -40,17 +47,24 @@ export function addJobs(app: FastifyInstance, { options, base, adapters, report 
       program: options.program,
       atOnce: options.atOnce,
       ...(options.availableMemory !== undefined && { availableMemory: options.availableMemory }),
+      onEnded: (id) => void fineTuned?.serve(id),
       report,
     });
+    fineTuned = new FineTunedModels(models, queue, report);
+    await fineTuned.serveAll();
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
     report(error);
     queue = error;
   }
-  addJobRoutes(app, () => {
+  const opened = (): JobQueue => {
     if (queue instanceof IsoproError) throw queue;
     return queue;
-  });
+  };
+  addJobRoutes(app, opened);
+  addSimulationRoutes(app, opened);
+  addFileRoutes(app, opened);
+  addFineTuningRoutes(app, () => ({ queue: opened(), models: fineTuned!, base: base.name }));
   // before connections are waited for: streams of events end with the queue
   app.addHook('preClose', async () => {
     if (queue instanceof JobQueue) await queue.close();

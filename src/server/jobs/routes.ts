@@ -32,6 +32,14 @@ const newJob = z.strictObject({
 });
 const estimated = z.strictObject({ kind: z.string().min(1).max(100), settings: settings.default({}), measure: z.boolean().default(false) });
 const idempotencyKey = z.string().min(1).max(200).optional();
+
+/** @throws RequestFailure 400 */
+export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
+  const key = idempotencyKey.safeParse(headers['idempotency-key']);
+  if (key.success) return key.data;
+  throw new RequestFailure(400, 'invalid_request_error', 'Idempotency-Key: 1 to 200 characters', { code: 'invalid_value' });
+}
+
 const jobParams = z.object({ id: z.string().max(100) });
 const listQuery = z.object({
   kind: z.string().max(100).optional(),
@@ -68,10 +76,7 @@ export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue):
   });
 
   app.post('/api/jobs', { ...TRAIN, schema: { body: newJob } }, async (request, reply) => {
-    const key = idempotencyKey.safeParse(request.headers['idempotency-key']);
-    if (!key.success)
-      throw new RequestFailure(400, 'invalid_request_error', 'Idempotency-Key: 1 to 200 characters', { code: 'invalid_value' });
-    const { job, isNew } = await opened().create(askerOf(request.caller), { ...request.body, idempotencyKey: key.data });
+    const { job, isNew } = await opened().create(askerOf(request.caller), { ...request.body, idempotencyKey: idempotencyKeyOf(request) });
     return reply
       .code(isNew ? 201 : 200)
       .header('location', `/api/jobs/${job.id}`)
@@ -110,6 +115,36 @@ export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue):
         throw new RequestFailure(409, 'invalid_request_error', `the job is ${job.state}`, { code: 'job_ended' });
       return act(queue, job.id);
     });
+}
+
+/**
+ * The endpoints of isopro, where a simulation was answered at once and under one of four names: a job of the kind of that name, where there
+ * is one.
+ */
+export function addSimulationRoutes(instance: FastifyInstance, opened: () => JobQueue): void {
+  const app = instance.withTypeProvider<ZodTypeProvider>();
+  const begin = async (request: FastifyRequest, reply: FastifyReply, type: string, asked: object): Promise<FastifyReply> => {
+    const queue = opened();
+    const kinds = queue.kinds().map(({ id }) => id);
+    if (!kinds.includes(type)) {
+      const what = `there is no simulation ${JSON.stringify(type.slice(0, 100))}; there are ${kinds.join(', ')}`;
+      throw new RequestFailure(404, 'not_found_error', what, { param: 'type', code: 'kind_not_found' });
+    }
+    const idempotencyKey = idempotencyKeyOf(request);
+    const { job } = await queue.create(askerOf(request.caller), { kind: type, settings: asked, idempotencyKey });
+    return reply.code(202).header('location', `/api/jobs/${job.id}`).send(job);
+  };
+
+  app.get('/healthcheck', () => ({ status: 'healthy', timestamp: new Date().toISOString() }));
+  const typed = z.looseObject({ type: z.string().min(1) });
+  app.post('/simulate', { ...TRAIN, schema: { body: typed } }, (request, reply) => {
+    const { type, ...asked } = request.body;
+    return begin(request, reply, type, asked);
+  });
+  const params = z.object({ type: z.string() });
+  app.post('/simulate/:type', { ...TRAIN, schema: { params, body: settings.default({}) } }, (request, reply) =>
+    begin(request, reply, request.params.type, request.body),
+  );
 }
 
 /** Aborted when whoever asked has gone. */

@@ -51,3 +51,5 @@ export const run = jobKind({
   measure: ['--dry-run'],
   adapterOf: (result) => z.object({ adapter: z.object({ file: z.string() }) }).safeParse(result).data?.adapter.file ?? null,
 });
+
+export type { RunSettings, RunSettingsInput } from '../../../training/settings.js';

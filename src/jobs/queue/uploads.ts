@@ -1,0 +1,70 @@
+/** Files that callers have sent for their jobs: data of theirs, under ids, each seen by its owner alone. Nothing of them names a path. */
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import path from 'node:path';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import { IsoproError } from '../../errors.js';
+import { makeFolder } from '../../files.js';
+import type { JobStore, Upload } from './store.js';
+
+/** Of one owner, together. */
+const MOST_BYTES = 2 ** 30;
+/** By which a task knows what a file of rows is; any other name is a text's. */
+const EXTENSION = /\.(jsonl|csv|json)$/i;
+
+export interface NewUpload {
+  readonly filename: string;
+  readonly purpose: string;
+  readonly bytes: Uint8Array;
+}
+
+export class Uploads {
+  readonly #folder: string;
+  readonly #store: JobStore;
+
+  constructor(folder: string, store: JobStore) {
+    this.#folder = folder;
+    this.#store = store;
+  }
+
+  /** @throws IsoproError OUT_OF_MEMORY where an owner has sent too much, WRITE_FAILED */
+  async add(owner: string, { filename, purpose, bytes }: NewUpload): Promise<Upload> {
+    if (this.#store.uploadedBytes(owner) + bytes.length > MOST_BYTES)
+      throw new IsoproError('WRITE_FAILED', `the files of ${owner} would have more than ${MOST_BYTES} bytes`, {
+        remedy: 'Delete files that are not needed any more.',
+      });
+    const extension = EXTENSION.exec(filename)?.[0].toLowerCase() ?? '.txt';
+    const id = `file-${randomBytes(12).toString('hex')}`;
+    makeFolder(this.#folder, 0o700);
+    const name = `${id}${extension}`;
+    await writeFileAtomically(path.join(this.#folder, name), [bytes]);
+    const upload = { id, owner, filename, purpose, bytes: bytes.length, createdAt: new Date().toISOString(), file: name };
+    this.#store.addUpload(upload);
+    return upload;
+  }
+
+  /** Undefined where there is none of this owner's. */
+  get(owner: string, id: string): Upload | undefined {
+    const found = this.#store.upload(id);
+    return found?.owner === owner ? found : undefined;
+  }
+
+  /** Newest first. */
+  list(owner: string): Upload[] {
+    return this.#store.uploads(owner);
+  }
+
+  pathOf(owner: string, id: string): string | null {
+    const found = this.get(owner, id);
+    return found === undefined ? null : path.join(this.#folder, found.file);
+  }
+
+  /** Whether there was one. */
+  remove(owner: string, id: string): boolean {
+    const file = this.pathOf(owner, id);
+    if (file === null) return false;
+    this.#store.removeUpload(id);
+    rmSync(file, { force: true });
+    return true;
+  }
+}

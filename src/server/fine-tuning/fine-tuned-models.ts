@@ -1,0 +1,56 @@
+/** The adapters that fine-tuning jobs have made, as models of the server under names of their own. */
+import type { Job } from '../../jobs/queue/job.js';
+import type { JobQueue } from '../../jobs/queue/queue.js';
+import { IsoproError } from '../../errors.js';
+import type { ServedModels } from '../openai/models.js';
+import { readNote } from './note.js';
+
+export class FineTunedModels {
+  readonly #models: ServedModels;
+  readonly #queue: JobQueue;
+  readonly #report: (error: unknown) => void;
+  /** By the job's id: done, or why it cannot be. */
+  readonly #outcomes = new Map<string, 'served' | IsoproError>();
+
+  constructor(models: ServedModels, queue: JobQueue, report: (error: unknown) => void) {
+    this.#models = models;
+    this.#queue = queue;
+    this.#report = report;
+  }
+
+  /** `ft:BASE:OWNER:SUFFIX:ID`, as OpenAI names them. */
+  nameOf({ id, owner }: Job): string {
+    const { suffix } = readNote(this.#queue.note(id))!;
+    return `ft:${this.#models.base}:${owner.replace(/[^\w.-]/g, '-')}:${suffix ?? ''}:${id.slice('job-'.length, 'job-'.length + 8)}`;
+  }
+
+  /** Null while an ended job's adapter is being loaded. */
+  outcomeOf({ id }: Job): 'served' | IsoproError | null {
+    return this.#outcomes.get(id) ?? null;
+  }
+
+  /** Those of jobs that had ended before. */
+  async serveAll(): Promise<void> {
+    for (let after: string | undefined, hasMore = true; hasMore; ) {
+      const read = this.#queue.list({ isNoted: true, state: 'succeeded', limit: 100, after });
+      for (const job of read.jobs) await this.serve(job.id);
+      after = read.jobs.at(-1)?.id;
+      hasMore = read.hasMore;
+    }
+  }
+
+  /** Harmless for a job that is none of these. */
+  async serve(id: string): Promise<void> {
+    try {
+      const job = this.#queue.get(id);
+      if (job?.state !== 'succeeded' || readNote(this.#queue.note(id)) === null || this.#outcomes.has(id)) return;
+      const file = this.#queue.adapterOf(job);
+      if (file === null) throw new IsoproError('FILE_UNREADABLE', `the adapter of ${id} is not there any more`);
+      await this.#models.add(this.nameOf(job), file);
+      this.#outcomes.set(id, 'served');
+    } catch (error) {
+      this.#outcomes.set(id, error instanceof IsoproError ? error : new IsoproError('ADAPTER_CORRUPT', (error as Error).message));
+      this.#report(error);
+    }
+  }
+}

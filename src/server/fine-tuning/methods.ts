@@ -1,0 +1,222 @@
+/** What a fine-tuning job comes to: the kind and the settings of a job, and the hyperparameters that `auto` stands for. */
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { z } from 'zod';
+import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
+import type { RunSettings, RunSettingsInput } from '../../jobs/queue/kinds/run.js';
+import { forbidden, invalid, unsupported } from '../failures.js';
+import { DERIVED } from './file-routes.js';
+import type { Grader, Method, NewFineTuning } from './requests.js';
+
+/** Of `train`, for examples and for pairs. */
+const LEARNING_RATES = { supervised: 2e-4, dpo: 2e-5 } as const;
+
+export interface Asked {
+  readonly kind: 'train' | 'run';
+  readonly settings: object;
+  /** With a number for each `auto`. */
+  readonly method: Method;
+  readonly hyperparameters: Readonly<Record<string, unknown>>;
+  /** A file's id, or a task. */
+  readonly trainingFile: string;
+}
+
+interface Context {
+  readonly queue: JobQueue;
+  readonly asker: Asker;
+  /** The model's name. */
+  readonly base: string;
+}
+
+const numberOf = <T extends number>(value: T | 'auto' | null | undefined, auto: number): number =>
+  value === undefined || value === null || value === 'auto' ? auto : value;
+
+/** @throws RequestFailure 400 for what this server has not, each by its name; 403 for trackers; NotAllowed; IsoproError */
+export async function askedOf(request: NewFineTuning, seed: number, context: Context): Promise<Asked> {
+  if ((request.integrations ?? []).length > 0)
+    throw forbidden('integrations: requests name no trackers', 'tracker_not_allowed', 'integrations');
+  if (request.model !== context.base)
+    throw invalid('model', `model: this server serves ${context.base}, and trains what it serves`, 'model_not_found');
+  const { method = { type: 'supervised', supervised: { hyperparameters: request.hyperparameters } } as const } = request;
+  if (request.hyperparameters !== undefined && request.method !== undefined)
+    throw invalid('hyperparameters', 'hyperparameters: give those of the method', 'invalid_value');
+  return method.type === 'reinforcement' ? reinforced(request, method, seed, context) : trained(request, method, seed, context);
+}
+
+/** @throws RequestFailure 400 */
+function requireFile({ queue, asker }: Context, id: string | null | undefined, param: string): string {
+  if (typeof id === 'string' && queue.uploads.get(asker.name, id) !== undefined) return id;
+  throw invalid(
+    param,
+    `${param}: ${id === null || id === undefined ? 'is missing' : `there is no file ${JSON.stringify(id)}`}`,
+    'file_not_found',
+  );
+}
+
+async function trained(
+  { training_file, validation_file }: NewFineTuning,
+  method: Exclude<Method, { type: 'reinforcement' }>,
+  seed: number,
+  context: Context,
+): Promise<Asked> {
+  const given = (method.type === 'dpo' ? method.dpo : method.supervised)?.hyperparameters ?? {};
+  const trainingFile = requireFile(context, training_file, 'training_file');
+  const validationFile = validation_file == null ? null : requireFile(context, validation_file, 'validation_file');
+  const hyperparameters = {
+    n_epochs: numberOf(given.n_epochs, 1),
+    batch_size: numberOf(given.batch_size, 8),
+    learning_rate_multiplier: numberOf(given.learning_rate_multiplier, 1),
+    ...(method.type === 'dpo' && { beta: numberOf(method.dpo?.hyperparameters?.beta, 0.1) }),
+  };
+  const data = async (id: string): Promise<string> => (method.type === 'dpo' ? rewritten(context, id, pairOf) : id);
+  const settings = {
+    data: await data(trainingFile),
+    ...(validationFile !== null && { validationData: await data(validationFile) }),
+    ...(method.type === 'dpo' && { objective: 'dpo', beta: hyperparameters.beta }),
+    epochs: hyperparameters.n_epochs,
+    batch: hyperparameters.batch_size,
+    lr: LEARNING_RATES[method.type] * hyperparameters.learning_rate_multiplier,
+    seed: String(seed),
+  };
+  const shown = { type: method.type, [method.type]: { hyperparameters } } as Method;
+  return { kind: 'train', settings, method: shown, hyperparameters, trainingFile };
+}
+
+async function reinforced(
+  { training_file, validation_file }: NewFineTuning,
+  method: Extract<Method, { type: 'reinforcement' }>,
+  seed: number,
+  context: Context,
+): Promise<Asked> {
+  const { grader, hyperparameters: given = {} } = method.reinforcement;
+  if (validation_file != null)
+    throw unsupported('validation_file', 'validation_file: problems are held out of the training file, or by the task');
+  if (given.reasoning_effort !== undefined && given.reasoning_effort !== 'default')
+    throw unsupported('method.reinforcement.hyperparameters.reasoning_effort', 'reasoning_effort: the default one alone');
+  if (numberOf(given.eval_interval, 1) !== 1)
+    throw unsupported('method.reinforcement.hyperparameters.eval_interval', 'eval_interval: 1, after each iteration');
+  const graded = await gradedBy(grader, training_file, context);
+  const { queue, asker, base } = context;
+  const { settings: of } = await queue.estimate(asker, 'run', { ...graded.settings, model: { name: base } });
+  const { iterations, sampling, optimiser, evaluation } = of as RunSettings;
+  const hyperparameters = {
+    n_epochs: numberOf(given.n_epochs, iterations),
+    batch_size: numberOf(given.batch_size, optimiser.batchSize),
+    learning_rate_multiplier: numberOf(given.learning_rate_multiplier, 1),
+    compute_multiplier: numberOf(given.compute_multiplier, 1),
+    eval_interval: 1,
+    eval_samples: numberOf(given.eval_samples, evaluation.testSize),
+    reasoning_effort: 'default' as const,
+  };
+  const settings: RunSettingsInput = {
+    ...graded.settings,
+    seed: String(seed),
+    iterations: hyperparameters.n_epochs,
+    sampling: {
+      ...graded.settings.sampling,
+      rollouts: Math.max(sampling.samples, Math.round(sampling.rollouts * hyperparameters.compute_multiplier)),
+    },
+    optimiser: {
+      batchSize: hyperparameters.batch_size,
+      learningRate: Math.min(1, optimiser.learningRate * hyperparameters.learning_rate_multiplier),
+    },
+    evaluation: { devSize: Math.min(evaluation.devSize, hyperparameters.eval_samples), testSize: hyperparameters.eval_samples },
+  };
+  const shown: Method = { type: 'reinforcement', reinforcement: { grader, hyperparameters } };
+  return { kind: 'run', settings, method: shown, hyperparameters, trainingFile: graded.trainingFile };
+}
+
+interface Graded {
+  readonly settings: RunSettingsInput;
+  readonly trainingFile: string;
+}
+
+/** The sampled reply as a whole: of templates, the one that a check reads. */
+const REPLY = /^\{\{\s*sample\.output_text\s*\}\}$/;
+const GRADER = 'method.reinforcement.grader';
+
+/** @throws RequestFailure 400 for graders, and uses of them, that no check of this server is */
+async function gradedBy(grader: Grader, file: string | null | undefined, context: Context): Promise<Graded> {
+  const { queue, asker } = context;
+  if (grader.type === 'task') {
+    queue.names(asker).task(grader.task, `${GRADER}.task`);
+    if (file != null && file !== grader.task)
+      throw unsupported(
+        'training_file',
+        `training_file: the task ${grader.task} makes its own problems; leave it out or give the task's name`,
+      );
+    return { settings: { task: grader.task }, trainingFile: grader.task };
+  }
+  const trainingFile = requireFile(context, file, 'training_file');
+  const rows = (check: string, answer?: (row: Row) => string): Promise<Graded> =>
+    rewritten(context, trainingFile, (row) => rowOf(row, answer)).then((task) => ({
+      settings: { task, check, sampling: { style: 'plain' } },
+      trainingFile,
+    }));
+  if (grader.type === 'json_schema') {
+    const bytes = Buffer.from(JSON.stringify(grader.schema));
+    const { id } = await queue.uploads.add(asker.name, { filename: 'schema.json', purpose: DERIVED, bytes });
+    return rows(`json:${id}`);
+  }
+  if (grader.type !== 'string_check')
+    throw unsupported(`${GRADER}.type`, `${grader.type}: graders are task, json_schema and string_check here`);
+  const { operation, input, reference } = grader;
+  const check = ({ eq: 'exact', like: 'contains' } as Record<string, string>)[operation];
+  if (check === undefined) throw unsupported(`${GRADER}.operation`, `${operation}: a string_check is eq or like here`);
+  if (!REPLY.test(input)) throw unsupported(`${GRADER}.input`, 'input: what is checked is {{sample.output_text}}, whole');
+  if (/\{\{\s*sample\b/.test(reference))
+    throw unsupported(`${GRADER}.reference`, 'reference: it may name members of the item, not of the sample');
+  return rows(check, (row) => filledIn(reference, row));
+}
+
+const message = z.object({ role: z.string(), content: z.string() });
+const row = z.looseObject({ messages: z.array(message).min(1) });
+type Row = z.output<typeof row>;
+
+function rowOf(given: unknown, answer: ((row: Row) => string) | undefined): object {
+  const { messages } = row.parse(given);
+  return { messages, ...(answer !== undefined && { answer: answer(row.parse(given)) }) };
+}
+
+/** A reference with the members of the item that it names. Nothing of it is executed. @throws Error where the item has none */
+function filledIn(reference: string, item: Row): string {
+  return reference.replace(/\{\{\s*([^{}]*?)\s*\}\}/g, (_, named: string) => {
+    const [of, ...path] = named.split('.');
+    let value: unknown = item;
+    for (const name of path)
+      value = typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined;
+    if (of !== 'item' || path.length === 0 || value === undefined) throw new Error(`it has no ${named}`);
+    return typeof value === 'string' ? value : JSON.stringify(value);
+  });
+}
+
+const messages = z.array(message).min(1);
+const preference = z.object({
+  input: z.object({ messages }),
+  preferred_output: messages.length(1),
+  non_preferred_output: messages.length(1),
+});
+/** OpenAI's form of a pair as TRL's, which stays as it is. */
+function pairOf(given: unknown): object {
+  if (typeof given === 'object' && given !== null && 'chosen' in given) return given;
+  const { input, preferred_output: chosen, non_preferred_output: rejected } = preference.parse(given);
+  return { prompt: input.messages, chosen, rejected };
+}
+
+/** A file of the same lines in another form: its id. @throws RequestFailure 400 naming the line */
+async function rewritten({ queue, asker }: Context, id: string, form: (value: unknown) => object): Promise<string> {
+  const written: string[] = [];
+  let number = 0;
+  for await (const line of createInterface({ input: createReadStream(queue.uploads.pathOf(asker.name, id)!), crlfDelay: Infinity })) {
+    number++;
+    if (line.trim() === '') continue;
+    try {
+      written.push(`${JSON.stringify(form(JSON.parse(line)))}\n`);
+    } catch (error) {
+      const why = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
+      throw invalid('training_file', `line ${number} of ${id}: ${why}`, 'invalid_training_file');
+    }
+  }
+  const bytes = Buffer.from(written.join(''));
+  return (await queue.uploads.add(asker.name, { filename: `${id}.jsonl`, purpose: DERIVED, bytes })).id;
+}
