@@ -13,6 +13,10 @@ namespace {
 constexpr int kMaxKept = 16;
 // A call with fewer rows left is not filled with a prompt's tokens; they have a call of their own.
 constexpr int kLeastPromptRows = 16;
+// Calls of prompts that a step makes at most where many wait: replies wait for them, but few replies a step would cost more.
+constexpr int kMostPromptCalls = 8;
+
+int roundedUp(int count, int group) { return (count + group - 1) / group * group; }
 
 std::vector<llama_seq_id> sequenceIds(int first, int count) {
   std::vector<llama_seq_id> ids(static_cast<size_t>(count));
@@ -74,6 +78,9 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
     admit(report);
     std::vector<BatchRow*> left;
     for (BatchRow& row : rows_) left.push_back(&row);
+    if (own_.live > 0) closeGaps();
+    const auto prompts = std::count_if(rows_.begin(), rows_.end(), [](const BatchRow& row) { return row.reply.tokens.empty(); });
+    int promptTokens = plan_.promptRows * std::clamp(static_cast<int>(prompts), 1, kMostPromptCalls);
     // Keys and values do not know which adapter made them: rows of one call have one adapter, calls of one step need not.
     while (!left.empty()) {
       const AppliedAdapter adapter = left.front()->request.adapter;
@@ -83,7 +90,8 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
       left.erase(left.begin(), others);
       context_.setAdapter(adapter.adapter, adapter.scale);
       bool room = true;
-      for (const SharedCall& call : callsOf(rows)) room = room && evaluate(call, stopped, report);
+      const auto calls = own_.live > 0 ? ownCallsOf(rows, promptTokens) : callsOf(rows);
+      for (const SharedCall& call : calls) room = room && evaluate(call, stopped, report);
       if (!room) break;
     }
     retire(report);
@@ -123,7 +131,7 @@ void RunningBatch::failRunning(std::exception_ptr failure, StepReport& report) {
   for (BatchRow& row : rows_) {
     report.failed.push_back({row.number, row.failure == nullptr ? failure : row.failure});
     promised_ -= row.cells();
-    freeIds_.push_back(row.sequence);
+    if (own_.live == 0) freeIds_.push_back(row.sequence);
   }
   rows_.clear();
   prefixes_.clear();
@@ -147,8 +155,7 @@ void RunningBatch::admit(StepReport& report) {
   while (!queue_.empty() && rows_.size() < static_cast<size_t>(settings_.maxSequences)) {
     if (rows_.empty() && prefixes_.empty()) {
       try {
-        // Empty, so that a request that runs alone finds the cells of a fresh context.
-        context_.prepare({settings_.cells + kRowGroup, paddingId_ + 1, std::min(kInvariantRows, settings_.maxSequences + kRowGroup - 1)});
+        shapeCache();
       } catch (...) {
         report.failed.push_back({queue_.front().number, std::current_exception()});
         queue_.pop_front();
@@ -162,8 +169,26 @@ void RunningBatch::admit(StepReport& report) {
   }
 }
 
+// Empty, so that a request that runs alone finds the cells of a fresh context.
+void RunningBatch::shapeCache() {
+  own_ = {};
+  if (settings_.prefixTokens == 0 && plan_.batchInvariant && settings_.maxSequences > 1) {
+    int needed = settings_.cells / settings_.maxSequences;
+    for (const BatchRow& row : queue_) needed = std::max(needed, row.cells());
+    const int cells = roundedUp(needed, kCellGroup);
+    const int live = std::min(settings_.maxSequences, roundedUp(settings_.cells, kCellGroup) / cells);
+    if (live >= std::min(kRowGroup, settings_.maxSequences)) own_ = {live, roundedUp(live, kRowGroup), cells};
+  }
+  if (own_.live > 0) {
+    context_.prepare({own_.cells, own_.slots, std::min(kInvariantRows, own_.slots), CellOwner::kEach});
+  } else {
+    context_.prepare({settings_.cells + kRowGroup, paddingId_ + 1, std::min(kInvariantRows, settings_.maxSequences + kRowGroup - 1)});
+  }
+}
+
 // Kept prefixes make room for a request; the one that it begins with goes last.
 bool RunningBatch::makeRoom(const BatchRow& row) {
+  if (own_.live > 0) return row.cells() <= own_.cells && rows_.size() < static_cast<size_t>(own_.live);
   const auto fits = [&] { return promised_ + prefixes_.tokens() + row.cells() <= settings_.cells; };
   if (promised_ + row.cells() > settings_.cells) return false;
   prefixes_.find(row.request.adapter, row.request.prompt, row.request.cachePartition);
@@ -172,12 +197,13 @@ bool RunningBatch::makeRoom(const BatchRow& row) {
 }
 
 void RunningBatch::start(BatchRow& row) {
-  row.sequence = freeIds_.back();
-  freeIds_.pop_back();
   promised_ += row.cells();
   const BatchRequest& request = row.request;
   row.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request.sampling, request.seed, row.grammar.get(), request.prompt,
                                           request.limits.heldBack(model_));
+  if (own_.live > 0) return;  // a slot when its prompt's turn comes
+  row.sequence = freeIds_.back();
+  freeIds_.pop_back();
   const auto prefix = prefixes_.find(request.adapter, request.prompt, request.cachePartition);
   if (!prefix) return;
   context_.copySequence(prefix->sequence, row.sequence, prefix->length);
@@ -210,12 +236,119 @@ std::vector<RunningBatch::SharedCall> RunningBatch::callsOf(const std::vector<Ba
   return calls;
 }
 
+std::vector<bool> RunningBatch::takenSlots() const {
+  std::vector<bool> taken(static_cast<size_t>(own_.slots), false);
+  for (const BatchRow& row : rows_) {
+    if (row.sequence >= 0) taken[static_cast<size_t>(row.sequence)] = true;
+  }
+  return taken;
+}
+
+void RunningBatch::move(BatchRow& row, llama_seq_id to) {
+  context_.copySequence(row.sequence, to);
+  context_.removeSequence(row.sequence);
+  row.sequence = to;
+}
+
+// llama.cpp evaluates rows of caches of their own in one graph where their ids follow each other: the replies of an adapter move
+// together, those of the next follow, as far as there is room to move.
+void RunningBatch::closeGaps() {
+  std::vector<std::vector<BatchRow*>> groups;
+  std::vector<BatchRow*> replies;
+  for (BatchRow& row : rows_) {
+    if (!row.reply.tokens.empty()) replies.push_back(&row);
+  }
+  std::sort(replies.begin(), replies.end(), [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
+  for (BatchRow* row : replies) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<BatchRow*>& group) {
+      return group.front()->request.adapter == row->request.adapter;
+    });
+    if (same == groups.end()) {
+      groups.push_back({row});
+    } else {
+      same->push_back(row);
+    }
+  }
+  std::vector<bool> taken = takenSlots();
+  const auto moveInto = [&](BatchRow& row, int first, int end) {
+    const auto begin = taken.begin() + first;
+    const auto free = std::find(begin, taken.begin() + end, false);
+    if (free == taken.begin() + end) return;
+    taken[static_cast<size_t>(row.sequence)] = false;
+    *free = true;
+    move(row, static_cast<llama_seq_id>(free - taken.begin()));
+  };
+  int first = 0;
+  for (const std::vector<BatchRow*>& group : groups) {
+    const int end = std::min(own_.slots, first + roundedUp(static_cast<int>(group.size()), kRowGroup));
+    const auto inside = [&](const BatchRow* row) { return row->sequence >= first && row->sequence < end; };
+    for (BatchRow* row : replies) {
+      if (inside(row) && !(row->request.adapter == group.front()->request.adapter)) moveInto(*row, end, own_.slots);
+    }
+    for (BatchRow* row : group) {
+      if (!inside(row)) moveInto(*row, first, end);
+    }
+    first = end;
+  }
+}
+
+// One token of each reply, those whose ids follow each other together; then prompts, a call each, one after the other.
+std::vector<RunningBatch::SharedCall> RunningBatch::ownCallsOf(const std::vector<BatchRow*>& rows, int& promptTokens) {
+  std::vector<BatchRow*> replies;
+  for (BatchRow* row : rows) {
+    if (!row->reply.tokens.empty()) replies.push_back(row);
+  }
+  std::sort(replies.begin(), replies.end(), [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
+  std::vector<bool> taken = takenSlots();
+  const auto isFree = [&](llama_seq_id id) { return id < own_.slots && !taken[static_cast<size_t>(id)]; };
+  std::vector<SharedCall> calls;
+  for (size_t i = 0; i < replies.size();) {
+    const size_t left = replies.size() - i;
+    const size_t most = left > static_cast<size_t>(kInvariantRows) ? static_cast<size_t>(plan_.sampledRows(static_cast<int>(left)))
+                                                                   : static_cast<size_t>(kInvariantRows);
+    SharedCall call;
+    llama_seq_id next = replies[i]->sequence;
+    while (i < replies.size() && call.size() < most) {
+      const llama_seq_id id = replies[i]->sequence;
+      llama_seq_id gap = next;
+      while (gap < id && isFree(gap)) ++gap;
+      if (gap < id || id - next >= kRowGroup || call.size() + static_cast<size_t>(id - next) >= most) break;
+      for (; next < id; ++next) call.push_back({nullptr, 1, next});
+      call.push_back({replies[i++], 1});
+      ++next;
+    }
+    while (call.size() > 1 && call.size() % kRowGroup != 0 && isFree(next)) call.push_back({nullptr, 1, next++});
+    calls.push_back(std::move(call));
+  }
+  for (BatchRow* row : rows) {
+    if (!row->reply.tokens.empty()) continue;
+    for (int evaluated = row->evaluated; promptTokens > 0 && evaluated < row->promptLength();) {
+      if (row->sequence < 0) {
+        // From the end, where it is in no reply's way.
+        const auto free = std::find(taken.rbegin(), taken.rend(), false);
+        *free = true;
+        row->sequence = static_cast<llama_seq_id>(taken.rend() - free) - 1;
+      }
+      const int tokens = std::min(plan_.promptRows, row->promptLength() - evaluated);
+      calls.push_back({{row, tokens}});
+      evaluated += tokens;
+      promptTokens -= tokens;
+    }
+  }
+  return calls;
+}
+
 // False where the cache had no room, which ended the request that came last.
 bool RunningBatch::evaluate(const SharedCall& call, const std::atomic<bool>& stopped, StepReport& report) {
   batch_.clear();
   std::vector<BatchRow*> sampled;
   std::vector<int> outputs;
-  for (const auto& [row, tokens] : call) {
+  const auto padded = std::find_if(call.begin(), call.end(), [](const RowShare& share) { return share.row != nullptr; });
+  for (const auto& [row, tokens, padding] : call) {
+    if (row == nullptr) {
+      batch_.addPadding(padded->row->tokenAt(0), padding);
+      continue;
+    }
     for (int position = row->evaluated; position < row->evaluated + tokens; ++position) {
       batch_.add(row->tokenAt(position), position, row->sequence, position + 1 == row->known());
     }
@@ -223,9 +356,11 @@ bool RunningBatch::evaluate(const SharedCall& call, const std::atomic<bool>& sto
     sampled.push_back(row);
     outputs.push_back(batch_.size() - 1);
   }
-  if (plan_.batchInvariant && call.size() > 1) batch_.pad(paddingId_);
+  if (plan_.batchInvariant && own_.live == 0 && call.size() > 1) batch_.pad(paddingId_);
   if (!decode(stopped)) return false;
-  for (const auto& [row, tokens] : call) row->evaluated += tokens;
+  for (const auto& [row, tokens, padding] : call) {
+    if (row != nullptr) row->evaluated += tokens;
+  }
   std::vector<const float*> logits;
   for (const int output : outputs) logits.push_back(context_.logits(output));
   sample(sampled, logits, report);
@@ -298,8 +433,8 @@ void RunningBatch::keep(const BatchRow& row) {
 }
 
 void RunningBatch::letGo(BatchRow& row) {
-  context_.removeSequence(row.sequence);
-  freeIds_.push_back(row.sequence);
+  if (row.sequence >= 0) context_.removeSequence(row.sequence);
+  if (own_.live == 0) freeIds_.push_back(row.sequence);
   promised_ -= row.cells();
 }
 

@@ -2,6 +2,9 @@
 // of its own and joins or leaves between two steps. A step evaluates one token of every reply that runs and, in what room its
 // calls have left, tokens of the prompts that joined (Agrawal et al. 2023, SARATHI, section 4: chunked prefills).
 //
+// A row of attention walks every cell of its cache. Where requests are short enough that several have room for caches of their
+// own, each has one, and an idle batch decides that anew. Otherwise, and where prefixes are kept, all share one.
+//
 // Which rows share a call depends on who else runs, and with it the last bits of their logits. A request that is alone in a
 // call has the rows that generateRollouts would give a request for one sample.
 #pragma once
@@ -109,13 +112,19 @@ class RunningBatch {
   };
   // Tokens of a row that one call evaluates.
   struct RowShare {
-    BatchRow* row;
+    BatchRow* row;  // null: a row that pads, of a sequence that has no other
     int tokens;
+    llama_seq_id padding = -1;
   };
   using SharedCall = std::vector<RowShare>;
 
   void dropCancelled(StepReport& report);
   void admit(StepReport& report);
+  void shapeCache();
+  std::vector<bool> takenSlots() const;
+  void move(BatchRow& row, llama_seq_id to);
+  void closeGaps();
+  std::vector<SharedCall> ownCallsOf(const std::vector<BatchRow*>& rows, int& promptTokens);
   bool makeRoom(const BatchRow& row);
   void start(BatchRow& row);
   std::vector<SharedCall> callsOf(const std::vector<BatchRow*>& rows) const;
@@ -136,7 +145,12 @@ class RunningBatch {
   const CallPlan plan_;
   const llama_seq_id paddingId_;
   PrefixCache prefixes_;
-  std::vector<llama_seq_id> freeIds_;
+  std::vector<llama_seq_id> freeIds_;  // of one cache
+  struct OwnCaches {
+    int live = 0;   // requests that may run at once; 0: all share one cache
+    int slots = 0;  // sequences, with those that only pad
+    int cells = 0;  // of each
+  } own_;
   int promised_ = 0;  // cells of the replies that run
   std::deque<BatchRow> queue_;
   std::list<BatchRow> rows_;  // in the order in which they started

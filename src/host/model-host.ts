@@ -29,8 +29,9 @@ export interface HostLoadOptions extends Omit<LoadModelOptions, 'contextTokens'>
   readonly maxSequences?: number;
   /**
    * Tokens of finished prompts and replies that stay in the cache, used longest ago first to go: a prompt that begins like one of them
-   * is evaluated from where they part. At most 16 replies are kept. Default 0: what is kept costs every row some attention, which a small
-   * model notices and long common beginnings win back many times over (docs/log.md).
+   * is evaluated from where they part. At most 16 replies are kept. Default 0: short replies then have a cache each, where otherwise
+   * every row's attention walks those of all, which a small model notices and long common beginnings win back many times over
+   * (docs/log.md).
    */
   readonly prefixTokens?: number;
   /**

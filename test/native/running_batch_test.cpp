@@ -78,10 +78,11 @@ TEST(running_batch_alone_is_generate) {
 }
 
 TEST(running_batch_reports_each_request_once_whatever_comes_and_goes) {
-  for (const int prefixTokens : {0, 200}) {
+  // One cache for all; with prefixes; caches of their own, fewer and as many as may run.
+  for (const BatchSettings& settings : {BatchSettings{600, 6, 0}, {600, 6, 200}, {1100, 6, 0}, {1800, 6, 0}}) {
     Random random(3);
     const auto draw = [&](int below) { return static_cast<int>(random.nextDouble() * below); };
-    Bench bench({600, 6, prefixTokens});
+    Bench bench(settings);
     std::map<std::int64_t, std::shared_ptr<std::atomic<bool>>> open;
     std::map<std::int64_t, int> lengths, events;
     std::map<std::int64_t, std::string> texts;
@@ -129,8 +130,25 @@ TEST(running_batch_reports_each_request_once_whatever_comes_and_goes) {
     while (!bench.batch.idle()) hear(bench.batch.step(kNever));
     CHECK(next > 50 && static_cast<std::int64_t>(ended.size()) == next);
     CHECK(aborted > 5);
-    CHECK((reused > 0) == (prefixTokens > 0));
+    CHECK((reused > 0) == (settings.prefixTokens > 0));
   }
+}
+
+// What is longer than the caches that others have waits for them to end, and what comes after waits with it.
+TEST(running_batch_gives_a_long_request_room_after_short_ones) {
+  Random random(4);
+  Bench bench({2048, 8, 0});
+  std::vector<std::int64_t> order;
+  const auto run = [&] {
+    for (const FinishedReply& finished : bench.batch.step(kNever).finished) order.push_back(finished.request);
+  };
+  for (int i = 0; i < 3; ++i) bench.batch.join(i, requestOf(someTokens(random, 20), 10 + 2 * i, 1));
+  run();
+  const BatchRequest longer = requestOf(someTokens(random, 200), 300, 1);
+  bench.batch.join(3, longer);
+  bench.batch.join(4, requestOf(someTokens(random, 20), 2, 1));
+  while (!bench.batch.idle()) run();
+  CHECK((order == std::vector<std::int64_t>{0, 1, 2, 4, 3}));
 }
 
 TEST(running_batch_refuses_one_request_and_goes_on) {
