@@ -2,6 +2,7 @@ import { Conversation } from '../host/conversation.js';
 import { ModelHost } from '../host/model-host.js';
 import { baseNameOf, nameAdapter, requireServable } from '../report/named-adapter.js';
 import { chat } from './chat-session.js';
+import { askedBehind, note } from './adapter-notes.js';
 import { defineCommand } from './command.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -36,6 +37,7 @@ export const chatCommand = defineCommand({
     const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     const name = argv.model ?? (found === null ? undefined : baseNameOf(found));
     if (name === undefined) throw new UsageError('Give --model, or a run or a name in the registry as --adapter.');
+    if (found !== null && argv.system === undefined) note(askedBehind(found));
     const loading = new AbortController();
     const interrupt = (): void => loading.abort();
     process.once('SIGINT', interrupt);

@@ -6,7 +6,7 @@ import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k.js';
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
-import { failureTable } from '../report/failures.js';
+import { commonestFailure, failureTable, nothingAccepted } from '../report/failures.js';
 import { RATE_NOTES, RATE_TITLES } from '../report/figures.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { figuresGiven, READINGS, summarise, SUMMARY_SEED } from '../statistics/index.js';
@@ -17,14 +17,18 @@ import { PROMPT_STYLES } from '../tasks/task.js';
 import { resolveSettings } from '../training/settings.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { answerFrom, answerLocally, loadingOf, recordingOf, runDefaults } from './answering.js';
+import { cannotRead, note } from './adapter-notes.js';
 import { defineCommand } from './command.js';
 import { evalForgetting } from './eval-forgetting.js';
+import { howAsked } from './how-asked.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { measureTables, table, type Row } from './estimate-tables.js';
 import { formatDuration } from './quantities.js';
 import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
 import { registryOption } from './registry-flags.js';
+
+const percent = (fraction: number): string => `${(100 * fraction).toFixed(1)} %`;
 
 /** Ascending, whole, none above the samples. */
 function readKs(text: string | undefined, samples: number): number[] {
@@ -88,7 +92,11 @@ export const evalCommand = defineCommand({
       })
       .option('max-tokens', { type: 'number', describe: "tokens an answer; one that is cut off fails; default: the run's" })
       .option('samples', { type: 'number', default: 1, describe: '1: greedy; more: pass@k from so many samples' })
-      .option('few-shot', { type: 'number', default: 0, describe: 'solved examples of the same tier before each question' })
+      .option('few-shot', {
+        type: 'number',
+        default: 0,
+        describe: 'solved examples of the same tier, others before each question: to compare with; --examples asks as a run does',
+      })
       .option('constrained', {
         type: 'boolean',
         default: false,
@@ -137,6 +145,7 @@ export const evalCommand = defineCommand({
     if (argv.constrained && grammar === null)
       throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no grammar of answers, so that --constrained cannot be measured`);
     const problems = await evaluationSet(task, set, perTier);
+    if (recording === null) note(cannotRead(argv.model ?? EMBEDDED_MODEL, argv.task));
     using progress = new Progress({ label: 'evaluating', unit: 'answers' });
     progress.begin(recording === null ? 'loading the model' : 'reading the recording');
     const settings = recording === null ? await runDefaults(argv.model ?? EMBEDDED_MODEL, signal) : resolveSettings({});
@@ -244,6 +253,30 @@ export const evalCommand = defineCommand({
       ];
       const none = greedy?.summary.none ?? sampled!.none;
       const notes = Object.entries(task.policyNotes);
+      const [best] = Object.entries(policies).sort(([, a], [, b]) => (b.mean ?? 0) - (a.mean ?? 0));
+      const cause = commonestFailure(failures)?.kind;
+      const unread = recording === null && 2 * failures.passed < failures.replies && (cause === 'format' || cause === 'truncated');
+      const asked = {
+        ...settings.sampling,
+        style,
+        maxTokens,
+        samples,
+        ...(argv.examples === undefined ? {} : { examples: argv.examples }),
+      };
+      const advice = [
+        ...(best !== undefined && accuracy?.mean != null && best[1].mean !== null && best[1].mean >= accuracy.mean
+          ? [`A program without a model (${best[0]}) solves ${percent(best[1].mean)}, and these replies ${percent(accuracy.mean)}.`]
+          : []),
+        ...(unread
+          ? [
+              nothingAccepted(
+                failures,
+                {},
+                howAsked({ model: { ...settings.model, name: argv.model ?? EMBEDDED_MODEL }, task: argv.task, sampling: asked }),
+              ),
+            ]
+          : []),
+      ];
       const terminal = terminalStyle(process.stdout);
       process.stdout.write(
         `${wrapped(
@@ -260,6 +293,7 @@ export const evalCommand = defineCommand({
               `choosing the right one needs the verifier\n`
             : '') +
           (failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', terminal)}\n\n` : '') +
+          advice.map((text) => `${wrapped(text, terminal)}\n`).join('') +
           (none > 0
             ? `${none} verdicts could not be found; they are in no ` +
               `denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}\n`

@@ -4,9 +4,11 @@ import { promptOf, readPrompts } from '../engine/prompt-file.js';
 import { readJson, readLines, readText } from '../files.js';
 import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
-import { nameAdapter, requireServable } from '../report/named-adapter.js';
+import { baseNameOf, nameAdapter, requireServable } from '../report/named-adapter.js';
 import { visible } from '../report/hostile-text.js';
-import { defineCommand, modelOption } from './command.js';
+import { askedBehind, note } from './adapter-notes.js';
+import { defineCommand } from './command.js';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { Progress } from './progress.js';
 import { interruption, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -16,7 +18,11 @@ export const generateCommand = defineCommand({
   describe: 'Sample answers to many prompts at once; JSONL out, in the order of the prompts',
   builder: (yargs) =>
     yargs
-      .option('model', modelOption)
+      .option('model', {
+        type: 'string',
+        requiresArg: true,
+        describe: `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
+      })
       .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message, or with --raw a text; may be repeated' })
       .option('prompts', {
         type: 'string',
@@ -67,6 +73,8 @@ export const generateCommand = defineCommand({
     if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
       throw new UsageError('--stream takes one --prompt and one sample.');
     const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
+    const named = argv.model ?? (found === null ? undefined : baseNameOf(found)) ?? EMBEDDED_MODEL;
+    if (found !== null && argv.system === undefined) note(askedBehind(found));
     const prompts =
       argv.prompts === undefined
         ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw }))
@@ -76,7 +84,7 @@ export const generateCommand = defineCommand({
       ...(argv.jsonSchema === undefined ? {} : { jsonSchema: readJson(argv.jsonSchema) as object }),
     };
     const signal = interruption();
-    using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
+    using download = new Progress({ label: `download ${named}`, unit: 'bytes' });
     using progress = new Progress({ label: 'generating', unit: 'tokens' });
     const loading: LoadModelOptions = {
       signal,
@@ -103,13 +111,13 @@ export const generateCommand = defineCommand({
     if (argv.stream) {
       const [prompt] = argv.prompt!.map((text) => promptOf(text, { system, raw }));
       await using host = new ModelHost();
-      const model = await host.load(argv.model, { ...loading, maxSequences: 1 });
+      const model = await host.load(named, { ...loading, maxSequences: 1 });
       if (found !== null) await requireServable(found, model);
       const adapter = found === null ? null : await model.loadAdapter(found.file);
       return await streamAnswer(model.stream({ ...(prompt as HostRequest), ...reply, adapter }), argv.json);
     }
     progress.begin('loading the model');
-    const model = await loadModel(argv.model, loading);
+    const model = await loadModel(named, loading);
     try {
       if (found !== null) await requireServable(found, model);
       const adapter = found === null ? null : await model.loadAdapter(found.file);

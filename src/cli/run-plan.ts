@@ -30,8 +30,8 @@ export function dryRunText({
     ...calibrationText(calibration),
     ...rulesText(rules, settings.iterations),
     '',
-    `predicted: ${formatNumber(predicted.minutes)} minutes, ${predicted.sampledTokens} tokens sampled, ${predicted.trainedTokens} ` +
-      `trained, ${formatBytes(predicted.memoryBytes)} of memory, ${formatBytes(predicted.diskBytes)} of disk`,
+    `predicted: ${formatNumber(Math.max(1, Math.round(predicted.minutes)))} minutes, ${predicted.sampledTokens} tokens sampled, ` +
+      `${predicted.trainedTokens} trained, ${formatBytes(predicted.memoryBytes)} of memory, ${formatBytes(predicted.diskBytes)} of disk`,
     '',
   ].join('\n');
 }

@@ -12,6 +12,7 @@ import { pageBeside } from './page-beside.js';
 import { Progress } from './progress.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
+import { cannotRead } from './adapter-notes.js';
 import { runDefaults } from './answering.js';
 import { comparisonText, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
@@ -153,6 +154,8 @@ async function withScreen<T>(
   const { model, task, evaluation, sampling } = checkSettings(flags);
   const planned = { testSize: evaluation.testSize, devSize: evaluation.devSize, rollouts: sampling.rollouts };
   using screen = new RunScreen({ title: `${model.name} on ${task}`, planned });
+  const unable = cannotRead(model.name, task);
+  if (unable !== null) screen.onNotice(unable);
   try {
     return await work(await withProfile(flags, signal, screen.onDownload), screen);
   } catch (error) {

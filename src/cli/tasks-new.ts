@@ -1,7 +1,9 @@
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
+import { IsoproError } from '../errors.js';
 import { requireTarget, unwritable } from '../files.js';
+import { openTask } from '../tasks/open-task.js';
 import { defineCommand } from './command.js';
 import { printJson, UsageError } from './output.js';
 import { pythonTask, scriptTask, type TaskAnswers } from './task-templates.js';
@@ -65,6 +67,7 @@ export const tasksNewCommand = defineCommand({
       throw unwritable(answers.file, cause);
     }
     const specifier = extension === '.py' ? `python:${answers.file}` : answers.file;
+    await tryOut(specifier, answers);
     if (json) return printJson({ file: answers.file, task: specifier });
     process.stdout.write(
       `${answers.file} is a task. Next:\n  npx isopro-native tasks check ${specifier}\n` +
@@ -73,6 +76,24 @@ export const tasksNewCommand = defineCommand({
     );
   },
 });
+
+/** Takes the file away again where its right answer is no expression of its language, or not one that its own verifier passes. */
+async function tryOut(specifier: string, { file, answer }: Record<Question, string>): Promise<void> {
+  const refuse = (why: string): never => {
+    rmSync(file);
+    throw new UsageError(`--answer: ${JSON.stringify(answer)} does not work in ${path.basename(file)}, which is not written: ${why}`);
+  };
+  try {
+    await using task = await openTask(specifier.startsWith('python:') ? specifier : path.resolve(file));
+    const problem = await task.generate(task.tiers[0]!.id, 1n);
+    const { verdict } = await task.judge(problem, (await task.referenceReply(problem, 'plain')) ?? '', 'stop');
+    if (verdict.kind !== 'pass') refuse(verdict.reason ?? verdict.violations[0]?.detail ?? 'its own answer fails');
+  } catch (error) {
+    if (error instanceof IsoproError && error.code === 'PYTHON_UNAVAILABLE') return; // whoever runs it is told
+    if (error instanceof IsoproError && error.code.startsWith('TASK_')) refuse(error.message);
+    throw error;
+  }
+}
 
 /** Asks for what is not given, where somebody can answer; else what is usual is taken. */
 async function complete(given: Readonly<Partial<Record<Question, string | undefined>>>, asks: boolean): Promise<Record<Question, string>> {

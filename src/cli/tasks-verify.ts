@@ -25,9 +25,12 @@ export const tasksVerifyCommand = defineCommand({
     const lines = readLines(file ?? '-');
     await using task = await openTask(specifier, openedWith(flags));
     const outcomes: Outcome[] = [];
+    let unjudged = 0;
     for await (const record of verifyRecords(task, lines, { grade, trace, feedback })) {
-      if ('error' in record) process.exitCode = 1;
-      else outcomes.push({ tier: record.tier, kind: record.kind });
+      if ('error' in record) {
+        process.exitCode = 1;
+        unjudged++;
+      } else outcomes.push({ tier: record.tier, kind: record.kind });
       if (json) await write(`${JSON.stringify(record)}\n`);
       else if ('error' in record) process.stdout.write(`error ${record.error.code}: ${record.error.message}\n`);
       else {
@@ -44,7 +47,7 @@ export const tasksVerifyCommand = defineCommand({
     if (json || known.length === 0) return;
     const { mean, low, high, n, none } = summarise(known, task.tiers, { seed: 0n });
     process.stdout.write(
-      `\n${n} verdicts, ${none} without; mean over tiers ` +
+      `\n${n} verdicts, ${none} without${unjudged === 0 ? '' : `, ${unjudged} lines that could not be judged`}; mean over tiers ` +
         `${mean === null ? '-' : `${percent(mean)} % (${percent(low)} to ${percent(high)})`}\n`,
     );
   },

@@ -72,6 +72,10 @@ async function localFile(name: string): Promise<string> {
       `${name} is a folder${inside.length > 0 ? ` that holds ${inside.join(', ')}` : ' without a .gguf file'}`,
     );
   }
+  // the name by which a manifest knows a file of the cache
+  const cached =
+    entry === null && path.basename(name) === name ? (await cachedModels()).find((each) => path.basename(each.path) === name) : undefined;
+  if (cached !== undefined) return cached.path;
   if (entry !== null || /[\\/]|\.gguf$/i.test(name)) requireFile(file, 'MODEL_NOT_FOUND');
   throw new IsoproError(
     'MODEL_NOT_FOUND',

@@ -54,6 +54,8 @@ export interface ExamineOptions {
 const NONSENSE = 'qwzx 8191 vbnj';
 /** Part of the problems that a policy passes from which it is said. */
 const EASY = 0.5;
+/** Of a tier of which 120 are kept for evaluation. */
+const NUMBER_DRAWS = 200;
 /** Shorter answers stand in a prompt by chance. */
 const LEAST_LEAK = 4;
 
@@ -77,14 +79,7 @@ export async function examineTask(task: OpenTask, { style, perTier = 24, model, 
       drawn.push(await task.generate(tier, deriveSeed({ runSeed: 0n, purpose: 'examination', iteration: 0, problemId: tier, sample })));
     }
     problems.push(...drawn);
-    const distinct = new Set(drawn.map(({ id }) => id)).size;
-    const needed = SET_SIZE.dev + SET_SIZE.test;
-    if (trains && task.rows === undefined && distinct < perTier * 0.85)
-      find(
-        'warning',
-        'few-problems',
-        `tier ${tier}: ${perTier} draws gave ${distinct} problems; ${needed} are kept for evaluation, and more are needed to train on`,
-      );
+    if (trains && task.rows === undefined) await examineNumber(task, tier, style, find, proceed);
   }
 
   try {
@@ -98,6 +93,24 @@ export async function examineTask(task: OpenTask, { style, perTier = 24, model, 
   examineRows(task, find);
   const longestPrompt = model === undefined ? null : await examineLengths(task, problems, style, model, find);
   return { task: task.id, version: task.version, problems: problems.length, longestPrompt, policies, findings };
+}
+
+/** What the model reads tells problems apart: a member that no prompt names makes none. */
+async function examineNumber(task: OpenTask, tier: string, style: PromptStyle, find: Find, proceed: () => void): Promise<void> {
+  const needed = SET_SIZE.dev + SET_SIZE.test;
+  const asked = new Set<string>();
+  for (let sample = 0; sample < NUMBER_DRAWS && asked.size < needed; sample++) {
+    proceed();
+    const problem = await task.generate(tier, deriveSeed({ runSeed: 0n, purpose: 'number', iteration: 0, problemId: tier, sample }));
+    asked.add((await task.prompt(problem, style)).map(({ content }) => content).join('\n'));
+  }
+  if (asked.size >= needed) return;
+  find(
+    'warning',
+    'few-problems',
+    `tier ${tier}: ${NUMBER_DRAWS} draws gave ${asked.size} different prompts; ${needed} are kept for evaluation, and more are needed to ` +
+      'train on',
+  );
 }
 
 type Find = (severity: TaskFinding['severity'], name: TaskFinding['name'], detail: string) => void;

@@ -283,7 +283,9 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     if (actual !== committed)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${options.model} has SHA-256 ${actual}, and the run's base model has ${committed ?? 'none'}`,
+        `${options.model} is not the run's base model: it has SHA-256 ${actual.slice(0, 12)}…, and that has ` +
+          `${committed === undefined ? 'none' : `${committed.slice(0, 12)}…`}`,
+        { remedy: `Name the model that the run was on with --model; its manifest calls it ${deliverables.manifest.start.model.name}.` },
       );
     const { targets, loaded } = await trace.run('adapter_loads', async () => {
       const value = await checkAdapter(model, deliverables.adapter, evaluation.threads);

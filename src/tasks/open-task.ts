@@ -68,6 +68,10 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, ...given 
       ...(rows ? { remedy: 'Give the file another name.' } : {}),
     });
   }
+  if (specifier.endsWith('.py'))
+    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is the name of a file of Python`, {
+      remedy: `A task in Python is named python:${specifier}.`,
+    });
   throw new IsoproError(
     'TASK_UNKNOWN',
     `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_TASKS.map(({ task }) => task.id).join(', ')}`,

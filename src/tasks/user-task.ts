@@ -2,6 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
 import { IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
+import { deriveSeed } from '../random.js';
 import type {
   ChatMessage,
   ExploitCase,
@@ -39,6 +40,9 @@ function asError(path: string, member: string, error: unknown): unknown {
   if (error instanceof ThreadLost) return invalidMember(path, member, `brought its thread down: ${error.message}`);
   return error;
 }
+
+/** Draws beyond the examples wanted, of which some ask the same or have no reference. */
+const EXAMPLE_DRAWS = 100;
 
 class UserTask implements OpenTask {
   readonly id: string;
@@ -152,8 +156,26 @@ class UserTask implements OpenTask {
     return this.#optional.checkTrace ? this.#call('checkTrace', problem, text) : Promise.resolve([]);
   }
 
-  fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[] | null> {
-    return this.#optional.fewShot ? this.#call('fewShot', problem, style, count, seed) : Promise.resolve(null);
+  async fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[] | null> {
+    if (this.#optional.fewShot) return this.#call('fewShot', problem, style, count, seed);
+    return this.hasReferences ? this.#solved(problem, style, count, seed) : null;
+  }
+
+  /** Other problems of the tier with the replies that the task itself calls right. */
+  async #solved(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[]> {
+    const { tier } = problem;
+    const asked = new Set([(await this.prompt(problem, style)).at(-1)!.content]);
+    const examples: ChatMessage[] = [];
+    for (let sample = 0, found = 0; found < count && sample < count + EXAMPLE_DRAWS; sample++) {
+      const other = await this.generate(tier, deriveSeed({ runSeed: seed, purpose: 'example', iteration: 0, problemId: tier, sample }));
+      const messages = await this.prompt(other, style);
+      const content = await this.referenceReply(other, style);
+      if (content === null || asked.has(messages.at(-1)!.content)) continue;
+      asked.add(messages.at(-1)!.content);
+      examples.push(...messages.filter(({ role }) => role !== 'system'), { role: 'assistant', content });
+      found++;
+    }
+    return examples;
   }
 
   get hasReferences(): boolean {

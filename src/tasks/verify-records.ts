@@ -44,18 +44,24 @@ export async function* verifyRecords(
       yield await verifyOne(task, line, text, options);
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
-      yield { line, error: { code: error.code, message: error.message } };
+      const { code, message } = error;
+      yield { line, error: { code, message: message.startsWith(`line ${line}`) ? message : `line ${line}: ${message}` } };
     }
   }
 }
 
 async function verifyOne(task: OpenTask, line: number, text: string, { grade, trace, feedback }: VerifyOptions): Promise<VerifiedRecord> {
-  const result = record.safeParse(parseLine(text, line));
-  if (!result.success) throw new IsoproError('INVALID_ARGUMENT', `line ${line}: ${z.prettifyError(result.error)}`);
-  const { problem: given, problemId, text: reply, finish } = result.data;
-  if ((given === undefined) === (problemId === undefined))
+  const given = parseLine(text, line);
+  const result = record.safeParse(given);
+  if (!result.success) {
+    const wrong = result.error.issues.map((issue) => `${issue.path.join('.') || 'the line'}: ${issue.message}`).join('; ');
+    const has = typeof given === 'object' && given !== null ? `; it has ${Object.keys(given).join(', ') || 'no members'}` : '';
+    throw new IsoproError('INVALID_ARGUMENT', `line ${line}: ${wrong}${has}`);
+  }
+  const { problem: asked, problemId, text: reply, finish } = result.data;
+  if ((asked === undefined) === (problemId === undefined))
     throw new IsoproError('INVALID_ARGUMENT', `line ${line} needs either problem or problemId`);
-  const problem = given === undefined ? heldOutProblem(task, problemId!) : task.readProblem(given);
+  const problem = asked === undefined ? heldOutProblem(task, problemId!) : task.readProblem(asked);
   const { verdict, form } = await task.judge(problem, reply, finish);
   const grades = grade === true ? await task.grade(problem, verdict) : null;
   const advice = feedback === true ? await task.feedback(problem, verdict) : null;

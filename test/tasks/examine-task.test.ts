@@ -1,5 +1,5 @@
 /** `tasks check`: each fault that spoils a run is found by its name, and nothing in a task without one. `tasks new` writes such tasks. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
@@ -80,6 +80,14 @@ describe('tasks check', () => {
     ],
     ['the question as an answer', { prompt: `({ a, b }) => [{ role: 'user', content: String(a + b) }]` }, ['error passes-question']],
     ['few problems', { generate: `(tier, seed) => ({ a: Number(seed % 2n), b: 7 })` }, ['warning few-problems']],
+    [
+      'a member that no prompt names',
+      {
+        generate: `(tier, seed) => ({ a: Number(seed % 90n), b: Number(seed % 9973n) })`,
+        prompt: `({ a }) => [{ role: 'user', content: 'after ' + a }]`,
+      },
+      ['warning few-problems'],
+    ],
     ['a policy that passes', { trivialPolicies: `{ adds: ({ a, b }) => a + b }` }, ['warning easy-policy']],
   ])('finds %s', async (_, changes, expected) => {
     const names = await found(task(changes));
@@ -171,7 +179,11 @@ describe('tasks new', () => {
     const first = await runCli(flags);
     expect([first.code, first.stdout]).toEqual([0, expect.stringContaining(`tasks check ${file}`)]);
     expect(await runCli(flags)).toMatchObject({ code: 2, stderr: expect.stringContaining('--force') });
-    const checked = await runCli(['tasks', 'check', file, '--count', '4', '--json']);
+    const unwritten = join(folder, 'unwritten.ts');
+    const wrong = await runCli(['tasks', 'new', unwritten, '--answer', 'a plus b']);
+    expect([wrong.code, existsSync(unwritten)]).toEqual([2, false]);
+    expect(wrong.stderr).toMatch(/^--answer: "a plus b" does not work in unwritten.ts, which is not written: /);
+    const checked = await runCli(['tasks', 'check', '--task', file, '--count', '4', '--json']);
     expect(checked.code).toBe(0);
     expect(JSON.parse(checked.stdout)).toMatchObject({ task: 'times', findings: [] });
   }, 60_000);

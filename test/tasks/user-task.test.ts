@@ -188,6 +188,18 @@ describe("a user's task file", () => {
     await expect(openTask(write(source({ answerGrammar: `''` })))).rejects.toMatchObject({ code: 'TASK_INVALID' });
   });
 
+  test('its references are solved examples where it has none of its own, of other questions', async () => {
+    const task = await load(write(source({ referenceReply: `(problem) => String(problem.a + problem.b)` })));
+    const problem = await task.generate('small', 4n);
+    const examples = (await task.fewShot(problem, 'plain', 3, 1n))!;
+    expect(examples.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
+    const asked = examples.flatMap(({ role, content }) => (role === 'user' ? [content] : []));
+    expect(new Set([...asked, '4 + 3']).size).toBe(4);
+    for (const [i, question] of asked.entries()) expect(Number(examples[2 * i + 1]!.content)).toBe(Number(question[0]) + 3);
+    expect(await task.fewShot(problem, 'plain', 3, 1n)).toEqual(examples);
+    expect(await (await load(write(source()))).fewShot(problem, 'plain', 1, 1n)).toBeNull();
+  });
+
   test('a problem that was borrowed from another task is of the tier that was asked for', async () => {
     const task = await load(write(source({ generate: `() => ({ a: 1, b: 3, tier: 'T0', id: 'borrowed' })` })));
     expect(await task.generate('small', 1n)).toMatchObject({ tier: 'small', id: expect.stringMatching(/^[0-9a-f]{64}$/) });

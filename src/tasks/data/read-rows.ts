@@ -109,6 +109,19 @@ function jsonRows(file: string, text: string): Raw[] {
   return rows;
 }
 
+const COMMAS = 'A text that has a comma in it stands in double quotes';
+const QUOTES = 'A double quote within a text is written twice, and the text stands in double quotes';
+
+/** Of a header without a column prompt: what it may be instead. */
+function otherHeader(names: readonly string[]): string {
+  const only = names.length === 1 ? [';', '\t', '|'].find((mark) => names[0]!.includes(mark)) : undefined;
+  if (only !== undefined) return `Its columns are separated by ${only === '\t' ? 'tabs' : only}: save it with commas`;
+  const written = names.find((name) => ['prompt', 'messages'].includes(name.toLowerCase()));
+  return written !== undefined
+    ? `Write ${written.toLowerCase()} for ${written}`
+    : 'Call the one that is asked prompt, and the one that is right answer';
+}
+
 function csvRows(file: string, text: string): Raw[] {
   let records: { readonly record: string[]; readonly info: { readonly lines: number } }[];
   try {
@@ -117,7 +130,8 @@ function csvRows(file: string, text: string): Raw[] {
     if (!(cause instanceof CsvError)) throw cause;
     const place = { row: Math.max(0, Number(cause.records ?? 0)), line: Number(cause.lines ?? 1) };
     if (place.row === 0) throw new IsoproError('DATA_INVALID', `${file}: header (line ${place.line}): ${cause.message}`, { cause });
-    return refuseRow(file, place, cause.message, cause);
+    const said = { CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: COMMAS, CSV_QUOTE_NOT_CLOSED: QUOTES }[cause.code as string];
+    return refuseRow(file, place, said === undefined ? cause.message : `${cause.message}. ${said}`, cause);
   }
   const [header, ...rest] = records;
   if (header === undefined) return [];
@@ -128,7 +142,10 @@ function csvRows(file: string, text: string): Raw[] {
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
   if (!names.includes('prompt') && !names.includes('messages'))
-    refuse(`there is no column prompt, separated by commas; the columns are ${names.map((name) => JSON.stringify(name)).join(', ')}`);
+    refuse(
+      `there is no column "prompt"; the columns, by commas, are ${names.map((name) => JSON.stringify(name)).join(', ')}. ` +
+        otherHeader(names),
+    );
   return rest.map(({ record, info }, index) => {
     const place = { row: index + 1, line: info.lines };
     const cells = record.flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
