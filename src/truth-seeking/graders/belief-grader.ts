@@ -13,20 +13,25 @@ export type Grade =
   | { readonly ok: true; readonly value: number; readonly belief: number /** Marks in the reply. */; readonly marks: number }
   | { readonly ok: false; readonly reason: GradeError };
 
-const MARKED = /\\finalBeliefProb\{([^{}]*)\}/g;
-const NUMBER = /^(?:\d+(?:\.\d+)?|\.\d+)$/;
+const OPENING = `\\${BELIEF_MARK}{`;
+/** Spaces as keyboards make them: what cannot be seen belongs to no number. */
+const NUMBER = /^[ \t\r\n]*(\d+(?:\.\d+)?|\.\d+)[ \t\r\n]*$/;
+const LONGEST_MARK = 64;
 const LONGEST_NUMBER = 32;
 
 /** The belief that a reply ends with: what its last mark holds. */
 export function statedBelief(
   text: string,
 ): { readonly ok: true; readonly belief: number; readonly marks: number } | { readonly ok: false; readonly reason: GradeError } {
-  const marks = [...text.matchAll(MARKED)];
-  const last = marks.at(-1)?.[1]?.trim();
-  if (last === undefined) return { ok: false, reason: 'no belief' };
-  if (last.length > LONGEST_NUMBER || !NUMBER.test(last)) return { ok: false, reason: 'not a number' };
-  const belief = Number(last);
-  return belief >= 0 && belief <= 1 ? { ok: true, belief, marks: marks.length } : { ok: false, reason: 'out of range' };
+  const opened = text.lastIndexOf(OPENING);
+  if (opened < 0) return { ok: false, reason: 'no belief' };
+  // A last mark that is broken or cut off takes back the marks before it.
+  const inside = text.slice(opened + OPENING.length, opened + OPENING.length + LONGEST_MARK);
+  const number = NUMBER.exec(inside.slice(0, Math.max(inside.indexOf('}'), 0)))?.[1];
+  if (number === undefined || number.length > LONGEST_NUMBER) return { ok: false, reason: 'not a number' };
+  const belief = Number(number);
+  const marks = text.split(OPENING).length - 1;
+  return belief >= 0 && belief <= 1 ? { ok: true, belief, marks } : { ok: false, reason: 'out of range' };
 }
 
 /** Minus the Brier score of the stated belief, in [-1, 0]. */
