@@ -34,8 +34,11 @@ const iterationAxis = ({ rule, muted }: Colors, iterations: readonly number[]): 
 });
 const legend = ({ muted }: Colors): object => ({
   type: 'plain',
-  top: 0,
+  top: 3,
   left: 0,
+  padding: [3, 0],
+  pageIconColor: muted,
+  pageTextStyle: { color: muted },
   itemWidth: 12,
   itemHeight: 8,
   itemGap: 14,

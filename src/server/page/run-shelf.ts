@@ -64,6 +64,9 @@ export class RunShelf {
   readonly #parent: string;
   readonly #records = new Kept<RunRecord>(KEPT);
   readonly #lines = new Kept<RunLine>(10_000);
+  /** Intervals take a bootstrap each. */
+  readonly #details = new Kept<RunDetail>(KEPT);
+  readonly #reports = new Kept<Promise<string>>(2);
   readonly #integrity = new Kept<Promise<Integrity>>(100);
 
   constructor(parent: string) {
@@ -96,7 +99,7 @@ export class RunShelf {
   /** @param since a stamp; null is answered where the run is as it was then */
   run(name: string, since?: string): RunDetail | null {
     const { stamp, value } = this.#record(name);
-    return stamp === since ? null : detailOf(name, stamp, value);
+    return stamp === since ? null : this.#details.of(value.folder, () => detailOf(name, stamp, value)).value;
   }
 
   async integrity(name: string): Promise<IntegrityAnswer> {
@@ -112,8 +115,8 @@ export class RunShelf {
   /** The text of report.html, as `report` writes it. */
   async report(name: string): Promise<string> {
     const folder = this.#folder(name);
-    const integrity = await this.#integrityOf(folder);
-    return reportHtml(readRun(folder, { rollouts: REPORT_ROLLOUTS }), integrity);
+    const write = async (): Promise<string> => reportHtml(readRun(folder, { rollouts: REPORT_ROLLOUTS }), await this.#integrityOf(folder));
+    return this.#reports.of(folder, write).value;
   }
 
   rollouts(name: string, filter: RolloutFilter): RolloutPage {

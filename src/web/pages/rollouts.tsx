@@ -1,4 +1,4 @@
-import type { JSX } from 'preact';
+import { Fragment, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get, part, query, type DevProblem, type RolloutPage as Found, type RunDetail } from '../api.ts';
 import { plural, shortId, whole } from '../format.ts';
@@ -29,7 +29,7 @@ function Choice({
   return (
     <select aria-label={name} value={value ?? ''} onChange={(event) => onChange(event.currentTarget.value)}>
       <option value="">{all}</option>
-      {values.map((each) => (
+      {(value === undefined || value === '' || values.map(String).includes(value) ? values : [...values, value]).map((each) => (
         <option key={each} value={String(each)}>
           {name === 'iteration' ? `iteration ${each}` : each}
         </option>
@@ -166,30 +166,38 @@ function DevProblems({ run }: { run: string }): JSX.Element | null {
         head={['Problem', 'Tier', ...iterations.map((i) => `${i}`)]}
       >
         {problems.slice(0, 200).map(({ problem, tier, verdicts }) => (
-          <tr key={problem}>
-            <td>
-              <button
-                type="button"
-                class="link"
-                aria-expanded={open === problem}
-                onClick={() => setOpen(open === problem ? null : problem)}
-              >
-                <code>{shortId(problem)}</code>
-              </button>
-            </td>
-            <td>{tier}</td>
-            {verdicts.map(({ iteration, verdict }) => (
-              <td key={iteration}>
-                <span class={verdict === 'pass' ? 'good' : verdict === 'fail' ? 'bad' : 'fair'} title={verdict}>
-                  <span aria-hidden="true">{verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}</span>
-                  <span class="hidden">{verdict}</span>
-                </span>
+          <Fragment key={problem}>
+            <tr>
+              <td>
+                <button
+                  type="button"
+                  class="link"
+                  aria-expanded={open === problem}
+                  onClick={() => setOpen(open === problem ? null : problem)}
+                >
+                  <code>{shortId(problem)}</code>
+                </button>
               </td>
-            ))}
-          </tr>
+              <td>{tier}</td>
+              {verdicts.map(({ iteration, verdict }) => (
+                <td key={iteration}>
+                  <span class={verdict === 'pass' ? 'good' : verdict === 'fail' ? 'bad' : 'fair'} title={verdict}>
+                    <span aria-hidden="true">{verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}</span>
+                    <span class="hidden">{verdict}</span>
+                  </span>
+                </td>
+              ))}
+            </tr>
+            {open === problem && (
+              <tr>
+                <td class="long" colSpan={2 + verdicts.length}>
+                  <DevDiff run={run} problem={problem} />
+                </td>
+              </tr>
+            )}
+          </Fragment>
         ))}
       </Table>
-      {open !== null && <DevDiff run={run} problem={open} />}
     </Panel>
   );
 }
