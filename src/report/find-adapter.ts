@@ -20,11 +20,8 @@ export interface FoundAdapter {
 export function findAdapter(target: string, parent = RUNS): FoundAdapter {
   const kind = kindOf(target);
   if (kind === 'folder') return isRunFolder(target) ? submittedBy(target) : inFolder(target);
-  if (kind === 'other') return { file: target, run: null };
-  if (/[./\\]/.test(target))
-    throw new IsoproError('MODEL_NOT_FOUND', `there is no file ${target}`, {
-      remedy: 'Give an adapter in GGUF by its path, a run by its folder or the beginning of its id, or a name in the registry.',
-    });
+  // What looks like a path and is not there is refused by whoever opens it.
+  if (kind === 'other' || /[./\\]/.test(target)) return { file: target, run: null };
   return submittedBy(findRun(target, parent));
 }
 

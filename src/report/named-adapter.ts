@@ -29,13 +29,18 @@ async function inRegistry(name: string, registry: Registry): Promise<NamedAdapte
 
 /**
  * As findAdapter; besides, a name in the registry that no file and no run has.
- * @throws IsoproError as findAdapter; REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, LOG_TAMPERED
+ * @throws IsoproError as findAdapter; MODEL_NOT_FOUND where a path leads nowhere, REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, LOG_TAMPERED
  */
 export async function nameAdapter(target: string, registry = new Registry(), parent = RUNS): Promise<NamedAdapter> {
   const reference = kindOf(target) === 'none' ? parseReference(target) : null;
   if (reference?.kind === 'alias' || (reference?.kind === 'id' && reference.base !== null)) return inRegistry(target, registry);
   try {
-    return { ...findAdapter(target, parent), published: null };
+    const found = findAdapter(target, parent);
+    if (found.run === null && kindOf(found.file) === 'none')
+      throw new IsoproError('MODEL_NOT_FOUND', `there is no file ${target}`, {
+        remedy: 'Give an adapter in GGUF by its path, a run by its folder or the beginning of its id, or a name in the registry.',
+      });
+    return { ...found, published: null };
   } catch (error) {
     if (reference === null || !isUnknownRun(error)) throw error;
     try {
