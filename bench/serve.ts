@@ -121,7 +121,8 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
   const slotTokens = Math.ceil((promptTokens + tokens) / 256) * 256;
 
   const load = async ({ server, more }: Side, clients: number, adapters: number): Promise<Measured> => {
-    const agent = new Agent({ keepAlive: true, maxSockets: clients });
+    // A connection a reply: llama-server closes those that it kept, at times just when they are taken again.
+    const agent = new Agent({ maxSockets: clients });
     const began = performance.now();
     const replies = await Promise.all(
       Array.from({ length: clients }, async (_, client) => {
