@@ -160,6 +160,18 @@ test('a job waits until there is memory for it, and is refused where there never
   await expect(small.create(ANN, evaluation('answer'))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' });
 });
 
+test('what can be tried beforehand is, where nothing else computes', async () => {
+  const queue = queueOf();
+  const signal = new AbortController().signal;
+  const measured = await queue.measure(ANN, 'run', { seed: '7' }, signal);
+  expect((measured as { args: string[] }).args).toEqual(expect.arrayContaining(['run', '--seed=7', '--dry-run']));
+  await expect(queue.measure(ANN, 'judge', { run: 'x' }, signal)).rejects.toMatchObject({ code: 'run_not_allowed' });
+  await expect(queue.measure(ANN, 'eval', {}, signal)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  const { id } = await add(queue, 'hold');
+  await until(queue, id, ({ type }) => type === 'progress');
+  await expect(queue.measure(ANN, 'run', {}, signal)).rejects.toMatchObject({ code: 'JOBS_BUSY' });
+});
+
 test('the same key gives the same job, to its owner, for the same request', async () => {
   const queue = queueOf();
   const asked = { ...evaluation('answer'), idempotencyKey: 'once' };

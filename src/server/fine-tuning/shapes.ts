@@ -19,11 +19,13 @@ function endOf(job: Job, models: FineTunedModels): Pick<Job, 'state' | 'error'> 
   return outcome === null ? { state: 'running', error: null } : { state: 'failed', error: outcome.toJSON() };
 }
 
-const trainedTokens = ({ result }: Job): number | null => {
-  const { tokens, examples, stepsTaken } = (result ?? {}) as Readonly<Record<string, unknown>>;
+/** Of a run as it counted them; of a training those of the file, as often as it was gone through. */
+function trainedTokens({ result }: Job, epochs: unknown): number | null {
+  const { tokens, steps, stepsTaken } = (result ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof tokens === 'object' && tokens !== null) return (tokens as { readonly trained?: number }).trained ?? null;
-  return typeof tokens === 'number' && typeof examples === 'number' && typeof stepsTaken === 'number' ? tokens : null;
-};
+  const all = [tokens, steps, stepsTaken, epochs].every((value) => typeof value === 'number');
+  return all ? Math.round(((tokens as number) * (epochs as number) * (stepsTaken as number)) / (steps as number)) : null;
+}
 
 export function fineTuningJob(job: Job, queue: JobQueue, models: FineTunedModels): object {
   const { model, training_file, validation_file, method, hyperparameters, seed, metadata } = readNote(queue.note(job.id))!;
@@ -42,7 +44,7 @@ export function fineTuningJob(job: Job, queue: JobQueue, models: FineTunedModels
     result_files: isDone ? [resultsId(job)] : [],
     seed,
     status: state,
-    trained_tokens: isDone ? trainedTokens(job) : null,
+    trained_tokens: isDone ? trainedTokens(job, hyperparameters.n_epochs) : null,
     training_file,
     validation_file,
     estimated_finish: null,
