@@ -11,7 +11,7 @@ import { SYSTEM_PROMPTS } from '../../src/truth-seeking/system-prompts.js';
 
 const generated = DOMAINS.filter((each): each is GeneratedDomain => each.source === 'generated');
 const domain = (id: string): GeneratedDomain => generated.find((each) => each.id === id)!;
-const COUNT = 300;
+const COUNT = 200;
 const questions = (problems: readonly { readonly question: string }[]): string[] => problems.map(({ question }) => question);
 const share0 = (problems: readonly BinaryProblem[]): number =>
   problems.filter(({ correctOption }) => correctOption === 0).length / problems.length;
@@ -115,7 +115,7 @@ test('three urns: posteriors by counting, and labels that come as often as they 
   const found = threeUrnPosteriors([0.8, 0.5, 0.5], ['red', 'blue']);
   for (const [i, expected] of [0.5, 0.4 / 0.65, 0.08 / 0.205].entries()) expect(found[i]).toBeCloseTo(expected, 12);
   let [expected, variance, seen] = [0, 0, 0];
-  for (const { about, correctOption } of generate(domain('three-urns'), 'train', 1000, 7n)) {
+  for (const { about, correctOption } of generate(domain('three-urns'), 'train', 600, 7n)) {
     const belief = threeUrnPosteriors(about!['red'] as unknown as [number, number, number], about!['draws'] as unknown as Colour[]).at(-1)!;
     expected += belief;
     variance += belief * (1 - belief);
