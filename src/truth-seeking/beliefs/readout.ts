@@ -1,0 +1,175 @@
+/**
+ * What a policy believes before the first step of a trajectory and after each, read from its own log-probabilities: nothing is sampled.
+ * After a step a probe is appended that asks for the answer; the surface forms of both options are scored as exact token ids after the
+ * same prefix ids; the probe is then forgotten. The wording of a probe has an effect of its own, so there are three, and the spread over
+ * them is the belief's error.
+ */
+import type { TokenIds } from '../../engine/generate-request.js';
+import { IsoproError } from '../../errors.js';
+import { requireCapability, type Policy } from '../policy.js';
+import type { BinaryProblem } from '../problem.js';
+import type { Trajectory } from '../trajectory.js';
+import { orderAveraged, overWordings, readBelief, type Belief, type BeliefPath } from './belief.js';
+
+export const BELIEF_SYSTEMS = ['keep', 'drop'] as const;
+/** Whether the system messages of the trajectory stand before the probe, or are left out of what the policy reads. */
+export type BeliefSystem = (typeof BELIEF_SYSTEMS)[number];
+
+/** Each names both options, in an order. */
+export type Wording = (first: string, second: string) => string;
+
+export const WORDINGS: readonly Wording[] = [
+  (first, second) => `Of the two answers "${first}" and "${second}", the right one is:`,
+  (first, second) => `Options: ${first} / ${second}. My answer:`,
+  (first, second) => `To the question, ${first} or ${second}, I answer:`,
+];
+
+export interface ReadoutOptions {
+  /** Default: keep. */
+  readonly beliefSystem?: BeliefSystem;
+  /** Default: WORDINGS. */
+  readonly wordings?: readonly Wording[];
+  readonly signal?: AbortSignal;
+}
+
+export const UNREADABLE = [
+  'context overflow',
+  'options begin alike',
+  'an option has no tokens',
+  'no probability for either option',
+] as const;
+export type UnreadableReason = (typeof UNREADABLE)[number];
+
+/** A belief, or why there is none. */
+export type ReadBelief =
+  | { readonly belief: Belief; readonly byWording: readonly number[]; readonly reason?: undefined }
+  | { readonly belief: null; readonly reason: UnreadableReason };
+
+export interface Readout {
+  readonly trajectoryId: string;
+  readonly problemId: string;
+  /** Who was asked; it need not be who reasoned. */
+  readonly policyId: string;
+  readonly beliefSystem: BeliefSystem;
+  /** Before the first step, and after each. */
+  readonly readings: readonly ReadBelief[];
+  /** Tokens of what stands before the probes, and of the probes with the forms after them, as they were handed to the policy. */
+  readonly tokens: { readonly prefix: number; readonly probes: number };
+}
+
+const unreadable = (reason: UnreadableReason): ReadBelief => ({ belief: null, reason });
+
+/** How an option may be written: as it is given, in lower and upper case, with a capital; each with and without a space before it. */
+function surfaceForms(option: string): string[] {
+  const given = option.trim();
+  const [lower, upper] = [given.toLowerCase(), given.toUpperCase()];
+  const [initial = ''] = given;
+  const cased = [given, lower, upper, initial.toUpperCase() + lower.slice(initial.length)];
+  return [...new Set(cased)].flatMap((form) => [form, ` ${form}`]);
+}
+
+/** The forms of both options. One that both could be meant by belongs to the option that is given so, else to neither. */
+export function formsOf([first, second]: readonly [string, string]): [string[], string[]] {
+  const own = (option: string, other: string): string[] =>
+    surfaceForms(option).filter((form) => form.trim() === option.trim() || !surfaceForms(other).includes(form));
+  return [own(first, second), own(second, first)];
+}
+
+const beginsWith = (ids: ArrayLike<number>, start: ArrayLike<number>): boolean =>
+  start.length <= ids.length && Array.from(start).every((id, i) => ids[i] === id);
+
+/** Without those that another begins: whoever says the longer has said the shorter, which is to count once. */
+function distinct(forms: readonly number[][]): number[][] {
+  return forms.filter((form, i) => !forms.some((other, j) => j !== i && beginsWith(form, other) && (other.length < form.length || j < i)));
+}
+
+/** Token ids of the forms of both options; they exclude each other, or there is nothing to read. */
+function tokenForms(policy: Policy, options: readonly [string, string]): { readonly forms: [number[][], number[][]] } | UnreadableReason {
+  const [first, second] = formsOf(options).map((forms) => distinct(forms.map((form) => [...policy.textIds(form)]))) as [
+    number[][],
+    number[][],
+  ];
+  if ([first, second].some((forms) => forms.length === 0 || forms.some((form) => form.length === 0))) return 'an option has no tokens';
+  const alike = first.some((a) => second.some((b) => beginsWith(a, b) || beginsWith(b, a)));
+  return alike ? 'options begin alike' : { forms: [first, second] };
+}
+
+/**
+ * Each step is tokenised on its own, with the blank line after it, so that what stands before a probe begins with what stood before the
+ * one of the step before. The options are exchanged in the probe alone, after all that the policy has read so far.
+ * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; INVALID_ARGUMENT where the trajectory is of another problem
+ *   or there is no wording; of the policy, but for CONTEXT_OVERFLOW, which is a reason
+ */
+export async function readBeliefs(
+  policy: Policy,
+  problem: BinaryProblem,
+  of: Trajectory,
+  { beliefSystem = 'keep', wordings = WORDINGS, signal }: ReadoutOptions = {},
+): Promise<Readout> {
+  requireCapability(policy, 'logprobs');
+  if (of.problemId !== problem.id) throw new IsoproError('INVALID_ARGUMENT', 'trajectory: it is of another problem than the one given');
+  if (wordings.length === 0) throw new IsoproError('INVALID_ARGUMENT', 'wordings: a belief is read with at least one');
+  const prompt = beliefSystem === 'keep' ? of.prompt : of.prompt.filter(({ role }) => role !== 'system');
+  const found = tokenForms(policy, problem.options);
+  const [first, second] = problem.options;
+  const orders = [
+    [first, second],
+    [second, first],
+  ] as const;
+  const probes = wordings.flatMap((wording) => orders.map(([a, b]) => [...policy.textIds(wording(a, b))]));
+  const readings: ReadBelief[] = [];
+  const tokens = { prefix: 0, probes: 0 };
+  let prefix = [...policy.promptIds(prompt)];
+  for (const step of [null, ...of.steps]) {
+    if (step !== null) prefix = [...prefix, ...policy.textIds(`${step.content}\n\n`)];
+    if (typeof found === 'string') {
+      readings.push(unreadable(found));
+      continue;
+    }
+    const targets = probes.flatMap((probe) => found.forms.flat().map((form) => [...probe, ...form]));
+    tokens.prefix += prefix.length;
+    tokens.probes += targets.reduce((sum, target) => sum + target.length, 0);
+    readings.push(await readOnce(policy, { prefix, probes, forms: found.forms, targets }, signal));
+  }
+  return { trajectoryId: of.id, problemId: problem.id, policyId: policy.id, beliefSystem, readings, tokens };
+}
+
+interface Asked {
+  readonly prefix: TokenIds;
+  /** Two a wording: the options in their order, and exchanged. */
+  readonly probes: readonly number[][];
+  readonly forms: readonly [number[][], number[][]];
+  /** Every form of both options after every probe. */
+  readonly targets: readonly number[][];
+}
+
+/** One call: the prefix is evaluated once for all wordings, orders and forms. */
+async function readOnce(policy: Policy, { prefix, probes, forms, targets }: Asked, signal: AbortSignal | undefined): Promise<ReadBelief> {
+  let scores: readonly Float64Array[];
+  try {
+    scores = await policy.score(prefix, targets, signal && { signal });
+  } catch (error) {
+    if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return unreadable('context overflow');
+    throw error;
+  }
+  const perProbe = forms[0].length + forms[1].length;
+  const values = probes.map((probe, i) => {
+    // Those of the form alone: what the policy holds of the probe's own words is no belief.
+    const said = scores.slice(i * perProbe, (i + 1) * perProbe).map((each) => each.subarray(probe.length).reduce((a, b) => a + b, 0));
+    return readBelief(said.slice(0, forms[0].length), said.slice(forms[0].length));
+  });
+  const read = values.filter((value) => value !== null);
+  if (read.length < values.length) return unreadable('no probability for either option');
+  const byWording = Array.from({ length: probes.length / 2 }, (_, i) => orderAveraged(read[2 * i]!, read[2 * i + 1]!));
+  return { belief: { source: 'logprob', ...overWordings(byWording) }, byWording };
+}
+
+/** What strategies score; the reason of the first reading that failed where one did, since a path with a hole has other steps. */
+export function beliefPath({ trajectoryId, problemId, readings }: Readout): BeliefPath | UnreadableReason {
+  const beliefs: number[] = [];
+  for (const { belief, reason } of readings) {
+    if (belief === null) return reason;
+    beliefs.push(belief.p0);
+  }
+  return { trajectoryId, problemId, beliefs };
+}

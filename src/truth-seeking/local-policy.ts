@@ -1,0 +1,88 @@
+/** A policy that is a language model in this process. */
+import { hash } from 'node:crypto';
+import { canonicalJson } from '../canonical-json.js';
+import type { Adapter } from '../engine/adapter.js';
+import type { Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import type { Policy } from './policy.js';
+
+/** All that the answers of a local policy follow from. */
+export interface LocalIdentity {
+  readonly kind: 'local';
+  /** SHA-256 of the model file. */
+  readonly model: string;
+  /** SHA-256 of the adapter's file. */
+  readonly adapter: string | null;
+  readonly adapterScale: number;
+  readonly renderer: string;
+  readonly kvType: string;
+  readonly threads: number;
+  readonly seed: string;
+}
+
+export interface LocalPolicyOptions {
+  /** Default: none, which is the bare base. */
+  readonly adapter?: Adapter | null;
+  readonly adapterScale?: number;
+  /** Of replies whose seed is not given. Default 0. */
+  readonly seed?: bigint;
+}
+
+/** Which scoring a model does now: the adapter is the model's own while it scores, so that two policies of one model take turns. */
+const turns = new WeakMap<Model, Promise<unknown>>();
+
+function inTurn<T>(model: Model, work: () => Promise<T>): Promise<T> {
+  const turn = (turns.get(model) ?? Promise.resolve()).then(work);
+  turns.set(
+    model,
+    turn.catch(() => undefined),
+  );
+  return turn;
+}
+
+/**
+ * Policies may share a model, with different adapters; nobody else sets the model's own adapter meanwhile.
+ * @throws IsoproError FILE_UNREADABLE where the model's file cannot be hashed
+ */
+export async function localPolicy(
+  model: Model,
+  { adapter = null, adapterScale = 1, seed = 0n }: LocalPolicyOptions = {},
+): Promise<Policy & { readonly identity: LocalIdentity }> {
+  const identity: LocalIdentity = {
+    kind: 'local',
+    model: await model.hash(),
+    adapter: adapter?.id ?? null,
+    adapterScale,
+    renderer: model.rendererId,
+    kvType: model.info.kvType,
+    threads: model.info.threads,
+    seed: seed.toString(),
+  };
+  return {
+    id: hash('sha256', canonicalJson({ ...identity })),
+    identity,
+    capabilities: { logprobs: true, train: true, embed: true, deterministic: true },
+    async infer(messages, options = {}) {
+      const { maxTokens = 256, temperature = 0.25, signal } = options;
+      const replies = model.generate({
+        prompts: [{ messages, seeds: [options.seed ?? seed] }],
+        samples: 1,
+        maxTokens,
+        sampling: { temperature },
+        adapter,
+        adapterScale,
+        ...(signal && { signal }),
+      });
+      for await (const { text, tokenIds, finish } of replies) if (finish !== 'aborted') return { text, tokenIds, finish };
+      throw new IsoproError('ABORTED', 'the reply was cancelled');
+    },
+    promptIds: (messages) => model.renderChat(messages).tokenIds,
+    textIds: (text) => model.tokenize(text),
+    score: (prefix, targets, options = {}) =>
+      inTurn(model, async () => {
+        await model.setAdapter(adapter, adapterScale);
+        const scores = await model.score(prefix, targets, options);
+        return scores.map((each) => Float64Array.from(each));
+      }),
+  };
+}

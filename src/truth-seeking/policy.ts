@@ -1,0 +1,54 @@
+/**
+ * Who reasons: what the truth-seeking layer asks of a policy, and nothing of how it answers. Where a policy cannot do what it is asked it
+ * throws an IsoproError; a number always is one that it holds.
+ */
+import { IsoproError } from '../errors.js';
+import type { TokenIds } from '../engine/generate-request.js';
+import type { ChatMessage } from '../engine/prompt-renderer.js';
+
+export type Message = ChatMessage;
+
+export const CAPABILITIES = ['logprobs', 'train', 'embed', 'deterministic'] as const;
+export type Capability = (typeof CAPABILITIES)[number];
+
+export interface InferOptions {
+  /** Of this reply. Default: 0. */
+  readonly seed?: bigint;
+  /** Default 256. */
+  readonly maxTokens?: number;
+  /** 0 takes the most likely token. Default 0.25, as in the reference (section 2.4). */
+  readonly temperature?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface Reply {
+  readonly text: string;
+  /** Exactly the sampled ids. */
+  readonly tokenIds: TokenIds;
+  /** `length`: cut off by `maxTokens`. */
+  readonly finish: 'stop' | 'length';
+}
+
+export interface Policy {
+  /** The same for the same policy on every machine: a hash of all that its answers follow from. */
+  readonly id: string;
+  readonly capabilities: Readonly<Record<Capability, boolean>>;
+  /** @throws IsoproError of the engine, CONTEXT_OVERFLOW among them */
+  infer(messages: readonly Message[], options?: InferOptions): Promise<Reply>;
+  /** What `infer` reads for these messages, up to the first token of its reply. @throws IsoproError TEMPLATE_INVALID */
+  promptIds(messages: readonly Message[]): TokenIds;
+  /** Token ids of a text inside a reply: no control token is recognised. */
+  textIds(text: string): TokenIds;
+  /**
+   * Natural log-probability of each token of each target after the prefix, at temperature 1; -Infinity for what the policy never says.
+   * @throws IsoproError BACKEND_INCAPABLE where `capabilities.logprobs` is false; of the engine, CONTEXT_OVERFLOW among them
+   */
+  score(prefix: TokenIds, targets: readonly TokenIds[], options?: { readonly signal?: AbortSignal }): Promise<Float64Array[]>;
+}
+
+/** @throws IsoproError BACKEND_INCAPABLE */
+export function requireCapability(policy: Pick<Policy, 'id' | 'capabilities'>, capability: Capability): void {
+  if (policy.capabilities[capability]) return;
+  const message = `policy ${policy.id.slice(0, 12)} has no ${capability}`;
+  throw new IsoproError('BACKEND_INCAPABLE', message, { remedy: 'Use a policy that has it; one of a local model has log-probabilities.' });
+}

@@ -1,0 +1,37 @@
+/** What a policy said on the way to an answer: raw text. Beliefs are measured of it later, as often as one likes, and stored apart. */
+import { hash } from 'node:crypto';
+import { canonicalJson } from '../canonical-json.js';
+import type { Message } from './policy.js';
+
+export interface Step {
+  readonly content: string;
+  /** False of text that the policy did not write, or that it is not to be trained on. */
+  readonly trainable: boolean;
+}
+
+export interface Trajectory {
+  /** SHA-256 of everything else. */
+  readonly id: string;
+  readonly problemId: string;
+  readonly policyId: string;
+  /** Parses back to a reasoning mode. */
+  readonly modeId: string;
+  /** Decimal digits. */
+  readonly seed: string;
+  /** What the policy was asked, ending with a user's turn; the steps are its answer. */
+  readonly prompt: readonly Message[];
+  readonly steps: readonly Step[];
+}
+
+/** With the id that follows from it: the same content has the same id on every machine. */
+export function trajectory({ problemId, policyId, modeId, seed, prompt, steps }: Omit<Trajectory, 'id'>): Trajectory {
+  const content = {
+    problemId,
+    policyId,
+    modeId,
+    seed,
+    prompt: prompt.map(({ role, content: text }) => ({ role, content: text })),
+    steps: steps.map(({ content: text, trainable }) => ({ content: text, trainable })),
+  };
+  return { id: hash('sha256', canonicalJson(content)), ...content };
+}

@@ -1,0 +1,87 @@
+/**
+ * What the belief readout and the martingale say of reasoners whose beliefs are known. Every sequence of draws comes as often as it is
+ * probable, so that expectations are means and no luck is left.
+ */
+import { expect, test } from '@jest/globals';
+import { beliefPath, readBeliefs } from '../../src/truth-seeking/beliefs/readout.js';
+import type { BeliefPath } from '../../src/truth-seeking/beliefs/belief.js';
+import { drawsAsSteps, urnQuestion, urnReasoner } from '../../src/truth-seeking/domains/urn-reasoners.js';
+import { posteriors, probabilityOf, type Colour, type Urns } from '../../src/truth-seeking/domains/urns.js';
+import { changesOf, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
+
+const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
+const STEPS = { change: 'difference', granularity: 'steps' } as const;
+const PROBLEM = urnQuestion(URNS);
+const COLOURS: readonly Colour[] = ['red', 'blue'];
+const SEQUENCES = COLOURS.flatMap((first) => COLOURS.map((second) => [first, second]));
+
+/** The beliefs of a reasoner, read from its log-probabilities: `count` trajectories, each sequence of draws as often as it is probable. */
+async function pathsOf(weight: number, count = 100): Promise<BeliefPath[]> {
+  const policy = urnReasoner(URNS, weight);
+  const read = SEQUENCES.map(async (draws) => {
+    const readout = await readBeliefs(policy, PROBLEM, drawsAsSteps(PROBLEM, policy, draws));
+    const path = beliefPath(readout) as BeliefPath;
+    const times = Math.round(count * probabilityOf(URNS, draws));
+    return Array.from({ length: times }, (_, i) => ({ ...path, trajectoryId: `${path.trajectoryId} ${i}` }));
+  });
+  return (await Promise.all(read)).flat();
+}
+
+test('what is read of a Bayesian is what Bayes says, and its error over wordings is 0', async () => {
+  const policy = urnReasoner(URNS, 1);
+  for (const draws of SEQUENCES) {
+    const { readings } = await readBeliefs(policy, PROBLEM, drawsAsSteps(PROBLEM, policy, draws));
+    const expected = posteriors(URNS, draws);
+    expect(readings).toHaveLength(expected.length);
+    for (const [i, { belief }] of readings.entries()) {
+      expect(belief!.p0).toBeCloseTo(expected[i]!, 12);
+      expect(belief!.error).toBeCloseTo(0, 12);
+    }
+  }
+});
+
+test('a Bayesian: slope 0, movement equal to the reduction of uncertainty', async () => {
+  const paths = await pathsOf(1);
+  expect(paths).toHaveLength(100);
+  const { value, interval, details } = martingale(paths, STEPS);
+  expect(value).toBeCloseTo(0, 10);
+  expect(interval!.low).toBeLessThan(0);
+  expect(interval!.high).toBeGreaterThan(0);
+  expect(details.drift!.value).toBeCloseTo(0, 10);
+  const { movement, uncertaintyReduction } = movementOf(paths)!;
+  expect(movement).toBeGreaterThan(0.01);
+  expect(movement).toBeCloseTo(uncertaintyReduction, 10);
+});
+
+test('a stubborn reasoner and one who over-corrects are told apart, by the sign of the slope and by movement', async () => {
+  // A hundred trajectories of two draws are too few to tell the stubborn one from a Bayesian; a thousand are enough.
+  expect(martingale(await pathsOf(0.3), STEPS).interval!.low).toBeLessThan(0);
+  const [stubborn, over] = [await pathsOf(0.3, 1000), await pathsOf(3, 1000)];
+  expect(martingale(stubborn, STEPS).interval!.low).toBeGreaterThan(0);
+  expect(martingale(over, STEPS).interval!.high).toBeLessThan(0);
+  const excess = (paths: readonly BeliefPath[]): number => movementOf(paths)!.movement - movementOf(paths)!.uncertaintyReduction;
+  expect(excess(over)).toBeGreaterThan(0.05);
+  // Less than Bayes would move with as much to learn: its own uncertainty stays.
+  expect(movementOf(stubborn)!.movement).toBeLessThan(movementOf(await pathsOf(1))!.movement);
+});
+
+test('a judge with noise makes an over-correcting one of a Bayesian, as much as foretold; the correction takes it back', async () => {
+  const NOISE = 0.1;
+  const signs = [-1, 1].flatMap((a) => [-1, 1].flatMap((b) => [-1, 1].map((c) => [a, b, c])));
+  const exact = await pathsOf(1);
+  const judged = exact.flatMap((path) =>
+    signs.map((sign, i) => ({
+      ...path,
+      trajectoryId: `${path.trajectoryId} ${i}`,
+      beliefs: path.beliefs.map((belief, step) => belief + NOISE * sign[step]!),
+    })),
+  );
+  const priors = exact.flatMap((path) => changesOf(path, STEPS)).map(({ prior }) => prior);
+  const centre = priors.reduce((a, b) => a + b, 0) / priors.length;
+  const variance = priors.reduce((sum, prior) => sum + (prior - centre) ** 2, 0) / priors.length;
+  const { value, interval } = martingale(judged, STEPS);
+  expect(value).toBeLessThan(-0.2);
+  expect(interval!.high).toBeLessThan(0);
+  expect(value).toBeCloseTo(withNoise(0, variance, NOISE ** 2), 10);
+  expect(withoutNoise(value!, variance, NOISE ** 2)).toBeCloseTo(0, 10);
+});
