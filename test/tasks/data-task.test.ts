@@ -539,6 +539,15 @@ describe('asked otherwise', () => {
       await expect(openTask(write(lines(rows(30))), { answerTag })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
+  test('solved examples have different answers as long as there are any', async () => {
+    const answers = ['ten', 'ten', 'ten', 'ten', 'ten', 'two', 'one', 'six'];
+    const task = await load(write(lines(rows(48, (i) => ({ answer: answers[i % answers.length] })))), { examples: 6 });
+    const shown = (await task.prompt(task.rows!.heldOut.test[0]!, 'plain')).filter(({ role }) => role === 'assistant');
+    const said = shown.map(({ content }) => content);
+    expect(said.slice(0, 4).toSorted()).toEqual(['one', 'six', 'ten', 'two']);
+    expect(said).toHaveLength(6);
+  });
+
   test('a system prompt and solved examples stand before the question of any task, and truncated replies are judged', async () => {
     const asking = { system: 'Be brief.', examples: 2, judgeTruncated: true };
     const messages = (i: number) => [

@@ -12,6 +12,13 @@ const POLICY_NOTES = {
   'the question': 'what the row asks, said back',
 };
 
+/** Those that are the first of their kind before those that are not, both in their order. */
+function differentFirst<Item>(items: readonly Item[], kindOf: (item: Item) => string): Item[] {
+  const seen = new Set<string>();
+  const repeats = items.map((item) => seen.size === seen.add(kindOf(item)).size);
+  return [false, true].flatMap((repeat) => items.filter((_, index) => repeats[index] === repeat));
+}
+
 /** The text that a reply with the right answer has; null where the check names no one text. */
 function replyOf({ kind }: Check, { answer }: DataContent): string | null {
   if (answer === null || ['regex', 'command', 'python', 'script'].includes(kind)) return null;
@@ -94,9 +101,8 @@ export function dataTask(program: DataProgram): TaskDefinition<DataContent, unkn
             return reply === null ? null : inTag(reply);
           },
           async fewShot(problem, style, count, seed) {
-            return new Random(seed)
-              .shuffle(byTier.get(problem.tier)!)
-              .filter((row) => questionOf(row) !== questionOf(problem))
+            const others = new Random(seed).shuffle(byTier.get(problem.tier)!).filter((row) => questionOf(row) !== questionOf(problem));
+            return differentFirst(others, (row) => replyOf(check, row)!)
               .slice(0, count)
               .flatMap((row): ChatMessage[] => [
                 ...(answerTag === undefined ? row.messages : asking(row.messages, answerTag, style)),
