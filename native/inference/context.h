@@ -31,6 +31,8 @@ constexpr int kMaxSequences = 256;  // llama.cpp's LLAMA_MAX_SEQ
 constexpr int kRowGroup = 4;
 constexpr int kInvariantRows = 60;
 
+constexpr int roundedUp(int count, int group) { return (count + group - 1) / group * group; }
+
 // Whether a call's values are the same, bit for bit, with any number of threads. On x86 ggml's threads share out what is computed,
 // never the order in which a sum is taken, but for the attention of one row alone to 512 cells of f16 or f32, which they share.
 constexpr bool sameWithAnyThreads(int rows, int cells, ggml_type kvType) {

@@ -14,8 +14,6 @@
 namespace isopro {
 namespace {
 
-int roundedUp(int count, int group) { return (count + group - 1) / group * group; }
-
 // One live sample.
 struct LiveSample {
   Rollout rollout;

@@ -99,8 +99,8 @@ describe('the manifest', () => {
     ) as RunStart['settings'];
     // what version 1 never measured, nor had
     const { forgetting, constrained, ...evaluation } = now.evaluation as Record<string, unknown>;
-    const { reward, fromBase, headroom, ...algorithm } = now.algorithm as Record<string, unknown>;
-    expect([forgetting, constrained, reward, fromBase, headroom]).toEqual([0, false, 'verdict', false, 0.05]);
+    const { reward, fromBase, headroom, pressure, ...algorithm } = now.algorithm as Record<string, unknown>;
+    expect([forgetting, constrained, reward, fromBase, headroom, pressure]).toEqual([0, false, 'verdict', false, 0.05, 'reverse-kl']);
     expect(byPart(read.start.settings)).toEqual({ ...now, algorithm, evaluation });
     expect(byPart(now)).toBe(now);
     expect(readWrittenSettings(written)).toEqual(readWrittenSettings({ ...now, algorithm, evaluation }));

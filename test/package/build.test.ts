@@ -138,18 +138,19 @@ test('what was installed without its optional packages says what it lacks, and h
 });
 
 describe('the loader', () => {
-  test('looks for a prebuilt addon first, then for the local build', () => {
-    provide(path.join(place, 'build', 'Release'));
-    expect(loaded()).toBe(path.join('build', 'Release', 'isopro_native.node'));
+  test('looks for the local build first, so that a clone that has packed itself goes on being built, then for a prebuilt addon', () => {
     provide(prebuilds());
     expect(loaded()).toBe(path.join(path.relative(place, prebuilds()), 'isopro_native.node'));
+    provide(path.join(place, 'build', 'Release'));
+    expect(loaded()).toBe(path.join('build', 'Release', 'isopro_native.node'));
   });
 
-  test('passes over a prebuilt addon that does not load here', () => {
-    provide(path.join(place, 'build', 'Release'));
-    mkdirSync(prebuilds(), { recursive: true });
-    writeFileSync(path.join(prebuilds(), 'isopro_native.node'), 'of another machine');
-    expect(loaded()).toBe(path.join('build', 'Release', 'isopro_native.node'));
+  test('passes over an addon that does not load here', () => {
+    const local = path.join(place, 'build', 'Release');
+    mkdirSync(local, { recursive: true });
+    writeFileSync(path.join(local, 'isopro_native.node'), 'of another machine');
+    provide(prebuilds());
+    expect(loaded()).toBe(path.join(path.relative(place, prebuilds()), 'isopro_native.node'));
   });
 
   test('without any addon: NATIVE_ADDON_MISSING; without a back end beside it: BACKEND_UNAVAILABLE', () => {

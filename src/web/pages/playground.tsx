@@ -103,6 +103,7 @@ export function PlaygroundPage(): JSX.Element {
   const { value: models, error } = useLoaded(
     async (signal) => (await get<{ data: readonly Model[] }>('/v1/models', signal)).data,
     'models',
+    () => 3000, // a name that is promoted is served a moment later
   );
   const [left, setLeft] = useState<string | null>(null);
   const [right, setRight] = useState<string | null>(null);
