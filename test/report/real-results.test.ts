@@ -176,9 +176,7 @@ describe('summary.json', () => {
     expect(text).toContain('| control `references`, seed 42 | 60.0 (60.0–60.0) |');
     expect(text).toContain('| rank-16 | 2 | 20.0 (20.0–20.0) | 2,000 | 8 | 700 |');
     expect(text).toContain('| `sql` | `ladder` | – | 7.0 (7.0–7.0) |');
-    expect(resultsText(readResults(at('published'))!, figures, { brief: true })).toContain(
-      '| `sql` | 10.0 → **40.0** | 0.0010 |',
-    );
+    expect(resultsText(readResults(at('published'))!, figures, { brief: true })).toContain('| `sql` | 10.0 → **40.0** | 0.0010 |');
   });
 });
 
