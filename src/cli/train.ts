@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
-import type { Figures } from '../engine/fine-tuning.js';
+import { LEARNING_RATES, optimiserOf, stepsOf, type Figures } from '../engine/fine-tuning.js';
 import { readLines } from '../files.js';
 import { loadModel } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
@@ -16,9 +16,6 @@ import { TrainFiles } from './train-files.js';
 import { logToOption } from './log-to.js';
 import { BEST_QUALITY, qualityLine } from '../tasks/curation/quality.js';
 import { Trackers } from '../trackers/trackers.js';
-
-/** Of pairs: a policy that leaves the reference quickly unlearns to speak. */
-const LEARNING_RATES = { sft: 2e-4, dpo: 2e-5 } as const;
 
 export const trainCommand = defineCommand({
   command: 'train',
@@ -117,17 +114,12 @@ export const trainCommand = defineCommand({
       references: files.references,
     });
     const learningRate = argv.lr ?? LEARNING_RATES[objective];
-    const steps = Math.ceil(data.examples / argv.batch) * argv.epochs;
+    const steps = stepsOf(data.examples, argv.batch, argv.epochs);
     await using trainer = await createTrainer(model, {
       seed,
       threads: argv.threads,
       lora: { rank: argv.rank, alpha: argv.alpha, layers: argv.top === undefined ? 'all' : { top: argv.top } },
-      optimiser: {
-        learningRate,
-        schedule: argv.schedule,
-        totalSteps: steps,
-        warmupSteps: Math.min(steps - 1, Math.ceil(steps * 0.03)),
-      },
+      optimiser: optimiserOf(learningRate, argv.schedule, steps),
     });
     if (argv.resume) await trainer.load(files.state);
     const { tokens } = data;

@@ -1,7 +1,25 @@
 /** Fine-tuning of a LoRA adapter on a file: the order of the examples, steps, validation, early stop, resumption. */
 import { IsoproError } from '../errors.js';
 import { Random } from '../random.js';
-import type { StepStatistics, Trainer, TrainSequence } from './trainer.js';
+import type { OptimiserSettings, StepStatistics, Trainer, TrainSequence } from './trainer.js';
+
+/** By objective. Of pairs: a policy that leaves the reference quickly unlearns to speak. */
+export const LEARNING_RATES = { sft: 2e-4, dpo: 2e-5 } as const;
+
+/** Steps of so many passes over the examples. */
+export const stepsOf = (examples: number, batchSize: number, epochs: number): number => Math.ceil(examples / batchSize) * epochs;
+
+/** The learning rate warms up over 3 % of the steps, and then follows the schedule. */
+export const optimiserOf = (
+  learningRate: number,
+  schedule: NonNullable<OptimiserSettings['schedule']>,
+  steps: number,
+): OptimiserSettings => ({
+  learningRate,
+  schedule,
+  totalSteps: steps,
+  warmupSteps: Math.min(steps - 1, Math.ceil(steps * 0.03)),
+});
 
 /** By name; beside the loss, nothing where there is nothing else to say. */
 export type Figures = Readonly<Record<string, number>>;

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { hashFile } from '../engine/adapter.js';
 import { abortSignal, callback, checked } from '../engine/checked.js';
-import { fineTune, likelihood } from '../engine/fine-tuning.js';
+import { fineTune, LEARNING_RATES, likelihood, optimiserOf, stepsOf } from '../engine/fine-tuning.js';
 import type { Model } from '../engine/model.js';
 import { seed, type Seed } from '../engine/seed.js';
 import { createTrainer } from '../engine/trainer.js';
@@ -65,7 +65,7 @@ const optionsSchema = z.strictObject({
   rank: z.int().min(1).default(8),
   alpha: z.number().positive().default(16),
   topLayers: z.int().min(1).optional(),
-  learningRate: z.number().positive().default(2e-4),
+  learningRate: z.number().positive().default(LEARNING_RATES.sft),
   epochs: z.int().min(1).default(1),
   batchSize: z.int().min(1).default(8),
   maxTokens: z.int().min(2).default(2048),
@@ -88,12 +88,12 @@ export async function trainAdapter(model: Model, options: TrainAdapterOptions): 
     for (const row of valid.examples) yield JSON.stringify(row);
   })();
   const { sequences, tooLong } = tokenisedExamples(await parseExamples(rows), model, Math.min(valid.maxTokens, model.info.trainedContext));
-  const steps = Math.ceil(sequences.length / batchSize) * epochs;
+  const steps = stepsOf(sequences.length, batchSize, epochs);
   await using trainer = await createTrainer(model, {
     seed: valid.seed,
     threads: valid.threads,
     lora: { rank, alpha, layers: topLayers === undefined ? 'all' : { top: topLayers } },
-    optimiser: { learningRate, schedule: 'cosine', totalSteps: steps, warmupSteps: Math.min(steps - 1, Math.ceil(steps * 0.03)) },
+    optimiser: optimiserOf(learningRate, 'cosine', steps),
   });
   const losses: number[] = [];
   for await (const event of fineTune(likelihood(trainer), { examples: sequences, batchSize, steps, seed: valid.seed }, signal)) {

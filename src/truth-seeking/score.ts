@@ -1,7 +1,9 @@
 /** What a strategy finds. */
+import { mean, sampleStandardDeviation, studentQuantile } from '../statistics/index.js';
 
-/** Which way is better; whoever sorts by a score has to know it. */
-export type Direction = 'lower' | 'higher';
+/** Which way is better, `zero`: the nearer to 0; whoever sorts by a score has to know it. */
+export const DIRECTIONS = ['lower', 'higher', 'zero'] as const;
+export type Direction = (typeof DIRECTIONS)[number];
 
 /** Why a trajectory has no score; each is counted. */
 export type Skipped = Readonly<Record<string, number>>;
@@ -17,6 +19,16 @@ export interface Score {
   readonly skipped: Skipped;
   /** By the id of the trajectory. */
   readonly perTrajectory: ReadonlyMap<string, number>;
+}
+
+/** A mean over trajectories, with Student's 95 % interval where there are two. */
+export function meanScore(direction: Direction, perTrajectory: ReadonlyMap<string, number>, skipped: SkipCount): Score {
+  const values = [...perTrajectory.values()];
+  const n = values.length;
+  const value = n === 0 ? null : mean(values);
+  const half = n < 2 ? null : (studentQuantile(0.025, n - 1) * sampleStandardDeviation(values)) / Math.sqrt(n);
+  const interval = value === null || half === null ? null : { low: value - half, high: value + half };
+  return { direction, value, interval, n, skipped: skipped.counts, perTrajectory };
 }
 
 /** Counts reasons. */

@@ -109,7 +109,7 @@ test('one thread and two read the same', async () => {
   expect(two.id).not.toBe(policy.id); // the threads are part of who answered
 });
 
-test('two adapters over one model are two policies; a reply has the ids that were sampled', async () => {
+test('another seed is another policy; the same policy says the same', async () => {
   const again = await localPolicy(model);
   expect(again.id).toBe(policy.id);
   expect((await localPolicy(model, { seed: 3n })).id).not.toBe(policy.id);

@@ -2,14 +2,12 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
+import { LEARNING_RATES } from '../../engine/fine-tuning.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import type { RunSettings, RunSettingsInput } from '../../jobs/queue/kinds/run.js';
 import { forbidden, invalid, unsupported } from '../failures.js';
 import { DERIVED } from './file-routes.js';
 import type { Grader, Method, NewFineTuning } from './requests.js';
-
-/** Of `train`, for examples and for pairs. */
-const LEARNING_RATES = { supervised: 2e-4, dpo: 2e-5 } as const;
 
 export interface Asked {
   readonly kind: 'train' | 'run';
@@ -75,7 +73,7 @@ async function trained(
     ...(method.type === 'dpo' && { objective: 'dpo', beta: hyperparameters.beta }),
     epochs: hyperparameters.n_epochs,
     batch: hyperparameters.batch_size,
-    lr: LEARNING_RATES[method.type] * hyperparameters.learning_rate_multiplier,
+    lr: LEARNING_RATES[method.type === 'dpo' ? 'dpo' : 'sft'] * hyperparameters.learning_rate_multiplier,
     seed: String(seed),
   };
   const shown = { type: method.type, [method.type]: { hyperparameters } } as Method;

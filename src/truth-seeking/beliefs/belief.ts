@@ -22,6 +22,9 @@ export interface BeliefPath {
   readonly beliefs: readonly number[];
 }
 
+/** On the right side of one half, which is on neither. @param target 1 where option 0 is right */
+export const isRight = (belief: number, target: 0 | 1): boolean => (target === 1 ? belief > 0.5 : belief < 0.5);
+
 /** log(sum of e^x), without overflow; -Infinity for nothing. */
 export function logSumExp(values: readonly number[]): number {
   const top = Math.max(-Infinity, ...values);

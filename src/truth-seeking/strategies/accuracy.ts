@@ -1,8 +1,8 @@
 /** Whether beliefs are right, and whether reasoning made them more so: proper scores of the belief before and after. */
-import { brierScore, logScore, mean, sampleStandardDeviation, studentQuantile, type Forecast } from '../../statistics/index.js';
+import { brierScore, logScore, mean, type Forecast } from '../../statistics/index.js';
 import type { BeliefPath } from '../beliefs/belief.js';
 import { targetOf, type BinaryProblem } from '../problem.js';
-import { SkipCount, type Score } from '../score.js';
+import { meanScore, SkipCount, type Score } from '../score.js';
 
 export const ACCURACY_METRICS = { brier: brierScore, 'cross-entropy': logScore } as const;
 export type AccuracyMetric = keyof typeof ACCURACY_METRICS;
@@ -41,26 +41,8 @@ export function groundTruthAccuracy(
       perTrajectory.set(trajectoryId, mode === 'difference' ? eventual - initial : mode === 'initial' ? initial : eventual);
     }
   }
-  const values = [...perTrajectory.values()];
-  return {
-    direction: 'lower',
-    value: values.length === 0 ? null : mean(values),
-    interval: meanInterval(values),
-    n: values.length,
-    skipped: skipped.counts,
-    perTrajectory,
-  };
+  return meanScore('lower', perTrajectory, skipped);
 }
-
-/** Student's 95 % interval of a mean; null for fewer than two values. */
-export function meanInterval(values: readonly number[]): Score['interval'] {
-  if (values.length < 2) return null;
-  const half = (studentQuantile(0.025, values.length - 1) * sampleStandardDeviation(values)) / Math.sqrt(values.length);
-  return { low: mean(values) - half, high: mean(values) + half };
-}
-
-/** Part of the beliefs on the right side of one half; one half itself is on neither. */
-export const isRight = (belief: number, target: 0 | 1): boolean => (target === 1 ? belief > 0.5 : belief < 0.5);
 
 export interface Calibration {
   readonly brier: number;

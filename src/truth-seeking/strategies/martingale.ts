@@ -73,7 +73,7 @@ export interface MartingaleScore extends Score {
   readonly details: MartingaleDetails;
 }
 
-/** The slope as a score: nearer to 0 is better, which `direction` cannot say; so `value` is the slope and `penalty` what is made of it. */
+/** The slope as a score; `martingaleLoss` makes of it what can be trained on. */
 export function martingale(paths: readonly BeliefPath[], config: MartingaleConfig): MartingaleScore {
   const skipped = new SkipCount();
   const usable = paths.filter(({ beliefs }) => {
@@ -89,7 +89,7 @@ export function martingale(paths: readonly BeliefPath[], config: MartingaleConfi
   const error = clustered ?? regression?.tested?.slope ?? null;
   const half = error === null ? null : studentQuantile(0.025, error.freedom) * error.error;
   return {
-    direction: 'lower',
+    direction: 'zero',
     value: regression?.slope ?? null,
     interval: regression === null || half === null ? null : { low: regression.slope - half, high: regression.slope + half },
     n: regression === null ? 0 : usable.length,
@@ -100,7 +100,7 @@ export function martingale(paths: readonly BeliefPath[], config: MartingaleConfi
       trajectories: usable.length,
       regression,
       clustered,
-      drift: changes.length === 0 ? null : (clusteredMean(moves, clusters) ?? null),
+      drift: changes.length === 0 ? null : clusteredMean(moves, clusters),
       bins: binned(changes),
       moved: movementOf(usable),
     },

@@ -1,7 +1,6 @@
 /** Whether some answers of a policy make another of its answers more likely to a predictor: answers that hang together do. */
 import { mean } from '../../statistics/index.js';
-import { meanInterval } from './accuracy.js';
-import { SkipCount, type Score } from '../score.js';
+import { meanScore, SkipCount, type Score } from '../score.js';
 
 /** `uplift`: with the context less without it. `conditional`: with it alone. `consistency`: a judge's rating in [0, 1]. */
 export const MUTUAL_SCORINGS = ['uplift', 'conditional', 'consistency'] as const;
@@ -84,13 +83,5 @@ export function mutualPredictability(
     if (values.length > 0) perTrajectory.set(trajectoryId, mean(values));
     else skipped.add('no trial counts');
   }
-  const values = [...perTrajectory.values()];
-  return {
-    direction: 'higher',
-    value: values.length === 0 ? null : mean(values),
-    interval: meanInterval(values),
-    n: values.length,
-    skipped: skipped.counts,
-    perTrajectory,
-  };
+  return meanScore('higher', perTrajectory, skipped);
 }

@@ -1,6 +1,8 @@
 /** What is trained on, of scored trajectories: the best of each file, since scores of different files cannot be compared. */
 import { IsoproError } from '../../errors.js';
-import type { Direction } from '../score.js';
+import { isRight } from '../beliefs/belief.js';
+import { targetOf, type Option } from '../problem.js';
+import { DIRECTIONS, type Direction } from '../score.js';
 
 /** Problems or trajectories that are kept for validation, of so many. */
 export function validationSize(n: number): number {
@@ -18,10 +20,10 @@ export interface Scored<T> {
 
 /** Best first; equal ones in their order. @throws IsoproError INVALID_ARGUMENT where nobody says which way is better */
 export function ranked<T>(scored: readonly Scored<T>[], direction: Direction | undefined): Scored<T>[] {
-  if (direction !== 'lower' && direction !== 'higher')
-    throw new IsoproError('INVALID_ARGUMENT', 'direction: which scores are better has to be said, lower or higher');
-  const better = direction === 'lower' ? 1 : -1;
-  return [...scored].sort((a, b) => better * (a.score - b.score));
+  if (direction === undefined || !DIRECTIONS.includes(direction))
+    throw new IsoproError('INVALID_ARGUMENT', `direction: which scores are better has to be said: ${DIRECTIONS.join(', ')}`);
+  const badness = (score: number): number => (direction === 'lower' ? score : direction === 'higher' ? -score : Math.abs(score));
+  return [...scored].sort((a, b) => badness(a.score) - badness(b.score));
 }
 
 /** The best part of a file, rounded down. */
@@ -38,5 +40,7 @@ export function fewShotCounts(sizes: readonly number[], count: number, part: num
 }
 
 /** Whether a trajectory ends on the right side of one half; not where nobody knows the answer. */
-export const endsRight = (eventual: number, correctOption: 0 | 1 | null): boolean =>
-  correctOption === 0 ? eventual > 0.5 : correctOption === 1 ? eventual < 0.5 : false;
+export function endsRight(eventual: number, correctOption: Option | null): boolean {
+  const target = targetOf({ correctOption });
+  return target !== null && isRight(eventual, target);
+}
