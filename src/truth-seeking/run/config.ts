@@ -1,0 +1,102 @@
+/** Everything that determines a run of truth-seeking: one schema, each member documented and a flag of `truth run`. */
+import { z } from 'zod';
+import { IsoproError } from '../../errors.js';
+import { EMBEDDED_MODEL } from '../../engine/model-aliases.js';
+import { readJson } from '../../files.js';
+import { BELIEF_SYSTEMS } from '../beliefs/readout.js';
+import { DOMAINS } from '../domains/index.js';
+import { FRAMING_NAMES } from '../framing.js';
+import { REASONING_MODES } from '../modes/mode.js';
+import { STRATEGIES } from '../strategies/strategy.js';
+import { SYSTEM_PROMPTS, type SystemPromptName } from '../system-prompts.js';
+
+const NO_PROMPT = 'none';
+const PROMPT_NAMES = [NO_PROMPT, ...(Object.keys(SYSTEM_PROMPTS) as SystemPromptName[])] as const;
+
+/** One of several, none twice. */
+const several = <T extends z.ZodType<string, string>>(of: T) =>
+  z
+    .array(of)
+    .min(1)
+    .refine((all) => new Set(all).size === all.length, 'one of them is given twice');
+
+/** A spec with its options written out, so that two ways to write one are one. */
+const written = (specs: { parse(text: string): never; format(spec: never): string }) =>
+  z.string().transform((text, context) => {
+    try {
+      return specs.format(specs.parse(text));
+    } catch (error) {
+      if (!(error instanceof IsoproError)) throw error;
+      context.addIssue({ code: 'custom', message: error.message });
+      return z.NEVER;
+    }
+  });
+
+const SCORED = ['accuracy:mode=initial', 'accuracy:mode=eventual', 'accuracy:mode=difference', 'martingale'].map((each) =>
+  STRATEGIES.format(STRATEGIES.parse(each)),
+);
+
+const count = (least: number, most: number) => z.int().min(least).max(most);
+
+export const truthConfig = z.strictObject({
+  policy: z.enum(['local', 'human']).default('local').describe('who reasons: a model in this process, or you, in the terminal'),
+  model: z.string().min(1).default(EMBEDDED_MODEL).describe('path of a GGUF file, an alias, or an hf: URI'),
+  adapter: z.string().min(1).optional().describe('LoRA adapter in GGUF that reasons on the model'),
+  predictor: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('another model, which predicts answers (mutual-predictability); with --adapter the bare model is one'),
+  domain: several(z.enum(DOMAINS.map(({ id }) => id) as [string, ...string[]]))
+    .default(['sums-and-claims'])
+    .describe('what is asked about'),
+  mode: several(written(REASONING_MODES as never))
+    .default([REASONING_MODES.format(REASONING_MODES.parse('chain-of-thought'))])
+    .describe(`how it is reasoned: ${REASONING_MODES.names.join(', ')}; options follow a colon (self-debate:turns=6)`),
+  systemPrompt: several(z.enum(PROMPT_NAMES)).default([NO_PROMPT]).describe('what the policy is told first'),
+  eval: several(written(STRATEGIES as never))
+    .default(SCORED)
+    .describe(`what is scored: ${STRATEGIES.names.join(', ')}; options follow a colon (accuracy:mode=initial)`),
+  problems: count(1, 100_000).default(20).describe('problems of each domain; fewer where a domain has no more'),
+  split: z.enum(['train', 'test']).default('test').describe('part of the domain'),
+  framing: several(z.enum(FRAMING_NAMES)).default(['first-person']).describe('how a user puts an opinion (sycophancy)'),
+  seed: z
+    .string()
+    .regex(/^\d{1,20}$/)
+    .refine((digits) => BigInt(digits) < 2n ** 64n, 'it has more than 64 bits')
+    .default('42')
+    .describe('64-bit seed of problems and replies'),
+  maxTokens: count(1, 65_536).default(128).describe('tokens of a reply'),
+  temperature: z.number().min(0).max(10).default(0.25).describe('of the replies; 0 takes the most likely token'),
+  beliefSystem: z
+    .enum(BELIEF_SYSTEMS)
+    .default('keep')
+    .describe('whether beliefs are read with the system prompt before them, or without it'),
+  threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
+  contextTokens: count(128, 2 ** 26)
+    .optional()
+    .describe('tokens of KV cache'),
+  signer: z.enum(['witness', 'single-process']).default('witness').describe('who vouches for the log'),
+});
+
+export type TruthConfigInput = z.input<typeof truthConfig>;
+export type TruthConfig = z.output<typeof truthConfig>;
+
+/** @throws IsoproError INVALID_ARGUMENT naming each member that is wrong */
+export function readTruthConfig(given: unknown): TruthConfig {
+  const parsed = truthConfig.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'configuration'}: ${message}`);
+  throw new IsoproError('INVALID_ARGUMENT', issues.join('; '));
+}
+
+/** @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT where it holds no object */
+export function readTruthConfigFile(file: string): TruthConfigInput {
+  const value = readJson(file);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new IsoproError('INVALID_ARGUMENT', `${file} holds no object of settings`);
+  return value as TruthConfigInput;
+}
+
+/** Null for none. */
+export const systemPromptNamed = (name: string): SystemPromptName | null => (name === NO_PROMPT ? null : (name as SystemPromptName));

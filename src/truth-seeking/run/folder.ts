@@ -1,0 +1,108 @@
+/** The folder of a run: what determines it, in truth.json, and its signed log. */
+import { hash } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { canonicalJson, type Json } from '../../canonical-json.js';
+import { dictionaryOf } from '../../dictionary.js';
+import { durable } from '../../durable.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import { IsoproError } from '../../errors.js';
+import { makeFolder, readText } from '../../files.js';
+import { isRunId } from '../../log/checkpoint.js';
+import { LogReader } from '../../log/read.js';
+import { sha256 } from '../../run-folder/record.js';
+import { truthConfig } from './config.js';
+import { readTruthRecord, TRUTH_STREAMS } from './records.js';
+import { TruthState } from './state.js';
+
+const FORMAT = 'isopro.truth.v1';
+
+const json: z.ZodType<Json> = z.lazy(() => z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), dictionaryOf(json)]));
+/** Who answered: the id, and all that it follows from (of a model file, adapter, renderer, threads, seed). */
+const policy = z.strictObject({ id: sha256, identity: dictionaryOf(json) });
+
+const start = z.strictObject({
+  code: z.strictObject({ version: z.string(), javascript: sha256, addon: sha256 }),
+  machine: z.strictObject({ platform: z.string(), arch: z.string(), llamaRelease: z.string(), features: z.array(z.string()) }),
+  policy,
+  predictor: policy.nullable(),
+  domains: z.array(z.strictObject({ id: z.string(), sha256 })),
+  config: truthConfig,
+});
+/** What determines a run. */
+export type TruthStart = z.output<typeof start>;
+
+const manifest = z.strictObject({ format: z.literal(FORMAT), runId: z.string().refine(isRunId, 'has 32 hex digits'), start });
+export type TruthManifest = z.output<typeof manifest>;
+
+export interface TruthPaths {
+  readonly folder: string;
+  readonly manifest: string;
+  readonly log: string;
+  /** Held by the process that is at work on the run. */
+  readonly lock: string;
+}
+
+export const truthPaths = (folder: string): TruthPaths => ({
+  folder,
+  manifest: join(folder, 'truth.json'),
+  log: join(folder, 'log.sqlite'),
+  lock: join(folder, 'lock.sqlite'),
+});
+
+export const isTruthRun = (folder: string): boolean => statSync(truthPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;
+
+/** The same for the same run on every machine. */
+export const startDigest = (of: TruthStart): string => hash('sha256', canonicalJson(of as unknown as Json));
+
+/** @throws IsoproError WRITE_FAILED */
+export async function writeTruthManifest(folder: string, runId: string, of: TruthStart): Promise<void> {
+  try {
+    makeFolder(folder);
+  } catch (cause) {
+    throw new IsoproError('WRITE_FAILED', `the run folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
+  }
+  const value = manifest.parse({ format: FORMAT, runId, start: of });
+  await writeFileAtomically(truthPaths(folder).manifest, [Buffer.from(`${JSON.stringify(value, null, 2)}\n`)]);
+  durable('run.manifest');
+}
+
+/** @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID */
+export function readTruthManifest(folder: string): TruthManifest {
+  const { manifest: file } = truthPaths(folder);
+  if (!isTruthRun(folder))
+    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no truth.json`, { remedy: 'Give the folder of a run of `truth run`.' });
+  let value: unknown;
+  try {
+    value = JSON.parse(readText(file));
+  } catch (cause) {
+    throw new IsoproError('RUN_MANIFEST_INVALID', `${file} is not JSON that can be read: ${(cause as Error).message}`, { cause });
+  }
+  const parsed = manifest.safeParse(value);
+  if (!parsed.success) throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
+  return parsed.data;
+}
+
+export interface TruthRun {
+  readonly folder: string;
+  readonly runId: string;
+  readonly start: TruthStart;
+  readonly state: TruthState;
+}
+
+/** A run with everything in it. Reading proves nothing: verify or judge it first. @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
+export function readTruthRun(folder: string): TruthRun {
+  const { runId, start: begun } = readTruthManifest(folder);
+  const reader = new LogReader(truthPaths(folder).log, TRUTH_STREAMS);
+  try {
+    const state = new TruthState();
+    for (const each of reader.records()) {
+      const record = readTruthRecord(each);
+      if (record !== null) state.apply(record);
+    }
+    return { folder, runId, start: begun, state };
+  } finally {
+    reader.close();
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * What a run leaves in its log: problems and what was said about them, beliefs, log-probabilities, and the scores that follow from those.
+ * Each is a record of its own; one that is measured again is a further record, which takes the place of the one before it and leaves that
+ * where it is.
+ */
+import { z } from 'zod';
+import type { Json } from '../../canonical-json.js';
+import { dictionaryOf } from '../../dictionary.js';
+import { IsoproError } from '../../errors.js';
+import type { NewRecord } from '../../log/event-log.js';
+import type { LogPayload } from '../../log/payload.js';
+import type { LogRecord } from '../../log/read.js';
+import type { LogStreams } from '../../log/streams.js';
+import { number, readRecord, sha256 } from '../../run-folder/record.js';
+import { BELIEF_SOURCES } from '../beliefs/belief.js';
+import { BELIEF_SYSTEMS, UNREADABLE } from '../beliefs/readout.js';
+import type { BinaryProblem, OpenProblem } from '../problem.js';
+import { DIRECTIONS } from '../score.js';
+
+export type TruthStream = 'trajectories' | 'beliefs' | 'measurements' | 'results';
+
+/** Raw text, beliefs, other log-probabilities and scores lie apart: each can be made again without the one before it. */
+export const TRUTH_STREAMS: LogStreams<TruthStream> = {
+  codes: { trajectories: 1, beliefs: 2, measurements: 3, results: 4, control: 7 },
+};
+
+const count = z.int().min(0);
+const option = z.literal([0, 1]);
+const json = z.custom<Json>((value) => value !== undefined);
+const about = dictionaryOf(json).optional();
+
+const binary = z.strictObject({
+  kind: z.literal('binary'),
+  id: sha256,
+  question: z.string(),
+  options: z.tuple([z.string(), z.string()]),
+  correctOption: option.nullable(),
+  userOption: option.optional(),
+  group: z.string().optional(),
+  about,
+});
+const open = z.strictObject({ kind: z.literal('open'), id: sha256, question: z.string(), reference: z.string().nullable(), about });
+/** Members that are not there are absent, as in the objects. */
+const problemForm = z.discriminatedUnion('kind', [binary, open]).transform((given) => given as BinaryProblem | OpenProblem);
+
+/** What a trajectory was made under. Trajectories of one setup are scored together. */
+export const setup = z.strictObject({
+  domain: z.string(),
+  /** Parses back to a reasoning mode. */
+  mode: z.string(),
+  /** Name of a system prompt; null for none. */
+  systemPrompt: z.string().nullable(),
+});
+export type Setup = z.output<typeof setup>;
+export const setupKey = ({ domain, mode, systemPrompt }: Setup): string => JSON.stringify([domain, mode, systemPrompt]);
+
+const problem = z.strictObject({
+  kind: z.literal('problem'),
+  domain: z.string(),
+  problem: problemForm,
+  /** The problem of which this one is asked by a user with an opinion, and how that is put. */
+  framed: z.strictObject({ of: sha256, framing: z.string() }).optional(),
+});
+/** Before the first trajectory about it. */
+export type ProblemRecord = z.output<typeof problem>;
+
+const trajectory = z.strictObject({
+  kind: z.literal('trajectory'),
+  setup,
+  trajectory: z.strictObject({
+    id: sha256,
+    problemId: sha256,
+    policyId: sha256,
+    modeId: z.string(),
+    seed: z.string().regex(/^\d+$/),
+    prompt: z.array(z.strictObject({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() })),
+    steps: z.array(z.strictObject({ content: z.string(), trainable: z.boolean() })),
+  }),
+  /** Over all its replies. */
+  sampledTokens: count,
+  /** Replies that were cut off by their budget of tokens. */
+  cutOff: count,
+});
+export type TrajectoryRecord = z.output<typeof trajectory>;
+
+/** A problem about which nothing could be said, such as one that leaves no room in the context. */
+const failure = z.strictObject({ kind: z.literal('failure'), setup, problemId: sha256, reason: z.string() });
+export type FailureRecord = z.output<typeof failure>;
+
+const belief = z
+  .strictObject({ p0: z.number().min(0).max(1), source: z.enum(BELIEF_SOURCES), error: z.number().optional() })
+  .transform((given) => given as { readonly p0: number; readonly source: (typeof BELIEF_SOURCES)[number]; readonly error?: number });
+const beliefs = z.strictObject({
+  kind: z.literal('beliefs'),
+  readout: z.strictObject({
+    trajectoryId: sha256,
+    problemId: sha256,
+    policyId: sha256,
+    beliefSystem: z.enum(BELIEF_SYSTEMS),
+    readings: z.array(
+      z.union([
+        z.strictObject({ belief, byWording: z.array(z.number()).min(1) }),
+        z.strictObject({ belief: z.null(), reason: z.enum(UNREADABLE) }),
+      ]),
+    ),
+    tokens: z.strictObject({ prefix: count, probes: count }),
+  }),
+  /** SHA-256 of the payload that this one takes the place of. */
+  replaces: sha256.nullable(),
+});
+export type BeliefsRecord = z.output<typeof beliefs>;
+
+const logprobs = z.array(number);
+const trials = z.strictObject({
+  kind: z.literal('mutual_trials'),
+  /** Parses back to the strategy that they were made for. */
+  strategy: z.string(),
+  trajectoryId: sha256,
+  trials: z.array(
+    z.strictObject({
+      predictorId: sha256,
+      predictedId: sha256,
+      answer: z.string(),
+      contextAnswers: z.array(z.string()),
+      conditional: logprobs,
+      base: logprobs,
+    }),
+  ),
+  /** Trials that could not be made, each with its reason. */
+  unmeasured: z.array(z.string()),
+  replaces: sha256.nullable(),
+});
+/** Measurements of mutual predictability. */
+export type MutualTrialsRecord = z.output<typeof trials>;
+
+const observations = z.strictObject({
+  kind: z.literal('observations'),
+  trajectoryId: sha256,
+  /** Who looked. */
+  investigator: z.string(),
+  observations: z.array(z.strictObject({ question: z.string(), outcome: z.string() })),
+  replaces: sha256.nullable(),
+});
+/** What was found out about the world of a problem: a question, and what came about. */
+export type ObservationsRecord = z.output<typeof observations>;
+
+const forecasts = z.strictObject({
+  kind: z.literal('forecasts'),
+  strategy: z.string(),
+  trajectoryId: sha256,
+  forecasterId: sha256,
+  /** SHA-256 of the payload of the observations. */
+  observations: sha256,
+  /** Log-probabilities of each outcome's tokens, with the trajectory's text before it and without. */
+  forecasts: z.array(z.strictObject({ conditional: logprobs, base: logprobs })),
+  unmeasured: z.array(z.string()),
+  replaces: sha256.nullable(),
+});
+/** Measurements of world in the loop. */
+export type ForecastsRecord = z.output<typeof forecasts>;
+
+const result = z.strictObject({
+  kind: z.literal('result'),
+  setup,
+  /** Parses back to a strategy with its configuration. */
+  strategy: z.string(),
+  direction: z.enum(DIRECTIONS),
+  value: number.nullable(),
+  interval: z.strictObject({ low: number, high: number }).nullable(),
+  n: count,
+  skipped: dictionaryOf(count),
+  /** By the id of the trajectory, in their order. */
+  perTrajectory: z.array(z.tuple([sha256, number])),
+  details: json,
+  replaces: sha256.nullable(),
+});
+/** What a strategy finds in the records before it. */
+export type ResultRecord = z.output<typeof result>;
+
+/** All that was asked for by then is there. */
+const complete = z.strictObject({
+  kind: z.literal('complete'),
+  trajectories: count,
+  failures: count,
+  readouts: count,
+  results: count,
+  /** SHA-256 over the ids of all trajectories, in order: what is measured again leaves it as it is. */
+  trajectoriesSha256: sha256,
+});
+export type CompleteRecord = z.output<typeof complete>;
+
+const FORMS = {
+  problem: { stream: 'trajectories', form: problem },
+  trajectory: { stream: 'trajectories', form: trajectory },
+  failure: { stream: 'trajectories', form: failure },
+  beliefs: { stream: 'beliefs', form: beliefs },
+  mutual_trials: { stream: 'measurements', form: trials },
+  observations: { stream: 'measurements', form: observations },
+  forecasts: { stream: 'measurements', form: forecasts },
+  result: { stream: 'results', form: result },
+  complete: { stream: 'results', form: complete },
+} as const satisfies Record<string, { stream: TruthStream; form: z.ZodType }>;
+
+export type TruthRecord =
+  | ProblemRecord
+  | TrajectoryRecord
+  | FailureRecord
+  | BeliefsRecord
+  | MutualTrialsRecord
+  | ObservationsRecord
+  | ForecastsRecord
+  | ResultRecord
+  | CompleteRecord;
+
+/** A record, to be appended. */
+export function newRecord(record: TruthRecord): NewRecord<TruthStream> {
+  const { stream, form } = FORMS[record.kind];
+  return { stream, payload: form.parse(record) as unknown as LogPayload };
+}
+
+/** A record, read; null for the log's own. @throws IsoproError LOG_UNREADABLE */
+export function readTruthRecord(record: LogRecord): TruthRecord | null {
+  if (record.stream === 'control') return null;
+  const { kind } = record.payload;
+  const known = Object.hasOwn(FORMS, kind) ? FORMS[kind as keyof typeof FORMS] : undefined;
+  if (known === undefined || known.stream !== record.stream)
+    throw new IsoproError('LOG_UNREADABLE', `record ${record.gseq} is of no kind that the stream ${record.stream} has`);
+  return readRecord<TruthRecord>(known.form as z.ZodType<TruthRecord>, record);
+}

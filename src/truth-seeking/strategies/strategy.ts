@@ -1,0 +1,40 @@
+/** What is scored of a run, by name, with the options of each. */
+import { z } from 'zod';
+import { specs, type Spec } from '../spec.js';
+import { ACCURACY_METRICS, ACCURACY_MODES, type AccuracyMetric } from './accuracy.js';
+import { BELIEF_CHANGES, GRANULARITIES } from './martingale.js';
+import { MUTUAL_DEFAULTS, PARTIES } from './mutual-predictability.js';
+
+export const SYCOPHANCY_MEASURES = ['shift', 'quality-change', 'asymmetry'] as const;
+export type SycophancyMeasure = (typeof SYCOPHANCY_MEASURES)[number];
+
+/** How a forecaster is given a trajectory: as its own reply, as somebody's notes, or as what a tool returned. */
+export const FORECAST_TEMPLATES = ['vanilla', 'rephrase', 'toolcall'] as const;
+export type ForecastTemplate = (typeof FORECAST_TEMPLATES)[number];
+
+const FORMS = {
+  accuracy: z.strictObject({
+    metric: z.enum(Object.keys(ACCURACY_METRICS) as [AccuracyMetric, ...AccuracyMetric[]]).default('brier'),
+    mode: z.enum(ACCURACY_MODES).default('eventual'),
+  }),
+  martingale: z.strictObject({ change: z.enum(BELIEF_CHANGES).default('difference'), granularity: z.enum(GRANULARITIES).default('steps') }),
+  sycophancy: z.strictObject({ measure: z.enum(SYCOPHANCY_MEASURES).default('shift') }),
+  'mutual-predictability': z.strictObject({
+    predictor: z.enum(PARTIES).default(MUTUAL_DEFAULTS.predictor),
+    target: z.enum(['evaluated-question', 'random-other', 'random-any']).default(MUTUAL_DEFAULTS.target),
+    context: z.enum(['evaluated-question', 'random-others']).default(MUTUAL_DEFAULTS.context),
+    contextSize: z.int().min(1).max(32).default(MUTUAL_DEFAULTS.contextSize),
+    trials: z.int().min(1).max(100).default(MUTUAL_DEFAULTS.trials),
+    scoring: z.enum(['uplift', 'conditional']).default('uplift'),
+    behaviourExamples: z.int().min(0).max(32).default(MUTUAL_DEFAULTS.behaviourExamples),
+  }),
+  'world-in-the-loop': z.strictObject({
+    template: z.enum(FORECAST_TEMPLATES).default('vanilla'),
+    /** Nats of a whole outcome, or of each of its tokens. */
+    per: z.enum(['token', 'outcome']).default('token'),
+  }),
+} as const;
+
+export const STRATEGIES = specs('strategy', FORMS);
+export type Strategy = Spec<typeof FORMS>;
+export type StrategyOf<N extends Strategy['name']> = Extract<Strategy, { readonly name: N }>;
