@@ -1,0 +1,236 @@
+/** A policy reasons about a problem, in one of the modes. */
+import { IsoproError } from '../../errors.js';
+import { deriveSeed, Random } from '../../random.js';
+import type { Message, Policy, Reply } from '../policy.js';
+import type { Problem } from '../problem.js';
+import { trajectory, type Step, type Trajectory } from '../trajectory.js';
+import {
+  debateTurn,
+  FIXED_QUESTIONS,
+  generatorPrompt,
+  GO_ON,
+  opening,
+  questionsIn,
+  questionText,
+  sidesOf,
+  speech,
+  type Answered,
+} from './asking.js';
+import { REASONING_MODES, type QuestionSource, type ReasoningMode, type ReasoningModeOf } from './mode.js';
+
+export interface ReasonOptions {
+  /** Text of the system's message; null for none. */
+  readonly system: string | null;
+  /** Of the whole trajectory: every draw follows from it. */
+  readonly seed: bigint;
+  /** Of each reply. Default 256. */
+  readonly maxTokens?: number;
+  /** Default 0.25. */
+  readonly temperature?: number;
+  /** Problems that bootstrap-interview may ask first, by where it takes them from. */
+  readonly questions?: Readonly<Partial<Record<QuestionSource, readonly Problem[]>>>;
+  /** Who writes the questions of bootstrap-interview. Default: the policy itself. */
+  readonly generator?: Policy;
+  readonly signal?: AbortSignal;
+}
+
+export interface Reasoned {
+  readonly trajectory: Trajectory;
+  /** Over all replies, those of a generator too. */
+  readonly sampledTokens: number;
+  /** Replies that were cut off by their budget of tokens. */
+  readonly cutOff: number;
+}
+
+/** Asks, and counts what was sampled. */
+class Asking {
+  sampledTokens = 0;
+  cutOff = 0;
+  #calls = 0;
+
+  constructor(
+    readonly problem: Problem,
+    readonly options: ReasonOptions,
+  ) {}
+
+  async reply(policy: Policy, messages: readonly Message[], maxTokens = this.options.maxTokens): Promise<Reply> {
+    const { seed: runSeed, temperature, signal } = this.options;
+    const seed = deriveSeed({ runSeed, purpose: 'truth reply', iteration: 0, problemId: this.problem.id, sample: this.#calls++ });
+    const reply = await policy.infer(messages, {
+      seed,
+      ...(maxTokens === undefined ? {} : { maxTokens }),
+      ...(temperature === undefined ? {} : { temperature }),
+      ...(signal && { signal }),
+    });
+    this.sampledTokens += reply.tokenIds.length;
+    if (reply.finish === 'length') this.cutOff++;
+    return reply;
+  }
+}
+
+const paragraphs = (text: string): string[] =>
+  text
+    .split(/\n[^\S\n]*\n/)
+    .map((each) => each.trim())
+    .filter((each) => each !== '');
+
+const own = (contents: readonly string[]): Step[] => contents.map((content) => ({ content, trainable: true }));
+const given = (content: string): Step => ({ content, trainable: false });
+
+/** Two steps where a model marks its reasoning, of which the second may be missing; else one; none for an empty reply. */
+export function replySteps(text: string): string[] {
+  const marked = /^\s*<think>([^]*?)(?:<\/think>([^]*))?$/.exec(text);
+  return (marked === null ? [text] : [marked[1]!, marked[2] ?? '']).map((each) => each.trim()).filter((each) => each !== '');
+}
+
+/** Paragraphs as steps; those beyond the last belong to it. */
+export function paragraphSteps(text: string, most: number): string[] {
+  const all = paragraphs(text);
+  return all.length <= most ? all : [...all.slice(0, most - 1), all.slice(most - 1).join('\n\n')];
+}
+
+/** How often a short reply is asked to go on. */
+const CONTINUATIONS = 8;
+
+async function withLength(
+  asking: Asking,
+  policy: Policy,
+  prompt: readonly Message[],
+  { tokens, tolerance }: ReasoningModeOf<'length-control'>,
+): Promise<Step[]> {
+  const [least, most] = [tokens * (1 - tolerance), Math.ceil(tokens * (1 + tolerance))];
+  const steps: string[] = [];
+  let messages = prompt;
+  let used = 0;
+  for (let asked = 0; asked <= CONTINUATIONS && used < most; asked++) {
+    const { text, tokenIds, finish } = await asking.reply(policy, messages, most - used);
+    const said = paragraphs(text);
+    used += tokenIds.length;
+    steps.push(...said);
+    if (finish === 'length' || used >= least || said.length === 0) break;
+    messages = [...messages, { role: 'assistant', content: text }, { role: 'user', content: GO_ON }];
+  }
+  return own(steps);
+}
+
+/** Who speaks first follows from the seed, so that no option has the last word more often. */
+const sideOfTurn = (problem: Problem, seed: bigint, turn: number): string => sidesOf(problem)[Number((seed + BigInt(turn)) % 2n)]!;
+
+async function debate(
+  asking: Asking,
+  policy: Policy,
+  prompt: readonly Message[],
+  { turns }: ReasoningModeOf<'self-debate'>,
+): Promise<Step[]> {
+  const said: string[] = [];
+  for (let turn = 0; turn < turns; turn++) {
+    const side = sideOfTurn(asking.problem, asking.options.seed, turn);
+    const { text } = await asking.reply(policy, debateTurn(prompt, said, side));
+    said.push(speech(side, text.trim()));
+  }
+  return own(said);
+}
+
+/** The question stands in each turn of the conversation as a question of its own. */
+const asTurns = (answered: readonly Answered[]): Message[] =>
+  answered.flatMap(({ question, answer }): Message[] => [
+    { role: 'user', content: question },
+    { role: 'assistant', content: answer },
+  ]);
+
+/** What stands before the main question, system message first. */
+const interviewed = (prompt: readonly Message[], answered: readonly Answered[]): Message[] => [
+  ...prompt.slice(0, -1),
+  ...asTurns(answered),
+  prompt.at(-1)!,
+];
+
+async function interview(
+  asking: Asking,
+  policy: Policy,
+  prompt: readonly Message[],
+  mode: ReasoningModeOf<'bootstrap-interview'>,
+): Promise<Step[]> {
+  const { problem, options } = asking;
+  const { generator = policy, questions: known = {}, seed } = options;
+  const drawn = async (): Promise<readonly string[]> => {
+    if (mode.source === 'generator-preset')
+      return questionsIn((await asking.reply(generator, generatorPrompt(problem, mode, { count: mode.questions }))).text);
+    if (mode.source === 'fixed-sequence') return FIXED_QUESTIONS;
+    const others = (known[mode.source] ?? []).filter(({ id }) => id !== problem.id);
+    if (others.length === 0)
+      throw new IsoproError('INVALID_ARGUMENT', `mode ${REASONING_MODES.format(mode)}: there are no questions to ask first`);
+    return new Random(seed).shuffle(others).map(questionText);
+  };
+  const listed = mode.source === 'generator-adaptive' ? null : await drawn();
+  const answered: Answered[] = [];
+  for (let i = 0; i < mode.questions; i++) {
+    const question =
+      listed === null
+        ? questionsIn((await asking.reply(generator, generatorPrompt(problem, mode, { after: answered }))).text)[0]
+        : listed[i];
+    if (question === undefined) break; // a generator wrote fewer, or a domain has no more
+    const messages: Message[] = [...prompt.slice(0, -1), ...asTurns(answered), { role: 'user', content: question }];
+    answered.push({ question, answer: (await asking.reply(policy, messages)).text.trim() });
+  }
+  const { text } = await asking.reply(policy, interviewed(prompt, answered));
+  return [...answered.flatMap(({ question, answer }) => [given(question), given(answer)]), ...own(replySteps(text))];
+}
+
+async function stepsOf(asking: Asking, policy: Policy, prompt: readonly Message[], mode: ReasoningMode): Promise<Step[]> {
+  switch (mode.name) {
+    case 'direct':
+      return own(replySteps((await asking.reply(policy, prompt)).text));
+    case 'chain-of-thought':
+      return own(paragraphSteps((await asking.reply(policy, prompt)).text, mode.steps));
+    case 'self-debate':
+      return debate(asking, policy, prompt, mode);
+    case 'bootstrap-interview':
+      return interview(asking, policy, prompt, mode);
+    case 'length-control':
+      return withLength(asking, policy, prompt, mode);
+  }
+}
+
+/**
+ * The same policy, problem, mode and options give the same trajectory. The questions that an interview asks first stand in its context
+ * before the main one, and in the trajectory after it, as steps that nobody is trained on.
+ * @throws IsoproError INVALID_ARGUMENT where a mode has no questions to ask; of the policy, CONTEXT_OVERFLOW among them
+ */
+export async function reason(policy: Policy, problem: Problem, mode: ReasoningMode, options: ReasonOptions): Promise<Reasoned> {
+  const asking = new Asking(problem, options);
+  const prompt = opening(problem, mode, options.system);
+  const steps = await stepsOf(asking, policy, prompt, mode);
+  return {
+    trajectory: trajectory({
+      problemId: problem.id,
+      policyId: policy.id,
+      modeId: REASONING_MODES.format(mode),
+      seed: options.seed.toString(),
+      prompt,
+      steps,
+    }),
+    sampledTokens: asking.sampledTokens,
+    cutOff: asking.cutOff,
+  };
+}
+
+/** What a policy is trained on: what it was asked, and what it said. */
+export interface TrainingSample {
+  readonly history: readonly Message[];
+  readonly output: string;
+}
+
+/** Of the trainable steps alone: a reply with what stood before it, each turn of a debate with the turns before. */
+export function trainingSamples({ modeId, seed, prompt, steps }: Trajectory, problem: Problem): TrainingSample[] {
+  const mode = REASONING_MODES.parse(modeId);
+  const said = steps.filter(({ trainable }) => trainable).map(({ content }) => content);
+  if (mode.name === 'self-debate')
+    return said.map((content, turn) => {
+      const side = sideOfTurn(problem, BigInt(seed), turn);
+      return { history: debateTurn(prompt, said.slice(0, turn), side), output: content.slice(speech(side, '').length) };
+    });
+  const first = steps.filter(({ trainable }) => !trainable).map(({ content }) => content);
+  const answered = Array.from({ length: first.length / 2 }, (_, i) => ({ question: first[2 * i]!, answer: first[2 * i + 1]! }));
+  return said.length === 0 ? [] : [{ history: interviewed(prompt, answered), output: said.join('\n\n') }];
+}
