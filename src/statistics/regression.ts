@@ -1,6 +1,7 @@
 /** Least squares with one regressor, and standard errors that allow for observations which belong together. */
 import { mean } from './descriptive.js';
-import { studentTail } from './student.js';
+import type { Interval } from './intervals.js';
+import { studentQuantile, studentTail } from './student.js';
 
 /** An estimate with its standard error and the two-sided p of its being 0. */
 export interface Tested {
@@ -96,4 +97,37 @@ export function clusteredMean(values: readonly number[], clusters: readonly stri
   const meat = [...sums.values()].reduce((sum, each) => sum + each ** 2, 0);
   const error = Math.sqrt((groups / (groups - 1)) * meat) / values.length;
   return tested(centre, error > Math.sqrt(ROUNDING) * Math.abs(centre) ? error : 0, groups - 1);
+}
+
+export interface BandPoint extends Interval {
+  readonly x: number;
+  readonly fitted: number;
+}
+
+/** The line with the 95 % band of its mean at each x, under independent errors of one variance; none for fewer than three observations. */
+export function regressionBand(line: Regression, centre: number, at: readonly number[]): BandPoint[] {
+  const { n, slope, intercept, sse, sxx } = line;
+  if (n < 3) return [];
+  const quantile = studentQuantile(0.025, n - 2);
+  return at.map((x) => {
+    const fitted = intercept + slope * x;
+    const half = quantile * Math.sqrt((sse / (n - 2)) * (1 / n + (x - centre) ** 2 / sxx));
+    return { x, fitted, low: fitted - half, high: fitted + half };
+  });
+}
+
+/**
+ * How far each observation moves the line (Cook 1977): e² h / (2 s² (1 - h)²), h its leverage. All 0 where the line fits exactly; Infinity
+ * for one that alone decides on the slope.
+ */
+export function cooksDistances(x: readonly number[], y: readonly number[], { n, slope, intercept, sse, sxx }: Regression): number[] {
+  const centre = mean(x);
+  const variance = sse / (n - 2);
+  return x.map((at, i) => {
+    if (sse === 0 || n < 3) return 0;
+    const leverage = 1 / n + (at - centre) ** 2 / sxx;
+    const free = 1 - leverage;
+    if (free <= 1e-12) return Infinity;
+    return ((y[i]! - intercept - slope * at) ** 2 * leverage) / (2 * variance * free ** 2);
+  });
 }

@@ -1,0 +1,174 @@
+/** How much of a score goes with what: domain, mode, prompt, policy, and what is known of each trajectory. */
+import { z } from 'zod';
+import { stratifiedBootstrap, Z95 } from '../../statistics/index.js';
+import { groupBy } from '../../statistics/paired.js';
+import { independentColumns, leastSquares, logisticRegression } from '../../statistics/least-squares.js';
+import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
+import { intervalSchema, type ScoredRun } from './scored-run.js';
+
+/** A feature with more levels is no feature. */
+const MOST_LEVELS = 20;
+const BOOTSTRAP_SEED = 1n;
+
+const coefficient = z.strictObject({
+  feature: z.string(),
+  /** Of a feature with levels: beside its reference level. Null for one in numbers: for each unit more. */
+  level: z.string().nullable(),
+  estimate: estimateSchema,
+  claim: claimSchema,
+});
+
+export const attributionSchema = z.strictObject({
+  analyzer: z.literal('causal-attribution'),
+  strategy: z.string(),
+  trajectories: z.int(),
+  /** Whose errors may depend on each other. */
+  problems: z.int(),
+  /** Of the level that each feature with levels is compared with. */
+  references: z.record(z.string(), z.string()),
+  /** Features that were left out, and why. */
+  leftOut: z.record(z.string(), z.string()),
+  rSquared: z.number().nullable(),
+  coefficients: z.array(coefficient),
+  /** Of whether a score is on the better half of `threshold`; null without one, or where features tell the halves apart. */
+  logistic: z
+    .strictObject({
+      threshold: z.number(),
+      /** Log-odds with Wald intervals. */
+      coefficients: z.array(coefficient.omit({ claim: true })),
+      /** Mean -ln of the probability of what came about, with a bootstrap interval over trajectories (2000 draws). */
+      loss: intervalSchema.extend({ mean: z.number() }),
+    })
+    .nullable(),
+  multiplicity: multiplicitySchema,
+});
+export type CausalAttribution = z.output<typeof attributionSchema>;
+
+export interface AttributionOptions {
+  /** Which of what the setup says, `policy`, and members of the trajectories' features. */
+  readonly features: readonly string[];
+  /** Features that were assigned by lot or crossed with the questions; each is checked: all its levels must have the same questions. */
+  readonly randomised?: readonly string[];
+  /** For the logistic regression: of a score above it. */
+  readonly threshold?: number;
+}
+
+type Row = { readonly problemId: string; readonly score: number; readonly features: Readonly<Record<string, number | string>> };
+
+const rowsOf = (runs: readonly ScoredRun[]): Row[] =>
+  runs.flatMap(({ setup, policy, scores }) => {
+    const { domain, mode, systemPrompt } = setup;
+    return scores.map(({ problemId, score, features }) => ({
+      problemId,
+      score,
+      features: { ...features, domain, mode, systemPrompt, policy },
+    }));
+  });
+
+interface Column {
+  readonly feature: string;
+  readonly level: string | null;
+  readonly values: readonly number[];
+}
+
+type Coded = { readonly columns: Column[]; readonly reference: string | null } | { readonly leftOut: string };
+
+/** Its columns; the most frequent level is the reference. */
+function coded(feature: string, rows: readonly Row[]): Coded {
+  const values = rows.map(({ features }) => (Object.hasOwn(features, feature) ? features[feature]! : null));
+  if (values.includes(null)) return { leftOut: 'not every trajectory has it' };
+  if (new Set(values).size < 2) return { leftOut: 'it does not vary' };
+  if (values.every((value) => typeof value === 'number')) return { columns: [{ feature, level: null, values }], reference: null };
+  const counts = groupBy(values, String, (value) => value);
+  if (counts.size > MOST_LEVELS) return { leftOut: `it has more than ${MOST_LEVELS} levels` };
+  const levels = [...counts].sort(([a, x], [b, y]) => y.length - x.length || (a < b ? -1 : 1)).map(([level]) => level);
+  const [reference, ...others] = levels as [string, ...string[]];
+  return {
+    reference,
+    columns: others.map((level) => ({ feature, level, values: values.map((value) => (String(value) === level ? 1 : 0)) })),
+  };
+}
+
+/** Whether every level of a feature was asked exactly the same questions. */
+function isCrossed(feature: string, rows: readonly Row[]): boolean {
+  const questions = groupBy(
+    rows,
+    ({ features }) => String(features[feature]),
+    ({ problemId }) => problemId,
+  );
+  const sets = [...questions.values()].map((ids) => [...new Set(ids)].sort().join('\n'));
+  return new Set(sets).size === 1;
+}
+
+/**
+ * @param runs of one strategy, configured alike, whose value is a mean of trajectories
+ * @throws RangeError where they are of several
+ */
+export function attribute(runs: readonly ScoredRun[], { features, randomised = [], threshold }: AttributionOptions): CausalAttribution {
+  const strategies = [...new Set(runs.map(({ setup }) => `${setup.strategy} ${setup.config}`))];
+  if (strategies.length > 1) throw new RangeError(`scores of one strategy can be attributed, got ${strategies.join(', ')}`);
+  const rows = rowsOf(runs);
+  const scores = rows.map(({ score }) => score);
+  const clusters = rows.map(({ problemId }) => problemId);
+  const leftOut: Record<string, string> = {};
+  const references: Record<string, string> = {};
+  const wanted: Column[] = [{ feature: '', level: null, values: rows.map(() => 1) }];
+  for (const feature of features) {
+    const found = coded(feature, rows);
+    if ('leftOut' in found) leftOut[feature] = found.leftOut;
+    else {
+      wanted.push(...found.columns);
+      if (found.reference !== null) references[feature] = found.reference;
+    }
+  }
+  const kept = new Set(independentColumns(wanted.map(({ values }) => values)));
+  for (const [i, { feature, level }] of wanted.entries())
+    if (!kept.has(i)) leftOut[level === null ? feature : `${feature}=${level}`] = 'it follows from features before it';
+  const columns = wanted.filter((_, i) => kept.has(i));
+  const design = columns.map(({ values }) => values);
+  const fit = leastSquares(design, scores, clusters);
+  const effects = new Set(randomised.filter((feature) => isCrossed(feature, rows)));
+  const estimates = (fit?.coefficients ?? []).map((each) => estimateOf(each.value, each));
+  const named = columns.map(({ feature, level }, i) => ({ feature, level, estimate: estimates[i]! })).slice(1);
+  const own = fit === null ? [] : named;
+  const all = adjusted(own.map(({ estimate }) => estimate.p));
+  return {
+    analyzer: 'causal-attribution',
+    strategy: strategies[0] ?? '',
+    trajectories: rows.length,
+    problems: new Set(clusters).size,
+    references,
+    leftOut,
+    rSquared: fit?.rSquared ?? null,
+    coefficients: own.map(({ feature, level, estimate }, i) => ({
+      feature,
+      level,
+      estimate: { ...estimate, adjusted: all.adjusted[i]! },
+      claim: effects.has(feature) ? ('effect' as const) : ('association' as const),
+    })),
+    logistic: threshold === undefined ? null : logisticOf(columns, scores, threshold),
+    multiplicity: all.multiplicity,
+  };
+}
+
+function logisticOf(columns: readonly Column[], scores: readonly number[], threshold: number): CausalAttribution['logistic'] {
+  const above = scores.map((score) => score > threshold);
+  const fit = logisticRegression(
+    columns.map(({ values }) => values),
+    above,
+  );
+  if (fit === null || new Set(above).size < 2) return null;
+  const worst = Math.max(...fit.losses);
+  const part = stratifiedBootstrap([{ weight: 1, values: fit.losses.map((loss) => loss / worst) }], {
+    seed: BOOTSTRAP_SEED,
+    of: 'fractions',
+  });
+  return {
+    threshold,
+    coefficients: columns.slice(1).map(({ feature, level }, i) => {
+      const { value, error, p } = fit.coefficients[i + 1]!;
+      return { feature, level, estimate: { value, low: value - Z95 * error, high: value + Z95 * error, p, adjusted: null } };
+    }),
+    loss: { mean: part.mean * worst, low: part.low * worst, high: part.high * worst },
+  };
+}

@@ -1,0 +1,53 @@
+/** What an analysis may say of a difference, and how many it has looked at. */
+import { z } from 'zod';
+import { holm, studentQuantile } from '../../statistics/index.js';
+import type { Tested } from '../../statistics/regression.js';
+
+/** `effect` only where what differs was assigned, not found: the same questions under each, or by lot. Everything else is `association`. */
+export const claimSchema = z.enum(['effect', 'association']);
+export type Claim = z.output<typeof claimSchema>;
+
+/** An estimate with its 95 % interval; p is of its being 0, `adjusted` by Holm's method over all tests of the same result, where it is one. */
+export const estimateSchema = z.strictObject({
+  value: z.number(),
+  low: z.number().nullable(),
+  high: z.number().nullable(),
+  p: z.number().min(0).max(1).nullable(),
+  adjusted: z.number().min(0).max(1).nullable(),
+});
+export type Estimate = z.output<typeof estimateSchema>;
+
+/** Without adjustment. Null where too little was measured for an error. */
+export function estimateOf(value: number, test: Pick<Tested, 'error' | 'freedom' | 'p'> | null): Estimate {
+  if (test === null) return { value, low: null, high: null, p: null, adjusted: null };
+  const half = studentQuantile(0.025, test.freedom) * test.error;
+  return { value, low: value - half, high: value + half, p: test.p, adjusted: null };
+}
+
+export const multiplicitySchema = z.strictObject({
+  method: z.literal('Holm 1979'),
+  /** Tests that share the 5 %. */
+  tests: z.int().min(0),
+  note: z.string(),
+});
+export type Multiplicity = z.output<typeof multiplicitySchema>;
+
+export const multiplicity = (tests: number): Multiplicity => ({
+  method: 'Holm 1979',
+  tests,
+  note:
+    tests < 2
+      ? 'one test at most: nothing is adjusted'
+      : `${tests} tests: p is adjusted so that 5 % is the chance of any false finding among them; intervals are not adjusted`,
+});
+
+/** p values with what Holm makes of them; null stays null and counts as no test. */
+export function adjusted(pValues: readonly (number | null)[]): {
+  readonly adjusted: (number | null)[];
+  readonly multiplicity: Multiplicity;
+} {
+  const tests = pValues.filter((p) => p !== null);
+  const found = holm(tests);
+  let next = 0;
+  return { adjusted: pValues.map((p) => (p === null ? null : found[next++]!)), multiplicity: multiplicity(tests.length) };
+}

@@ -1,0 +1,97 @@
+/** Whether trajectories that score well by one strategy score well by another. */
+import { z } from 'zod';
+import { linearRegression, tested } from '../../statistics/regression.js';
+import { mean } from '../../statistics/index.js';
+import { groupBy } from '../../statistics/paired.js';
+import { claimSchema, estimateOf, estimateSchema, adjusted, multiplicitySchema } from './claim.js';
+import { correlate, correlationSchema, isSkewed, outliersOf } from './correlation.js';
+import { joined, setupSchema, type ScoredRun } from './scored-run.js';
+
+const relation = z.strictObject({
+  runId: z.string(),
+  setups: z.tuple([setupSchema, setupSchema]),
+  /** Trajectories that one of the two has no score of. */
+  unmatched: z.int(),
+  points: z.array(z.strictObject({ trajectoryId: z.string(), x: z.number(), y: z.number() })),
+  correlation: correlationSchema,
+  outliers: z.array(z.string()),
+  withoutOutliers: correlationSchema.nullable(),
+  logarithmic: z.strictObject({ x: z.boolean(), y: z.boolean() }),
+  /**
+   * Slope within problems: scores less their problem's mean, so that what makes a problem hard is no reason for both. Null where no problem
+   * has two trajectories.
+   */
+  withinProblems: estimateSchema.nullable(),
+  adjusted: z.number().min(0).max(1).nullable(),
+  claim: claimSchema,
+});
+type Relation = z.output<typeof relation>;
+
+export const relationshipSchema = z.strictObject({
+  analyzer: z.literal('evaluation-relationship'),
+  relations: z.array(relation),
+  multiplicity: multiplicitySchema,
+});
+export type EvaluationRelationship = z.output<typeof relationshipSchema>;
+
+function withinProblems(ids: readonly string[], x: readonly number[], y: readonly number[], a: ScoredRun): Relation['withinProblems'] {
+  const problems = new Map(a.scores.map(({ trajectoryId, problemId }) => [trajectoryId, problemId]));
+  const groups = groupBy(
+    ids.map((id, i) => ({ problem: problems.get(id)!, x: x[i]!, y: y[i]! })),
+    ({ problem }) => problem,
+    (point) => point,
+  );
+  const several = [...groups.values()].filter(({ length }) => length > 1);
+  const centred = several.flatMap((points) => {
+    const [mx, my] = [mean(points.map((point) => point.x)), mean(points.map((point) => point.y))];
+    return points.map((point) => ({ x: point.x - mx, y: point.y - my }));
+  });
+  const line = linearRegression(
+    centred.map((point) => point.x),
+    centred.map((point) => point.y),
+  );
+  if (line === null) return null;
+  // each problem's mean is estimated, too
+  const freedom = centred.length - several.length - 1;
+  return estimateOf(line.slope, freedom < 1 ? null : tested(line.slope, Math.sqrt(line.sse / freedom / line.sxx), freedom));
+}
+
+/**
+ * Every two strategies of each run. An association always: both are read from the same trajectories, and nothing here was assigned by lot.
+ */
+export function relateEvaluations(runs: readonly ScoredRun[]): EvaluationRelationship {
+  const byRun = groupBy(
+    runs,
+    ({ runId }) => runId,
+    (run) => run,
+  );
+  const found = [...byRun].flatMap(([runId, strategies]) =>
+    strategies.flatMap((a, i) =>
+      strategies.slice(i + 1).map((b): Relation => {
+        const scoresOf = ({ scores }: ScoredRun): Map<string, number> => new Map(scores.map((each) => [each.trajectoryId, each.score]));
+        const { ids, x, y, unmatched } = joined(scoresOf(a), scoresOf(b));
+        const far = new Set(outliersOf(x, y));
+        const keep = <T>(values: readonly T[]): T[] => values.filter((_, k) => !far.has(k));
+        return {
+          runId,
+          setups: [a.setup, b.setup],
+          unmatched,
+          points: ids.map((trajectoryId, k) => ({ trajectoryId, x: x[k]!, y: y[k]! })),
+          correlation: correlate(x, y),
+          outliers: ids.filter((_, k) => far.has(k)),
+          withoutOutliers: far.size === 0 ? null : correlate(keep(x), keep(y)),
+          logarithmic: { x: isSkewed(x), y: isSkewed(y) },
+          withinProblems: withinProblems(ids, x, y, a),
+          adjusted: null,
+          claim: 'association',
+        };
+      }),
+    ),
+  );
+  const all = adjusted(found.map(({ correlation }) => correlation.pearson?.p ?? null));
+  return {
+    analyzer: 'evaluation-relationship',
+    relations: found.map((each, i) => ({ ...each, adjusted: all.adjusted[i]! })),
+    multiplicity: all.multiplicity,
+  };
+}

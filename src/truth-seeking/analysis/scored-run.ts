@@ -1,0 +1,94 @@
+/** What analyzers read: the scores of one strategy over one run's trajectories, with what they were made under. */
+import { z } from 'zod';
+import { canonicalJson } from '../../canonical-json.js';
+import { IsoproError } from '../../errors.js';
+import { groupBy } from '../../statistics/paired.js';
+import { mean } from '../../statistics/index.js';
+import { DIRECTIONS } from '../score.js';
+
+const name = z.string().min(1).max(400);
+const figure = z.number();
+
+/** What runs have to share to be compared: policies then differ alone. */
+export const setupSchema = z.strictObject({
+  strategy: name,
+  /** Of the strategy's settings: an id that two runs share where they were scored alike. */
+  config: name,
+  domain: name,
+  mode: name,
+  /** Name of the system prompt. */
+  systemPrompt: name,
+});
+export type Setup = z.output<typeof setupSchema>;
+
+export const intervalSchema = z.strictObject({ low: figure, high: figure });
+
+export const scoredTrajectorySchema = z.strictObject({
+  trajectoryId: name,
+  problemId: name,
+  score: figure,
+  /** What a score may depend on beside the setup: number of steps, length, difficulty. */
+  features: z.record(name, z.union([figure, name])).default({}),
+});
+export type ScoredTrajectory = z.output<typeof scoredTrajectorySchema>;
+
+export const scoredRunSchema = z.strictObject({
+  runId: name,
+  policyId: name,
+  /** What people call the policy. */
+  policy: name,
+  /** Decimal digits. */
+  seed: z.string().regex(/^\d+$/),
+  setup: setupSchema,
+  direction: z.enum(DIRECTIONS),
+  /** Null where nothing could be measured; `skipped` says why. */
+  value: figure.nullable(),
+  interval: intervalSchema.nullable(),
+  n: z.int().min(0),
+  skipped: z.record(name, z.int().min(0)),
+  /** How the value follows from the trajectories' scores: their mean; or their sum, as a slope does from its parts. */
+  aggregate: z.enum(['mean', 'sum']),
+  scores: z.array(scoredTrajectorySchema),
+});
+export type ScoredRun = z.output<typeof scoredRunSchema>;
+
+/** @throws IsoproError DATA_INVALID naming the run and the member; where a trajectory is scored twice */
+export function readScoredRuns(value: unknown): ScoredRun[] {
+  const found = z.array(scoredRunSchema).safeParse(value);
+  if (!found.success) throw new IsoproError('DATA_INVALID', `scores of runs: ${z.prettifyError(found.error)}`, { cause: found.error });
+  for (const { runId, scores } of found.data)
+    if (new Set(scores.map(({ trajectoryId }) => trajectoryId)).size < scores.length)
+      throw new IsoproError('DATA_INVALID', `scores of run ${runId}: a trajectory is scored twice`);
+  return found.data;
+}
+
+export const setupKey = (setup: Setup): string => canonicalJson({ ...setup });
+
+/** In the order of their keys. */
+export function bySetup(runs: readonly ScoredRun[]): { readonly setup: Setup; readonly runs: readonly ScoredRun[] }[] {
+  const groups = groupBy(
+    runs,
+    ({ setup }) => setupKey(setup),
+    (run) => run,
+  );
+  return [...groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, members]) => ({ setup: members[0]!.setup, runs: members }));
+}
+
+/** Mean score of each problem over all trajectories of these runs. */
+export function byProblem(runs: readonly ScoredRun[]): Map<string, number> {
+  const scores = groupBy(
+    runs.flatMap((run) => run.scores),
+    ({ problemId }) => problemId,
+    ({ score }) => score,
+  );
+  return new Map([...scores].map(([problemId, values]) => [problemId, mean(values)]));
+}
+
+/** What both have, in the order of ids, and how many only one of them has. */
+export function joined(
+  a: ReadonlyMap<string, number>,
+  b: ReadonlyMap<string, number>,
+): { readonly ids: readonly string[]; readonly x: readonly number[]; readonly y: readonly number[]; readonly unmatched: number } {
+  const ids = [...a.keys()].filter((id) => b.has(id)).sort();
+  return { ids, x: ids.map((id) => a.get(id)!), y: ids.map((id) => b.get(id)!), unmatched: a.size + b.size - 2 * ids.length };
+}

@@ -1,0 +1,78 @@
+/** Which words of a reasoning moved the belief: the belief is read again after every few of them. */
+import { z } from 'zod';
+import { IsoproError } from '../../errors.js';
+import { readBeliefs, type ReadoutOptions } from '../beliefs/readout.js';
+import type { Policy } from '../policy.js';
+import type { BinaryProblem } from '../problem.js';
+import type { Trajectory } from '../trajectory.js';
+
+export const tokenEvidenceSchema = z.strictObject({
+  analyzer: z.literal('token-level-evidence'),
+  trajectoryId: z.string(),
+  problemId: z.string(),
+  /** Belief in option 0 before the first piece. */
+  before: z.number().min(0).max(1),
+  /** Texts that make up the reasoning; the change of belief over a stretch that was read at its ends is spread evenly over its pieces. */
+  pieces: z.array(z.strictObject({ text: z.string(), evidence: z.number() })),
+  after: z.number().min(0).max(1),
+});
+export type TokenEvidence = z.output<typeof tokenEvidenceSchema>;
+
+/** A belief after so many pieces. */
+export interface PieceReading {
+  readonly pieces: number;
+  readonly belief: number;
+}
+
+/**
+ * The change of belief of each piece; they add up to the whole change exactly, but for rounding.
+ * @param readings the first before all pieces, the last after them, rising
+ * @throws RangeError where they are not
+ */
+export function spreadEvidence(pieces: readonly string[], readings: readonly PieceReading[]): { text: string; evidence: number }[] {
+  const rising = readings.every(({ pieces: at }, i) => (i === 0 ? at === 0 : at > readings[i - 1]!.pieces));
+  if (readings.length === 0 || !rising || readings.at(-1)!.pieces !== pieces.length)
+    throw new RangeError('readings begin before the first piece, rise, and end after the last');
+  return pieces.map((text, i) => {
+    const next = readings.findIndex(({ pieces: at }) => at > i);
+    const [from, to] = [readings[next - 1]!, readings[next]!];
+    return { text, evidence: (to.belief - from.belief) / (to.pieces - from.pieces) };
+  });
+}
+
+/** Words, each with the white space before it; what is left at the end belongs to the last. */
+export const wordsOf = (text: string): string[] => text.match(/\s*\S+(?:\s+$)?/g) ?? [];
+
+/**
+ * @param every words between two readings; at least 1
+ * @throws IsoproError of `readBeliefs`; INVALID_ARGUMENT where a belief cannot be read
+ */
+export async function tokenEvidence(
+  policy: Policy,
+  problem: BinaryProblem,
+  of: Trajectory,
+  { every, ...options }: ReadoutOptions & { readonly every: number },
+): Promise<TokenEvidence> {
+  if (!(Number.isInteger(every) && every >= 1)) throw new RangeError(`words between two readings: at least 1, got ${every}`);
+  const pieces = of.steps.flatMap(({ content }) => wordsOf(`${content}\n\n`));
+  const prompt = options.beliefSystem === 'drop' ? of.prompt.filter(({ role }) => role !== 'system') : of.prompt;
+  const start = [...policy.promptIds(prompt)];
+  const readings: PieceReading[] = [];
+  for (let read = 0; ; read = Math.min(pieces.length, read + every)) {
+    const prefix = [...start, ...policy.textIds(pieces.slice(0, read).join(''))];
+    // the readout at one place: all that has been said so far stands for what the policy is asked
+    const { readings: found } = await readBeliefs({ ...policy, promptIds: () => prefix }, problem, { ...of, steps: [] }, options);
+    const { belief, reason } = found[0]!;
+    if (belief === null) throw new IsoproError('INVALID_ARGUMENT', `no belief after ${read} words: ${reason}`);
+    readings.push({ pieces: read, belief: belief.p0 });
+    if (read >= pieces.length) break;
+  }
+  return {
+    analyzer: 'token-level-evidence',
+    trajectoryId: of.id,
+    problemId: of.problemId,
+    before: readings[0]!.belief,
+    pieces: spreadEvidence(pieces, readings),
+    after: readings.at(-1)!.belief,
+  };
+}

@@ -1,0 +1,79 @@
+/** What a training has done to scores: the same questions before and after, over the seeds of the training. */
+import { z } from 'zod';
+import { mean } from '../../statistics/index.js';
+import { clusteredMean } from '../../statistics/regression.js';
+import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
+import { byProblem, bySetup, joined, setupKey, setupSchema, type ScoredRun } from './scored-run.js';
+
+const change = z.strictObject({
+  setup: setupSchema,
+  /** Policies that were trained: one a seed of the training. */
+  trained: z.array(z.strictObject({ policyId: z.string(), difference: z.number() })),
+  problems: z.int(),
+  unmatched: z.int(),
+  before: z.number(),
+  after: z.number(),
+  /** Mean over problems of after less before, seeds averaged first; the interval is over problems. */
+  overProblems: estimateSchema,
+  /** Mean over seeds of the training; the interval is over them, null for one seed. */
+  overSeeds: estimateSchema,
+  claim: claimSchema,
+});
+type Change = z.output<typeof change>;
+
+export const trainingEffectSchema = z.strictObject({
+  analyzer: z.literal('training-causal-effect'),
+  changes: z.array(change),
+  multiplicity: multiplicitySchema,
+});
+export type TrainingEffect = z.output<typeof trainingEffectSchema>;
+
+/**
+ * By setup. An effect where every question was asked before and after, and of the training rather than of one adapter where several seeds
+ * of it were run; p is over seeds where there are several, else over problems.
+ */
+export function trainingEffect(before: readonly ScoredRun[], after: readonly ScoredRun[]): TrainingEffect {
+  const found = bySetup(before).flatMap(({ setup, runs: own }): Change[] => {
+    const trained = after.filter((run) => setupKey(run.setup) === setupKey(setup) && run.aggregate === 'mean');
+    if (trained.length === 0 || own.some(({ aggregate }) => aggregate !== 'mean')) return [];
+    const base = byProblem(own);
+    const { ids, x, y, unmatched } = joined(base, byProblem(trained));
+    if (ids.length === 0) return [];
+    const differences = x.map((value, i) => y[i]! - value);
+    const policies = [...new Set(trained.map(({ policyId }) => policyId))].sort();
+    const seeds = policies.flatMap((policyId) => {
+      const pairs = joined(base, byProblem(trained.filter((run) => run.policyId === policyId)));
+      return pairs.ids.length === 0 ? [] : [{ policyId, difference: mean(pairs.y.map((value, i) => value - pairs.x[i]!)) }];
+    });
+    const bySeed = seeds.map(({ difference }) => difference);
+    return [
+      {
+        setup,
+        trained: seeds,
+        problems: ids.length,
+        unmatched,
+        before: mean(x),
+        after: mean(y),
+        overProblems: estimateOf(mean(differences), clusteredMean(differences, ids)),
+        overSeeds: estimateOf(
+          mean(bySeed),
+          clusteredMean(
+            bySeed,
+            seeds.map(({ policyId }) => policyId),
+          ),
+        ),
+        claim: unmatched === 0 ? 'effect' : 'association',
+      },
+    ];
+  });
+  const all = adjusted(found.map(({ overSeeds, overProblems }) => (overSeeds.p === null ? overProblems.p : overSeeds.p)));
+  return {
+    analyzer: 'training-causal-effect',
+    changes: found.map((each, i) => {
+      const p = all.adjusted[i]!;
+      const over = each.overSeeds.p === null ? 'overProblems' : 'overSeeds';
+      return { ...each, [over]: { ...each[over], adjusted: p } };
+    }),
+    multiplicity: all.multiplicity,
+  };
+}

@@ -1,0 +1,350 @@
+/** Analyzers on scores that were made so that the answer is known. */
+import { describe, expect, test } from '@jest/globals';
+import { fisherInterval } from '../../src/statistics/index.js';
+import {
+  ANALYZERS,
+  attribute,
+  comparePerformance,
+  crossSetupAgreement,
+  readScoredRuns,
+  relateEvaluations,
+  resultsCatalog,
+  tokenEvidence,
+  trainingEffect,
+  trajectoryScores,
+  type ScoredRun,
+} from '../../src/truth-seeking/analysis/index.js';
+import { correlate, isSkewed, outliersOf } from '../../src/truth-seeking/analysis/correlation.js';
+import { spreadEvidence, wordsOf } from '../../src/truth-seeking/analysis/token-level-evidence.js';
+import { drawsAsSteps, urnQuestion, urnReasoner } from '../../src/truth-seeking/domains/urn-reasoners.js';
+import { posteriors, type Urns } from '../../src/truth-seeking/domains/urns.js';
+import { martingale } from '../../src/truth-seeking/strategies/martingale.js';
+
+const SETUP = { strategy: 'accuracy', config: 'brier eventual', domain: 'urns', mode: 'direct', systemPrompt: 'baseline' };
+const meanOf = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
+
+/** A run whose problems are p0, p1, … with these scores. */
+const run = (policy: string, scores: readonly number[], changes: Partial<ScoredRun> = {}): ScoredRun => ({
+  runId: `run of ${policy}`,
+  policyId: policy,
+  policy,
+  seed: '0',
+  setup: SETUP,
+  direction: 'lower',
+  value: scores.length === 0 ? null : meanOf(scores),
+  interval: null,
+  n: scores.length,
+  skipped: {},
+  aggregate: 'mean',
+  scores: scores.map((score, i) => ({ trajectoryId: `${policy} t${i}`, problemId: `p${i}`, score, features: {} })),
+  ...changes,
+});
+
+describe('T23: correlations', () => {
+  test('Fisher’s interval, Pearson, Spearman, Kendall', () => {
+    const { low, high } = fisherInterval(0.5, 28);
+    expect(low).toBeCloseTo(0.156021, 6);
+    expect(high).toBeCloseTo(0.735822, 6);
+    const found = correlate([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]);
+    expect(found.pearson!.value).toBeCloseTo(0.8, 12);
+    expect(found.spearman).toBeCloseTo(0.8, 12);
+    expect(found.kendall).toBeCloseTo(0.6, 12);
+    // the test of a correlation is that of the slope
+    expect(found.pearson!.p).toBeCloseTo(found.slope!.p!, 12);
+  });
+
+  test('three pairs have no interval, a constant side no correlation', () => {
+    expect(correlate([1, 2, 3], [1, 3, 2]).pearson).toMatchObject({ interval: null });
+    expect(correlate([1, 2, 3], [1, 1, 1])).toMatchObject({ pearson: null, spearman: null, kendall: null });
+    expect(correlate([], [])).toMatchObject({ n: 0, pearson: null, slope: null, band: [] });
+  });
+
+  test('outliers are looked for among enough pairs alone; skewed axes are found', () => {
+    const x = Array.from({ length: 11 }, (_, i) => i);
+    const y = x.map((value) => (value === 10 ? 100 : value + (value % 2) / 10));
+    expect(outliersOf(x, y)).toEqual([10]);
+    expect(outliersOf(x, y, 2)).toEqual([]);
+    expect([isSkewed([1, 1, 1, 7]), isSkewed([1, 2, 3]), isSkewed([0, 1, 1, 7])]).toEqual([true, false, false]);
+  });
+});
+
+describe('trajectory scores', () => {
+  const scores = [0.5, -0.1, 0.3];
+
+  test('T15: the direction decides on the order; without one there is none', () => {
+    const order = (direction: ScoredRun['direction']): string[] =>
+      trajectoryScores(run('a', scores, { direction })).scores.map(({ problemId }) => problemId);
+    expect(order('lower')).toEqual(['p1', 'p2', 'p0']);
+    expect(order('higher')).toEqual(['p0', 'p2', 'p1']);
+    expect(order('zero')).toEqual(['p1', 'p2', 'p0']);
+    expect(() => trajectoryScores(run('a', scores, { direction: undefined as never }))).toThrow(/direction/);
+  });
+
+  test('T5: what each trajectory adds to a slope', () => {
+    const priors = [0.2, 0.4, 0.6, 0.8];
+    const posterior = [0.1, 0.35, 0.65, 0.9];
+    const found = martingale(
+      priors.map((prior, i) => ({ trajectoryId: `t${i}`, problemId: `p${i}`, beliefs: [prior, posterior[i]!] })),
+      { change: 'difference', granularity: 'steps' },
+    );
+    const scored = run('a', [], {
+      direction: found.direction,
+      aggregate: 'sum',
+      value: found.value,
+      scores: [...found.perTrajectory].map(([trajectoryId, score]) => ({ trajectoryId, problemId: trajectoryId, score, features: {} })),
+    });
+    const { scores: best } = trajectoryScores(scored);
+    for (const [i, part] of [0.025, 0.025, 0.15, 0.15].entries()) expect(best[i]!.score).toBeCloseTo(part, 12);
+    expect(best.reduce((sum, { score }) => sum + score, 0)).toBeCloseTo(0.35, 12);
+  });
+});
+
+describe('performance', () => {
+  const low = [0.1, 0.2, 0.15, 0.1];
+  const high = [0.5, 0.55, 0.6, 0.45];
+
+  test('ranked by direction, paired over problems, adjusted for the pairs', () => {
+    const found = comparePerformance([run('worst', high), run('best', low), run('middle', [0.3, 0.2, 0.4, 0.3]), run('no', [])]);
+    const [setup] = found.setups;
+    expect(setup!.ranking.map(({ policy }) => policy)).toEqual(['best', 'middle', 'worst']);
+    expect(setup!.unmeasured).toBe(1);
+    const pair = setup!.pairs.find(({ policies }) => policies[1] === 'worst' && policies[0] === 'best')!;
+    expect(pair.difference.value).toBeCloseTo(meanOf(low) - meanOf(high), 12);
+    expect(pair.difference.high).toBeLessThan(0);
+    expect(pair.claim).toBe('effect');
+    expect(found.multiplicity.tests).toBe(3);
+    for (const { difference } of setup!.pairs) expect(difference.adjusted).toBeGreaterThanOrEqual(difference.p!);
+    const higher = comparePerformance([run('worst', high, { direction: 'higher' }), run('best', low, { direction: 'higher' })]);
+    expect(higher.setups[0]!.ranking[0]!.policy).toBe('worst');
+  });
+
+  test('several runs of a policy have the interval of their means; other questions make no effect', () => {
+    const other = run('a', [0.4, 0.6, 0.5], { runId: 'second' });
+    const found = comparePerformance([run('a', low), other, run('b', high)]).setups[0]!;
+    const place = found.ranking.find(({ policy }) => policy === 'a')!;
+    const [one, two] = [meanOf(low), meanOf([0.4, 0.6, 0.5])];
+    expect(place.interval!.high - place.value).toBeCloseTo((12.706204736 * Math.abs(two - one)) / 2, 6);
+    expect(comparePerformance([run('a', low.slice(1)), run('b', high)]).setups[0]!.pairs[0]!).toMatchObject({
+      claim: 'association',
+      unmatched: 1,
+    });
+  });
+
+  test('against a figure from outside: never more than an association', () => {
+    const sizes = Array.from({ length: 12 }, (_, i) => i + 1);
+    const runs = sizes.map((size) => run(`${size % 2 === 0 ? 'even' : 'odd'} ${size}`, [size === 12 ? 9 : 1 - size / 20]));
+    const outside = new Map(sizes.map((size) => [`${size % 2 === 0 ? 'even' : 'odd'} ${size}`, size]));
+    const found = comparePerformance(runs, { outside }).setups[0]!.outside!;
+    expect(found.outliers).toEqual(['even 12']);
+    expect(found.withoutOutliers!.pearson!.value).toBeCloseTo(-1, 12);
+    expect(found.claim).toBe('association');
+    const grouped = comparePerformance(runs, { outside, groups: new Map([['evens', 'even']]) }).setups[0]!.outside!;
+    expect(grouped.outliers).toEqual([]); // ten a group are too few
+    expect(grouped.byGroup.others!.pearson!.value).toBeCloseTo(-1, 12);
+  });
+
+  test('parts of a slope are compared by no pair', () => {
+    expect(comparePerformance([run('a', low, { aggregate: 'sum' }), run('b', high)]).setups[0]!.pairs).toEqual([]);
+  });
+});
+
+describe('relations between strategies', () => {
+  const other = { ...SETUP, strategy: 'mutual predictability' };
+  const both = (x: readonly number[], y: readonly number[], problems = x.length): ScoredRun[] =>
+    [x, y].map((scores, i) =>
+      run('a', scores, {
+        setup: i === 0 ? SETUP : other,
+        scores: scores.map((score, k) => ({ trajectoryId: `t${k}`, problemId: `p${k % problems}`, score, features: {} })),
+      }),
+    );
+
+  test('joined by trajectory, whatever their order; what only one has is counted', () => {
+    const [a, b] = both([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]) as [ScoredRun, ScoredRun];
+    const found = relateEvaluations([a, { ...b, scores: [...b.scores].reverse() }]).relations[0]!;
+    expect(found.correlation.pearson!.value).toBeCloseTo(0.8, 12);
+    expect(found).toMatchObject({ claim: 'association', unmatched: 0, withinProblems: null });
+    expect(relateEvaluations([a, { ...b, scores: b.scores.slice(1) }]).relations[0]!).toMatchObject({ unmatched: 1 });
+  });
+
+  test('a relation that problems alone make is gone within them', () => {
+    // problem by problem both rise; within each, the second falls as the first rises
+    const [x, y] = [
+      [0, 10, 20, 30, 1, 11, 21, 31],
+      [1, 11, 21, 31, 0, 10, 20, 30],
+    ];
+    const found = relateEvaluations(both(x, y, 4)).relations[0]!;
+    expect(found.correlation.pearson!.value).toBeGreaterThan(0.9);
+    expect(found.withinProblems!.value).toBeCloseTo(-1, 12);
+  });
+});
+
+describe('attribution', () => {
+  const features = { mode: ['direct', 'debate'], length: [1, 2, 3, 4] };
+  /** Score = 1 + 2 (debate) + 0.5 length, each mode having the same questions unless told. */
+  const runs = (shift = 0): ScoredRun[] =>
+    features.mode.map((mode, m) =>
+      run(`a`, [], {
+        runId: mode,
+        setup: { ...SETUP, mode },
+        scores: features.length.map((length, i) => ({
+          trajectoryId: `${mode} ${i}`,
+          problemId: `p${i + m * shift}`,
+          score: 1 + 2 * m + 0.5 * length + ((i + m) % 2) / 100,
+          features: { length, twice: 2 * length },
+        })),
+      }),
+    );
+
+  test('coefficients, the reference level, what follows from what', () => {
+    const found = attribute(runs(), { features: ['mode', 'length', 'twice', 'domain', 'nothing'], randomised: ['mode'] });
+    const of = (feature: string) => found.coefficients.find((each) => each.feature === feature)!;
+    // the most frequent level is the reference, of equal ones the first by its name
+    expect(found.references).toEqual({ mode: 'debate' });
+    expect(of('mode')).toMatchObject({ level: 'direct', claim: 'effect' });
+    expect(of('mode').estimate.value).toBeCloseTo(-2, 1);
+    expect(of('length').estimate.value).toBeCloseTo(0.5, 1);
+    expect(of('length').claim).toBe('association');
+    expect(found.leftOut).toEqual({
+      twice: 'it follows from features before it',
+      domain: 'it does not vary',
+      nothing: 'not every trajectory has it',
+    });
+    expect(found.problems).toBe(4);
+    expect(found.multiplicity.tests).toBe(2);
+  });
+
+  test('what is said to be randomised, with other questions, is an association', () => {
+    const found = attribute(runs(1), { features: ['mode'], randomised: ['mode'] });
+    expect(found.coefficients[0]!.claim).toBe('association');
+  });
+
+  test('log-odds of a score above a threshold, with the loss and its interval', () => {
+    const scored = ['direct', 'debate'].map((mode, m) =>
+      run(
+        'a',
+        Array.from({ length: 40 }, (_, i) => (i < (m === 0 ? 30 : 10) ? 1 : 0)),
+        { runId: mode, setup: { ...SETUP, mode } },
+      ),
+    );
+    const { logistic } = attribute(scored, { features: ['mode'], threshold: 0.5 });
+    expect(Math.abs(logistic!.coefficients[0]!.estimate.value)).toBeCloseTo(Math.log(9), 8);
+    expect(logistic!.loss.mean).toBeCloseTo(0.562335, 6);
+    expect(logistic!.loss.low).toBeLessThan(0.562);
+    expect(logistic!.loss.high).toBeGreaterThan(0.563);
+  });
+
+  test('scores of two strategies are not mixed', () => {
+    expect(() => attribute([run('a', [1]), run('a', [1], { setup: { ...SETUP, strategy: 'b' } })], { features: [] })).toThrow(RangeError);
+  });
+});
+
+test('agreement between setups: an effect of the one thing that differs, asked the same questions', () => {
+  const critical = { ...SETUP, systemPrompt: 'critical' };
+  const found = crossSetupAgreement([
+    run('a', [0.1, 0.3, 0.2, 0.4]),
+    run('a', [0.2, 0.4, 0.4, 0.5], { setup: critical }),
+    run('b', [0.2, 0.4, 0.4, 0.5], { setup: critical }),
+    run('a', [0.2], { setup: { ...critical, mode: 'debate' } }),
+  ]);
+  const [first] = found.agreements.filter(({ differ }) => differ.join() === 'systemPrompt');
+  expect(first).toMatchObject({ shared: 4, claim: 'effect' });
+  expect(Math.abs(first!.difference.value)).toBeCloseTo(0.125, 12);
+  expect(first!.limits!.high - first!.limits!.low).toBeCloseTo(2 * 1.96 * 0.05, 10);
+  expect(found.agreements).toHaveLength(3);
+  expect(found.agreements.filter(({ claim }) => claim === 'effect')).toHaveLength(1);
+});
+
+describe('training', () => {
+  const before = run('base', [0.4, 0.5, 0.6, 0.3]);
+  const after = [0, 1, 2].map((seed) =>
+    run(
+      `trained ${seed}`,
+      [0.3, 0.45, 0.5, 0.25].map((score) => score + seed / 100),
+      { seed: String(seed) },
+    ),
+  );
+
+  test('paired over questions and over seeds', () => {
+    const [found] = trainingEffect([before], after).changes;
+    expect(found).toMatchObject({ problems: 4, claim: 'effect' });
+    expect(found!.overProblems.value).toBeCloseTo(-0.065, 12);
+    expect(found!.trained.map(({ difference }) => difference)).toEqual([-0.075, -0.065, -0.055].map((x) => expect.closeTo(x, 12)));
+    // three seeds: t of 2 degrees of freedom, 97.5 %
+    expect(found!.overSeeds.high! - found!.overSeeds.value).toBeCloseTo((4.30265273 * 0.01) / Math.sqrt(3), 6);
+    expect(found!.overSeeds.adjusted).toBeCloseTo(found!.overSeeds.p!, 12);
+  });
+
+  test('one seed has no interval over seeds; questions that were not asked before make it an association', () => {
+    expect(trainingEffect([before], after.slice(0, 1)).changes[0]!.overSeeds).toMatchObject({ low: null, p: null });
+    expect(trainingEffect([before], [run('trained', [0.1, 0.1])]).changes[0]!.claim).toBe('association');
+    expect(trainingEffect([before], [run('trained', [0.1], { setup: { ...SETUP, mode: 'debate' } })]).changes).toEqual([]);
+  });
+});
+
+describe('evidence of single words', () => {
+  const urns: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
+  const problem = urnQuestion(urns);
+
+  test('the change between two readings is spread over what stands between them', () => {
+    const found = spreadEvidence(
+      ['a', ' b', ' c'],
+      [
+        { pieces: 0, belief: 0.5 },
+        { pieces: 2, belief: 0.7 },
+        { pieces: 3, belief: 0.6 },
+      ],
+    );
+    expect(found.map(({ evidence }) => evidence)).toEqual([0.1, 0.1, -0.1].map((x) => expect.closeTo(x, 12)));
+    expect(() => spreadEvidence(['a'], [{ pieces: 0, belief: 0.5 }])).toThrow(RangeError);
+    expect(wordsOf(' one  two\n\n')).toEqual([' one', '  two\n\n']);
+  });
+
+  test('a Bayesian learns from the colour, and from no other word', async () => {
+    const policy = urnReasoner(urns, 1);
+    const found = await tokenEvidence(policy, problem, drawsAsSteps(problem, policy, ['red', 'blue']), { every: 1 });
+    const [prior, red] = posteriors(urns, ['red']) as [number, number];
+    const moved = found.pieces.filter(({ evidence }) => Math.abs(evidence) > 1e-9);
+    expect(moved.map(({ text }) => text.trim())).toEqual(['red.', 'blue.']);
+    expect(moved[0]!.evidence).toBeCloseTo(red - prior, 10);
+    expect(found.pieces.reduce((sum, { evidence }) => sum + evidence, 0)).toBeCloseTo(found.after - found.before, 12);
+    expect(ANALYZERS['token-level-evidence'].result.parse(JSON.parse(JSON.stringify(found)))).toEqual(found);
+  });
+});
+
+test('the catalog lists what there is, by setup', () => {
+  const found = resultsCatalog([run('b', [1]), run('a', []), run('a', [1], { setup: { ...SETUP, domain: 'claims' } })]);
+  expect(found).toMatchObject({ runs: 2, results: 3 });
+  expect(found.setups.map(({ setup, results }) => [setup.domain, results.map(({ policy }) => policy)])).toEqual([
+    ['claims', ['a']],
+    ['urns', ['a', 'b']],
+  ]);
+});
+
+test('every result is JSON that its schema takes back unchanged, also of a single score and of none', () => {
+  for (const runs of [[run('a', [1])], [run('a', [])], [run('a', [1, 1]), run('b', [1, 1])], []]) {
+    const results = [
+      comparePerformance(runs),
+      relateEvaluations(runs),
+      attribute(runs, { features: ['policy'], threshold: 0.5 }),
+      crossSetupAgreement(runs),
+      trainingEffect(runs, runs),
+      resultsCatalog(runs),
+      ...runs.map(trajectoryScores),
+    ];
+    for (const result of results) {
+      const parsed: unknown = ANALYZERS[result.analyzer].result.parse(JSON.parse(JSON.stringify(result)));
+      expect(parsed).toEqual(result);
+    }
+  }
+});
+
+test('scores that are no scores are refused by name', () => {
+  const scored = run('a', [1]);
+  expect(readScoredRuns(JSON.parse(JSON.stringify([scored])))).toEqual([scored]);
+  const refused = (value: unknown, message: RegExp): void =>
+    expect(() => readScoredRuns(value)).toThrow(expect.objectContaining({ code: 'DATA_INVALID', message: expect.stringMatching(message) }));
+  refused([{ ...scored, value: '1' }], /value/);
+  refused([{ ...scored, direction: 'up' }], /direction/);
+  refused([{ ...scored, scores: [...scored.scores, ...scored.scores] }], /scored twice/);
+  refused({}, /array/);
+});
