@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { holm, studentQuantile } from '../../statistics/index.js';
 import type { Tested } from '../../statistics/regression.js';
 
-/** `effect` only where what differs was assigned, not found: the same questions under each, or by lot. Everything else is `association`. */
+/**
+ * `effect` only where what differs was assigned, not found: the same questions under each, or by lot. Everything else is `association`.
+ */
 export const claimSchema = z.enum(['effect', 'association']);
 export type Claim = z.output<typeof claimSchema>;
 
