@@ -9,7 +9,7 @@ import type { Tested } from '../../statistics/regression.js';
 export const claimSchema = z.enum(['effect', 'association']);
 export type Claim = z.output<typeof claimSchema>;
 
-/** An estimate with its 95 % interval; p is of its being 0, `adjusted` by Holm's method over all tests of the same result, where it is one. */
+/** An estimate with its 95 % interval; p is of its being 0, `adjusted` by Holm's method over all tests of a result, where it is one. */
 export const estimateSchema = z.strictObject({
   value: z.number(),
   low: z.number().nullable(),
