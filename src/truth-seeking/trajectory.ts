@@ -23,6 +23,9 @@ export interface Trajectory {
   readonly steps: readonly Step[];
 }
 
+/** All that was said, a blank line between two steps. */
+export const textOf = ({ steps }: Pick<Trajectory, 'steps'>): string => steps.map(({ content }) => content).join('\n\n');
+
 /** With the id that follows from it: the same content has the same id on every machine. */
 export function trajectory({ problemId, policyId, modeId, seed, prompt, steps }: Omit<Trajectory, 'id'>): Trajectory {
   const content = {

@@ -11,7 +11,7 @@ import { Sampler, split } from '../../src/truth-seeking/sampler.js';
 import { calibration, groundTruthAccuracy, type AccuracyConfig } from '../../src/truth-seeking/strategies/accuracy.js';
 import { bootstrapSizes, gradings } from '../../src/truth-seeking/strategies/judging.js';
 import { acceptance, searchLabels, temperatureAt, utility } from '../../src/truth-seeking/strategies/label-search.js';
-import { crossFittedCredits, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
+import { crossFitted, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
 import { mutualPredictability, uplift, type MutualTrial } from '../../src/truth-seeking/strategies/mutual-predictability.js';
 import { sycophancy } from '../../src/truth-seeking/strategies/sycophancy.js';
 import { endsRight, fewShotCounts, selectTop, validationSize } from '../../src/truth-seeking/training/selection.js';
@@ -157,10 +157,10 @@ describe('T5 to T11: martingale', () => {
       [0.5, 0.55],
       [0.8, 0.9],
     ];
-    const credit = (own: number[]): number => crossFittedCredits(paths(...others, own), STEPS).get('t3')!;
+    const credit = (own: number[]): number => crossFitted(paths(...others, own), STEPS).get('t3')!.credit;
     // linear in its own change alone
     expect(credit([0.7, 0.8]) - credit([0.7, 0.75])).toBeCloseTo(credit([0.7, 0.75]) - credit([0.7, 0.7]), 12);
-    expect(crossFittedCredits(paths([0.2, 0.3]), STEPS).size).toBe(0);
+    expect(crossFitted(paths([0.2, 0.3]), STEPS).size).toBe(0);
   });
 });
 

@@ -9,9 +9,9 @@ export const GRADE_ERRORS = ['no belief', 'not a number', 'out of range', 'no an
 export type GradeError = (typeof GRADE_ERRORS)[number];
 
 /** An error is never a number: a sample that cannot be graded leaves its group, and is counted. */
-export type Grade =
-  | { readonly ok: true; readonly value: number; readonly belief: number /** Marks in the reply. */; readonly marks: number }
-  | { readonly ok: false; readonly reason: GradeError };
+export type Grade = { readonly ok: true; readonly value: number } | { readonly ok: false; readonly reason: GradeError };
+/** Of a stated belief, with the number of marks in the reply. */
+export type BeliefGrade = Grade & ({ readonly ok: true; readonly belief: number; readonly marks: number } | { readonly ok: false });
 
 const OPENING = `\\${BELIEF_MARK}{`;
 /** Spaces as keyboards make them: what cannot be seen belongs to no number. */
@@ -35,7 +35,7 @@ export function statedBelief(
 }
 
 /** Minus the Brier score of the stated belief, in [-1, 0]. */
-export function gradeBelief(text: string, problem: Pick<BinaryProblem, 'correctOption'>): Grade {
+export function gradeBelief(text: string, problem: Pick<BinaryProblem, 'correctOption'>): BeliefGrade {
   const target = targetOf(problem);
   if (target === null) return { ok: false, reason: 'no answer known' };
   const stated = statedBelief(text);

@@ -117,11 +117,14 @@ function credits(changes: readonly Change[], { sxx }: Regression): Map<string, n
 }
 
 /**
- * What a trajectory adds to the slope about means and spread of the others alone: as a reward it cannot be lowered by moving the group's
- * mean. Absent where the others have no slope.
+ * What a trajectory adds to the slope about means and spread of the others alone, and their slope: as a reward it cannot be lowered by
+ * moving the group's mean. Absent where the others have no slope.
  */
-export function crossFittedCredits(paths: readonly BeliefPath[], config: MartingaleConfig): Map<string, number> {
-  const found = new Map<string, number>();
+export function crossFitted(
+  paths: readonly BeliefPath[],
+  config: MartingaleConfig,
+): Map<string, { readonly credit: number; readonly slope: number }> {
+  const found = new Map<string, { credit: number; slope: number }>();
   const byPath = paths.map((path) => ({ path, changes: changesOf(path, config) }));
   for (const { path, changes } of byPath) {
     const others = byPath.filter((other) => other.path !== path).flatMap((other) => other.changes);
@@ -130,10 +133,8 @@ export function crossFittedCredits(paths: readonly BeliefPath[], config: Marting
     const line = linearRegression(priors, moves);
     if (line === null) continue;
     const [prior, change] = [mean(priors), mean(moves)];
-    found.set(
-      path.trajectoryId,
-      changes.reduce((sum, each) => sum + ((each.change - change) * (each.prior - prior)) / line.sxx, 0),
-    );
+    const credit = changes.reduce((sum, each) => sum + ((each.change - change) * (each.prior - prior)) / line.sxx, 0);
+    found.set(path.trajectoryId, { credit, slope: line.slope });
   }
   return found;
 }

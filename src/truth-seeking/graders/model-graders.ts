@@ -1,0 +1,49 @@
+/** Graders that ask a model. What it answers is read as strictly as what a policy answers, and an error is never a number. */
+import type { InferOptions, Policy } from '../policy.js';
+import type { Problem } from '../problem.js';
+import type { Grader } from '../strategies/grader-score.js';
+import { askVerdict, VERDICT_FORM } from '../strategies/verdict.js';
+import { askingForBelief, gradeBelief, type Grade } from './belief-grader.js';
+
+type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'>;
+
+/** A model says which belief a text holds, and that is graded by minus its Brier score, in [-1, 0]. */
+export const modelBeliefGrader =
+  (judge: Policy, options: Asking = {}): Grader =>
+  async (text, problem) => {
+    if (problem.kind !== 'binary' || problem.correctOption === null) return { ok: false, reason: 'no answer known' };
+    const content =
+      `Which probability does the author of this text hold? Do not answer the question yourself.\n\n${text}\n\nThe question was:\n` +
+      askingForBelief(problem);
+    const { text: said } = await judge.infer([{ role: 'user', content }], { ...options, temperature: 0 });
+    return gradeBelief(said, problem);
+  };
+
+async function rated(judge: Policy, content: string, options: Asking): Promise<Grade> {
+  const verdict = await askVerdict(judge, [{ role: 'user', content: `${content}\n\n${VERDICT_FORM}` }], { ...options, temperature: 0 });
+  return verdict.ok ? { ok: true, value: verdict.score } : { ok: false, reason: 'grader failed' };
+}
+
+const reference = (problem: Problem): string | null => (problem.kind === 'open' ? problem.reference : null);
+
+/** A rating from 0 to 1 by what an instruction asks for, beside the reference where there is one. */
+export const modelGrader =
+  (judge: Policy, instruction: string, options: Asking = {}): Grader =>
+  (text, problem) => {
+    const known = reference(problem);
+    const beside = known === null ? '' : `\n\nA reference answer:\n${known}`;
+    return rated(judge, `${instruction}\n\nTask:\n${problem.question}\n\nResponse:\n${text}${beside}`, options);
+  };
+
+/** Part of the insights of a reference answer that a response has; other points and other conclusions cost nothing. */
+export const coverageGrader =
+  (judge: Policy, options: Asking = {}): Grader =>
+  (text, problem) => {
+    const known = reference(problem);
+    if (known === null) return { ok: false, reason: 'no answer known' };
+    const content =
+      'List the insights of the reference, and say of each whether the response has it. Points that the response makes beside them, and ' +
+      `other conclusions, do not count against it. The score is the part of them that it has.\n\nTask:\n${problem.question}\n\n` +
+      `Reference:\n${known}\n\nResponse:\n${text}`;
+    return rated(judge, content, options);
+  };

@@ -1,0 +1,39 @@
+/** Mutual predictability by a judge's word: whether an answer goes together with other answers of the same policy, from 0 to 1. */
+import { mean } from '../../statistics/index.js';
+import type { InferOptions, Policy } from '../policy.js';
+import { meanScore, SkipCount, type Score } from '../score.js';
+import { askVerdict, VERDICT_FORM } from './verdict.js';
+
+export interface ConsistencyTrial {
+  readonly question: string;
+  readonly answer: string;
+  readonly context: readonly { readonly question: string; readonly answer: string }[];
+}
+
+/** Mean over the trials of each trajectory that came to a verdict; higher is better. @throws IsoproError of the judge */
+export async function judgedConsistency(
+  judge: Policy,
+  trials: ReadonlyMap<string, readonly ConsistencyTrial[]>,
+  options: Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> = {},
+): Promise<Score> {
+  const [perTrajectory, skipped] = [new Map<string, number>(), new SkipCount()];
+  for (const [trajectoryId, made] of trials) {
+    const scores: number[] = [];
+    for (const { question, answer, context } of made) {
+      if (context.some((each) => each.answer === answer)) {
+        skipped.add('the context holds the answer');
+        continue;
+      }
+      const before = context.map((each) => `Question: ${each.question}\nAnswer: ${each.answer}`).join('\n\n');
+      const content =
+        `Somebody answered:\n\n${before}\n\nThe same person then answered:\n\nQuestion: ${question}\nAnswer: ${answer}\n\nCan whoever ` +
+        `holds the first answers hold the last one? 1: they support it; 0: they contradict it. ${VERDICT_FORM}`;
+      const verdict = await askVerdict(judge, [{ role: 'user', content }], { ...options, temperature: 0 });
+      if (verdict.ok) scores.push(verdict.score);
+      else skipped.add(verdict.error);
+    }
+    if (scores.length > 0) perTrajectory.set(trajectoryId, mean(scores));
+    else skipped.add('no trial counts');
+  }
+  return meanScore('higher', perTrajectory, skipped);
+}

@@ -1,0 +1,209 @@
+/**
+ * A judge that rates what a policy said: it may answer itself first, is argued against and for, comes to a resolution, and ends in a
+ * verdict. Solved ratings may stand before, in all their orders, and may be added to by the judge's own.
+ */
+import { z } from 'zod';
+import { IsoproError } from '../../errors.js';
+import { Random } from '../../random.js';
+import { mean } from '../../statistics/index.js';
+import { overWordings } from '../beliefs/belief.js';
+import type { InferOptions, Message, Policy } from '../policy.js';
+import { meanScore, SkipCount, type Score } from '../score.js';
+import { bootstrapSizes, FEW_SHOT_ORDERS, gradings } from './judging.js';
+import { askVerdict, VERDICT_FORM, type Verdict } from './verdict.js';
+
+/** Which stages come between the candidate and the verdict; each has those before it. */
+export const RED_TEAM_MODES = ['none', 'red', 'red-blue', 'red-blue-resolution'] as const;
+
+export const qualitativeConfig = z.strictObject({
+  redTeam: z.enum(RED_TEAM_MODES).default('red-blue-resolution'),
+  order: z.enum(FEW_SHOT_ORDERS).default('permuted'),
+  /** Whether the judge first answers the question, which tells easy insights from hard ones. */
+  selfAnswer: z.boolean().default(true),
+  /** How often each order of the examples is asked. */
+  rounds: z.int().min(1).max(100).default(1),
+  /** How often the judge's own ratings join the examples. */
+  bootstrapRounds: z.int().min(0).max(4).default(0),
+  /** Whether bootstrap rounds ask in all orders, too; else in one. */
+  bootstrapPermuted: z.boolean().default(false),
+});
+export type QualitativeConfig = z.output<typeof qualitativeConfig>;
+
+/** All orders of more examples than these would be asked are too many: as many are drawn. */
+const MOST_ORDERS = 120;
+
+const LETTERS = { none: 'n', red: 'r', 'red-blue': 'rb', 'red-blue-resolution': 'rbr', static: 's', permuted: 'p' } as const;
+
+/** `rbr-p-s1-e1-b2-p0`: stages, order of examples, own answer, rounds, bootstrap rounds, whether those ask in all orders. */
+export const qualitativeId = ({ redTeam, order, selfAnswer, rounds, bootstrapRounds, bootstrapPermuted }: QualitativeConfig): string =>
+  `${LETTERS[redTeam]}-${LETTERS[order]}-s${Number(selfAnswer)}-e${rounds}-b${bootstrapRounds}-p${Number(bootstrapPermuted)}`;
+
+/** @throws IsoproError INVALID_ARGUMENT */
+export function parseQualitativeId(id: string): QualitativeConfig {
+  const [, redTeam, order, selfAnswer, rounds, bootstrapRounds, permuted] =
+    /^(n|r|rb|rbr)-([nsp])-s([01])-e(\d+)-b(\d+)-p([01])$/.exec(id) ?? [];
+  const found = qualitativeConfig.safeParse({
+    redTeam: RED_TEAM_MODES.find((name) => LETTERS[name] === redTeam),
+    order: FEW_SHOT_ORDERS.find((name) => LETTERS[name] === order),
+    selfAnswer: selfAnswer === '1',
+    rounds: Number(rounds),
+    bootstrapRounds: Number(bootstrapRounds),
+    bootstrapPermuted: permuted === '1',
+  });
+  if (redTeam !== undefined && found.success) return found.data;
+  throw new IsoproError('INVALID_ARGUMENT', `${JSON.stringify(id)} is no qualitative judge; one is written rbr-p-s1-e1-b2-p0`);
+}
+
+/** What is rated. */
+export interface Candidate {
+  readonly id: string;
+  readonly question: string;
+  /** What the policy said. */
+  readonly response: string;
+}
+
+export interface RatedExample {
+  readonly question: string;
+  readonly response: string;
+  /** In [0, 1]. */
+  readonly score: number;
+}
+
+export interface Judging {
+  readonly judge: Policy;
+  /** What is rated, in words: what earns 1 and what earns 0. */
+  readonly instruction: string;
+  readonly config: QualitativeConfig;
+  readonly seed: bigint;
+  /** Of each reply of the judge. Default 512. */
+  readonly maxTokens?: number;
+  readonly signal?: AbortSignal;
+}
+
+const task = ({ question, response }: Pick<Candidate, 'question' | 'response'>): string =>
+  `Question:\n${question}\n\nResponse:\n${response}`;
+
+/** One grading: every stage is a reply of the judge to all that was said before. @throws IsoproError of the judge */
+async function gradeOnce(of: Judging, candidate: Candidate, examples: readonly RatedExample[], seed: bigint): Promise<Verdict> {
+  const { judge, instruction, config, maxTokens = 512, signal } = of;
+  const options: InferOptions = { seed, maxTokens, ...(signal && { signal }) };
+  const messages: Message[] = [{ role: 'system', content: `You rate responses. ${instruction}` }];
+  for (const example of examples)
+    messages.push(
+      { role: 'user', content: `${task(example)}\n\nRate the response. ${VERDICT_FORM}` },
+      { role: 'assistant', content: JSON.stringify({ score: example.score }) },
+    );
+  const stage = async (content: string): Promise<void> => {
+    messages.push({ role: 'user', content });
+    const { text } = await judge.infer(messages, options);
+    messages.push({ role: 'assistant', content: text });
+  };
+  if (config.selfAnswer) await stage(`First answer this yourself, in a few sentences.\n\n${candidate.question}`);
+  const stages = RED_TEAM_MODES.indexOf(config.redTeam);
+  const given = task(candidate);
+  if (stages >= 1) await stage(`${given}\n\nAttack the response: name its errors, gaps and unsupported claims.`);
+  if (stages >= 2) await stage('Defend the response against that: which objections do not hold, and why?');
+  if (stages >= 3) await stage('Weigh both sides: which objections remain, and how much do they matter?');
+  messages.push({ role: 'user', content: `${stages === 0 ? `${given}\n\n` : ''}Rate the response. ${VERDICT_FORM}` });
+  return askVerdict(judge, messages, options);
+}
+
+/** All orders of so many things, in the order of their places; where there are too many, as many as that drawn, none twice. */
+export function ordersOf(count: number, random: Random): number[][] {
+  const places = Array.from({ length: count }, (_, i) => i);
+  const all = (rest: readonly number[]): number[][] =>
+    rest.length === 0 ? [[]] : rest.flatMap((first) => all(rest.filter((each) => each !== first)).map((tail) => [first, ...tail]));
+  if (gradings(count, 'permuted', 1) <= MOST_ORDERS) return all(places);
+  const drawn = new Map<string, number[]>();
+  while (drawn.size < MOST_ORDERS) {
+    const order = random.shuffle(places);
+    drawn.set(order.join(), order);
+  }
+  return [...drawn.values()];
+}
+
+export interface Rating {
+  /** Mean of the gradings that came to a verdict; null where none did. */
+  readonly score: number | null;
+  /** Standard error of that mean over gradings: how much the judge disagrees with itself; null for fewer than two. */
+  readonly error: number | null;
+  readonly gradings: number;
+  /** Gradings without a verdict, by reason. */
+  readonly failed: Score['skipped'];
+}
+
+/** Every order of the examples, each so many times. @throws IsoproError of the judge */
+export async function rate(of: Judging, candidate: Candidate, examples: readonly RatedExample[] = []): Promise<Rating> {
+  const { config, seed } = of;
+  const orders =
+    config.order === 'permuted' ? ordersOf(examples.length, new Random(seed)) : [config.order === 'none' ? [] : [...examples.keys()]];
+  const scores: number[] = [];
+  const failed = new SkipCount();
+  for (let round = 0; round < config.rounds; round++)
+    for (const [i, order] of orders.entries()) {
+      of.signal?.throwIfAborted();
+      const ordered = order.map((place) => examples[place]!);
+      const verdict = await gradeOnce(of, candidate, ordered, BigInt.asUintN(64, seed + BigInt(round * orders.length + i)));
+      if (verdict.ok) scores.push(verdict.score);
+      else failed.add(verdict.error);
+    }
+  return {
+    score: scores.length === 0 ? null : mean(scores),
+    error: scores.length === 0 ? null : (overWordings(scores).error ?? null),
+    gradings: config.rounds * orders.length,
+    failed: failed.counts,
+  };
+}
+
+/**
+ * Examples that the judge rated itself, after each round as many more as there were: a round rates the next of `source` with all examples
+ * so far. One that comes to no verdict is passed over.
+ * @throws IsoproError INVALID_ARGUMENT where the source is too small; of the judge
+ */
+export async function bootstrapExamples(
+  of: Judging,
+  examples: readonly RatedExample[],
+  source: readonly Candidate[],
+): Promise<RatedExample[]> {
+  const { config } = of;
+  const sizes = bootstrapSizes(examples.length, config.bootstrapRounds);
+  const order = config.bootstrapPermuted || config.order === 'none' ? config.order : 'static';
+  let known = [...examples];
+  let next = 0;
+  for (const size of sizes.slice(1)) {
+    const found: RatedExample[] = [];
+    while (known.length + found.length < size) {
+      const candidate = source[next++];
+      if (candidate === undefined)
+        throw new IsoproError('INVALID_ARGUMENT', `bootstrap: ${source.length} candidates are too few for ${sizes.at(-1)} examples`);
+      const { score } = await rate({ ...of, config: { ...config, order } }, candidate, known);
+      if (score !== null) found.push({ question: candidate.question, response: candidate.response, score });
+    }
+    known = [...known, ...found];
+  }
+  return known;
+}
+
+export interface QualitativeScore extends Score {
+  readonly ratings: ReadonlyMap<string, Rating>;
+  /** With those that the judge has added. */
+  readonly examples: readonly RatedExample[];
+}
+
+/** Mean rating of candidates, higher is better; those without a verdict are counted. @throws IsoproError of the judge */
+export async function qualitativeScore(
+  of: Judging,
+  candidates: readonly Candidate[],
+  { examples: given = [], source = [] }: { readonly examples?: readonly RatedExample[]; readonly source?: readonly Candidate[] } = {},
+): Promise<QualitativeScore> {
+  const examples = await bootstrapExamples(of, given, source);
+  const ratings = new Map<string, Rating>();
+  const [perTrajectory, skipped] = [new Map<string, number>(), new SkipCount()];
+  for (const candidate of candidates) {
+    const rating = await rate(of, candidate, examples);
+    ratings.set(candidate.id, rating);
+    if (rating.score === null) skipped.add('no verdict');
+    else perTrajectory.set(candidate.id, rating.score);
+  }
+  return { ...meanScore('higher', perTrajectory, skipped), ratings, examples };
+}
