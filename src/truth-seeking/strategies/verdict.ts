@@ -12,7 +12,7 @@ export type Verdict =
   | { readonly ok: true; readonly score: number; readonly reason: string | null }
   | { readonly ok: false; readonly error: VerdictError };
 
-/** Texts of the outermost objects of a text, by balanced braces; braces within strings count for nothing. One that is not closed is none. */
+/** Texts of the outermost objects of a text, by balanced braces; those within strings count for nothing. One that is not closed is none. */
 export function objectsIn(text: string): string[] {
   const found: string[] = [];
   let [start, depth, quoted] = [-1, 0, false];

@@ -91,8 +91,8 @@ const row = z.strictObject({ problemId: z.string().min(1), question: z.string().
 
 /**
  * What a user observed: `{problemId, question, outcome}` lines; empty lines are none.
- * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it has no such members, or a question of a problem comes
- *   twice
+ * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it has no such members, or a question of a problem
+ *   comes twice
  */
 export function worldOfFile(text: string): World {
   const byProblem = new Map<string, Observation[]>();
