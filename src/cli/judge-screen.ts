@@ -50,7 +50,8 @@ function stepLines(steps: readonly TraceStep[], style: TerminalStyle): string[] 
   return steps.map(({ name, status, detail }, i) => {
     const [word, paint] = MARK[status];
     const lead = `${String(i + 1).padStart(2)}  `;
-    const said = name === 'emit_two_scores' && status === 'pass' ? detail.replaceAll('null', 'none') : detail;
+    const said =
+      name === 'emit_two_scores' && status === 'pass' ? detail.replaceAll('null', 'none').replace(/ of target [\d.]+/, '') : detail;
     const title = STEP_TITLES[name];
     const what = (style.prose ?? WIDE) < WIDE ? `${title}: ${said}` : `${title.padEnd(longest)}  ${said}`;
     const text = wrapped(`${' '.repeat(lead.length)}${word}  ${what}`, style, 6);
@@ -107,7 +108,8 @@ function scoreLines({ scores, heldOut, violations, policy }: JudgeReport, target
       accuracy === null
         ? 'accuracy score  none: held-out accuracy was not measured, or is no result'
         : `accuracy score  ${accuracy.toFixed(3)} = ${percent(heldOut!.after.measured.mean)} of the test problems solved after training, ` +
-            `measured here, / ${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target)${accuracy === 1 ? ', at most 1' : ''}`,
+            `measured here, / ${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; less is no failure)` +
+            `${accuracy === 1 ? ', at most 1' : ''}`,
     ),
     said(
       process_score === null
@@ -124,16 +126,36 @@ function scoreLines({ scores, heldOut, violations, policy }: JudgeReport, target
   ];
 }
 
+/** What the run did to the model, of what was measured here: the verdict below it is on the log. */
+function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] {
+  const [before, after] = [heldOut?.before?.measured ?? heldOut?.before?.claimed, heldOut?.after.measured];
+  if (before == null || after == null || before.mean === null || after.mean === null) return [];
+  const [was, is] = [percent(before.mean), percent(after.mean)];
+  const said = (text: string, paint: Paint): string[] => [painted(wrapped(text, style), paint, style)];
+  if (after.mean < before.mean)
+    return said(`The run made the model worse: ${is} of the test problems solved after it, ${was} before.`, 'fair');
+  if (after.mean === before.mean) return said(`The run changed nothing on the test problems: ${is} solved after it, as before.`, 'fair');
+  return said(`${is} of the test problems solved after the run, ${was} before.`, 'strong');
+}
+
 function endLines(report: JudgeReport, target: number, style: TerminalStyle): string[] {
   const { verdict, failure, steps, unverified } = report;
+  const skipped = steps.flatMap(({ name, status }) => (status === 'skipped' ? [STEP_TITLES[name]] : []));
+  const without = skipped.length === 0 ? '' : `. Not looked at: ${skipped.join('; ')}`;
   const end = (text: string, paint: Paint): string => painted(wrapped(text, style), paint, style);
   switch (verdict) {
     case 'pass':
-      return [...scoreLines(report, target, style), '', end('PASS: nothing fails, relative to the key above', 'good')];
+      return [
+        ...scoreLines(report, target, style),
+        '',
+        ...outcomeLines(report, style),
+        end(`PASS: the log is whole, and what it claims was found again here, relative to the key above${without}`, 'good'),
+      ];
     case 'not_verified':
       return [
         ...scoreLines(report, target, style),
         '',
+        ...outcomeLines(report, style),
         end(
           `NOT VERIFIED: nothing fails, but of ${count(unverified, 'verdict')} that the run logged none was found here in time; ` +
             'judge again on a faster machine, or one with less to do',

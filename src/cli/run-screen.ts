@@ -1,4 +1,5 @@
 /** What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere. Always on stderr. */
+import path from 'node:path';
 import { columnsOf, length, painted, terminalStyle, wrapped, type Paint } from '../report/terminal-style.js';
 import { nothingAccepted, type HowAsked } from '../report/failures.js';
 import type { MonitorReport } from '../training/monitor-session.js';
@@ -65,6 +66,8 @@ const percent = (fraction: number | null | undefined): string =>
   fraction === null || fraction === undefined ? '-' : `${(100 * fraction).toFixed(1)} %`;
 
 export class RunScreen implements RunHooks {
+  /** Iterations that an earlier process had done; null where the run begins or has ended already. */
+  resumedAfter: number | null = null;
   readonly #title: string;
   #asked: HowAsked | null = null;
   readonly #stream: ProgressStream;
@@ -110,8 +113,18 @@ export class RunScreen implements RunHooks {
     else this.#stream.write(`${this.#clock(now)}  ${this.#fetched.text}\n`);
   };
 
-  readonly onBegin = ({ settings }: BegunRun): void => {
+  readonly onBegin = ({ settings, folder, resumedAfter, resumedFrom }: BegunRun): void => {
     this.#asked = howAsked(settings);
+    this.resumedAfter = resumedAfter;
+    if (resumedFrom === null) return;
+    const from = {
+      prepared: 'the first evaluations are done, and iteration 1 begins',
+      iteration: `iteration ${resumedAfter} of ${settings.iterations} is done`,
+      submitted: 'training and the last evaluations are done, and the log is to be signed',
+    }[resumedFrom];
+    const text = `goes on with the run in ${path.relative('.', folder) || '.'}: ${from}`;
+    tell('notice', { text });
+    this.say(text);
   };
 
   readonly onProgress = (progress: RunProgress): void => {

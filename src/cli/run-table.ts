@@ -6,7 +6,7 @@ import type { AskingOptions } from '../tasks/asking-options.js';
 import type { DataTaskOptions } from '../tasks/data/options.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
-import { conclusion, shortcoming } from '../report/conclusion.js';
+import { conclusion, gotWorse, shortcoming } from '../report/conclusion.js';
 import { bounds, percent, points, pValue, whole } from '../report/figures.js';
 import { failureTable, nothingAccepted, SHOWN_OF_EACH } from '../report/failures.js';
 import { readRun } from '../run-folder/read-run.js';
@@ -171,7 +171,7 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
   const change = test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean;
   return [
     '',
-    painted(said(conclusion(run)), shortcoming(run) === null ? 'strong' : 'fair', style),
+    painted(said(conclusion(run)), shortcoming(run) === null && !gotWorse(run) ? 'strong' : 'fair', style),
     '',
     resultTable(
       {

@@ -100,9 +100,10 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
         return;
       }
       await using _page = argv.ui ? await pageBeside(checkSettings(flags).model.name, argv.out) : null;
-      const { result, settings } = await withScreen(flags, signal, async (given, hooks) => {
+      const { result, settings, resumedAfter } = await withScreen(flags, signal, async (given, hooks) => {
         const { onMethod: _, onDownload: __, ...others } = hooks;
-        return { settings: checkSettings(given), result: await run(given, { ...options, ...others }) };
+        const result = await run(given, { ...options, ...others });
+        return { settings: checkSettings(given), result, resumedAfter: hooks.resumedAfter };
       });
       const published = argv.publish && result.accepted > 0 ? await publishRun(registryOf(argv), result.folder) : null;
       if (argv.json) {
@@ -110,6 +111,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
         printJson({
           runId,
           folder,
+          resumedAfter,
           test,
           trivialPolicies,
           forgetting,

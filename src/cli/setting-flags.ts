@@ -2,7 +2,14 @@
 import type { Options } from 'yargs';
 import { IsoproError } from '../errors.js';
 import { FLAGS, flagName, SETTINGS, valueAt } from '../training/setting-names.js';
-import { PROFILES, readSettingsFile, resolveSettings, type RunSettings, type RunSettingsInput } from '../training/settings.js';
+import {
+  DATA_DEFAULTS,
+  PROFILES,
+  readSettingsFile,
+  resolveSettings,
+  type RunSettings,
+  type RunSettingsInput,
+} from '../training/settings.js';
 import { UsageError } from './output.js';
 
 function shown(value: unknown): string {
@@ -16,10 +23,12 @@ export function settingFlags(omitted: readonly string[] = []): Record<string, Op
       .filter(([flag]) => !omitted.includes(flag))
       .map(([flag, setting]): [string, Options] => {
         const { type, enum: choices, items, default: fallback, description } = setting;
-        const others = (['embedded', 'small'] as const).flatMap((profile) => {
-          const value = valueAt(PROFILES[profile], setting);
-          return value === undefined ? [] : [`; ${profile}: ${shown(value)}`];
-        });
+        const others = Object.entries({ embedded: PROFILES.embedded, small: PROFILES.small, 'rows of data': DATA_DEFAULTS }).flatMap(
+          ([of, defaults]) => {
+            const value = valueAt(defaults, setting);
+            return value === undefined ? [] : [`; ${of}: ${shown(value)}`];
+          },
+        );
         const values = choices ?? items?.enum;
         return [
           flagName(flag),

@@ -4,6 +4,7 @@ import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
 import type { OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
+import { withQuestions } from './asked.js';
 import { promptsOf, type FewShot } from './few-shot.js';
 
 export interface EvaluationOptions<R extends Reply = Reply> {
@@ -109,7 +110,7 @@ export async function sampleAndJudge<R extends Reply>(
   const tally = new FailureTally();
   for (const [i, { id: problemId, tier }] of problems.entries())
     for (const [sample, answered] of judged[i]!.entries()) tally.take({ ...answered, problemId, tier, text: failing[i]![sample] ?? null });
-  const counted = { promptTokens, sampledTokens, failures: tally.failures };
+  const counted = { promptTokens, sampledTokens, failures: await withQuestions(tally.failures, task, problems, style) };
   if (options.lenient !== true || !task.readsLeniently) return { judged, ...counted };
   return { judged: await readLeniently(task, problems, judged, failing, signal), ...counted };
 }

@@ -5,7 +5,7 @@ import type { Model } from '../engine/model.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
 import { FailureTally, reasonOf, type Failures, type JudgedReplyText } from '../tasks/failures.js';
-import type { OpenTask, PromptStyle } from '../tasks/task.js';
+import type { OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
 import {
   calibrateTier,
@@ -16,6 +16,7 @@ import {
   type Recommendation,
   type TierCalibration,
 } from './calibration.js';
+import { withQuestions } from './asked.js';
 import { wholeSets } from './evaluation-set.js';
 import { HeldOutProblems } from './held-out-problems.js';
 
@@ -55,6 +56,7 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
   const chosen = options.tiers?.map((id) => findTier(task.id, task.tiers, id)) ?? task.tiers.filter(({ trains }) => trains);
   const excluded = new HeldOutProblems(await wholeSets(task), { model, task, style });
   const backend = localBackend(model);
+  const asked: Problem[] = [];
   const groups: CalibrationGroup[] = [];
   const tiers: TierCalibration[] = [];
   const tally = new FailureTally();
@@ -63,6 +65,7 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
   for (const tier of chosen) {
     const counts = new Map([[tier.id, problems]]);
     const plan = await planRollouts({ task, runSeed: seed, iteration: 0, counts, samples, excluded });
+    asked.push(...plan.map(({ problem }) => problem));
     const judged: CalibrationSample[][] = plan.map(() => []);
     /** [problems][samples] of replies: they finish in another order. */
     const reasons: JudgedReplyText[][] = plan.map(() => []);
@@ -90,5 +93,6 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
     tiers.push(calibrateTier(tier, own, samples, took));
     seconds += took;
   }
-  return { tiers, recommended: recommend(tiers, groups, samples, maxTokens), failures: tally.failures, replies: done, seconds };
+  const failures = await withQuestions(tally.failures, task, asked, style);
+  return { tiers, recommended: recommend(tiers, groups, samples, maxTokens), failures, replies: done, seconds };
 }

@@ -47,10 +47,18 @@ function tested(run: RunRecord): string | null {
   return `${now}, ${was} % before: a difference that may be chance (p = ${pValue(p)})`;
 }
 
+/** Whether fewer test problems are solved than before, by their number and by the mean. */
+export function gotWorse(run: RunRecord): boolean {
+  const [before, after] = [testEvaluation(run, 'before')?.summary.mean, testEvaluation(run, 'after')?.summary.mean];
+  const comparison = testComparison(run);
+  return before != null && after != null && comparison !== null && after < before && comparison.lost > comparison.gained;
+}
+
 /** For the end of a run, the list of what it did, and the top of its report. */
 export function conclusion(run: RunRecord): string {
   const [lacking, figures, best] = [shortcoming(run), tested(run), bestPolicy(run)];
   if (figures === null || lacking?.startsWith(NO_RESULT) === true) return `${lacking ?? NO_RESULT}.`;
   const program = best === null ? '' : `; a program without a model (${label(best[0], 60)}) solves ${percent(best[1].mean)} %`;
-  return lacking === null ? `S${figures.slice(1)}${program}.` : `${lacking}; the model ${figures}${program}.`;
+  if (lacking !== null) return `${lacking}; the model ${figures}${program}.`;
+  return gotWorse(run) ? `Got worse: ${figures}${program}.` : `S${figures.slice(1)}${program}.`;
 }

@@ -1,11 +1,14 @@
 /** Why replies did not pass: of the test problems before and after, and of the rollouts. */
 import type { Failures } from '../run-folder/derived.js';
 import { testEvaluation, type RunRecord, type TierInfo } from '../run-folder/read-run.js';
-import { FAILURE_NOTES, failed } from './failures.js';
+import { failed, reasonShown } from './failures.js';
 import { html, label, type Html } from './hostile-text.js';
 import { heads, more, section, tierName, type Section } from './markup.js';
 
 const SHOWN = 20;
+
+const said = (what: string, text: string | undefined): Html | false =>
+  text !== undefined && html`${what} <code>${label(text, 260)}</code> `;
 
 function part(title: string, failures: Failures | null | undefined, tiers: readonly TierInfo[]): Html[] {
   if (failures == null || failures.rows.length === 0) return [];
@@ -16,8 +19,12 @@ function part(title: string, failures: Failures | null | undefined, tiers: reado
 <table class="text failures"><thead><tr>${heads(['category', 'count', 'why, and one of them'])}</tr></thead><tbody>
 ${rows.slice(0, SHOWN).map(
   ({ kind, count, why, example }) => html`<tr><td>${kind}</td><td>${count}</td>
-<td>${why === '' ? FAILURE_NOTES[kind] : label(why, 300)}${
-    example !== null && html`<br>${tierName(example.tier, tiers)} <code>${label(example.text, 260)}</code>`
+<td>${label(reasonShown({ kind, why }), 300)}${
+    example !== null &&
+    html`<br>${tierName(example.tier, tiers)} ${said('asked', example.asked)}${example.asked !== undefined && 'said '}<code>${label(
+      example.text,
+      260,
+    )}</code>${said(' right', example.right)}`
   }</td></tr>
 `,
 )}</tbody></table>

@@ -1,7 +1,7 @@
 /** Why replies did not pass, in words and in a table of the terminal. */
-import type { Failure, FailureKind, Failures } from '../run-folder/derived.js';
+import type { Failure, FailureExample, FailureKind, Failures } from '../run-folder/derived.js';
 import { label } from './hostile-text.js';
-import { wrapped, type TerminalStyle } from './terminal-style.js';
+import { length, wrapped, type TerminalStyle } from './terminal-style.js';
 
 /** What each category says. */
 export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
@@ -27,10 +27,26 @@ export function commonestFailure({ rows }: Failures): { readonly kind: FailureKi
   return most === undefined ? null : { kind: most[0], count: most[1], why: rows.find(({ kind }) => kind === most[0])!.why };
 }
 
-const exampleOf = ({ example }: Failure): string => (example === null ? '' : label(JSON.stringify(example.text).slice(1, -1), 240));
+/** What a verifier says; where that is no more than the category, what the category is. */
+export const reasonShown = ({ kind, why }: Pick<Failure, 'kind' | 'why'>): string =>
+  why === '' || why === kind ? FAILURE_NOTES[kind] : why;
+
+const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+const MOST_RIGHT = 40;
+
+/** An example below its row: on one line where it fits, else what was asked on the first, and reply and right answer on the second. */
+function exampleLines({ text, asked, right }: FailureExample, room: number): string[] {
+  const part = (name: string, said: string, width: number): string =>
+    `${name} "${label(escaped(said), Math.max(1, width - name.length - 3))}"`;
+  const correct = right === undefined ? '' : `, ${part('right', right, Math.min(MOST_RIGHT, room / 2))}`;
+  const [question, reply] = [part('asked', asked ?? '', room), part('said', text, room - length(correct)) + correct];
+  return length(question) + 2 + length(reply) <= room ? [`${question}, ${reply}`] : [question, reply];
+}
 
 /**
- * A line a reason, the commonest first, each with the beginning of one reply as far as the width goes; empty where all passed.
+ * A line a reason, the commonest first, each with the beginning of one reply as far as the width goes, below it where it is known what was
+ * asked; empty where all passed.
  * @param most reasons with a line of their own
  */
 export function failureTable(
@@ -43,21 +59,21 @@ export function failureTable(
   const { rows } = failures;
   if (rows.length === 0) return '';
   const shown = rows.slice(0, most);
-  const whys = shown.map(({ kind, why }) => label(why === '' ? FAILURE_NOTES[kind] : why, WHY));
+  const whys = shown.map((row) => label(reasonShown(row), WHY));
   const [kinds, counts, column] = [
     Math.max(...shown.map(({ kind }) => kind.length)),
     Math.max(...shown.map(({ count }) => String(count).length)),
     Math.max(...whys.map(({ length }) => length)),
   ];
-  const lines = shown.map((row, i) => {
-    const line = `  ${row.kind.padEnd(kinds)}  ${String(row.count).padStart(counts)}  ${whys[i]!.padEnd(column)}`;
+  const lines = shown.flatMap(({ kind, count, example }, i) => {
+    const line = `  ${kind.padEnd(kinds)}  ${String(count).padStart(counts)}  ${whys[i]!.padEnd(column)}`;
+    if (example?.asked !== undefined) return [line.trimEnd(), ...exampleLines(example, width - 6).map((each) => `      ${each}`)];
     const room = width - line.length - 2;
-    const example = exampleOf(row);
-    return room < 12 || example === '' ? line.trimEnd() : `${line}  ${label(example, room)}`;
+    return [room < 12 || example === null ? line.trimEnd() : `${line}  ${label(escaped(example.text), room)}`.trimEnd()];
   });
   const rest = rows.slice(most).reduce((sum, { count }) => sum + count, 0);
   return [
-    wrapped(`why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, beginning of one`, style),
+    wrapped(`why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, one of them`, style),
     ...lines,
     ...(rest === 0 ? [] : [`  and ${rest} for ${rows.length - most} further reasons`]),
   ].join('\n');
@@ -98,7 +114,7 @@ export function nothingAccepted(
   const cause = commonestFailure(failures);
   if (cause === null) return 'An easier tier, more samples or a larger model may find a first success.';
   const of = `${cause.count} of ${failures.replies} replies`;
-  const why = cause.why === '' ? '' : ` (${label(cause.why, 200)})`;
+  const why = cause.why === '' || cause.why === cause.kind ? '' : ` (${label(cause.why, 200)})`;
   const plain = style === 'plain' ? '' : ', ask for the answer alone with --style plain';
   const shown =
     unshown === 'rows' ? ' --examples 3 puts three rows with their answers before each question, so that the model sees the form.' : '';

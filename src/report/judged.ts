@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import type { RunRecord } from '../run-folder/read-run.js';
 import { runPaths } from '../run-folder/paths.js';
-import { shortcoming } from './conclusion.js';
+import { gotWorse, shortcoming } from './conclusion.js';
 import { label } from './hostile-text.js';
 import type { Integrity } from './integrity.js';
 
@@ -39,7 +39,7 @@ export interface Badge {
 
 /**
  * Good news only where a judge passed the run, the log still holds, the key is of the user who reads (of another's folder the file proves
- * nothing), and the run came to a result with an adapter of its own.
+ * nothing), and the run came to a result with an adapter of its own that is no worse than the model was.
  */
 export function judgedBadge(judged: Judged, run: RunRecord, integrity: Integrity): Badge {
   if (judged === 'none') return { text: 'not judged', tone: 'fair' };
@@ -48,9 +48,10 @@ export function judgedBadge(judged: Judged, run: RunRecord, integrity: Integrity
   if (verdict === 'hard_fail') return { text: `the judge refused it: ${label(failure?.detail ?? 'no reason given', 200)}`, tone: 'bad' };
   if (verdict === 'not_ended') return { text: 'judged before it had ended: no verdict', tone: 'fair' };
   if (verdict === 'not_verified') return { text: 'judged: nothing fails, and not every verdict was found again', tone: 'fair' };
-  if (integrity.outcome !== 'ok') return { text: 'passed by a judge, by a log that does not hold here now', tone: 'fair' };
-  if (!integrity.key.ownedByThisUser) return { text: 'passed by a judge, says a file in its folder', tone: 'fair' };
-  return shortcoming(run) === null
-    ? { text: 'passed by the judge', tone: 'good' }
-    : { text: 'passed by the judge, and the run itself came to nothing', tone: 'fair' };
+  if (integrity.outcome !== 'ok') return { text: 'a judge found the log whole, which does not hold here now', tone: 'fair' };
+  if (!integrity.key.ownedByThisUser) return { text: 'a judge found the log whole, says a file in its folder', tone: 'fair' };
+  if (shortcoming(run) !== null) return { text: 'its log is whole, says the judge; the run itself came to nothing', tone: 'fair' };
+  return gotWorse(run)
+    ? { text: 'its log is whole, says the judge; the model got worse', tone: 'fair' }
+    : { text: 'its log is whole, says the judge', tone: 'good' };
 }

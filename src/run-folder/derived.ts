@@ -26,7 +26,7 @@ import { FailureTally, type Failures } from '../tasks/failures.js';
 import type { VerdictKind } from '../tasks/task.js';
 import type { Constrained, ForgettingRecord, HeldOut, Policies } from './evaluation-records.js';
 
-export type { Failure, FailureKind, Failures } from '../tasks/failures.js';
+export type { Failure, FailureExample, FailureKind, Failures } from '../tasks/failures.js';
 
 /** Counts of one tier in one iteration. */
 export interface TierCounts {
@@ -204,10 +204,10 @@ type Explained = Pick<HeldOut, 'outcomes' | 'formed' | 'finishes' | 'why' | 'exa
 /** Counted from the single replies. Null for a log that does not say of each whether an answer was read. */
 export function failuresLogged({ outcomes, formed, finishes, why, examples = [] }: Explained): Failures | null {
   if (formed === undefined) return null;
-  const texts = new Map(examples.map(({ at, text }) => [at, text]));
+  const said = new Map(examples.map(({ at, ...example }) => [at, example]));
   const tally = new FailureTally();
   for (const [i, [problemId, tier, kind]] of outcomes.entries())
-    tally.take({ problemId, tier, kind, formed: formed[i], finish: finishes?.[i], why: why?.[i], text: texts.get(i) ?? null });
+    tally.take({ problemId, tier, kind, formed: formed[i], finish: finishes?.[i], why: why?.[i], text: null, ...said.get(i) });
   return tally.failures;
 }
 

@@ -55,8 +55,13 @@ const heldOutMembers = z.object({
   lenient: z.array(kind).optional(),
   /** Why each reply does not pass: the violations of one that fails, sorted, and what the verifier said where it did not decide. */
   why: z.array(z.array(z.string())).optional(),
-  /** One reply, shortened, of each kind of failure, by its place among the outcomes. */
-  examples: z.array(z.object({ at: z.int().min(0), text: z.string() })).optional(),
+  /**
+   * One reply, shortened, of each kind of failure, by its place among the outcomes; of some what was asked, and a reply that would have
+   * been right.
+   */
+  examples: z
+    .array(z.object({ at: z.int().min(0), text: z.string(), asked: z.string().optional(), right: z.string().optional() }))
+    .optional(),
   /** Sampled for each reply, and how it ended. */
   tokens: z.array(z.int().min(0)).optional(),
   finishes: z.array(finish).optional(),

@@ -25,6 +25,19 @@ export interface JudgedReplyText extends Reason {
   readonly tier: string;
   /** Null where it is not at hand. */
   readonly text: string | null;
+  readonly asked?: string | undefined;
+  readonly right?: string | undefined;
+}
+
+export interface FailureExample {
+  readonly problemId: string;
+  readonly tier: string;
+  /** The reply, shortened. */
+  readonly text: string;
+  /** The last line of what was asked, shortened; absent where it is not at hand. */
+  readonly asked?: string;
+  /** A reply that passes, shortened; absent where none is known. */
+  readonly right?: string;
 }
 
 export interface Failure {
@@ -33,7 +46,7 @@ export interface Failure {
   readonly why: string;
   readonly count: number;
   /** The first of them, shortened; null where no text is at hand. */
-  readonly example: { readonly problemId: string; readonly tier: string; readonly text: string } | null;
+  readonly example: FailureExample | null;
 }
 
 /** The commonest first. */
@@ -111,7 +124,7 @@ export class FailureTally {
   #replies = 0;
   #passed = 0;
 
-  take({ problemId, tier, text, ...reason }: JudgedReplyText): void {
+  take({ problemId, tier, text, asked, right, ...reason }: JudgedReplyText): void {
     this.#replies++;
     if (reason.kind === 'pass') this.#passed++;
     const failure = failureOf(reason);
@@ -129,7 +142,16 @@ export class FailureTally {
         kind: failure.kind,
         why,
         count: 1,
-        example: text === null ? null : { problemId, tier, text: shortenedReply(text) },
+        example:
+          text === null
+            ? null
+            : {
+                problemId,
+                tier,
+                text: shortenedReply(text),
+                ...(asked === undefined ? {} : { asked }),
+                ...(right === undefined ? {} : { right }),
+              },
       });
   }
 

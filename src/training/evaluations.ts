@@ -74,9 +74,11 @@ export async function evaluateSet(
     ...(figuresGiven(outcomes).length === 0 ? {} : { figures: outcomes.map(figuresOf) }),
     formed: outcomes.map(({ formed }) => formed),
     why: outcomes.map(({ why }) => [...why]),
-    examples: failures.rows.flatMap(({ example }) =>
-      example === null ? [] : [{ at: problems.findIndex(({ id }) => id === example.problemId), text: example.text }],
-    ),
+    examples: failures.rows.flatMap(({ example }) => {
+      if (example === null) return [];
+      const { problemId, tier: _, ...said } = example;
+      return [{ at: problems.findIndex(({ id }) => id === problemId), ...said }];
+    }),
     ...(outcomes.every(({ lenient }) => lenient === undefined) ? {} : { lenient: outcomes.map(({ lenient }) => lenient!) }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),

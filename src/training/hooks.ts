@@ -65,6 +65,8 @@ export interface BegunRun {
   readonly settings: RunSettings;
   /** Iterations that were done before; null: the run begins. */
   readonly resumedAfter: number | null;
+  /** The stage whose end is the newest checkpoint: the first evaluations, an iteration, or the last test; null: the run begins. */
+  readonly resumedFrom: 'prepared' | 'iteration' | 'submitted' | null;
 }
 
 export interface RunHooks {

@@ -29,7 +29,8 @@ export async function run(input: RunSettingsInput = {}, options: RunOptions = {}
   const { context, stage, iteration } = opened;
   try {
     const { folder, runId, settings } = context;
-    options.onBegin?.({ folder, runId, settings, resumedAfter: stage === 'begun' ? null : iteration });
+    const resumed = stage === 'begun' ? { resumedAfter: null, resumedFrom: null } : { resumedAfter: iteration, resumedFrom: stage };
+    options.onBegin?.({ folder, runId, settings, ...resumed });
     await complete(opened);
   } catch (error) {
     await opened.dispose().catch(() => undefined); // what went wrong first is what the caller has to know

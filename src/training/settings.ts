@@ -13,6 +13,8 @@ import { LORA_TARGETS } from '../engine/training-request.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
 import { askingOf } from '../tasks/asking-options.js';
 import { dataOptionsOf } from '../tasks/data/options.js';
+import { isDataFile } from '../tasks/data/read-rows.js';
+import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTaskOptions } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 
@@ -240,6 +242,9 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
   },
 };
 
+/** Of rows of data, whatever the model: few are held out, and all of those are asked, as `eval` does. A tier that has fewer asks fewer. */
+export const DATA_DEFAULTS: RunSettingsInput = { evaluation: { devSize: SET_SIZE.dev, testSize: SET_SIZE.test } };
+
 const complain = (problems: readonly string[]): never => {
   throw new IsoproError('INVALID_ARGUMENT', problems.join('; '));
 };
@@ -302,7 +307,8 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
   // a number of top layers asks for these, where the profile would train all
   const { choice, topLayers } = given.layers ?? {};
   const top: RunSettingsInput = topLayers !== undefined && choice === undefined ? { layers: { choice: 'last' } } : {};
-  const settings = runSettings.parse(mergeSettings(PROFILES[profile], { algorithm: own }, top, given, { profile }));
+  const rows = isDataFile(parsed.data.task) ? DATA_DEFAULTS : {};
+  const settings = runSettings.parse(mergeSettings(PROFILES[profile], rows, { algorithm: own }, top, given, { profile }));
   const contradictions = contradictionsOf(settings, statedPaths(given));
   return contradictions.length > 0 ? complain(contradictions) : settings;
 }

@@ -79,6 +79,23 @@ test('the best program without a model comes first', () => {
   expect(judgeText(report(), 0.92, FILE)).toMatch(/programs without a model.*\n {2}better .*91\.0 %.*\n {2}trivial /);
 });
 
+test('the verdict is on the log: what the run did to the model stands before it, and what was not looked at after it', () => {
+  const ends = (before: number, after: number, more: Partial<JudgeReport> = {}): string => {
+    const heldOut = { before: comparison(before), after: comparison(after), policies: {} } as never;
+    return judgeText(report({ heldOut, ...more }), 0.92, FILE)
+      .trimEnd()
+      .split('\n')
+      .slice(-2)
+      .join('\n');
+  };
+  expect(ends(0.1, 0.5)).toMatch(/^50\.0 % of the test problems solved after the run, 10\.0 % before\.\nPASS: the log is whole.* above$/);
+  expect(ends(0.5, 0.1)).toMatch(/^The run made the model worse: 10\.0 % .* 50\.0 % before\.\nPASS: /);
+  expect(ends(0.5, 0.5)).toMatch(/^The run changed nothing .* 50\.0 % .* as before\.\nPASS: /);
+  const steps = report().steps.map((step) => (step.name === 'test_set_evaluation' ? { ...step, status: 'skipped' as const } : step));
+  const scores = { ...report().scores, accuracy_score: null };
+  expect(ends(0.1, 0.5, { steps, scores, heldOut: null })).toMatch(/\nPASS: .* above\. Not looked at: test problems, answered here again$/);
+});
+
 test('a failure is named by the number that its line has', () => {
   const steps = report().steps.map((step) => (step.name === 'adapter_loads' ? { ...step, status: 'hard_fail' as const } : step));
   const failed = report({
@@ -104,7 +121,7 @@ describe('in a terminal', () => {
     const style = { width: 80, prose: 80, color: true };
     const plain = judgeText(report(), 0.92, { ...style, color: false });
     const text = judgeText(report(), 0.92, style);
-    expect(text).toContain('\u001b[32mPASS: nothing fails');
+    expect(text).toContain('\u001b[32mPASS: the log is whole');
     expect(text.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain);
     const failed = report({ verdict: 'hard_fail', failure: { step: 3, name: 'adapter_loads', detail: 'broken' }, heldOut: null });
     expect(judgeText(failed, 0.92, style)).toContain('\u001b[31mHARD FAIL');

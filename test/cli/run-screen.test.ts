@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { RunScreen } from '../../src/cli/run-screen.js';
 import { TimeLeft } from '../../src/cli/time-left.js';
-import type { IterationReport, RunProgress, Stage } from '../../src/training/hooks.js';
+import type { BegunRun, IterationReport, RunProgress, Stage } from '../../src/training/hooks.js';
 import { resolveSettings } from '../../src/training/settings.js';
 import { Terminal } from '../models/terminal.js';
 
@@ -181,6 +181,7 @@ test('an iteration in which nothing passes says at once what to change', () => {
     runId: 'x',
     settings: resolveSettings({ model: { name: 'm.gguf' }, task: 'rows.csv', sampling: { maxTokens: 16, style: 'plain' } }),
     resumedAfter: null,
+    resumedFrom: null,
   });
   const report = { iteration: 1, hitRate: 0, rollouts: {}, steps: 0, loss: null, dev: { mean: 0 }, gate: null, rulesFired: [] };
   const rows = [{ kind: 'truncated', why: '', count: 3, example: null }] as const;
@@ -191,4 +192,18 @@ test('an iteration in which nothing passes says at once what to change', () => {
     /3 of 3 replies were cut off at 16 tokens\. Raise --max-tokens\. --examples 3 puts/,
   );
   screen[Symbol.dispose]();
+});
+
+test('a run that goes on says so, and from where; one that begins says nothing', () => {
+  const said = (begun: Pick<BegunRun, 'resumedAfter' | 'resumedFrom'>): string => {
+    const written: string[] = [];
+    using screen = new RunScreen({ title: 'm on t', stream: { write: (text) => written.push(text) } });
+    screen.onBegin({ folder: 'runs/x', runId: 'x', settings: resolveSettings({}), ...begun });
+    expect(screen.resumedAfter).toBe(begun.resumedAfter);
+    return written.join('');
+  };
+  expect(said({ resumedAfter: null, resumedFrom: null })).toBe('');
+  expect(said({ resumedAfter: 0, resumedFrom: 'prepared' })).toMatch(/goes on with the run in runs\/x: the first evaluations are done/);
+  expect(said({ resumedAfter: 2, resumedFrom: 'iteration' })).toMatch(/goes on with the run in runs\/x: iteration 2 of 6 is done\n$/);
+  expect(said({ resumedAfter: 6, resumedFrom: 'submitted' })).toMatch(/: training and the last evaluations are done/);
 });

@@ -71,3 +71,13 @@ test.each<[Record<string, unknown>, unknown, string]>([
   expect(given).toThrow(expect.objectContaining({ name: 'UsageError', message: expect.stringContaining(message) as never }) as never);
   expect(given).toThrow(new RegExp(`^${message}`, 'm'));
 });
+
+test('a run on rows of data asks all of those that are held out, unless it says how many', () => {
+  const sizes = (task: string, given: object = {}): object => resolveSettings({ task, ...given }).evaluation;
+  expect(sizes('scheduling')).toMatchObject({ testSize: 100, devSize: 10 });
+  for (const model of ['tiny', 'm.gguf'])
+    for (const task of ['rows.csv', 'data/rows.JSONL'])
+      expect(sizes(task, { model: { name: model } })).toMatchObject({ testSize: 100, devSize: 20 });
+  expect(sizes('rows.csv', { evaluation: { testSize: 7 } })).toMatchObject({ testSize: 7, devSize: 20 });
+  expect(sizes('extract', { model: { name: 'm.gguf' } })).toMatchObject({ testSize: 25, devSize: 5 });
+});

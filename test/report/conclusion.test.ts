@@ -41,6 +41,11 @@ function changed(gained: number, lost: number): RunRecord {
   const after = { ...before, when: 'after', outcomes, summary: { ...before.summary, mean } } as typeof before;
   return { ...whole, evaluations: [before, after] };
 }
+/** With the evaluations before and after in each other's place. */
+const turned = (run: RunRecord): RunRecord => ({
+  ...run,
+  evaluations: run.evaluations.map((each) => ({ ...each, when: each.when === 'before' ? 'after' : 'before' }) as typeof each),
+});
 const solved = (mean: number): string => `${(100 * mean).toFixed(1)} %`;
 
 describe('the conclusion', () => {
@@ -59,6 +64,8 @@ describe('the conclusion', () => {
     expect(conclusion(changed(6, 0))).toMatch(/ instead of /); // 2 * 2^-6 = 0.031
     expect(conclusion(changed(5, 0))).toMatch(/ before: a difference that may be chance \(p = 0\.0625\);/); // 2 * 2^-5
     expect(conclusion(changed(3, 3))).toMatch(/may be chance \(p = 1\.0000\)/);
+    expect(conclusion(turned(changed(5, 0)))).toMatch(/^Got worse: solves .* before: a difference that may be chance \(p = 0\.0625\);/);
+    expect(conclusion(turned(changed(6, 0)))).toMatch(/^Got worse: solves .* instead of /);
     expect(conclusion(changed(0, 0))).toMatch(/^Solves \S+ % of the test problems \(mean over tiers\), as before;/);
   });
 
@@ -100,7 +107,8 @@ describe('the badges of a report', () => {
   test('are green for a run that a judge passed and that came to something, and for no other', () => {
     expect(badge()).toEqual(['not judged', 'fair']);
     judged({});
-    expect(badge()).toEqual(['passed by the judge', 'good']);
+    expect(badge()).toEqual(['its log is whole, says the judge', 'good']);
+    expect(badge(turned(changed(6, 0)))).toEqual(['its log is whole, says the judge; the model got worse', 'fair']);
     expect(badge({ ...whole, end: null })[1]).toBe('fair');
     expect(badge({ ...whole, end: { ...whole.end!, adapterIteration: 0 } })[1]).toBe('fair');
     expect(badge(whole, { ...integrity, outcome: 'tampered' } as Integrity)[1]).toBe('fair');

@@ -1,5 +1,7 @@
 /** Why replies do not pass: categories, counts, examples, and what a user is told to change. */
 import { describe, expect, test } from '@jest/globals';
+import { IsoproError } from '../../src/errors.js';
+import { withQuestions } from '../../src/evaluation/asked.js';
 import { failureTable, nothingAccepted } from '../../src/report/failures.js';
 import { failuresLogged } from '../../src/run-folder/derived.js';
 import { heldOut } from '../../src/run-folder/evaluation-records.js';
@@ -12,7 +14,7 @@ import {
   type Failures,
   type JudgedReplyText,
 } from '../../src/tasks/failures.js';
-import type { FinishReason, Judgement, Verdict } from '../../src/tasks/task.js';
+import type { FinishReason, Judgement, OpenTask, Verdict } from '../../src/tasks/task.js';
 import { failed, judgedCut, threw, TRUNCATED, undecided } from '../../src/tasks/verdict.js';
 import { refuseUndecided } from '../../src/training/undecided.js';
 
@@ -204,5 +206,61 @@ describe('a verifier that decides nothing', () => {
     refused(none, none, reason(wrong('deadline')));
     refused(none, none, reason(PASS));
     refused(none, ...Array.from({ length: 60 }, () => cut));
+  });
+});
+
+describe('an example whose question is known', () => {
+  const asked = { asked: 'Turn off the lamp in the "blue" room', right: 'lights' };
+  const row = (more: object = asked) => tallied({ ...reply('music', wrong('wrong')), ...more });
+
+  test('stands below its row with what was asked and what is right, within the width, the reason no word twice', () => {
+    expect(failureTable(row(), 'answers', { width: 100 }).split('\n').slice(1)).toEqual([
+      '  wrong  1  read, and not right',
+      '      asked "Turn off the lamp in the \\"blue\\" room", said "music", right "lights"',
+    ]);
+    expect(failureTable(row({ asked: asked.asked }), 'answers', { width: 100 })).not.toContain('right "');
+    const long = row({ asked: 'x '.repeat(400), right: 'y '.repeat(400) });
+    for (const width of [40, 80, 200]) {
+      const lines = failureTable(long, 'answers', { width }).split('\n').slice(2);
+      for (const line of lines) expect(line.length).toBeLessThanOrEqual(width);
+      expect(lines).toEqual([expect.stringMatching(/^ {6}asked "x.*…"$/), expect.stringMatching(/^ {6}said "music", right "y.*…"$/)]);
+    }
+  });
+
+  test('is kept by a log, and read from it', () => {
+    const outcome: [string, string, 'fail'] = ['a'.repeat(64), 'T', 'fail'];
+    const logged = { formed: [true], why: [['wrong']], examples: [{ at: 0, text: 'music', ...asked }] };
+    const members = { set: 'test', when: 'before', iteration: 0, adapter: null, setSha256: 'b'.repeat(64), outcomes: [outcome], ...logged };
+    expect(failuresLogged(heldOut.parse({ kind: 'held_out', ...members }))!.rows[0]!.example).toEqual({
+      problemId: outcome[0],
+      tier: 'T',
+      text: 'music',
+      ...asked,
+    });
+  });
+
+  const source = (kind: 'file' | 'built-in', options = {}) => ({ kind, path: 'x', sha256: 'y', options });
+  const task = (more: object): OpenTask =>
+    ({
+      source: source('file'),
+      hasReferences: true,
+      prompt: async () => [{ role: 'user', content: 'All that there is to say.\n\nWhich of them?\nBetween <a> and </a>.\n' }],
+      referenceReply: async () => 'lights',
+      ...more,
+    }) as never;
+  const problems = [{ id: 'music', tier: 'T' }];
+  const example = async (more: object, failures = row({})) =>
+    (await withQuestions(failures, task(more), problems, 'plain')).rows[0]!.example;
+
+  test('has the last line that was asked, and a right reply where a task of a user knows one', async () => {
+    expect(await example({})).toMatchObject({ text: 'music', asked: 'Between <a> and </a>.', right: 'lights' });
+    expect(await example({ source: source('file', { answerTag: 'a' }) })).toMatchObject({ asked: 'Which of them?' });
+    const gone = [{ hasReferences: false }, { source: source('built-in') }, { referenceReply: async () => null }];
+    const throws = async (): Promise<never> => {
+      throw new IsoproError('TASK_INVALID', 'boom');
+    };
+    for (const more of [...gone, { referenceReply: throws }]) expect(Object.keys((await example(more))!)).not.toContain('right');
+    const undecidedRow = tallied(reply('music', undecided('no time')));
+    expect(Object.keys((await example({}, undecidedRow))!)).toEqual(['problemId', 'tier', 'text', 'asked']);
   });
 });
