@@ -1,9 +1,10 @@
 /** Questions about events that have come out since, from JSON lines of the user. */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
-import { parseLine } from '../../files.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
 import { SkipCount, type Skipped } from '../score.js';
+import { bothWays } from './imported.js';
+import { jsonRows } from './json-rows.js';
 
 const when = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
 const row = z.object({
@@ -34,12 +35,8 @@ export function readForecasts(text: string, cutoff: string): Forecasts {
   const skips = new SkipCount();
   const settled = new Map<string, string>();
   const problems: BinaryProblem[] = [];
-  for (const [index, line] of text.split('\n').entries()) {
-    if (line.trim() === '') continue;
-    const wrong = (what: string): IsoproError => new IsoproError('DATA_INVALID', `line ${index + 1} of the forecasts: ${what}`);
-    const found = row.safeParse(parseLine(line, index + 1));
-    if (!found.success) throw wrong(z.prettifyError(found.error));
-    const { question, options, resolution, endTime } = found.data;
+  for (const { row: found, wrong } of jsonRows(text, 'forecasts', row)) {
+    const { question, options, resolution, endTime } = found;
     if (options[0] === options[1]) throw wrong(`its two options are both ${JSON.stringify(options[0])}`);
     if (!options.includes(resolution)) throw wrong(`${JSON.stringify(resolution)} is none of its options ${JSON.stringify(options)}`);
     const before = settled.get(question);
@@ -49,8 +46,5 @@ export function readForecasts(text: string, cutoff: string): Forecasts {
     else if (Date.parse(endTime) <= Date.parse(cutoff)) skips.add('settled by the cutoff');
     else problems.push(binaryProblem({ question, options, correctOption: resolution === options[0] ? 0 : 1, about: { endTime } }));
   }
-  const first = problems.filter(({ correctOption }) => correctOption === 0).length;
-  if (first === 0 || first === problems.length)
-    throw new IsoproError('DATA_INVALID', `${problems.length} forecasts are left, and they did not come out in both ways`);
-  return { problems, skipped: skips.counts, firstOptionShare: first / problems.length };
+  return { problems, skipped: skips.counts, firstOptionShare: bothWays(problems, 'forecasts') };
 }

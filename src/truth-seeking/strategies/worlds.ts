@@ -1,9 +1,8 @@
 /** What can be found out about the world of a problem, the same on every machine: simulators, rows held out, arithmetic, a file. */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { parseLine } from '../../files.js';
 import { Random } from '../../random.js';
+import { jsonRows } from '../domains/json-rows.js';
 import type { Problem } from '../problem.js';
 
 /** A question about the world, and what came about. */
@@ -96,12 +95,8 @@ const row = z.strictObject({ problemId: z.string().min(1), question: z.string().
  */
 export function worldOfFile(text: string): World {
   const byProblem = new Map<string, Observation[]>();
-  for (const [index, line] of text.split('\n').entries()) {
-    if (line.trim() === '') continue;
-    const wrong = (what: string): IsoproError => new IsoproError('DATA_INVALID', `line ${index + 1} of the observations: ${what}`);
-    const found = row.safeParse(parseLine(line, index + 1));
-    if (!found.success) throw wrong(z.prettifyError(found.error));
-    const { problemId, question, outcome } = found.data;
+  for (const { row: found, wrong } of jsonRows(text, 'observations', row)) {
+    const { problemId, question, outcome } = found;
     const before = byProblem.get(problemId) ?? [];
     if (before.some((each) => each.question === question)) throw wrong('the same question of this problem stands in a line before');
     byProblem.set(problemId, [...before, { question, outcome }]);
