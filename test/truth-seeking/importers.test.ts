@@ -77,7 +77,12 @@ describe('peer reviews', () => {
 describe('opinions', () => {
   test('a view to agree with or not, without an answer', () => {
     const found = readOpinions(
-      lines({ title: 'CMV: Soup is a drink' }, { title: 'cmv - Rain is better than sun.' }, { title: 'A notice' }, { title: 'CMV: Soup is a drink.' }),
+      lines(
+        { title: 'CMV: Soup is a drink' },
+        { title: 'cmv - Rain is better than sun.' },
+        { title: 'A notice' },
+        { title: 'CMV: Soup is a drink.' },
+      ),
       OWN,
     );
     expect(found.problems.map(({ question }) => question)).toEqual([
@@ -153,7 +158,10 @@ describe('conversations', () => {
   });
 
   test('turns that do not take turns are refused', () => {
-    refused(() => readConversations(lines({ conversation: said('a') }, { conversation: said('a', 'b').reverse() }), OWN), /line 3 .*turn 1/);
+    refused(
+      () => readConversations(lines({ conversation: said('a') }, { conversation: said('a', 'b').reverse() }), OWN),
+      /line 3 .*turn 1/,
+    );
     refused(() => readConversations(lines({ conversation: [] }), OWN), /line 1/);
     refused(() => readConversations(lines({ conversation: said('') }), OWN), /no conversations are left/);
   });

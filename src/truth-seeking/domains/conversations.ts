@@ -19,10 +19,10 @@ const options = importOptions.extend({
 export type ConversationOptions = z.input<typeof options>;
 
 /**
- * Reads `{conversation: [{role, content}], language?, toxic?, redacted?}` lines: the first turn of each is an open question. What the program
- * answered is no reference.
- * @throws IsoproError INVALID_ARGUMENT for options, and where a line is not JSON; DATA_INVALID where one has no such members or its turns do
- *   not take turns, and where nothing is left
+ * Reads `{conversation: [{role, content}], language?, toxic?, redacted?}` lines: the first turn of each is an open question. What the
+ * program answered is no reference.
+ * @throws IsoproError INVALID_ARGUMENT for options, and where a line is not JSON; DATA_INVALID where one has no such members or its turns
+ *   do not take turns, and where nothing is left
  */
 export function readConversations(file: string, given: ConversationOptions): Imported<OpenProblem> {
   const { licence, longest, language } = readOptions(options, given);

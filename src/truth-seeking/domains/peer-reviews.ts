@@ -34,10 +34,11 @@ export interface PeerReviews extends Imported<BinaryProblem> {
 const ACCEPTED = /^accept/i;
 const REJECTED = /^reject/i;
 /** Words of a review or abstract that give the outcome away. */
-const TOLD = /\b(?:final|meta[- ]?review)?\s*(?:decision|recommendation of the (?:area|program) chairs?)\s*[:-]\s*(?:accept|reject)/i;
+const TOLD = /\b(?:decision|recommendation of the (?:area|program) chairs?)\s*[:-]\s*(?:accept|reject)/i;
 
 function questionOf({ title, abstract, authors, reviews, references }: z.output<typeof row>, hide: readonly string[]): string {
-  const part = (name: (typeof PEER_REVIEW_PARTS)[number], said: string): string => (hide.includes(name) || said === '' ? '' : `\n\n${said}`);
+  const part = (name: (typeof PEER_REVIEW_PARTS)[number], said: string): string =>
+    hide.includes(name) || said === '' ? '' : `\n\n${said}`;
   return (
     `A paper was submitted to a conference.\n\nTitle: ${title}` +
     part('authors', authors.length === 0 ? '' : `Authors: ${authors.join(', ')}`) +
@@ -72,7 +73,9 @@ export function readPeerReviews(file: string, given: PeerReviewOptions): PeerRev
       else if (question.length > longest) skips.add('too long');
       else if (TOLD.test(question)) skips.add('its text tells the decision');
       else
-        problems.push(binaryProblem({ question, options: ['ACCEPTED', 'REJECTED'], correctOption: accepted ? 0 : 1, about: { venue: paper.venue } }));
+        problems.push(
+          binaryProblem({ question, options: ['ACCEPTED', 'REJECTED'], correctOption: accepted ? 0 : 1, about: { venue: paper.venue } }),
+        );
     }
   }
   return { problems, skipped: skips.counts, licence, firstOptionShare: bothWays(problems, 'papers') };
