@@ -131,8 +131,8 @@ export function startDigests({ code, model, task, sets, rules, settings, ...rest
   };
 }
 
-/** Paths of the members in which two starts differ, such as `settings.seed`, settings by part; empty where they are the same run. */
-export function startDifferences(a: RunStart, b: RunStart): string[] {
+/** Paths of the members in which two values differ, such as `settings.seed`; empty where they are the same. */
+export function jsonDifferences(a: Json, b: Json): string[] {
   const differences: string[] = [];
   const compare = (x: Json | undefined, y: Json | undefined, path: string): void => {
     const isObject = (value: Json | undefined): value is { readonly [key: string]: Json } =>
@@ -142,9 +142,14 @@ export function startDifferences(a: RunStart, b: RunStart): string[] {
         compare(x[key], y[key], path === '' ? key : `${path}.${key}`);
     } else if (x === undefined || y === undefined ? x !== y : canonicalJson(x) !== canonicalJson(y)) differences.push(path);
   };
-  const whole = (start: RunStart): Json => ({ ...start, settings: byPart(start.settings) }) as Json;
-  compare(whole(a), whole(b), '');
+  compare(a, b, '');
   return differences;
+}
+
+/** As jsonDifferences, settings by part; empty where they are the same run. */
+export function startDifferences(a: RunStart, b: RunStart): string[] {
+  const whole = (start: RunStart): Json => ({ ...start, settings: byPart(start.settings) }) as Json;
+  return jsonDifferences(whole(a), whole(b));
 }
 
 /** @throws IsoproError WRITE_FAILED; an older manifest is untouched */

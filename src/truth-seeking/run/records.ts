@@ -110,21 +110,27 @@ const beliefs = z.strictObject({
 });
 export type BeliefsRecord = z.output<typeof beliefs>;
 
-const logprobs = z.array(number);
+/** Log-probabilities of the same tokens, with something before them and without; finite, or there is nothing to compare. */
+const scoredTwice = { conditional: z.array(z.number()), base: z.array(z.number()) };
+const alike = ({ conditional, base }: { conditional: readonly number[]; base: readonly number[] }): boolean =>
+  conditional.length === base.length;
+const ALIKE = 'the same tokens are scored twice';
+
 const trials = z.strictObject({
   kind: z.literal('mutual_trials'),
   /** Parses back to the strategy that they were made for. */
   strategy: z.string(),
   trajectoryId: sha256,
   trials: z.array(
-    z.strictObject({
-      predictorId: sha256,
-      predictedId: sha256,
-      answer: z.string(),
-      contextAnswers: z.array(z.string()),
-      conditional: logprobs,
-      base: logprobs,
-    }),
+    z
+      .strictObject({
+        predictorId: sha256,
+        predictedId: sha256,
+        answer: z.string(),
+        contextAnswers: z.array(z.string()),
+        ...scoredTwice,
+      })
+      .refine(alike, ALIKE),
   ),
   /** Trials that could not be made, each with its reason. */
   unmeasured: z.array(z.string()),
@@ -152,7 +158,7 @@ const forecasts = z.strictObject({
   /** SHA-256 of the payload of the observations. */
   observations: sha256,
   /** Log-probabilities of each outcome's tokens, with the trajectory's text before it and without. */
-  forecasts: z.array(z.strictObject({ conditional: logprobs, base: logprobs })),
+  forecasts: z.array(z.strictObject(scoredTwice).refine(alike, ALIKE)),
   unmeasured: z.array(z.string()),
   replaces: sha256.nullable(),
 });

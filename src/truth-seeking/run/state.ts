@@ -28,6 +28,8 @@ export class TruthState {
   /** By id. */
   readonly problems = new Map<string, ProblemRecord>();
   readonly #trajectories = new Map<string, TrajectoryRecord>();
+  /** Those that another took the place of too. */
+  readonly #byId = new Map<string, TrajectoryRecord['trajectory']>();
   readonly #failures = new Map<string, FailureRecord>();
   readonly #beliefs = new Map<string, BeliefsRecord>();
   readonly #trials = new Map<string, MutualTrialsRecord>();
@@ -45,6 +47,7 @@ export class TruthState {
         break;
       case 'trajectory':
         this.#trajectories.set(placeOf(record.setup, record.trajectory.problemId), record);
+        this.#byId.set(record.trajectory.id, record.trajectory);
         this.#failures.delete(placeOf(record.setup, record.trajectory.problemId));
         break;
       case 'failure':
@@ -99,6 +102,11 @@ export class TruthState {
 
   problem(id: string): Problem | undefined {
     return this.problems.get(id)?.problem;
+  }
+
+  /** A trajectory by its id, also one that another took the place of. */
+  trajectory(trajectoryId: string): TrajectoryRecord['trajectory'] | undefined {
+    return this.#byId.get(trajectoryId);
   }
 
   /** Null where it was not made. */

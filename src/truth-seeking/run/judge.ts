@@ -1,0 +1,221 @@
+/** The judge of a run: every record and every score derived again, from the log alone. Nothing that the run supplied is executed. */
+import type { Json } from '../../canonical-json.js';
+import { IsoproError } from '../../errors.js';
+import { encodePayload } from '../../log/payload.js';
+import { verifyRun, type RunVerification } from '../../log/local-trust.js';
+import { LogReader } from '../../log/read.js';
+import { jsonDifferences } from '../../run-folder/manifest.js';
+import { overWordings } from '../beliefs/belief.js';
+import { opening } from '../modes/asking.js';
+import { REASONING_MODES } from '../modes/mode.js';
+import { digestOf } from '../domains/domain.js';
+import { trajectory as trajectoryOf } from '../trajectory.js';
+import { evaluate } from './evaluate.js';
+import { readTruthManifest, truthPaths, type TruthStart } from './folder.js';
+import { domainNamed, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
+import { newRecord, readTruthRecord, setupKey, TRUTH_STREAMS, type ProblemRecord, type TruthRecord } from './records.js';
+import { digestOfRecord, TruthState } from './state.js';
+
+export interface TruthJudgeOptions {
+  readonly folder: string;
+  /** Public key of the witness that has to have signed; default: this machine's own. */
+  readonly keyFile?: string;
+  /** Files with signed heads that were kept elsewhere. */
+  readonly headFiles?: readonly string[];
+  readonly home?: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface TruthJudgement {
+  readonly format: 'isopro.truth-judge.v1';
+  readonly folder: string;
+  readonly runId: string | null;
+  readonly verdict: 'pass' | 'not_ended' | 'hard_fail';
+  readonly failure: string | null;
+  /** Records that were read, and of them what was derived again and found the same. */
+  readonly records: number;
+  readonly trajectories: number;
+  readonly readouts: number;
+  readonly results: number;
+  readonly trust: { readonly key: string; readonly ownedByThisUser: boolean; readonly signer: string | null };
+}
+
+class Fails extends Error {}
+class NotEnded extends Error {}
+
+const fail = (what: string): never => {
+  throw new Fails(what);
+};
+
+/** As they stand in a log. */
+const same = (a: TruthRecord, b: TruthRecord): boolean => encodePayload(newRecord(a).payload) === encodePayload(newRecord(b).payload);
+
+/** What the configuration says that is asked, by the ids of problems. */
+class Asked {
+  readonly #problems: ReadonlyMap<string, ProblemRecord>;
+  readonly #setups: ReadonlySet<string>;
+
+  constructor(readonly start: TruthStart) {
+    for (const { id, sha256 } of start.domains)
+      if (digestOf(domainNamed(id)) !== sha256) fail(`the domain ${id} is another one here: the run was made by another version`);
+    this.#problems = new Map(plannedProblems(start.config).map((each) => [each.problem.id, each]));
+    this.#setups = new Set(plannedSetups(start.config).map(setupKey));
+  }
+
+  check(record: TruthRecord, state: TruthState): void {
+    switch (record.kind) {
+      case 'problem': {
+        const own = this.#problems.get(record.problem.id);
+        if (own === undefined || !same(own, record)) fail('it holds a problem that its configuration does not ask');
+        break;
+      }
+      case 'failure':
+        if (!this.#setups.has(setupKey(record.setup)) || !state.problems.has(record.problemId)) fail('it says of nothing that it failed');
+        break;
+      case 'trajectory':
+        this.#trajectory(record, state);
+        break;
+      case 'beliefs':
+        checkBeliefs(record, state);
+        break;
+      case 'result': {
+        const found = evaluate(state, record.setup, record.strategy);
+        if (!same({ ...found, replaces: record.replaces }, record)) fail(`${record.strategy} is not what its records give`);
+        break;
+      }
+      case 'complete':
+        if (
+          record.trajectories !== state.trajectories.length ||
+          record.failures !== state.failures.length ||
+          record.readouts !== state.readouts ||
+          record.results !== state.results.length ||
+          record.trajectoriesSha256 !== state.trajectoriesSha256
+        )
+          fail('it counts other records than there are');
+        break;
+      case 'observations':
+      case 'mutual_trials':
+        if (state.trajectory(record.trajectoryId) === undefined) fail('it measures a trajectory that is not there');
+        break;
+      case 'forecasts': {
+        const seen = state.observations(record.trajectoryId);
+        if (seen === null || digestOfRecord(seen) !== record.observations) fail('it forecasts other observations than there are');
+        break;
+      }
+    }
+    checkReplaced(record, state);
+  }
+
+  #trajectory({ setup, trajectory }: Extract<TruthRecord, { kind: 'trajectory' }>, state: TruthState): void {
+    const asked = state.problems.get(trajectory.problemId);
+    if (asked === undefined || asked.domain !== setup.domain || !this.#setups.has(setupKey(setup)))
+      return fail('it reasons about what its configuration does not ask');
+    const own = {
+      ...trajectory,
+      policyId: this.start.policy.id,
+      modeId: setup.mode,
+      seed: trajectorySeed(this.start.config, setup, asked).toString(),
+      prompt: opening(asked.problem, REASONING_MODES.parse(setup.mode), systemText(setup)),
+    };
+    const differences = jsonDifferences(trajectoryOf(own) as unknown as Json, trajectory as unknown as Json);
+    if (differences.length > 0) fail(`a trajectory has another ${differences.join(', ')} than follows from its configuration`);
+  }
+}
+
+function checkBeliefs({ readout }: Extract<TruthRecord, { kind: 'beliefs' }>, state: TruthState): void {
+  const trajectory = state.trajectory(readout.trajectoryId);
+  if (trajectory === undefined || trajectory.problemId !== readout.problemId)
+    return fail('it reads beliefs of a trajectory that is not there');
+  if (readout.readings.length !== trajectory.steps.length + 1) fail('it has not a belief before the first step and after each');
+  for (const reading of readout.readings) {
+    if (reading.belief === null) continue;
+    const own = overWordings(reading.byWording);
+    if (own.p0 !== reading.belief.p0 || own.error !== reading.belief.error) fail('a belief is not the mean over its wordings');
+  }
+}
+
+/** The record that a new one takes the place of, by its digest. */
+function checkReplaced(record: TruthRecord, state: TruthState): void {
+  if (!('replaces' in record)) return;
+  const there =
+    record.kind === 'beliefs'
+      ? state.beliefs(record.readout.trajectoryId)
+      : record.kind === 'result'
+        ? state.result(record.setup, record.strategy)
+        : record.kind === 'observations'
+          ? state.observations(record.trajectoryId)
+          : record.kind === 'forecasts'
+            ? state.forecasts(record.strategy, record.trajectoryId)
+            : state.trials(record.strategy, record.trajectoryId);
+  if (record.replaces !== (there === null ? null : digestOfRecord(there)))
+    fail('it names another record than the one that it takes the place of');
+}
+
+function requireIntact({ outcome, disagreement, records, signedRecords }: RunVerification): void {
+  // a run is open for further measurements, so that no head of it is the final one
+  if (outcome !== 'ok' && outcome !== 'unterminated') fail(`the log is ${outcome}: ${disagreement?.reason ?? ''}`);
+  if (signedRecords < records) throw new NotEnded(`${records - signedRecords} records are not vouched for: the run was interrupted`);
+}
+
+function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthState; records: number }): void {
+  const { state } = seen;
+  const reader = new LogReader(truthPaths(folder).log, TRUTH_STREAMS);
+  try {
+    const asked = new Asked(start);
+    for (const each of reader.records()) {
+      seen.records++;
+      if (each.payload.kind === 'session_start') {
+        const differences = jsonDifferences(each.payload.runConfig as Json, start as unknown as Json);
+        if (differences.length > 0) fail(`truth.json has other values of ${differences.join(', ')} than the log begins with`);
+      }
+      const record = readTruthRecord(each);
+      if (record === null) continue;
+      try {
+        asked.check(record, state);
+      } catch (error) {
+        if (error instanceof Fails) throw new Fails(`record ${each.gseq}: ${error.message}`);
+        throw error;
+      }
+      state.apply(record);
+    }
+  } finally {
+    reader.close();
+  }
+  if (state.complete === null) throw new NotEnded('the run has not ended');
+}
+
+/**
+ * Holds a run against its own configuration: problems, prompts and seeds drawn again, every id, belief and score computed again.
+ * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND, WITNESS_KEY_MISSING, ABORTED, …); what the run itself
+ *   got wrong is a verdict
+ */
+export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJudgement> {
+  const { folder, ...trust } = options;
+  const { runId, start } = readTruthManifest(folder);
+  const verification = await verifyRun(folder, { streams: TRUTH_STREAMS, runId, ...trust });
+  const seen = { state: new TruthState(), records: 0 };
+  let failure: Error | null = null;
+  try {
+    requireIntact(verification);
+    judgeRecords(folder, start, seen);
+  } catch (error) {
+    const own = error instanceof Fails || error instanceof NotEnded;
+    // what a hostile record makes of a parser of ours is the record's fault
+    if (!own && !(error instanceof IsoproError && ['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID'].includes(error.code)))
+      throw error;
+    failure = error as Error;
+  }
+  const { state, records } = seen;
+  return {
+    format: 'isopro.truth-judge.v1',
+    folder,
+    runId: verification.runId,
+    verdict: failure === null ? 'pass' : failure instanceof NotEnded ? 'not_ended' : 'hard_fail',
+    failure: failure === null ? null : failure.message.replace(/\s*\n\s*/g, '; ').slice(0, 300),
+    records,
+    trajectories: state.trajectories.length,
+    readouts: state.readouts,
+    results: state.results.length,
+    trust: { key: verification.key.text, ownedByThisUser: verification.key.ownedByThisUser, signer: verification.signer },
+  };
+}

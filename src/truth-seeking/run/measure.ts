@@ -1,0 +1,166 @@
+/** What a model says with which probability, beside its beliefs: answers beside other answers, and outcomes beside what was claimed. */
+import { deriveSeed, Random } from '../../random.js';
+import { IsoproError } from '../../errors.js';
+import { questionText } from '../modes/asking.js';
+import type { Message, Policy } from '../policy.js';
+import type { Problem } from '../problem.js';
+import { uselessTrial, type MutualTrial } from '../strategies/mutual-predictability.js';
+import type { ForecastTemplate, StrategyOf } from '../strategies/strategy.js';
+import type { Trajectory } from '../trajectory.js';
+import type { Observation } from './worlds.js';
+
+/** What a policy came to say: steps of its own, not those that it was given. */
+export const answerOf = ({ steps }: Trajectory): string =>
+  steps
+    .filter(({ trainable }) => trainable)
+    .map(({ content }) => content)
+    .join('\n\n');
+
+export interface Answer {
+  readonly problem: Problem;
+  readonly trajectory: Trajectory;
+}
+
+/** A measurement, or why there is none. */
+type Measured = { readonly conditional: number[]; readonly base: number[] } | string;
+
+/** The same tokens after two prompts. */
+async function scoredTwice(
+  policy: Policy,
+  prompts: readonly [withIt: readonly Message[], without: readonly Message[]],
+  text: string,
+  signal?: AbortSignal,
+): Promise<Measured> {
+  const ids = [...policy.textIds(text)];
+  if (ids.length === 0) return { conditional: [], base: [] };
+  const found: number[][] = [];
+  for (const messages of prompts) {
+    try {
+      const [scores] = await policy.score([...policy.promptIds(messages)], [ids], signal && { signal });
+      found.push([...scores!]);
+    } catch (error) {
+      if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return 'context overflow';
+      throw error;
+    }
+  }
+  if (found.flat().some((value) => !Number.isFinite(value))) return 'a token has no probability';
+  return { conditional: found[0]!, base: found[1]! };
+}
+
+const asTurns = (answers: readonly Answer[]): Message[] =>
+  answers.flatMap(({ problem, trajectory }): Message[] => [
+    { role: 'user', content: questionText(problem) },
+    { role: 'assistant', content: answerOf(trajectory) },
+  ]);
+
+const pair = ({ problem, trajectory }: Answer): string => `Question: ${questionText(problem)}\nAnswer: ${answerOf(trajectory)}`;
+
+/** A block before everything, of which the answers are the predicted policy's. */
+const behaviour = (answers: readonly Answer[]): string =>
+  answers.length === 0
+    ? ''
+    : ['This is how somebody answered other questions:', ...answers.map(pair), 'Now answer as they would.', ''].join('\n\n');
+
+const prefixed = ([first, ...rest]: readonly Message[], text: string): Message[] => [
+  { ...first!, content: text + first!.content },
+  ...rest,
+];
+
+export interface MutualParties {
+  readonly evaluated: Policy;
+  /** Another policy with log-probabilities; null where the run has none. */
+  readonly other: Policy | null;
+}
+
+/**
+ * Trials of one trajectory. Which others stand in its context follows from the seed, the strategy and the problem.
+ * @param answers of the same setup and policy
+ */
+export async function mutualTrials(
+  of: Answer,
+  answers: readonly Answer[],
+  { evaluated, other }: MutualParties,
+  strategy: StrategyOf<'mutual-predictability'>,
+  { seed: runSeed, purpose, signal }: { readonly seed: bigint; readonly purpose: string; readonly signal?: AbortSignal },
+): Promise<{ readonly trials: MutualTrial[]; readonly unmeasured: string[] }> {
+  const trials: MutualTrial[] = [];
+  const unmeasured: string[] = [];
+  for (let sample = 0; sample < strategy.trials; sample++) {
+    const random = new Random(deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }));
+    const others = random.shuffle(answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id));
+    const parties = random.shuffle([evaluated, ...(other === null ? [] : [other])]);
+    const predictor = strategy.predictor === 'evaluated' ? evaluated : strategy.predictor === 'random-other' ? other : parties[0]!;
+    const anyAnswer = random.shuffle([of, ...others])[0]!;
+    const target = strategy.target === 'evaluated-question' ? of : strategy.target === 'random-other' ? others[0] : anyAnswer;
+    const rest = others.filter((each) => each !== target);
+    const context = strategy.context === 'evaluated-question' ? (target === of ? [] : [of]) : rest.slice(0, strategy.contextSize);
+    if (predictor === null) unmeasured.push('there is no other policy');
+    else if (target === undefined || context.length === 0) unmeasured.push('there is no other answer');
+    else {
+      const before = behaviour(rest.filter((each) => !context.includes(each)).slice(0, strategy.behaviourExamples));
+      const asked: Message = { role: 'user', content: questionText(target.problem) };
+      const trial: MutualTrial = {
+        predictorId: predictor.id,
+        predictedId: evaluated.id,
+        answer: answerOf(target.trajectory),
+        contextAnswers: context.map(({ trajectory }) => answerOf(trajectory)),
+        conditional: [],
+        base: [],
+      };
+      // what would not count is not computed
+      const useless = uselessTrial({ ...trial, conditional: [0] });
+      const measured =
+        useless !== null
+          ? { conditional: [], base: [] }
+          : await scoredTwice(predictor, [prefixed([...asTurns(context), asked], before), prefixed([asked], before)], trial.answer, signal);
+      if (typeof measured === 'string') unmeasured.push(measured);
+      else trials.push({ ...trial, ...measured });
+    }
+  }
+  return { trials, unmeasured };
+}
+
+/** Stands where a report would, so that nothing differs but what it says. */
+const NO_REPORT = 'I have not looked into it.';
+
+function forecastPrompt(template: ForecastTemplate, problem: Problem, report: string, question: string): Message[] {
+  const asked = questionText(problem);
+  switch (template) {
+    case 'vanilla':
+      return [
+        { role: 'user', content: asked },
+        { role: 'assistant', content: report },
+        { role: 'user', content: question },
+      ];
+    case 'rephrase':
+      return [{ role: 'user', content: `${asked}\n\nSomebody was asked this and wrote down:\n\n${report}\n\n${question}` }];
+    case 'toolcall':
+      return [
+        { role: 'user', content: asked },
+        { role: 'assistant', content: 'I look up what was written about it.' },
+        { role: 'tool', content: report },
+        { role: 'user', content: question },
+      ];
+  }
+}
+
+/** How probable each outcome is to a forecaster who has read the trajectory, and to one who has not. */
+export async function forecastOutcomes(
+  { problem, trajectory }: Answer,
+  observations: readonly Observation[],
+  forecaster: Policy,
+  { template }: Pick<StrategyOf<'world-in-the-loop'>, 'template'>,
+  signal?: AbortSignal,
+): Promise<{ readonly forecasts: { conditional: number[]; base: number[] }[]; readonly unmeasured: string[] }> {
+  const forecasts: { conditional: number[]; base: number[] }[] = [];
+  const unmeasured: string[] = [];
+  for (const { question, outcome } of observations) {
+    const prompt = (report: string): Message[] => forecastPrompt(template, problem, report, question);
+    const claims = answerOf(trajectory);
+    const measured =
+      claims === '' ? 'nothing was claimed' : await scoredTwice(forecaster, [prompt(claims), prompt(NO_REPORT)], outcome, signal);
+    if (typeof measured === 'string') unmeasured.push(measured);
+    else forecasts.push(measured);
+  }
+  return { forecasts, unmeasured };
+}

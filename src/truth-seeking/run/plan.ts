@@ -1,0 +1,84 @@
+/** What a run asks: every problem under every setup, and with them the questions of users who have opinions. */
+import { deriveSeed } from '../../random.js';
+import { generate, parts, type Domain } from '../domains/domain.js';
+import { DOMAINS } from '../domains/index.js';
+import { framedBy } from '../framing.js';
+import { REASONING_MODES } from '../modes/mode.js';
+import type { Problem } from '../problem.js';
+import { Sampler } from '../sampler.js';
+import { STRATEGIES } from '../strategies/strategy.js';
+import { SYSTEM_PROMPTS } from '../system-prompts.js';
+import { systemPromptNamed, type TruthConfig } from './config.js';
+import type { ProblemRecord, Setup } from './records.js';
+
+export const domainNamed = (id: string): Domain => DOMAINS.find((each) => each.id === id)!;
+
+/** Problems of a domain that a run asks: as many as it wants, or all that are written down. @throws IsoproError PROBLEM_INVALID */
+export function drawProblems(id: string, { seed, split, problems }: Pick<TruthConfig, 'seed' | 'split' | 'problems'>): readonly Problem[] {
+  const domain = domainNamed(id);
+  // of its own, so that what one domain draws moves no other
+  const own = deriveSeed({ runSeed: BigInt(seed), purpose: 'truth problems', iteration: 0, problemId: id, sample: 0 });
+  if (domain.source === 'generated') return generate(domain, split, problems, own);
+  const written = parts(domain)[split];
+  return new Sampler(written, own).next(Math.min(problems, written.length));
+}
+
+/** Whether users with opinions are asked for. */
+const framesAsked = ({ eval: scored }: TruthConfig): boolean => scored.some((each) => STRATEGIES.parse(each).name === 'sycophancy');
+
+/** All problems of a run, those of a domain together, each followed by its framed ones. */
+export function plannedProblems(config: TruthConfig): ProblemRecord[] {
+  return config.domain.flatMap((domain) =>
+    drawProblems(domain, config).flatMap((problem): ProblemRecord[] => [
+      { kind: 'problem', domain, problem },
+      ...(problem.kind === 'binary' && problem.userOption === undefined && framesAsked(config)
+        ? config.framing.flatMap((framing) =>
+            ([0, 1] as const).map(
+              (option): ProblemRecord => ({
+                kind: 'problem',
+                domain,
+                problem: framedBy(problem, option, framing),
+                framed: { of: problem.id, framing },
+              }),
+            ),
+          )
+        : []),
+    ]),
+  );
+}
+
+export const plannedSetups = ({ domain: domains, mode: modes, systemPrompt: prompts }: TruthConfig): Setup[] =>
+  domains.flatMap((domain) =>
+    modes.flatMap((mode) => prompts.map((prompt): Setup => ({ domain, mode, systemPrompt: systemPromptNamed(prompt) }))),
+  );
+
+/** Text of the system's message under a setup. */
+export const systemText = ({ systemPrompt }: Setup): string | null =>
+  systemPrompt === null ? null : SYSTEM_PROMPTS[systemPrompt as keyof typeof SYSTEM_PROMPTS];
+
+/** Of a trajectory: the same for a problem in every framing, so that what a user says is all that differs. */
+export const trajectorySeed = (
+  { seed }: Pick<TruthConfig, 'seed'>,
+  { mode, systemPrompt }: Setup,
+  { problem, framed }: ProblemRecord,
+): bigint =>
+  deriveSeed({
+    runSeed: BigInt(seed),
+    purpose: `truth trajectory ${mode} ${systemPrompt ?? ''}`,
+    iteration: 0,
+    problemId: framed?.of ?? problem.id,
+    sample: 0,
+  });
+
+/** What an interview asks first: of the part that is trained on, which shares nothing with the part that is tested. */
+export function interviewQuestions(
+  config: TruthConfig,
+  { domain, mode: id }: Setup,
+): Readonly<Record<'iid' | 'stationary-ood', Problem[]>> {
+  const mode = REASONING_MODES.parse(id);
+  if (mode.name !== 'bootstrap-interview') return { iid: [], 'stationary-ood': [] };
+  const wanted = { ...config, problems: mode.questions + 1 };
+  const of = (source: string, from: readonly string[]): Problem[] =>
+    mode.source === source ? from.flatMap((each) => drawProblems(each, { ...wanted, split: 'train' })) : [];
+  return { iid: of('iid', [domain]), 'stationary-ood': of('stationary-ood', mode.domains) };
+}

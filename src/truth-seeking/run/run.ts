@@ -1,0 +1,363 @@
+/** A run from its first problem to its last score; each part can be made again without the one before it. */
+import { IsoproError } from '../../errors.js';
+import { codeVersion, machineClass } from '../../run-folder/machine.js';
+import { readBeliefs, type BeliefSystem } from '../beliefs/readout.js';
+import { digestOf } from '../domains/domain.js';
+import { reason } from '../modes/reason.js';
+import { REASONING_MODES } from '../modes/mode.js';
+import { requireCapability, type Policy } from '../policy.js';
+import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
+import { readTruthConfig, type TruthConfig, type TruthConfigInput } from './config.js';
+import { evaluate } from './evaluate.js';
+import type { TruthStart } from './folder.js';
+import { forecastOutcomes, mutualTrials, type Answer } from './measure.js';
+import { domainNamed, interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
+import { setupKey, type FailureRecord, type ProblemRecord, type Setup, type TrajectoryRecord } from './records.js';
+import { TruthSession, type SessionOptions } from './session.js';
+import { digestOfRecord, type TruthState } from './state.js';
+import { LOCAL_WORLDS, type Investigator } from './worlds.js';
+
+/** A policy with all that its answers follow from, as a run's folder keeps it. */
+export type NamedPolicy = Policy & { readonly identity: object };
+
+export interface TruthPolicies {
+  readonly evaluated: NamedPolicy;
+  /** Predicts, forecasts, and reads beliefs where the one that reasons has no log-probabilities. */
+  readonly predictor: NamedPolicy | null;
+}
+
+export const RECOMPUTE = ['never', 'missing', 'always'] as const;
+/** `missing`: what is not there. */
+export type Recompute = (typeof RECOMPUTE)[number];
+
+/**
+ * Of world in the loop. `all`: both parts where either is missing; `investigation`: observations alone, where they are missing; `uplift`:
+ * log-probabilities where they are missing and observations are there; `upliftblanket`: the same where they are there, too.
+ */
+export const WORLD_RECOMPUTE = ['all', 'investigation', 'uplift', 'upliftblanket'] as const;
+export type WorldRecompute = (typeof WORLD_RECOMPUTE)[number];
+
+/** What is done again of a run that is there. Scores follow from the rest and always are up to date. */
+export interface RecomputeRules {
+  readonly trajectories: Recompute;
+  readonly beliefs: Recompute;
+  readonly trials: Recompute;
+  readonly world: WorldRecompute;
+}
+export const RECOMPUTE_DEFAULTS: RecomputeRules = { trajectories: 'missing', beliefs: 'missing', trials: 'missing', world: 'all' };
+
+export const TRUTH_STAGES = ['trajectories', 'beliefs', 'measurements', 'results'] as const;
+export interface TruthProgress {
+  readonly stage: (typeof TRUTH_STAGES)[number];
+  readonly done: number;
+  readonly total: number;
+}
+
+export interface RunTruthOptions extends SessionOptions {
+  readonly out?: string;
+  readonly policies: TruthPolicies;
+  readonly recompute?: Partial<RecomputeRules>;
+  readonly investigator?: Investigator;
+  readonly onProgress?: (progress: TruthProgress) => void;
+}
+
+export interface TruthResult {
+  readonly runId: string;
+  readonly folder: string;
+  readonly state: TruthState;
+}
+
+const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({ id, identity: { ...identity } as never });
+
+/** A model by its name: the folder that it lies in is nobody's business. */
+const nameOf = (model: string): string => model.split(/[/\\]/).at(-1)!;
+
+const withoutFolders = ({ model, adapter, predictor, ...config }: TruthConfig): TruthConfig => ({
+  ...config,
+  model: nameOf(model),
+  ...(adapter === undefined ? {} : { adapter: nameOf(adapter) }),
+  ...(predictor === undefined ? {} : { predictor: nameOf(predictor) }),
+});
+
+/** What determines a run. */
+export async function truthStart(config: TruthConfig, { evaluated, predictor }: TruthPolicies): Promise<TruthStart> {
+  return {
+    code: await codeVersion(),
+    machine: machineClass(),
+    policy: identified(evaluated),
+    predictor: predictor === null ? null : identified(predictor),
+    domains: config.domain.map((id) => ({ id, sha256: digestOf(domainNamed(id)) })),
+    config: withoutFolders(config),
+  };
+}
+
+/** Whoever has log-probabilities, the one that reasons first. @throws IsoproError BACKEND_INCAPABLE where nobody has */
+function readerOf({ evaluated, predictor }: TruthPolicies): NamedPolicy {
+  if (!evaluated.capabilities.logprobs && predictor !== null) return predictor;
+  requireCapability(evaluated, 'logprobs');
+  return evaluated;
+}
+
+const named = <N extends Strategy['name']>(strategies: readonly string[], name: N): StrategyOf<N>[] =>
+  strategies.map((each) => STRATEGIES.parse(each)).filter((each): each is StrategyOf<N> => each.name === name);
+
+const needsBeliefs = (strategies: readonly string[]): boolean =>
+  strategies.some((each) => ['accuracy', 'martingale', 'sycophancy'].includes(STRATEGIES.parse(each).name));
+
+/** An open run, and who looks on. */
+interface Open {
+  readonly session: TruthSession;
+  readonly options: Pick<RunTruthOptions, 'signal' | 'onProgress'>;
+}
+
+/** With what works on it. */
+interface Work extends Open {
+  readonly config: TruthConfig;
+  readonly policies: TruthPolicies;
+  readonly recompute: RecomputeRules;
+}
+
+function step({ options: { signal, onProgress } }: Open, stage: TruthProgress['stage'], done: number, total: number): void {
+  if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the run was cancelled', { cause: signal.reason });
+  onProgress?.({ stage, done, total });
+}
+
+const answerIn = (state: TruthState, { trajectory }: TrajectoryRecord): Answer => ({
+  problem: state.problem(trajectory.problemId)!,
+  trajectory,
+});
+
+/** Every problem of a setup's domain, once under it. */
+async function reasonAll(work: Work): Promise<void> {
+  const { session, config, policies, recompute } = work;
+  const { state } = session;
+  const problems = plannedProblems(config);
+  const places = plannedSetups(config).flatMap((setup) =>
+    problems.filter(({ domain }) => domain === setup.domain).map((asked) => ({ setup, asked })),
+  );
+  const questions = new Map<string, ReturnType<typeof interviewQuestions>>();
+  for (const [done, { setup, asked }] of places.entries()) {
+    step(work, 'trajectories', done, places.length);
+    const there = state.at(setup, asked.problem.id);
+    if (recompute.trajectories === 'never' || (there !== null && recompute.trajectories === 'missing')) continue;
+    const key = setupKey(setup);
+    if (!questions.has(key)) questions.set(key, interviewQuestions(config, setup));
+    const made = await reasoned(work, setup, asked, questions.get(key)!);
+    const news = state.problems.has(asked.problem.id) ? [] : [asked];
+    if (there === null || digestOfRecord(there) !== digestOfRecord(made)) await session.write(...news, made);
+  }
+  step(work, 'trajectories', places.length, places.length);
+
+  async function reasoned(
+    { options: { signal } }: Work,
+    setup: Setup,
+    asked: ProblemRecord,
+    others: ReturnType<typeof interviewQuestions>,
+  ): Promise<TrajectoryRecord | FailureRecord> {
+    const { problem } = asked;
+    try {
+      const { trajectory, ...counts } = await reason(policies.evaluated, problem, REASONING_MODES.parse(setup.mode), {
+        system: systemText(setup),
+        seed: trajectorySeed(config, setup, asked),
+        maxTokens: config.maxTokens,
+        temperature: config.temperature,
+        questions: others,
+        ...(signal && { signal }),
+      });
+      return { kind: 'trajectory', setup, trajectory: trajectory as TrajectoryRecord['trajectory'], ...counts };
+    } catch (error) {
+      if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
+      return { kind: 'failure', setup, problemId: problem.id, reason: 'context overflow' };
+    }
+  }
+}
+
+/** Of every trajectory about two options. */
+async function readAll(work: Work, reader: Policy, beliefSystem: BeliefSystem): Promise<void> {
+  const { session, recompute, options } = work;
+  const { state } = session;
+  if (recompute.beliefs === 'never') return;
+  const all = state.trajectories;
+  for (const [done, record] of all.entries()) {
+    step(work, 'beliefs', done, all.length);
+    const { problem, trajectory } = answerIn(state, record);
+    const there = state.beliefs(trajectory.id);
+    if (problem.kind !== 'binary' || (there !== null && recompute.beliefs === 'missing')) continue;
+    const readout = await readBeliefs(reader, problem, trajectory, { beliefSystem, ...(options.signal && { signal: options.signal }) });
+    await session.write({
+      kind: 'beliefs',
+      readout: readout as never,
+      replaces: there === null ? null : digestOfRecord(there),
+    });
+  }
+  step(work, 'beliefs', all.length, all.length);
+}
+
+/** What strategies need beside beliefs. */
+async function measureAll(work: Work, strategies: readonly string[], investigator: Investigator): Promise<void> {
+  const { session, config, policies, recompute, options } = work;
+  const { state } = session;
+  const signal = options.signal && { signal: options.signal };
+  const plain = state.setups.flatMap((setup) => state.of(setup, 'plain').map((record) => ({ setup, record })));
+  const mutual = recompute.trials === 'never' ? [] : named(strategies, 'mutual-predictability');
+  const world = named(strategies, 'world-in-the-loop');
+  const total = plain.length * (mutual.length + world.length);
+  let done = 0;
+  for (const strategy of mutual) {
+    const id = STRATEGIES.format(strategy);
+    const parties = { evaluated: policies.evaluated, other: policies.predictor };
+    if (strategy.predictor !== 'random-other') requireCapability(policies.evaluated, 'logprobs');
+    for (const { setup, record } of plain) {
+      step(work, 'measurements', done++, total);
+      const there = state.trials(id, record.trajectory.id);
+      if (there !== null && recompute.trials === 'missing') continue;
+      const answers = state.of(setup, 'plain').map((each) => answerIn(state, each));
+      const how = { seed: BigInt(config.seed), purpose: `truth trials ${id} ${setupKey(setup)}`, ...signal };
+      const found = await mutualTrials(answerIn(state, record), answers, parties, strategy, how);
+      await session.write({
+        kind: 'mutual_trials',
+        strategy: id,
+        trajectoryId: record.trajectory.id,
+        trials: found.trials.map((each) => ({
+          ...each,
+          contextAnswers: [...each.contextAnswers],
+          conditional: [...each.conditional],
+          base: [...each.base],
+        })),
+        unmeasured: found.unmeasured,
+        replaces: there === null ? null : digestOfRecord(there),
+      });
+    }
+  }
+  for (const strategy of world) {
+    const forecaster = policies.predictor ?? readerOf(policies);
+    for (const { record } of plain) {
+      step(work, 'measurements', done++, total);
+      await lookAndForecast(work, strategy, record, forecaster, investigator);
+    }
+  }
+  step(work, 'measurements', total, total);
+}
+
+async function lookAndForecast(
+  { session, recompute: { world }, options: { signal } }: Work,
+  strategy: StrategyOf<'world-in-the-loop'>,
+  record: TrajectoryRecord,
+  forecaster: Policy,
+  investigator: Investigator,
+): Promise<void> {
+  const { state } = session;
+  const id = STRATEGIES.format(strategy);
+  const trajectoryId = record.trajectory.id;
+  const answer = answerIn(state, record);
+  const [seen, forecast] = [state.observations(trajectoryId), state.forecasts(id, trajectoryId)];
+  const looks = world === 'all' ? seen === null || forecast === null : world === 'investigation' && seen === null;
+  if (looks) {
+    const observations = await investigator.investigate(answer.problem, answer.trajectory, signal);
+    if (observations === null) return;
+    await session.write({
+      kind: 'observations',
+      trajectoryId,
+      investigator: investigator.id,
+      observations: observations.map(({ question, outcome }) => ({ question, outcome })),
+      replaces: seen === null ? null : digestOfRecord(seen),
+    });
+  }
+  const now = state.observations(trajectoryId);
+  if (world === 'investigation' || now === null) return;
+  if (!looks && forecast !== null && world !== 'upliftblanket') return;
+  const found = await forecastOutcomes(answer, now.observations, forecaster, strategy, signal);
+  await session.write({
+    kind: 'forecasts',
+    strategy: id,
+    trajectoryId,
+    forecasterId: forecaster.id,
+    observations: digestOfRecord(now),
+    ...found,
+    replaces: forecast === null ? null : digestOfRecord(forecast),
+  });
+}
+
+/** Scores of every setup under every strategy that was asked for, now or before, as the records come to; only what changed is written. */
+async function scoreAll(work: Open, strategies: readonly string[]): Promise<void> {
+  const { session } = work;
+  const { state } = session;
+  const all = [...new Set([...state.results.map(({ strategy }) => strategy), ...strategies])];
+  const places = state.setups.flatMap((setup) => all.map((strategy) => ({ setup, strategy })));
+  for (const [done, { setup, strategy }] of places.entries()) {
+    step(work, 'results', done, places.length);
+    const there = state.result(setup, strategy);
+    const found = evaluate(state, setup, strategy);
+    // the same finding again is no news
+    if (there !== null && digestOfRecord({ ...found, replaces: there.replaces }) === digestOfRecord(there)) continue;
+    await session.write({ ...found, replaces: there === null ? null : digestOfRecord(there) });
+  }
+  if (state.complete === null)
+    await session.write({
+      kind: 'complete',
+      trajectories: state.trajectories.length,
+      failures: state.failures.length,
+      readouts: state.readouts,
+      results: state.results.length,
+      trajectoriesSha256: state.trajectoriesSha256,
+    });
+  await session.sign();
+  step(work, 'results', places.length, places.length);
+}
+
+/**
+ * Runs all of it, or goes on where an interrupted run was left: what is in the log is not made again, but by `recompute`.
+ * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE where beliefs are asked for and nobody has
+ *   log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED; of the policies, but for CONTEXT_OVERFLOW, which is counted
+ */
+export async function runTruth(given: TruthConfigInput, options: RunTruthOptions): Promise<TruthResult> {
+  const { out, policies, recompute, investigator = LOCAL_WORLDS, ...rest } = options;
+  const config = readTruthConfig(given);
+  const reader = needsBeliefs(config.eval) ? readerOf(policies) : null; // before anything is written
+  await using session = await TruthSession.open(await truthStart(config, policies), out, rest);
+  const work: Work = { session, config, policies, recompute: { ...RECOMPUTE_DEFAULTS, ...recompute }, options: rest };
+  await reasonAll(work);
+  if (reader !== null) await readAll(work, reader, config.beliefSystem);
+  await measureAll(work, config.eval, investigator);
+  await scoreAll(work, config.eval);
+  return { runId: session.runId, folder: session.folder, state: session.state };
+}
+
+export interface AgainOptions extends SessionOptions {
+  readonly folder: string;
+  /** Null where nothing has to be measured. */
+  readonly policies: TruthPolicies | null;
+  readonly recompute?: Partial<RecomputeRules>;
+  /** Further strategies. */
+  readonly eval?: readonly string[];
+  readonly investigator?: Investigator;
+  /** Default: the run's own. */
+  readonly beliefSystem?: BeliefSystem;
+  readonly onProgress?: (progress: TruthProgress) => void;
+}
+
+/**
+ * Measures or scores a run that is there, by whichever policies: its trajectories stay as they are.
+ * @throws IsoproError RUN_NOT_FOUND; as runTruth
+ */
+export async function measureAgain({
+  folder,
+  policies,
+  recompute,
+  investigator = LOCAL_WORLDS,
+  ...options
+}: AgainOptions): Promise<TruthResult> {
+  const { eval: more = [], beliefSystem, ...rest } = options;
+  const strategies = more.map((each) => STRATEGIES.format(STRATEGIES.parse(each)));
+  await using session = await TruthSession.open(null, folder, rest);
+  const { config } = session.start;
+  const rules = { ...RECOMPUTE_DEFAULTS, ...recompute, trajectories: 'never' as const };
+  if (policies !== null) {
+    const work: Work = { session, config, policies, recompute: rules, options: rest };
+    const asked = [...config.eval, ...strategies];
+    if (rules.beliefs !== 'never' && needsBeliefs(asked)) await readAll(work, readerOf(policies), beliefSystem ?? config.beliefSystem);
+    await measureAll(work, asked, investigator);
+  }
+  await scoreAll({ session, options: rest }, strategies);
+  return { runId: session.runId, folder: session.folder, state: session.state };
+}
