@@ -47,7 +47,7 @@ BatchLoop::BatchLoop(std::unique_ptr<Context> context, std::unique_ptr<Context> 
     : context_(std::move(context)),
       aloneContext_(std::move(alone)),
       batch_(*context_, pool, settings),
-      alone_(*aloneContext_, pool, {settings.cells, 1, 0}) {}
+      alone_(*aloneContext_, pool, {settings.cells, 1, 0, true}) {}
 
 void BatchLoop::join(Call& call, BatchRequest request) {
   const std::int64_t number = next_++;

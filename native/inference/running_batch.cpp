@@ -11,8 +11,10 @@ namespace {
 
 // Each kept sequence has an id, and llama.cpp a row of logits for each id.
 constexpr int kMaxKept = 16;
-// Calls of prompts that a step makes at most where many wait: replies wait for them, but few replies a step would cost more.
-constexpr int kMostPromptCalls = 8;
+// Full calls of prompts that a step makes at most where many wait: replies wait for them, but few replies a step would cost more.
+constexpr int kMostPromptCalls = 4;
+// What a reply is promised at least beyond what it has.
+constexpr int kReplyCells = 256;
 
 std::vector<llama_seq_id> sequenceIds(int first, int count) {
   std::vector<llama_seq_id> ids(static_cast<size_t>(count));
@@ -31,12 +33,18 @@ Token RunningBatch::BatchRow::tokenAt(int position) const {
   return position < length ? request.prompt[static_cast<size_t>(position)] : reply.tokens[static_cast<size_t>(position - length)];
 }
 
+// In proportion to what it has said, so that a long reply seldom asks.
+int RunningBatch::BatchRow::wantedCells() const {
+  return std::min(mostCells(), known() + std::max(kReplyCells, static_cast<int>(reply.tokens.size())));
+}
+
 RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettings& settings)
     : context_(context),
       pool_(pool),
       settings_(settings),
       model_(context.model()),
       plan_(CallPlan::of(model_.usesGpu(), settings.maxSequences > 1 ? settings.maxSequences : 2)),
+      promptRows_(settings.deterministic ? plan_.promptRows : kBatchTokens),
       paddingId_(settings.maxSequences + keptSequences(settings)),
       prefixes_(settings.prefixTokens, sequenceIds(settings.maxSequences, keptSequences(settings))),
       freeIds_(sequenceIds(0, settings.maxSequences)) {}
@@ -71,12 +79,13 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
   StepReport report;
   dropCancelled(report);
   try {
-    admit(report);
+    do admit(report);
+    while (!promiseMore());
     std::vector<BatchRow*> left;
     for (BatchRow& row : rows_) left.push_back(&row);
     if (own_.live > 0) closeGaps();
-    const auto prompts = std::count_if(rows_.begin(), rows_.end(), [](const BatchRow& row) { return row.reply.tokens.empty(); });
-    int promptTokens = plan_.promptRows * std::clamp(static_cast<int>(prompts), 1, kMostPromptCalls);
+    const auto prompts = std::count_if(rows_.begin(), rows_.end(), [](const BatchRow& row) { return row.isPrompt(); });
+    int promptTokens = promptRows_ * std::clamp(static_cast<int>(prompts), 1, kMostPromptCalls);
     // Keys and values do not know which adapter made them: rows of one call have one adapter, calls of one step need not.
     while (!left.empty()) {
       const AppliedAdapter adapter = left.front()->request.adapter;
@@ -126,7 +135,7 @@ StepReport RunningBatch::fail(std::exception_ptr failure) {
 void RunningBatch::failRunning(std::exception_ptr failure, StepReport& report) {
   for (BatchRow& row : rows_) {
     report.failed.push_back({row.number, row.failure == nullptr ? failure : row.failure});
-    promised_ -= row.cells();
+    promised_ -= row.promised;
     if (own_.live == 0) freeIds_.push_back(row.sequence);
   }
   rows_.clear();
@@ -159,18 +168,24 @@ void RunningBatch::admit(StepReport& report) {
       }
     }
     if (!makeRoom(queue_.front())) return;
+    if (queue_.front().wantedCells() > own_.cells && own_.live > 0) {
+      pauseAll();
+      continue;
+    }
     rows_.push_back(std::move(queue_.front()));
     queue_.pop_front();
     start(rows_.back());
   }
 }
 
-// Empty, so that a request that runs alone finds the cells of a fresh context.
+// Empty, so that a request that runs alone finds the cells of a fresh context. Where caches that are too small for one that runs
+// or waits were just given up, the next are twice as long, so that this is seldom.
 void RunningBatch::shapeCache() {
+  const int outgrown = std::exchange(outgrown_, 0);
   own_ = {};
   if (settings_.prefixTokens == 0 && plan_.batchInvariant && settings_.maxSequences > 1) {
-    int needed = settings_.cells / settings_.maxSequences;
-    for (const BatchRow& row : queue_) needed = std::max(needed, row.cells());
+    int needed = std::max(settings_.cells / settings_.maxSequences, 2 * outgrown);
+    for (const BatchRow& row : queue_) needed = std::max(needed, row.wantedCells());
     const int cells = roundedUp(needed, kCellGroup);
     const int live = std::min(settings_.maxSequences, roundedUp(settings_.cells, kCellGroup) / cells);
     if (live >= std::min(kRowGroup, settings_.maxSequences)) own_ = {live, roundedUp(live, kRowGroup), cells};
@@ -178,32 +193,75 @@ void RunningBatch::shapeCache() {
   if (own_.live > 0) {
     context_.prepare({own_.cells, own_.slots, std::min(kInvariantRows, own_.slots), CellOwner::kEach});
   } else {
-    context_.prepare({settings_.cells + kRowGroup, paddingId_ + 1, std::min(kInvariantRows, settings_.maxSequences + kRowGroup - 1)});
+    context_.prepare({settings_.cells + kRowGroup, paddingId_ + 1, settings_.maxSequences + kRowGroup - 1});
   }
 }
 
 // Kept prefixes make room for a request; the one that it begins with goes last.
 bool RunningBatch::makeRoom(const BatchRow& row) {
-  if (own_.live > 0) return row.cells() <= own_.cells && rows_.size() < static_cast<size_t>(own_.live);
-  const auto fits = [&] { return promised_ + prefixes_.tokens() + row.cells() <= settings_.cells; };
-  if (promised_ + row.cells() > settings_.cells) return false;
+  if (own_.live > 0) return rows_.size() < static_cast<size_t>(own_.live);
+  const auto fits = [&] { return promised_ + prefixes_.tokens() + row.wantedCells() <= settings_.cells; };
+  if (promised_ + row.wantedCells() > settings_.cells) return false;
   prefixes_.find(row.request.adapter, row.request.prompt, row.request.cachePartition);
   while (!fits()) context_.removeSequence(prefixes_.dropOldest());
   return true;
 }
 
 void RunningBatch::start(BatchRow& row) {
-  promised_ += row.cells();
+  row.promised = own_.live > 0 ? own_.cells : row.wantedCells();
+  promised_ += row.promised;
   const BatchRequest& request = row.request;
-  row.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request.sampling, request.seed, row.grammar.get(), request.prompt,
-                                          request.limits.heldBack(model_));
+  if (row.sampler == nullptr) {
+    row.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request.sampling, request.seed, row.grammar.get(), request.prompt,
+                                            request.limits.heldBack(model_));
+  }
   if (own_.live > 0) return;  // a slot when its prompt's turn comes
   row.sequence = freeIds_.back();
   freeIds_.pop_back();
   const auto prefix = prefixes_.find(request.adapter, request.prompt, request.cachePartition);
   if (!prefix) return;
   context_.copySequence(prefix->sequence, row.sequence, prefix->length);
-  row.evaluated = row.reused = prefix->length;
+  row.evaluated = prefix->length;
+  if (row.reply.tokens.empty()) row.reused = prefix->length;
+}
+
+void RunningBatch::pauseYoungest() {
+  BatchRow& row = rows_.back();
+  letGo(row);
+  row.sequence = -1;
+  row.evaluated = 0;
+  queue_.push_front(std::move(row));
+  rows_.pop_back();
+}
+
+void RunningBatch::pauseAll() {
+  outgrown_ = own_.cells;
+  while (!rows_.empty()) pauseYoungest();
+}
+
+// Cells for those that have used what they were promised, the oldest first; it finds them in the end, since each fits when it is alone.
+// False where all were paused: caches of their own are too small for one of them.
+bool RunningBatch::promiseMore() {
+  for (auto row = rows_.begin(); row != rows_.end(); ++row) {
+    if (row->known() <= row->promised) continue;
+    if (own_.live > 0) {
+      pauseAll();
+      return false;
+    }
+    const int more = row->wantedCells() - row->promised;
+    while (promised_ + prefixes_.tokens() + more > settings_.cells) {
+      if (!prefixes_.empty()) {
+        context_.removeSequence(prefixes_.dropOldest());
+        continue;
+      }
+      const bool itself = std::next(row) == rows_.end();
+      pauseYoungest();
+      if (itself) return true;
+    }
+    row->promised += more;
+    promised_ += more;
+  }
+  return true;
 }
 
 // False where the cache had no room, which ended the request that came last.
@@ -303,7 +361,7 @@ void RunningBatch::keep(const BatchRow& row) {
 void RunningBatch::letGo(BatchRow& row) {
   if (row.sequence >= 0) context_.removeSequence(row.sequence);
   if (own_.live == 0) freeIds_.push_back(row.sequence);
-  promised_ -= row.cells();
+  promised_ -= row.promised;
 }
 
 }  // namespace isopro

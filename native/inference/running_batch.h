@@ -5,8 +5,12 @@
 // A row of attention walks every cell of its cache. Where requests are short enough that several have room for caches of their
 // own, each has one, and an idle batch decides that anew. Otherwise, and where prefixes are kept, all share one.
 //
-// Which rows share a call depends on who else runs, and with it the last bits of their logits. A request that is alone in a
-// call has the rows that generateRollouts would give a request for one sample.
+// A reply is promised cells as it needs them (Kwon et al. 2023, PagedAttention, section 4.5: preemption, recomputation): one that
+// nobody bounded takes no more than it says. Where none are left, the youngest pauses: it goes to the front of the queue, and
+// what it was told and has said is evaluated anew.
+//
+// Which rows share a call depends on who else runs, and with it the last bits of their logits; a deterministic batch runs one
+// request at a time, in the calls that generateRollouts would make for one sample of it.
 #pragma once
 
 #include <atomic>
@@ -30,6 +34,7 @@ struct BatchSettings {
   int cells = 0;         // tokens of KV cache
   int maxSequences = 0;  // replies that run at once
   int prefixTokens = 0;  // tokens that finished sequences may keep; 0: none
+  bool deterministic = false;
 };
 
 struct BatchRequest {
@@ -99,6 +104,7 @@ class RunningBatch {
     Reply reply;
     llama_seq_id sequence = -1;
     int evaluated = 0;  // tokens of prompt and reply in the KV cache
+    int promised = 0;   // cells, where it runs
     int reused = 0;
     size_t searched = 0;  // bytes of text in which no stop string ends
     size_t streamed = 0;  // bytes of text that were sent
@@ -107,7 +113,10 @@ class RunningBatch {
 
     int promptLength() const { return static_cast<int>(request.prompt.size()); }
     int known() const { return promptLength() + static_cast<int>(reply.tokens.size()); }  // tokens
-    int cells() const { return promptLength() + request.limits.maxTokens; }
+    int mostCells() const { return promptLength() + request.limits.maxTokens; }
+    int wantedCells() const;
+    // Whether it is a prompt yet, or paused as one would: more than its last token is to be evaluated.
+    bool isPrompt() const { return reply.tokens.empty() || evaluated + 1 < known(); }
     Token tokenAt(int position) const;
   };
   // Tokens of a row that one call evaluates.
@@ -127,6 +136,9 @@ class RunningBatch {
   std::vector<SharedCall> ownCallsOf(const std::vector<BatchRow*>& rows, int& promptTokens);
   bool makeRoom(const BatchRow& row);
   void start(BatchRow& row);
+  void pauseYoungest();
+  void pauseAll();
+  bool promiseMore();
   std::vector<SharedCall> callsOf(const std::vector<BatchRow*>& rows) const;
   bool evaluate(const SharedCall& call, const std::atomic<bool>& stopped, StepReport& report);
   bool decode(const std::atomic<bool>& stopped);
@@ -143,6 +155,7 @@ class RunningBatch {
   const BatchSettings settings_;
   const Model& model_;
   const CallPlan plan_;
+  const int promptRows_;  // most tokens of prompts in one call
   const llama_seq_id paddingId_;
   PrefixCache prefixes_;
   std::vector<llama_seq_id> freeIds_;  // of one cache
@@ -151,6 +164,7 @@ class RunningBatch {
     int slots = 0;  // sequences, with those that only pad
     int cells = 0;  // of each
   } own_;
+  int outgrown_ = 0;  // cells of the own caches that were just given up
   int promised_ = 0;  // cells of the replies that run
   std::deque<BatchRow> queue_;
   std::list<BatchRow> rows_;  // in the order in which they started

@@ -16,22 +16,22 @@ constexpr int kLeastPromptRows = 16;
 std::vector<RunningBatch::SharedCall> RunningBatch::callsOf(const std::vector<BatchRow*>& rows) const {
   std::vector<BatchRow*> replies;
   std::vector<BatchRow*> prompts;
-  for (BatchRow* row : rows) (row->reply.tokens.empty() ? prompts : replies).push_back(row);
+  for (BatchRow* row : rows) (row->isPrompt() ? prompts : replies).push_back(row);
   std::vector<SharedCall> calls;
   int room = 0;
   for (size_t begin = 0; begin < replies.size();) {
     const int count = std::min(plan_.sampledRows(static_cast<int>(replies.size() - begin)), kBatchTokens);
     calls.emplace_back();
     for (int i = 0; i < count; ++i) calls.back().push_back({replies[begin++], 1});
-    room = plan_.promptRows - count;
+    room = promptRows_ - count;
   }
   if (prompts.empty()) return calls;
   if (calls.empty() || room < kLeastPromptRows) {
     calls.emplace_back();
-    room = plan_.promptRows;
+    room = promptRows_;
   }
   for (BatchRow* row : prompts) {
-    const int tokens = std::min(room, row->promptLength() - row->evaluated);
+    const int tokens = std::min(room, row->known() - row->evaluated);
     if (tokens > 0) calls.back().push_back({row, tokens});
     room -= tokens;
   }
@@ -58,7 +58,7 @@ void RunningBatch::closeGaps() {
   std::vector<std::vector<BatchRow*>> groups;
   std::vector<BatchRow*> replies;
   for (BatchRow& row : rows_) {
-    if (!row.reply.tokens.empty()) replies.push_back(&row);
+    if (!row.isPrompt()) replies.push_back(&row);
   }
   std::sort(replies.begin(), replies.end(), [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
   for (BatchRow* row : replies) {
@@ -98,7 +98,7 @@ void RunningBatch::closeGaps() {
 std::vector<RunningBatch::SharedCall> RunningBatch::ownCallsOf(const std::vector<BatchRow*>& rows, int& promptTokens) {
   std::vector<BatchRow*> replies;
   for (BatchRow* row : rows) {
-    if (!row->reply.tokens.empty()) replies.push_back(row);
+    if (!row->isPrompt()) replies.push_back(row);
   }
   std::sort(replies.begin(), replies.end(), [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
   std::vector<bool> taken = takenSlots();
@@ -123,15 +123,15 @@ std::vector<RunningBatch::SharedCall> RunningBatch::ownCallsOf(const std::vector
     calls.push_back(std::move(call));
   }
   for (BatchRow* row : rows) {
-    if (!row->reply.tokens.empty()) continue;
-    for (int evaluated = row->evaluated; promptTokens > 0 && evaluated < row->promptLength();) {
+    if (!row->isPrompt()) continue;
+    for (int evaluated = row->evaluated; promptTokens > 0 && evaluated < row->known();) {
       if (row->sequence < 0) {
         // From the end, where it is in no reply's way.
         const auto free = std::find(taken.rbegin(), taken.rend(), false);
         *free = true;
         row->sequence = static_cast<llama_seq_id>(taken.rend() - free) - 1;
       }
-      const int tokens = std::min(plan_.promptRows, row->promptLength() - evaluated);
+      const int tokens = std::min(promptRows_, row->known() - evaluated);
       calls.push_back({{row, tokens}});
       evaluated += tokens;
       promptTokens -= tokens;

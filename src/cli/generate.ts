@@ -114,7 +114,7 @@ export const generateCommand = defineCommand({
       const model = await host.load(named, { ...loading, maxSequences: 1 });
       if (found !== null) await requireServable(found, model);
       const adapter = found === null ? null : await model.loadAdapter(found.file);
-      return await streamAnswer(model.stream({ ...(prompt as HostRequest), ...reply, adapter }), argv.json);
+      return await streamAnswer(model.stream({ ...(prompt as HostRequest), ...reply, adapter, deterministic: true }), argv.json);
     }
     progress.begin('loading the model');
     const model = await loadModel(named, loading);

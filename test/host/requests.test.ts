@@ -35,11 +35,11 @@ describe('a reply', () => {
   test.each([
     ['sampled', { sampling: { seed: 5n, temperature: 0.8, topK: 40, topP: 0.9, repeatPenalty: 1.2 } }],
     ['greedy', { sampling: { temperature: 0 } }],
-  ])('%s, of a caller who is alone, is bit for bit that of Model.generate', async (_name, settings) => {
+  ])('%s and deterministic is bit for bit that of Model.generate, in everything that it says', async (_name, settings) => {
     for (const length of [1, 60, 61, 150]) {
       const request = { maxTokens: 40, ignoreEndOfSequence: true, stopTokens: [7], ...settings };
       const tokenIds = prompt(length, length);
-      const reply = await model.generate({ tokenIds, ...request });
+      const reply = await model.generate({ tokenIds, ...request, deterministic: true });
       for await (const expected of alone.generate({ prompts: [{ tokenIds }], ...request })) {
         expect([...reply.tokenIds]).toEqual([...expected.tokenIds]);
         expect([...reply.logprobs]).toEqual([...expected.logprobs]);
@@ -262,6 +262,32 @@ describe('one batch', () => {
     expect(first).toEqual([...first].sort((a, b) => a - b));
     await expect(narrow.generate(greedy(prompt(1, 200), 57))).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
     await narrow.dispose();
+  });
+
+  test('runs replies together that may fill the whole context, and each of them does', async () => {
+    const wide = await host.load(file, { ...UNDISTURBED, contextTokens: 1100, maxSequences: 4 });
+    const order: string[] = [];
+    const replies = await Promise.all(
+      [0, 1, 2, 3].map(async (i) => {
+        const stream = wide.stream(sampled(i, { maxTokens: 1000, whenContextFull: 'stop' }));
+        await stream.next();
+        order.push('began');
+        for (;;) {
+          const next = await stream.next();
+          if (next.done !== true) continue;
+          order.push('ended');
+          return next.value;
+        }
+      }),
+    );
+    expect(order).toEqual(['began', 'began', 'began', 'began', 'ended', 'ended', 'ended', 'ended']);
+    // 4 times 512 tokens are more than there is room for: some paused, and went on where they were.
+    for (const { promptIds, tokenIds, logprobs } of replies) {
+      expect(promptIds.length + tokenIds.length).toBe(512);
+      const [expected] = await alone.score(promptIds, [tokenIds]);
+      expect(Math.max(...expected!.map((value, at) => Math.abs(value - logprobs[at]!)))).toBeLessThan(0.001);
+    }
+    await wide.dispose();
   });
 
   test('does not end where an adapter is loaded: that happens between two steps', async () => {
