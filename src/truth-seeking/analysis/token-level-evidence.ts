@@ -1,7 +1,8 @@
 /** Which words of a reasoning moved the belief: the belief is read again after every few of them. */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
-import { readBeliefs, type ReadoutOptions } from '../beliefs/readout.js';
+import { readBeliefAfter } from '../beliefs/read-after.js';
+import type { ReadoutOptions } from '../beliefs/readout.js';
 import type { Policy } from '../policy.js';
 import type { BinaryProblem } from '../problem.js';
 import type { Trajectory } from '../trajectory.js';
@@ -55,14 +56,9 @@ export async function tokenEvidence(
 ): Promise<TokenEvidence> {
   if (!(Number.isInteger(every) && every >= 1)) throw new RangeError(`words between two readings: at least 1, got ${every}`);
   const pieces = of.steps.flatMap(({ content }) => wordsOf(`${content}\n\n`));
-  const prompt = options.beliefSystem === 'drop' ? of.prompt.filter(({ role }) => role !== 'system') : of.prompt;
-  const start = [...policy.promptIds(prompt)];
   const readings: PieceReading[] = [];
   for (let read = 0; ; read = Math.min(pieces.length, read + every)) {
-    const prefix = [...start, ...policy.textIds(pieces.slice(0, read).join(''))];
-    // the readout at one place: all that has been said so far stands for what the policy is asked
-    const { readings: found } = await readBeliefs({ ...policy, promptIds: () => prefix }, problem, { ...of, steps: [] }, options);
-    const { belief, reason } = found[0]!;
+    const { belief, reason } = await readBeliefAfter(policy, problem, of, pieces.slice(0, read).join(''), options);
     if (belief === null) throw new IsoproError('INVALID_ARGUMENT', `no belief after ${read} words: ${reason}`);
     readings.push({ pieces: read, belief: belief.p0 });
     if (read >= pieces.length) break;

@@ -1,0 +1,22 @@
+/** The belief at one place of a reasoning, in place of all of them. */
+import type { Policy } from '../policy.js';
+import type { BinaryProblem } from '../problem.js';
+import type { Trajectory } from '../trajectory.js';
+import { readBeliefs, type ReadBelief, type ReadoutOptions } from './readout.js';
+
+/**
+ * After a text that the policy has said in answer to the trajectory's prompt; the trajectory's own steps are not read.
+ * @throws IsoproError as `readBeliefs`
+ */
+export async function readBeliefAfter(
+  policy: Policy,
+  problem: BinaryProblem,
+  of: Trajectory,
+  said: string,
+  options: ReadoutOptions = {},
+): Promise<ReadBelief> {
+  // what has been said so far stands for what the policy is asked
+  const reading: Policy = { ...policy, promptIds: (messages) => [...policy.promptIds(messages), ...policy.textIds(said)] };
+  const { readings } = await readBeliefs(reading, problem, { ...of, steps: [] }, options);
+  return readings[0]!;
+}
