@@ -5,11 +5,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { betweenMarks } from './between-marks.mjs';
 import { realMainTable, realStepNames, realTables } from './document-real.mjs';
 import { table } from './table.mjs';
 
-const BEGIN = '<!-- results -->';
-const END = '<!-- end of results -->';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
 const minutes = (seconds) => (seconds / 60).toFixed(1);
@@ -172,12 +171,7 @@ export const resultsText = (folders, figures, { brief = false } = {}) =>
 /** The files that hold results, and whether in brief. */
 export const PAGES = { 'docs/results.md': false, 'README.md': true };
 
-/** A text with marks, and `content` between them. */
-export function withResults(text, content) {
-  const [from, to] = [text.indexOf(BEGIN), text.indexOf(END)];
-  if (from < 0 || to < from) throw new Error(`the page has no ${BEGIN} followed by ${END}`);
-  return `${text.slice(0, from + BEGIN.length)}\n\n${content}\n\n${text.slice(to)}`;
-}
+export const withResults = (page, content) => betweenMarks(page, 'results', content);
 
 /** The folders of results below `parent`; null where there is none. */
 export function readResults(parent = path.join(root, 'results')) {

@@ -6,12 +6,11 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { betweenMarks } from './between-marks.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 export const PAGE = 'docs/tasks.md';
 const RESULTS = 'results/demos.json';
-const BEGIN = '<!-- demos -->';
-const END = '<!-- end of demos -->';
 
 /** A base model that writes no valid strategy has nothing to learn from: what it proposes keeps to the form, and is drawn widely. */
 const PROPOSALS = ['--constrained', '--temperature', '2', '--proposals', '24', '--keep', '0.25', '--steps', '30', '--held-out', '24'];
@@ -31,12 +30,7 @@ export const demosText = (results, reportText) =>
     .map(([name, demo]) => ['```text', `$ ${commandOf(demo)}`, reportText(results[name]), '```'].join('\n'))
     .join('\n\n');
 
-/** A page with marks, and `content` between them. */
-export function withDemos(page, content) {
-  const [from, to] = [page.indexOf(BEGIN), page.indexOf(END)];
-  if (from < 0 || to < from) throw new Error(`the page has no ${BEGIN} followed by ${END}`);
-  return `${page.slice(0, from + BEGIN.length)}\n\n${content}\n\n${page.slice(to)}`;
-}
+export const withDemos = (page, content) => betweenMarks(page, 'demos', content);
 
 export const readDemos = () => (existsSync(path.join(root, RESULTS)) ? JSON.parse(readFileSync(path.join(root, RESULTS), 'utf8')) : {});
 

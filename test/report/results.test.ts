@@ -18,6 +18,18 @@ const { PAGES, readResults, resultsText, withResults } = (await import(path.join
   withResults: (text: string, content: string) => string;
 };
 
+const clients = (await import(path.join(project, 'scripts', 'measure-clients.mjs'))) as {
+  PAGE: string;
+  clientsText: (clients: unknown) => string;
+  readClients: () => unknown;
+  withClients: (text: string, content: string) => string;
+};
+
+test('the table of clients is what results/clients.json says (npm run measure:clients)', () => {
+  const text = readFileSync(path.join(project, clients.PAGE), 'utf8');
+  expect(text).toBe(clients.withClients(text, clients.clientsText(clients.readClients())));
+});
+
 const committed = readResults();
 if (committed === null) console.warn('no folder results/: README has no tables to compare with');
 (committed === null ? test.skip : test).each(Object.entries(PAGES))(

@@ -1,5 +1,6 @@
 /** Clients that no one here wrote, unchanged, against the server: what they give is what the library gives. */
 import { execFile, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { embed, generateObject, generateText, streamText, tool } from 'ai';
@@ -9,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ModelHost, type HostedAdapter, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
-import { adapterFile, ADMIN, file, reported, start, UNDISTURBED, untilIdle } from '../models/server.js';
+import { adapterFile, ADMIN, closeAll, file, reported, send, start, UNDISTURBED, untilIdle, type Answer } from '../models/server.js';
 
 (globalThis as { AI_SDK_LOG_WARNINGS?: boolean }).AI_SDK_LOG_WARNINGS = false;
 const KEY = 'a-key-of-the-clients';
@@ -31,7 +32,7 @@ beforeAll(async () => {
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 });
 });
 afterAll(async () => {
-  await server.close(0);
+  await closeAll();
   await host.dispose();
   expect(reported).toEqual([]);
 });
@@ -262,19 +263,55 @@ const body = JSON.stringify({ model: 'org/sql', messages, max_tokens: 10, seed: 
   expect(choices[0]!.message.content).toBe((await expected({ adapter })).text);
 });
 
-const python = process.env.ISOPRO_PYTHON ?? 'python3';
-/** Skipped where the package is not installed: it is no part of Node's world. */
-(spawnSync(python, ['-c', 'import openai']).status === 0 ? test : test.skip)('openai for Python', async () => {
-  const program = `
-import json, openai, sys
-client = openai.OpenAI(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0)
-request = json.loads(sys.argv[3])
-whole = client.chat.completions.create(**request).choices[0].message.content
-pieces = [c.choices[0].delta.content or '' for c in client.chat.completions.create(**request, stream=True) if c.choices]
-row = client.embeddings.create(model='base', input='a river').data[0].embedding
-print(json.dumps([whole, ''.join(pieces), len(row)]))
-`;
-  const { stdout } = await run(python, ['-c', program, `${server.url}/v1`, KEY, body]);
-  const { text } = await expected({ adapter });
-  expect(JSON.parse(stdout)).toEqual([text, text, direct.info.embeddingSize]);
+/** Requests as trl 1.16.0 (its drivers stand in test/real/clients, which holds them against it) and agent-lightning 0.3.0 sent them. */
+describe('clients of vLLM', () => {
+  interface Captured {
+    readonly client: string;
+    readonly call: string;
+    readonly request: string;
+    readonly body?: object;
+    readonly status: number;
+  }
+  const captured = JSON.parse(readFileSync(new URL('vllm-clients.json', import.meta.url), 'utf8')) as Captured[];
+  let open: Server;
+  beforeAll(async () => {
+    open = await start();
+  });
+  const replay = async (client: string, call: string): Promise<Answer> => {
+    const { request, body } = captured.find((each) => each.client.startsWith(client) && each.call === call)!;
+    const [method, target] = request.split(' ') as [string, string];
+    return send(open, target, { method, body });
+  };
+  const ids = (replies: readonly HostReply[]): number[][] => replies.map(({ tokenIds }) => [...tokenIds]);
+  const both = (request: HostRequest): Promise<HostReply[]> =>
+    Promise.all(['0', '1'].map((id) => direct.generate({ maxTokens: 4, sampling: { seed: 5 }, id, ...request })));
+
+  test.each(captured)('$client: $call', async ({ client, call, status }) => {
+    const answer = await replay(client, call);
+    expect(answer.status).toBe(status);
+    if (status !== 200) expect(answer.body.error.code).toEqual(expect.any(String));
+  });
+
+  test('trl reads ids and log-probabilities out of the answers', async () => {
+    const replies = await both({ tokenIds: [5, 6, 7] });
+    const named = replies.map(({ tokenIds }) => [...tokenIds].map((id) => `token_id:${id}`));
+    const { choices } = (await replay('trl', 'generate of token ids')).body;
+    expect(choices.map((choice: any) => choice.token_ids)).toEqual(ids(replies));
+    expect(choices.map((choice: any) => choice.logprobs.tokens)).toEqual(named);
+    expect(choices.map((choice: any) => choice.logprobs.top_logprobs)).toEqual(
+      replies.map(({ logprobs }, i) => [...logprobs].map((logprob, at) => ({ [named[i]![at]!]: logprob }))),
+    );
+    const other = (await replay('trl', 'generate with features of none')).body.choices;
+    expect(other.map((choice: any) => choice.logprobs.content.map(({ token }: any) => token))).toEqual(named);
+    const told = (await replay('trl', 'chat')).body;
+    expect(told.choices.map((choice: any) => choice.token_ids)).toEqual(ids(await both({ messages })));
+    expect(told.choices[0].logprobs.content[0].token).toBe(`token_id:${told.choices[0].token_ids[0]}`);
+  });
+
+  test('agent-lightning gets the ids of prompt and reply, and their log-probabilities', async () => {
+    const [reply] = (await both({ messages })) as [HostReply];
+    const { body } = await replay('agent-lightning', 'LLMProxy with return_token_ids and logprobs');
+    expect([body.prompt_token_ids, body.choices[0].token_ids]).toEqual([[...reply.promptIds], [...reply.tokenIds]]);
+    expect(body.choices[0].logprobs.content.map(({ logprob }: any) => logprob)).toEqual([...reply.logprobs]);
+  });
 });

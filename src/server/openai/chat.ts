@@ -10,6 +10,7 @@ import { scorePrompt } from './scoring.js';
 import {
   DONE,
   eventOf,
+  namesOf,
   newId,
   tokenLogprob,
   tokenLogprobs,
@@ -87,7 +88,7 @@ function choiceOf(served: Served, tools: ToolPlan | null, body: ChatBody, reply:
       refusal: null,
       ...(calls.length > 0 && { tool_calls: calls.map(callShape) }),
     },
-    logprobs: body.logprobs === true ? { content: tokenLogprobs(served.model, reply), refusal: null } : null,
+    logprobs: body.logprobs === true ? { content: tokenLogprobs(served.model, reply, namesOf(body)), refusal: null } : null,
     finish_reason: finishOf(reply, calls.length > 0),
     ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds] }),
   };
@@ -180,7 +181,7 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
       const deltas = choice.deltas(token.text);
       const [first = {}, ...rest] = deltas;
       const told = {
-        ...(withLogprobs && { logprobs: { content: [tokenLogprob(served.model, token)], refusal: null } }),
+        ...(withLogprobs && { logprobs: { content: [tokenLogprob(served.model, token, namesOf(body))], refusal: null } }),
         ...(withIds && { token_ids: [token.tokenId] }),
       };
       if (deltas.length > 0 || withLogprobs || withIds) yield chunk(index, first, told);

@@ -11,7 +11,7 @@ import { allReplies, streamReplies, type Asking, type Draw } from './replying.js
 import type { CompletionBody } from './requests.js';
 import { drawSettings, schemaOf } from './sampling.js';
 import { alternativesOf } from './scoring.js';
-import { DONE, eventOf, finite, newId, promptLogprobs, sampledChances, sumOf, tokenText, unixSeconds, usageOf } from './shapes.js';
+import { DONE, eventOf, finite, namesOf, newId, promptLogprobs, sampledChances, sumOf, tokenText, unixSeconds, usageOf } from './shapes.js';
 
 /** What OpenAI gives where the body does not say. */
 const DEFAULT_TOKENS = 16;
@@ -69,29 +69,34 @@ interface TextToken {
   readonly topLogprobs?: readonly TokenChance[];
 }
 
-/** The likeliest tokens and the one that is there, by their texts; of two with the same text the likelier. */
-function byText(model: HostedModel, { tokenId, logprob, topLogprobs = [] }: TextToken, count: number): Record<string, number> | null {
+/** How log-probabilities are asked for: of how many of the likeliest tokens, and what tokens are called by. */
+type AskedLogprobs = Pick<CompletionBody, 'logprobs' | 'return_tokens_as_token_ids'>;
+
+/** The likeliest tokens and the one that is there, by their names; of two with the same text the likelier. */
+function byName(
+  model: HostedModel,
+  { tokenId, logprob, topLogprobs = [] }: TextToken,
+  asked: AskedLogprobs,
+): Record<string, number> | null {
   if (logprob === null) return null;
-  const chances = [...topLogprobs.slice(0, count), { tokenId, logprob }].reverse();
-  return Object.fromEntries(chances.map((chance) => [tokenText(model, chance.tokenId), finite(chance.logprob)]));
+  const chances = [...topLogprobs.slice(0, asked.logprobs), { tokenId, logprob }].reverse();
+  return Object.fromEntries(chances.map((chance) => [namesOf(asked)(model, chance.tokenId), finite(chance.logprob)]));
 }
 
-/**
- * @param count of likeliest tokens to tell
- * @param offset where in the choice's text the first token begins
- */
-function textLogprobs(model: HostedModel, of: readonly TextToken[], count: number, offset: number): TextLogprobs {
-  const tokens = of.map(({ tokenId }) => tokenText(model, tokenId));
+/** @param offset where in the choice's text the first token begins */
+function textLogprobs(model: HostedModel, of: readonly TextToken[], asked: AskedLogprobs, offset: number): TextLogprobs {
   let at = offset;
-  const offsets = tokens.map((token) => {
+  const offsets = of.map(({ tokenId }) => {
     const begins = at;
-    at += token.length;
+    at += tokenText(model, tokenId).length;
     return begins;
   });
+  // vLLM tells the token itself where none of the likeliest is asked for, and clients of its dialect count on it; OpenAI tells nothing.
+  const tellsNone = asked.logprobs === 0 && asked.return_tokens_as_token_ids !== true;
   return {
-    tokens,
+    tokens: of.map(({ tokenId }) => namesOf(asked)(model, tokenId)),
     token_logprobs: of.map(({ logprob }) => (logprob === null ? null : finite(logprob))),
-    top_logprobs: count === 0 ? null : of.map((token) => byText(model, token, count)),
+    top_logprobs: tellsNone ? null : of.map((token) => byName(model, token, asked)),
     text_offset: offsets,
   };
 }
@@ -143,7 +148,7 @@ export async function completeText(context: ServerContext, body: CompletionBody,
     return {
       index,
       text: echo.text + reply.text,
-      logprobs: body.logprobs === undefined ? null : textLogprobs(model, [...echo.tokens, ...sampledChances(reply)], body.logprobs, 0),
+      logprobs: body.logprobs === undefined ? null : textLogprobs(model, [...echo.tokens, ...sampledChances(reply)], body, 0),
       finish_reason: reply.finish,
       ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds], prompt_token_ids: [...reply.promptIds] }),
       ...(body.prompt_logprobs !== undefined && { prompt_logprobs: promptLogprobs(model, scores[prompt]!, body.prompt_logprobs) }),
@@ -173,7 +178,7 @@ export async function* streamText(context: ServerContext, body: CompletionBody, 
     }
     const { text } = token;
     const told = {
-      ...(body.logprobs !== undefined && { logprobs: textLogprobs(served.model, [token], body.logprobs, offsets[index]!) }),
+      ...(body.logprobs !== undefined && { logprobs: textLogprobs(served.model, [token], body, offsets[index]!) }),
       ...(withIds && { token_ids: [token.tokenId] }),
     };
     offsets[index]! += text.length;

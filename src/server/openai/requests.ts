@@ -54,8 +54,13 @@ export type SamplingBody = z.output<typeof samplingBody>;
 
 /** What is kept of earlier requests is found by those of the same key with the same salt. */
 const cacheSalt = maybe(z.string().max(1000));
-/** vLLM's: the exact ids, and what the model thinks of the prompt. */
-const tokenFields = { return_token_ids: flag, prompt_logprobs: maybe(z.int().min(0).max(20)), cache_salt: cacheSalt };
+/** vLLM's: the exact ids, tokens named by them (`token_id:7`) in log-probabilities, and what the model thinks of the prompt. */
+const tokenFields = {
+  return_token_ids: flag,
+  return_tokens_as_token_ids: flag,
+  prompt_logprobs: maybe(z.int().min(0).max(20)),
+  cache_salt: cacheSalt,
+};
 
 const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
 const text = z.union([z.string(), z.array(textPart).min(1)]);
@@ -122,7 +127,8 @@ export const chatBody = z.strictObject({
   ...tokenFields,
   ...accountFields,
   max_completion_tokens: samplingFields.max_tokens,
-  logprobs: flag,
+  /** agent-lightning's proxy says 1. */
+  logprobs: maybe(z.union([z.boolean(), z.literal([0, 1]).transform((value) => value === 1)])),
   top_logprobs: maybe(z.int().min(0).max(20)),
   response_format: maybe(responseFormat),
   tools: maybe(z.array(tool).max(128)),
@@ -152,8 +158,16 @@ export const generateBody = z.strictObject({
   model: maybe(modelName),
   token_ids: tokenList,
   sampling_params: z
-    .strictObject({ ...samplingFields, logprobs: maybe(z.int().min(0).max(20)), prompt_logprobs: tokenFields.prompt_logprobs })
+    .strictObject({
+      ...samplingFields,
+      logprobs: maybe(z.int().min(0).max(20)),
+      prompt_logprobs: tokenFields.prompt_logprobs,
+      /** vLLM's number for an answer in one piece. */
+      output_kind: maybe(z.literal(2)),
+    })
     .prefault({}),
+  /** Of images, of which there are none. */
+  features: maybe(z.null()),
   stream: maybe(z.literal(false)),
   stream_options: maybe(z.strictObject({ include_usage: flag })),
   cache_salt: cacheSalt,

@@ -32,8 +32,18 @@ declare module 'fastify' {
 
 const needs = (scope: Scope): { config: { scope: Scope } } => ({ config: { scope } });
 
-/** Of trainers that would put weights in the place of those that are served. */
-const WEIGHT_TRANSFER = ['/init_weight_transfer_engine', '/start_weight_update', '/update_weights', '/finish_weight_update'];
+/** Of trainers that would put weights in the place of those that are served, as vLLM has them now and as TRL's own server had them. */
+const WEIGHT_TRANSFER = [
+  '/init_weight_transfer_engine',
+  '/start_weight_update',
+  '/update_weights',
+  '/finish_weight_update',
+  '/reset_prefix_cache',
+  '/init_communicator/',
+  '/update_named_param/',
+  '/reset_prefix_cache/',
+  '/close_communicator/',
+];
 
 export function addRoutes(instance: FastifyInstance, context: ServerContext): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
@@ -95,8 +105,17 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
     queue.reopen();
     return { status: 'resumed' };
   });
+  // What trainers ask before they send weights: there is nobody here who would take them.
+  app.get('/get_world_size', needs('read'), () => ({ world_size: 1 }));
+  app.get('/server_info', needs('read'), () => ({
+    vllm_config: {
+      model_config: { model: models.base, max_model_len: models.model.contextTokens },
+      weight_transfer_config: null,
+    },
+  }));
+  // They do nothing: whoever may ask for replies is told so.
   for (const path of WEIGHT_TRANSFER)
-    app.post(path, needs('admin'), () => {
+    app.post(path, needs('infer'), () => {
       throw new RequestFailure(
         501,
         'server_error',

@@ -54,14 +54,24 @@ export const finite = (logprob: number): number => Math.max(logprob, -9999);
 
 export const tokenText = (model: HostedModel, id: number): string => model.detokenize([id], { withControl: true });
 
-function chanceShape(model: HostedModel, { tokenId, logprob }: TokenChance): ChanceShape {
-  const token = tokenText(model, tokenId);
-  return { token, logprob: finite(logprob), bytes: token.includes('\u{fffd}') ? null : [...Buffer.from(token)] };
+/** What a token is called by: its text, or as vLLM does where it is asked to, its id. */
+export type TokenName = (model: HostedModel, id: number) => string;
+export const nameById: TokenName = (_, id) => `token_id:${id}`;
+export const namesOf = (body: { readonly return_tokens_as_token_ids?: boolean | undefined }): TokenName =>
+  body.return_tokens_as_token_ids === true ? nameById : tokenText;
+
+function chanceShape(model: HostedModel, { tokenId, logprob }: TokenChance, name: TokenName): ChanceShape {
+  const text = tokenText(model, tokenId);
+  return { token: name(model, tokenId), logprob: finite(logprob), bytes: text.includes('\u{fffd}') ? null : [...Buffer.from(text)] };
 }
 
-export const tokenLogprob = (model: HostedModel, { topLogprobs = [], ...sampled }: SampledChance): TokenLogprob => ({
-  ...chanceShape(model, sampled),
-  top_logprobs: topLogprobs.map((chance) => chanceShape(model, chance)),
+export const tokenLogprob = (
+  model: HostedModel,
+  { topLogprobs = [], ...sampled }: SampledChance,
+  name: TokenName = tokenText,
+): TokenLogprob => ({
+  ...chanceShape(model, sampled, name),
+  top_logprobs: topLogprobs.map((chance) => chanceShape(model, chance, name)),
 });
 
 type SampledChance = TokenChance & Pick<TokenEvent, 'topLogprobs'>;
@@ -74,8 +84,8 @@ export const sampledChances = ({ tokenIds, logprobs, topLogprobs }: HostReply): 
     ...(topLogprobs !== undefined && { topLogprobs: topLogprobs[i]! }),
   }));
 
-export const tokenLogprobs = (model: HostedModel, reply: HostReply): TokenLogprob[] =>
-  sampledChances(reply).map((chance) => tokenLogprob(model, chance));
+export const tokenLogprobs = (model: HostedModel, reply: HostReply, name: TokenName = tokenText): TokenLogprob[] =>
+  sampledChances(reply).map((chance) => tokenLogprob(model, chance, name));
 
 /** vLLM's: for each token of the prompt the likeliest ones and itself, by their ids; null for the first, which follows nothing. */
 export type PromptLogprobs = readonly (Readonly<Record<string, { logprob: number; rank: number; decoded_token: string }>> | null)[];

@@ -6,7 +6,7 @@ import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
 import { drawSettings } from './sampling.js';
 import { scorePrompt } from './scoring.js';
-import { newId, tokenLogprobs, usageOf } from './shapes.js';
+import { nameById, newId, tokenLogprobs, usageOf } from './shapes.js';
 
 export async function generate(context: ServerContext, body: GenerateBody, asking: Asking): Promise<object> {
   const { token_ids: tokenIds, sampling_params: sampling } = body;
@@ -21,7 +21,7 @@ export async function generate(context: ServerContext, body: GenerateBody, askin
       index,
       finish_reason: reply.finish,
       token_ids: [...reply.tokenIds],
-      logprobs: sampling.logprobs === undefined ? null : { content: tokenLogprobs(served.model, reply) },
+      logprobs: sampling.logprobs === undefined ? null : { content: tokenLogprobs(served.model, reply, nameById) },
     })),
     prompt_logprobs: promptCount === undefined ? null : await scorePrompt(served, replies[0]!.promptIds, promptCount, asking.signal),
     usage: usageOf(replies),
