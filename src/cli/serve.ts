@@ -73,6 +73,12 @@ export const serveCommand = defineCommand({
         defaultDescription: 'one that is made and printed',
       })
       .option('keys', { type: 'string', requiresArg: true, describe: 'file of keys by their SHA-256: [{"name", "sha256", "scopes"}]' })
+      .option('tls-cert', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'file with a certificate and its chain, in PEM: HTTPS, and nothing else; goes with --tls-key',
+      })
+      .option('tls-key', { type: 'string', requiresArg: true, describe: 'file with its private key, in PEM, without a passphrase' })
       .option('allow-host', {
         type: 'string',
         array: true,
@@ -125,6 +131,7 @@ export const serveCommand = defineCommand({
       return { name, task };
     });
     if (argv.runs === undefined && models.length + tasks.length > 0) throw new UsageError('--allow-model and --allow-task go with --runs.');
+    if ((argv.tlsCert === undefined) !== (argv.tlsKey === undefined)) throw new UsageError('--tls-cert and --tls-key go together.');
     const adminKey = argv.adminKey ?? process.env.ISOPRO_ADMIN_KEY ?? newKey();
     const given = [...argv.apiKey, ...(process.env.ISOPRO_API_KEY === undefined ? [] : [process.env.ISOPRO_API_KEY])];
     const keys: HashedKey[] = [
@@ -161,6 +168,7 @@ export const serveCommand = defineCommand({
       hosts: argv.allowHost,
       origins: argv.allowOrigin,
       keys: [...keys, hashKey('admin', adminKey, ['admin'])],
+      tls: argv.tlsCert === undefined ? undefined : { cert: argv.tlsCert, key: argv.tlsKey! },
       load: {
         signal,
         onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),

@@ -20,16 +20,19 @@ export interface Names {
   readonly hosts: readonly string[];
   /** Origins of pages that may call it; such as `https://example.org`. */
   readonly origins: readonly string[];
+  /** Whether it speaks HTTPS: a page that came without is then not one of its own. Without, something before it may. */
+  readonly secure: boolean;
 }
 
 /** @throws RequestFailure 403 */
-export function requireNamed(hostHeader: string | undefined, origin: string | undefined, { host, hosts, origins }: Names): void {
+export function requireNamed(hostHeader: string | undefined, origin: string | undefined, names: Names): void {
+  const { host, hosts, origins, secure } = names;
   const name = nameOf(hostHeader ?? '');
   // A server on all interfaces is reached by any address; a name has to be one that it was given.
   const known = isLoopback(name) || name === host.toLowerCase() || hosts.includes(name) || (!isLoopback(host) && isIP(name) !== 0);
   if (!known)
     throw forbidden(`this server does not go by the name ${JSON.stringify(name)}; start it with --allow-host`, 'host_not_allowed');
   if (origin === undefined || origins.includes(origin)) return;
-  if (origin === `http://${hostHeader}` || origin === `https://${hostHeader}`) return;
+  if (origin === `https://${hostHeader}` || (!secure && origin === `http://${hostHeader}`)) return;
   throw forbidden(`pages of ${JSON.stringify(origin)} may not call this server; start it with --allow-origin`, 'origin_not_allowed');
 }

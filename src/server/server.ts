@@ -18,6 +18,7 @@ import { ServedModels } from './openai/models.js';
 import { addRoutes } from './openai/routes.js';
 import { isLoopback, requireNamed, type Names } from './origin.js';
 import { registryNames, type RegistryNames } from './registry-names.js';
+import { readTls, type TlsFiles, type TlsPair } from './tls.js';
 
 export interface ServerLimits {
   /** Bytes of a body. */
@@ -48,7 +49,7 @@ export const DEFAULT_LIMITS: ServerLimits = {
   drainSeconds: 30,
 };
 
-export interface ServerOptions extends Names {
+export interface ServerOptions extends Omit<Names, 'secure'> {
   /** 0: any that is free. */
   readonly port: number;
   /** A file, an alias or a URI. */
@@ -65,6 +66,8 @@ export interface ServerOptions extends Names {
   /** Folder whose runs the page shows. */
   readonly runs?: string | undefined;
   readonly keys: readonly HashedKey[];
+  /** With them it speaks HTTPS, and nothing else. */
+  readonly tls?: TlsFiles | undefined;
   readonly load: HostLoadOptions;
   readonly limits: Partial<ServerLimits>;
   /** Told what failed by a defect. */
@@ -175,9 +178,10 @@ class Endings {
   }
 }
 
-/** Loads the model and listens. @throws IsoproError as ModelHost.load and HostedModel.loadAdapter; PORT_UNAVAILABLE */
+/** Loads the model and listens. @throws IsoproError as readTls, ModelHost.load and HostedModel.loadAdapter; PORT_UNAVAILABLE */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const tls = options.tls && readTls(options.tls);
   const host = new ModelHost();
   let names: RegistryNames | undefined;
   try {
@@ -189,7 +193,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       await names?.close();
       await host.dispose();
     };
-    return await listen(options, limits, host, models, free);
+    return await listen(options, limits, tls, host, models, free);
   } catch (error) {
     await names?.close();
     await host.dispose();
@@ -200,6 +204,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 async function listen(
   options: ServerOptions,
   limits: ServerLimits,
+  tls: TlsPair | undefined,
   host: ModelHost,
   models: ServedModels,
   free: () => Promise<void>,
@@ -228,10 +233,15 @@ async function listen(
     },
   };
 
-  const app = fastify({
+  const arrivalMs = limits.arrivalSeconds * 1000;
+  const connections = { connectionsCheckingInterval: 1000, headersTimeout: arrivalMs };
+  const app: FastifyInstance = fastify({
     bodyLimit: limits.bodyBytes,
-    requestTimeout: limits.arrivalSeconds * 1000,
-    http: { connectionsCheckingInterval: 1000, headersTimeout: limits.arrivalSeconds * 1000 },
+    requestTimeout: arrivalMs,
+    // fastify's types know servers of one kind or the other
+    ...((tls === undefined ? { http: connections } : { https: { ...connections, ...tls, handshakeTimeout: arrivalMs } }) as {
+      http: typeof connections;
+    }),
     routerOptions: { maxParamLength: 400 },
     forceCloseConnections: 'idle',
     frameworkErrors: (error, _, reply) => void answerFailure(error, reply, options.report),
@@ -300,7 +310,8 @@ async function listen(
     await endings.settled(Math.min(seconds, limits.drainSeconds));
     endings.endAll(ENDINGS.shutdown);
   };
-  const url = `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`;
+  const scheme = tls === undefined ? 'http' : 'https';
+  const url = `${scheme}://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`;
   return new Server({ app, host, models, shutDown, free, url });
 }
 
@@ -308,6 +319,7 @@ async function listen(
 function guard(app: FastifyInstance, options: ServerOptions, endings: Endings, limits: ServerLimits, metrics: ServerMetrics): void {
   const isOpen = isLoopback(options.host) && options.keys.every(({ scopes }) => scopes.includes('admin'));
   const keys = new Keys(options.keys, isOpen);
+  const names: Names = { ...options, secure: options.tls !== undefined };
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ending', null as unknown as AbortController);
   app.addHook('onRequest', async (request, reply) => {
@@ -317,7 +329,7 @@ function guard(app: FastifyInstance, options: ServerOptions, endings: Endings, l
     const { host, origin, authorization } = request.headers;
     // Of several Node shows the first, and who stands between might go by the last.
     if (request.raw.headersDistinct.host?.length !== 1) throw forbidden('a request has one Host', 'host_not_allowed');
-    requireNamed(host, origin, options);
+    requireNamed(host, origin, names);
     if (origin !== undefined && options.origins.includes(origin)) {
       reply.header('access-control-allow-origin', origin).header('vary', 'origin');
       if (request.method === 'OPTIONS') return reply.headers(CORS_HEADERS).code(204).send();

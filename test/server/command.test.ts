@@ -63,6 +63,7 @@ test.each([
   ['another host without keys', { host: '0.0.0.0' }, '--host 0.0.0.0'],
   ['an adapter without a name', { adapter: ['sql.gguf'] }, '--adapter'],
   ['a port that is none', { port: 70_000 }, '--port'],
+  ['a certificate without its key', { tlsCert: 'cert.pem' }, '--tls-key'],
   ['a limit that is none', { maxBody: 0 }, '--max-body'],
 ])('%s is wrong usage', async (_, given, message) => {
   const argv = {

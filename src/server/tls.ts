@@ -1,0 +1,41 @@
+/** TLS by files: a certificate with its chain and its private key, in PEM. */
+import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { IsoproError } from '../errors.js';
+import { readText } from '../files.js';
+
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface TlsPair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+const wrong = (message: string, cause?: unknown): IsoproError =>
+  new IsoproError('INVALID_ARGUMENT', message, {
+    remedy: 'Give a certificate, and the chain below it, in PEM, and the private key that it was made for, without a passphrase.',
+    ...(cause !== undefined && { cause }),
+  });
+
+/** @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where one is not in PEM, or they do not belong together. No error has a key in it. */
+export function readTls(files: TlsFiles): TlsPair {
+  const [cert, key] = [readText(files.cert), readText(files.key)];
+  let certificate: X509Certificate;
+  try {
+    certificate = new X509Certificate(cert);
+  } catch (cause) {
+    throw wrong(`${files.cert} is no certificate: ${(cause as Error).message}`, cause);
+  }
+  let secret: KeyObject;
+  try {
+    secret = createPrivateKey(key);
+  } catch {
+    // what OpenSSL says of a key stays out of it
+    const isLocked = /^(-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED)/m.test(key);
+    throw wrong(`${files.key} is no private key that can be used: ${isLocked ? 'it asks for a passphrase' : 'it cannot be read as one'}`);
+  }
+  if (!certificate.checkPrivateKey(secret)) throw wrong(`the key in ${files.key} is not that of the certificate in ${files.cert}`);
+  return { cert, key };
+}
