@@ -13,6 +13,7 @@ export const DURABLE_STATES = {
   'witness.nonce': 'the nonce counts as told, the log has it not | the same one is told again; the submission is logged already',
   'run.folder': 'the run folder, empty, and its lock | the run begins in it',
   'run.manifest': 'manifest.json without a result | the run begins under the id in it',
+  'run.replies': 'finished replies in replies-N.jsonl, which no record names | they are sampled again',
   'run.adapter': 'the exported adapter under its name, no submission of it in the log | it is exported again, to the same bytes',
   'run.result': 'manifest.json with the result, the log not ended | the end is done again from the checkpoint `submitted`',
   'run.report': 'report.html | nothing is left to do',

@@ -211,6 +211,11 @@ export class Model {
     }));
   }
 
+  /** SHA-256 of the adapter that is the model's own; null: the bare base. */
+  get adapterId(): string | null {
+    return this.#adapter?.id ?? null;
+  }
+
   /** Identifies the prompt template and its renderer. */
   get rendererId(): string {
     return this.#renderer.rendererId;

@@ -51,6 +51,21 @@ export const checkpoint = z.object({ kind: z.literal('checkpoint'), stage, itera
 /** Metrics: a checkpoint by the digest over all of it. The run goes on with none but those that live records under a signed head name. */
 export type CheckpointNamed = z.infer<typeof checkpoint>;
 
+export const keptReplies = z.object({
+  kind: z.literal('kept_replies'),
+  /** Records of the log up to the checkpoint that the run goes on from; 1 before there is one. It names the file. */
+  after: z.int().min(1),
+  replies: z.int().min(0),
+  /** Of the file's beginning, with their SHA-256. */
+  bytes: z.int().min(0),
+  sha256,
+});
+/**
+ * Metrics: finished replies that lie in a file beside the log, so that they need not be sampled again after an interruption. They count as
+ * far as such a record under a signed head names them.
+ */
+export type KeptRepliesNamed = z.infer<typeof keptReplies>;
+
 const text = z.string().max(1000);
 export const refusedCheckpoint = z.object({ kind: z.literal('refused_checkpoint'), name: text, reason: text });
 /** Metrics: a checkpoint in the folder that a resumed run did not go on with, and why. */
@@ -91,6 +106,7 @@ export type SessionEnd = z.infer<typeof sessionEnd>;
 export const layersRecord = (value: Omit<LayersRecord, 'kind'>): NewRunRecord => recordOf('metrics', layers, value);
 export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRunRecord => recordOf('metrics', adapterState, value);
 export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRunRecord => recordOf('metrics', checkpoint, value);
+export const keptRepliesRecord = (value: Omit<KeptRepliesNamed, 'kind'>): NewRunRecord => recordOf('metrics', keptReplies, value);
 export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRunRecord =>
   recordOf('metrics', refusedCheckpoint, value);
 export const gateRecord = (value: Omit<Gate, 'kind'>): NewRunRecord => recordOf('effects', gate, value);

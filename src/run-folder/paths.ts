@@ -12,6 +12,8 @@ export interface RunPaths {
   /** Held by the process that the run goes on in. */
   readonly lock: string;
   readonly checkpoints: string;
+  /** Finished replies of what is being sampled, by the records of the log before it. */
+  keptReplies(after: number): string;
   readonly adapters: string;
   readonly report: string;
   /** What `run --mode` measured with other methods, after the log had ended. */
@@ -24,6 +26,9 @@ export interface RunPaths {
   adapter(sha256: string): string;
 }
 
+/** What `keptReplies` names. */
+export const KEPT_REPLIES = /^replies-\d+\.jsonl$/;
+
 export function runPaths(folder: string): RunPaths {
   const adapters = join(folder, 'adapters');
   return {
@@ -32,6 +37,7 @@ export function runPaths(folder: string): RunPaths {
     log: join(folder, 'log.sqlite'),
     lock: join(folder, 'lock.sqlite'),
     checkpoints: join(folder, 'checkpoints'),
+    keptReplies: (after) => join(folder, `replies-${after}.jsonl`),
     adapters,
     report: join(folder, 'report.html'),
     comparison: join(folder, 'comparison.json'),

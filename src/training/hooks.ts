@@ -98,4 +98,6 @@ export interface RunOptions extends RunHooks {
   readonly rules?: RuleConfigInput;
   /** Threads that judge replies at once; default 1. The log and the adapter are the same with any number, so that it is no setting. */
   readonly verifierThreads?: number;
+  /** Seconds of sampling that an interruption may cost: finished replies are kept at least so often. Default 10. */
+  readonly keepSeconds?: number;
 }

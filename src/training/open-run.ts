@@ -37,6 +37,7 @@ import { openTask } from '../tasks/open-task.js';
 import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
 import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
 import { keepSplit } from './keep-split.js';
+import { KeptReplies } from './kept-replies.js';
 import { Learner } from './learner.js';
 import { refuseWithoutGrammar } from './evaluations.js';
 import { MonitorSession, type LoraSession } from './monitor-session.js';
@@ -69,7 +70,7 @@ const logFile = (folder: string): string => runPaths(folder).log;
 
 /** @throws as `run` */
 export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
-  const { out, signal, policy: own, policyTimeout, rules: given, verifierThreads = 1, ...hooks } = options;
+  const { out, signal, policy: own, policyTimeout, rules: given, verifierThreads = 1, keepSeconds, ...hooks } = options;
   const { policy, timeout } = policyOf(settings, own, policyTimeout);
   if (own !== undefined && algorithmOf(settings).startsAnew(settings))
     throw new IsoproError('INVALID_ARGUMENT', 'policy: with algorithm.fromBase what a remedy changes is gone in the next iteration');
@@ -134,8 +135,17 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     closers.push(() => signer.close());
     const opened = await openLog(folder, runId, signer, start, notice);
     if (opened === null) return await ended();
-    const { log, checkpoint } = opened;
+    const { log, heads, checkpoint } = opened;
     closers.push(async () => log.close());
+    const kept = new KeptReplies({
+      folder,
+      log,
+      heads,
+      after: logSizeOf(checkpoint),
+      ...(keepSeconds === undefined ? {} : { seconds: keepSeconds }),
+      onNotice: notice,
+    });
+    closers.push(() => kept.keep());
     const context: RunContext = {
       settings: resolved,
       folder,
@@ -143,7 +153,8 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       start,
       model,
       teacher,
-      backend: localBackend(model),
+      backend: kept.keeping(localBackend(model), () => model.adapterId),
+      kept,
       task,
       dev,
       test,
@@ -240,19 +251,19 @@ async function openLog(
   signer: LogSigner,
   start: RunStart,
   notice: (text: string) => void,
-): Promise<{ log: RunLog; checkpoint: Checkpoint | null } | null> {
+): Promise<{ log: RunLog; heads: readonly string[]; checkpoint: Checkpoint | null } | null> {
   const paths = runPaths(folder);
   await cleanCheckpoints(paths.checkpoints);
   if (existsSync(paths.log) && !isUnbegun(paths.log, RUN_STREAMS)) {
-    const { checkpoint, refused } = await readCheckpoint(paths, namedCheckpoints(paths.log, await signer.heads(runId)));
-    const { iteration, logSize } = checkpoint?.state ?? { iteration: 0, logSize: 1 };
+    const heads = await signer.heads(runId);
+    const { checkpoint, refused } = await readCheckpoint(paths, namedCheckpoints(paths.log, heads));
     const log = await EventLog.resume({
       streams: RUN_STREAMS,
       path: paths.log,
       runId,
       signer,
-      fromIteration: iteration + 1,
-      abandonedFrom: logSize,
+      fromIteration: (checkpoint?.state.iteration ?? 0) + 1,
+      abandonedFrom: logSizeOf(checkpoint),
     });
     if (log.ended) {
       await log.finish();
@@ -260,7 +271,7 @@ async function openLog(
     }
     if (refused.length > 0) log.append(refused.map(refusedCheckpointRecord));
     for (const { name, reason } of refused) notice(`checkpoint ${name} is not gone on with: ${reason}`);
-    return { log, checkpoint };
+    return { log, heads, checkpoint };
   }
   if (await hasCheckpoints(paths.checkpoints))
     throw new IsoproError('LOG_UNREADABLE', `${folder} has checkpoints of a run, but no log that holds a record of it`);
@@ -274,9 +285,13 @@ async function openLog(
       runConfig: start as never,
       digests: startDigests(start),
     }),
+    heads: [],
     checkpoint: null,
   };
 }
+
+/** Records of the log that belong to what is gone on with. */
+const logSizeOf = (checkpoint: Checkpoint | null): number => checkpoint?.state.logSize ?? 1;
 
 /**
  * Digests of checkpoints by the records up to the one that names them. Only records under a head of the signer count, for whoever can write

@@ -9,6 +9,7 @@ import type { TierVerdicts } from '../statistics/index.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { TrainerExecutor } from '../trainees/lora/executor.js';
 import type { RunHooks, RunProgress } from './hooks.js';
+import type { KeptReplies } from './kept-replies.js';
 import type { Learner } from './learner.js';
 import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import type { RunSettings } from './settings.js';
@@ -26,6 +27,8 @@ export interface RunContext {
   readonly teacher: TeacherModel | null;
   /** The model as what samples. */
   readonly backend: Backend<TokenReply>;
+  /** Of that back end, for the case of an interruption. */
+  readonly kept: KeptReplies;
   readonly task: OpenTask;
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;

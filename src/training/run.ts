@@ -138,6 +138,7 @@ async function checkpoint(
   log.append([checkpointRecord({ stage, iteration, digest: sealed.digest })]);
   await log.checkpoint();
   await writeCheckpoint(runPaths(folder).checkpoints, sealed);
+  context.kept.begin(log.size);
 }
 
 /** Adds the time since the call before to what the run has cost. */
