@@ -58,14 +58,17 @@ export function requireFile(file: string, as: ErrorCode = 'FILE_UNREADABLE', pip
   if (reason !== null) throw new IsoproError(as, reason, remedy === undefined ? {} : { remedy });
 }
 
-const decoder = (): TextDecoder => new TextDecoder(); // it leaves a byte order mark out
+/** UTF-16 where the byte order mark says so, as Excel and PowerShell write it, else UTF-8. It leaves the mark out. */
+const decoderOf = ([first, second]: Uint8Array): TextDecoder =>
+  new TextDecoder(first === 0xff && second === 0xfe ? 'utf-16le' : first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8');
 
 /** The text of a small file, without byte order mark. @throws IsoproError FILE_UNREADABLE, or `as`; SYSTEM_LIMIT, OUT_OF_MEMORY */
 export function readText(file: string, as: ErrorCode = 'FILE_UNREADABLE'): string {
   requireFile(file, as, true);
   try {
     if (statSync(file).size > LARGEST_TEXT) throw new Error(`it has more than ${LARGEST_TEXT} bytes`);
-    return decoder().decode(readFileSync(file));
+    const bytes = readFileSync(file);
+    return decoderOf(bytes).decode(bytes);
   } catch (cause) {
     throw unreadable(file, cause, as);
   }
@@ -92,7 +95,9 @@ export function readLines(file: string): AsyncGenerator<string, void> {
 }
 
 async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenerator<string, void> {
-  const text = decoder();
+  let text: TextDecoder | null = null;
+  /** Until it is known how they are to be read. */
+  let first: Buffer = Buffer.alloc(0);
   let line = '';
   let number = 1;
   const parts = function* (added: string): Generator<string> {
@@ -108,8 +113,11 @@ async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenera
     }
   };
   try {
-    for await (const chunk of input) yield* parts(text.decode(chunk, { stream: true }));
-    yield* parts(text.decode());
+    for await (const chunk of input) {
+      if (text !== null) yield* parts(text.decode(chunk, { stream: true }));
+      else if ((first = Buffer.concat([first, chunk])).length >= 2) yield* parts((text = decoderOf(first)).decode(first, { stream: true }));
+    }
+    yield* parts(text === null ? decoderOf(first).decode(first) : text.decode());
   } catch (cause) {
     if (cause instanceof IsoproError || code(cause) === undefined) throw cause;
     throw unreadable(name, cause);

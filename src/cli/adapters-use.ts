@@ -21,16 +21,17 @@ export const adaptersUseCommand = defineCommand({
         describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
       })
       .option('out', { type: 'string', describe: 'the folder to write', defaultDescription: 'adapter-for-PROGRAM' })
+      .option('force', { type: 'boolean', default: false, describe: 'replace files of another adapter that are in the folder' })
       .option('registry', registryOption)
       .example('$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama')
       .example('$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine', 'a folder for PEFT'),
-  handler: async ({ adapter, for: program, model, out = `adapter-for-${program}`, json, ...flags }) => {
+  handler: async ({ adapter, for: program, model, out = `adapter-for-${program}`, force, json, ...flags }) => {
     const found = await nameAdapter(adapter, registryOf(flags));
     const name = model ?? baseNameOf(found);
     if (name === undefined) throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
     const { path } = await resolveModel(name, { download: false });
     const modelSha256 = baseSha256Of(found);
-    const request = { for: program, adapter: found.file, model: path, out };
+    const request = { for: program, adapter: found.file, model: path, out, force };
     const prepared = await prepareAdapter({ ...request, ...(modelSha256 === undefined ? {} : { modelSha256 }) });
     if (json) return printJson({ for: program, model: path, ...prepared });
     const { files, commands, note } = prepared;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import yargs from 'yargs';
 import { hideBin } from 'yargs/helpers';
 import { IsoproError } from '../errors.js';
-import { misuseText } from './misuse.js';
+import { misuseText, wrongNumber } from './misuse.js';
 import { COMMAND_NAMES, loadCommands } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
@@ -34,6 +34,10 @@ try {
     .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
     .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
     .strict()
+    .middleware((argv) => {
+      const wrong = wrongNumber(argv, hideBin(process.argv));
+      if (wrong !== null) throw new UsageError(wrong);
+    })
     .wrap(Math.min(110, process.stdout.columns ?? 110))
     .parserConfiguration({ 'strip-dashed': true })
     .fail((message, error) => {

@@ -1,7 +1,7 @@
 /** What yargs says of wrong usage, in words that name the nearest thing there is. */
 import type { Argv } from 'yargs';
 import { label } from '../report/hostile-text.js';
-import { nearest } from './nearest.js';
+import { nearest } from '../nearest.js';
 
 /** What yargs 17 knows of the command that is being read and does not declare. */
 interface Inner {
@@ -46,4 +46,19 @@ export function misuseText(message: string, parser: Argv, words: readonly string
     const all = [...choices.matchAll(/"([^"]*)"/g)].map(([, one]) => one!);
     return `${line}${meant(nearest(given, all), (found) => found)}`;
   });
+}
+
+/**
+ * What is no number where one is wanted, by what was typed: yargs keeps NaN of it. Null where there is none.
+ * @param words as they were typed
+ */
+export function wrongNumber(argv: Readonly<Record<string, unknown>>, words: readonly string[]): string | null {
+  const [name] = Object.entries(argv).find(([, value]) => [value].flat().some((each) => Number.isNaN(each))) ?? [];
+  if (name === undefined) return null;
+  const flag = `--${dashed(name)}`;
+  const given = words.flatMap((word, i) =>
+    word === flag ? (words[i + 1] ?? []) : word.startsWith(`${flag}=`) ? word.slice(flag.length + 1) : [],
+  );
+  const typed = given.find((word) => Number.isNaN(Number(word)));
+  return `${flag} takes a number${typed === undefined ? '' : `, not ${label(typed)}`}`;
 }

@@ -2,8 +2,9 @@
 import type { RunPlan } from '../training/dry-run.js';
 import type { Liveness } from '../monitor/liveness.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
+import { layersText } from './run-table.js';
 import { formatBytes, formatNumber } from './quantities.js';
-import { flagValues } from '../training/setting-names.js';
+import { flagsInUse } from '../training/setting-names.js';
 
 export function dryRunText({
   settings,
@@ -15,7 +16,7 @@ export function dryRunText({
   predicted,
   measured,
 }: RunPlan): string {
-  const lines = flagValues(settings).map(
+  const lines = flagsInUse(settings).map(
     ([flag, value]) => `  ${flag.padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`,
   );
   return [
@@ -23,7 +24,7 @@ export function dryRunText({
     ...lines,
     '',
     `${evaluations.test} test problems before and after, ${evaluations.dev} dev problems after each iteration`,
-    `${trainableParameters} trainable parameters in layers ${layers.join(', ')}`,
+    `${trainableParameters} trainable parameters in layers ${layersText(layers)}`,
     `measured for ${measured.seconds.toFixed(0)} s: ${formatNumber(measured.sampledTokensPerSecond)} tokens/s sampled, ` +
       `${formatNumber(measured.trainedTokensPerSecond)} tokens/s trained, ${measured.tokensPerReply.toFixed(0)} tokens a reply`,
     '',

@@ -1,7 +1,7 @@
 /** What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere. Always on stderr. */
 import path from 'node:path';
 import { columnsOf, length, painted, terminalStyle, wrapped, type Paint } from '../report/terminal-style.js';
-import { nothingAccepted, type HowAsked } from '../report/failures.js';
+import { leftOut, nothingAccepted, type HowAsked } from '../report/failures.js';
 import type { MonitorReport } from '../training/monitor-session.js';
 import type { BegunRun, IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
 import type { Failures } from '../tasks/failures.js';
@@ -152,10 +152,10 @@ export class RunScreen implements RunHooks {
   readonly onIteration = (report: IterationReport, failures: Failures): void => {
     tell('iteration', { ...report, failures });
     this.#latest = report;
-    const { iteration, hitRate, steps, loss, dev, gate, rulesFired } = report;
+    const { iteration, hitRate, refused, steps, loss, dev, gate, rulesFired } = report;
     const admitted = Object.values(report.rollouts).reduce((sum, tier) => sum + tier.admitted, 0);
     const line =
-      `iteration ${iteration}: hit rate ${percent(hitRate)}, ${admitted} to train on, ${steps} ` +
+      `iteration ${iteration}: hit rate ${percent(hitRate)}, ${admitted} to train on${leftOut(refused)}, ${steps} ` +
       `steps${loss === null ? '' : `, loss ${loss.toFixed(3)}`}, dev ${percent(dev.mean)}` +
       `${gate?.rolledBack === true ? ', rolled back' : ''}${rulesFired.length > 0 ? `, rules ${rulesFired.join(' ')}` : ''}`;
     this.say(line, gate?.rolledBack === true ? 'fair' : null);

@@ -8,7 +8,7 @@ import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
 import { conclusion, gotWorse, shortcoming } from '../report/conclusion.js';
 import { bounds, percent, points, pValue, whole } from '../report/figures.js';
-import { failureTable, nothingAccepted, SHOWN_OF_EACH } from '../report/failures.js';
+import { failureTable, leftOut, nothingAccepted, SHOWN_OF_EACH } from '../report/failures.js';
 import { readRun } from '../run-folder/read-run.js';
 import { resultTable } from '../report/terminal.js';
 import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
@@ -156,6 +156,10 @@ function nextAfterNothing({ folder }: RunResult, settings: ResultSettings): stri
   ];
 }
 
+/** `0 to 29` where they follow each other, else each. */
+export const layersText = (layers: readonly number[]): string =>
+  layers.length > 2 && layers.every((layer, i) => layer === layers[0]! + i) ? `${layers[0]} to ${layers.at(-1)}` : layers.join(', ');
+
 /** Everything that is printed when a run has ended. @param defaults what a run of this model has where nothing is said */
 export function resultText(result: RunResult, settings: ResultSettings, defaults: ResultSettings): string {
   const { test, trivialPolicies, forgetting, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } = result;
@@ -190,7 +194,7 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
         '(each problem counting once)',
     ),
     ...(nothing === null ? [] : [said(nothing)]),
-    said(`${accepted} rollouts to train on; layers ${layers.join(', ')}; ${stopped}`),
+    said(`${accepted} rollouts to train on${leftOut(result.failures.refused)}; layers ${layersText(layers)}; ${stopped}`),
     said(
       `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ` +
         `${formatBytes(peakRssBytes)} resident`,

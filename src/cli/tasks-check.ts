@@ -5,6 +5,7 @@ import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
+import { Progress } from './progress.js';
 import { askingFlags, openedWith, readCount } from './tasks-generate.js';
 
 /** More are no classes. */
@@ -35,12 +36,16 @@ export const tasksCheckCommand = defineCommand({
     await using task = await openTask(file, openedWith(flags));
     await using model = name === undefined ? null : await loadModel(name, { signal });
     const template = name !== undefined && Object.hasOwn((await inspectModel(name)).metadata, 'tokenizer.chat_template');
+    using progress = new Progress({ label: 'trying the verifier', unit: 'verdicts' });
+    progress.begin('problems are generated');
     const examination = await examineTask(task, {
       style,
       perTier,
       signal,
+      onProgress: (done, total) => progress.update(done, { total }),
       ...(model === null ? {} : { model: { model, template, maxTokens: reply } }),
     });
+    progress.clear();
     const { findings, problems, longestPrompt, policies } = examination;
     const errors = findings.filter(({ severity }) => severity === 'error').length;
     if (errors > 0) process.exitCode = 1;

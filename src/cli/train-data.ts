@@ -10,6 +10,7 @@ import { readPairs, type PreferencePair } from '../engine/preference-pairs.js';
 import type { Trainer, TrainSequence } from '../engine/trainer.js';
 import { parseExamples, splitExamples, tokenisedExamples } from '../engine/training-examples.js';
 import { readJson, readLines } from '../files.js';
+import { readRaw } from '../tasks/data/read-rows.js';
 import { curate, curatedToMeasure, type Curation, type CurationCounts } from './train-curation.js';
 
 /** Files with fewer examples have none kept apart unless that is asked for. */
@@ -32,6 +33,16 @@ export interface TrainDataOptions {
 }
 
 type Plan = Omit<FineTuningPlan<never>, 'examples' | 'validation'> & { readonly validation: Omit<Validation<never>, 'examples'> };
+
+/** The lines of a file of examples; of a CSV file its rows as JSON, each at the place of its line where no cell holds a line end. */
+export function exampleLines(file: string): AsyncIterable<string> {
+  return /\.csv$/i.test(file) ? csvLines(file) : readLines(file);
+}
+
+async function* csvLines(file: string): AsyncGenerator<string, void> {
+  yield ''; // the header
+  for (const { value } of readRaw(file)) yield JSON.stringify(value);
+}
 
 /** Examples of whatever kind. */
 export interface TrainData {
@@ -107,7 +118,7 @@ async function readKind<Example>(
   const share = validation ?? (all.length >= LARGE && validationData === undefined ? SHARE : 0);
   const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf);
   const examples = split.training;
-  const held = validationData === undefined ? split.validation.map(asHeld) : (await readToMeasure(readLines(validationData))).examples;
+  const held = validationData === undefined ? split.validation.map(asHeld) : (await readToMeasure(exampleLines(validationData))).examples;
   return {
     examples: examples.length,
     validationExamples: held.length,

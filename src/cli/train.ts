@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
 import { LEARNING_RATES, optimiserOf, stepsOf, type Figures } from '../engine/fine-tuning.js';
-import { readLines } from '../files.js';
 import { loadModel } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
 import { lossCurve } from '../report/loss-curve.js';
@@ -11,7 +10,7 @@ import { interrupted, interruption, printJsonLine, UsageError } from './output.j
 import { Progress } from './progress.js';
 import { formatBytes, formatDuration } from './quantities.js';
 import { curationOf, curationOptions, curationText, isCurated } from './train-curation.js';
-import { OBJECTIVES, readTrainData } from './train-data.js';
+import { exampleLines, OBJECTIVES, readTrainData } from './train-data.js';
 import { TrainFiles } from './train-files.js';
 import { logToOption } from './log-to.js';
 import { BEST_QUALITY, qualityLine } from '../tasks/curation/quality.js';
@@ -28,8 +27,8 @@ export const trainCommand = defineCommand({
         nargs: 1,
         demandOption: true,
         describe:
-          'JSONL, - for standard input, in the forms of TRL, mlx-lm, Alpaca and ShareGPT: messages, prompt and completion, text, ' +
-          'instruction, conversations',
+          'JSONL or CSV, - for JSONL on standard input, in the forms of TRL, mlx-lm, Alpaca, ShareGPT and `run`: messages, ' +
+          'prompt and completion, prompt and answer, text, instruction, conversations',
       })
       .option('objective', {
         choices: OBJECTIVES,
@@ -97,7 +96,7 @@ export const trainCommand = defineCommand({
       throw new UsageError('--dedupe, --elite, --weight-by-score and --score-conditioned are of examples, and --objective dpo has pairs');
     const files = new TrainFiles(argv.out);
     if (!argv.dryRun) files.check(argv);
-    const lines = readLines(argv.data);
+    const lines = exampleLines(argv.data);
     const signal = interruption();
     const seed = BigInt(argv.seed);
     await using model = await loadModel(argv.model, { signal });

@@ -1,4 +1,5 @@
 /** What other programs need of an adapter: its files in the form that each reads, and the commands to type. */
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
@@ -25,6 +26,8 @@ export interface AdapterUse {
   readonly modelSha256?: string;
   /** A folder, made where it is not there. */
   readonly out: string;
+  /** Replaces files that are there, which may be those of another adapter. Default: false. */
+  readonly force?: boolean;
 }
 
 export interface PreparedAdapter {
@@ -35,6 +38,14 @@ export interface PreparedAdapter {
   /** What to know before. */
   readonly note: string;
 }
+
+/** What is written, in the folder. */
+const FILES: Readonly<Record<AdapterUser, (name: string) => readonly string[]>> = {
+  'llama-server': () => ['adapter.gguf'],
+  ollama: () => ['adapter.gguf', 'Modelfile'],
+  'lm-studio': (name) => [`${name}.gguf`],
+  transformers: () => ['adapter_model.safetensors', 'adapter_config.json', 'reply.py'],
+};
 
 const SCRIPT = new URL('../../../assets/python/reply.py', import.meta.url);
 
@@ -77,7 +88,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     const script = path.join(folder, 'reply.py');
     await writeFileAtomically(script, [await readFile(SCRIPT)]);
     return {
-      files: ['adapter_model.safetensors', 'adapter_config.json', 'reply.py'].map((file) => path.join(folder, file)),
+      files: FILES.transformers('').map((file) => path.join(folder, file)),
       commands: ['pip install torch transformers peft gguf', `python ${shellWord(script)} "Hello"`],
       note:
         'transformers reads the base from the same GGUF and unpacks it to f32: four bytes a parameter. ' +
@@ -94,12 +105,20 @@ async function asGguf(adapter: string, model: string, folder: string): Promise<s
 
 /**
  * Writes what a program needs to use an adapter.
- * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, ADAPTER_CORRUPT, ADAPTER_MISMATCH (another base), WRITE_FAILED, INVALID_ARGUMENT
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, ADAPTER_CORRUPT, ADAPTER_MISMATCH (another base), INVALID_ARGUMENT,
+ *   WRITE_FAILED, also for a file that is there
  */
 export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> {
   const text = z.string().min(1);
   const valid = checked(
-    z.strictObject({ for: z.enum(ADAPTER_USERS), adapter: text, model: text, modelSha256: text.optional(), out: text }),
+    z.strictObject({
+      for: z.enum(ADAPTER_USERS),
+      adapter: text,
+      model: text,
+      modelSha256: text.optional(),
+      out: text,
+      force: z.boolean().optional(),
+    }),
     use,
     'use',
   );
@@ -108,6 +127,12 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
     throw new IsoproError('INVALID_ARGUMENT', 'paths with quotes or line breaks have no place in a Modelfile');
   if (valid.modelSha256 !== undefined && (await hashFile(model)) !== valid.modelSha256)
     throw new IsoproError('ADAPTER_MISMATCH', `${model} is not the model that the adapter was trained on: its SHA-256 is another`);
+  const name = adaptedName(model);
+  const there = valid.force === true ? undefined : FILES[valid.for](name).find((file) => existsSync(path.join(folder, file)));
+  if (there !== undefined)
+    throw new IsoproError('WRITE_FAILED', `${path.join(folder, there)} is there already, and may be of another adapter`, {
+      remedy: 'Give another folder with --out, or --force to replace what is there.',
+    });
   makeFolder(folder);
-  return PREPARE[valid.for]({ adapter, model, folder, name: adaptedName(model) });
+  return PREPARE[valid.for]({ adapter, model, folder, name });
 }

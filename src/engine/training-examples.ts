@@ -35,10 +35,19 @@ export const asked = (content: string, system?: string): ChatMessage[] => [
   { role: 'user', content },
 ];
 
+/** As the rows of a data file have it: what is no text is written as JSON. */
+const answer = z.json().transform((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+
 /** By the member that tells them apart. */
 const FORMS: Readonly<Record<string, z.ZodType<Example>>> = {
-  // TRL and mlx-lm: conversations
-  messages: z.object({ messages }).transform((row, context) => answered(row.messages, context)),
+  // TRL and mlx-lm: conversations; or what `run` takes, whose answer stands beside them
+  messages: z
+    .object({ messages, answer: answer.optional() })
+    .transform((row, context) =>
+      row.answer !== undefined && row.messages.at(-1)!.role === 'user'
+        ? { prompt: row.messages, answer: row.answer }
+        : answered(row.messages, context),
+    ),
   // ShareGPT
   conversations: z
     .object({ conversations: z.array(z.object({ from: role, value: z.string() })).min(1), system: z.string().optional() })
@@ -53,6 +62,8 @@ const FORMS: Readonly<Record<string, z.ZodType<Example>>> = {
       prompt: typeof prompt === 'string' ? asked(prompt) : prompt,
       answer: typeof completion === 'string' ? completion : completion[0]!.content,
     })),
+  // what `run` takes
+  answer: z.object({ prompt: z.string(), answer }).transform(({ prompt, answer }) => ({ prompt: asked(prompt), answer })),
   // Alpaca
   instruction: z
     .object({ instruction: z.string(), input: z.string().optional(), output: z.string(), system: z.string().optional() })
@@ -64,7 +75,8 @@ const FORMS: Readonly<Record<string, z.ZodType<Example>>> = {
   text: z.object({ text: z.string() }).transform(({ text }) => ({ text })),
 };
 const EXPECTED =
-  '{"messages"}, {"prompt", "completion"}, {"text"}, {"instruction", "input", "output"} or {"conversations": [{"from", "value"}]}';
+  '{"messages"}, {"prompt", "completion"}, {"prompt", "answer"}, {"text"}, ' +
+  '{"instruction", "input", "output"} or {"conversations": [{"from", "value"}]}';
 
 export interface TrainingExamples {
   readonly sequences: readonly TrainSequence[];
@@ -88,7 +100,7 @@ export interface NamedExample {
 }
 
 /**
- * The rows of TRL, mlx-lm, Alpaca and ShareGPT, also mixed.
+ * The rows of TRL, mlx-lm, Alpaca and ShareGPT, and those of `run`, also mixed.
  * @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array
  */
 export async function parseExamples(lines: AsyncIterable<string>): Promise<NamedExample[]> {

@@ -171,15 +171,16 @@ export function recommend(
     group.samples.flatMap(({ finish, tokens }) => (finish === 'stop' && tokens !== null ? [tokens] : [])),
   );
   const cut = Math.max(...learned.map(({ truncated }) => truncated ?? 0));
-  if (cut > CUT_OFF) reasons.push(`up to ${percent(cut)} of a tier's replies are cut off at ${maxTokens} tokens: allow more`);
+  if (cut > CUT_OFF)
+    reasons.push(`up to ${percent(cut)} of a tier's replies are cut off at ${maxTokens} tokens: allow more, such as ${2 * maxTokens}`);
   const longest = ended.sort((a, b) => a - b)[Math.floor(0.99 * (ended.length - 1))];
-  const room = longest === undefined || cut > CUT_OFF ? maxTokens : Math.ceil((ROOM * longest) / TOKEN_STEP) * TOKEN_STEP;
+  const room = longest === undefined ? maxTokens : Math.ceil((ROOM * longest) / TOKEN_STEP) * TOKEN_STEP;
   return {
     tiers: names,
     settings: {
       samples: each,
       rollouts: Math.max(1, Math.round(wanted / round)) * round,
-      maxTokens: Math.min(maxTokens, room),
+      maxTokens: cut > CUT_OFF ? 2 * maxTokens : Math.min(maxTokens, room),
       ...(learned.length < trained.length ? { allocationFloor: LOW_FLOOR } : {}),
     },
     reasons,

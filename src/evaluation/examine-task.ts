@@ -3,6 +3,7 @@ import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
+import { ExaminedVerdicts, GaveUp, NONSENSE } from './examined-verdicts.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem, PromptStyle, Verdict } from '../tasks/task.js';
@@ -48,10 +49,12 @@ export interface ExamineOptions {
   /** Whether prompts fit, and are rendered by a template of the model's own. */
   readonly model?: { readonly model: Pick<Model, 'renderChats' | 'info'>; readonly template: boolean; readonly maxTokens: number };
   readonly signal?: AbortSignal;
+  /** Verdicts that were found, of about so many. */
+  readonly onProgress?: (done: number, total: number) => void;
 }
 
-/** A reply that is the answer to nothing. */
-const NONSENSE = 'qwzx 8191 vbnj';
+/** That every problem is tried with: nothing, nonsense, its question. */
+const REPLIES = 3;
 /** Part of the problems that a policy passes from which it is said. */
 const EASY = 0.5;
 /** Of a tier of which 120 are kept for evaluation. */
@@ -63,7 +66,10 @@ const LEAST_LEAK = 4;
  * Tries generator, prompts and verifier of a task.
  * @throws IsoproError TASK_INVALID where a member returns something malformed, TASK_TIMEOUT, TEMPLATE_INVALID, ABORTED
  */
-export async function examineTask(task: OpenTask, { style, perTier = 24, model, signal }: ExamineOptions): Promise<TaskExamination> {
+export async function examineTask(
+  task: OpenTask,
+  { style, perTier = 24, model, signal, onProgress }: ExamineOptions,
+): Promise<TaskExamination> {
   const findings: TaskFinding[] = [];
   const find = (severity: TaskFinding['severity'], name: TaskFinding['name'], detail: string): void =>
     void findings.push({ severity, name, detail });
@@ -82,14 +88,22 @@ export async function examineTask(task: OpenTask, { style, perTier = 24, model, 
     if (trains && task.rows === undefined) await examineNumber(task, tier, style, find, proceed);
   }
 
+  const total = (REPLIES + Number(task.hasReferences) + task.policies.length) * problems.length;
+  const verdicts = new ExaminedVerdicts(task, total, { signal, onProgress });
+  let policies = dictionary<number>();
   try {
-    await refuseNondeterminism(task, style);
+    if (task.source.kind === 'file') {
+      await verdicts.tryOne(problems[0]!, style); // before it is tried twice whether verdicts are the same
+      await refuseNondeterminism(task, style).catch((error: unknown) => {
+        if (!(error instanceof IsoproError) || !/is not deterministic/.test(error.message)) throw error;
+        find('error', 'nondeterministic', error.message);
+      });
+    }
+    policies = await examineVerdicts(verdicts, task, problems, style, find);
   } catch (error) {
-    if (!(error instanceof IsoproError) || !/is not deterministic/.test(error.message)) throw error;
-    find('error', 'nondeterministic', error.message);
+    if (!(error instanceof GaveUp)) throw error;
+    for (const detail of verdicts.undecided) find('error', 'undecided', detail);
   }
-
-  const policies = await examineVerdicts(task, problems, style, find, proceed);
   examineRows(task, find);
   const longestPrompt = model === undefined ? null : await examineLengths(task, problems, style, model, find);
   return { task: task.id, version: task.version, problems: problems.length, longestPrompt, policies, findings };
@@ -119,22 +133,14 @@ const share = (verdicts: readonly Verdict[]): number =>
   verdicts.filter(({ kind }) => kind === 'pass').length / Math.max(1, verdicts.filter(({ kind }) => kind !== 'none').length);
 
 async function examineVerdicts(
+  found: ExaminedVerdicts,
   task: OpenTask,
   problems: readonly Problem[],
   style: PromptStyle,
   find: Find,
-  proceed: () => void,
 ): Promise<Dictionary<number>> {
   const [empty, nonsense, questions, references]: Verdict[][] = [[], [], [], []];
-  const undecided = new Map<string, number>();
-  const noted = (verdict: Verdict): Verdict => {
-    if (verdict.kind === 'none') undecided.set(verdict.reason ?? 'no reason', (undecided.get(verdict.reason ?? 'no reason') ?? 0) + 1);
-    return verdict;
-  };
-  const judge = async (problem: Problem, text: string): Promise<Verdict> => {
-    proceed();
-    return noted((await task.judge(problem, text, 'stop')).verdict);
-  };
+  const judge = (problem: Problem, text: string): Promise<Verdict> => found.judge(problem, text);
   const answered: Answered[] = [];
   for (const problem of problems) {
     const asked = (await task.prompt(problem, style)).map(({ content }) => content);
@@ -152,15 +158,11 @@ async function examineVerdicts(
   const shares = dictionary<number>();
   for (const policy of task.policies) {
     const verdicts: Verdict[] = [];
-    for (const problem of problems) {
-      proceed();
-      verdicts.push(noted(await task.applyPolicy(policy, problem)));
-    }
+    for (const problem of problems) verdicts.push(await found.applyPolicy(policy, problem));
     shares[policy] = share(verdicts);
   }
 
-  for (const [reason, count] of undecided)
-    find('error', 'undecided', `the verifier gave no verdict on ${count} of the replies that were tried: ${reason}`);
+  for (const detail of found.undecided) find('error', 'undecided', detail);
   const everything = [empty!, nonsense!, questions!].every((verdicts) => share(verdicts) === 1);
   if (everything) find('error', 'passes-everything', 'the empty reply, nonsense and the question said back all pass, on every problem');
   else {

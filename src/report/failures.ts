@@ -96,6 +96,21 @@ const REFUSED: Readonly<Record<string, string>> = {
     '(--samples) or the algorithm rft',
 };
 
+const LEFT_OUT: Readonly<Record<string, string>> = {
+  duplicate: 'nearly the same as another reply to its problem',
+  incomplete: 'cut off at the limit of tokens',
+  contradictory: 'its reasoning contradicts the problem',
+  uninformative: 'all samples of its problem passed',
+};
+
+/** In parentheses: passes that training did not take, the commonest reason first; empty where there are none. */
+export function leftOut(refused: Readonly<Record<string, number>>): string {
+  const parts = Object.entries(refused).sort(([, a], [, b]) => b - a);
+  const total = parts.reduce((sum, [, count]) => sum + count, 0);
+  if (total === 0) return '';
+  return ` (${total} more passed: ${parts.map(([admission, count]) => `${count} ${LEFT_OUT[admission] ?? admission}`).join(', ')})`;
+}
+
 /**
  * Why a run found nothing to train on, and what to change: by what the replies fail of, or by what became of those that passed.
  * @param refused passes that training did not take, by what became of them

@@ -56,7 +56,8 @@ export class RolloutTally {
   readonly #buffered = new Map<number, Map<string, number>>();
   /** Kinds of verdict by problem. */
   readonly #groups = new Map<number, Map<string, Set<string>>>();
-  readonly #refused = new Map<string, number>();
+  /** By iteration. */
+  readonly #refused = new Map<number, Map<string, number>>();
 
   take({ iteration, problemId, tier, verdict: { kind }, admission }: CountedRollout): void {
     const counts = this.#countsOf(iteration, tier);
@@ -64,7 +65,10 @@ export class RolloutTally {
     counts[kind === 'pass' ? 'passed' : kind === 'fail' ? 'failed' : 'undecided']++;
     if (isTrainedOn(admission)) counts.admitted++;
     if (admission === 'admitted') this.#buffer(iteration, tier);
-    if (kind === 'pass' && !isTrainedOn(admission)) this.#refused.set(admission, (this.#refused.get(admission) ?? 0) + 1);
+    if (kind === 'pass' && !isTrainedOn(admission)) {
+      const refused = this.#refused.get(iteration) ?? new Map<string, number>();
+      this.#refused.set(iteration, refused.set(admission, (refused.get(admission) ?? 0) + 1));
+    }
     const groups = this.#groups.get(iteration) ?? new Map<string, Set<string>>();
     this.#groups.set(iteration, groups);
     groups.set(problemId, (groups.get(problemId) ?? new Set()).add(kind));
@@ -96,7 +100,14 @@ export class RolloutTally {
 
   /** Passes that training did not take, by what became of them. */
   get refused(): Dictionary<number> {
-    return dictionary(this.#refused);
+    const sums = new Map<string, number>();
+    for (const of of this.#refused.values()) for (const [admission, count] of of) sums.set(admission, (sums.get(admission) ?? 0) + count);
+    return dictionary(sums);
+  }
+
+  /** The same of one iteration. */
+  refusedIn(iteration: number): Dictionary<number> {
+    return dictionary(this.#refused.get(iteration) ?? []);
   }
 
   of(iteration: number): ReadonlyMap<string, Readonly<TierCounts>> {

@@ -131,26 +131,51 @@ export function startDigests({ code, model, task, sets, rules, settings, ...rest
   };
 }
 
-/** Paths of the members in which two values differ, such as `settings.seed`; empty where they are the same. */
-export function jsonDifferences(a: Json, b: Json): string[] {
-  const differences: string[] = [];
+/** A member in which two values differ, by its path, such as `settings.seed`; undefined where one has it not. */
+export interface Change {
+  readonly path: string;
+  readonly was: Json | undefined;
+  readonly is: Json | undefined;
+}
+
+/** Empty where they are the same. */
+export function jsonChanges(a: Json, b: Json): Change[] {
+  const changes: Change[] = [];
   const compare = (x: Json | undefined, y: Json | undefined, path: string): void => {
     const isObject = (value: Json | undefined): value is { readonly [key: string]: Json } =>
       typeof value === 'object' && value !== null && !Array.isArray(value);
     if (isObject(x) && isObject(y)) {
       for (const key of [...new Set([...Object.keys(x), ...Object.keys(y)])].sort())
         compare(x[key], y[key], path === '' ? key : `${path}.${key}`);
-    } else if (x === undefined || y === undefined ? x !== y : canonicalJson(x) !== canonicalJson(y)) differences.push(path);
+    } else if (x === undefined || y === undefined ? x !== y : canonicalJson(x) !== canonicalJson(y)) changes.push({ path, was: x, is: y });
   };
   compare(a, b, '');
-  return differences;
+  return changes;
 }
 
-/** As jsonDifferences, settings by part; empty where they are the same run. */
-export function startDifferences(a: RunStart, b: RunStart): string[] {
+/** Paths of the members in which two values differ. */
+export const jsonDifferences = (a: Json, b: Json): string[] => jsonChanges(a, b).map(({ path }) => path);
+
+/** As jsonChanges, settings by part; empty where they are the same run. */
+export function startChanges(a: RunStart, b: RunStart): Change[] {
   const whole = (start: RunStart): Json => ({ ...start, settings: byPart(start.settings) }) as Json;
-  return jsonDifferences(whole(a), whole(b));
+  return jsonChanges(whole(a), whole(b));
 }
+
+export const startDifferences = (a: RunStart, b: RunStart): string[] => startChanges(a, b).map(({ path }) => path);
+
+const SHOWN_CHARACTERS = 60;
+
+function valueShown(value: Json | undefined): string {
+  if (value === undefined) return 'nothing';
+  const text = JSON.stringify(value);
+  if (/^"[0-9a-f]{64}"$/.test(text)) return `${text.slice(1, 13)}…`;
+  return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
+}
+
+/** In words: `settings.iterations 3 (now 2)`. */
+export const changesText = (changes: readonly Change[]): string =>
+  changes.map(({ path, was, is }) => `${path} ${valueShown(was)} (now ${valueShown(is)})`).join(', ');
 
 /** @throws IsoproError WRITE_FAILED; an older manifest is untouched */
 export async function writeManifest(folder: string, value: RunManifest): Promise<void> {

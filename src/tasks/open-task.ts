@@ -1,5 +1,6 @@
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
+import { didYouMean } from '../nearest.js';
 import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
 import { nextAttempt, turnsOf } from './turns.js';
@@ -72,9 +73,10 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, ...given 
     throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is the name of a file of Python`, {
       remedy: `A task in Python is named python:${specifier}.`,
     });
+  const names = BUILT_IN_TASKS.map(({ task }) => task.id);
   throw new IsoproError(
     'TASK_UNKNOWN',
-    `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_TASKS.map(({ task }) => task.id).join(', ')}`,
+    `there is no task ${JSON.stringify(specifier)}; built in are ${names.join(', ')}${didYouMean(specifier, names)}`,
   );
 }
 

@@ -1,15 +1,13 @@
 import { IsoproError } from '../errors.js';
+import { didYouMean } from '../nearest.js';
 import type { Tier } from './task.js';
 
 /** @throws IsoproError TIER_UNKNOWN */
 export function findTier<T extends Tier>(task: string, tiers: readonly T[], id: string): T {
   const tier = tiers.find((candidate) => candidate.id === id);
-  if (tier === undefined)
-    throw new IsoproError(
-      'TIER_UNKNOWN',
-      `${task} has no tier ${JSON.stringify(id)}; it has ${tiers.map((candidate) => candidate.id).join(', ')}`,
-    );
-  return tier;
+  if (tier !== undefined) return tier;
+  const ids = tiers.map((candidate) => candidate.id);
+  throw new IsoproError('TIER_UNKNOWN', `${task} has no tier ${JSON.stringify(id)}; it has ${ids.join(', ')}${didYouMean(id, ids)}`);
 }
 
 /** The public members of a tier, without what only the generator knows of it. */

@@ -28,8 +28,12 @@ export const judgedCut = (found: Judgement | null): Judgement =>
  */
 export const isWellFormed = ({ form }: Pick<Judgement, 'form'>): boolean => form !== null;
 
+const LOST = 'the verifier gave no verdict: ';
+
 /** A verifier that hangs, crashes or is too slow. */
-export const lost = (reason: string): Verdict => undecided(`the verifier gave no verdict: ${reason}`);
+export const lost = (reason: string): Verdict => undecided(`${LOST}${reason}`);
+
+export const isLost = ({ kind, reason }: Verdict): boolean => kind === 'none' && reason?.startsWith(LOST) === true;
 
 /**
  * The verdict on a whole reply and the surface form of its answer: a reply that did not end by itself fails as

@@ -35,6 +35,8 @@ export interface IterationReport {
   /** Passed over decided rollouts. */
   readonly hitRate: number | null;
   readonly rollouts: Dictionary<Readonly<TierCounts>>;
+  /** Rollouts that passed and are not trained on, by what became of them, such as `duplicate`. */
+  readonly refused: Dictionary<number>;
   /** Accepted rollouts that are kept, by tier. */
   readonly buffer: Dictionary<number>;
   readonly steps: number;

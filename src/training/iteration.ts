@@ -123,6 +123,7 @@ export async function runIteration(
     iteration,
     hitRate: pooledHitRate(counts),
     rollouts: dictionary([...counts].map(([tier, of]) => [tier, { ...of }])),
+    refused: tally.refusedIn(iteration),
     buffer: state.buffer.composition(),
     steps: steps.length,
     data,

@@ -22,7 +22,8 @@ import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import {
   MANIFEST_FORMAT,
   readManifest,
-  startDifferences,
+  changesText,
+  startChanges,
   startDigests,
   writeManifest,
   type RunManifest,
@@ -212,7 +213,7 @@ async function folderOf(start: RunStart, out: string | undefined): Promise<strin
 /** False too for a manifest that cannot be read: another version's runs are none of ours. */
 function sameStart(folder: string, start: RunStart): boolean {
   try {
-    return startDifferences(readManifest(folder).start, start).length === 0;
+    return startChanges(readManifest(folder).start, start).length === 0;
   } catch {
     return false;
   }
@@ -222,9 +223,8 @@ function sameStart(folder: string, start: RunStart): boolean {
 function begunAs(start: RunStart, folder: string): RunManifest | null {
   if (!isRunFolder(folder)) return null;
   const manifest = readManifest(folder);
-  const differences = startDifferences(manifest.start, start);
-  if (differences.length > 0)
-    throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values of ${differences.join(', ')}`);
+  const changes = startChanges(manifest.start, start);
+  if (changes.length > 0) throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values: ${changesText(changes)}`);
   return manifest;
 }
 

@@ -78,6 +78,7 @@ function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts
       iteration,
       hitRate: pooledHitRate(rollouts.of(iteration)),
       rollouts: dictionary(rollouts.of(iteration)),
+      refused: rollouts.refusedIn(iteration),
       buffer: rollouts.buffer(iteration, kind === 'classic' ? Infinity : tierCap),
       steps: own.length,
       loss: meanLoss(own),

@@ -1,6 +1,7 @@
 /** The settings of a run by the names of their flags, in the order of the help. The command line, a job and a page read the same table. */
 import { z } from 'zod';
-import { runSettings, type RunSettings, type RunSettingsInput } from './settings.js';
+import { ALGORITHM_SETTINGS, algorithmOf } from '../algorithms/index.js';
+import { layersAreNamed, runSettings, type RunSettings, type RunSettingsInput } from './settings.js';
 
 interface Field {
   readonly type?: 'string' | 'number' | 'integer' | 'boolean' | 'array' | 'object';
@@ -83,6 +84,16 @@ export const flagValues = (settings: RunSettings): [flag: string, value: unknown
     const value = valueAt(settings, setting);
     return value === undefined ? [] : [[flagName(flag), value]];
   });
+
+/** Without what the chosen algorithm and choice of layers do not use. */
+export const flagsInUse = (settings: RunSettings): [flag: string, value: unknown][] => {
+  const own = new Set(Object.keys(algorithmOf(settings).settings.shape));
+  const unused = Object.keys(ALGORITHM_SETTINGS)
+    .filter((name) => !own.has(name))
+    .map((name) => FLAGS.get(`algorithm.${name}`)!);
+  if (layersAreNamed(settings)) unused.push(FLAGS.get('layers.topLayers')!);
+  return flagValues(settings).filter(([flag]) => !unused.includes(flag));
+};
 
 const wordsOf = (name: string, value: unknown): string[] =>
   typeof value === 'boolean'

@@ -7,6 +7,7 @@ import { IsoproError } from '../errors.js';
 import { GENERAL_PROMPTS } from '../evaluation/forgetting.js';
 import { readJson } from '../files.js';
 import type { Seed } from '../engine/seed.js';
+import { didYouMean } from '../nearest.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
@@ -277,11 +278,25 @@ export const statedPaths = (given: RunSettingsInput): string[] =>
     isPart(value) ? Object.keys(value).map((member) => `${name}.${member}`) : [name],
   );
 
-/** What is wrong, by path; a name that stands in another place is told where. */
-function complaints({ issues }: z.ZodError): string[] {
+const memberAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce(
+    (of, key) => (typeof of === 'object' && of !== null ? (of as Readonly<Record<PropertyKey, unknown>>)[key] : undefined),
+    value,
+  );
+
+/** The nearest of the values that a member takes, where it takes few and was given another text. */
+function meantValue(issue: z.core.$ZodIssue, given: unknown): string {
+  const typed = memberAt(given, issue.path);
+  if (typeof typed !== 'string') return '';
+  if (issue.code === 'invalid_value') return didYouMean(typed, issue.values.map(String));
+  return issue.path.join('.') === 'layers.choice' ? didYouMean(typed, LAYER_METHODS) : '';
+}
+
+/** What is wrong, by path, with what was given; a name that stands in another place is told where. */
+function complaints({ issues }: z.ZodError, given: unknown): string[] {
   return issues.flatMap((issue) => {
     const at = issue.path.join('.');
-    if (issue.code !== 'unrecognized_keys') return [`${at || 'settings'}: ${issue.message}`];
+    if (issue.code !== 'unrecognized_keys') return [`${at || 'settings'}: ${issue.message}${meantValue(issue, given)}`];
     return issue.keys.map((key) => {
       const path = at === '' ? key : `${at}.${key}`;
       const meant = Object.entries(runSettings.shape).flatMap(([part, field]) =>
@@ -299,8 +314,9 @@ function complaints({ issues }: z.ZodError): string[] {
  * @throws IsoproError INVALID_ARGUMENT naming the paths of fields that are wrong, unknown or contradict each other
  */
 export function resolveSettings(given: RunSettingsInput): RunSettings {
-  const parsed = runSettings.safeParse(isPart(given) ? mergeSettings(given) : given);
-  if (!parsed.success) return complain(complaints(parsed.error));
+  const merged = isPart(given) ? mergeSettings(given) : given;
+  const parsed = runSettings.safeParse(merged);
+  if (!parsed.success) return complain(complaints(parsed.error, merged));
   const { profile: asked, model: of } = parsed.data;
   const profile = asked !== 'auto' ? asked : of.name === EMBEDDED_MODEL ? 'embedded' : 'downloaded';
   const own = algorithmOf(parsed.data).defaults?.(mergeSettings(given).algorithm ?? {}) ?? {};
@@ -319,6 +335,9 @@ export function isResolved(given: RunSettingsInput): given is RunSettings {
   return success && data.profile !== 'auto' && canonicalJson(data as unknown as Json) === canonicalJson(given as unknown as Json);
 }
 
+/** By number, or all of them: none is left to be chosen. */
+export const layersAreNamed = ({ layers: { choice } }: RunSettings): boolean => /^\d|^all$/.test(choice);
+
 function contradictionsOf(settings: RunSettings, stated: readonly string[]): string[] {
   const { algorithm: of, sampling: drawn, buffer: kept, layers: trained } = settings;
   const found: string[] = [];
@@ -336,7 +355,7 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
   if (kept.kind === 'classic' && stated.includes('optimiser.stepsPerIteration'))
     found.push('optimiser.stepsPerIteration: the classic buffer makes one pass over everything');
   if (kept.kind === 'classic' && !kept.accumulate) found.push('buffer.accumulate: the classic buffer is the one that keeps everything');
-  if (/^\d|^all$/.test(trained.choice) && stated.includes('layers.topLayers'))
+  if (layersAreNamed(settings) && stated.includes('layers.topLayers'))
     found.push(`layers.topLayers: ${trained.choice === 'all' ? 'all layers are' : 'the layers are named and'} trained already`);
   return found;
 }

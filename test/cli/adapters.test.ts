@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, inspectAdapter, prepareAdapter, type AdapterInspection } from '../../src/index.js';
@@ -120,14 +120,35 @@ describe('use', () => {
 
   test('a base that the adapter was not trained on is refused, and so is what a Modelfile cannot say', async () => {
     await expect(prepare('ollama', { modelSha256: hash('wide.gguf') })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
-    await expect(prepare('ollama', { modelSha256: hash('model.gguf') })).resolves.toBeDefined();
-    await expect(prepare('ollama', { model: file('wide.gguf') })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
+    await expect(prepare('ollama', { modelSha256: hash('model.gguf'), force: true })).resolves.toBeDefined();
+    await expect(prepare('ollama', { model: file('wide.gguf'), force: true })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
     await expect(prepare('ollama', { out: file('a"b') })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('what is there is not replaced, unless that is asked for', async () => {
+    const out = file('of another');
+    for (const [program, name] of [
+      ['llama-server', 'adapter.gguf'],
+      ['ollama', 'Modelfile'],
+      ['lm-studio', 'model-adapted.gguf'],
+      ['transformers', 'reply.py'],
+    ] as const) {
+      rmSync(out, { recursive: true, force: true });
+      mkdirSync(out);
+      writeFileSync(path.join(out, name), 'another');
+      await expect(prepare(program, { out })).rejects.toMatchObject({ code: 'WRITE_FAILED', message: expect.stringContaining(name) });
+      expect(readdirSync(out)).toEqual([name]);
+      expect(readFileSync(path.join(out, name), 'utf8')).toBe('another');
+    }
+    await prepare('transformers', { out, force: true });
+    expect(readFileSync(path.join(out, 'reply.py'), 'utf8')).not.toBe('another');
   });
 
   test('from the command line: what was written, then the commands', async () => {
     const args = ['adapters', 'use', file('adapter.gguf'), '--for', 'ollama', '--out', file('typed')];
-    const { code, stdout } = await runCli([...args, '--model', file('model.gguf')]);
+    mkdirSync(file('typed'));
+    writeFileSync(file('typed/adapter.gguf'), 'another');
+    const { code, stdout } = await runCli([...args, '--model', file('model.gguf'), '--force']);
     expect(code).toBe(0);
     expect(stdout).toContain(file('typed/Modelfile'));
     expect(stdout).toMatch(/^ollama create model-adapted -f \S+$/m);

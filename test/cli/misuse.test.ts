@@ -6,8 +6,13 @@ import path from 'node:path';
 import { expect, test } from '@jest/globals';
 import { withContextRemedy } from '../../src/engine/context-overflow.js';
 import { missingAddonRemedy } from '../../src/engine/addon.js';
+import { wrongNumber } from '../../src/cli/misuse.js';
 import { IsoproError } from '../../src/errors.js';
-import { nearest } from '../../src/cli/nearest.js';
+import { nearest } from '../../src/nearest.js';
+import { readCheck } from '../../src/tasks/data/named-check.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import { findTier } from '../../src/tasks/tier.js';
+import { resolveSettings } from '../../src/training/settings.js';
 import { MAIN } from './run-cli.js';
 
 test('the nearest word is found through one slip in three letters, and a beginning is enough', () => {
@@ -35,6 +40,7 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     [['jugde', '--moddel', 'x'], /^There is no command jugde; did you mean judge\?$/m],
     [['models', 'inspct'], /^There is no command inspct; did you mean inspect\?$/m],
     [['eval', '--max-tokenz', '5', '--perTeir=3'], /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m],
+    [['run', '--iterations', 'abc'], /^--iterations takes a number, not abc$/m],
     [['eval', '--set', 'tets'], /did you mean test\?$/m],
     [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
     [['generate', 'One, two or "three, four"?'], /^There is no argument One, two.*; a prompt is given as --prompt TEXT$/m],
@@ -75,4 +81,39 @@ test('the remedy for a missing addon is a command that can be typed where the pa
   mkdirSync(path.join(published, 'prebuilds', 'plan9-mips'), { recursive: true });
   expect(missingAddonRemedy(published, false)).toMatch(/holds an addon for plan9-mips and this is .*: install from a clone/);
   rmSync(published, { recursive: true });
+});
+
+test('a value that is none of those there are names the nearest, wherever it is read', async () => {
+  const said = async (call: () => unknown): Promise<string> => {
+    try {
+      await call();
+    } catch (error) {
+      return (error as Error).message;
+    }
+    throw new Error('nothing was refused');
+  };
+  const settings = (given: object) => said(() => resolveSettings(given));
+  for (const [message, meant] of [
+    [await said(() => readCheck('choise')), 'choice'],
+    [await said(() => readCheck('numbre:0.1')), 'number'],
+    [await said(() => openTask('schedulling')), 'scheduling'],
+    [await said(() => findTier('sql', [{ id: 'easy' }, { id: 'hard' }] as never, 'esay')), 'easy'],
+    [await settings({ buffer: { kind: 'balancd' } }), 'balanced'],
+    [await settings({ algorithm: { id: 'rtf' } }), 'rft'],
+    [await settings({ layers: { choice: 'gradent' } }), 'gradient'],
+    [await settings({ layers: { targets: ['q', 'gat'] } }), 'gate'],
+  ] as const)
+    expect(message).toMatch(new RegExp(`; did you mean ${meant}\\?$`));
+  for (const message of [await said(() => readCheck('zzzzzz')), await settings({ iterations: 'three' })])
+    expect(message).not.toMatch(/mean/);
+});
+
+test('what is no number is refused by what was typed', () => {
+  const words = ['run', '--iterations', 'abc', '--rank=8', '--k=two'];
+  expect(wrongNumber({ iterations: Number.NaN, rank: 8 }, words)).toBe('--iterations takes a number, not abc');
+  expect(wrongNumber({ k: Number.NaN }, words)).toBe('--k takes a number, not two');
+  expect(wrongNumber({ maxTokens: [1, Number.NaN] }, ['--max-tokens', '1', '--max-tokens', '2o'])).toBe(
+    '--max-tokens takes a number, not 2o',
+  );
+  expect(wrongNumber({ rank: 8, task: 'x', json: false, seed: undefined }, words)).toBeNull();
 });

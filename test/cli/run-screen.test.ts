@@ -183,7 +183,17 @@ test('an iteration in which nothing passes says at once what to change', () => {
     resumedAfter: null,
     resumedFrom: null,
   });
-  const report = { iteration: 1, hitRate: 0, rollouts: {}, steps: 0, loss: null, dev: { mean: 0 }, gate: null, rulesFired: [] };
+  const report = {
+    iteration: 1,
+    hitRate: 0,
+    rollouts: {},
+    refused: {},
+    steps: 0,
+    loss: null,
+    dev: { mean: 0 },
+    gate: null,
+    rulesFired: [],
+  };
   const rows = [{ kind: 'truncated', why: '', count: 3, example: null }] as const;
   screen.onIteration(report as unknown as IterationReport, { replies: 4, passed: 1, rows });
   expect(written.join('')).not.toContain('--examples');
@@ -206,4 +216,18 @@ test('a run that goes on says so, and from where; one that begins says nothing',
   expect(said({ resumedAfter: 0, resumedFrom: 'prepared' })).toMatch(/goes on with the run in runs\/x: the first evaluations are done/);
   expect(said({ resumedAfter: 2, resumedFrom: 'iteration' })).toMatch(/goes on with the run in runs\/x: iteration 2 of 6 is done\n$/);
   expect(said({ resumedAfter: 6, resumedFrom: 'submitted' })).toMatch(/: training and the last evaluations are done/);
+});
+
+test('an iteration says how many passing replies are left out, and why', () => {
+  const written: string[] = [];
+  using screen = new RunScreen({ title: 'm on t', stream: { write: (text) => written.push(text) } });
+  const rollouts = { T0: { sampled: 64, passed: 19, failed: 45, undecided: 0, admitted: 7 } };
+  const report = { iteration: 1, hitRate: 19 / 64, rollouts, steps: 2, loss: null, dev: { mean: 0 }, gate: null, rulesFired: [] };
+  const none = { replies: 64, passed: 19, rows: [] };
+  screen.onIteration({ ...report, refused: { incomplete: 1, duplicate: 11 } } as unknown as IterationReport, none);
+  expect(written.join('')).toMatch(
+    /29\.7 %, 7 to train on \(12 more passed: 11 nearly the same as another reply .*, 1 cut off at the limit of tokens\), 2 steps/,
+  );
+  screen.onIteration({ ...report, refused: {} } as unknown as IterationReport, none);
+  expect(written.at(-1)).toMatch(/7 to train on, 2 steps/);
 });

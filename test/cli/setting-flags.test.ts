@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { checkSettings, readSettings, settingFlags } from '../../src/cli/setting-flags.js';
-import { flagValues } from '../../src/training/setting-names.js';
+import { flagsInUse, flagValues } from '../../src/training/setting-names.js';
 import { resolveSettings } from '../../src/training/settings.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-settings-'));
@@ -80,4 +80,14 @@ test('a run on rows of data asks all of those that are held out, unless it says 
       expect(sizes(task, { model: { name: model } })).toMatchObject({ testSize: 100, devSize: 20 });
   expect(sizes('rows.csv', { evaluation: { testSize: 7 } })).toMatchObject({ testSize: 7, devSize: 20 });
   expect(sizes('extract', { model: { name: 'm.gguf' } })).toMatchObject({ testSize: 25, devSize: 5 });
+});
+
+test('what a run does not use is not among the settings that a plan shows', () => {
+  const shown = (given: object): string[] => flagsInUse(resolveSettings(given)).map(([flag]) => flag);
+  const rft = shown({ model: { name: 'm.gguf' }, profile: 'small' });
+  for (const flag of ['variant', 'clip-low', 'headroom', 'top-layers']) expect(rft).not.toContain(flag);
+  for (const flag of ['algorithm', 'from-base', 'layers', 'rank', 'seed']) expect(rft).toContain(flag);
+  const grpo = shown({ algorithm: { id: 'grpo' } });
+  for (const flag of ['clip-low', 'top-layers']) expect(grpo).toContain(flag);
+  for (const flag of ['from-base', 'headroom']) expect(grpo).not.toContain(flag);
 });

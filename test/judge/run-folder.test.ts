@@ -10,6 +10,8 @@ import { playbook } from '../../src/trainees/lora/playbook.js';
 import { codeVersion, hashModules, machineClass } from '../../src/run-folder/machine.js';
 import {
   readManifest,
+  changesText,
+  startChanges,
   startDifferences,
   startDigests,
   writeManifest,
@@ -83,6 +85,10 @@ describe('the manifest', () => {
       'settings.extra',
       'settings.seed',
     ]);
+    const digest = { ...start.task, file: 'ab'.repeat(32) };
+    expect(
+      changesText(startChanges(start, { ...start, task: digest, settings: { ...start.settings, seed: '43', note: 'x'.repeat(99) } })),
+    ).toBe(`settings.note nothing (now "${'x'.repeat(59)}…), settings.seed "42" (now "43"), task.file null (now abababababab…)`);
   });
 
   test('of version 1 is read as it was written, its settings by part', async () => {

@@ -102,10 +102,10 @@ describe('what is recommended', () => {
     expect(recommended([...times(8, group('A', 0)), ...times(2, group('A', 1))]).settings).toMatchObject({ samples: 16, rollouts: 2048 });
   });
 
-  test('no fewer tokens where replies are cut off', () => {
+  test('more tokens where replies are cut off, as many as its reason says', () => {
     const { settings, reasons } = recommended(times(9, group('A', 4, { finish: 'length', tokens: 512 })));
-    expect(settings).toMatchObject({ maxTokens: 512 });
-    expect(reasons).toEqual([expect.stringContaining('cut off')]);
+    expect(settings).toMatchObject({ maxTokens: 1024 });
+    expect(reasons).toEqual([expect.stringMatching(/cut off at 512 tokens: allow more, such as 1024$/)]);
   });
 
   test('nothing where nothing is mixed, with what to do instead', () => {

@@ -6,10 +6,11 @@ import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { evaluationSet, wholeSets } from '../../src/evaluation/evaluation-set.js';
-import { hasEnded } from '../../src/files.js';
+import { hasEnded, readLines } from '../../src/files.js';
 import { keepSplit } from '../../src/training/keep-split.js';
 import { measureBaselines } from '../../src/tasks/baselines.js';
 import { readData } from '../../src/tasks/data/open-data.js';
+import { readRows } from '../../src/tasks/data/read-rows.js';
 import { planRollouts } from '../../src/rollouts/plan.js';
 import { refuseNondeterminism } from '../../src/tasks/determinism.js';
 import { openTask, type OpenTaskOptions } from '../../src/tasks/open-task.js';
@@ -157,6 +158,36 @@ describe('checks', () => {
   test('a task that has a verifier takes no check', async () => {
     await expect(openTask('ladder', { check: 'exact' })).rejects.toThrow(/ladder has a verifier of its own/);
   });
+});
+
+test.each([
+  ['utf16le', [0xff, 0xfe]],
+  ['utf16be', [0xfe, 0xff]],
+] as const)('a table in %s with its byte order mark is read', (encoding, mark) => {
+  const text = ['prompt,answer', ...Array.from({ length: 30 }, (_, i) => `Größe ${i} – ${'a'.repeat(i)},ja`)].join('\r\n');
+  const bytes = Buffer.from(text, 'utf16le');
+  const path = write('', 'csv');
+  const save = (content: Buffer): void => writeFileSync(path, Buffer.concat([Buffer.from(mark), content]));
+  save(encoding === 'utf16le' ? bytes : bytes.swap16());
+  const rows = readRows(path);
+  expect([rows.length, rows[3]!.messages[0]!.content, rows[3]!.answer]).toEqual([30, 'Größe 3 – aaa', 'ja']);
+  writeFileSync(path, bytes); // without the mark
+  expect(() => readRows(path)).toThrow(expect.objectContaining({ code: 'DATA_INVALID', remedy: 'Save the file as UTF-8.' }));
+});
+
+test('lines of UTF-16 are read by their byte order mark, and files of no or one byte as they are', async () => {
+  const path = write('', 'jsonl');
+  writeFileSync(path, Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from('{"a": "ü"}\r\n\n{"b": 2}', 'utf16le')]));
+  const all = async (): Promise<string[]> => {
+    const read: string[] = [];
+    for await (const line of readLines(path)) read.push(line);
+    return read;
+  };
+  expect(await all()).toEqual(['{"a": "ü"}', '', '{"b": 2}']);
+  for (const content of ['', 'x']) {
+    writeFileSync(path, content);
+    expect(await all()).toEqual(content === '' ? [] : [content]);
+  }
 });
 
 describe('what is wrong with a file is said with the row', () => {

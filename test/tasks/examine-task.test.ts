@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { pythonTask, scriptTask, type TaskAnswers } from '../../src/cli/task-templates.js';
 import { examineTask, type ExamineOptions, type TaskExamination } from '../../src/evaluation/examine-task.js';
+import { failed, lost } from '../../src/tasks/verdict.js';
+import type { OpenTask } from '../../src/tasks/task.js';
 import { openTask, type OpenTaskOptions } from '../../src/tasks/open-task.js';
 import { runCli } from '../cli/run-cli.js';
 
@@ -42,6 +44,45 @@ const task = (changes: Record<string, string | null> = {}): string =>
       .join('')}};\n`,
     'mjs',
   );
+
+test('a verifier that does not end is given up after three verdicts, and named with the first problem', async () => {
+  const counted = { verdicts: 0, policies: 0 };
+  const progress: number[][] = [];
+  await using opened = await openTask(task());
+  const changed: Partial<OpenTask> = {
+    policies: ['adds'],
+    judge: async (_: unknown, text: string) => {
+      counted.verdicts++;
+      return { verdict: text === '' ? failed('format', '') : lost('it took longer than 5 seconds'), form: null };
+    },
+    applyPolicy: async () => {
+      counted.policies++;
+      return lost('it took longer than 5 seconds');
+    },
+  };
+  const hanging = new Proxy(opened, {
+    get: (of, name) => {
+      const value: unknown = Reflect.get(changed, name) ?? Reflect.get(of, name, of);
+      return typeof value === 'function' ? value.bind(of) : value;
+    },
+  });
+  const { findings, policies } = await examineTask(hanging, {
+    style: 'plain',
+    perTier: 12,
+    onProgress: (done, total) => void progress.push([done, total]),
+  });
+  expect(findings).toEqual([
+    {
+      severity: 'error',
+      name: 'undecided',
+      detail: expect.stringMatching(
+        /^3 of .* problem [0-9a-f]{12} of tier only: the verifier gave no verdict: it took longer than 5 seconds; nothing else .*tried$/,
+      ),
+    },
+  ]);
+  expect([counted, policies]).toEqual([{ verdicts: 3, policies: 1 }, {}]);
+  expect(progress).toEqual([1, 2, 3, 4].map((done) => [done, 12 * 5]));
+});
 
 describe('tasks check', () => {
   test.each<[string, Record<string, string | null>, string[]]>([

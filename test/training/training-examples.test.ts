@@ -43,6 +43,10 @@ describe('a row', () => {
     ['of several turns: the last answer', { messages: [user, said, user, { ...said, content: 'no' }] }, [user, said, user], 'no'],
     ['prompt and completion as texts', { prompt: 'hi', completion: 'yes', extra: 1 }, [user], 'yes'],
     ['prompt and completion as messages', { prompt: [system, user], completion: [said] }, [system, user], 'yes'],
+    ['prompt and answer, of run', { prompt: 'hi', answer: 'yes', tier: 'x' }, [user], 'yes'],
+    ['prompt and an answer that is no text', { prompt: 'hi', answer: { a: [1] } }, [user], '{"a":[1]}'],
+    ['messages and their answer, of run', { messages: [system, user], answer: 'yes' }, [system, user], 'yes'],
+    ['messages with an answer in them, and another member', { messages: [user, said], answer: 'no' }, [user], 'yes'],
     ['Alpaca', { instruction: 'hi', input: '', output: 'yes' }, [user], 'yes'],
     ['Alpaca with an input', { instruction: 'hi', input: 'you', output: 'yes' }, [{ role: 'user', content: 'hi\n\nyou' }], 'yes'],
     [

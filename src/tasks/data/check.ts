@@ -24,6 +24,9 @@ export type Check =
 /** What judges by itself, and takes whatever the rows have. */
 const isProgram = ({ kind }: Check): boolean => kind === 'command' || kind === 'python' || kind === 'script';
 
+/** What stands before a colon, or alone. */
+export const CHECK_NAMES = ['exact', 'normalised', 'number', 'json', 'regex', 'contains', 'choice', 'command', 'python'] as const;
+
 export const CHECKS =
   'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, the path of a .js or .ts file';
 

@@ -7,7 +7,8 @@ import { IsoproError } from '../../errors.js';
 import { readJson, requireFile } from '../../files.js';
 import { readPythonSpecifier } from '../python-module.js';
 import { BundleError, bundleTask } from '../task-bundle.js';
-import { CHECKS, compileSchema, type Check } from './check.js';
+import { didYouMean } from '../../nearest.js';
+import { CHECK_NAMES, CHECKS, compileSchema, type Check } from './check.js';
 import { PythonCheck } from './python-check.js';
 
 export interface NamedCheck {
@@ -51,7 +52,7 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
     case 'python':
       return given === undefined ? refuse(specifier, 'names no file') : readPython(specifier);
     default:
-      return refuse(specifier, `is none of ${CHECKS}`);
+      return refuse(specifier, `is none of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`);
   }
 }
 

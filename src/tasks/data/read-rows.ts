@@ -11,6 +11,8 @@ import { firstComplaint } from '../task-shape.js';
 
 /** Fewer cannot be split into what is trained on and what is measured. */
 export const LEAST_ROWS = 30;
+/** A text shows within so many what it is encoded in. */
+const HEAD_CHARACTERS = 1000;
 /** Of a row that names none. */
 export const ONLY_TIER = 'all';
 
@@ -52,17 +54,28 @@ const rowShape = z
     error: 'needs either prompt or messages',
   });
 
-interface Raw {
+/** A row of a file as it stands there: of a CSV file by its header, cells without anything in them left out. */
+export interface Raw {
   readonly row: number;
   readonly line: number;
   readonly value: unknown;
 }
 
+/** The rows of a file, whatever their members. @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
+export function readRaw(file: string): Raw[] {
+  const name = path.basename(file);
+  const text = readText(file);
+  if (text.slice(0, HEAD_CHARACTERS).includes('\0'))
+    throw new IsoproError('DATA_INVALID', `${name} holds zero bytes, as UTF-16 without a byte order mark has them`, {
+      remedy: 'Save the file as UTF-8.',
+    });
+  return /\.csv$/i.test(file) ? csvRows(name, text) : jsonRows(name, text);
+}
+
 /** @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
 export function readRows(file: string): DataRow[] {
   const name = path.basename(file);
-  const text = readText(file);
-  const raw = /\.csv$/i.test(file) ? csvRows(name, text) : jsonRows(name, text);
+  const raw = readRaw(file);
   const rows = raw.map((each) => asRow(name, each));
   if (rows.length < LEAST_ROWS)
     throw new IsoproError(

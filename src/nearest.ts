@@ -31,3 +31,9 @@ export function nearest(word: string, candidates: Iterable<string>): string | nu
   }
   return best?.candidate ?? null;
 }
+
+/** For the end of a sentence that refuses a word; empty where none is near. */
+export function didYouMean(word: string, candidates: Iterable<string>): string {
+  const found = nearest(word, candidates);
+  return found === null ? '' : `; did you mean ${found}?`;
+}
