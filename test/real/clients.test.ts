@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ModelHost, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
-import { ADMIN, closeAll, file, folder, reported, start, UNDISTURBED } from '../models/server.js';
+import { ADMIN, adapterFile, asAdmin, closeAll, file, folder, reported, start, UNDISTURBED } from '../models/server.js';
 
 const KEY = 'a-key-of-the-clients';
 const at = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
@@ -139,8 +139,9 @@ withPython('trl, its clients of vLLM', () => {
   let between: HttpServer;
   let got: any;
   beforeAll(async () => {
-    const open = await start();
-    // What it sends is seen on its way.
+    adapterFile('adapter', 5n);
+    const open = await start({ adapterFolder: folder });
+    // What it sends is seen on its way, and gets the key for which it has no place.
     between = createServer((request, response) => {
       const parts: Buffer[] = [];
       request.on('data', (part: Buffer) => parts.push(part));
@@ -149,7 +150,8 @@ withPython('trl, its clients of vLLM', () => {
         const body = text === '' ? {} : { body: JSON.parse(text) };
         asked.push({ client: 'trl', request: `${request.method} ${request.url}`, ...body });
         const { hostname, port } = new URL(open.url);
-        const passed = httpRequest({ hostname, port, path: request.url, method: request.method!, headers: request.headers }, (answer) => {
+        const headers = { ...request.headers, ...asAdmin };
+        const passed = httpRequest({ hostname, port, path: request.url, method: request.method!, headers }, (answer) => {
           response.writeHead(answer.statusCode!, answer.headers);
           answer.pipe(response);
         });
@@ -203,10 +205,11 @@ withPython('trl, its clients of vLLM', () => {
     expect(Object.keys(got.transfer)).toHaveLength(5);
     for (const refusal of Object.values(got.transfer)) expect(refusal).toMatch(/^Request failed: 501, .*not_implemented/);
   });
-  test('has no place for the key that adapters and pauses need: 401', () => {
-    for (const refusal of [got.pause, got.load]) expect(refusal).toMatch(/^Request failed: 401, /);
+  test('loads and unloads an adapter, through a proxy that adds a key', () => expect([got.load, got.unload]).toEqual([null, null]));
+  test('is told by name what is not there: patterns, and a pause that holds replies', () => {
+    expect(got.regex).toMatch(/400, .*structured_outputs.*unknown_parameter/);
+    expect(got.pause).toMatch(/400, .*mode=keep.*unsupported_parameter/);
   });
-  test('is told by name what is not there: patterns', () => expect(got.regex).toMatch(/400, .*structured_outputs.*unknown_parameter/));
   test('sends what is replayed without it', () => {
     const plain = ({ request, body }: Captured): string =>
       JSON.stringify([request, body === undefined ? undefined : { ...body, ...(body.request_id === undefined ? {} : { request_id: 0 }) }]);

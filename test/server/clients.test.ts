@@ -10,7 +10,20 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ModelHost, type HostedAdapter, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
-import { adapterFile, ADMIN, closeAll, file, reported, send, start, UNDISTURBED, untilIdle, type Answer } from '../models/server.js';
+import {
+  adapterFile,
+  ADMIN,
+  asAdmin,
+  closeAll,
+  file,
+  folder,
+  reported,
+  send,
+  start,
+  UNDISTURBED,
+  untilIdle,
+  type Answer,
+} from '../models/server.js';
 
 (globalThis as { AI_SDK_LOG_WARNINGS?: boolean }).AI_SDK_LOG_WARNINGS = false;
 const KEY = 'a-key-of-the-clients';
@@ -275,12 +288,13 @@ describe('clients of vLLM', () => {
   const captured = JSON.parse(readFileSync(new URL('vllm-clients.json', import.meta.url), 'utf8')) as Captured[];
   let open: Server;
   beforeAll(async () => {
-    open = await start();
+    adapterFile('adapter', 5n);
+    open = await start({ adapterFolder: folder });
   });
   const replay = async (client: string, call: string): Promise<Answer> => {
     const { request, body } = captured.find((each) => each.client.startsWith(client) && each.call === call)!;
     const [method, target] = request.split(' ') as [string, string];
-    return send(open, target, { method, body });
+    return send(open, target, { method, body, headers: asAdmin });
   };
   const ids = (replies: readonly HostReply[]): number[][] => replies.map(({ tokenIds }) => [...tokenIds]);
   const both = (request: HostRequest): Promise<HostReply[]> =>

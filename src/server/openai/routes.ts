@@ -113,9 +113,8 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
       weight_transfer_config: null,
     },
   }));
-  // They do nothing: whoever may ask for replies is told so.
   for (const path of WEIGHT_TRANSFER)
-    app.post(path, needs('infer'), () => {
+    app.post(path, needs('admin'), () => {
       throw new RequestFailure(
         501,
         'server_error',

@@ -68,6 +68,7 @@ print(
             "transfer": {name: refusal(call) for name, call in transfer.items()},
             "pause": refusal(trainer.pause),
             "load": refusal(lambda: trainer.load_lora_adapter("x", "adapter.gguf")),
+            "unload": refusal(lambda: trainer.unload_lora_adapter("x")),
             "regex": refusal(lambda: client.generate([ids], structured_outputs_regex="a+")),
         }
     )
