@@ -19,7 +19,10 @@ const wrong = (message: string, cause?: unknown): IsoproError =>
     ...(cause !== undefined && { cause }),
   });
 
-/** @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where one is not in PEM, or they do not belong together. No error has a key in it. */
+/**
+ * No error has a key in it.
+ * @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where one is not in PEM, or they do not belong together
+ */
 export function readTls(files: TlsFiles): TlsPair {
   const [cert, key] = [readText(files.cert), readText(files.key)];
   let certificate: X509Certificate;
