@@ -25,7 +25,7 @@ const percent = (fraction: number): number => 100 * fraction;
 const titleOf = ({ tiers }: Pick<RunRecord, 'tiers'>, key: string): string => tiers.find(({ id }) => id === key)?.title ?? '';
 /** A tier's id and what it is called. */
 const called = (run: Pick<RunRecord, 'tiers'>, key: string): string => `${key} ${titleOf(run, key)}`.trim();
-const title = (text: string, left: number, top: number, below = ''): object => ({
+export const title = (text: string, left: number, top: number, below = ''): object => ({
   text,
   subtext: below,
   itemGap: 2,
@@ -51,7 +51,7 @@ interface CustomApi {
 }
 
 /** Vertical bars from low to high: [index, low, high]. */
-const whiskers = (data: readonly (readonly number[])[], color: string, axis: number): object => ({
+export const whiskers = (data: readonly (readonly number[])[], color: string, axis: number): object => ({
   type: 'custom',
   xAxisIndex: axis,
   yAxisIndex: axis,
@@ -69,7 +69,7 @@ const whiskers = (data: readonly (readonly number[])[], color: string, axis: num
   },
 });
 
-const dots = (data: readonly (number | null)[], color: string, axis: number): object => ({
+export const dots = (data: readonly (number | null)[], color: string, axis: number): object => ({
   type: 'line',
   xAxisIndex: axis,
   yAxisIndex: axis,

@@ -5,17 +5,17 @@ import { integrityText, type Integrity } from './integrity.js';
 import { list, more, ROWS, section, type Section } from './markup.js';
 
 /** Leaves of a plain object by their path. */
-function* leaves(value: unknown, path = ''): Generator<[string, string]> {
+export function* leaves(value: unknown, path = ''): Generator<[string, string]> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     for (const [key, item] of Object.entries(value)) yield* leaves(item, path === '' ? key : `${path}.${key}`);
   } else yield [path, typeof value === 'string' ? value : JSON.stringify(value)];
 }
 
-export function integritySection(integrity: Integrity): Section {
+export function integritySection(integrity: Integrity, staysOpen = false): Section {
   return section(
     'integrity',
     'Integrity',
-    integrityText(integrity).map((sentence) => html`<p>${label(sentence, 600)}</p>`),
+    integrityText(integrity, staysOpen).map((sentence) => html`<p>${label(sentence, 600)}</p>`),
     html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone:
 <code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`,
     integrity.outcome !== 'unchecked' && list([['Merkle root', integrity.root]]),

@@ -1,0 +1,222 @@
+/** Charts of a truth run, a panel for each setup. Each is null where the run has nothing of the kind. */
+import { mean, sampleStandardDeviation, studentQuantile, wilsonInterval } from '../statistics/index.js';
+import { linearRegression, regressionBand } from '../statistics/regression.js';
+import { calibration } from '../truth-seeking/strategies/accuracy.js';
+import { changesOf, martingale } from '../truth-seeking/strategies/martingale.js';
+import { dots, thinned, title, whiskers } from './charts.js';
+import type { Html } from './hostile-text.js';
+import { ACCENT, axisStyle, chartLabel, FONT, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
+import { forecastsOf, towardsTruth, type ShownSetup } from './truth-figures.js';
+
+/** Panels, lines of a panel and points of one, at most. */
+const PANELS = 9;
+const LINES = 40;
+const POINTS = 300;
+const WIDTH = 920;
+const CELL = 220;
+const BINS = 10;
+const CHANGES = { change: 'difference', granularity: 'steps' } as const;
+
+const percent = (fraction: number): number => 100 * fraction;
+
+interface Panel {
+  readonly name: string;
+  readonly x: object;
+  readonly y: object;
+  readonly series: (axis: number) => readonly object[];
+}
+
+/** Panels side by side, at most three in a row. */
+function panels(name: string, all: readonly Panel[]): Html | null {
+  if (all.length === 0) return null;
+  const columns = Math.min(3, all.length);
+  const width = WIDTH / columns;
+  const place = (i: number): readonly [number, number] => [(i % columns) * width, Math.floor(i / columns) * CELL];
+  return svgChart(
+    name,
+    { width: WIDTH, height: Math.ceil(all.length / columns) * CELL },
+    {
+      title: all.map((panel, i) => title(chartLabel(panel.name, columns === 3 ? 40 : 70), place(i)[0] + 44, place(i)[1] + 4)),
+      grid: all.map((_, i) => ({ left: place(i)[0] + 50, top: place(i)[1] + 32, width: width - 74, height: CELL - 74 })),
+      xAxis: all.map(({ x }, gridIndex) => ({ gridIndex, ...axisStyle, splitLine: { show: false }, ...x })),
+      yAxis: all.map(({ y }, gridIndex) => ({ gridIndex, ...axisStyle, ...y })),
+      series: all.flatMap(({ series }, axis) => series(axis)),
+    },
+  );
+}
+
+const share = { type: 'value', min: 0, max: 100, interval: 50, axisLabel: { ...FONT, formatter: '{value} %' } } as const;
+const named = (text: string): object => ({ name: text, nameLocation: 'middle', nameGap: 24, nameTextStyle: FONT });
+const line = (axis: number, data: readonly (readonly [number, number])[], style: object): object => ({
+  type: 'line',
+  xAxisIndex: axis,
+  yAxisIndex: axis,
+  data,
+  silent: true,
+  symbol: 'none',
+  lineStyle: style,
+  z: 1,
+});
+
+/** Beliefs by step: single trajectories, and their mean with its 95 % interval. */
+export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
+  const shown = setups.filter(({ paths }) => paths.length > 0).slice(0, PANELS);
+  return panels(
+    'beliefs',
+    shown.map(({ name, paths }): Panel => {
+      const lines = paths.map(towardsTruth);
+      const steps = Math.max(...lines.map(({ length }) => length));
+      const means = Array.from({ length: steps }, (_, step) => {
+        const values = lines.flatMap((each) => (each[step] === undefined ? [] : [each[step]]));
+        const half =
+          values.length < 2
+            ? null
+            : (studentQuantile(0.025, values.length - 1) * sampleStandardDeviation(values)) / Math.sqrt(values.length);
+        return { centre: mean(values), half };
+      });
+      return {
+        name,
+        x: { type: 'category', data: means.map((_, step) => String(step)), ...named('step') },
+        y: share,
+        series: (axis) => [
+          ...thinned(lines, LINES).map((each) =>
+            line(
+              axis,
+              each.map((belief, step) => [step, percent(belief)] as const),
+              { width: 1, color: MUTED, opacity: 0.3 },
+            ),
+          ),
+          whiskers(
+            means.flatMap(({ centre, half }, step) =>
+              half === null ? [] : [[step, percent(Math.max(0, centre - half)), percent(Math.min(1, centre + half))]],
+            ),
+            ACCENT,
+            axis,
+          ),
+          dots(
+            means.map(({ centre }) => percent(centre)),
+            ACCENT,
+            axis,
+          ),
+        ],
+      };
+    }),
+  );
+}
+
+/** How often option 0 was right where it was believed so much, before the first step and after the last. */
+export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
+  const shown = setups.filter(({ paths }) => forecastsOf(paths, 'eventual').length > 0).slice(0, PANELS);
+  return panels(
+    'calibration',
+    shown.map(
+      ({ name, paths }): Panel => ({
+        name,
+        x: { ...share, ...named('belief in option 0') },
+        y: share,
+        series: (axis) => [
+          line(
+            axis,
+            [
+              [0, 0],
+              [100, 100],
+            ],
+            { width: 1, color: RULE, type: 'dashed' },
+          ),
+          ...(['initial', 'eventual'] as const).flatMap((which, i) => {
+            const { bins } = calibration(forecastsOf(paths, which), BINS)!;
+            const color = i === 0 ? MUTED : ACCENT;
+            return [
+              whiskers(
+                bins.map(({ forecast, observed, n }) => {
+                  const { low, high } = wilsonInterval(Math.round(observed * n), n);
+                  return [percent(forecast), percent(low), percent(high)];
+                }),
+                color,
+                axis,
+              ),
+              {
+                type: 'scatter',
+                xAxisIndex: axis,
+                yAxisIndex: axis,
+                silent: true,
+                symbol: i === 0 ? 'circle' : 'rect',
+                symbolSize: 7,
+                itemStyle: { color },
+                z: 2,
+                data: bins.map(({ forecast, observed }) => [percent(forecast), percent(observed)]),
+              },
+            ];
+          }),
+        ],
+      }),
+    ),
+  );
+}
+
+/** Change of a belief in one step against the belief before it, with the line through all of them and the means of tenths. */
+export function changeChart(setups: readonly ShownSetup[]): Html | null {
+  const shown = setups.filter(({ paths }) => paths.some(({ path }) => path.beliefs.length > 1)).slice(0, PANELS);
+  return panels(
+    'changes',
+    shown.map(({ name, paths }): Panel => {
+      const all = paths.flatMap(({ path }) => changesOf(path, CHANGES));
+      const [priors, changes] = [all.map(({ prior }) => prior), all.map(({ change }) => change)];
+      const regression = linearRegression(priors, changes);
+      const at = Array.from({ length: 11 }, (_, i) => i / 10);
+      const band = regression === null ? [] : regressionBand(regression, mean(priors), at);
+      const bins = martingale(
+        paths.map(({ path }) => path),
+        CHANGES,
+      ).details.bins;
+      const bound = Math.min(1, Math.max(0.1, Math.ceil(10 * Math.max(...changes.map(Math.abs))) / 10));
+      return {
+        name,
+        x: { ...share, ...named('belief before') },
+        y: { type: 'value', min: percent(-bound), max: percent(bound), splitNumber: 4, axisLabel: { ...FONT, formatter: '{value}' } },
+        series: (axis) => [
+          {
+            type: 'scatter',
+            xAxisIndex: axis,
+            yAxisIndex: axis,
+            silent: true,
+            symbolSize: 4,
+            itemStyle: { color: MUTED, opacity: 0.45 },
+            data: thinned(all, POINTS).map(({ prior, change }) => [percent(prior), percent(change)]),
+          },
+          line(
+            axis,
+            [
+              [0, 0],
+              [100, 0],
+            ],
+            { width: 1, color: RULE },
+          ),
+          ...[(each: (typeof band)[number]) => each.low, (each: (typeof band)[number]) => each.high].map((of) =>
+            line(
+              axis,
+              band.map((each) => [percent(each.x), percent(of(each))] as const),
+              { width: 1, color: ACCENT, opacity: 0.5, type: 'dashed' },
+            ),
+          ),
+          line(
+            axis,
+            band.map(({ x, fitted }) => [percent(x), percent(fitted)] as const),
+            { width: 2, color: ACCENT },
+          ),
+          {
+            type: 'scatter',
+            xAxisIndex: axis,
+            yAxisIndex: axis,
+            silent: true,
+            symbol: 'diamond',
+            symbolSize: 9,
+            itemStyle: { color: SERIES[1] },
+            z: 3,
+            data: bins.map(({ prior, change }) => [percent(prior), percent(change)]),
+          },
+        ],
+      };
+    }),
+  );
+}

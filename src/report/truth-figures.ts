@@ -1,0 +1,49 @@
+/** What a page of a truth run shows, derived from its records. */
+import type { BeliefPath } from '../truth-seeking/beliefs/belief.js';
+import { beliefPath, type Readout } from '../truth-seeking/beliefs/readout.js';
+import { REASONING_MODES } from '../truth-seeking/modes/mode.js';
+import { targetOf } from '../truth-seeking/problem.js';
+import type { TruthRun } from '../truth-seeking/run/folder.js';
+import type { Setup, TrajectoryRecord } from '../truth-seeking/run/records.js';
+import type { Forecast } from '../statistics/index.js';
+
+export interface ShownPath {
+  readonly record: TrajectoryRecord;
+  readonly path: BeliefPath;
+  /** 1 where option 0 is right, null where nobody knows. */
+  readonly target: 0 | 1 | null;
+}
+
+export interface ShownSetup {
+  readonly setup: Setup;
+  readonly name: string;
+  /** Trajectories whose beliefs could all be read. */
+  readonly paths: readonly ShownPath[];
+  readonly trajectories: number;
+}
+
+export const setupName = ({ domain, mode, systemPrompt }: Setup): string =>
+  [domain, REASONING_MODES.parse(mode).name, ...(systemPrompt === null ? [] : [systemPrompt])].join(' · ');
+
+/** Setups of a run, with the beliefs about questions as they are, without users who have an opinion. */
+export const shownSetups = ({ state }: TruthRun): ShownSetup[] =>
+  state.setups.map((setup) => {
+    const records = state.of(setup, 'plain');
+    const paths = records.flatMap((record): ShownPath[] => {
+      const readout = state.beliefs(record.trajectory.id)?.readout as Readout | undefined;
+      const path = readout === undefined ? 'none' : beliefPath(readout);
+      const problem = state.problem(record.trajectory.problemId);
+      return typeof path === 'string' || problem?.kind !== 'binary' ? [] : [{ record, path, target: targetOf(problem) }];
+    });
+    return { setup, name: setupName(setup), paths, trajectories: records.length };
+  });
+
+/** Belief in what is right, where that is known; else in option 0. */
+export const towardsTruth = ({ path: { beliefs }, target }: ShownPath): number[] =>
+  beliefs.map((belief) => (target === 0 ? 1 - belief : belief));
+
+/** Beliefs before the first step, or after the last, of questions whose answer is known. */
+export const forecastsOf = (paths: readonly ShownPath[], which: 'initial' | 'eventual'): Forecast[] =>
+  paths.flatMap(({ path: { beliefs }, target }) =>
+    target === null ? [] : [{ probability: which === 'initial' ? beliefs[0]! : beliefs.at(-1)!, outcome: target === 1 }],
+  );

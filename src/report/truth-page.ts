@@ -1,0 +1,79 @@
+/** report.html of a truth run: one file that opens offline, from truth.json and log.sqlite alone, and what was measured of tokens. */
+import { writeFileAtomically } from '../engine/atomic-file.js';
+import { policyName } from '../truth-seeking/analysis/from-run.js';
+import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
+import { TRUTH_STREAMS } from '../truth-seeking/run/records.js';
+import { whole } from './figures.js';
+import { html, label, type Html } from './hostile-text.js';
+import { checkLog, integrityLine, type Integrity } from './integrity.js';
+import { contents, list, name, section, type Section } from './markup.js';
+import { integritySection, leaves } from './origin-sections.js';
+import { page } from './page.js';
+import { shownSetups } from './truth-figures.js';
+import { beliefSection, differenceSection, resultsSection, trajectorySection, type TokenFigures } from './truth-sections.js';
+
+function truthHeader(run: TruthRun, integrity: Integrity): Html {
+  const { runId, start, state } = run;
+  const { config } = start;
+  const { text, tone } = integrityLine(integrity, state.complete !== null);
+  const reliable = !['tampered', 'truncated', 'equivocation'].includes(integrity.outcome);
+  const card = (value: string, caption: string): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
+  return html`<header>
+<p class="muted note">isopro-native ${label(start.code.version)} · truth run ${runId} · seed ${label(config.seed, 20)}</p>
+<h1>${name(policyName(run), 80)} on ${name(config.domain.join(', '), 100)}</h1>
+${!reliable && html`<p class="conclusion bad">Nothing on this page can be relied on.</p>`}
+<p><span class="badge ${tone === 'good' ? 'plain' : tone}">${text}</span></p>
+${state.complete === null && html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`}
+<div class="cards">
+${card(whole(state.trajectories.length), 'trajectories')}
+${card(whole(state.readouts), 'of them with beliefs')}
+${card(whole(state.results.length), 'results')}
+${card(whole(state.failures.length), 'questions about which nothing could be said')}
+</div>
+</header>
+`;
+}
+
+function settingsSection({ start }: TruthRun): Section {
+  const { config, ...rest } = start;
+  const table = (value: unknown): Html =>
+    list([...leaves(value)].slice(0, 240).map(([key, of]) => [label(key, 60), label(of, 300)] as const));
+  return section('settings', 'Settings and hashes', table(config), html`<h3>What determined the run</h3>`, table(rest));
+}
+
+/** The page's text; the same for the same folders and keys. */
+export function truthReportHtml(
+  run: TruthRun,
+  integrity: Integrity,
+  { tokens = { heat: [], evidence: [] }, other = null }: { readonly tokens?: TokenFigures; readonly other?: TruthRun | null } = {},
+): string {
+  const setups = shownSetups(run);
+  const sections = [
+    resultsSection(run),
+    beliefSection(setups),
+    other === null ? null : differenceSection(run, other),
+    trajectorySection(run, setups, tokens),
+    integritySection(integrity, run.state.complete !== null),
+    settingsSection(run),
+  ].filter((each) => each !== null);
+  const title = `${label(policyName(run))}, truth run ${run.runId.slice(0, 8)}`;
+  return page(title, [truthHeader(run, integrity), contents(sections), sections]);
+}
+
+export interface TruthReportOptions {
+  readonly file: string;
+  /** Folder of a run that this one stands beside. */
+  readonly against?: string;
+  readonly tokens?: TokenFigures;
+  readonly signal?: AbortSignal;
+}
+
+/** @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED, ABORTED */
+export async function writeTruthReport(folder: string, { file, against, tokens, signal }: TruthReportOptions): Promise<number> {
+  const run = readTruthRun(folder);
+  const other = against === undefined ? null : readTruthRun(against);
+  const integrity = await checkLog(folder, () => ({ streams: TRUTH_STREAMS, runId: run.runId, ...(signal && { signal }) }));
+  const bytes = Buffer.from(truthReportHtml(run, integrity, { ...(tokens && { tokens }), other }));
+  await writeFileAtomically(file, [bytes]);
+  return bytes.length;
+}

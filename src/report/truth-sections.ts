@@ -1,0 +1,205 @@
+/** Sections of a truth run's page: results, beliefs, single trajectories, and what differs from another run. */
+import { crossRunDifference, type RunDifference } from '../truth-seeking/analysis/run-difference.js';
+import type { TokenEvidence } from '../truth-seeking/analysis/token-level-evidence.js';
+import type { TokenHeat } from '../truth-seeking/analysis/token-heat.js';
+import type { TruthRun } from '../truth-seeking/run/folder.js';
+import { calibration } from '../truth-seeking/strategies/accuracy.js';
+import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
+import { decimal, decimalChange, percent, pValue } from './figures.js';
+import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
+import { cells, figure, heads, more, name, ROWS, section, type Section } from './markup.js';
+import { beliefLineChart, calibrationChart, changeChart } from './truth-charts.js';
+import { forecastsOf, setupName, towardsTruth, type ShownPath, type ShownSetup } from './truth-figures.js';
+
+const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' } as const;
+
+/** Figures below 0 with a sign that is no dash. */
+const signed = (value: number | null): string => decimal(value).replace('-', '−');
+const signedBounds = ({ low, high }: { readonly low: number; readonly high: number }): string => `${signed(low)} to ${signed(high)}`;
+
+const skippedText = (skipped: Readonly<Record<string, number>>): string =>
+  Object.entries(skipped)
+    .map(([reason, count]) => `${reason} (${count})`)
+    .join(', ');
+
+export function resultsSection({ state }: TruthRun): Section {
+  const { results } = state;
+  if (results.length === 0) return section('results', 'Results', html`<p class="muted">Nothing was scored yet.</p>`);
+  return section(
+    'results',
+    'Results',
+    html`<div class="wide"><table class="rows">
+<thead><tr>${heads(['strategy', 'setup', 'score', '95 %', 'n', 'better', 'left out'])}</tr></thead>
+<tbody>${results
+      .slice(0, ROWS)
+      .map(
+        ({ strategy, setup, value, interval, n, direction, skipped }) =>
+          html`<tr>${cells([
+            name(shortStrategy(strategy), 60),
+            name(setupName(setup), 80),
+            signed(value),
+            interval === null ? '–' : signedBounds(interval),
+            n,
+            DIRECTIONS[direction].replace(' is better', ''),
+            label(skippedText(skipped), 120),
+          ])}</tr>`,
+      )}</tbody></table></div>`,
+    more(ROWS, results.length, 'results'),
+    html`<p class="note muted">Student's intervals over trajectories. What could not be measured is left out and counted; it is never a
+number.</p>`,
+  );
+}
+
+/** A strategy with the options that tell it from others. */
+function shortStrategy(strategy: string): string {
+  const { name: of, ...options } = STRATEGIES.parse(strategy);
+  const said = Object.values(options).filter((value) => typeof value === 'string');
+  return said.length === 0 ? of : `${of}, ${said.join(', ')}`;
+}
+
+export function beliefSection(setups: readonly ShownSetup[]): Section | null {
+  if (setups.every(({ paths }) => paths.length === 0)) return null;
+  const scored = setups.filter(({ paths }) => forecastsOf(paths, 'eventual').length > 0);
+  return section(
+    'beliefs',
+    'Beliefs',
+    figure(
+      beliefLineChart(setups),
+      'By step',
+      'Belief in the right answer before the first step and after each, one panel a setup',
+      html`Belief in the right answer; in option 0 where nobody knows it. Grey: single trajectories, at most 40 of them; blue: their mean
+with its 95 % interval, over those that have so many steps.`,
+    ),
+    figure(
+      calibrationChart(setups),
+      'Calibration',
+      'How often option 0 was right, by how much it was believed, before the first step and after the last',
+      html`Grey dots: beliefs before the first step; blue squares: after the last. Tenths of the belief, Wilson intervals. On the diagonal
+beliefs are right as often as they say.`,
+    ),
+    scored.length > 0 &&
+      html`<div class="wide"><table><thead><tr>${heads(['setup', 'n', 'Brier', 'after', 'calibration error', 'after'])}</tr></thead>
+<tbody>${scored.map(({ name: of, paths }) => {
+        const [before, after] = (['initial', 'eventual'] as const).map((which) => calibration(forecastsOf(paths, which), 10)!);
+        const figures = [before!.brier, after!.brier, before!.error, after!.error].map(decimal);
+        return html`<tr>${cells([name(of, 80), forecastsOf(paths, 'eventual').length, ...figures])}</tr>`;
+      })}</tbody></table></div>`,
+    figure(
+      changeChart(setups),
+      'Change against the belief before',
+      'Change of a belief in one step, by the belief before it, one panel a setup',
+      html`Percentage points. Of a rational reasoner the line is flat and at 0: no belief tells which way it will change. Rising: entrenched;
+falling: over-corrected. Dashed: the 95 % band of the line, as if steps were independent; diamonds: means of tenths.`,
+    ),
+  );
+}
+
+export interface TokenFigures {
+  readonly heat: readonly TokenHeat[];
+  readonly evidence: readonly TokenEvidence[];
+}
+
+/** From the least likely token that is told apart, in nats. */
+const COLDEST = -8;
+const strength = (part: number): string => Math.min(1, Math.max(0, part)).toFixed(2);
+
+const heatMap = ({ tokens }: TokenHeat): Html =>
+  html`<h4>log-probability of each token</h4><p class="heat">${tokens.map(
+    ({ text, logprob }) =>
+      html`<span style="--h:${strength((logprob ?? COLDEST) / COLDEST)}" title="${logprob === null ? 'never' : logprob.toFixed(2)}">${visible(text)}</span>`,
+  )}</p><p class="note muted">The redder, the less likely: from 0 to ${COLDEST} nats.</p>`;
+
+const evidenceMap = ({ pieces }: TokenEvidence): Html => {
+  const most = Math.max(1e-9, ...pieces.map(({ evidence }) => Math.abs(evidence)));
+  return html`<h4>what moved the belief</h4><p class="heat">${pieces.map(
+    ({ text, evidence }) =>
+      html`<span class="${evidence >= 0 ? 'for' : 'against'}" style="--h:${strength(Math.abs(evidence) / most)}" title="${decimalChange(evidence)}">${visible(text)}</span>`,
+  )}</p><p class="note muted">Green: towards option 0; red: towards option 1; the strongest word ${decimal(most)}.</p>`;
+};
+
+/** Most trajectories of a page, evenly chosen, and most characters of a step. */
+const TRAJECTORIES = 60;
+const CHARACTERS = 4000;
+
+const bar = (belief: number): Html =>
+  html`<span class="belief"><span style="width:${(100 * belief).toFixed(1)}%"></span></span> ${percent(belief)} %`;
+
+function trajectoryItem(run: TruthRun, { record, path, target }: ShownPath, tokens: TokenFigures): Html {
+  const { trajectory, setup } = record;
+  const problem = run.state.problem(trajectory.problemId);
+  const towards = towardsTruth({ record, path, target });
+  const [first, last] = [towards[0]!, towards.at(-1)!];
+  const tone = target === null ? 'fair' : last > 0.5 ? 'good' : 'bad';
+  const heat = tokens.heat.find(({ trajectoryId }) => trajectoryId === trajectory.id);
+  const evidence = tokens.evidence.find(({ trajectoryId }) => trajectoryId === trajectory.id);
+  const shortened = (text: string): string => visible(text.length > CHARACTERS ? `${text.slice(0, CHARACTERS)} …` : text);
+  const options = problem?.kind === 'binary' ? problem.options : null;
+  return html`<details class="rollout" data-tier="${label(setup.domain, 24)}" data-iteration="${path.beliefs.length - 1}" data-verdict="${tone}">
+<summary><span class="kind ${tone}">${percent(first)} → ${percent(last)} %</span><span>${name(setupName(setup), 60)}</span>
+<span class="muted">${label(problem?.question ?? '', 80)}</span></summary>
+<div class="told"><h4>question</h4><pre>${shortened(problem?.question ?? 'unknown')}</pre>
+${
+  options !== null &&
+  html`<p>Option 0: ${name(options[0], 60)}; option 1: ${name(options[1], 60)}; right: ${
+    target === null ? 'nobody knows' : name(options[target === 1 ? 0 : 1], 60)
+  }.</p>`
+}
+<h4>belief in ${target === null ? 'option 0' : 'the right answer'}, step by step</h4>
+<ol class="steps" start="0"><li>${bar(first)}</li>${trajectory.steps.map(
+    ({ content, trainable }, i) =>
+      html`<li>${bar(towards[i + 1]!)}${!trainable && html` <small class="muted">not its own</small>`}<pre>${shortened(content)}</pre></li>`,
+  )}</ol>${heat !== undefined && heatMap(heat)}${evidence !== undefined && evidenceMap(evidence)}
+<p class="note muted">trajectory ${trajectory.id.slice(0, 16)}, seed ${label(trajectory.seed, 24)}</p></div></details>
+`;
+}
+
+/** Those with figures of single tokens first; the others evenly over all. */
+export function trajectorySection(run: TruthRun, setups: readonly ShownSetup[], tokens: TokenFigures): Section | null {
+  const all = setups.flatMap(({ paths }) => paths);
+  if (all.length === 0) return null;
+  const measured = new Set([...tokens.heat, ...tokens.evidence].map(({ trajectoryId }) => trajectoryId));
+  const first = all.filter(({ path }) => measured.has(path.trajectoryId));
+  const others = all.filter(({ path }) => !measured.has(path.trajectoryId));
+  const room = Math.max(0, TRAJECTORIES - first.length);
+  const kept = others.filter((_, i) => Math.floor((i * room) / others.length) !== Math.floor(((i - 1) * room) / others.length) || i === 0);
+  const shown = [...first, ...kept.slice(0, room)];
+  return section(
+    'trajectories',
+    'Trajectories',
+    html`<p class="note muted">${shown.length} of ${all.length}, chosen evenly. Characters that would not show are written as symbols.</p>`,
+    shown.map((each) => trajectoryItem(run, each, tokens)),
+  );
+}
+
+export function differenceSection(run: TruthRun, other: TruthRun): Section {
+  const { rows, multiplicity }: RunDifference = crossRunDifference(run, other);
+  const body: HtmlValue =
+    rows.length === 0
+      ? html`<p class="muted">The two have no setup and strategy in common.</p>`
+      : html`<div class="wide"><table class="rows"><thead><tr>${heads([
+          ...['strategy', 'setup', 'there', 'here', 'difference', '95 %', 'p', 'adjusted', 'problems', ''],
+        ])}</tr></thead><tbody>${rows
+          .slice(0, ROWS)
+          .map(
+            ({ setup, there, here, change }) =>
+              html`<tr>${cells([
+                name(shortStrategy(setup.config), 60),
+                name([setup.domain, setup.mode.split(':')[0], setup.systemPrompt].join(' · '), 80),
+                decimal(there),
+                decimal(here),
+                decimalChange(change?.difference.value ?? (there === null || here === null ? null : here - there)),
+                change?.difference.low == null ? '–' : signedBounds({ low: change.difference.low, high: change.difference.high! }),
+                change?.difference.p == null ? '–' : pValue(change.difference.p),
+                change?.difference.adjusted == null ? '–' : pValue(change.difference.adjusted),
+                change === null ? '–' : change.problems,
+                change?.claim ?? '',
+              ])}</tr>`,
+          )}</tbody></table></div>`;
+  return section(
+    'difference',
+    'Beside another run',
+    html`<p>There: run <code>${other.runId}</code>, ${name(other.start.config.model, 60)}. Differences are over the problems of both.</p>`,
+    body,
+    html`<p class="note muted">${multiplicity.note}. An effect is claimed only where both were asked exactly the same questions.</p>`,
+  );
+}

@@ -1,0 +1,44 @@
+/** Two runs beside each other, result by result. */
+import type { TruthRun } from '../run/folder.js';
+import { multiplicity, type Claim, type Estimate, type Multiplicity } from './claim.js';
+import { scoredRuns } from './from-run.js';
+import { setupKey, type ScoredRun, type Setup } from './scored-run.js';
+import { trainingEffect } from './training-effect.js';
+
+export interface RunDifference {
+  /** In the order of `here`'s results; of setups and strategies that both have. */
+  readonly rows: readonly {
+    readonly setup: Setup;
+    readonly there: number | null;
+    readonly here: number | null;
+    /** Null where scores of single trajectories are no scores of problems, or there is no problem in common. */
+    readonly change: { readonly difference: Estimate; readonly problems: number; readonly claim: Claim } | null;
+  }[];
+  readonly multiplicity: Multiplicity;
+}
+
+export function crossRunDifference(here: TruthRun, there: TruthRun): RunDifference {
+  const [mine, theirs] = [scoredRuns(here), scoredRuns(there)];
+  const other = new Map(theirs.map((each) => [setupKey(each.setup), each]));
+  const common = mine.flatMap((own): (readonly [ScoredRun, ScoredRun])[] => {
+    const found = other.get(setupKey(own.setup));
+    return found === undefined ? [] : [[own, found]];
+  });
+  const effect = trainingEffect(
+    common.map(([, found]) => found),
+    common.map(([own]) => own),
+  );
+  const changes = new Map(effect.changes.map((each) => [setupKey(each.setup), each]));
+  return {
+    rows: common.map(([own, found]) => {
+      const change = changes.get(setupKey(own.setup));
+      return {
+        setup: own.setup,
+        there: found.value,
+        here: own.value,
+        change: change === undefined ? null : { difference: change.overProblems, problems: change.problems, claim: change.claim },
+      };
+    }),
+    multiplicity: effect.changes.length === 0 ? multiplicity(0) : effect.multiplicity,
+  };
+}

@@ -1,0 +1,31 @@
+/** How likely each token of a reasoning was to who says it. */
+import { z } from 'zod';
+import { requireCapability, type Policy } from '../policy.js';
+import type { Trajectory } from '../trajectory.js';
+
+export const tokenHeatSchema = z.strictObject({
+  trajectoryId: z.string(),
+  policyId: z.string(),
+  /** Nats, at temperature 1; null for what the policy never says. */
+  tokens: z.array(z.strictObject({ text: z.string(), logprob: z.number().max(0).nullable() })),
+});
+export type TokenHeat = z.output<typeof tokenHeatSchema>;
+
+/**
+ * Of the steps as the belief readout reads them, each tokenised on its own with the blank line after it.
+ * @param pieceOf text of a token
+ * @throws IsoproError BACKEND_INCAPABLE; of the policy, CONTEXT_OVERFLOW among them
+ */
+export async function tokenHeat(
+  policy: Policy,
+  of: Trajectory,
+  pieceOf: (id: number) => string,
+  options: { readonly signal?: AbortSignal } = {},
+): Promise<TokenHeat> {
+  requireCapability(policy, 'logprobs');
+  const ids = of.steps.flatMap(({ content }) => Array.from(policy.textIds(`${content}\n\n`)));
+  const scores = ids.length === 0 ? [] : await policy.score(policy.promptIds(of.prompt), [ids], options);
+  // rounding leaves a certain token a little above 0
+  const logprobs = Array.from(scores[0] ?? [], (value) => (Number.isFinite(value) ? Math.min(0, value) : null));
+  return { trajectoryId: of.id, policyId: policy.id, tokens: ids.map((id, i) => ({ text: pieceOf(id), logprob: logprobs[i]! })) };
+}

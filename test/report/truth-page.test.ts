@@ -1,0 +1,122 @@
+/** The page of a truth run: what it shows is what the records say, and what a model wrote stays text. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { decimal, percent } from '../../src/report/figures.js';
+import { truthReportHtml, writeTruthReport } from '../../src/report/truth-page.js';
+import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
+import { readScoredRuns } from '../../src/truth-seeking/analysis/index.js';
+import { crossRunDifference } from '../../src/truth-seeking/analysis/run-difference.js';
+import { tokenHeat } from '../../src/truth-seeking/analysis/token-heat.js';
+import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
+import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+
+const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-page-'));
+const home = path.join(root, 'home');
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const HOSTILE = '<img src=x onerror=alert(1)></pre><script>alert(2)</script>\u202e';
+/** Believes the more in the first option the more steps it has read. */
+const reasoner = (name: string, per: number) => ({
+  ...scriptedPolicy({
+    name,
+    reply: (messages, seed) => `First ${messages.at(-1)!.content.length}.\n\nThen ${HOSTILE}.\n\nLast ${seed % 97n}.`,
+    answers: (text) => {
+      const p = 0.3 + per * ((text.split('assistant: ').at(-1)!.match(/\n\n/g)?.length ?? 0) % 5) + 0.05 * (text.length % 3);
+      return { True: p, False: 1 - p };
+    },
+  }),
+  identity: { kind: 'scripted', name },
+});
+
+let run: TruthRun;
+let other: TruthRun;
+beforeAll(async () => {
+  const made = async (name: string, per: number): Promise<TruthRun> => {
+    const out = path.join(root, name);
+    const config = { problems: 8, seed: '7', signer: 'single-process', systemPrompt: ['none', 'critical'] } as const;
+    await runTruth(
+      { ...config, systemPrompt: [...config.systemPrompt] },
+      { out, home, policies: { evaluated: reasoner(name, per), predictor: null } },
+    );
+    return readTruthRun(out);
+  };
+  [run, other] = [await made('here', 0.1), await made('there', 0.05)];
+});
+
+const UNCHECKED = { outcome: 'unchecked', reason: 'nobody asked' } as const;
+
+test('what analyzers read of a folder is what its results say', () => {
+  const scored = scoredRuns(run);
+  expect(readScoredRuns(JSON.parse(JSON.stringify(scored)))).toEqual(scored);
+  expect(scored.map(({ value }) => value)).toEqual(run.state.results.map(({ value }) => value));
+  expect(new Set(scored.map(({ setup }) => setup.systemPrompt))).toEqual(new Set(['none', 'critical']));
+  expect(scored.every(({ scores }) => scores.length === 8 && scores.every(({ features }) => features.steps === 3))).toBe(true);
+});
+
+test('results, beliefs and trajectories as the records have them; nothing is fetched, and what a model wrote is text', () => {
+  const page = truthReportHtml(run, UNCHECKED);
+  for (const { value } of run.state.results) expect(page).toContain(`<td>${decimal(value).replace('-', '−')}</td>`);
+  expect(page.match(/<svg /g)).toHaveLength(3);
+  const [first] = run.state.trajectories;
+  const last = run.state.beliefs(first!.trajectory.id)!.readout.readings.at(-1)!.belief!.p0;
+  const { correctOption } = run.state.problem(first!.trajectory.problemId) as { correctOption: number };
+  expect(page).toContain(`→ ${percent(correctOption === 0 ? last : 1 - last)} %`);
+  expect(page.match(/<details class="rollout"/g)).toHaveLength(16);
+  expect(page).not.toContain('<img');
+  expect(page).not.toContain('alert(2)</script>');
+  expect(page).toContain('[U+202E]');
+  expect(page.replace(/http:\/\/www\.w3\.org\/\S*/g, '')).not.toMatch(/https?:|@import|src=["']?[^"'x]|url\((?!#)/);
+  expect(truthReportHtml(run, UNCHECKED)).toBe(page);
+});
+
+test('a log that disagrees with itself is said to', () => {
+  const tampered = {
+    outcome: 'tampered',
+    disagreement: null,
+    signer: 'witness',
+    records: 1,
+    signedRecords: 1,
+    heads: 1,
+    resumes: 0,
+  } as never;
+  const page = truthReportHtml(run, { ...(tampered as object), root: '', key: { text: '', ownedByThisUser: false } } as never);
+  expect(page).toContain('Nothing on this page can be relied on.');
+  expect(page).toContain('badge bad');
+});
+
+test('two runs beside each other: differences over the problems of both', () => {
+  const { rows, multiplicity } = crossRunDifference(run, other);
+  expect(rows).toHaveLength(run.state.results.length);
+  for (const { here, there, change, setup } of rows) {
+    if (setup.strategy === 'martingale') expect(change).toBeNull();
+    else {
+      expect(change!.difference.value).toBeCloseTo(here! - there!, 12);
+      expect(change).toMatchObject({ problems: 8, claim: 'effect' });
+    }
+  }
+  expect(multiplicity.tests).toBe(6);
+  const page = truthReportHtml(run, UNCHECKED, { other });
+  expect(page).toContain('Beside another run');
+  expect(page).toContain(other.runId);
+});
+
+test('tokens by their log-probability', async () => {
+  const { trajectory } = run.state.trajectories[0]!;
+  const policy = scriptedPolicy({ name: 'typist', answers: () => ({ '\n': 0.5 }) });
+  const heat = await tokenHeat(policy, trajectory, (id) => String.fromCodePoint(id));
+  expect(heat.tokens.map(({ text }) => text).join('')).toBe(trajectory.steps.map(({ content }) => `${content}\n\n`).join(''));
+  expect(heat.tokens.at(-1)!.logprob).toBeCloseTo(Math.log(0.5), 12);
+  const page = truthReportHtml(run, UNCHECKED, { tokens: { heat: [heat], evidence: [] } });
+  expect(page.match(/<span style="--h:/g)).toHaveLength(heat.tokens.length);
+  expect(page.indexOf('class="heat"')).toBeLessThan(page.indexOf('</details>'));
+});
+
+test('written to a file, with what this machine knows of the log', async () => {
+  process.env.ISOPRO_HOME = home;
+  const file = path.join(root, 'report.html');
+  await writeTruthReport(run.folder, { file, against: other.folder });
+  expect(readFileSync(file, 'utf8')).toContain('log consistent, signed by the run itself');
+});
