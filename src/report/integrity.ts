@@ -23,7 +23,7 @@ export async function checkLog(folder: string, options: () => RunVerifyOptions):
   }
 }
 
-/** One line for a badge, and whether it is good news. @param staysOpen of a log that has no end, since what it is of can be measured again */
+/** One line for a badge, and whether it is good news. @param staysOpen of a log without an end: what it is of can be measured again */
 export function integrityLine(integrity: Integrity, staysOpen = false): { readonly text: string; readonly tone: 'good' | 'fair' | 'bad' } {
   if (integrity.outcome === 'unchecked') return { text: 'log not checked', tone: 'fair' };
   const { outcome, signer, key } = integrity;
@@ -46,7 +46,7 @@ export function integrityText(integrity: Integrity, staysOpen = false): string[]
   const meaning = {
     ok: 'The log is complete, and all of it is under a final signed head.',
     unterminated: staysOpen
-      ? 'Nothing in the log disagrees. It stays open, since what it holds can be measured again: what follows its last signed head is unsigned.'
+      ? 'Nothing in the log disagrees. It stays open, since what it holds can be measured again; what follows its last head is unsigned.'
       : 'Nothing in the log disagrees, but the run has not ended: no final head is known.',
     tampered: 'The log disagrees with itself or with a signed head. Nothing on this page can be relied on.',
     truncated: 'Records are missing that a signed head counts. Nothing on this page can be relied on.',

@@ -88,8 +88,8 @@ beliefs are right as often as they say.`,
       changeChart(setups),
       'Change against the belief before',
       'Change of a belief in one step, by the belief before it, one panel a setup',
-      html`Percentage points. Of a rational reasoner the line is flat and at 0: no belief tells which way it will change. Rising: entrenched;
-falling: over-corrected. Dashed: the 95 % band of the line, as if steps were independent; diamonds: means of tenths.`,
+      html`Percentage points. Of a rational reasoner the line is flat and at 0: no belief tells which way it will change. Rising:
+entrenched; falling: over-corrected. Dashed: the 95 % band of the line, as if steps were independent; diamonds: means of tenths.`,
     ),
   );
 }
@@ -101,19 +101,21 @@ export interface TokenFigures {
 
 /** From the least likely token that is told apart, in nats. */
 const COLDEST = -8;
-const strength = (part: number): string => Math.min(1, Math.max(0, part)).toFixed(2);
+/** @param strength of the colour, in [0, 1] */
+const coloured = (text: string, side: string, strength: number, title: string): Html =>
+  html`<span class="${side}" style="--h:${Math.min(1, Math.max(0, strength)).toFixed(2)}" title="${title}">${visible(text)}</span>`;
 
 const heatMap = ({ tokens }: TokenHeat): Html =>
   html`<h4>log-probability of each token</h4><p class="heat">${tokens.map(
     ({ text, logprob }) =>
-      html`<span style="--h:${strength((logprob ?? COLDEST) / COLDEST)}" title="${logprob === null ? 'never' : logprob.toFixed(2)}">${visible(text)}</span>`,
+      coloured(text, '', (logprob ?? COLDEST) / COLDEST, logprob === null ? 'never' : logprob.toFixed(2)),
   )}</p><p class="note muted">The redder, the less likely: from 0 to ${COLDEST} nats.</p>`;
 
 const evidenceMap = ({ pieces }: TokenEvidence): Html => {
   const most = Math.max(1e-9, ...pieces.map(({ evidence }) => Math.abs(evidence)));
   return html`<h4>what moved the belief</h4><p class="heat">${pieces.map(
     ({ text, evidence }) =>
-      html`<span class="${evidence >= 0 ? 'for' : 'against'}" style="--h:${strength(Math.abs(evidence) / most)}" title="${decimalChange(evidence)}">${visible(text)}</span>`,
+      coloured(text, evidence >= 0 ? 'for' : 'against', Math.abs(evidence) / most, decimalChange(evidence)),
   )}</p><p class="note muted">Green: towards option 0; red: towards option 1; the strongest word ${decimal(most)}.</p>`;
 };
 
@@ -134,7 +136,7 @@ function trajectoryItem(run: TruthRun, { record, path, target }: ShownPath, toke
   const evidence = tokens.evidence.find(({ trajectoryId }) => trajectoryId === trajectory.id);
   const shortened = (text: string): string => visible(text.length > CHARACTERS ? `${text.slice(0, CHARACTERS)} …` : text);
   const options = problem?.kind === 'binary' ? problem.options : null;
-  return html`<details class="rollout" data-tier="${label(setup.domain, 24)}" data-iteration="${path.beliefs.length - 1}" data-verdict="${tone}">
+  return html`<details class="rollout">
 <summary><span class="kind ${tone}">${percent(first)} → ${percent(last)} %</span><span>${name(setupName(setup), 60)}</span>
 <span class="muted">${label(problem?.question ?? '', 80)}</span></summary>
 <div class="told"><h4>question</h4><pre>${shortened(problem?.question ?? 'unknown')}</pre>
@@ -147,7 +149,8 @@ ${
 <h4>belief in ${target === null ? 'option 0' : 'the right answer'}, step by step</h4>
 <ol class="steps" start="0"><li>${bar(first)}</li>${trajectory.steps.map(
     ({ content, trainable }, i) =>
-      html`<li>${bar(towards[i + 1]!)}${!trainable && html` <small class="muted">not its own</small>`}<pre>${shortened(content)}</pre></li>`,
+      html`<li>${bar(towards[i + 1]!)}${!trainable && html` <small class="muted">not its own</small>`}
+<pre>${shortened(content)}</pre></li>`,
   )}</ol>${heat !== undefined && heatMap(heat)}${evidence !== undefined && evidenceMap(evidence)}
 <p class="note muted">trajectory ${trajectory.id.slice(0, 16)}, seed ${label(trajectory.seed, 24)}</p></div></details>
 `;
