@@ -106,16 +106,14 @@ const coloured = (text: string, side: string, strength: number, title: string): 
   html`<span class="${side}" style="--h:${Math.min(1, Math.max(0, strength)).toFixed(2)}" title="${title}">${visible(text)}</span>`;
 
 const heatMap = ({ tokens }: TokenHeat): Html =>
-  html`<h4>log-probability of each token</h4><p class="heat">${tokens.map(
-    ({ text, logprob }) =>
-      coloured(text, '', (logprob ?? COLDEST) / COLDEST, logprob === null ? 'never' : logprob.toFixed(2)),
+  html`<h4>log-probability of each token</h4><p class="heat">${tokens.map(({ text, logprob }) =>
+    coloured(text, '', (logprob ?? COLDEST) / COLDEST, logprob === null ? 'never' : logprob.toFixed(2)),
   )}</p><p class="note muted">The redder, the less likely: from 0 to ${COLDEST} nats.</p>`;
 
 const evidenceMap = ({ pieces }: TokenEvidence): Html => {
   const most = Math.max(1e-9, ...pieces.map(({ evidence }) => Math.abs(evidence)));
-  return html`<h4>what moved the belief</h4><p class="heat">${pieces.map(
-    ({ text, evidence }) =>
-      coloured(text, evidence >= 0 ? 'for' : 'against', Math.abs(evidence) / most, decimalChange(evidence)),
+  return html`<h4>what moved the belief</h4><p class="heat">${pieces.map(({ text, evidence }) =>
+    coloured(text, evidence >= 0 ? 'for' : 'against', Math.abs(evidence) / most, decimalChange(evidence)),
   )}</p><p class="note muted">Green: towards option 0; red: towards option 1; the strongest word ${decimal(most)}.</p>`;
 };
 
