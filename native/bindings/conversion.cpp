@@ -62,6 +62,11 @@ RolloutRequest requestOf(const Napi::Object& object) {
   return request;
 }
 
+Branch branchOf(const Napi::Value& value) {
+  const auto object = value.As<Napi::Object>();
+  return {intOf(object.Get("at")), tokensOf(object.Get("tokens")), intOf(object.Get("from"))};
+}
+
 Napi::Value fromTokens(Napi::Env env, const std::vector<Token>& tokens) {
   Napi::Int32Array array = Napi::Int32Array::New(env, tokens.size());
   std::copy(tokens.begin(), tokens.end(), array.Data());
@@ -124,6 +129,38 @@ Napi::Value fromRollout(Napi::Env env, const Rollout& rollout) {
   object.Set("sample", rollout.sample);
   object.Set("seed", Napi::BigInt::New(env, rollout.seed));
   object.Set("boundary", rollout.boundary.empty() ? env.Null() : fromHalves(env, rollout.boundary));
+  return object;
+}
+
+Napi::Value fromScores(Napi::Env env, const std::vector<TokenScores>& scores) {
+  Napi::Array array = Napi::Array::New(env, scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    Napi::HandleScope scope(env);
+    Napi::Object entry = Napi::Object::New(env);
+    entry.Set("logProbabilities", fromFloats(env, scores[i].logProbabilities));
+    entry.Set("ranks", fromTokens(env, scores[i].ranks));
+    entry.Set("top", fromChances(env, scores[i].top));
+    array.Set(static_cast<std::uint32_t>(i), entry);
+  }
+  return array;
+}
+
+Napi::Value fromBranchScores(Napi::Env env, const BranchScores& scored) {
+  const auto cost = [env](const Evaluated& of) {
+    Napi::Object entry = Napi::Object::New(env);
+    entry.Set("tokens", of.tokens);
+    entry.Set("time", fromStageTime(env, of.time));
+    return entry;
+  };
+  Napi::Array logProbabilities = Napi::Array::New(env, scored.scores.size());
+  for (size_t i = 0; i < scored.scores.size(); ++i) {
+    logProbabilities.Set(static_cast<std::uint32_t>(i), fromFloats(env, scored.scores[i].logProbabilities));
+  }
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("logProbabilities", logProbabilities);
+  object.Set("trunk", cost(scored.trunk));
+  object.Set("branches", cost(scored.branches));
+  object.Set("repeatedTokens", scored.repeatedTokens);
   return object;
 }
 

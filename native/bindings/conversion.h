@@ -10,6 +10,7 @@
 
 #include "bindings/call.h"
 #include "inference/rollouts.h"
+#include "inference/scoring.h"
 
 namespace isopro::bindings {
 
@@ -26,6 +27,7 @@ CancelFlag flagOf(const Napi::Value& cancellation);
 SamplingSettings samplingOf(const Napi::Object& object);
 ReplyLimits limitsOf(const Napi::Object& object);
 RolloutRequest requestOf(const Napi::Object& object);
+Branch branchOf(const Napi::Value& value);
 
 // A typed array's elements; empty where undefined.
 template <typename Array, typename Element>
@@ -58,6 +60,10 @@ Napi::Value fromChances(Napi::Env env, const std::vector<TokenChance>& chances);
 Napi::Value fromChances(Napi::Env env, const std::vector<std::vector<TokenChance>>& rows);
 Napi::Object fromReply(Napi::Env env, const Reply& reply);
 Napi::Value fromRollout(Napi::Env env, const Rollout& rollout);
+// {logProbabilities, ranks, top}[]
+Napi::Value fromScores(Napi::Env env, const std::vector<TokenScores>& scores);
+// {logProbabilities: Float32Array[], trunk, branches, repeatedTokens}, of which two are {tokens, time}
+Napi::Value fromBranchScores(Napi::Env env, const BranchScores& scored);
 // {seconds, processorSeconds}
 Napi::Value fromStageTime(Napi::Env env, const StageTime& time);
 Napi::Value fromProgress(Napi::Env env, const RolloutProgress& progress);

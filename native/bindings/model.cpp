@@ -56,6 +56,7 @@ class NativeModel : public Wrapped<NativeModel> {
                            asynchronous<&NativeModel::openBatch>("openBatch"),
                            asynchronous<&NativeModel::reply>("reply"),
                            asynchronous<&NativeModel::score>("score"),
+                           asynchronous<&NativeModel::scoreBranches>("scoreBranches"),
                            asynchronous<&NativeModel::hiddenRows>("hiddenRows"),
                            asynchronous<&NativeModel::hiddenNorms>("hiddenNorms"),
                            asynchronous<&NativeModel::embed>("embed"),
@@ -227,18 +228,20 @@ class NativeModel : public Wrapped<NativeModel> {
     return start(info, flagOf(info[3]), [=](Call&, ModelSession& session, const auto& cancelled) {
       auto scores = std::make_shared<std::vector<TokenScores>>(scoreContinuations(
           session.readyContext(), *session.samplers, prefix, continuations, cellBudget, stepwise, alternatives, cancelled));
-      return MakeValue([scores](Napi::Env env) {
-        Napi::Array result = Napi::Array::New(env, scores->size());
-        for (size_t i = 0; i < scores->size(); ++i) {
-          const TokenScores& of = (*scores)[i];
-          Napi::Object entry = Napi::Object::New(env);
-          entry.Set("logProbabilities", fromFloats(env, of.logProbabilities));
-          entry.Set("ranks", fromTokens(env, of.ranks));
-          entry.Set("top", fromChances(env, of.top));
-          result.Set(static_cast<std::uint32_t>(i), entry);
-        }
-        return result;
-      });
+      return MakeValue([scores](Napi::Env env) { return fromScores(env, *scores); });
+    });
+  }
+
+  // scoreBranches(trunk, {at, tokens, from}[], {cellBudget}, cancellation):
+  // Promise<{logProbabilities: Float32Array[], trunk: cost, branches: cost, repeatedTokens}>
+  Napi::Value scoreBranches(const Napi::CallbackInfo& info) {
+    const std::vector<Token> trunk = tokensOf(info[0]);
+    const std::vector<Branch> branches = arrayOf(info[1], branchOf);
+    const int cellBudget = intOf(info[2].As<Napi::Object>().Get("cellBudget"));
+    return start(info, flagOf(info[3]), [=](Call&, ModelSession& session, const auto& cancelled) {
+      auto scored = std::make_shared<BranchScores>(
+          isopro::scoreBranches(session.readyContext(), *session.samplers, trunk, branches, cellBudget, cancelled));
+      return MakeValue([scored](Napi::Env env) { return fromBranchScores(env, *scored); });
     });
   }
 

@@ -1,8 +1,10 @@
 #include "inference/context.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -11,19 +13,31 @@
 #include "support/error.h"
 
 namespace isopro {
+namespace {
+
+// Every id once, in order: a row's sequences are a part of it.
+std::array<llama_seq_id, kMaxSequences> sequenceIds = [] {
+  std::array<llama_seq_id, kMaxSequences> ids{};
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}();
+
+}  // namespace
 
 void DecodeBatch::clear() {
   tokens_.clear();
   positions_.clear();
   sequences_.clear();
+  sequenceCounts_.clear();
   output_.clear();
   paddingSequences_.clear();
 }
 
-void DecodeBatch::add(Token token, llama_pos position, llama_seq_id sequence, bool output) {
+void DecodeBatch::add(Token token, llama_pos position, llama_seq_id sequence, bool output, int sequences) {
   tokens_.push_back(token);
   positions_.push_back(position);
   sequences_.push_back(sequence);
+  sequenceCounts_.push_back(sequences);
   output_.push_back(output ? 1 : 0);
 }
 
@@ -38,10 +52,17 @@ void DecodeBatch::addPadding(Token token, llama_seq_id sequence) {
   add(token, 0, sequence, true);
 }
 
+void DecodeBatch::padOutputs() {
+  auto count = std::count(output_.begin(), output_.end(), 1);
+  for (auto row = output_.begin(); row != output_.end() && count % kRowGroup != 0; ++row) {
+    count += 1 - *row;
+    *row = 1;
+  }
+}
+
 llama_batch DecodeBatch::view() {
-  sequenceCounts_.assign(tokens_.size(), 1);
   sequencePointers_.resize(tokens_.size());
-  for (size_t i = 0; i < tokens_.size(); ++i) sequencePointers_[i] = &sequences_[i];
+  for (size_t i = 0; i < tokens_.size(); ++i) sequencePointers_[i] = &sequenceIds[static_cast<size_t>(sequences_[i])];
   llama_batch batch{};
   batch.n_tokens = size();
   batch.token = tokens_.data();

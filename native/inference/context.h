@@ -60,11 +60,14 @@ struct CallPlan {
 class DecodeBatch {
  public:
   void clear();
-  void add(Token token, llama_pos position, llama_seq_id sequence, bool output);
+  // Of `sequences` sequences whose ids follow each other from `sequence` on; of several only in one cache for all.
+  void add(Token token, llama_pos position, llama_seq_id sequence, bool output, int sequences = 1);
   // Fills up to a multiple of kRowGroup with rows of a sequence that holds nothing else.
   void pad(llama_seq_id sequence);
   // One row of a sequence that holds nothing else.
   void addPadding(Token token, llama_seq_id sequence);
+  // Takes rows of logits more, until their number is a multiple of kRowGroup; the last matrices are multiplied with these rows alone.
+  void padOutputs();
   int size() const { return static_cast<int>(tokens_.size()); }
   // Sequences of rows that only pad.
   const std::vector<llama_seq_id>& paddingSequences() const { return paddingSequences_; }
@@ -74,8 +77,8 @@ class DecodeBatch {
  private:
   std::vector<Token> tokens_;
   std::vector<llama_pos> positions_;
+  std::vector<llama_seq_id> sequences_;  // the first of each row
   std::vector<std::int32_t> sequenceCounts_;
-  std::vector<llama_seq_id> sequences_;
   std::vector<llama_seq_id*> sequencePointers_;
   std::vector<std::int8_t> output_;
   std::vector<llama_seq_id> paddingSequences_;

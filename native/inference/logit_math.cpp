@@ -122,9 +122,8 @@ int rankOf(const float* logits, int count, int token) {
   return rank;
 }
 
-double logProbability(const float* logits, int count, int token) {
-  const Maximum top = maximum(logits, count);
-  return static_cast<double>(logits[token]) - top.value - std::log(sumOfExponentials(logits, count, top.value, 1.0f));
+double logProbability(const float* logits, int token, float maximum, double total) {
+  return static_cast<double>(logits[token]) - maximum - std::log(total);
 }
 
 }  // namespace isopro

@@ -37,7 +37,7 @@ std::vector<TokenChance> mostLikely(const float* logits, int count, int most, fl
 // How many tokens are at least as likely as this one, itself included: 1 for the most likely.
 int rankOf(const float* logits, int count, int token);
 
-// log softmax(logits)[token] at temperature 1.
-double logProbability(const float* logits, int count, int token);
+// log softmax(logits)[token] at temperature 1; `total` is the sum of exponentials there.
+double logProbability(const float* logits, int token, float maximum, double total);
 
 }  // namespace isopro

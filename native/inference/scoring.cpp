@@ -2,69 +2,148 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <set>
 #include <string>
 
-#include "inference/logit_math.h"
 #include "support/error.h"
 
 namespace isopro {
 namespace {
 
-struct ScoredRow {
-  int row;       // in the batch
-  Token target;  // the token whose log-probability the row gives
-  TokenScores* scores;
-  size_t index;  // of the target among them
-};
+constexpr llama_seq_id kTrunk = 0;
+constexpr llama_seq_id kFirstLeaf = 1;
+constexpr int kMostLeaves = kMaxSequences - 2;  // beside the trunk and the rows that pad
 
 class Scorer {
  public:
-  Scorer(Context& context, ThreadPool& pool, int alternatives, const std::atomic<bool>& cancelled)
-      : context_(context), pool_(pool), alternatives_(alternatives), cancelled_(cancelled) {}
+  Scorer(Context& context, ThreadPool& pool, const std::vector<Token>& trunk, int alternatives, const std::atomic<bool>& cancelled,
+         std::vector<TokenScores>& results)
+      : context_(context),
+        pool_(pool),
+        trunk_(trunk),
+        alternatives_(alternatives),
+        cancelled_(cancelled),
+        results_(results),
+        // In the calls in which generate evaluates a prompt.
+        trunkRows_(CallPlan::of(context.model().usesGpu(), 1).promptRows) {}
 
-  void add(Token token, int position, llama_seq_id sequence, const std::vector<ScoredRow>& targets, int most = kInvariantRows) {
-    if (batch_.size() == most) flush();
-    const int row = batch_.size();
-    batch_.add(token, position, sequence, !targets.empty());
-    for (ScoredRow target : targets) {
-      target.row = row;
-      rows_.push_back(target);
+  // Makes room for the first `length` tokens of the trunk, and for the trees beside as much of it as they need.
+  void prepare(size_t length, const std::vector<TokenTree>& trees) {
+    int cells = static_cast<int>(length) + 1, leaves = 0;
+    for (const TokenTree& tree : trees) {
+      const auto own = static_cast<int>(tree.leaves.size());
+      cells = std::max(cells, tree.trunk() + static_cast<int>(tree.rows.size()) + own);
+      leaves = std::max(leaves, own);
+    }
+    padding_ = kFirstLeaf + leaves;
+    context_.prepare({cells + kRowGroup, leaves + 2, kInvariantRows});
+  }
+
+  // Evaluates the trunk up to a length; `targets` follow its last token.
+  void growTrunk(size_t length, std::vector<TreeTarget> targets = {}) {
+    const Timed timed(trunkCost_.time);
+    for (; evaluated_ < length; ++evaluated_) {
+      if (batch_.size() == trunkRows_) decode();
+      const bool last = evaluated_ + 1 == length;
+      add({trunk_[evaluated_], static_cast<int>(evaluated_), 0, 0, last ? std::move(targets) : std::vector<TreeTarget>{}}, kTrunk);
+      ++trunkCost_.tokens;
+    }
+    decode();
+  }
+
+  void score(const TokenTree& tree, bool stepwise) {
+    growTrunk(static_cast<size_t>(tree.trunk()));
+    const Timed timed(branchesCost_.time);
+    const auto leaves = static_cast<int>(tree.leaves.size());
+    for (int leaf = 0; leaf < leaves; ++leaf) {
+      const int length = tree.leaves[static_cast<size_t>(leaf)];
+      if (length > 0) context_.copySequence(kTrunk, kFirstLeaf + leaf, length);
+    }
+    for (const TreeRow& row : tree.rows) {
+      add(row, kFirstLeaf);
+      if (stepwise) {
+        decode();
+      } else if (batch_.size() == kInvariantRows) {
+        decodeGroups();
+      }
+    }
+    decodeGroups();
+    for (int leaf = 0; leaf < leaves; ++leaf) context_.removeSequence(kFirstLeaf + leaf);
+    branchesCost_.tokens += static_cast<int>(tree.rows.size());
+  }
+
+  const Evaluated& trunkCost() const { return trunkCost_; }
+  const Evaluated& branchesCost() const { return branchesCost_; }
+
+ private:
+  void add(TreeRow row, llama_seq_id first) {
+    batch_.add(row.token, row.position, first + row.firstLeaf, !row.targets.empty(), row.lastLeaf - row.firstLeaf + 1);
+    if (!row.targets.empty()) scored_.push_back({batch_.size() - 1, std::move(row.targets)});
+  }
+
+  void decodeGroups() {
+    if (batch_.empty()) return;
+    batch_.pad(padding_);
+    batch_.padOutputs();
+    decode();
+  }
+
+  void decode() {
+    if (batch_.empty()) return;
+    context_.decode(batch_, cancelled_);
+    std::vector<const float*> logits;
+    logits.reserve(scored_.size());
+    for (const ScoredRow& row : scored_) logits.push_back(context_.logits(row.row));
+    pool_.forEach(static_cast<int>(scored_.size()), context_.governor().threads(),
+                  [&](int i) { read(logits[static_cast<size_t>(i)], scored_[static_cast<size_t>(i)].targets); });
+    batch_.clear();
+    scored_.clear();
+  }
+
+  void read(const float* logits, const std::vector<TreeTarget>& targets) {
+    const int vocabulary = context_.model().vocabularySize();
+    const float top = maximum(logits, vocabulary).value;
+    const double total = sumOfExponentials(logits, vocabulary, top, 1.0f);
+    for (const TreeTarget& target : targets) {
+      const double value = logProbability(logits, target.token, top, total);
+      if (!std::isfinite(value)) throw Error("NUMERIC_FAILURE", "the model's logits are not finite");
+      TokenScores& scores = results_[target.branch];
+      scores.logProbabilities[target.index] = static_cast<float>(value);
+      if (alternatives_ < 0) continue;
+      scores.ranks[target.index] = rankOf(logits, vocabulary, target.token);
+      scores.top[target.index] = mostLikely(logits, vocabulary, alternatives_, top, total);
     }
   }
 
-  void flush(std::optional<llama_seq_id> padding = std::nullopt) {
-    if (batch_.empty()) return;
-    if (padding) batch_.pad(*padding);
-    context_.decode(batch_, cancelled_);
-    const int vocabulary = context_.model().vocabularySize();
-    std::vector<const float*> logits;
-    logits.reserve(rows_.size());
-    for (const ScoredRow& row : rows_) logits.push_back(context_.logits(row.row));
-    pool_.forEach(static_cast<int>(rows_.size()), context_.governor().threads(), [&](int i) {
-      const auto index = static_cast<size_t>(i);
-      const ScoredRow& row = rows_[index];
-      const double value = logProbability(logits[index], vocabulary, row.target);
-      if (!std::isfinite(value)) throw Error("NUMERIC_FAILURE", "the model's logits are not finite");
-      row.scores->logProbabilities[row.index] = static_cast<float>(value);
-      if (alternatives_ < 0) return;
-      const float top = maximum(logits[index], vocabulary).value;
-      row.scores->ranks[row.index] = rankOf(logits[index], vocabulary, row.target);
-      row.scores->top[row.index] =
-          mostLikely(logits[index], vocabulary, alternatives_, top, sumOfExponentials(logits[index], vocabulary, top, 1.0f));
-    });
-    batch_.clear();
-    rows_.clear();
-  }
+  struct ScoredRow {
+    int row;  // in the batch
+    std::vector<TreeTarget> targets;
+  };
 
- private:
   Context& context_;
   ThreadPool& pool_;
+  const std::vector<Token>& trunk_;
   const int alternatives_;
   const std::atomic<bool>& cancelled_;
+  std::vector<TokenScores>& results_;
+  const int trunkRows_;
+  llama_seq_id padding_ = 0;
+  size_t evaluated_ = 0;  // of the trunk
   DecodeBatch batch_;
-  std::vector<ScoredRow> rows_;
+  std::vector<ScoredRow> scored_;
+  Evaluated trunkCost_;
+  Evaluated branchesCost_;
 };
+
+void checkLength(size_t tokens, const std::string& what, int limit) {
+  if (tokens <= static_cast<size_t>(limit)) return;
+  throw Error("CONTEXT_OVERFLOW", what + " have " + std::to_string(tokens) + " tokens, more than the context of " + std::to_string(limit));
+}
+
+TokenScores emptyScores(size_t asked, int alternatives) {
+  const size_t told = alternatives < 0 ? 0 : asked;
+  return {std::vector<float>(asked), std::vector<std::int32_t>(told), std::vector<std::vector<TokenChance>>(told)};
+}
 
 }  // namespace
 
@@ -76,58 +155,55 @@ std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool, 
   model.checkTokens(prefix, "prefix");
   const int limit = std::min(cellBudget, model.trainedContext());
   std::vector<TokenScores> results;
+  std::vector<Branch> branches;
+  std::vector<TreeTarget> first;
   for (size_t i = 0; i < continuations.size(); ++i) {
-    model.checkTokens(continuations[i], ("continuation " + std::to_string(i)).c_str());
-    const size_t length = prefix.size() + continuations[i].size();
-    if (length > static_cast<size_t>(limit)) {
-      throw Error("CONTEXT_OVERFLOW", "prefix and continuation " + std::to_string(i) + " have " + std::to_string(length) +
-                                          " tokens, more than the context of " + std::to_string(limit));
-    }
-    const size_t told = alternatives < 0 ? 0 : continuations[i].size();
-    results.push_back({std::vector<float>(continuations[i].size()), std::vector<std::int32_t>(told), {}});
-    results.back().top.resize(told);
+    const std::vector<Token>& tokens = continuations[i];
+    model.checkTokens(tokens, ("continuation " + std::to_string(i)).c_str());
+    checkLength(prefix.size() + tokens.size(), "prefix and continuation " + std::to_string(i), limit);
+    results.push_back(emptyScores(tokens.size(), alternatives));
+    branches.push_back({static_cast<int>(prefix.size()), tokens, 0});
+    if (!tokens.empty()) first.push_back({tokens.front(), i, 0});
   }
-
-  std::int64_t cells = static_cast<std::int64_t>(prefix.size());
-  for (const auto& continuation : continuations) cells += static_cast<std::int64_t>(continuation.size());
-  const int sequences = static_cast<int>(std::min<size_t>(kMaxSequences - 1, continuations.size() + 1));
-  const llama_seq_id padding = sequences;
-  context.prepare({static_cast<int>(std::min<std::int64_t>(cells, cellBudget)) + kRowGroup, sequences + 1, kInvariantRows});
-
-  Scorer scorer(context, pool, alternatives, cancelled);
-  std::vector<ScoredRow> first;
-  for (size_t i = 0; i < continuations.size(); ++i) {
-    if (!continuations[i].empty()) first.push_back({0, continuations[i].front(), &results[i], 0});
-  }
-  // The prefix in the calls in which generate evaluates a prompt.
-  const int most = CallPlan::of(model.usesGpu(), 1).promptRows;
-  for (size_t i = 0; i < prefix.size(); ++i) {
-    scorer.add(prefix[i], static_cast<int>(i), 0, i + 1 == prefix.size() ? first : std::vector<ScoredRow>{}, most);
-  }
-  scorer.flush();
-
-  int free = cellBudget - static_cast<int>(prefix.size());
-  llama_seq_id next = 1;
-  const auto clear = [&] {
-    scorer.flush(padding);
-    for (llama_seq_id id = 1; id < next; ++id) context.removeSequence(id);
-    next = 1;
-    free = cellBudget - static_cast<int>(prefix.size());
-  };
-  for (size_t i = 0; i < continuations.size(); ++i) {
-    const auto& continuation = continuations[i];
-    if (continuation.size() < 2) continue;
-    if (next >= sequences || static_cast<int>(continuation.size()) > free) clear();
-    const llama_seq_id id = next++;
-    free -= static_cast<int>(continuation.size());
-    context.copySequence(0, id);
-    for (size_t j = 0; j + 1 < continuation.size(); ++j) {
-      scorer.add(continuation[j], static_cast<int>(prefix.size() + j), id, {{0, continuation[j + 1], &results[i], j + 1}});
-      if (stepwise) scorer.flush();
-    }
-  }
-  scorer.flush(padding);
+  // One row a call has the values that it has alone only with nothing of others before it.
+  const std::vector<TokenTree> trees = treesOf(branches, {cellBudget, stepwise ? 1 : kMostLeaves});
+  Scorer scorer(context, pool, prefix, alternatives, cancelled, results);
+  scorer.prepare(prefix.size(), trees);
+  scorer.growTrunk(prefix.size(), std::move(first));
+  for (const TokenTree& tree : trees) scorer.score(tree, stepwise);
   return results;
+}
+
+BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector<Token>& trunk, const std::vector<Branch>& branches,
+                           int cellBudget, const std::atomic<bool>& cancelled) {
+  const Model& model = context.model();
+  model.checkTokens(trunk, "trunk");
+  const int limit = std::min(cellBudget, model.trainedContext());
+  BranchScores result;
+  std::vector<Branch> cut;
+  std::set<int> places;
+  for (size_t i = 0; i < branches.size(); ++i) {
+    const auto& [at, tokens, from] = branches[i];
+    const std::string name = "branch " + std::to_string(i);
+    if (at < 1 || static_cast<size_t>(at) > trunk.size() || from < 0 || static_cast<size_t>(from) > tokens.size()) {
+      throw Error("INVALID_ARGUMENT", name + " does not begin on the trunk, or not where its tokens are asked for");
+    }
+    model.checkTokens(tokens, name.c_str());
+    checkLength(static_cast<size_t>(at) + tokens.size(), name + " and the tokens before it", limit);
+    const int begin = (at - 1) / kRowGroup * kRowGroup;
+    std::vector<Token> all(trunk.begin() + begin, trunk.begin() + at);
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    cut.push_back({begin, std::move(all), at - begin + from});
+    if (places.insert(at).second) result.repeatedTokens += at - begin;
+    result.scores.push_back(emptyScores(tokens.size() - static_cast<size_t>(from), -1));
+  }
+  const std::vector<TokenTree> trees = treesOf(cut, {cellBudget, kMostLeaves});
+  Scorer scorer(context, pool, trunk, -1, cancelled, result.scores);
+  scorer.prepare(0, trees);
+  for (const TokenTree& tree : trees) scorer.score(tree, false);
+  result.trunk = scorer.trunkCost();
+  result.branches = scorer.branchesCost();
+  return result;
 }
 
 }  // namespace isopro

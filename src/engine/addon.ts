@@ -122,13 +122,35 @@ export interface NativeScores {
   top: TokenChance[][];
 }
 
-/** What a running generation has done so far. */
+/** A text that goes on after the first `at` tokens of a trunk; the tokens from `from` on are asked for. */
+export interface NativeBranch {
+  at: number;
+  tokens: Int32Array;
+  from: number;
+}
+
 /** What a part of the work has cost; processor time is that of the whole process. */
 export interface StageTime {
   readonly seconds: number;
   readonly processorSeconds: number;
 }
 
+/** Tokens that were evaluated, and what that has cost. */
+export interface EvaluationCost {
+  readonly tokens: number;
+  readonly time: StageTime;
+}
+
+export interface BranchScores {
+  /** Of each branch's tokens from `from` on. */
+  readonly logProbabilities: readonly Float32Array[];
+  readonly trunk: EvaluationCost;
+  readonly branches: EvaluationCost;
+  /** How many of the branches' tokens are the trunk's last before a branch, which are evaluated with it. */
+  readonly repeatedTokens: number;
+}
+
+/** What a running generation has done so far. */
 export interface GenerationProgress {
   /** Rollouts. */
   finished: number;
@@ -207,6 +229,12 @@ export interface NativeModel {
     how: { cellBudget: number; stepwise: boolean; alternatives: number },
     cancellation: NativeCancellation,
   ): Promise<NativeScores[]>;
+  scoreBranches(
+    trunk: Int32Array,
+    branches: NativeBranch[],
+    how: { cellBudget: number },
+    cancellation: NativeCancellation,
+  ): Promise<BranchScores>;
   hiddenRows(tokens: Int32Array, boundaries: Int32Array, cancellation: NativeCancellation): Promise<Uint16Array[]>;
   hiddenNorms(
     tokens: Int32Array,

@@ -10,12 +10,14 @@ import {
   settled,
   typed,
   type Addon,
+  type BranchScores,
   type GenerationProgress,
   type NativeModel,
   type NativeModelInfo,
   type NativeScores,
   type TokenChance,
 } from './addon.js';
+import { nativeBranches, type Branch } from './branches.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { embedEach, type EmbedOptions, type Embeddings } from './embedding.js';
@@ -306,7 +308,7 @@ export class Model {
 
   /**
    * Natural log-probability of each token of each continuation after the prefix, at temperature 1; the prefix is
-   * evaluated once.
+   * evaluated once, and so is what continuations have in common at their beginning.
    *
    * On the CPU these are bit for bit what `generate` reports in a request for several samples. A request for one sample runs kernels
    * of its own: `stepwise` runs them here, one token a call, two to three times slower. docs/log.md has the differences between them.
@@ -325,6 +327,24 @@ export class Model {
     const { stepwise = false, signal } = options;
     const scores = await this.#score(prefix, continuations, { stepwise, alternatives: -1 }, signal);
     return scores.map(({ logProbabilities }) => logProbabilities);
+  }
+
+  /**
+   * Natural log-probability of the tokens of branches that go on from places of one text, at temperature 1: the trunk is evaluated once as
+   * far as a branch needs it, and so is what branches of one place have in common.
+   *
+   * On the CPU these are bit for bit what `score` says of the same tokens where its prefix is the trunk up to `cut`, the last multiple of 4
+   * below `at`, and its continuation the rest of the trunk up to `at`, and the branch.
+   * @throws IsoproError as `score`
+   */
+  async scoreBranches(trunkIds: TokenIds, branches: readonly Branch[], options: { signal?: AbortSignal } = {}): Promise<BranchScores> {
+    const trunk = checked(tokenIds, trunkIds, 'trunkIds');
+    const natives = nativeBranches(branches);
+    return cancellable(this.#addon, options.signal, (cancellation) =>
+      this.#native.scoreBranches(trunk, natives, { cellBudget: this.contextTokens }, cancellation),
+    ).catch((error: unknown) => {
+      throw withContextRemedy(error, this.#limits);
+    });
   }
 
   /**

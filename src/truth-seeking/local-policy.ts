@@ -4,7 +4,8 @@ import { canonicalJson } from '../canonical-json.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import type { Policy } from './policy.js';
+import type { TokenIds } from '../engine/generate-request.js';
+import { asBranch, type Policy, type Target } from './policy.js';
 
 /** All that the answers of a local policy follow from. */
 export interface LocalIdentity {
@@ -38,6 +39,19 @@ function inTurn<T>(model: Model, work: () => Promise<T>): Promise<T> {
     turn.catch(() => undefined),
   );
   return turn;
+}
+
+/** `score` says of the first token of a continuation what `generate` said of it; that a branch cannot be asked for. */
+async function scoresOf(
+  model: Model,
+  prefix: TokenIds,
+  targets: readonly Target[],
+  options: { readonly signal?: AbortSignal },
+): Promise<readonly Float32Array[]> {
+  const whole = targets.filter((target): target is TokenIds => !('tokenIds' in target));
+  if (whole.length === targets.length) return model.score(prefix, whole, options);
+  const branches = targets.map((target) => asBranch(target, prefix));
+  return (await model.scoreBranches(prefix, branches, options)).logProbabilities;
 }
 
 /**
@@ -81,8 +95,7 @@ export async function localPolicy(
     score: (prefix, targets, options = {}) =>
       inTurn(model, async () => {
         await model.setAdapter(adapter, adapterScale);
-        const scores = await model.score(prefix, targets, options);
-        return scores.map((each) => Float64Array.from(each));
+        return (await scoresOf(model, prefix, targets, options)).map((each) => Float64Array.from(each));
       }),
   };
 }

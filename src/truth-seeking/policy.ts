@@ -29,6 +29,21 @@ export interface Reply {
   readonly finish: 'stop' | 'length';
 }
 
+/** A target that goes on from a place within the prefix. */
+export interface BranchTarget {
+  /** How many tokens of the prefix stand before it, at least 1. */
+  readonly at: number;
+  readonly tokenIds: TokenIds;
+  /** Its first token that is asked for. */
+  readonly from: number;
+}
+
+export type Target = TokenIds | BranchTarget;
+
+/** @returns the target as a branch */
+export const asBranch = (target: Target, prefix: TokenIds): BranchTarget =>
+  'tokenIds' in target ? target : { at: prefix.length, tokenIds: target, from: 0 };
+
 export interface Policy {
   /** The same for the same policy on every machine: a hash of all that its answers follow from. */
   readonly id: string;
@@ -40,10 +55,11 @@ export interface Policy {
   /** Token ids of a text inside a reply: no control token is recognised. */
   textIds(text: string): TokenIds;
   /**
-   * Natural log-probability of each token of each target after the prefix, at temperature 1; -Infinity for what the policy never says.
+   * Natural log-probability of each token of each target after the prefix, or of those of a branch from `from` on after what stands before
+   * it, at temperature 1; -Infinity for what the policy never says. One call for all that is asked of one text costs that text once.
    * @throws IsoproError BACKEND_INCAPABLE where `capabilities.logprobs` is false; of the engine, CONTEXT_OVERFLOW among them
    */
-  score(prefix: TokenIds, targets: readonly TokenIds[], options?: { readonly signal?: AbortSignal }): Promise<Float64Array[]>;
+  score(prefix: TokenIds, targets: readonly Target[], options?: { readonly signal?: AbortSignal }): Promise<Float64Array[]>;
 }
 
 /** @throws IsoproError BACKEND_INCAPABLE */

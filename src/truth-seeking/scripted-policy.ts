@@ -1,7 +1,7 @@
 /** A policy whose answers a program gives: an oracle for whatever measures policies. Its tokens are code points. */
 import { hash } from 'node:crypto';
 import type { TokenIds } from '../engine/generate-request.js';
-import { requireCapability, type Message, type Policy } from './policy.js';
+import { asBranch, requireCapability, type Message, type Policy } from './policy.js';
 
 export interface Script {
   /** Names the script; two scripts of one name are one policy. */
@@ -32,14 +32,14 @@ export function scriptedPolicy({ name, reply, answers }: Script): Policy {
     textIds: idsOf,
     score: async (prefix, targets) => {
       requireCapability(policy, 'logprobs');
-      const before = textOf(prefix);
-      return targets.map((ids) => {
+      return targets.map((given) => {
+        const { at, tokenIds: ids, from } = asBranch(given, prefix);
         const target = textOf(ids);
-        const probable = answers?.(before + target) ?? {};
+        const probable = answers?.(textOf(prefix.slice(0, at)) + target) ?? {};
         const said = Object.keys(probable).find((answer) => target.endsWith(answer));
         // The first token of an answer has its whole probability: the others follow from it, and whatever stands before is certain.
         const [first, chance] = said === undefined ? [ids.length - 1, 0] : [ids.length - idsOf(said).length, probable[said]!];
-        return Float64Array.from(ids, (_, i) => (i === first ? Math.log(chance) : 0));
+        return Float64Array.from(ids, (_, i) => (i === first ? Math.log(chance) : 0)).subarray(from);
       });
     },
   };

@@ -7,7 +7,7 @@ import { loadModel, type Model } from '../../src/engine/model.js';
 import type { BeliefPath } from '../../src/truth-seeking/beliefs/belief.js';
 import { beliefPath, formsOf, readBeliefs, WORDINGS, type Wording } from '../../src/truth-seeking/beliefs/readout.js';
 import { localPolicy } from '../../src/truth-seeking/local-policy.js';
-import type { Message, Policy } from '../../src/truth-seeking/policy.js';
+import { asBranch, type Message, type Policy } from '../../src/truth-seeking/policy.js';
 import { binaryProblem, swapped } from '../../src/truth-seeking/problem.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 import { trajectory, type Trajectory } from '../../src/truth-seeking/trajectory.js';
@@ -98,15 +98,41 @@ test('without the system message a belief is that of a trajectory that never had
   expect(dropped.readings).toEqual(never.readings);
   expect(kept.readings).not.toEqual(never.readings);
   expect(dropped.trajectoryId).toBe(asked.id);
+  expect([kept.tokens.reread, never.tokens.reread]).toEqual([0, 0]);
+  // Dropping reads again all behind the place where its text is another.
+  const [whole, without] = [[SYSTEM, USER], [USER]].map((messages) => [
+    ...model.renderChat(messages).tokenIds,
+    ...model.tokenize('Seven.\n\n'),
+  ]);
+  const same = without!.findIndex((id, i) => whole![i] !== id);
+  expect(dropped.tokens).toEqual({ prefix: without!.length, reread: without!.length - same, probes: kept.tokens.probes });
 });
 
-test('one thread and two read the same', async () => {
-  await using other = await loadModel(file, { threads: 2, fixedThreads: true });
-  const two = await localPolicy(other);
-  const [a, b] = [await readBeliefs(policy, PROBLEM, withSteps(['Seven.'])), await readBeliefs(two, PROBLEM, withSteps(['Seven.']))];
-  const [one, second] = [beliefPath(a) as BeliefPath, beliefPath(b) as BeliefPath];
-  for (const [i, belief] of one.beliefs.entries()) expect(Math.abs(second.beliefs[i]! - belief)).toBeLessThan(1e-6);
-  expect(two.id).not.toBe(policy.id); // the threads are part of who answered
+test('all places of a trajectory are one call of the policy, with its text once', async () => {
+  const calls: [prefix: number, places: number[]][] = [];
+  const watched: Policy = {
+    ...policy,
+    score(prefix, targets, options) {
+      calls.push([prefix.length, [...new Set(targets.map((target) => asBranch(target, prefix).at))]]);
+      return policy.score(prefix, targets, options);
+    },
+  };
+  const read = await readBeliefs(watched, PROBLEM, withSteps(['Seven.', 'Then five.']));
+  const first = model.renderChat([USER]).tokenIds.length;
+  const second = first + model.tokenize('Seven.\n\n').length;
+  const third = second + model.tokenize('Then five.\n\n').length;
+  expect(calls).toEqual([[third, [first, second, third]]]);
+  expect(read.tokens.prefix).toBe(third);
+});
+
+test.each([2, 8])('one thread and %i read the same', async (threads) => {
+  await using other = await loadModel(file, { threads, fixedThreads: true });
+  const asked = withSteps(['Seven.', 'Then five more.', 'Twelve.']);
+  const several = await localPolicy(other);
+  const paths = [await readBeliefs(policy, PROBLEM, asked), await readBeliefs(several, PROBLEM, asked)].map(beliefPath) as BeliefPath[];
+  expect(paths[0]!.beliefs).toHaveLength(4);
+  for (const [i, belief] of paths[0]!.beliefs.entries()) expect(Math.abs(paths[1]!.beliefs[i]! - belief)).toBeLessThan(1e-6);
+  expect(several.id).not.toBe(policy.id); // the threads are part of who answered
 });
 
 test('another seed is another policy; the same policy says the same', async () => {
@@ -134,6 +160,9 @@ test('where nothing can be read there is a reason instead of a belief', async ()
   expect(await reasonOf(policy, ['Yes', 'Yes, but'])).toBe('options begin alike');
   expect(await reasonOf(scriptedPolicy({ name: 'other', answers: () => ({ Perhaps: 1 }) }))).toBe('no probability for either option');
   expect(await reasonOf(policy, ['Yes', 'No'], ['on and on '.repeat(3000)])).toBe('context overflow');
+  const long = await readBeliefs(policy, PROBLEM, withSteps(['Seven.', 'on and on '.repeat(3000), 'Twelve.']));
+  expect(long.readings.map(({ reason }) => reason)).toEqual([undefined, undefined, 'context overflow', 'context overflow']);
+  expect(long.readings.slice(0, 2)).toEqual((await readBeliefs(policy, PROBLEM, withSteps(['Seven.']))).readings);
   const broken: Policy = { ...policy, score: () => Promise.reject(new Error('the cable is out')) };
   await expect(reasonOf(broken)).rejects.toThrow('the cable is out');
   await expect(readBeliefs(policy, PROBLEM, withSteps([], [USER], 'another'))).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });

@@ -1,12 +1,12 @@
 /**
  * What a policy believes before the first step of a trajectory and after each, read from its own log-probabilities: nothing is sampled.
- * After a step a probe is appended that asks for the answer; the surface forms of both options are scored as exact token ids after the
- * same prefix ids; the probe is then forgotten. The wording of a probe has an effect of its own, so there are three, and the spread over
+ * After a step a probe branches off that asks for the answer; the surface forms of both options are scored as exact token ids after the
+ * same prefix ids; the probe is then forgotten. All places of a trajectory are one call, which costs its text once and the probes' own
+ * tokens. The wording of a probe has an effect of its own, so there are three, and the spread over
  * them is the belief's error.
  */
-import type { TokenIds } from '../../engine/generate-request.js';
 import { IsoproError } from '../../errors.js';
-import { requireCapability, type Policy } from '../policy.js';
+import { requireCapability, type BranchTarget, type Message, type Policy } from '../policy.js';
 import type { BinaryProblem } from '../problem.js';
 import type { Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, readBelief, type Belief, type BeliefPath } from './belief.js';
@@ -53,8 +53,14 @@ export interface Readout {
   readonly beliefSystem: BeliefSystem;
   /** Before the first step, and after each. */
   readonly readings: readonly ReadBelief[];
-  /** Tokens of what stands before the probes, and of the probes with the forms after them, as they were handed to the policy. */
-  readonly tokens: { readonly prefix: number; readonly probes: number };
+  readonly tokens: {
+    /** Of what stands before the last probe, which is evaluated once. */
+    readonly prefix: number;
+    /** Of these, those behind the place where the text parts from the one that was reasoned in: none where nothing is dropped. */
+    readonly reread: number;
+    /** Of the probes with the forms after them, as they were handed to the policy. */
+    readonly probes: number;
+  };
 }
 
 const unreadable = (reason: UnreadableReason): ReadBelief => ({ belief: null, reason });
@@ -109,7 +115,6 @@ export async function readBeliefs(
   requireCapability(policy, 'logprobs');
   if (of.problemId !== problem.id) throw new IsoproError('INVALID_ARGUMENT', 'trajectory: it is of another problem than the one given');
   if (wordings.length === 0) throw new IsoproError('INVALID_ARGUMENT', 'wordings: a belief is read with at least one');
-  const prompt = beliefSystem === 'keep' ? of.prompt : of.prompt.filter(({ role }) => role !== 'system');
   const found = tokenForms(policy, problem.options);
   const [first, second] = problem.options;
   const orders = [
@@ -117,50 +122,71 @@ export async function readBeliefs(
     [second, first],
   ] as const;
   const probes = wordings.flatMap((wording) => orders.map(([a, b]) => [...policy.textIds(wording(a, b))]));
-  const readings: ReadBelief[] = [];
-  const tokens = { prefix: 0, probes: 0 };
-  let prefix = [...policy.promptIds(prompt)];
-  for (const step of [null, ...of.steps]) {
-    if (step !== null) prefix = [...prefix, ...policy.textIds(`${step.content}\n\n`)];
-    if (typeof found === 'string') {
-      readings.push(unreadable(found));
-      continue;
+  const { trunk, places, common } = whatIsRead(policy, of, beliefSystem);
+  const about = { trajectoryId: of.id, problemId: problem.id, policyId: policy.id, beliefSystem };
+  if (typeof found === 'string') {
+    return { ...about, readings: places.map(() => unreadable(found)), tokens: { prefix: 0, reread: 0, probes: 0 } };
+  }
+  const targets = probes.flatMap((probe) => found.forms.flat().map((form) => ({ tokenIds: [...probe, ...form], from: probe.length })));
+  const scores = await scoreAt(policy, { trunk, places, targets }, signal);
+  const readings = places.map((_, i) => readingOf(scores.slice(i * targets.length, (i + 1) * targets.length), found.forms, probes.length));
+  const read = scores.length / targets.length;
+  const prefix = places[read - 1] ?? 0;
+  const asked = read * targets.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+  return { ...about, readings, tokens: { prefix, reread: Math.max(0, prefix - common), probes: asked } };
+}
+
+interface WhatIsRead {
+  readonly trunk: number[];
+  /** How many of its tokens stand before the first step, and after each. */
+  readonly places: number[];
+  /** How many of its tokens stand at the beginning of the trajectory with all its messages. */
+  readonly common: number;
+}
+
+function whatIsRead(policy: Policy, { prompt, steps }: Trajectory, beliefSystem: BeliefSystem): WhatIsRead {
+  const said = steps.map(({ content }) => policy.textIds(`${content}\n\n`));
+  const behind = (messages: readonly Message[]): number[] => [policy.promptIds(messages), ...said].flatMap((ids) => [...ids]);
+  const whole = behind(prompt);
+  const trunk = beliefSystem === 'keep' ? whole : behind(prompt.filter(({ role }) => role !== 'system'));
+  const parted = trunk.findIndex((id, i) => whole[i] !== id);
+  const places = [trunk.length];
+  for (const ids of said.toReversed()) places.unshift(places[0]! - ids.length);
+  return { trunk, places, common: parted === -1 ? trunk.length : parted };
+}
+
+/**
+ * One call: what stands before the last probe is evaluated once for all places, wordings, orders and forms.
+ * @returns those of each target at the first place, at the second, and so on, as far as the policy's context reaches
+ */
+async function scoreAt(
+  policy: Policy,
+  { trunk, places, targets }: Pick<WhatIsRead, 'trunk' | 'places'> & { readonly targets: readonly Omit<BranchTarget, 'at'>[] },
+  signal: AbortSignal | undefined,
+): Promise<readonly Float64Array[]> {
+  // What does not fit is known before anything is evaluated.
+  for (let read = places.length; read > 0; read--) {
+    const branches = places.slice(0, read).flatMap((at) => targets.map((target) => ({ at, ...target })));
+    try {
+      return await policy.score(trunk.slice(0, places[read - 1]), branches, signal && { signal });
+    } catch (error) {
+      if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
     }
-    const targets = probes.flatMap((probe) => found.forms.flat().map((form) => [...probe, ...form]));
-    tokens.prefix += prefix.length;
-    tokens.probes += targets.reduce((sum, target) => sum + target.length, 0);
-    readings.push(await readOnce(policy, { prefix, probes, forms: found.forms, targets }, signal));
   }
-  return { trajectoryId: of.id, problemId: problem.id, policyId: policy.id, beliefSystem, readings, tokens };
+  return [];
 }
 
-interface Asked {
-  readonly prefix: TokenIds;
-  /** Two a wording: the options in their order, and exchanged. */
-  readonly probes: readonly number[][];
-  readonly forms: readonly [number[][], number[][]];
-  /** Every form of both options after every probe. */
-  readonly targets: readonly number[][];
-}
-
-/** One call: the prefix is evaluated once for all wordings, orders and forms. */
-async function readOnce(policy: Policy, { prefix, probes, forms, targets }: Asked, signal: AbortSignal | undefined): Promise<ReadBelief> {
-  let scores: readonly Float64Array[];
-  try {
-    scores = await policy.score(prefix, targets, signal && { signal });
-  } catch (error) {
-    if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return unreadable('context overflow');
-    throw error;
-  }
+/** @param scores of the forms of both options after each probe; none where they are not to be had */
+function readingOf(scores: readonly Float64Array[], forms: readonly [number[][], number[][]], probes: number): ReadBelief {
+  if (scores.length === 0) return unreadable('context overflow');
   const perProbe = forms[0].length + forms[1].length;
-  const values = probes.map((probe, i) => {
-    // Those of the form alone: what the policy holds of the probe's own words is no belief.
-    const said = scores.slice(i * perProbe, (i + 1) * perProbe).map((each) => each.subarray(probe.length).reduce((a, b) => a + b, 0));
+  const values = Array.from({ length: probes }, (_, i) => {
+    const said = scores.slice(i * perProbe, (i + 1) * perProbe).map((each) => each.reduce((a, b) => a + b, 0));
     return readBelief(said.slice(0, forms[0].length), said.slice(forms[0].length));
   });
   const read = values.filter((value) => value !== null);
   if (read.length < values.length) return unreadable('no probability for either option');
-  const byWording = Array.from({ length: probes.length / 2 }, (_, i) => orderAveraged(read[2 * i]!, read[2 * i + 1]!));
+  const byWording = Array.from({ length: probes / 2 }, (_, i) => orderAveraged(read[2 * i]!, read[2 * i + 1]!));
   return { belief: { source: 'logprob', ...overWordings(byWording) }, byWording };
 }
 

@@ -103,7 +103,7 @@ const beliefs = z.strictObject({
         z.strictObject({ belief: z.null(), reason: z.enum(UNREADABLE) }),
       ]),
     ),
-    tokens: z.strictObject({ prefix: count, probes: count }),
+    tokens: z.strictObject({ prefix: count, reread: count, probes: count }),
   }),
   /** SHA-256 of the payload that this one takes the place of. */
   replaces: sha256.nullable(),
