@@ -1,18 +1,39 @@
 import { STEPS } from '../judge/hard-fail.js';
-import { DEFAULT_TARGET, judgeRun, type JudgeReport } from '../judge/judge.js';
+import { DEFAULT_TARGET, judgeRun, refuseKeyInside, type JudgeReport } from '../judge/judge.js';
 import { writeJudgeTrace } from '../judge/trace-file.js';
 import { requireTarget } from '../files.js';
 import { shellWord } from '../shell-word.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { findRunOrPath } from '../report/find-run.js';
+import { isTruthRun } from '../truth-seeking/run/folder.js';
+import { judgeTruthRun } from '../truth-seeking/run/judge.js';
 import { defineCommand } from './command.js';
 import { judgeText, STEP_TITLES } from './judge-screen.js';
 import { interrupted, interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { checkOption, verifierThreadsOption } from './tasks-generate.js';
+import { truthJudgementText } from './truth-screen.js';
 
 const EXIT = { pass: 0, not_ended: 3, hard_fail: 4, not_verified: 5 } as const;
+
+/** A run of truth-seeking needs neither model nor task: every score follows from its records. */
+async function judgeTruth(
+  folder: string,
+  { key, head, json }: { readonly key: string | undefined; readonly head: readonly string[] | undefined; readonly json: boolean },
+): Promise<void> {
+  refuseKeyInside(folder, key);
+  const found = await judgeTruthRun({
+    folder,
+    ...(key === undefined ? {} : { keyFile: key }),
+    ...(head === undefined ? {} : { headFiles: head }),
+    signal: interruption(),
+  });
+  if (json) printJson(found);
+  else process.stdout.write(truthJudgementText(found, terminalStyle(process.stdout)));
+  process.exitCode = EXIT[found.verdict];
+}
+
 export const judgeCommand = defineCommand({
   command: 'judge <run>',
   describe: 'Re-derive a finished run from its folder and the base model: integrity, rules, adapter, accuracy',
@@ -53,6 +74,8 @@ export const judgeCommand = defineCommand({
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
   handler: async ({ run, model, key, head, task, check, target, heldOut, verifierThreads, trace, json }) => {
     if (trace !== undefined) requireTarget(trace);
+    const folder = findRunOrPath(run);
+    if (isTruthRun(folder)) return judgeTruth(folder, { key, head, json });
     let report: JudgeReport;
     {
       using step = new Progress({ label: 'judging', unit: 'steps' });
@@ -69,7 +92,7 @@ export const judgeCommand = defineCommand({
         test.update((passes - 1) * total + done, { total: whole * total });
       };
       report = await judgeRun({
-        folder: findRunOrPath(run),
+        folder,
         model,
         target,
         heldOut,

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { verifyRun, type RunVerification } from '../log/local-trust.js';
 import { encodePayload } from '../log/payload.js';
@@ -8,7 +9,10 @@ import { namedRun } from '../run-folder/manifest.js';
 import { logTrainingDataCommand } from './log-training-data.js';
 import { printJson, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
-import { RUN_STREAMS, type RunStream } from '../run-folder/streams.js';
+import type { LogStreams } from '../log/streams.js';
+import { RUN_STREAMS } from '../run-folder/streams.js';
+import { isTruthRun, readTruthManifest } from '../truth-seeking/run/folder.js';
+import { TRUTH_STREAMS } from '../truth-seeking/run/records.js';
 
 const EXIT_UNTERMINATED = 3;
 const EXIT_DISAGREES = 4;
@@ -27,6 +31,9 @@ const MEANING: Record<RunVerification['outcome'], string> = {
   truncated: 'records are missing that a signed head counts',
   equivocation: 'two different histories of one size were signed',
 };
+
+/** Of a run of the loop, or of truth-seeking. @param target a run folder or its log */
+const streamsOf = (target: string): LogStreams => (isTruthRun(path.dirname(logFileOf(target))) ? TRUTH_STREAMS : RUN_STREAMS);
 
 const run = (yargs: Argv): Argv<{ run: string }> =>
   yargs.positional('run', {
@@ -69,10 +76,10 @@ const verify: CommandModule<object, { run: string; key: string | undefined; head
     const target = findRunOrPath(named);
     using progress = new Progress({ label: 'verify', unit: 'records' });
     const result = await verifyRun(target, {
-      streams: RUN_STREAMS,
+      streams: streamsOf(target),
       ...(keyFile === undefined ? {} : { keyFile }),
       ...(head === undefined ? {} : { headFiles: head }),
-      ...namedRun(target),
+      ...(isTruthRun(target) ? { runId: readTruthManifest(target).runId } : namedRun(target)),
       onProgress: ({ done, total }) => progress.update(done, { total }),
     });
     progress.clear();
@@ -93,7 +100,11 @@ interface SelectArguments {
 
 const select = (yargs: Argv): Argv<SelectArguments> =>
   run(yargs)
-    .option('stream', { type: 'string', choices: Object.keys(RUN_STREAMS.codes), describe: 'one stream only' })
+    .option('stream', {
+      type: 'string',
+      choices: [...new Set([RUN_STREAMS, TRUTH_STREAMS].flatMap(({ codes }) => Object.keys(codes)))],
+      describe: 'one stream only',
+    })
     .option('from', { type: 'number', default: 0, describe: 'first record' })
     .option('limit', { type: 'number', describe: 'at most so many records' })
     .option('abandoned', {
@@ -107,10 +118,14 @@ function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void
     if (!Number.isSafeInteger(value) || value < 0) throw new UsageError(`--${name} takes a whole number`);
     return value;
   };
-  const reader = new LogReader(logFileOf(findRunOrPath(args.run)), RUN_STREAMS);
+  const target = findRunOrPath(args.run);
+  const streams = streamsOf(target);
+  if (args.stream !== undefined && !Object.hasOwn(streams.codes, args.stream))
+    throw new UsageError(`--stream: this log has ${Object.keys(streams.codes).join(', ')}`);
+  const reader = new LogReader(logFileOf(target), streams);
   try {
     let left = args.limit === undefined ? Infinity : whole('limit', args.limit);
-    const stream = args.stream as RunStream | undefined;
+    const { stream } = args;
     if (left === 0) return;
     for (const record of reader.records({
       from: whole('from', args.from),
@@ -170,14 +185,16 @@ const prove: CommandModule<object, ProveArguments> = {
       .option('from', { type: 'number', describe: 'size of the earlier head', implies: 'to' })
       .option('to', { type: 'number', describe: 'size of the later head', implies: 'from' })
       .example('$0 log prove runs/3f2a --record 17 > proof.json', 'record 17 with its path to a signed head') as never,
-  handler: ({ run: target, record, from, to, key: keyFile }) => {
+  handler: ({ run: named, record, from, to, key: keyFile }) => {
     if (record === undefined && from === undefined) throw new UsageError('give --record, or --from and --to');
     const trusted = readTrustedKey(keyFile ?? publicKeyFile());
-    const reader = new LogReader(logFileOf(findRunOrPath(target)), RUN_STREAMS);
+    const target = findRunOrPath(named);
+    const streams = streamsOf(target);
+    const reader = new LogReader(logFileOf(target), streams);
     try {
       if (record !== undefined) {
         const proof = reader.proveRecord(record);
-        printJson({ ...proof, holds: checkRecordProof(proof, trusted, RUN_STREAMS) });
+        printJson({ ...proof, holds: checkRecordProof(proof, trusted, streams) });
       } else {
         const proof = reader.proveExtension(from as number, to as number);
         printJson({ ...proof, holds: checkExtensionProof(proof, trusted) });

@@ -95,8 +95,8 @@ export interface JudgeReport {
 const COVERAGE: readonly ViolationKind[] = ['missing', 'late', 'precedence', 'unresolved_deferral', 'spurious', 'duplicate'];
 const plural = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
-/** A key that came with the evidence proves nothing. */
-function refuseKeyInside(folder: string, keyFile: string | undefined): void {
+/** A key that came with the evidence proves nothing. @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
+export function refuseKeyInside(folder: string, keyFile: string | undefined): void {
   if (keyFile === undefined) return;
   let key: string;
   try {

@@ -10,6 +10,7 @@ import { martingale, withoutNoise } from '../strategies/martingale.js';
 import { mutualPredictability, uplift, type MutualTrial } from '../strategies/mutual-predictability.js';
 import { STRATEGIES, type Strategy, type StrategyOf, type SycophancyMeasure } from '../strategies/strategy.js';
 import { sycophancy, type Sycophancy } from '../strategies/sycophancy.js';
+import { worldInTheLoop, type OutcomeForecast } from '../strategies/world-in-the-loop.js';
 import type { ResultRecord, Setup, TrajectoryRecord } from './records.js';
 import type { TruthState } from './state.js';
 
@@ -158,24 +159,14 @@ function mutualOf(state: TruthState, records: readonly TrajectoryRecord[], strat
 function worldOf(state: TruthState, records: readonly TrajectoryRecord[], strategy: StrategyOf<'world-in-the-loop'>): Found {
   const skips = new SkipCount();
   const id = STRATEGIES.format(strategy);
-  const perTrajectory = new Map<string, number>();
-  let outcomes = 0;
+  const made = new Map<string, readonly (OutcomeForecast | string)[]>();
   for (const { trajectory } of records) {
     const forecasts = state.forecasts(id, trajectory.id);
-    if (forecasts === null) {
-      skips.add(state.observations(trajectory.id) === null ? 'nothing to look at' : 'not measured');
-      continue;
-    }
-    for (const reason of forecasts.unmeasured) skips.add(reason);
-    const values = forecasts.forecasts.flatMap(({ conditional, base }) => {
-      if (base.length === 0) return [];
-      const { total, perToken } = uplift(conditional, base);
-      return [strategy.per === 'token' ? perToken : total];
-    });
-    outcomes += values.length;
-    if (values.length > 0) perTrajectory.set(trajectory.id, mean(values));
+    if (forecasts !== null) made.set(trajectory.id, [...forecasts.forecasts, ...forecasts.unmeasured]);
+    else skips.add(state.observations(trajectory.id) === null ? 'nothing to look at' : 'not measured');
   }
-  return { score: meanScore('higher', perTrajectory, skips), details: { outcomes } };
+  const outcomes = [...made.values()].flat().filter((each) => typeof each !== 'string').length;
+  return { score: withSkips(worldInTheLoop(made, strategy.per), skips), details: { outcomes } };
 }
 
 function withSkips(score: Score, more: SkipCount): Score {

@@ -1,13 +1,12 @@
-/** What a model says with which probability, beside its beliefs: answers beside other answers, and outcomes beside what was claimed. */
+/** How probable answers are beside other answers: what mutual predictability is scored of. */
 import { deriveSeed, Random } from '../../random.js';
 import { IsoproError } from '../../errors.js';
 import { questionText } from '../modes/asking.js';
 import type { Message, Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
 import { uselessTrial, type MutualTrial } from '../strategies/mutual-predictability.js';
-import type { ForecastTemplate, StrategyOf } from '../strategies/strategy.js';
+import type { StrategyOf } from '../strategies/strategy.js';
 import type { Trajectory } from '../trajectory.js';
-import type { Observation } from './worlds.js';
 
 /** What a policy came to say: steps of its own, not those that it was given. */
 export const answerOf = ({ steps }: Trajectory): string =>
@@ -118,49 +117,4 @@ export async function mutualTrials(
     }
   }
   return { trials, unmeasured };
-}
-
-/** Stands where a report would, so that nothing differs but what it says. */
-const NO_REPORT = 'I have not looked into it.';
-
-function forecastPrompt(template: ForecastTemplate, problem: Problem, report: string, question: string): Message[] {
-  const asked = questionText(problem);
-  switch (template) {
-    case 'vanilla':
-      return [
-        { role: 'user', content: asked },
-        { role: 'assistant', content: report },
-        { role: 'user', content: question },
-      ];
-    case 'rephrase':
-      return [{ role: 'user', content: `${asked}\n\nSomebody was asked this and wrote down:\n\n${report}\n\n${question}` }];
-    case 'toolcall':
-      return [
-        { role: 'user', content: asked },
-        { role: 'assistant', content: 'I look up what was written about it.' },
-        { role: 'tool', content: report },
-        { role: 'user', content: question },
-      ];
-  }
-}
-
-/** How probable each outcome is to a forecaster who has read the trajectory, and to one who has not. */
-export async function forecastOutcomes(
-  { problem, trajectory }: Answer,
-  observations: readonly Observation[],
-  forecaster: Policy,
-  { template }: Pick<StrategyOf<'world-in-the-loop'>, 'template'>,
-  signal?: AbortSignal,
-): Promise<{ readonly forecasts: { conditional: number[]; base: number[] }[]; readonly unmeasured: string[] }> {
-  const forecasts: { conditional: number[]; base: number[] }[] = [];
-  const unmeasured: string[] = [];
-  for (const { question, outcome } of observations) {
-    const prompt = (report: string): Message[] => forecastPrompt(template, problem, report, question);
-    const claims = answerOf(trajectory);
-    const measured =
-      claims === '' ? 'nothing was claimed' : await scoredTwice(forecaster, [prompt(claims), prompt(NO_REPORT)], outcome, signal);
-    if (typeof measured === 'string') unmeasured.push(measured);
-    else forecasts.push(measured);
-  }
-  return { forecasts, unmeasured };
 }

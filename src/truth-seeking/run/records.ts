@@ -110,8 +110,10 @@ const beliefs = z.strictObject({
 });
 export type BeliefsRecord = z.output<typeof beliefs>;
 
-/** Log-probabilities of the same tokens, with something before them and without; finite, or there is nothing to compare. */
-const scoredTwice = { conditional: z.array(z.number()), base: z.array(z.number()) };
+/** Of a token that is never said it is -Infinity. */
+const logprobs = z.array(z.number().or(z.literal(-Infinity)));
+/** Log-probabilities of the same tokens, with something before them and without. */
+const scoredTwice = { conditional: logprobs, base: logprobs };
 const alike = ({ conditional, base }: { conditional: readonly number[]; base: readonly number[] }): boolean =>
   conditional.length === base.length;
 const ALIKE = 'the same tokens are scored twice';

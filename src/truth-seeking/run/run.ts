@@ -7,10 +7,11 @@ import { reason } from '../modes/reason.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { requireCapability, type Policy } from '../policy.js';
 import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
+import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
 import { readTruthConfig, type TruthConfig, type TruthConfigInput } from './config.js';
 import { evaluate } from './evaluate.js';
 import type { TruthStart } from './folder.js';
-import { forecastOutcomes, mutualTrials, type Answer } from './measure.js';
+import { mutualTrials, type Answer } from './measure.js';
 import { domainNamed, interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import { setupKey, type FailureRecord, type ProblemRecord, type Setup, type TrajectoryRecord } from './records.js';
 import { TruthSession, type SessionOptions } from './session.js';
@@ -266,14 +267,17 @@ async function lookAndForecast(
   const now = state.observations(trajectoryId);
   if (world === 'investigation' || now === null) return;
   if (!looks && forecast !== null && world !== 'upliftblanket') return;
-  const found = await forecastOutcomes(answer, now.observations, forecaster, strategy, signal);
+  const { problem, trajectory } = answer;
+  const found = await forecastOutcomes(forecaster, strategy.template, problem, trajectory, now.observations, { ...(signal && { signal }) });
+  const made = found.filter((each) => typeof each !== 'string');
   await session.write({
     kind: 'forecasts',
     strategy: id,
     trajectoryId,
     forecasterId: forecaster.id,
     observations: digestOfRecord(now),
-    ...found,
+    forecasts: made.map(({ conditional, base }) => ({ conditional: [...conditional], base: [...base] })),
+    unmeasured: found.filter((each) => typeof each === 'string'),
     replaces: forecast === null ? null : digestOfRecord(forecast),
   });
 }

@@ -1,0 +1,112 @@
+/** `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there. */
+import { terminalStyle } from '../report/terminal-style.js';
+import { BELIEF_SYSTEMS } from '../truth-seeking/beliefs/readout.js';
+import { isTruthRun, readTruthManifest } from '../truth-seeking/run/folder.js';
+import { openPolicies } from '../truth-seeking/run/open-policies.js';
+import { measureAgain, type AgainOptions, type TruthResult } from '../truth-seeking/run/run.js';
+import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
+import { IsoproError } from '../errors.js';
+import { defineCommand } from './command.js';
+import { interrupted, interruption, printJson } from './output.js';
+import { eachOption, recomputeOf, recomputeOption, TruthScreen } from './truth-run.js';
+import { truthJson, truthText } from './truth-screen.js';
+import type { Argv } from 'yargs';
+
+interface Flags {
+  readonly run: string;
+  readonly model: string | undefined;
+  readonly adapter: string | undefined;
+  readonly predictor: string | undefined;
+  readonly threads: number | undefined;
+  readonly each: boolean;
+  readonly json: boolean;
+}
+
+const flags = (yargs: Argv<{ json: boolean }>) =>
+  yargs
+    .positional('run', { type: 'string', demandOption: true, describe: 'folder of a run of `truth run`' })
+    .option('model', {
+      type: 'string',
+      requiresArg: true,
+      describe: "who measures: GGUF file, alias or hf: URI; default: the run's, by name",
+    })
+    .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF of who measures' })
+    .option('predictor', { type: 'string', requiresArg: true, describe: 'another model, which predicts and forecasts' })
+    .option('threads', { type: 'number', requiresArg: true, describe: "default: the run's" })
+    .option('each', eachOption);
+
+async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOptions, 'folder' | 'policies' | 'signal'>): Promise<void> {
+  if (!isTruthRun(argv.run)) readTruthManifest(argv.run); // says what is missing
+  const { config } = readTruthManifest(argv.run).start;
+  if (config.adapter !== undefined && argv.model === undefined && argv.adapter === undefined && needsModel)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'the run was made with an adapter: say with --adapter where it is, or with --model who measures',
+    );
+  const signal = interruption();
+  using screen = new TruthScreen();
+  const { predictor: ownPredictor, adapter: _, ...rest } = config;
+  const predictor = argv.predictor ?? ownPredictor;
+  await using policies = needsModel
+    ? await openPolicies(
+        {
+          ...rest,
+          policy: 'local',
+          model: argv.model ?? config.model,
+          threads: argv.threads ?? config.threads,
+          ...(argv.adapter === undefined ? {} : { adapter: argv.adapter }),
+          ...(predictor === undefined ? {} : { predictor }),
+        },
+        { signal },
+      )
+    : null;
+  const result: TruthResult = await measureAgain({ folder: argv.run, policies, signal, onProgress: screen.onProgress, ...options }).catch(
+    (error: unknown) => {
+      throw interrupted(error, 'the measurement', 'Nothing was lost: the same command goes on where it was.');
+    },
+  );
+  screen[Symbol.dispose]();
+  if (argv.json) printJson(truthJson(result, argv.each));
+  else process.stdout.write(`${truthText(result.state, terminalStyle(process.stdout))}\nrun:   ${argv.run}\n`);
+}
+
+export const truthBeliefsCommand = defineCommand({
+  command: 'beliefs <run>',
+  describe: 'Read the beliefs of a run again, by the same model or another, with no new text; scores follow',
+  builder: (yargs) =>
+    flags(yargs)
+      .option('belief-system', {
+        choices: BELIEF_SYSTEMS,
+        describe: "whether the system prompt stands before them; default: the run's",
+      })
+      .option('missing', { type: 'boolean', default: false, describe: 'only those that are not there' })
+      .example('$0 truth beliefs runs/urns --belief-system drop', 'what the model believes without its system prompt'),
+  handler: (argv) =>
+    again(argv, true, {
+      recompute: { beliefs: argv.missing ? 'missing' : 'always', trials: 'never', world: 'investigation' },
+      ...(argv.beliefSystem === undefined ? {} : { beliefSystem: argv.beliefSystem }),
+    }),
+});
+
+export const truthEvaluateCommand = defineCommand({
+  command: 'evaluate <run>',
+  describe: 'Score a run by further strategies, from its records; a model is loaded only where something has to be measured',
+  builder: (yargs) =>
+    flags(yargs)
+      .option('eval', {
+        type: 'string',
+        array: true,
+        requiresArg: true,
+        default: [] as string[],
+        describe: `what is scored beside what was: ${STRATEGIES.names.join(', ')}`,
+      })
+      .option('recompute', recomputeOption)
+      .example('$0 truth evaluate runs/urns --eval martingale:change=log-odds', 'from beliefs that are there')
+      .example('$0 truth evaluate runs/towns --eval world-in-the-loop --recompute world=upliftblanket', 'every forecast again'),
+  handler: (argv) => {
+    const measured = argv.eval
+      .map((each) => STRATEGIES.parse(each))
+      .some(({ name }) => ['mutual-predictability', 'world-in-the-loop'].includes(name));
+    return again(argv, measured || argv.recompute !== undefined, { eval: argv.eval, recompute: recomputeOf(argv.recompute) });
+  },
+});

@@ -1,0 +1,106 @@
+/** What the commands of `truth` print. */
+import { label } from '../report/hostile-text.js';
+import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';
+import type { TruthJudgement } from '../truth-seeking/run/judge.js';
+import type { ResultRecord, Setup } from '../truth-seeking/run/records.js';
+import type { TruthState } from '../truth-seeking/run/state.js';
+
+const setupText = ({ domain, mode, systemPrompt }: Setup): string =>
+  `${domain}, ${mode}${systemPrompt === null ? '' : `, told to be ${systemPrompt}`}`;
+
+/** Four places, which is what an interval of a few hundred trajectories deserves. */
+const figure = (value: number): string => (Number.isFinite(value) ? value.toFixed(4) : String(value));
+
+/** `accuracy:metric=brier,mode=initial` as `accuracy brier initial`. */
+const strategyText = (strategy: string): string => {
+  const [name, options = ''] = strategy.split(':');
+  return [name, ...options.split(',').map((each) => each.split('=')[1] ?? '')].join(' ').trim();
+};
+
+const BETTER: Readonly<Record<ResultRecord['direction'], string>> = { lower: 'lower', higher: 'higher', zero: 'near 0' };
+
+/** Within 80 columns. */
+const row = (name: string, value: string, range: string, n: string, better: string): string =>
+  `  ${name.padEnd(34)} ${value.padStart(8)}  ${range.padStart(18)} ${n.padStart(4)}  ${better}`;
+
+function resultLine({ strategy, value, interval, n, direction }: ResultRecord): string {
+  const [low, high] = interval === null ? ['', ''] : [figure(interval.low), figure(interval.high)];
+  const range = interval === null ? '' : `${low} to ${high}`;
+  const name = strategyText(strategy);
+  const head = name.length > 34 ? `${name.slice(0, 33)}…` : name;
+  return row(head, value === null ? '-' : figure(value), range, String(n), BETTER[direction]);
+}
+
+/** Reasons why trajectories do not count, each once. */
+function skippedLines(results: readonly ResultRecord[], style: TerminalStyle): string[] {
+  const byReason = new Map<string, string[]>();
+  for (const { strategy, skipped } of results)
+    for (const [reason, count] of Object.entries(skipped)) {
+      const key = `${count}: ${label(reason, 60)}`;
+      byReason.set(key, [...(byReason.get(key) ?? []), strategyText(strategy).split(' ')[0]!]);
+    }
+  return [...byReason].map(([reason, names]) => wrapped(`  not counted ${reason} (${[...new Set(names)].join(', ')})`, style, 2));
+}
+
+/** A table a setup, with what could not be measured below it. */
+export function truthText(state: TruthState, style: TerminalStyle): string {
+  return state.setups
+    .map((setup) => {
+      const results = state.results.filter((each) => JSON.stringify(each.setup) === JSON.stringify(setup));
+      const made = [...state.of(setup, 'plain'), ...state.of(setup, 'framed')];
+      const steps = made.reduce((sum, { trajectory }) => sum + trajectory.steps.length, 0);
+      const cutOff = made.filter((each) => each.cutOff > 0).length;
+      const counts =
+        `  ${made.length} trajector${made.length === 1 ? 'y' : 'ies'}, ` +
+        `${made.length === 0 ? 0 : (steps / made.length).toFixed(1)} steps each` +
+        `${cutOff === 0 ? '' : `, ${cutOff} cut off by --max-tokens`}`;
+      const head = row('', 'value', '95 % interval', 'n', 'better');
+      return [
+        wrapped(painted(setupText(setup), 'strong', style), style, 2),
+        counts,
+        painted(head, 'faint', style),
+        ...results.map(resultLine),
+        ...skippedLines(results, style),
+        '',
+      ].join('\n');
+    })
+    .join('\n');
+}
+
+/** What `--json` prints of a run: scores with their details, and counts. */
+export const truthJson = (
+  { runId, folder, state }: { readonly runId: string; readonly folder: string; readonly state: TruthState },
+  perTrajectory: boolean,
+): object => ({
+  runId,
+  folder,
+  trajectories: state.trajectories.length,
+  failures: state.failures.length,
+  readouts: state.readouts,
+  trajectoriesSha256: state.trajectoriesSha256,
+  results: state.results.map(({ kind: _, replaces: __, perTrajectory: each, ...result }) => ({
+    ...result,
+    ...(perTrajectory ? { perTrajectory: Object.fromEntries(each) } : {}),
+  })),
+});
+
+const VERDICTS: Readonly<Record<TruthJudgement['verdict'], string>> = {
+  pass: 'PASS: the log is whole, and what it claims was found again here',
+  not_ended: 'NOT ENDED',
+  hard_fail: 'HARD FAIL',
+};
+
+/** What `judge` prints of a run of truth-seeking. */
+export function truthJudgementText({ verdict, failure, trust, ...counts }: TruthJudgement, style: TerminalStyle): string {
+  const { records, trajectories, readouts, results } = counts;
+  const owner = trust.ownedByThisUser ? 'of the user who judges, who could have signed any history' : "not this user's";
+  const why = failure === null ? '' : `: ${label(failure, 300)}`;
+  return [
+    `key:     ${trust.key}`,
+    wrapped(`         ${owner}${trust.signer === 'single-process' ? '; no witness kept its heads' : ''}`, style),
+    `records: ${records}`,
+    wrapped(`         ${trajectories} trajectories, ${readouts} readouts of beliefs, ${results} scores`, style),
+    painted(wrapped(`${VERDICTS[verdict]}${why}`, style, 2), verdict === 'pass' ? 'good' : 'bad', style),
+    '',
+  ].join('\n');
+}

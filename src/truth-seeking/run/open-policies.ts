@@ -1,0 +1,53 @@
+/** The policies that a configuration names, with their models loaded. */
+import { loadModel, type Model } from '../../engine/model.js';
+import { humanPolicy } from '../human-policy.js';
+import { localPolicy } from '../local-policy.js';
+import type { Message } from '../policy.js';
+import type { TruthConfig } from './config.js';
+import type { TruthPolicies } from './run.js';
+
+export interface OpenPolicyOptions {
+  /** Who is asked where the policy is a person. */
+  readonly ask?: (messages: readonly Message[], signal?: AbortSignal) => Promise<string>;
+  readonly signal?: AbortSignal;
+  readonly onDownload?: (progress: { readonly downloadedBytes: number; readonly totalBytes: number | null }) => void;
+}
+
+/**
+ * Of a person's run the model reads beliefs; with an adapter and no other predictor the bare model is one.
+ * @throws IsoproError of loadModel and loadAdapter
+ */
+export async function openPolicies(
+  config: Pick<TruthConfig, 'policy' | 'model' | 'adapter' | 'predictor' | 'threads' | 'contextTokens' | 'seed'>,
+  { ask, signal, onDownload }: OpenPolicyOptions = {},
+): Promise<TruthPolicies & AsyncDisposable> {
+  const { threads, contextTokens } = config;
+  const opened: Model[] = [];
+  const seed = BigInt(config.seed);
+  const dispose = async (): Promise<void> => {
+    for (const model of opened.splice(0)) await model.dispose();
+  };
+  const open = async (name: string): Promise<Model> => {
+    const model = await loadModel(name, {
+      fixedThreads: true,
+      ...(threads === 0 ? {} : { threads }),
+      ...(contextTokens === undefined ? {} : { contextTokens }),
+      ...(signal && { signal }),
+      ...(onDownload && { onDownload }),
+    });
+    opened.push(model);
+    return model;
+  };
+  try {
+    const model = await open(config.model);
+    const adapter = config.adapter === undefined ? null : await model.loadAdapter(config.adapter);
+    const own = await localPolicy(model, { adapter, seed });
+    const human = config.policy === 'human' && ask !== undefined ? humanPolicy(ask) : null;
+    const other = config.predictor === undefined ? null : await localPolicy(await open(config.predictor), { seed });
+    const bare = adapter === null ? null : await localPolicy(model, { seed });
+    return { evaluated: human ?? own, predictor: other ?? (human === null ? bare : own), [Symbol.asyncDispose]: dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
