@@ -2,7 +2,7 @@
 import type { Objective, StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
 import type { Random } from '../random.js';
 import type { LearningContext } from './algorithm.js';
-import type { Sampled } from './sequences.js';
+import type { KeyedRollout, Sampled } from './sequences.js';
 
 export const chunks = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
@@ -10,10 +10,15 @@ export const chunks = <T>(items: readonly T[], size: number): T[][] =>
 /** Shuffled passes over an iteration's samples, at most. */
 const PASSES = 4;
 
-/** As many steps of samples as are asked for, in so many shuffled passes over them as that takes, at most four. */
-export function shuffledBatches<T>(samples: readonly T[], steps: number, batchSize: number, random: Random): T[][] {
-  const order: T[] = [];
-  for (let pass = 0; pass < PASSES && order.length < steps * batchSize; pass++) order.push(...random.shuffle(samples));
+/**
+ * As many steps of samples as are asked for, in so many passes over them as that takes, at most four. Problems are shuffled in each, and the
+ * samples of one stay together, so that a step evaluates their prompt once.
+ */
+export function shuffledBatches(samples: readonly KeyedRollout[], steps: number, batchSize: number, random: Random): KeyedRollout[][] {
+  const problems = [...new Set(samples.map(({ problem }) => problem))];
+  const siblings = (of: KeyedRollout['problem']) => samples.filter(({ problem }) => problem === of);
+  const order: KeyedRollout[] = [];
+  for (let pass = 0; pass < PASSES && order.length < steps * batchSize; pass++) order.push(...random.shuffle(problems).flatMap(siblings));
   return chunks(order, batchSize).slice(0, steps);
 }
 

@@ -4,8 +4,10 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { advantages, grpo, replyRatios } from '../../src/algorithms/grpo.js';
-import { BoundaryCache } from '../../src/algorithms/sequences.js';
+import { BoundaryCache, keyedRollouts } from '../../src/algorithms/sequences.js';
+import { shuffledBatches } from '../../src/algorithms/steps.js';
 import { resolveSettings, type Trainer, type TrainSequence } from '../../src/index.js';
+import { Random } from '../../src/random.js';
 import { exchange } from '../../src/rollouts/episode.js';
 import type { JudgedRollout, RolloutGroup } from '../../src/rollouts/sample.js';
 
@@ -149,4 +151,15 @@ describe('what a group is compared by', () => {
     expect(fatesOf([sample('pass'), sample('fail')], 'score')).toEqual([0.5, -0.5]);
     expect(fatesOf([sample('fail', 0.5), sample('fail', 0.5)], 'score')).toEqual(['uninformative', 'uninformative']);
   });
+});
+
+test('each pass takes every problem once, and the samples of a problem one after the other', () => {
+  const samples = Array.from({ length: 6 }, (_, p) => ({ ...group, problem: { id: `p${p}`, tier: 'T' } })).flatMap((each) =>
+    keyedRollouts([each], 1),
+  );
+  const order = shuffledBatches(samples, 12, 4, new Random(1n)).map((batch) => batch.map(({ problem }) => problem.id));
+  for (const batch of order) expect(new Set(batch).size).toBe(1);
+  const passes = [order.slice(0, 6), order.slice(6)].map((batches) => batches.map(([id]) => id));
+  for (const pass of passes) expect([...pass].sort()).toEqual(['p0', 'p1', 'p2', 'p3', 'p4', 'p5']);
+  expect(passes[0]).not.toEqual(passes[1]);
 });
