@@ -61,6 +61,7 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
                            asynchronous<&NativeTrainer::setAdapter>("setAdapter"),
                            asynchronous<&NativeTrainer::factors>("factors"),
                            asynchronous<&NativeTrainer::encodeModel>("encodeModel"),
+                           asynchronous<&NativeTrainer::releaseBuffers>("releaseBuffers"),
                            asynchronous<&NativeTrainer::dispose>("dispose"),
                        });
   }
@@ -289,6 +290,15 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
   Napi::Value encodeModel(const Napi::CallbackInfo& info) {
     return start(info, never(), [file = modelFileOf(info[0]), type = textOf(info[1])](TrainerSession& session, const auto&) {
       *file = training::trainedModel(session.ready(), type);
+      return undefined();
+    });
+  }
+
+  // releaseBuffers(): Promise<void>; gives what steps keep for the next one, or have freed, back to the system
+  Napi::Value releaseBuffers(const Napi::CallbackInfo& info) {
+    return start(info, never(), [](TrainerSession& session, const auto&) {
+      session.ready().releaseBuffers();
+      releaseFreeBlocks();
       return undefined();
     });
   }

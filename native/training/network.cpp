@@ -25,6 +25,12 @@ bool trains(const Layer& layer) {
 Network::Network(ModelWeights& model, Engine& engine, std::size_t activationBytes)
     : model_(model), engine_(engine), activationBytes_(activationBytes), activations_(1) {}
 
+void Network::releaseBuffers() {
+  activations_ = std::vector<BlockActivations>(1);
+  inputs_ = {};
+  scratch_ = {};
+}
+
 std::int64_t Network::lowestTrained() const {
   for (std::int64_t i = 0; i < model_.hyper.layers; ++i) {
     if (trains(model_.layers[static_cast<std::size_t>(i)])) return i;

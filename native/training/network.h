@@ -38,6 +38,8 @@ class Network {
   // Of a micro-batch of so many rows, where those of `kept` layers are kept.
   std::size_t activationBytes(std::int64_t rows, std::int64_t kept) const;
   std::int64_t keptLayers(std::int64_t rows) const;
+  // Frees what passes leave for the next one, which allocates it anew.
+  void releaseBuffers();
   // Whether the memory holds a micro-batch of so many rows with everything recomputed, and what of its working buffers is counted.
   bool fits(std::int64_t rows) const { return activationBytes(rows, 0) + countedScratchBytes(rows) <= activationBytes_; }
 

@@ -105,6 +105,8 @@ class Trainer {
 
   // Gives the pages of the mapped file back until the next call reads them again.
   void releaseWeights() const;
+  // Frees what a step keeps for the next one, which allocates it anew.
+  void releaseBuffers() { network_->releaseBuffers(); }
 
   ModelWeights& model() { return *model_; }
   Lora& lora(const std::string& module);

@@ -11,8 +11,8 @@ export const chunks = <T>(items: readonly T[], size: number): T[][] =>
 const PASSES = 4;
 
 /**
- * As many steps of samples as are asked for, in so many passes over them as that takes, at most four. Problems are shuffled in each, and the
- * samples of one stay together, so that a step evaluates their prompt once.
+ * As many steps of samples as are asked for, in so many passes over them as that takes, at most four. Problems are shuffled in each, and
+ * the samples of one stay together, so that a step evaluates their prompt once.
  */
 export function shuffledBatches(samples: readonly KeyedRollout[], steps: number, batchSize: number, random: Random): KeyedRollout[][] {
   const problems = [...new Set(samples.map(({ problem }) => problem))];

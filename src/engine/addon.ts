@@ -397,6 +397,7 @@ export interface NativeTrainer {
   factors(): Promise<AdapterModule[]>;
   /** `file` then holds the model as trained so far. */
   encodeModel(file: NativeModelFile, type: string): Promise<void>;
+  releaseBuffers(): Promise<void>;
   dispose(): Promise<void>;
 }
 

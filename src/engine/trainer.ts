@@ -419,6 +419,11 @@ export class Trainer {
     }
   }
 
+  /** Frees what a step keeps for the next one, which allocates it anew. @throws IsoproError OBJECT_DISPOSED */
+  releaseBuffers(): Promise<void> {
+    return settled(this.#native.releaseBuffers());
+  }
+
   /** Cancels what runs and frees everything; harmless when repeated. */
   dispose(): Promise<void> {
     this.#disposal ??= settled(this.#native.dispose());

@@ -64,6 +64,7 @@ export async function runIteration(
   const learner = (state.learner ??= await createLearner(context, state, groups, iteration));
   const { steps, shift, gap, tokens, data } = await learn(context, state, learner, groups, iteration);
   const saved = await learner.save();
+  await learner.trainer.releaseBuffers(); // evaluation and rollouts come next, with a context of their own
   state.adapterId = saved.adapterId;
   state.adapterIteration = iteration;
   log.append([adapterStateRecord({ iteration, digest: saved.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);

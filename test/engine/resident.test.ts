@@ -21,6 +21,8 @@ function mapped(file: string): number {
   return bytes;
 }
 
+const anonymous = (): number => Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1024;
+
 (linux ? test : test.skip)('pages of the model file are held while they are used, by one of the two, and come back the same', async () => {
   // Q4_0 is repacked on every processor that CI has; the embedding, which is not, is small beside the matrices.
   const file = syntheticModel({
@@ -58,11 +60,37 @@ function mapped(file: string): number {
   expect([await two.step(batch), await two.step(batch)]).toEqual([first, second]);
 });
 
+(linux ? test : test.skip)('a trainer gives its buffers back, and the next step is the one that it would have made', async () => {
+  const file = syntheticModel({
+    architecture: 'llama',
+    type: 'F32',
+    embedding: 256,
+    feedForward: 2048,
+    heads: 4,
+    keyValueHeads: 4,
+    layers: 2,
+  });
+  await using model = await loadModel(file, { threads: 1 });
+  const random = new Random(9n);
+  const tokenIds = Int32Array.from({ length: 500 }, () => random.nextInteger(0, 255));
+  const batch: TrainSequence[] = [{ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t > 400 ? 1 : 0)) }];
+  const trainer = (): ReturnType<typeof createTrainer> => createTrainer(model, { lora: { rank: 4 }, threads: 1, seed: 7n });
+  await using keeping = await trainer();
+  const expected = [await keeping.step(batch), await keeping.step(batch)];
+  await keeping.dispose();
+
+  await using releasing = await trainer();
+  const first = await releasing.step(batch);
+  const before = anonymous();
+  await releasing.releaseBuffers();
+  expect(before - anonymous()).toBeGreaterThan(500 * 2048 * 4 * 4); // gate and up of both layers alone
+  expect([first, await releasing.step(batch)]).toEqual(expected);
+});
+
 (linux ? test : test.skip)('the cache of a request is as large as what lives at once, however many prompts it has', async () => {
   const shape = { embedding: 256, feedForward: 64, heads: 4, keyValueHeads: 4, layers: 8 };
   await using model = await loadModel(syntheticModel({ architecture: 'llama', type: 'F32', ...shape }), { threads: 1 });
   const prompts = Array.from({ length: 200 }, (_, i) => ({ tokenIds: Int32Array.from({ length: 100 }, (_, t) => (7 * i + t) % 256) }));
-  const anonymous = (): number => Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1024;
   await collectSorted(model, { prompts: prompts.slice(0, 2), maxTokens: 1, maxSequences: 4 });
   const before = anonymous();
   const rollouts = await collectSorted(model, { prompts, maxTokens: 1, maxSequences: 4 });
