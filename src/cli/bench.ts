@@ -8,6 +8,7 @@ import { benchPromotionCommand } from './bench-promotion.js';
 import { benchRolloutCommand } from './bench-rollout.js';
 import { benchServeCommand } from './bench-serve.js';
 import { benchTrainCommand } from './bench-train.js';
+import { benchTruthCommand } from './bench-truth.js';
 import { benchVerifyCommand } from './bench-verify.js';
 import { defineCommand } from './command.js';
 
@@ -20,6 +21,7 @@ const BENCHES: CommandModule[] = [
   benchTrainCommand,
   benchLogCommand as CommandModule,
   benchVerifyCommand,
+  benchTruthCommand as CommandModule,
   benchGateCommand as CommandModule,
   benchPromotionCommand as CommandModule,
   benchInstallCommand,

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { benchTruth } from '../../bench/truth.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import type { BeliefPath } from '../../src/truth-seeking/beliefs/belief.js';
 import { beliefPath, formsOf, readBeliefs, WORDINGS, type Wording } from '../../src/truth-seeking/beliefs/readout.js';
@@ -174,4 +175,15 @@ test('a form that both options may have belongs to the one that is given so', ()
   expect(country).toEqual(['US', ' US']);
   expect(pronoun).toEqual(['us', ' us']);
   expect(formsOf(['Yes', 'No'])[0]).toEqual(['Yes', ' Yes', 'yes', ' yes', 'YES', ' YES']);
+});
+
+test('the bench of readouts counts each text once, and each probe at each place', async () => {
+  const measure = (readouts: number) => benchTruth({ modelPath: file, problems: 2, tokens: 8, readouts, seed: 1n, threads: 1 });
+  const [two, three] = [await measure(2), await measure(3)];
+  const times = { seconds: expect.any(Number), processorSeconds: expect.any(Number), samplingSeconds: expect.any(Number) };
+  expect(two).toMatchObject({ problems: 2, readouts: 4, ...times });
+  expect(three.readouts).toBe(6);
+  expect(three.probeTokens / two.probeTokens).toBeCloseTo(3 / 2, 1);
+  expect(three.trajectoryTokens / two.trajectoryTokens).toBeLessThan(1.2);
+  for (const each of [two.costOfReadouts, two.costOfReadoutsInProcessorTime, two.readoutsPerSecond]) expect(each).toBeGreaterThan(0);
 });
