@@ -126,7 +126,7 @@ async function answered(
   const replayed = {
     ...localBackend(model),
     async *sample() {
-      yield* replies;
+      for (const reply of replies) yield { ...reply, seed: BigInt(reply.seed) };
     },
   };
   return costs.of(at.stages.verdicts, () =>

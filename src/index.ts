@@ -38,7 +38,7 @@ export { Conversation, type ConversationSettings } from './host/conversation.js'
 export type { HostedAdapter } from './host/hosted-adapter.js';
 export type { HostReply, HostRequest, TokenEvent } from './host/host-request.js';
 export type { ObjectReply, ObjectRequest } from './host/structured-reply.js';
-export { localBackend } from './backends/local.js';
+export { localBackend, type LocalReply } from './backends/local.js';
 export { recordedBackend } from './backends/recorded.js';
 export type { EvaluationOptions, JudgedAnswer } from './evaluation/answers.js';
 export { evaluationSet, type EvaluationSet } from './evaluation/evaluation-set.js';

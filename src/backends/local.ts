@@ -6,11 +6,20 @@ import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { Backend, SamplePrompt } from './backend.js';
 
+/** A rollout whose seed is what the back end was asked with. */
+export interface LocalReply extends Omit<Rollout, 'seed'> {
+  readonly seed: bigint;
+}
+
+async function* asReplies(rollouts: AsyncIterable<Rollout>): AsyncGenerator<LocalReply, void> {
+  for await (const rollout of rollouts) yield { ...rollout, seed: BigInt(rollout.seed) };
+}
+
 /**
  * One request of a back end is one of `Model.generate`: the composition of the batches, and with it the last bits of the logits, is the
  * same each time. `dispose` frees the model.
  */
-export function localBackend(model: Model): Backend<Rollout> {
+export function localBackend(model: Model): Backend<LocalReply> {
   const promptIds = (prompts: readonly SamplePrompt[]): Int32Array[] => {
     const begun = (messages: SamplePrompt['messages']): string | null =>
       messages.at(-1)?.role === 'assistant' ? messages.at(-1)!.content : null;
@@ -30,11 +39,12 @@ export function localBackend(model: Model): Backend<Rollout> {
     sample({ prompts, adapter, ...request }) {
       if (adapter !== undefined && adapter !== null && !(adapter instanceof Adapter))
         throw new IsoproError('INVALID_ARGUMENT', `the adapter ${adapter.id} was not loaded onto this model`);
-      return model.generate({
+      const rollouts = model.generate({
         ...request,
         prompts: promptIds(prompts).map((tokenIds, i) => ({ tokenIds, seeds: prompts[i]!.seeds })),
         ...(adapter === undefined ? {} : { adapter }),
       });
+      return asReplies(rollouts);
     },
     score: (prefixIds, continuationIds, options) => model.score(prefixIds, continuationIds, options),
     renderTurn: (before, said) => model.renderTurn(before, said),

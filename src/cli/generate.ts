@@ -166,7 +166,7 @@ function jsonOf(rollout: NamedRollout): object {
     tokenIds: [...rollout.tokenIds],
     logprobs: [...rollout.logprobs],
     sampledLogprobs: [...rollout.sampledLogprobs],
-    seed: rollout.seed.toString(),
+    seed: rollout.seed,
     adapterId: rollout.adapterId,
   };
 }

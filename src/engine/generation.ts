@@ -36,7 +36,8 @@ export interface Rollout {
   /** For each sampled token the `topLogprobs` most likely ones under the model's own distribution, most likely first; absent at 0. */
   readonly topLogprobs?: readonly (readonly TokenChance[])[];
   readonly finish: 'stop' | 'length' | 'aborted';
-  readonly seed: bigint;
+  /** Of its draws, 64 bits in decimal digits: a form that JSON takes, and that a request takes again. */
+  readonly seed: string;
   /** SHA-256 of the adapter that was active, or null. */
   readonly adapterId: string | null;
   readonly boundary: CapturedBoundary | null;
@@ -122,7 +123,7 @@ export async function* runGeneration(
           sampledLogprobs: rollout.sampledLogProbabilities,
           ...(rollout.top !== undefined && { topLogprobs: rollout.top }),
           finish: rollout.finish,
-          seed: rollout.seed,
+          seed: rollout.seed.toString(),
           adapterId: active?.id ?? null,
           boundary: rollout.boundary === null ? null : { layer: captureBoundary as number, modelHash, rows: rollout.boundary },
         });

@@ -113,7 +113,7 @@ export class RunningBatch {
         sampledLogprobs: sampledLogProbabilities,
         ...(top !== undefined && { topLogprobs: top }),
         finish,
-        seed,
+        seed: seed.toString(),
         adapterId: adapter?.id ?? null,
         reusedTokens,
       }),

@@ -6,14 +6,17 @@ import type { OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 /** Rows whose example is looked up: as many as a table shows. */
 const MOST = 8;
 
-/**
- * The last line of the last message, without what an answer tag adds to it. @throws as OpenTask.prompt
- */
-async function lastLine(task: OpenTask, problem: Problem, style: PromptStyle): Promise<string> {
+/** Lines of the last message. @throws as OpenTask.prompt */
+async function linesOf(task: OpenTask, problem: Problem, style: PromptStyle): Promise<string[]> {
   const messages = await (task.question?.(problem, style) ?? task.prompt(problem, style));
-  const lines = (messages.at(-1)?.content ?? '').split('\n').filter((line) => line.trim() !== '');
-  const tagged = task.source.kind === 'file' && task.source.options.answerTag !== undefined;
-  return (tagged && lines.length > 1 ? lines.at(-2) : lines.at(-1)) ?? '';
+  return (messages.at(-1)?.content ?? '').split('\n').filter((line) => line.trim() !== '');
+}
+
+/** The last line that the prompt of another problem has not: what is said of every problem, as of its answer's form, asks nothing. */
+async function lastLine(task: OpenTask, problem: Problem, problems: readonly Problem[], style: PromptStyle): Promise<string> {
+  const other = problems.find(({ id, tier }) => id !== problem.id && tier === problem.tier);
+  const [own, others] = [await linesOf(task, problem, style), other === undefined ? [] : await linesOf(task, other, style)];
+  return own.findLast((line) => !others.includes(line)) ?? own.at(-1) ?? '';
 }
 
 /**
@@ -47,7 +50,7 @@ export async function withQuestions(
     const right = await rightReply(task, problem, style, row.kind);
     const example: FailureExample = {
       ...row.example,
-      asked: shortenedReply(await lastLine(task, problem, style)),
+      asked: shortenedReply(await lastLine(task, problem, problems, style)),
       ...(right === null ? {} : { right: shortenedReply(right) }),
     };
     told.push({ ...row, example });

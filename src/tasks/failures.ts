@@ -34,7 +34,7 @@ export interface FailureExample {
   readonly tier: string;
   /** The reply, shortened. */
   readonly text: string;
-  /** The last line of what was asked, shortened; absent where it is not at hand. */
+  /** The last line of what was asked that is not asked of every problem, shortened; absent where it is not at hand. */
   readonly asked?: string;
   /** A reply that passes, shortened; absent where none is known. */
   readonly right?: string;

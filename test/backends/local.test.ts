@@ -3,14 +3,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { localBackend, loadModel, recordedBackend, type Backend, type ChatMessage, type Model, type Rollout } from '../../src/index.js';
+import { localBackend, loadModel, recordedBackend, type Backend, type ChatMessage, type LocalReply, type Model } from '../../src/index.js';
 import { sampleFrom, trainable, type SampleRequest } from '../../src/backends/backend.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel } from '../models/letters.js';
 
 let folder: string;
 let model: Model;
-let backend: Backend<Rollout>;
+let backend: Backend<LocalReply>;
 const file = (name: string): string => path.join(folder, name);
 
 beforeAll(async () => {
@@ -27,17 +27,17 @@ afterAll(async () => {
 const asked = (content: string): ChatMessage[] => [{ role: 'user', content }];
 const SAMPLING = { sampling: { temperature: 1 }, maxTokens: 4, maxSequences: 8 } as const;
 const prompts = ['hi', 'ho', 'hu'].map((id, i) => ({ id, messages: asked(id), seeds: [BigInt(i), 40n + BigInt(i)] }));
-const replies = async (request: Partial<SampleRequest> = {}): Promise<Rollout[]> => {
-  const all: Rollout[] = [];
+const replies = async (request: Partial<SampleRequest> = {}): Promise<LocalReply[]> => {
+  const all: LocalReply[] = [];
   for await (const reply of sampleFrom(backend, { ...SAMPLING, prompts, ...request })) all.push(reply);
   return all;
 };
 
 test('a request is one of Model.generate, bit for bit and in its order; it keeps what it promises, and can be trained on', async () => {
-  const own: Rollout[] = [];
+  const own: LocalReply[] = [];
   const progress: number[] = [];
   for await (const rollout of model.generate({ ...SAMPLING, prompts: prompts.map(({ messages, seeds }) => ({ messages, seeds })) }))
-    own.push(rollout);
+    own.push({ ...rollout, seed: BigInt(rollout.seed) });
   expect(await replies({ onProgress: ({ finished }) => void progress.push(finished) })).toEqual(own);
   expect(progress.at(-1)).toBe(6);
   expect(trainable(backend)).toBe(backend);

@@ -55,7 +55,7 @@ describe('generateEach', () => {
 
   test('numbers prompts through, seeds them by that number, and reads a window ahead at most', async () => {
     read = 0;
-    const seeds = new Map<number, bigint>();
+    const seeds = new Map<number, string>();
     let readAtFirst = 0;
     let finished = 0;
     for await (const { promptIndex, seed } of generateEach(model, {

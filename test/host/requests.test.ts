@@ -107,7 +107,7 @@ describe('what a caller writes and gets', () => {
   });
 
   test('a seed is a bigint, a number or its digits, and nothing else', async () => {
-    const seeded = async (seed: Seed): Promise<bigint> => (await model.generate({ tokenIds: [5], maxTokens: 1, sampling: { seed } })).seed;
+    const seeded = async (seed: Seed): Promise<string> => (await model.generate({ tokenIds: [5], maxTokens: 1, sampling: { seed } })).seed;
     expect(await seeded(7)).toBe(await seeded(7n));
     expect(await seeded('18446744073709551615')).toBe(await seeded(2n ** 64n - 1n));
     expect(await seeded(7)).not.toBe(await seeded(8));
@@ -124,11 +124,13 @@ describe('what a caller writes and gets', () => {
       tokenIds: [...reply.tokenIds],
       logprobs: [...reply.logprobs],
       sampledLogprobs: [...reply.sampledLogprobs],
-      seed: reply.seed.toString(),
     });
+    const copied = JSON.parse(JSON.stringify({ ...reply, ms: 5 }));
+    expect(copied).toMatchObject({ text: reply.text, seed: reply.seed, ms: 5, tokenIds: { ...reply.tokenIds } });
+    expect(reply.seed).toMatch(/^\d{1,20}$/);
     for await (const rollout of alone.generate({ prompts: [{ tokenIds: [5, 6] }], maxTokens: 4, captureBoundary: 0 })) {
       const written = JSON.parse(JSON.stringify([rollout]))[0];
-      expect(written).toMatchObject({ seed: rollout.seed.toString(), tokenIds: [...rollout.tokenIds] });
+      expect(written).toMatchObject({ seed: rollout.seed, tokenIds: [...rollout.tokenIds] });
       expect(written.boundary.rows).toEqual([...rollout.boundary!.rows]);
     }
   });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { loadModel, resolveSettings, type Model, type Rollout } from '../../src/index.js';
+import { loadModel, resolveSettings, type Model, type LocalReply } from '../../src/index.js';
 import type { Backend } from '../../src/backends/backend.js';
 import { localBackend } from '../../src/backends/local.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
@@ -48,19 +48,19 @@ afterAll(async () => {
 });
 
 /** A context whose back end notes what it is asked and what it answers; `say` puts other words into its mouth. */
-function watched(say: (call: number, rollout: Rollout) => string = (_, { text }) => text): {
+function watched(say: (call: number, rollout: LocalReply) => string = (_, { text }) => text): {
   context: ModeContext;
   asked: (readonly ChatMessage[])[];
-  answered: Rollout[][];
+  answered: LocalReply[][];
 } {
   const asked: (readonly ChatMessage[])[] = [];
-  const answered: Rollout[][] = [];
+  const answered: LocalReply[][] = [];
   const local = localBackend(model);
   const noting: Backend = {
     ...local,
     async *sample(request) {
       for (const { messages } of request.prompts) asked.push(structuredClone(messages) as ChatMessage[]);
-      const call: Rollout[] = [];
+      const call: LocalReply[] = [];
       answered.push(call);
       for await (const reply of local.sample(request)) {
         const rollout = { ...reply, text: say(answered.length, reply) };
@@ -76,13 +76,14 @@ function watched(say: (call: number, rollout: Rollout) => string = (_, { text })
   });
   return { context: { settings, backend: noting, task, problems }, asked, answered };
 }
-const passes = ({ tier }: Problem, { text, finish }: Pick<Rollout, 'text' | 'finish'>): boolean =>
+const passes = ({ tier }: Problem, { text, finish }: Pick<LocalReply, 'text' | 'finish'>): boolean =>
   finish === 'stop' && /^[a-h]$/.test(text) && RIGHT[tier]!.includes(text);
 /** Three tiers of four: the mean over tiers is the mean over problems. */
 const rate = (right: (problem: Problem, index: number) => boolean): number => problems.filter(right).length / problems.length;
-const inOrder = (call: readonly Rollout[]): Rollout[] =>
+const inOrder = (call: readonly LocalReply[]): LocalReply[] =>
   [...call].sort((a, b) => a.promptIndex - b.promptIndex || a.sampleIndex - b.sampleIndex);
-const tokensOf = (calls: readonly (readonly Rollout[])[]): number => calls.flat().reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+const tokensOf = (calls: readonly (readonly LocalReply[])[]): number =>
+  calls.flat().reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
 
 describe('methods that take one greedy path', () => {
   test("zero-shot asks the task's own prompt", async () => {
@@ -159,7 +160,7 @@ describe('methods that take one greedy path', () => {
     );
     const { test: accuracy, k, tokens } = await isozero(context);
     expect(answered).toHaveLength(3);
-    const [first, second, third] = answered.map(inOrder) as [Rollout[], Rollout[], Rollout[]];
+    const [first, second, third] = answered.map(inOrder) as [LocalReply[], LocalReply[], LocalReply[]];
     for (const [i, problem] of problems.entries()) {
       const last = asked[2 * problems.length + i]!;
       const [question] = await task.prompt(problem, 'cot');
@@ -184,11 +185,11 @@ test('best-of-k, majority and pass@k use the same k samples of each problem, eac
   expect(answered).toHaveLength(1);
   const samples = problems.map((_, i) => inOrder(answered[0]!).filter(({ promptIndex }) => promptIndex === i));
   expect(samples.every((of) => of.length === k && new Set(of.map(({ seed }) => seed)).size === k)).toBe(true);
-  const likeliest = (of: readonly Rollout[]): Rollout => {
-    const mean = ({ logprobs }: Rollout): number => logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
+  const likeliest = (of: readonly LocalReply[]): LocalReply => {
+    const mean = ({ logprobs }: LocalReply): number => logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
     return of.filter(({ finish }) => finish === 'stop').sort((a, b) => mean(b) - mean(a) || a.sampleIndex - b.sampleIndex)[0] ?? of[0]!;
   };
-  const commonest = (of: readonly Rollout[]): Rollout => {
+  const commonest = (of: readonly LocalReply[]): LocalReply => {
     const readable = of.filter(({ finish, text }) => finish === 'stop' && /^[a-h]$/.test(text));
     const votes = (letter: string): number => readable.filter(({ text }) => text === letter).length;
     return [...readable].sort((a, b) => votes(b.text) - votes(a.text) || a.sampleIndex - b.sampleIndex)[0] ?? of[0]!;

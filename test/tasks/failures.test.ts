@@ -14,7 +14,7 @@ import {
   type Failures,
   type JudgedReplyText,
 } from '../../src/tasks/failures.js';
-import type { FinishReason, Judgement, OpenTask, Verdict } from '../../src/tasks/task.js';
+import type { FinishReason, Judgement, OpenTask, Problem, Verdict } from '../../src/tasks/task.js';
 import { failed, judgedCut, threw, TRUNCATED, undecided } from '../../src/tasks/verdict.js';
 import { refuseUndecided } from '../../src/training/undecided.js';
 
@@ -239,22 +239,25 @@ describe('an example whose question is known', () => {
     });
   });
 
-  const source = (kind: 'file' | 'built-in', options = {}) => ({ kind, path: 'x', sha256: 'y', options });
+  const source = (kind: 'file' | 'built-in') => ({ kind, path: 'x', sha256: 'y', options: {} });
   const task = (more: object): OpenTask =>
     ({
       source: source('file'),
       hasReferences: true,
-      prompt: async () => [{ role: 'user', content: 'All that there is to say.\n\nWhich of them?\nBetween <a> and </a>.\n' }],
+      prompt: async ({ id }: Problem) => [
+        { role: 'user', content: `All that there is to say.\n\nWhat is ${id}?\nBetween <a> and </a>.\n` },
+      ],
       referenceReply: async () => 'lights',
       ...more,
     }) as never;
-  const problems = [{ id: 'music', tier: 'T' }];
-  const example = async (more: object, failures = row({})) =>
-    (await withQuestions(failures, task(more), problems, 'plain')).rows[0]!.example;
+  const problems = ['music', 'other'].map((id) => ({ id, tier: 'T' }));
+  const example = async (more: object, failures = row({}), of = problems) =>
+    (await withQuestions(failures, task(more), of, 'plain')).rows[0]!.example;
 
-  test('has the last line that was asked, and a right reply where a task of a user knows one', async () => {
-    expect(await example({})).toMatchObject({ text: 'music', asked: 'Between <a> and </a>.', right: 'lights' });
-    expect(await example({ source: source('file', { answerTag: 'a' }) })).toMatchObject({ asked: 'Which of them?' });
+  test('has the last line that only it was asked, and a right reply where a task of a user knows one', async () => {
+    expect(await example({})).toMatchObject({ text: 'music', asked: 'What is music?', right: 'lights' });
+    expect(await example({}, row({}), problems.slice(0, 1))).toMatchObject({ asked: 'Between <a> and </a>.' });
+    expect(await example({ question: async () => [{ role: 'user', content: 'Which?' }] })).toMatchObject({ asked: 'Which?' });
     const gone = [{ hasReferences: false }, { source: source('built-in') }, { referenceReply: async () => null }];
     const throws = async (): Promise<never> => {
       throw new IsoproError('TASK_INVALID', 'boom');
