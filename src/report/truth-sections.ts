@@ -5,6 +5,7 @@ import type { TokenHeat } from '../truth-seeking/analysis/token-heat.js';
 import type { TruthRun } from '../truth-seeking/run/folder.js';
 import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
+import { signed, signedBounds } from './analysis-figures.js';
 import { decimal, decimalChange, percent, pValue } from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { cells, figure, heads, more, name, ROWS, section, type Section } from './markup.js';
@@ -12,10 +13,6 @@ import { beliefLineChart, calibrationChart, changeChart } from './truth-charts.j
 import { forecastsOf, setupName, towardsTruth, type ShownPath, type ShownSetup } from './truth-figures.js';
 
 const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' } as const;
-
-/** Figures below 0 with a sign that is no dash. */
-const signed = (value: number | null): string => decimal(value).replace('-', '−');
-const signedBounds = ({ low, high }: { readonly low: number; readonly high: number }): string => `${signed(low)} to ${signed(high)}`;
 
 const skippedText = (skipped: Readonly<Record<string, number>>): string =>
   Object.entries(skipped)
@@ -38,7 +35,7 @@ export function resultsSection({ state }: TruthRun): Section {
             name(shortStrategy(strategy), 60),
             name(setupName(setup), 80),
             signed(value),
-            interval === null ? '–' : signedBounds(interval),
+            signedBounds(interval),
             n,
             DIRECTIONS[direction].replace(' is better', ''),
             label(skippedText(skipped), 120),
@@ -189,7 +186,7 @@ export function differenceSection(run: TruthRun, other: TruthRun): Section {
                 decimal(there),
                 decimal(here),
                 decimalChange(change?.difference.value ?? (there === null || here === null ? null : here - there)),
-                change?.difference.low == null ? '–' : signedBounds({ low: change.difference.low, high: change.difference.high! }),
+                signedBounds(change?.difference ?? null),
                 change?.difference.p == null ? '–' : pValue(change.difference.p),
                 change?.difference.adjusted == null ? '–' : pValue(change.difference.adjusted),
                 change === null ? '–' : change.problems,

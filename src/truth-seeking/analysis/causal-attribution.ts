@@ -20,6 +20,7 @@ const coefficient = z.strictObject({
 
 export const attributionSchema = z.strictObject({
   analyzer: z.literal('causal-attribution'),
+  /** As it was configured. */
   strategy: z.string(),
   trajectories: z.int(),
   /** Whose errors may depend on each other. */
@@ -134,7 +135,7 @@ export function attribute(runs: readonly ScoredRun[], { features, randomised = [
   const all = adjusted(own.map(({ estimate }) => estimate.p));
   return {
     analyzer: 'causal-attribution',
-    strategy: strategies[0] ?? '',
+    strategy: runs[0]?.setup.config ?? '',
     trajectories: rows.length,
     problems: new Set(clusters).size,
     references,

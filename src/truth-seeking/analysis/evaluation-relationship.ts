@@ -57,15 +57,17 @@ function withinProblems(ids: readonly string[], x: readonly number[], y: readonl
 }
 
 /**
- * Every two strategies of each run. An association always: both are read from the same trajectories, and nothing here was assigned by lot.
+ * Every two strategies of each run and setup. An association always: both are read from the same trajectories, and nothing here was
+ * assigned by lot.
  */
 export function relateEvaluations(runs: readonly ScoredRun[]): EvaluationRelationship {
-  const byRun = groupBy(
+  // strategies that scored the same trajectories: those of one run under one domain, mode and prompt
+  const together = groupBy(
     runs,
-    ({ runId }) => runId,
+    ({ runId, setup: { domain, mode, systemPrompt } }) => JSON.stringify([runId, domain, mode, systemPrompt]),
     (run) => run,
   );
-  const found = [...byRun].flatMap(([runId, strategies]) =>
+  const found = [...together.values()].flatMap((strategies) =>
     strategies.flatMap((a, i) =>
       strategies.slice(i + 1).map((b): Relation => {
         const scoresOf = ({ scores }: ScoredRun): Map<string, number> => new Map(scores.map((each) => [each.trajectoryId, each.score]));
@@ -73,7 +75,7 @@ export function relateEvaluations(runs: readonly ScoredRun[]): EvaluationRelatio
         const far = new Set(outliersOf(x, y));
         const keep = <T>(values: readonly T[]): T[] => values.filter((_, k) => !far.has(k));
         return {
-          runId,
+          runId: a.runId,
           setups: [a.setup, b.setup],
           unmatched,
           points: ids.map((trajectoryId, k) => ({ trajectoryId, x: x[k]!, y: y[k]! })),

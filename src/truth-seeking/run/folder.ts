@@ -51,7 +51,9 @@ export const truthPaths = (folder: string): TruthPaths => ({
   lock: join(folder, 'lock.sqlite'),
 });
 
-export const isTruthRun = (folder: string): boolean => statSync(truthPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;
+export const isTruthRun = (folder: string): boolean =>
+  statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true &&
+  statSync(truthPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;
 
 /** The same for the same run on every machine. */
 export const startDigest = (of: TruthStart): string => hash('sha256', canonicalJson(of as unknown as Json));

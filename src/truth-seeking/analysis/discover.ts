@@ -1,0 +1,36 @@
+/** Runs by the folders that a user names. */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { IsoproError } from '../../errors.js';
+import { isTruthRun } from '../run/folder.js';
+
+/**
+ * Each is a run, or a folder of runs, in which what is none is passed over. Every run once, in the order given, those of a folder by name.
+ * @throws IsoproError RUN_NOT_FOUND where one is neither
+ */
+export function truthRunFolders(named: readonly string[]): string[] {
+  const found = named.flatMap((folder) => {
+    if (isTruthRun(folder)) return [path.resolve(folder)];
+    const within = foldersIn(folder)
+      .map((entry) => path.resolve(folder, entry))
+      .filter(isTruthRun);
+    if (within.length > 0) return within;
+    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no truth.json, and no folder in it does`, {
+      remedy: 'Give folders of runs of `truth run`.',
+    });
+  });
+  return [...new Set(found)];
+}
+
+/** By name; none of what is no folder. */
+function foldersIn(folder: string): string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => name)
+      .sort();
+  } catch {
+    return [];
+  }
+}

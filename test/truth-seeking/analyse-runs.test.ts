@@ -1,0 +1,120 @@
+/** Analyses of run folders, as tables and as a page: what is found by name, what is told apart, what is trained on. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { analysisFigures } from '../../src/report/analysis-figures.js';
+import { analysisHtml } from '../../src/report/analysis-page.js';
+import { truthRunFolders } from '../../src/truth-seeking/analysis/discover.js';
+import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
+import {
+  attribute,
+  comparePerformance,
+  crossSetupAgreement,
+  relateEvaluations,
+  resultsCatalog,
+  trainingEffect,
+  trajectoryScores,
+  type ScoredRun,
+} from '../../src/truth-seeking/analysis/index.js';
+import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
+import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { selectableOf } from '../../src/truth-seeking/training/from-run.js';
+import { selectForTraining, trainingRow } from '../../src/truth-seeking/training/select.js';
+
+const root = mkdtempSync(path.join(tmpdir(), 'isopro-analyse-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let run: TruthRun;
+let scored: ScoredRun[];
+beforeAll(async () => {
+  const reasoner = {
+    ...scriptedPolicy({
+      name: 'one',
+      reply: (messages) => `One <b>${messages[0]!.content.length}</b>.\n\nTwo.`,
+      answers: (text) => ({ True: 0.3 + 0.05 * (text.length % 9), False: 0.7 - 0.05 * (text.length % 9) }),
+    }),
+    identity: { kind: 'scripted' },
+  };
+  const config = { problems: 10, seed: '7', signer: 'single-process', systemPrompt: ['none', 'critical'] } as const;
+  const out = path.join(root, 'runs', 'a');
+  await runTruth(
+    { ...config, systemPrompt: [...config.systemPrompt] },
+    { out, home: path.join(root, 'home'), policies: { evaluated: reasoner, predictor: null } },
+  );
+  run = readTruthRun(out);
+  scored = scoredRuns(run);
+});
+
+test('runs are found by their folders, and in folders; what is none is passed over, and nothing is refused', () => {
+  const runs = path.join(root, 'runs');
+  writeFileSync(path.join(runs, 'note.txt'), 'no run');
+  mkdirSync(path.join(runs, 'empty'));
+  expect(truthRunFolders([runs, path.join(runs, 'a')])).toEqual([path.join(runs, 'a')]);
+  for (const none of [path.join(runs, 'empty'), path.join(runs, 'note.txt'), path.join(runs, 'nowhere')])
+    expect(() => truthRunFolders([runs, none])).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
+});
+
+const results = () => [
+  comparePerformance(scored, { outside: new Map([['tiny', 1]]) }),
+  relateEvaluations(scored),
+  attribute(
+    scored.filter(({ setup }) => setup.config.includes('eventual')),
+    { features: ['systemPrompt', 'characters', 'domain'], randomised: ['systemPrompt'], threshold: 0.25 },
+  ),
+  crossSetupAgreement(scored),
+  trainingEffect(scored, scored),
+  resultsCatalog(scored),
+  trajectoryScores(scored[0]!),
+];
+
+test('strategies are related within a setup alone', () => {
+  const { relations } = relateEvaluations(scored);
+  // four strategies under each of two prompts: six pairs each
+  expect(relations).toHaveLength(12);
+  expect(relations.every(({ unmatched, points }) => unmatched === 0 && points.length === 10)).toBe(true);
+});
+
+test('tables have a cell for every head, and name what tells their rows apart', () => {
+  for (const result of results()) {
+    const { tables } = analysisFigures(result);
+    expect(tables.length).toBeGreaterThan(0);
+    for (const { heads, rows, title } of tables) {
+      expect([title, rows.filter((row) => row.length !== heads.length)]).toEqual([title, []]);
+      expect(rows.length).toBeGreaterThan(0);
+      expect(JSON.stringify(rows)).not.toMatch(/NaN|undefined|null/);
+    }
+  }
+  const [agreement] = analysisFigures(crossSetupAgreement(scored)).tables;
+  expect(agreement!.rows.map(([name]) => name)).toContain('accuracy brier,initial: critical − none');
+  const before = scored.find(({ setup }) => setup.config.includes('initial'))!.value!;
+  const [effect] = analysisFigures(trainingEffect(scored, scored)).tables;
+  expect(effect!.rows.flat()).toContain(before.toFixed(3));
+});
+
+test('a page of them is the same for the same results, and a name of anybody’s is text', () => {
+  for (const result of results()) {
+    const page = analysisHtml([result]);
+    expect(analysisHtml([result])).toBe(page);
+    expect(page).toContain('<h1>');
+  }
+  const named = scored.map((each) => ({ ...each, policy: '<img src=x onerror=alert(1)>' }));
+  const page = analysisHtml([comparePerformance(named)]);
+  expect(page).not.toContain('<img');
+  expect(page.match(/<svg /g)!.length).toBeGreaterThan(3);
+});
+
+test('the best trajectories as rows that are trained on', () => {
+  const files = scored.filter(({ setup }) => setup.config.includes('mode=eventual')).map(trajectoryScores);
+  const { selected, training } = selectForTraining(files, selectableOf([run]), { part: 0.2 });
+  expect(selected).toHaveLength(4);
+  const best = files[0]!.scores[0]!;
+  const { trajectory } = run.state.trajectories.find((record) => record.trajectory.id === best.trajectoryId)!;
+  expect(selected[0]).toBe(best.trajectoryId);
+  expect(trainingRow(training[0]!).messages.map(({ content }) => content)).toEqual([
+    ...trajectory.prompt.map(({ content }) => content),
+    trajectory.steps.map(({ content }) => content).join('\n\n'),
+  ]);
+  expect(selectableOf([run])('nobody’s')).toBeNull();
+});
