@@ -6,10 +6,14 @@ import type { ResultRecord, Setup } from '../truth-seeking/run/records.js';
 import type { TruthState } from '../truth-seeking/run/state.js';
 
 const setupText = ({ domain, mode, systemPrompt }: Setup): string =>
-  `${domain}, ${mode}${systemPrompt === null ? '' : `, told to be ${systemPrompt}`}`;
+  `${domain}, ${mode}${systemPrompt === null ? '' : `, prompt ${systemPrompt}`}`;
 
-/** Four places, which is what an interval of a few hundred trajectories deserves. */
-const figure = (value: number): string => (Number.isFinite(value) ? value.toFixed(4) : String(value));
+/** Four places, which is what an interval of a few hundred trajectories deserves; fewer of what is large, so that a line fits. */
+const figure = (value: number): string => {
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  return size < 10 ? value.toFixed(4) : size < 10_000 ? value.toFixed(2) : value.toExponential(1);
+};
 
 /** `accuracy:metric=brier,mode=initial` as `accuracy brier initial`. */
 const strategyText = (strategy: string): string => {

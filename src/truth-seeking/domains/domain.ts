@@ -66,14 +66,19 @@ export function generate(domain: GeneratedDomain, part: Split, count: number, se
   return found;
 }
 
-/** Both parts of what is written down, by the order of hashes, groups undivided. */
-export function parts({ problems, trainShare }: WrittenDomain): Readonly<Record<Split, readonly Problem[]>> {
+/** Problems that belong together, in the order of the first of each. */
+export function groupsOf(problems: readonly Problem[]): Problem[][] {
   const groups = new Map<string, Problem[]>();
   for (const problem of problems) {
     const key = problem.kind === 'binary' ? (problem.group ?? problem.id) : problem.id;
     groups.set(key, [...(groups.get(key) ?? []), problem]);
   }
-  const members = new Map([...groups.values()].map((group) => [group[0]!, group]));
+  return [...groups.values()];
+}
+
+/** Both parts of what is written down, by the order of hashes, groups undivided. */
+export function parts({ problems, trainShare }: WrittenDomain): Readonly<Record<Split, readonly Problem[]>> {
+  const members = new Map(groupsOf(problems).map((group) => [group[0]!, group]));
   const { train, test } = split([...members.keys()], trainShare);
   const whole = (first: readonly Problem[]): Problem[] => first.flatMap((each) => members.get(each)!);
   return { train: whole(train), test: whole(test) };

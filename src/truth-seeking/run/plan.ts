@@ -1,6 +1,6 @@
 /** What a run asks: every problem under every setup, and with them the questions of users who have opinions. */
 import { deriveSeed } from '../../random.js';
-import { generate, parts, type Domain } from '../domains/domain.js';
+import { generate, groupsOf, parts, type Domain } from '../domains/domain.js';
 import { DOMAINS } from '../domains/index.js';
 import { framedBy } from '../framing.js';
 import { REASONING_MODES } from '../modes/mode.js';
@@ -19,8 +19,9 @@ export function drawProblems(id: string, { seed, split, problems }: Pick<TruthCo
   // of its own, so that what one domain draws moves no other
   const own = deriveSeed({ runSeed: BigInt(seed), purpose: 'truth problems', iteration: 0, problemId: id, sample: 0 });
   if (domain.source === 'generated') return generate(domain, split, problems, own);
-  const written = parts(domain)[split];
-  return new Sampler(written, own).next(Math.min(problems, written.length));
+  // a statement and its negation are asked both or neither, but for the last
+  const groups = groupsOf(parts(domain)[split]);
+  return new Sampler(groups, own).next(groups.length).flat().slice(0, problems);
 }
 
 /** Whether users with opinions are asked for. */
