@@ -301,7 +301,7 @@ class NativeModel : public Wrapped<NativeModel> {
     const std::string path = textOf(info[0]);
     return start(info, never(), [path, self = this](Call&, ModelSession& session, const auto&) {
       session.readyContext();
-      auto adapter = Adapter::load(session.model, path);
+      auto adapter = Adapter::load(session.model, path, session.batch != nullptr);
       // The call keeps `self` alive until this has run, on the JavaScript thread.
       return MakeValue([adapter, self](Napi::Env env) -> Napi::Value {
         Napi::Object object = Environment::of(env).adapter.New({});

@@ -6,9 +6,11 @@
 
 namespace isopro {
 
-std::shared_ptr<Adapter> Adapter::load(std::shared_ptr<Model> model, const std::string& path) {
-  validateAdapter(GgufFile::open(path, "ADAPTER_CORRUPT"), model->inventory());
+std::shared_ptr<Adapter> Adapter::load(std::shared_ptr<Model> model, const std::string& path, bool withPairs) {
+  const GgufFile file = GgufFile::open(path, "ADAPTER_CORRUPT");
+  validateAdapter(file, model->inventory());
   auto adapter = std::make_shared<Adapter>();
+  if (withPairs && !model->usesGpu()) adapter->pairs_ = LowRankPairs::of(file);
   adapter->model_ = std::move(model);
   adapter->adapter_.reset(callLlama([&] { return llama_adapter_lora_init(adapter->model_->handle(), path.c_str()); }));
   if (adapter->adapter_ == nullptr) {

@@ -47,7 +47,8 @@ RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettin
       promptRows_(settings.deterministic ? plan_.promptRows : kBatchTokens),
       paddingId_(settings.maxSequences + keptSequences(settings)),
       prefixes_(settings.prefixTokens, sequenceIds(settings.maxSequences, keptSequences(settings))),
-      freeIds_(sequenceIds(0, settings.maxSequences)) {}
+      freeIds_(sequenceIds(0, settings.maxSequences)),
+      rowAdapters_(pool) {}
 
 void RunningBatch::join(std::int64_t number, BatchRequest request) {
   request.limits.check(model_);
@@ -86,11 +87,11 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
     if (own_.live > 0) closeGaps();
     const auto prompts = std::count_if(rows_.begin(), rows_.end(), [](const BatchRow& row) { return row.isPrompt(); });
     int promptTokens = promptRows_ * std::clamp(static_cast<int>(prompts), 1, kMostPromptCalls);
-    // Keys and values do not know which adapter made them: rows of one call have one adapter, calls of one step need not.
+    // Keys and values do not know which adapter made them: calls of one step may have several.
     while (!left.empty()) {
-      const AppliedAdapter adapter = left.front()->request.adapter;
+      const AppliedAdapter adapter = callAdapter(*left.front());
       const auto others =
-          std::stable_partition(left.begin(), left.end(), [&](const BatchRow* row) { return row->request.adapter == adapter; });
+          std::stable_partition(left.begin(), left.end(), [&](const BatchRow* row) { return callAdapter(*row) == adapter; });
       const std::vector<BatchRow*> rows(left.begin(), others);
       left.erase(left.begin(), others);
       context_.setAdapter(adapter.adapter, adapter.scale);
@@ -112,6 +113,11 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
   }
   if (rows_.empty()) forgetAdapter();
   return report;
+}
+
+AppliedAdapter RunningBatch::callAdapter(const BatchRow& row) const {
+  const bool beside = !settings_.deterministic && RowAdapters::takes(model_, row.request.adapter);
+  return beside ? AppliedAdapter{} : row.request.adapter;
 }
 
 // An adapter that no reply needs is not held any longer than its owner holds it.
@@ -283,7 +289,7 @@ bool RunningBatch::evaluate(const SharedCall& call, const std::atomic<bool>& sto
     outputs.push_back(batch_.size() - 1);
   }
   if (plan_.batchInvariant && own_.live == 0 && call.size() > 1) batch_.pad(paddingId_);
-  if (!decode(stopped)) return false;
+  if (!decode(call, stopped)) return false;
   for (const auto& [row, tokens, padding] : call) {
     if (row != nullptr) row->evaluated += tokens;
   }
@@ -293,10 +299,24 @@ bool RunningBatch::evaluate(const SharedCall& call, const std::atomic<bool>& sto
   return true;
 }
 
-bool RunningBatch::decode(const std::atomic<bool>& stopped) {
+bool RunningBatch::decode(const SharedCall& call, const std::atomic<bool>& stopped) {
+  rowAdapters_.clear();
+  for (const auto& [row, tokens, padding] : call) {
+    const bool beside = row != nullptr && !(callAdapter(*row) == row->request.adapter);
+    const AppliedAdapter adapter = beside ? row->request.adapter : AppliedAdapter{};
+    for (int i = 1; i < tokens; ++i) rowAdapters_.add(adapter, false);
+    rowAdapters_.add(adapter, row == nullptr || row->evaluated + tokens == row->known());
+  }
+  while (rowAdapters_.rows() < batch_.size()) rowAdapters_.add({}, true);
   for (;;) {
     try {
-      context_.decode(batch_, stopped);
+      if (rowAdapters_.none()) {
+        context_.decode(batch_, stopped);
+      } else {
+        const Observation observation(context_, rowAdapters_.observer(context_.governor().threads()));
+        context_.decode(batch_, stopped);
+        rowAdapters_.check();
+      }
       return true;
     } catch (const Error& error) {
       // A sliding window's cache is smaller than the one that is counted here.

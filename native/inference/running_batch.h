@@ -26,6 +26,7 @@
 #include "inference/context.h"
 #include "inference/prefix_cache.h"
 #include "inference/reply.h"
+#include "inference/row_adapters.h"
 #include "support/thread_pool.h"
 
 namespace isopro {
@@ -140,8 +141,10 @@ class RunningBatch {
   void pauseAll();
   bool promiseMore();
   std::vector<SharedCall> callsOf(const std::vector<BatchRow*>& rows) const;
+  // The adapter that llama.cpp applies to the row's calls; none where what the row's own adds is computed beside its graph.
+  AppliedAdapter callAdapter(const BatchRow& row) const;
   bool evaluate(const SharedCall& call, const std::atomic<bool>& stopped, StepReport& report);
-  bool decode(const std::atomic<bool>& stopped);
+  bool decode(const SharedCall& call, const std::atomic<bool>& stopped);
   void sample(const std::vector<BatchRow*>& rows, const std::vector<const float*>& logits, StepReport& report);
   void retire(StepReport& report);
   void keep(const BatchRow& row);
@@ -170,6 +173,7 @@ class RunningBatch {
   std::list<BatchRow> rows_;  // in the order in which they started
   std::map<std::string, std::weak_ptr<const Grammar>> grammars_;
   DecodeBatch batch_;
+  RowAdapters rowAdapters_;
 };
 
 }  // namespace isopro

@@ -62,9 +62,8 @@ void RunningBatch::closeGaps() {
   }
   std::sort(replies.begin(), replies.end(), [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
   for (BatchRow* row : replies) {
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<BatchRow*>& group) {
-      return group.front()->request.adapter == row->request.adapter;
-    });
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const std::vector<BatchRow*>& group) { return callAdapter(*group.front()) == callAdapter(*row); });
     if (same == groups.end()) {
       groups.push_back({row});
     } else {
@@ -85,7 +84,7 @@ void RunningBatch::closeGaps() {
     const int end = std::min(own_.slots, first + roundedUp(static_cast<int>(group.size()), kRowGroup));
     const auto inside = [&](const BatchRow* row) { return row->sequence >= first && row->sequence < end; };
     for (BatchRow* row : replies) {
-      if (inside(row) && !(row->request.adapter == group.front()->request.adapter)) moveInto(*row, end, own_.slots);
+      if (inside(row) && !(callAdapter(*row) == callAdapter(*group.front()))) moveInto(*row, end, own_.slots);
     }
     for (BatchRow* row : group) {
       if (!inside(row)) moveInto(*row, first, end);

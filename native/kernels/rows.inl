@@ -6,6 +6,33 @@ float dot(const float* x, const float* y, std::int64_t count) {
   return sum(total);
 }
 
+// What a pair of LoRA adds to a row of a product. Four sums at a time, which do not wait for each other.
+void addLowRank(const float* x, const float* a, const float* bTransposed, float scale, std::int64_t rank, std::int64_t inputs,
+                std::int64_t outputs, float* inner, float* y) {
+  std::int64_t k = 0;
+  for (; k + 4 <= rank; k += 4) {
+    const float* rows = a + k * inputs;
+    Vector s0{}, s1{}, s2{}, s3{};
+    forVectors(inputs, [&](std::int64_t i, std::int64_t width) {
+      const Vector v = get(x + i, width);
+      s0 += v * get(rows + i, width);
+      s1 += v * get(rows + inputs + i, width);
+      s2 += v * get(rows + 2 * inputs + i, width);
+      s3 += v * get(rows + 3 * inputs + i, width);
+    });
+    inner[k] = scale * sum(s0);
+    inner[k + 1] = scale * sum(s1);
+    inner[k + 2] = scale * sum(s2);
+    inner[k + 3] = scale * sum(s3);
+  }
+  for (; k < rank; ++k) inner[k] = scale * dot(x, a + k * inputs, inputs);
+  forVectors(outputs, [&](std::int64_t i, std::int64_t width) {
+    Vector total = get(y + i, width);
+    for (std::int64_t r = 0; r < rank; ++r) total += inner[r] * get(bTransposed + r * outputs + i, width);
+    put(y + i, total, width);
+  });
+}
+
 // RMSNorm (Zhang and Sennrich 2019): y_i = x_i w_i / rms.
 float normForward(const float* x, const float* weight, float* y, std::int64_t width, float epsilon) {
   const float inverseRms = 1.0f / __builtin_sqrtf(dot(x, x, width) / static_cast<float>(width) + epsilon);

@@ -83,7 +83,7 @@ extern const Variant variant;
 const Variant variant = {
     ISOPRO_VARIANT_NAME, kPanelWidth,     multiply,     pack,          unpack,         dequantise,      normForward,  normBackward,
     swigluForward,       swigluBackward,  gegluForward, gegluBackward, softCapForward, softCapBackward, exponentials, largest,
-    softmaxForward,      softmaxBackward, dot,
+    softmaxForward,      softmaxBackward, dot,          addLowRank,
 };
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

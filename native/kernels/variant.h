@@ -61,6 +61,10 @@ struct Variant {
   void (*softmaxBackward)(const float* y, float* dy, std::int64_t count);
 
   float (*dot)(const float* x, const float* y, std::int64_t count);
+
+  // y[outputs] += scale * B A x, A [rank, inputs], B transposed: [rank, outputs]; `inner` is scratch of `rank` floats.
+  void (*addLowRank)(const float* x, const float* a, const float* bTransposed, float scale, std::int64_t rank, std::int64_t inputs,
+                     std::int64_t outputs, float* inner, float* y);
 };
 
 const Variant& kernels();

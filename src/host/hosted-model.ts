@@ -117,9 +117,11 @@ export class HostedModel {
       {
         open: async (abandoned) => {
           const what = `the adapter ${path.basename(file)}`;
-          const giveBack = await budget.take(identity.bytes, { what, wait: full === 'wait', signal: abandoned });
+          // llama.cpp's tensors, and the pairs as f32 beside them: at most twice a file of f16.
+          const bytes = 3 * identity.bytes;
+          const giveBack = await budget.take(bytes, { what, wait: full === 'wait', signal: abandoned });
           try {
-            return { adapter: await model.loadAdapter(file), bytes: identity.bytes, giveBack };
+            return { adapter: await model.loadAdapter(file), bytes, giveBack };
           } catch (error) {
             giveBack();
             throw error;

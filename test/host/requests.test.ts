@@ -229,6 +229,39 @@ describe('one batch', () => {
     await Promise.all([one.dispose(), two.dispose()]);
   });
 
+  test.each([
+    ['caches of their own', 4096, 0],
+    ['one cache for all', 700, 0],
+    ['one cache with kept prefixes', 1400, 300],
+  ])('evaluates rows of several adapters together: %s', async (_where, contextTokens, prefixTokens) => {
+    const mixed = await host.load(file, { ...UNDISTURBED, contextTokens, maxSequences: 8, prefixTokens });
+    const files = [null, adapterFile('mixed-1', 21n), adapterFile('mixed-2', 22n)];
+    const adapters = await Promise.all(files.map((from) => (from === null ? null : mixed.loadAdapter(from))));
+    // Prompts of one row and of many, scales, and replies that begin while others are told their prompts.
+    const requests = [1, 90, 20, 61, 7, 33, 150, 12].map((length, i) => ({
+      tokenIds: prompt(i, length),
+      id: String(i),
+      adapter: adapters[i % 3]!,
+      adapterScale: i < 4 ? 1 : 0.5,
+      maxTokens: 6 + 3 * i,
+      ignoreEndOfSequence: true,
+    }));
+    const replies = await Promise.all(requests.map((request) => mixed.generate(request)));
+    for (const [i, { tokenIds, adapterScale }] of requests.entries()) {
+      const from = files[i % 3]!;
+      const differences: number[] = [];
+      for (const applied of [from === null ? null : await alone.loadAdapter(from), null]) {
+        await alone.setAdapter(applied, adapterScale);
+        const [expected] = await alone.score(tokenIds, [replies[i]!.tokenIds]);
+        differences.push(Math.max(...expected!.map((value, at) => Math.abs(value - replies[i]!.logprobs[at]!))));
+      }
+      // Activations are rounded to 8 bits: where a last bit decides, a value moves by hundredths. Without its adapter it moves by units.
+      expect(differences[0]).toBeLessThan(0.05);
+      if (from !== null) expect(differences[1]).toBeGreaterThan(1);
+    }
+    await mixed.dispose();
+  });
+
   test('is joined and left while it runs: a later caller starts and ends before the first has ended', async () => {
     const order: string[] = [];
     const long = model.stream(sampled(1, { maxTokens: 450 }));

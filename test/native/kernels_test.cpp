@@ -161,6 +161,23 @@ TEST(largest_value_and_sums_of_exponentials) {
   });
 }
 
+TEST(low_rank_pairs_add_what_two_products_would) {
+  forVariants([](const Variant& variant) {
+    for (const auto& [rank, inputs, outputs] : {std::array<std::size_t, 3>{1, 1, 1}, {3, 17, 40}, {8, 96, 33}, {13, 40, 200}}) {
+      const auto x = draw(inputs, 71), a = draw(rank * inputs, 72), b = draw(rank * outputs, 73), before = draw(outputs, 74);
+      const Values inner = reference::product(widen(x), widen(a), 1, inputs, rank);
+      Values expected = widen(before);
+      for (std::size_t o = 0; o < outputs; ++o) {
+        for (std::size_t r = 0; r < rank; ++r) expected[o] += 0.75 * inner[r] * static_cast<double>(b[r * outputs + o]);
+      }
+      auto y = before, scratch = draw(rank, 75);
+      variant.addLowRank(x.data(), a.data(), b.data(), 0.75f, static_cast<std::int64_t>(rank), static_cast<std::int64_t>(inputs),
+                         static_cast<std::int64_t>(outputs), scratch.data(), y.data());
+      CHECK_NEAR(largestDifference(y, expected), 0, 2e-5);
+    }
+  });
+}
+
 TEST(products_match_the_reference_for_every_type_and_odd_shapes) {
   const struct {
     ggml_type type;
