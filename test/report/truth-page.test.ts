@@ -36,7 +36,7 @@ let other: TruthRun;
 beforeAll(async () => {
   const made = async (name: string, per: number): Promise<TruthRun> => {
     const out = path.join(root, name);
-    const config = { problems: 8, seed: '7', signer: 'single-process', systemPrompt: ['none', 'critical'] } as const;
+    const config = { problems: 4, seed: '7', signer: 'single-process', systemPrompt: ['none', 'critical'] } as const;
     await runTruth(
       { ...config, systemPrompt: [...config.systemPrompt] },
       { out, home, policies: { evaluated: reasoner(name, per), predictor: null } },
@@ -53,7 +53,7 @@ test('what analyzers read of a folder is what its results say', () => {
   expect(readScoredRuns(JSON.parse(JSON.stringify(scored)))).toEqual(scored);
   expect(scored.map(({ value }) => value)).toEqual(run.state.results.map(({ value }) => value));
   expect(new Set(scored.map(({ setup }) => setup.systemPrompt))).toEqual(new Set(['none', 'critical']));
-  expect(scored.every(({ scores }) => scores.length === 8 && scores.every(({ features }) => features.steps === 3))).toBe(true);
+  expect(scored.every(({ scores }) => scores.length === 4 && scores.every(({ features }) => features.steps === 3))).toBe(true);
 });
 
 test('results, beliefs and trajectories as the records have them; nothing is fetched, and what a model wrote is text', () => {
@@ -64,7 +64,7 @@ test('results, beliefs and trajectories as the records have them; nothing is fet
   const last = run.state.beliefs(first!.trajectory.id)!.readout.readings.at(-1)!.belief!.p0;
   const { correctOption } = run.state.problem(first!.trajectory.problemId) as { correctOption: number };
   expect(page).toContain(`→ ${percent(correctOption === 0 ? last : 1 - last)} %`);
-  expect(page.match(/<details class="rollout"/g)).toHaveLength(16);
+  expect(page.match(/<details class="rollout"/g)).toHaveLength(8);
   expect(page).not.toContain('<img');
   expect(page).not.toContain('alert(2)</script>');
   expect(page).toContain('[U+202E]');
@@ -94,7 +94,7 @@ test('two runs beside each other: differences over the problems of both', () => 
     if (setup.strategy === 'martingale') expect(change).toBeNull();
     else {
       expect(change!.difference.value).toBeCloseTo(here! - there!, 12);
-      expect(change).toMatchObject({ problems: 8, claim: 'effect' });
+      expect(change).toMatchObject({ problems: 4, claim: 'effect' });
     }
   }
   expect(multiplicity.tests).toBe(6);
