@@ -59,11 +59,11 @@ export interface PromotionResult {
 const SHARE = 0.25;
 const KEYS = Array.from({ length: 40 }, (_, i) => `user-${i}`);
 
-/** An adapter that was trained towards noise at a hundred times a sensible rate: what it answers is worth nothing. */
+/** An adapter that was trained towards noise at fifty times a sensible rate: what it answers is worth nothing. */
 async function writeSpoilt(model: string, vocabulary: number, file: string, threads: number | undefined): Promise<void> {
   await using trainer = await createTrainer(
     { path: model },
-    { lora: { rank: 4, layers: { top: 1 } }, optimiser: { learningRate: 0.05 }, ...(threads === undefined ? {} : { threads }) },
+    { lora: { rank: 4, layers: { top: 1 } }, optimiser: { learningRate: 0.01 }, ...(threads === undefined ? {} : { threads }) },
   );
   const random = new Random(1n);
   const sequences = Array.from({ length: 4 }, () => ({
@@ -134,7 +134,7 @@ export async function benchPromotion(options: PromotionOptions): Promise<Promoti
         baseSha256: await model.hash(),
         rendererId: model.rendererId,
         names: [name],
-        load: ({ file }) => model.loadAdapter(file),
+        load: ({ file }) => model.loadAdapter(file, { probe: true }),
         unload: (adapter) => adapter.dispose(),
       });
       return { model, service };

@@ -24,6 +24,8 @@ export type WhenFull = 'refuse' | 'wait';
 export interface HostAdapterOptions {
   /** Default 'refuse'. */
   readonly whenFull?: WhenFull;
+  /** Evaluates a few tokens with it, so that one under which logits are not finite is refused now and not at the first request. */
+  readonly probe?: boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -53,7 +55,10 @@ const hostedAdapter = z
   .nullable()
   .default(null);
 const embedOptions = z.strictObject({ adapter: hostedAdapter, signal: abortSignal.optional() });
-const adapterOptions = z.strictObject({ whenFull, signal: abortSignal.optional() });
+const adapterOptions = z.strictObject({ whenFull, probe: z.boolean().default(false), signal: abortSignal.optional() });
+
+/** Tokens that every vocabulary has. */
+const PROBE = Int32Array.from({ length: 8 }, (_, id) => id);
 
 export class HostedModel {
   readonly path: string;
@@ -105,12 +110,13 @@ export class HostedModel {
 
   /**
    * Loads a LoRA adapter in GGUF onto the model, or shares it where it is loaded; a file that was replaced is another adapter.
-   * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
+   * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED; with `probe`
+   *   NUMERIC_FAILURE
    */
   async loadAdapter(file: string, options: HostAdapterOptions = {}): Promise<HostedAdapter> {
     const { model, adapters, budget } = this.#loaded();
     requireFile(checked(z.string().min(1), file, 'path'), 'MODEL_NOT_FOUND');
-    const { whenFull: full, signal } = checked(adapterOptions, options, 'options');
+    const { whenFull: full, probe, signal } = checked(adapterOptions, options, 'options');
     const identity: FileIdentity = await fileIdentity(file);
     const held = await adapters.hold(
       identity.key,
@@ -140,7 +146,14 @@ export class HostedModel {
       throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
     }
     this.#adapters.add(adapter);
-    return adapter;
+    if (!probe) return adapter;
+    try {
+      await this.score(PROBE, [PROBE], { adapter, ...(signal === undefined ? {} : { signal }) });
+      return adapter;
+    } catch (error) {
+      await adapter.dispose();
+      throw error;
+    }
   }
 
   /**

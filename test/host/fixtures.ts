@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { HostedModel, HostReply, HostRequest, TokenEvent } from '../../src/index.js';
-import { writeSyntheticAdapter } from '../models/adapter.js';
+import { writeSyntheticAdapter, type SyntheticAdapterOptions } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 export const folder = mkdtempSync(path.join(tmpdir(), 'isopro-host-'));
@@ -12,9 +12,9 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 export const file = path.join(folder, 'base.gguf');
 const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q8_0', seed: 31n });
 
-export function adapterFile(name: string, seed: bigint): string {
+export function adapterFile(name: string, seed: bigint, options: Omit<SyntheticAdapterOptions, 'seed'> = {}): string {
   const to = path.join(folder, `${name}.gguf`);
-  writeSyntheticAdapter(to, shape, { seed });
+  writeSyntheticAdapter(to, shape, { ...options, seed });
   return to;
 }
 

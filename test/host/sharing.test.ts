@@ -147,6 +147,15 @@ describe('adapters', () => {
     expect(host.usage().usedBytes).toBe(before);
   });
 
+  test('under which logits are not finite are refused where they are probed, and leave nothing behind', async () => {
+    const overflowing = adapterFile('overflowing', 4n, { magnitude: 1e30 });
+    await using host = new ModelHost();
+    const model = await host.load(file, ONE_THREAD);
+    await expect(model.loadAdapter(overflowing, { probe: true })).rejects.toMatchObject({ code: 'NUMERIC_FAILURE' });
+    expect(host.usage().models[0]!.adapters).toEqual([]);
+    await expect(model.loadAdapter(adapterFile('sound', 4n), { probe: true })).resolves.toMatchObject({ id: expect.any(String) });
+  });
+
   test('of another model, missing, none at all, or from elsewhere: typed errors', async () => {
     await using host = new ModelHost();
     const [model, other] = [await host.load(file, ONE_THREAD), await host.load(file, { ...ONE_THREAD, contextTokens: 600 })];

@@ -77,7 +77,7 @@ export class ServedModels {
   /** @throws IsoproError as HostedModel.loadAdapter; INVALID_ARGUMENT where the name is taken */
   async add(name: string, file: string): Promise<void> {
     if (this.#isTaken(name)) throw new IsoproError('INVALID_ARGUMENT', `two models are named ${name}`);
-    this.#adapters.set(name, new NamedAdapter(await this.model.loadAdapter(file)));
+    this.#adapters.set(name, new NamedAdapter(await this.model.loadAdapter(file, { probe: true })));
   }
 
   /**
@@ -116,7 +116,7 @@ export class ServedModels {
   async load(name: string, file: string, inPlace: boolean): Promise<void> {
     if (name === this.base || (!inPlace && this.#adapters.has(name)))
       throw invalid('lora_name', `${name} is loaded already; load_inplace puts another adapter in the place of one`);
-    const adapter = await this.model.loadAdapter(this.#confined(file));
+    const adapter = await this.model.loadAdapter(this.#confined(file), { probe: true });
     if (!inPlace && this.#isTaken(name)) {
       await adapter.dispose();
       throw invalid('lora_name', `${name} was loaded meanwhile`);
