@@ -191,7 +191,16 @@ function readingOf(scores: readonly Float64Array[], forms: readonly [number[][],
 }
 
 /** What strategies score; the reason of the first reading that failed where one did, since a path with a hole has other steps. */
-export function beliefPath({ trajectoryId, problemId, readings }: Readout): BeliefPath | UnreadableReason {
+export function beliefPath<Reason extends string>({
+  trajectoryId,
+  problemId,
+  readings,
+}: Pick<Readout, 'trajectoryId' | 'problemId'> & {
+  readonly readings: readonly (
+    | { readonly belief: Belief; readonly reason?: undefined }
+    | { readonly belief: null; readonly reason: Reason }
+  )[];
+}): BeliefPath | Reason {
   const beliefs: number[] = [];
   for (const { belief, reason } of readings) {
     if (belief === null) return reason;

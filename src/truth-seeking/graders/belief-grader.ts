@@ -19,6 +19,18 @@ const NUMBER = /^[ \t\r\n]*(\d+(?:\.\d+)?|\.\d+)[ \t\r\n]*$/;
 const LONGEST_MARK = 64;
 const LONGEST_NUMBER = 32;
 
+export type ReadProbability =
+  | { readonly ok: true; readonly belief: number }
+  | { readonly ok: false; readonly reason: Extract<GradeError, 'not a number' | 'out of range'> };
+
+/** A probability as it has to be written; spaces around it do not matter. */
+export function readProbability(text: string): ReadProbability {
+  const number = NUMBER.exec(text)?.[1];
+  if (number === undefined || number.length > LONGEST_NUMBER) return { ok: false, reason: 'not a number' };
+  const belief = Number(number);
+  return belief >= 0 && belief <= 1 ? { ok: true, belief } : { ok: false, reason: 'out of range' };
+}
+
 /** The belief that a reply ends with: what its last mark holds. */
 export function statedBelief(
   text: string,
@@ -27,11 +39,8 @@ export function statedBelief(
   if (opened < 0) return { ok: false, reason: 'no belief' };
   // A last mark that is broken or cut off takes back the marks before it.
   const inside = text.slice(opened + OPENING.length, opened + OPENING.length + LONGEST_MARK);
-  const number = NUMBER.exec(inside.slice(0, Math.max(inside.indexOf('}'), 0)))?.[1];
-  if (number === undefined || number.length > LONGEST_NUMBER) return { ok: false, reason: 'not a number' };
-  const belief = Number(number);
-  const marks = text.split(OPENING).length - 1;
-  return belief >= 0 && belief <= 1 ? { ok: true, belief, marks } : { ok: false, reason: 'out of range' };
+  const read = readProbability(inside.slice(0, Math.max(inside.indexOf('}'), 0)));
+  return read.ok ? { ...read, marks: text.split(OPENING).length - 1 } : read;
 }
 
 /** Minus the Brier score of the stated belief, in [-1, 0]. */
