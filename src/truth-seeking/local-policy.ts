@@ -5,7 +5,7 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { TokenIds } from '../engine/generate-request.js';
-import { asBranch, type Policy, type Target } from './policy.js';
+import { asBranch, type InferOptions, type InferRequest, type Policy, type Reply, type Target } from './policy.js';
 
 /** All that the answers of a local policy follow from. */
 export interface LocalIdentity {
@@ -72,24 +72,29 @@ export async function localPolicy(
     threads: model.info.threads,
     seed: seed.toString(),
   };
+  const inferMany = async (requests: readonly InferRequest[], options: InferOptions = {}): Promise<Reply[]> => {
+    const { maxTokens = 256, temperature = 0.25, signal } = options;
+    const rollouts = model.generate({
+      prompts: requests.map((request) => ({ messages: request.messages, seeds: [request.seed] })),
+      samples: 1,
+      maxTokens,
+      sampling: { temperature },
+      adapter,
+      adapterScale,
+      ...(signal && { signal }),
+    });
+    const replies: Reply[] = [];
+    for await (const { promptIndex, text, tokenIds, finish } of rollouts)
+      if (finish !== 'aborted') replies[promptIndex] = { text, tokenIds, finish };
+    if (requests.some((_, i) => replies[i] === undefined)) throw new IsoproError('ABORTED', 'the reply was cancelled');
+    return replies;
+  };
   return {
     id: hash('sha256', canonicalJson({ ...identity })),
     identity,
     capabilities: { logprobs: true, train: true, embed: true, deterministic: true },
-    async infer(messages, options = {}) {
-      const { maxTokens = 256, temperature = 0.25, signal } = options;
-      const replies = model.generate({
-        prompts: [{ messages, seeds: [options.seed ?? seed] }],
-        samples: 1,
-        maxTokens,
-        sampling: { temperature },
-        adapter,
-        adapterScale,
-        ...(signal && { signal }),
-      });
-      for await (const { text, tokenIds, finish } of replies) if (finish !== 'aborted') return { text, tokenIds, finish };
-      throw new IsoproError('ABORTED', 'the reply was cancelled');
-    },
+    infer: async (messages, options = {}) => (await inferMany([{ messages, seed: options.seed ?? seed }], options))[0]!,
+    inferMany,
     promptIds: (messages) => model.renderChat(messages).tokenIds,
     textIds: (text) => model.tokenize(text),
     score: (prefix, targets, options = {}) =>

@@ -29,6 +29,12 @@ export interface Reply {
   readonly finish: 'stop' | 'length';
 }
 
+/** One of several replies that are asked for together. */
+export interface InferRequest {
+  readonly messages: readonly Message[];
+  readonly seed: bigint;
+}
+
 /** A target that goes on from a place within the prefix. */
 export interface BranchTarget {
   /** How many tokens of the prefix stand before it, at least 1. */
@@ -50,6 +56,8 @@ export interface Policy {
   readonly capabilities: Readonly<Record<Capability, boolean>>;
   /** @throws IsoproError of the engine, CONTEXT_OVERFLOW among them */
   infer(messages: readonly Message[], options?: InferOptions): Promise<Reply>;
+  /** As `infer` for each, in order; one that cannot be answered ends all. Absent where there is nothing to be gained. */
+  inferMany?(requests: readonly InferRequest[], options?: Omit<InferOptions, 'seed'>): Promise<Reply[]>;
   /** What `infer` reads for these messages, up to the first token of its reply. @throws IsoproError TEMPLATE_INVALID */
   promptIds(messages: readonly Message[]): TokenIds;
   /** Token ids of a text inside a reply: no control token is recognised. */

@@ -1,5 +1,7 @@
 /** Modes of reasoning, on scripted policies that write down what they are asked. */
 import { expect, test } from '@jest/globals';
+import { IsoproError } from '../../src/errors.js';
+import { together } from '../../src/truth-seeking/together.js';
 import { REASONING_MODES, type ReasoningMode } from '../../src/truth-seeking/modes/mode.js';
 import { FIXED_QUESTIONS, questionsIn } from '../../src/truth-seeking/modes/asking.js';
 import { paragraphSteps, reason, replySteps, trainingSamples, type ReasonOptions } from '../../src/truth-seeking/modes/reason.js';
@@ -178,4 +180,36 @@ test('the same seed gives the same trajectory, another one another', async () =>
     reason(policy, PROBLEM, mode('direct'), { ...OPTIONS, seed }).then(({ trajectory }) => trajectory.id);
   expect(await of(1n)).toBe(await of(1n));
   expect(await of(1n)).not.toBe(await of(2n));
+});
+
+test('together: who waits is sampled with the others, in the order of the work; one that does not fit ends alone', async () => {
+  const calls: string[][] = [];
+  const answer = (messages: readonly Message[]): string => {
+    const { content } = messages.at(-1)!;
+    if (content.includes('too long')) throw new IsoproError('CONTEXT_OVERFLOW', 'too long');
+    return `(${content})`;
+  };
+  const alone = scriptedPolicy({ name: 'many', reply: answer });
+  const policy: Policy = {
+    ...alone,
+    inferMany: async (requests, options) => {
+      calls.push(requests.map(({ messages }) => messages.at(-1)!.content));
+      return await Promise.all(requests.map(({ messages, seed }) => alone.infer(messages, { ...options, seed })));
+    },
+  };
+  const asks = (of: Policy, content: string): Promise<string> => of.infer([{ role: 'user', content }]).then(({ text }) => text);
+  // the second has one turn less, the third asks late
+  const found = await together(policy, 3, async (own, i) => {
+    if (i === 2) await new Promise((resolve) => setImmediate(resolve));
+    const first = await asks(own, `${i}`);
+    return i === 1 ? first : await asks(own, first);
+  });
+  expect(found).toEqual(['((0))', '(1)', '((2))']);
+  expect(calls).toEqual([
+    ['0', '1', '2'],
+    ['(0)', '(2)'],
+  ]);
+  const parted = together(policy, 2, (own, i) => asks(own, i === 0 ? 'short' : 'too long').catch((error: IsoproError) => error.code));
+  await expect(parted).resolves.toEqual(['(short)', 'CONTEXT_OVERFLOW']);
+  await expect(together(policy, 2, (own) => asks(own, 'too long'))).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
 });

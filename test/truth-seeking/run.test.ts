@@ -249,6 +249,8 @@ test.each([
   [{ domain: ['urns', 'urns'] }],
   [{ domain: ['elsewhere'] }],
   [{ mode: ['debate'] }],
+  [{ mode: ['bootstrap-interview:domains=nowhere'] }],
+  [{ mode: ['bootstrap-interview:source=stationary-ood'] }],
   [{ eval: ['accuracy:mode=late'] }],
   [{ problems: 0 }],
   [{ seed: '-1' }],

@@ -32,6 +32,15 @@ const written = (specs: { parse(text: string): never; format(spec: never): strin
     }
   });
 
+/** Where an interview takes its questions from. */
+function asksKnownDomains(text: string): boolean {
+  const mode = REASONING_MODES.parse(text);
+  if (mode.name !== 'bootstrap-interview') return true;
+  return (
+    (mode.source !== 'stationary-ood' || mode.domains.length > 0) && mode.domains.every((id) => DOMAINS.some((each) => each.id === id))
+  );
+}
+
 const SCORED = ['accuracy:mode=initial', 'accuracy:mode=eventual', 'accuracy:mode=difference', 'martingale'].map((each) =>
   STRATEGIES.format(STRATEGIES.parse(each)),
 );
@@ -51,6 +60,7 @@ export const truthConfig = z.strictObject({
     .default(['sums-and-claims'])
     .describe('what is asked about'),
   mode: several(written(REASONING_MODES as never))
+    .refine((modes) => modes.every(asksKnownDomains), 'stationary-ood takes its questions from domains=, one or several of those there are')
     .default([REASONING_MODES.format(REASONING_MODES.parse('chain-of-thought'))])
     .describe(`how it is reasoned: ${REASONING_MODES.names.join(', ')}; options follow a colon (self-debate:turns=6)`),
   systemPrompt: several(z.enum(PROMPT_NAMES)).default([NO_PROMPT]).describe('what the policy is told first'),
@@ -73,6 +83,7 @@ export const truthConfig = z.strictObject({
     .default('keep')
     .describe('whether beliefs are read with the system prompt before them, or without it'),
   threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
+  batch: count(1, 253).default(8).describe('problems that are reasoned about at once'),
   contextTokens: count(128, 2 ** 26)
     .optional()
     .describe('tokens of KV cache'),

@@ -13,7 +13,8 @@ import { evaluate } from './evaluate.js';
 import type { TruthStart } from './folder.js';
 import { mutualTrials, type Answer } from './measure.js';
 import { domainNamed, interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
-import { setupKey, type FailureRecord, type ProblemRecord, type Setup, type TrajectoryRecord } from './records.js';
+import { setupKey, type FailureRecord, type ProblemRecord, type Setup, type TrajectoryRecord, type TruthRecord } from './records.js';
+import { together } from '../together.js';
 import { TruthSession, type SessionOptions } from './session.js';
 import { digestOfRecord, type TruthState } from './state.js';
 import { LOCAL_WORLDS, type Investigator } from './worlds.js';
@@ -128,48 +129,62 @@ const answerIn = (state: TruthState, { trajectory }: TrajectoryRecord): Answer =
   trajectory,
 });
 
-/** Every problem of a setup's domain, once under it. */
+interface Place {
+  readonly setup: Setup;
+  readonly asked: ProblemRecord;
+}
+
+/** Every problem of a setup's domain, once under it; so many at once as are sampled together, which are written together too. */
 async function reasonAll(work: Work): Promise<void> {
   const { session, config, policies, recompute } = work;
   const { state } = session;
   const problems = plannedProblems(config);
   const places = plannedSetups(config).flatMap((setup) =>
-    problems.filter(({ domain }) => domain === setup.domain).map((asked) => ({ setup, asked })),
+    problems.filter(({ domain }) => domain === setup.domain).map((asked): Place => ({ setup, asked })),
   );
-  const questions = new Map<string, ReturnType<typeof interviewQuestions>>();
-  for (const [done, { setup, asked }] of places.entries()) {
+  const questions = new Map(plannedSetups(config).map((setup) => [setupKey(setup), interviewQuestions(config, setup)]));
+  const most = policies.evaluated.inferMany === undefined ? 1 : config.batch;
+  const isMissing = ({ setup, asked }: Place): boolean => recompute.trajectories === 'always' || state.at(setup, asked.problem.id) === null;
+  // by their places in the whole, so that a run that is gone on with samples the same ones together
+  for (let done = 0; recompute.trajectories !== 'never' && done < places.length; done += most) {
     step(work, 'trajectories', done, places.length);
-    const there = state.at(setup, asked.problem.id);
-    if (recompute.trajectories === 'never' || (there !== null && recompute.trajectories === 'missing')) continue;
-    const key = setupKey(setup);
-    if (!questions.has(key)) questions.set(key, interviewQuestions(config, setup));
-    const made = await reasoned(work, setup, asked, questions.get(key)!);
-    const news = state.problems.has(asked.problem.id) ? [] : [asked];
-    if (there === null || digestOfRecord(there) !== digestOfRecord(made)) await session.write(...news, made);
+    const due = places.slice(done, done + most).filter(isMissing);
+    const made = await together(policies.evaluated, due.length, (policy, i) =>
+      reasoned(work, policy, due[i]!, questions.get(setupKey(due[i]!.setup))!),
+    );
+    const known = new Set(state.problems.keys());
+    const records = due.flatMap(({ setup, asked }, i): TruthRecord[] => {
+      const there = state.at(setup, asked.problem.id);
+      if (there !== null && digestOfRecord(there) === digestOfRecord(made[i]!)) return [];
+      const news = known.has(asked.problem.id) ? [] : [asked];
+      known.add(asked.problem.id);
+      return [...news, made[i]!];
+    });
+    await session.write(...records);
   }
   step(work, 'trajectories', places.length, places.length);
+}
 
-  async function reasoned(
-    { options: { signal } }: Work,
-    setup: Setup,
-    asked: ProblemRecord,
-    others: ReturnType<typeof interviewQuestions>,
-  ): Promise<TrajectoryRecord | FailureRecord> {
-    const { problem } = asked;
-    try {
-      const { trajectory, ...counts } = await reason(policies.evaluated, problem, REASONING_MODES.parse(setup.mode), {
-        system: systemText(setup),
-        seed: trajectorySeed(config, setup, asked),
-        maxTokens: config.maxTokens,
-        temperature: config.temperature,
-        questions: others,
-        ...(signal && { signal }),
-      });
-      return { kind: 'trajectory', setup, trajectory: trajectory as TrajectoryRecord['trajectory'], ...counts };
-    } catch (error) {
-      if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
-      return { kind: 'failure', setup, problemId: problem.id, reason: 'context overflow' };
-    }
+async function reasoned(
+  { config, options: { signal } }: Work,
+  policy: Policy,
+  { setup, asked }: Place,
+  questions: ReturnType<typeof interviewQuestions>,
+): Promise<TrajectoryRecord | FailureRecord> {
+  const { problem } = asked;
+  try {
+    const { trajectory, ...counts } = await reason(policy, problem, REASONING_MODES.parse(setup.mode), {
+      system: systemText(setup),
+      seed: trajectorySeed(config, setup, asked),
+      maxTokens: config.maxTokens,
+      temperature: config.temperature,
+      questions,
+      ...(signal && { signal }),
+    });
+    return { kind: 'trajectory', setup, trajectory: trajectory as TrajectoryRecord['trajectory'], ...counts };
+  } catch (error) {
+    if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
+    return { kind: 'failure', setup, problemId: problem.id, reason: 'context overflow' };
   }
 }
 

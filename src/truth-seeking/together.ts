@@ -1,0 +1,77 @@
+/** Several who reason at once with one policy: their replies are sampled together. */
+import { IsoproError } from '../errors.js';
+import type { InferOptions, InferRequest, Message, Policy, Reply } from './policy.js';
+
+interface Waiting {
+  readonly request: InferRequest;
+  readonly options: InferOptions;
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Replies of one length and temperature are one request of the policy. */
+const kindOf = ({ maxTokens, temperature }: InferOptions): string => `${maxTokens} ${temperature}`;
+
+/**
+ * Work for each of `count`, by policies that wait for each other: once everybody who is not done waits for a reply, all of them are
+ * sampled. What is sampled together so follows from the work alone, and not from who was faster.
+ * @returns in order
+ * @throws the first failure in order, once all are done
+ */
+export async function together<T>(policy: Policy, count: number, work: (policy: Policy, index: number) => Promise<T>): Promise<T[]> {
+  const { inferMany } = policy;
+  if (inferMany === undefined || count === 1) {
+    const found: T[] = [];
+    for (let i = 0; i < count; i++) found.push(await work(policy, i));
+    return found;
+  }
+  const waiting = new Map<number, Waiting>();
+  let active = count;
+
+  const alone = async ({ request, options, resolve, reject }: Waiting): Promise<void> =>
+    policy.infer(request.messages, { ...options, seed: request.seed }).then(resolve, reject);
+
+  async function sample(all: readonly Waiting[]): Promise<void> {
+    if (all.length === 1) return alone(all[0]!);
+    try {
+      const replies = await inferMany!(
+        all.map(({ request }) => request),
+        all[0]!.options,
+      );
+      for (const [i, { resolve }] of all.entries()) resolve(replies[i]!);
+    } catch (error) {
+      // one that does not fit ends its own reply, and nobody else's
+      if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') for (const each of all) await alone(each);
+      else for (const { reject } of all) reject(error);
+    }
+  }
+
+  async function go(): Promise<void> {
+    if (waiting.size < active || waiting.size === 0) return;
+    const all = [...waiting].sort(([a], [b]) => a - b).map(([, each]) => each);
+    waiting.clear();
+    for (const kind of new Set(all.map(({ options }) => kindOf(options))))
+      await sample(all.filter(({ options }) => kindOf(options) === kind));
+  }
+
+  const view = (index: number): Policy => ({
+    ...policy,
+    infer: (messages: readonly Message[], { seed = 0n, ...options } = {}) =>
+      new Promise<Reply>((resolve, reject) => {
+        waiting.set(index, { request: { messages, seed }, options, resolve, reject });
+        void go();
+      }),
+  });
+  const settled = await Promise.allSettled(
+    Array.from({ length: count }, (_, i) =>
+      work(view(i), i).finally(() => {
+        active--;
+        void go();
+      }),
+    ),
+  );
+  return settled.map((each) => {
+    if (each.status === 'rejected') throw each.reason;
+    return each.value;
+  });
+}
