@@ -80,6 +80,7 @@ export const judgeCommand = defineCommand({
     {
       using step = new Progress({ label: 'judging', unit: 'steps' });
       using test = new Progress({ label: 'test problems', unit: 'answers' });
+      using forgotten = new Progress({ label: 'what was forgotten', unit: 'texts' });
       const begin = (i: number): void => {
         if (i < STEPS.length) step.begin(`step ${i + 1} of ${STEPS.length}: ${STEP_TITLES[STEPS[i]!.name]}`);
       };
@@ -104,6 +105,7 @@ export const judgeCommand = defineCommand({
         signal: interruption(),
         onStep: ({ name }) => begin(STEPS.findIndex((each) => each.name === name) + 1),
         onProgress: ({ done, total }) => answered(done, total),
+        onForgetting: ({ done, total }) => forgotten.update(done, { total }),
       }).catch((error: unknown) => {
         throw interrupted(error, 'the judge', 'Nothing was written. The same command judges from the beginning.');
       });

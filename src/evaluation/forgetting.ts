@@ -10,6 +10,7 @@ import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import type { ScoredText } from '../statistics/index.js';
+import { keepBase, readBase } from './base-measurement.js';
 
 /** 20,101 bytes in 32 paragraphs, and 200 prompts, one a line. */
 const SHA256 = {
@@ -64,6 +65,11 @@ export interface ForgettingOptions {
   readonly paragraphs?: number;
   /** One for each prompt, scored in place of what the base would say here: a log's, which another machine may sample otherwise. */
   readonly replies?: readonly (readonly number[])[];
+  /**
+   * Where the base model's part is kept, and taken from where it is there: a name for this model, code and machine, for their bits are its
+   * own.
+   */
+  readonly baseFile?: string;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
@@ -123,13 +129,14 @@ export async function measureForgetting(
   adapter: Adapter | null,
   options: ForgettingOptions = {},
 ): Promise<ForgettingMeasurement> {
-  const { replies: given, signal, onProgress } = options;
+  const { replies: given, baseFile, signal, onProgress } = options;
   const cancelling = signal === undefined ? {} : { signal };
   const begin = beginning(model);
   const { paragraphs, prompts: rendered } = forgettingTexts(model, options.prompts, options.paragraphs);
   const shared = commonBeginning(rendered);
   let done = 0;
-  const total = 2 * (paragraphs.length + rendered.length);
+  const kept = baseFile === undefined || given !== undefined ? null : readBase(baseFile, paragraphs.length, rendered.length);
+  const total = (kept === null ? 2 : 1) * (paragraphs.length + rendered.length);
   const tick = (more = 1): void => onProgress?.({ done: (done += more), total });
   const scoreEnglish = async (): Promise<number[]> => {
     const english: number[] = [];
@@ -153,10 +160,16 @@ export async function measureForgetting(
   };
   try {
     await model.setAdapter(null);
-    const english = await scoreEnglish();
-    const sampled = given === undefined ? await sampleReplies(model, rendered, cancelling, tick) : null;
-    const replies = sampled?.map(({ tokenIds }) => tokenIds) ?? given!.map((ids) => Int32Array.from(ids));
-    const before = sampled?.map(({ logprobs }) => sumOf(logprobs)) ?? (await scoreReplies(replies));
+    const english = kept?.english ?? (await scoreEnglish());
+    const sampled =
+      kept?.replies ??
+      (given === undefined
+        ? (await sampleReplies(model, rendered, cancelling, tick)).map(({ tokenIds, logprobs }) => ({ tokenIds, before: sumOf(logprobs) }))
+        : null);
+    const replies = (sampled?.map(({ tokenIds }) => tokenIds) ?? given!).map((ids) => Int32Array.from(ids));
+    const before = sampled?.map((reply) => reply.before) ?? (await scoreReplies(replies));
+    if (baseFile !== undefined && kept === null && given === undefined)
+      await keepBase(baseFile, { english, replies: replies.map((ids, i) => ({ tokenIds: [...ids], before: before[i]! })) });
     await model.setAdapter(adapter);
     const [englishAfter, after] = [await scoreEnglish(), await scoreReplies(replies)];
     return {

@@ -1,6 +1,6 @@
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
-import { FORGETTING_TEXTS, forgettingTexts, measureForgetting } from '../evaluation/forgetting.js';
+import { FORGETTING_TEXTS, forgettingTexts, measureForgetting, type ForgettingOptions } from '../evaluation/forgetting.js';
 import type { LogReader } from '../log/read.js';
 import { loggedForgetting } from '../run-folder/derived.js';
 import { forgetting, type ForgettingRecord } from '../run-folder/evaluation-records.js';
@@ -62,7 +62,7 @@ export async function checkForgetting(
   { record: claim, prompts }: ForgettingClaim,
   adapter: Adapter | null,
   sameMachine: boolean,
-  options: { readonly signal?: AbortSignal },
+  options: Pick<ForgettingOptions, 'signal' | 'onProgress'>,
 ): Promise<ForgettingComparison> {
   const replies = claim.replies.map(({ tokenIds }) => tokenIds);
   const texts = forgettingTexts(model, prompts);

@@ -53,6 +53,8 @@ export interface JudgeOptions {
   readonly signal?: AbortSignal;
   readonly onStep?: (step: TraceStep) => void;
   readonly onProgress?: HeldOutRequest['onProgress'];
+  /** Texts of what was forgotten, after the test problems. */
+  readonly onForgetting?: HeldOutRequest['onProgress'];
 }
 
 export interface JudgeReport {
@@ -187,7 +189,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
 }
 
 async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Findings): Promise<void> {
-  const { folder, keyFile, headFiles, home, signal, onProgress, target = DEFAULT_TARGET, heldOut: which = 'both' } = options;
+  const { folder, keyFile, headFiles, home, signal, onProgress, onForgetting, target = DEFAULT_TARGET, heldOut: which = 'both' } = options;
   if (!(target > 0 && target <= 1)) throw new IsoproError('INVALID_ARGUMENT', 'the target accuracy lies in (0, 1]');
   refuseKeyInside(folder, keyFile);
   const cancelling = signal === undefined ? {} : { signal };
@@ -394,7 +396,11 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         ...cancelling,
         ...(onProgress === undefined ? {} : { onProgress }),
       });
-      if (forgot !== null) findings.forgetting = await checkForgetting(model, forgot, loaded, sameMachine, cancelling);
+      if (forgot !== null)
+        findings.forgetting = await checkForgetting(model, forgot, loaded, sameMachine, {
+          ...cancelling,
+          ...(onForgetting === undefined ? {} : { onProgress: onForgetting }),
+        });
       const differing = value.after.differing + (value.before?.differing ?? 0);
       const unverified = value.after.unverified + (value.before?.unverified ?? 0);
       findings.unverified += unverified;

@@ -1,11 +1,14 @@
 /** The end of a run: the adapter that is submitted, its test accuracy, the signed end of the log. */
+import { hash } from 'node:crypto';
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
+import { canonicalJson } from '../canonical-json.js';
 import { durable } from '../durable.js';
 import type { Adapter } from '../engine/adapter.js';
 import { FORGETTING_TEXTS, measureForgetting } from '../evaluation/forgetting.js';
 import { measureProbe } from '../evaluation/probe.js';
-import { MANIFEST_FORMAT, writeManifest } from '../run-folder/manifest.js';
+import { isoproHome } from '../log/home.js';
+import { MANIFEST_FORMAT, writeManifest, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { adapterTargets, gateRecord, probeRecord, sessionEndMembers, submissionRecord } from '../run-folder/course-records.js';
 import { forgettingRecord } from '../run-folder/evaluation-records.js';
@@ -44,9 +47,16 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   state.spent.sampledTokens += after.sampledTokens;
 }
 
+/** Named by everything that its figures follow from: another run of the same finds it, and this one after an interruption. */
+function baseFileOf({ code, machine, model, evaluation }: RunStart, prompts: number): string {
+  const name = hash('sha256', canonicalJson({ code, machine, model: model.sha256, evaluation, prompts }));
+  return path.join(isoproHome(), 'forgetting', `${name}.json`);
+}
+
 async function forgettingOfAdapter(context: RunContext, sha256: string, adapter: Adapter, prompts: number): Promise<NewRunRecord> {
   const { english, replies } = await measureForgetting(context.model, adapter, {
     prompts,
+    baseFile: baseFileOf(context.start, prompts),
     ...cancellation(context),
     onProgress: ({ done, total }) => report(context, { stage: 'forgetting', done, total }),
   });

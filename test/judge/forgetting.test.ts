@@ -6,7 +6,12 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Adapter } from '../../src/engine/adapter.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer, type Trainer } from '../../src/engine/trainer.js';
-import { measureForgetting, readForgettingText, type ForgettingMeasurement } from '../../src/evaluation/forgetting.js';
+import {
+  measureForgetting,
+  readForgettingText,
+  type ForgettingMeasurement,
+  type ForgettingOptions,
+} from '../../src/evaluation/forgetting.js';
 import { checkForgetting, readForgettingClaim } from '../../src/judge/forgetting.js';
 import { readClaims } from '../../src/judge/held-out.js';
 import { LogReader } from '../../src/log/read.js';
@@ -108,6 +113,27 @@ describe('the measure', () => {
       expect({ tokenIds, after }).toEqual({ tokenIds: replies[i], after: measured.replies[i]!.after });
       expect(before).toBeCloseTo(measured.replies[i]!.before, 5);
     }
+  }, 60_000);
+
+  test('keeps what the base says as soon as it is measured, and gives the same with it in half the work', async () => {
+    const baseFile = file('kept/base.json');
+    const measure = async (options: ForgettingOptions = {}): Promise<{ total: number; result: ForgettingMeasurement }> => {
+      let total = 0;
+      const onProgress = (progress: { readonly total: number }): void => void (total = progress.total);
+      return { result: await measureForgetting(model, moved, { prompts: PROMPTS, baseFile, onProgress, ...options }), total };
+    };
+    const interruption = new AbortController();
+    const half = measured.english.length + PROMPTS;
+    const interrupted = measure({ signal: interruption.signal, onProgress: ({ done }) => done > half && interruption.abort() });
+    await expect(interrupted).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
+    expect(await measure()).toEqual({ result: measured, total: half });
+    // of other texts, or damaged: measured again, and kept anew
+    for (const content of ['{', '{"english": [], "replies": []}', '']) {
+      writeFileSync(baseFile, content);
+      expect(await measure()).toEqual({ result: measured, total: 2 * half });
+      expect(JSON.parse(readFileSync(baseFile, 'utf8')).english).toEqual(measured.english.map(({ before }) => before));
+    }
+    expect((await measure({ baseFile: file('letters.gguf/no-folder.json') })).result).toEqual(measured);
   }, 60_000);
 
   test('can be cancelled, and leaves the model with the adapter', async () => {
