@@ -9,6 +9,8 @@ import { openTask } from '../../src/tasks/open-task.js';
 import { readBeliefs } from '../../src/truth-seeking/beliefs/readout.js';
 import { deriveSeed } from '../../src/random.js';
 import { localPolicy } from '../../src/truth-seeking/local-policy.js';
+import type { TokenIds } from '../../src/engine/generate-request.js';
+import type { Policy } from '../../src/truth-seeking/policy.js';
 import { opening } from '../../src/truth-seeking/modes/asking.js';
 import { REASONING_MODES } from '../../src/truth-seeking/modes/mode.js';
 import { binaryProblem } from '../../src/truth-seeking/problem.js';
@@ -54,17 +56,39 @@ test('the same seed trains the same adapter; the first reward is that of the bas
   expect(once.steps.some(({ trained: replies }) => replies > 0)).toBe(true);
   // the first step's replies, asked for and read again without a trainer
   const policy = await localPolicy(model);
+  const replies = await repliesOf(policy);
+  expect(once.steps[0]!.reward).toBeCloseTo(replies.reduce((sum, { reward }) => sum + reward, 0) / HOW.group, 6);
+});
+
+/** What the first step samples, with its rewards by hand. */
+async function repliesOf(policy: Policy): Promise<{ readonly tokenIds: TokenIds; readonly reward: number }[]> {
   const prompt = opening(PROBLEM, MODE, null);
-  let sum = 0;
+  const replies = [];
   for (let sample = 0; sample < HOW.group; sample++) {
     const seed = deriveSeed({ runSeed: HOW.seed, purpose: 'readout training', iteration: 1, problemId: PROBLEM.id, sample });
-    const { text } = await policy.infer(prompt, { seed, maxTokens: HOW.maxTokens, temperature: 1 });
+    const { text, tokenIds } = await policy.infer(prompt, { seed, maxTokens: HOW.maxTokens, temperature: 1 });
     const steps = [{ content: text, trainable: true }];
     const said = trajectory({ problemId: PROBLEM.id, policyId: policy.id, modeId: 'direct', seed: '0', prompt, steps });
     const { readings } = await readBeliefs(policy, PROBLEM, said);
-    sum += 1 - (1 - readings.at(-1)!.belief!.p0) ** 2;
+    replies.push({ tokenIds, reward: 1 - (1 - readings.at(-1)!.belief!.p0) ** 2 });
   }
-  expect(once.steps[0]!.reward).toBeCloseTo(sum / HOW.group, 6);
+  return replies;
+}
+
+test('a step makes the reply with the better belief likelier beside the other', async () => {
+  const base = await localPolicy(model);
+  const [first, second] = (await repliesOf(base)) as [{ tokenIds: TokenIds; reward: number }, { tokenIds: TokenIds; reward: number }];
+  expect(Math.abs(first.reward - second.reward)).toBeGreaterThan(1e-4);
+  await using trainer = await createTrainer(model, { seed: 1n, threads: 1, lora: { rank: 2 }, optimiser: { learningRate: 0.01 } });
+  for await (const _ of trainOnReadout(model, trainer, [PROBLEM], MODE, { ...HOW, steps: 1 }));
+  const trained = await localPolicy(model, { adapter: await trainer.applyTo(model) });
+  const ahead = async (policy: Policy): Promise<number> => {
+    const scores = await policy.score(policy.promptIds(opening(PROBLEM, MODE, null)), [first.tokenIds, second.tokenIds]);
+    const [one, other] = scores.map((each) => each.reduce((a, b) => a + b, 0)) as [number, number];
+    return one - other;
+  };
+  const gained = (await ahead(trained)) - (await ahead(base));
+  expect(Math.sign(gained)).toBe(Math.sign(first.reward - second.reward));
 });
 
 test('a question without an answer earns nothing, and is refused', async () => {
