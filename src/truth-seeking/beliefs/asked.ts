@@ -63,8 +63,8 @@ function question({ question: asked, options: [first, second] }: BinaryProblem, 
     `Somebody reasons about a question: ${asked}\n\nThe answer is “${first}” or “${second}”. ` +
     `What they wrote, in parts:\n\n${parts}\n\n` +
     `Estimate for each part how probable ${whose}, from 0 to 1, after reading up to the end of that part and no further; ` +
-    `part 0 stands for the belief before anything was written. End your reply with ${OPENING}…} that holds ${steps.length + 1} numbers with commas between ` +
-    `them, such as ${OPENING}${example}${steps.length > 2 ? ', …' : ''}}.`
+    `part 0 stands for the belief before anything was written. End your reply with ${OPENING}…} that holds ${steps.length + 1} ` +
+    `numbers with commas between them, such as ${OPENING}${example}${steps.length > 2 ? ', …' : ''}}.`
   );
 }
 
