@@ -1,4 +1,5 @@
 // The running batch on the embedded model: requests come, go and are cancelled in every order, and each is reported once.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -168,6 +169,39 @@ TEST(running_batch_reports_each_request_once_whatever_comes_and_goes) {
     CHECK(next > 50 && static_cast<std::int64_t>(ended.size()) == next);
     CHECK(aborted > 5);
     CHECK((reused > 0) == (settings.prefixTokens > 0));
+  }
+}
+
+// A client that goes away has its flag set while a step runs, at the latest; the next one computes nothing for it.
+TEST(running_batch_gives_a_request_no_token_after_it_was_cancelled) {
+  for (const BatchSettings& settings : {BatchSettings{600, 6, 0}, {600, 6, 200}, {1800, 6, 0}}) {
+    Random random(4);
+    Bench bench(settings);
+    std::map<std::int64_t, BatchRequest> requests;
+    for (int i = 0; i < 3; ++i) {
+      requests[i] = requestOf(someTokens(random, 20), 60, static_cast<std::uint64_t>(i));
+      requests[i].streamed = true;
+      bench.batch.join(i, requests[i]);
+    }
+    const auto told = [](const StepReport& report) {
+      std::vector<std::int64_t> to;
+      for (const TokenEvent& token : report.tokens) to.push_back(token.request);
+      std::sort(to.begin(), to.end());
+      return to;
+    };
+    for (int step = 0; step < 5; ++step) bench.batch.step(kNever);
+    CHECK(told(bench.batch.step(kNever)) == std::vector<std::int64_t>({0, 1, 2}));
+    requests[1].cancelled->store(true);
+    const StepReport report = bench.batch.step(kNever);
+    CHECK(told(report) == std::vector<std::int64_t>({0, 2}));
+    CHECK(report.failed.size() == 1 && report.failed.front().request == 1 && report.finished.empty());
+    CHECK(told(bench.batch.step(kNever)) == std::vector<std::int64_t>({0, 2}));
+    // one that waits, or is to be evaluated, is left as soon
+    requests[3] = requestOf(someTokens(random, 20), 60, 3);
+    requests[3].cancelled->store(true);
+    bench.batch.join(3, requests[3]);
+    CHECK(bench.batch.step(kNever).failed.size() == 1);
+    while (!bench.batch.idle()) CHECK(bench.batch.step(kNever).failed.empty());
   }
 }
 

@@ -1,44 +1,166 @@
-/** Many clients at once, some of whom go away, some of whom send nonsense: every other one gets the reply that it would have had alone. */
+/**
+ * Many clients at once, some of whom go away, some of whom send nonsense, some of whom load adapters: every other one gets the reply that it
+ * would have had alone, and nothing is left behind. ISOPRO_FULL=1: 2,000 requests by 64 clients of a server in a process of its own, whose
+ * memory and event loop are measured.
+ */
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
+import { createInterface } from 'node:readline';
 import { afterAll, expect, test } from '@jest/globals';
-import { ModelHost, type HostedAdapter } from '../../src/index.js';
+import { ModelHost, type HostedAdapter, type HostedModel } from '../../src/index.js';
 import { Random } from '../../src/random.js';
-import type { Server } from '../../src/server/server.js';
-import { adapterFile, asAdmin, closeAll, eventsOf, file, folder, reported, send, start, UNDISTURBED, untilIdle } from '../models/server.js';
+import { MAIN } from '../cli/run-cli.js';
+import {
+  ADMIN,
+  adapterFile,
+  asAdmin,
+  closeAll,
+  eventsOf,
+  file,
+  folder,
+  reported,
+  send,
+  start,
+  UNDISTURBED,
+  untilIdle,
+} from '../models/server.js';
 
-const CLIENTS = 16;
-const REQUESTS = 80;
+const FULL = process.env.ISOPRO_FULL === '1';
 const PATH = '/v1/chat/completions';
+const TOKENS = 16;
+const SEEDS = 8;
 const messages = [{ role: 'user' as const, content: 'Name a river.' }];
 
-/** Reads the first bytes of a stream and goes away. */
-async function leave(server: Server, body: object): Promise<void> {
+type Place = { readonly url: string };
+const files = { base: null, one: adapterFile('one', 11n), two: adapterFile('two', 12n) };
+const names = Object.keys(files) as (keyof typeof files)[];
+
+/** Goes away at the first bytes of a stream, or before an answer as a whole. */
+async function leave(server: Place, body: object, isStream: boolean): Promise<void> {
   const sent = httpRequest(`${server.url}${PATH}`, { method: 'POST', headers: { 'content-type': 'application/json' }, agent: false });
   sent.on('error', () => {});
-  sent.end(JSON.stringify({ ...body, stream: true, max_tokens: 400, ignore_eos: true }));
-  const [response] = (await once(sent, 'response')) as [NodeJS.ReadableStream];
-  await once(response, 'data');
+  sent.end(JSON.stringify({ ...body, stream: isStream, max_tokens: 400, ignore_eos: true }));
+  if (isStream) {
+    const [response] = (await once(sent, 'response')) as [NodeJS.ReadableStream];
+    await once(response, 'data');
+  } else {
+    await once(sent, 'finish');
+  }
   sent.destroy();
+}
+
+/** What one by one gives. */
+class Alone {
+  readonly texts = new Map<string, string>();
+  readonly #model: HostedModel;
+  readonly #adapters: ReadonlyMap<string, HostedAdapter | null>;
+
+  private constructor(model: HostedModel, adapters: ReadonlyMap<string, HostedAdapter | null>) {
+    this.#model = model;
+    this.#adapters = adapters;
+  }
+
+  static async of(host: ModelHost): Promise<Alone> {
+    const model = await host.load(file, { ...UNDISTURBED, contextTokens: 4096 });
+    const adapters = new Map<string, HostedAdapter | null>();
+    for (const name of names) adapters.set(name, files[name] === null ? null : await model.loadAdapter(files[name]));
+    const alone = new Alone(model, adapters);
+    for (const [name, adapter] of adapters)
+      for (let seed = 0; seed < SEEDS; seed++) {
+        const request = { messages, maxTokens: TOKENS, sampling: { seed }, id: '0', adapter };
+        alone.texts.set(`${name} ${seed}`, (await model.generate(request)).text);
+      }
+    return alone;
+  }
+
+  /** Nothing but the prompt and the ids goes into it: a reply of another adapter or prompt has other scores. */
+  async expectScored(name: string, prompt: readonly number[], ids: readonly number[], logprobs: readonly number[]): Promise<void> {
+    const [scores] = await this.#model.score(prompt, [ids], { adapter: this.#adapters.get(name) ?? null });
+    expect(logprobs).toHaveLength(ids.length);
+    for (const [i, score] of [...scores!].entries()) expect(Math.abs(logprobs[i]! - score)).toBeLessThan(1e-3);
+  }
+}
+
+interface Figures {
+  residentBytes: number;
+  lagSeconds: number;
+}
+/** Since it was last asked. prom-client's lag has the 10 ms of its timer in it. */
+async function figuresOf(server: Place): Promise<Figures> {
+  const { text } = await send(server, '/metrics');
+  const value = (name: string): number => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)![1]);
+  return { residentBytes: value('process_resident_memory_bytes'), lagSeconds: value('nodejs_eventloop_lag_p99_seconds') - 0.01 };
+}
+
+/** @returns how many of each kind were asked for and answered as they should be */
+async function flood(server: Place, alone: Alone, { requests, clients, seed }: { requests: number; clients: number; seed: bigint }) {
+  const random = new Random(seed);
+  const done: Record<string, number> = {};
+  const kinds: Record<string, (body: Record<string, unknown> & { model: string; seed: number }, number: number) => Promise<void>> = {
+    'left while it streamed': (body) => leave(server, body, true),
+    'left before an answer': (body) => leave(server, body, false),
+    'a bad body': async () => expect((await send(server, PATH, { body: '{"model": ' })).status).toBe(400),
+    'with an adapter of its own': async (body, number) => {
+      const lora = { lora_name: `own-${number}` };
+      const loaded = await send(server, '/v1/load_lora_adapter', { body: { ...lora, lora_path: files.two }, headers: asAdmin });
+      expect(loaded.status).toBe(200);
+      const { status, body: reply } = await send(server, PATH, { body: { ...body, model: lora.lora_name } });
+      expect([status, reply.choices[0].message.content]).toEqual([200, alone.texts.get(`two ${body.seed}`)]);
+      expect((await send(server, '/v1/unload_lora_adapter', { body: lora, headers: asAdmin })).status).toBe(200);
+    },
+    streamed: async (body) => {
+      const { events, done: isEnded } = eventsOf((await send(server, PATH, { body: { ...body, stream: true } })).text);
+      const pieces = events.flatMap(({ choices }) => choices.map(({ delta }: { delta: { content?: string } }) => delta.content ?? ''));
+      expect([isEnded, pieces.join('')]).toEqual([true, alone.texts.get(`${body.model} ${body.seed}`)]);
+    },
+    deterministic: async (body) => {
+      const { body: reply } = await send(server, PATH, { body: { ...body, deterministic: true } });
+      expect(reply.choices[0].message.content).toBe(alone.texts.get(`${body.model} ${body.seed}`));
+    },
+    scored: async (body) => {
+      const { body: reply } = await send(server, PATH, { body: { ...body, logprobs: true, return_token_ids: true } });
+      const [choice] = reply.choices;
+      const logprobs = choice.logprobs.content.map(({ logprob }: { logprob: number }) => logprob);
+      await alone.expectScored(body.model, reply.prompt_token_ids, choice.token_ids, logprobs);
+    },
+  };
+  const all = Object.entries(kinds);
+  const jobs = Array.from({ length: requests }, (_, number) => {
+    const [name, ask] = all[random.nextInteger(0, all.length - 1)]!;
+    const body = {
+      model: names[random.nextInteger(0, names.length - 1)]!,
+      messages,
+      seed: random.nextInteger(0, SEEDS - 1),
+      max_tokens: TOKENS,
+    };
+    return async () => {
+      await ask(body, number);
+      done[name] = (done[name] ?? 0) + 1;
+    };
+  });
+  const client = async (): Promise<void> => {
+    for (let job = jobs.pop(); job !== undefined; job = jobs.pop()) await job();
+  };
+  await Promise.all(Array.from({ length: clients }, client));
+  expect(Object.values(done).reduce((sum, count) => sum + count, 0)).toBe(requests);
+  return done;
+}
+
+/** Nothing runs or waits, and what was loaded for a while is gone. */
+async function expectIdle(server: Place): Promise<void> {
+  const { text } = await send(server, '/metrics');
+  expect(text).toMatch(/^isopro_running_replies 0$/m);
+  expect(text).toMatch(/^isopro_waiting_replies 0$/m);
+  const { data } = (await send(server, '/v1/models')).body;
+  expect(data.map(({ id }: { id: string }) => id)).toEqual(names);
 }
 
 afterAll(closeAll);
 
-test('no reply is lost or another one’s, and nothing is left behind', async () => {
-  const files = { base: null, one: adapterFile('one', 11n), two: adapterFile('two', 12n) };
-  const names = Object.keys(files) as (keyof typeof files)[];
-  const host = new ModelHost();
-  const direct = await host.load(file, { ...UNDISTURBED, contextTokens: 4096 });
-  const alone = new Map<string, string>();
-  for (const name of names) {
-    const adapter: HostedAdapter | null = files[name] === null ? null : await direct.loadAdapter(files[name]);
-    for (let seed = 0; seed < 8; seed++) {
-      const reply = await direct.generate({ messages, maxTokens: 16, sampling: { seed }, id: '0', adapter });
-      alone.set(`${name} ${seed}`, reply.text);
-    }
-  }
-  await host.dispose();
-
+(FULL ? test.skip : test)('no reply is lost or another one’s, and nothing is left behind', async () => {
+  await using host = new ModelHost();
+  const alone = await Alone.of(host);
   const server = await start({
     adapters: [
       { name: 'one', file: files.one },
@@ -46,41 +168,57 @@ test('no reply is lost or another one’s, and nothing is left behind', async ()
     ],
     adapterFolder: folder,
     load: { ...UNDISTURBED, contextTokens: 8192, maxSequences: 8 },
-    limits: { waiting: CLIENTS },
+    limits: { waiting: 24 },
   });
-  const random = new Random(7n);
-  const jobs = Array.from({ length: REQUESTS }, () => {
-    const [kind, name, seed] = [random.nextInteger(0, 7), names[random.nextInteger(0, names.length - 1)]!, random.nextInteger(0, 7)];
-    const body = { model: name, messages, seed, max_tokens: 16 };
-    const expected = alone.get(`${name} ${seed}`);
-    if (kind === 0) return () => leave(server, body);
-    if (kind === 1) return async () => expect((await send(server, PATH, { body: '{"model": ' })).status).toBe(400);
-    if (kind === 2)
-      return async () => {
-        const load = { lora_name: 'three', lora_path: files.two };
-        expect((await send(server, '/load_lora_adapter', { body: load, headers: asAdmin })).status).toBe(200);
-        const { status, body: reply } = await send(server, PATH, { body: { ...body, model: 'three' } });
-        expect(status).toBe(200);
-        expect(reply.choices[0].message.content).toBe(alone.get(`two ${seed}`));
-      };
-    if (kind === 3)
-      return async () => {
-        const { events } = eventsOf((await send(server, PATH, { body: { ...body, stream: true } })).text);
-        expect(
-          events.flatMap(({ choices }) => choices.map(({ delta }: never) => (delta as { content?: string }).content ?? '')).join(''),
-        ).toBe(expected);
-      };
-    return async () => expect((await send(server, PATH, { body })).body.choices[0].message.content).toBe(expected);
-  });
-  const clients = Array.from({ length: CLIENTS }, async () => {
-    for (let job = jobs.pop(); job !== undefined; job = jobs.pop()) await job();
-  });
-  await Promise.all(clients);
+  await flood(server, alone, { requests: 100, clients: 24, seed: 7n });
   await untilIdle(server);
-  await send(server, '/unload_lora_adapter', { body: { lora_name: 'three' }, headers: asAdmin });
-  const { text } = await send(server, '/metrics');
-  expect(text).toMatch(/^isopro_running_replies 0$/m);
-  expect(text).toMatch(/^isopro_waiting_replies 0$/m);
+  await expectIdle(server);
   expect(server.usage().models.map(({ adapters }) => adapters.length)).toEqual([2]);
   expect(reported).toEqual([]);
 });
+
+(FULL ? test : test.skip)(
+  '2,000 requests by 64 clients: memory stays, the event loop is free, and SIGTERM lets the last replies end',
+  async () => {
+    await using host = new ModelHost();
+    const alone = await Alone.of(host);
+    const flags = [
+      '--model',
+      file,
+      '--name',
+      'base',
+      '--adapter',
+      `one=${files.one}`,
+      '--adapter',
+      `two=${files.two}`,
+      '--adapters',
+      folder,
+    ];
+    const limits = ['--threads', '1', '--fixed-threads', '--context', '8192', '--max-sequences', '16', '--rate', '60000', '--port', '0'];
+    const child = spawn(process.execPath, [MAIN, 'serve', ...flags, ...limits, '--json'], {
+      env: { ...process.env, ISOPRO_ADMIN_KEY: ADMIN },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let stderr = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+    const server = JSON.parse(line) as { url: string };
+    const counts = await flood(server, alone, { requests: 500, clients: 64, seed: 7n });
+    const before = await figuresOf(server);
+    for (const [kind, count] of Object.entries(await flood(server, alone, { requests: 1500, clients: 64, seed: 8n })))
+      counts[kind] = (counts[kind] ?? 0) + count;
+    const after = await figuresOf(server);
+    console.info(JSON.stringify({ counts, before, after }));
+
+    const running = send(server, PATH, { body: { model: 'one', messages, max_tokens: 400, ignore_eos: true } });
+    while (!/^isopro_running_replies [1-9]/m.test((await send(server, '/metrics')).text));
+    const ended = once(child, 'close');
+    child.kill('SIGTERM');
+    expect((await running).body.choices[0].finish_reason).toBe('length');
+    expect(await ended).toEqual([0, null]);
+    expect(stderr).toBe('');
+    expect(after.residentBytes - before.residentBytes).toBeLessThan(32 * 2 ** 20);
+    expect(after.lagSeconds).toBeLessThan(0.01);
+  },
+  1_800_000,
+);
