@@ -5,6 +5,7 @@ import type { GateDecision, GatePolicyInput } from '../gate/index.js';
 import { measureGate, requireMeasurable } from '../jobs/measure-gate.js';
 import { decideGate, openGate, type GateTrials } from '../registry/gates.js';
 import { aliasText, CHAMPION } from '../registry/names.js';
+import { isOpen } from '../registry/state.js';
 import { lookUp, unresolvedError } from '../registry/resolve.js';
 import { defineCommand } from './command.js';
 import { printJson, UsageError } from './output.js';
@@ -80,6 +81,11 @@ export const adaptersPromoteCommand = defineCommand({
         default: false,
         describe: 'begin a gate: print its number and the seed to draw its problems with',
       })
+      .option('resume', {
+        type: 'boolean',
+        default: false,
+        describe: 'with --problems: go on with the gate of this adapter for this name that is open, or has accepted, where there is one',
+      })
       .option('policy', { type: 'string', requiresArg: true, describe: 'JSON file of the policy of a gate that begins (docs/gate.md)' })
       .option('lineage', {
         choices: ['any', 'foreign'] as const,
@@ -133,14 +139,22 @@ export const adaptersPromoteCommand = defineCommand({
     ...argv
   }) => {
     const { slot, alias } = aliasOf(as);
-    const way = wayOf({ ...argv, policy, evidence, problems, force }, aliasText(slot, alias), alias === CHAMPION);
+    let way = wayOf({ ...argv, policy, evidence, problems, force }, aliasText(slot, alias), alias === CHAMPION);
+    if (argv.resume && way !== 'problems') throw new UsageError('--resume goes with --problems.');
     if (!(wait >= 0 && wait <= 86_400)) throw new UsageError(`--wait: expected 0 to 86,400 seconds, got ${wait}`);
     const terms = canary === undefined && probation === undefined ? {} : { probation: probationTerms(canary, probation) };
     const registry = registryOf(argv);
-    const entry = lookUp((await registry.read()).state, adapter);
+    const { state } = await registry.read();
+    const entry = lookUp(state, adapter);
     if ('ok' in entry) throw unresolvedError(entry);
     const { id } = entry;
     let { gate } = argv;
+    if (argv.resume && gate === undefined) {
+      const name = aliasText(slot, alias);
+      const last = state.gates.findLast((each) => each.challenger === id && aliasText(each.slot, each.alias) === name);
+      if (last !== undefined && (last.decision === 'accepted' || (isOpen(last) && last.seed !== null))) gate = last.gate;
+      if (last?.decision === 'accepted') way = 'gate';
+    }
     if (way === 'open' || (way === 'problems' && gate === undefined)) {
       const given = policy === undefined ? {} : { policy: readJson(policy) as GatePolicyInput };
       if (way === 'problems') requireMeasurable(given.policy);

@@ -286,7 +286,8 @@ async function listen(
   if (options.jobs !== undefined) {
     const { addJobs } = await import('./jobs/index.js');
     const { name, model, adapters, report } = options;
-    await addJobs(app, { options: options.jobs, base: { name, model }, adapters, models, report });
+    const registry = options.registry?.paths.folder;
+    await addJobs(app, { options: options.jobs, base: { name, model }, adapters, models, registry, report });
   }
   const { addPage } = await import('./page/routes.js');
   addPage(app, {

@@ -11,7 +11,9 @@ import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
 import { runSettings } from '../../src/training/settings.js';
 import { z } from 'zod';
-import { MAIN } from '../cli/run-cli.js';
+import { createTrainer, loadModel } from '../../src/index.js';
+import { Registry } from '../../src/registry/index.js';
+import { MAIN, runCli } from '../cli/run-cli.js';
 import { ADMIN, asAdmin, closeAll, folder, reported, send, start, type Answer } from '../models/server.js';
 
 const PROGRAM = fileURLToPath(new URL('../jobs/job-program.mjs', import.meta.url));
@@ -121,6 +123,7 @@ describe('what settings may name', () => {
     ['a path as adapter', { kind: 'eval', settings: { adapter: '../a.gguf' } }, 'adapter', 'settings.adapter'],
     ['a path as run', { kind: 'judge', settings: { run: '../runs' } }, 'run', 'settings.run'],
     ['the queue as run', { kind: 'judge', settings: { run: '.jobs' } }, 'run', 'settings.run'],
+    ['a gate, with a key that trains', { kind: 'gate', settings: { adapter: 'ab'.repeat(32), as: 'sql' } }, 'kind', 'kind'],
     ["another's run", { kind: 'judge', settings: { run: 'elsewhere' } }, 'run', 'settings.run'],
   ])('%s is refused', async (_, body, what, param) => {
     for (const target of ['/api/jobs', '/api/jobs/estimate']) {
@@ -191,6 +194,74 @@ test('kinds with their forms, and estimates with the equivalent command', async 
   expect(estimate.settings).toMatchObject({ profile: 'embedded', sampling: { rollouts: 448 }, evaluation: { gate: false } });
   expect(estimate.memoryBytes).toBeGreaterThan(estimate.settings.layers.trainerMemory);
   expect(estimate.measured).toBeNull();
+});
+
+describe('a gate', () => {
+  const home = path.join(folder, 'gate-home');
+  const registry = new Registry({ folder: path.join(home, 'registry'), witness: false, home });
+  const gateOf = (adapter: string, more: object = {}): object => ({
+    kind: 'gate',
+    settings: { adapter, as: 'scheduling', problems: 1, model: 'other', threads: 1, ...more },
+  });
+
+  const ids: string[] = [];
+  beforeAll(async () => {
+    await using model = await loadModel('tiny', { threads: 1 });
+    for (const seed of [1, 2]) {
+      await using trainer = await createTrainer(model, { lora: { rank: 1 }, threads: 1, seed });
+      const adapter = path.join(folder, `gate-${seed}.gguf`);
+      await trainer.exportAdapter(adapter);
+      ids.push((await registry.publish({ file: adapter, base: { name: 'tiny', sha256: await model.hash() } })).id);
+    }
+  });
+
+  test("is admin's, and of the registry, the tasks and the models of the server", async () => {
+    expect((await get('/api/jobs/kinds', asAdmin)).body.data.map(({ kind }: { kind: string }) => kind)).toContain('gate');
+    const estimate = (at: Server, body: object): Promise<Answer> => send(at, '/api/jobs/estimate', { body, headers: asAdmin });
+    expect(codeOf(await estimate(server, gateOf('ab'.repeat(32))))).toEqual([403, 'registry_not_allowed']);
+    const own = await start({ keys, registry, jobs: jobsIn(path.join(folder, 'gate-runs')) });
+    const { body } = await estimate(own, gateOf('ab'.repeat(32), { reason: 'better' }));
+    expect(body.command).toBe(
+      `npx isopro-native adapters promote ${'ab'.repeat(32)} --as=scheduling --problems=1 --model=tiny --task=scheduling ` +
+        `--registry=${registry.paths.folder} --reason=better --threads=1 --transaction=JOB`,
+    );
+    expect(codeOf(await estimate(own, gateOf('ab'.repeat(32), { as: 'task.mjs' })))).toEqual([403, 'task_not_allowed']);
+    expect((await estimate(own, gateOf('../a.gguf'))).status).toBe(400);
+    await own.close(0);
+  });
+
+  test('is measured in a process of its own, and says what it came to; begun again, it is the same attempt', async () => {
+    process.env.ISOPRO_HOME = home;
+    const own = await start({ keys, registry, jobs: { ...jobsIn(path.join(folder, 'gate-runs-2')), program: MAIN } });
+    try {
+      const made = await send(own, '/api/jobs', { body: gateOf(ids[1]!), headers: asAdmin });
+      const events = await stream(own.url, `/api/jobs/${made.body.id}/events`, asAdmin);
+      expect(events.filter(({ type }) => type === 'progress').at(-1)!.data).toMatchObject({ stage: 'measuring', total: 1 });
+      const { body: job } = await send(own, `/api/jobs/${made.body.id}`, { headers: asAdmin });
+      expect(job).toMatchObject({ state: 'succeeded', result: { gate: 1, decision: { decision: 'needs-more-trials' }, moved: null } });
+      const again = await runCli([
+        'adapters',
+        'promote',
+        ids[1]!,
+        '--as',
+        'scheduling',
+        '--problems',
+        '1',
+        '--resume',
+        '--model',
+        'tiny',
+        '--threads',
+        '1',
+        '--registry',
+        registry.paths.folder,
+        '--json',
+      ]);
+      expect([again.code, JSON.parse(again.stdout)]).toEqual([3, job.result]);
+      expect((await registry.read()).state.gates).toHaveLength(1);
+    } finally {
+      delete process.env.ISOPRO_HOME;
+    }
+  });
 });
 
 test('a job is made once by its key, watched from any event on, listed, and cancelled', async () => {

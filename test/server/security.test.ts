@@ -189,6 +189,22 @@ describe('bodies', () => {
     expect((await send(open, CHAT, { body: { ...body, ...more } })).status).toBe(status);
   });
 
+  test('a schema, and the schemas of all tools together, are refused by their size before anything is made of them', async () => {
+    const wide = (count: number): object => ({
+      type: 'object',
+      properties: Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, { type: 'string' }])),
+    });
+    const tools = Array.from({ length: 100 }, (_, i) => ({ type: 'function', function: { name: `f${i}`, parameters: wide(60) } }));
+    const server = await start();
+    for (const [more, param] of [
+      [{ response_format: { type: 'json_object', schema: wide(20_000) } }, 'response_format.schema'],
+      [{ tools }, 'tools'],
+    ] as const) {
+      const { status, body: refused } = await send(server, CHAT, { body: { ...body, ...more } });
+      expect([status, refused.error.param, refused.error.message]).toEqual([400, param, expect.stringContaining('131072')]);
+    }
+  });
+
   test('the name of a control token in what a user says is text', async () => {
     const controls = async (content: string): Promise<string[]> => {
       const { body: rendered } = await send(open, '/tokenize', {

@@ -18,6 +18,8 @@ export interface AllowedNames {
   readonly tasks: ReadonlyMap<string, string>;
   /** By name, their files. */
   readonly adapters: ReadonlyMap<string, string>;
+  /** Folder of the registry that is served; undefined: none. */
+  readonly registry?: string | undefined;
   /** Where what is made lies. */
   readonly runs: string;
 }
@@ -100,6 +102,12 @@ export class Names {
     const found = this.#callers.fileOf(id);
     if (found !== null) return found;
     throw new NotAllowed('file_not_allowed', param, `${quoted(id)} is no file that this key has uploaded`);
+  }
+
+  /** The folder. @throws NotAllowed */
+  registry(param: string): string {
+    if (this.allowed.registry !== undefined) return this.allowed.registry;
+    throw new NotAllowed('registry_not_allowed', param, 'this server has no registry; start it with --registry');
   }
 
   tasks(): string[] {

@@ -3,6 +3,7 @@
  * the disk: a queue that is killed goes on where it was when it is opened again, and a job that was running is begun again as its command
  * goes on.
  */
+import { NotAllowed } from './not-allowed.js';
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import os from 'node:os';
@@ -259,8 +260,9 @@ export class JobQueue {
     return this.get(id);
   }
 
-  kinds(): readonly JobKind[] {
-    return JOB_KINDS;
+  /** That a caller may ask for. */
+  kinds({ isAdmin }: Asker): readonly JobKind[] {
+    return JOB_KINDS.filter((kind) => isAdmin || kind.isForAdmin !== true);
   }
 
   /** What the settings of a caller may name. */
@@ -325,6 +327,8 @@ export class JobQueue {
         'INVALID_ARGUMENT',
         `kind: there is no ${JSON.stringify(kindId)}, but ${JOB_KINDS.map((each) => each.id).join(', ')}`,
       );
+    if (kind.isForAdmin === true && !asker.isAdmin)
+      throw new NotAllowed('kind_not_allowed', 'kind', `${kind.id}: it changes what others ask for, and needs a key that may all`);
     if (limited(JSON.stringify(settings ?? {})))
       throw new IsoproError('INVALID_ARGUMENT', `settings: they have more than ${LONGEST_SETTINGS} characters, or one that is no text`);
     const parsed = kind.settings.safeParse(settings ?? {});

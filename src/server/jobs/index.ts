@@ -29,10 +29,12 @@ export interface JobContext {
   readonly adapters: readonly { readonly name: string; readonly file: string }[];
   /** Where what jobs make is served. */
   readonly models: ServedModels;
+  /** Folder of the registry that is served. */
+  readonly registry: string | undefined;
   readonly report: (error: unknown) => void;
 }
 
-export async function addJobs(app: FastifyInstance, { options, base, adapters, models, report }: JobContext): Promise<void> {
+export async function addJobs(app: FastifyInstance, { options, base, adapters, models, registry, report }: JobContext): Promise<void> {
   let queue: JobQueue | IsoproError;
   let fineTuned: FineTunedModels | undefined;
   try {
@@ -42,6 +44,7 @@ export async function addJobs(app: FastifyInstance, { options, base, adapters, m
         models: new Map([[base.name, base.model], ...options.models.map(({ name, model }) => [name, model] as const)]),
         tasks: new Map(options.tasks.map(({ name, task }) => [name, task])),
         adapters: new Map(adapters.map(({ name, file }) => [name, file])),
+        registry,
         runs: options.runs,
       },
       program: options.program,

@@ -57,7 +57,7 @@ export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue):
   app.get('/api/jobs/kinds', TRAIN, ({ caller }) => {
     const queue = opened();
     const { names } = queue.catalogue(askerOf(caller));
-    const data = queue.kinds().map(({ id, title, settings: read, described = read, measure }) => ({
+    const data = queue.kinds(askerOf(caller)).map(({ id, title, settings: read, described = read, measure }) => ({
       kind: id,
       title,
       schema: z.toJSONSchema(described, { io: 'input', unrepresentable: 'any' }),
@@ -125,7 +125,7 @@ export function addSimulationRoutes(instance: FastifyInstance, opened: () => Job
   const app = instance.withTypeProvider<ZodTypeProvider>();
   const begin = async (request: FastifyRequest, reply: FastifyReply, type: string, asked: object): Promise<FastifyReply> => {
     const queue = opened();
-    const kinds = queue.kinds().map(({ id }) => id);
+    const kinds = queue.kinds(askerOf(request.caller)).map(({ id }) => id);
     if (!kinds.includes(type)) {
       const what = `there is no simulation ${JSON.stringify(type.slice(0, 100))}; there are ${kinds.join(', ')}`;
       throw new RequestFailure(404, 'not_found_error', what, { param: 'type', code: 'kind_not_found' });

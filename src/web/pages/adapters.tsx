@@ -1,8 +1,9 @@
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { events, get, post, type AdapterLine, type AdaptersAnswer, type AliasLine, type PromotionEvent } from '../api.ts';
 import { megabytes, percent, plural, shortId, when, whole } from '../format.ts';
 import { useLoaded } from '../loading.ts';
+import { createJob, follow, getJob, jobKinds, type Job } from '../job-api.ts';
 import { href } from '../router.ts';
 import { Badge, Dialog, Empty, Fault, PageHead, Panel, Progress, Table, Waiting } from '../ui.tsx';
 
@@ -41,20 +42,63 @@ function Rollback({ alias, named, onDone }: { alias: AliasLine; named: Named; on
   );
 }
 
+/** As the server tells it, and by which job. */
+type Telling = PromotionEvent | { readonly type: 'job'; readonly id: string };
+
+interface GateResult {
+  readonly gate: number;
+  readonly decision: { readonly decision: string; readonly reasons: readonly string[]; readonly blocks: number } | null;
+  readonly moved: { readonly alias: string; readonly from: string | null; readonly to: string } | null;
+}
+
+/** What a job that measured a gate has come to, as a promotion tells it. */
+function endOf({ state, result, error }: Job, name: string): readonly PromotionEvent[] {
+  if (state !== 'succeeded') return [{ type: 'failed', message: error?.message ?? `the job was ${state}` }];
+  const { gate, decision, moved } = result as GateResult;
+  return [
+    ...(decision === null
+      ? []
+      : [{ type: 'decision' as const, gate, decision: decision.decision, problems: decision.blocks, reasons: decision.reasons }]),
+    moved === null ? { type: 'kept', name } : { type: 'moved', name: moved.alias, from: moved.from, to: moved.to },
+  ];
+}
+
+/** A gate as a job, which goes on when the page is closed, where the server takes jobs; else the server measures it itself. */
+async function* promotion(
+  body: { readonly adapter: string; readonly as: string; readonly way: string; readonly problems: number; readonly reason: string },
+  key: string,
+  signal: AbortSignal,
+): AsyncGenerator<Telling, void, undefined> {
+  const isJob = body.way === 'gate' && (await jobKinds(signal)).includes('gate');
+  if (!isJob) return yield* events<PromotionEvent>('/api/adapters/promote', { body });
+  const { adapter, as, problems, reason } = body;
+  const { id } = await createJob('gate', { adapter, as, problems, ...(reason === '' ? {} : { reason }) }, '', key);
+  yield { type: 'job', id };
+  for await (const { type, data } of follow(id, signal))
+    if (type === 'progress') yield { type: 'progress', done: Number(data.done), total: Number(data.total) };
+  yield* endOf(await getJob(id, signal), as);
+}
+
 const WAYS = [
   ['gate', 'By a gate', 'Both versions answer fresh problems here; it moves only where the newer one is shown to be better.'],
   ['force', 'By force', 'At once, without evidence. It is on record as such.'],
   ['assign', 'Assign', 'At once: only a champion needs a gate.'],
 ] as const;
 
-function Told({ told, named }: { told: readonly PromotionEvent[]; named: Named }): JSX.Element | null {
+function Told({ told, named }: { told: readonly Telling[]; named: Named }): JSX.Element | null {
   const last = told.at(-1);
   const progress = told.findLast((event) => event.type === 'progress');
   const decision = told.findLast((event) => event.type === 'decision');
   const gate = told.findLast((event) => event.type === 'gate');
+  const job = told.findLast((event) => event.type === 'job');
   if (last === undefined) return null;
   return (
     <div class="told-events" role="status">
+      {job !== undefined && (
+        <p class="note">
+          Measured by <a href={href(['jobs', job.id])}>a job</a>, which goes on when this is closed.
+        </p>
+      )}
       {gate !== undefined && (
         <p class="note">
           Gate {gate.gate}, attempt {gate.attempt} with alpha {gate.alpha.toPrecision(3)}, against {named(gate.incumbent)}.
@@ -111,9 +155,11 @@ function Promote({
   const way = ways.some(([name]) => name === chosen) ? chosen : ways[0]![0];
   const [problems, setProblems] = useState(100);
   const [reason, setReason] = useState('');
-  const [told, setTold] = useState<readonly PromotionEvent[]>([]);
+  const [told, setTold] = useState<readonly Telling[]>([]);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Error | null>(null);
+  const gone = useMemo(() => new AbortController(), []);
+  useEffect(() => () => gone.abort(), [gone]);
   const act = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
@@ -121,7 +167,7 @@ function Promote({
     setTold([]);
     try {
       const body = { adapter: adapter.id, as, way, problems, reason };
-      for await (const each of events<PromotionEvent>('/api/adapters/promote', { body })) setTold((before) => [...before, each]);
+      for await (const each of promotion(body, crypto.randomUUID(), gone.signal)) setTold((before) => [...before, each]);
     } catch (cause) {
       setError(cause as Error);
     }

@@ -1,9 +1,10 @@
 /** The kinds of job. */
 import { ablate } from './ablate.js';
 import { evaluate } from './eval.js';
+import { gate } from './gate.js';
 import { judge } from './judge.js';
 import type { JobKind } from './kind.js';
 import { run } from './run.js';
 import { train } from './train.js';
 
-export const JOB_KINDS: readonly JobKind[] = [run, train, evaluate, judge, ablate];
+export const JOB_KINDS: readonly JobKind[] = [run, train, evaluate, judge, ablate, gate];

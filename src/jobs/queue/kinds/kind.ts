@@ -34,6 +34,8 @@ export interface JobKind<Settings = unknown> {
   prepare(settings: Settings, place: Place): Promise<Prepared>;
   /** Flags beside when the job is begun again, by what lies on the disk. */
   again?(place: Pick<Place, 'id' | 'folder'>): readonly string[];
+  /** Whether only who may all may ask for it: it changes what is everybody's. */
+  readonly isForAdmin?: boolean;
   /** Exit codes beside 0 after which there is a result. */
   readonly isResult?: (exitCode: number) => boolean;
   /** Its output is lines, each but the last an event of this type. */
