@@ -1,7 +1,7 @@
 /**
- * Many clients at once, some of whom go away, some of whom send nonsense, some of whom load adapters: every other one gets the reply that it
- * would have had alone, and nothing is left behind. ISOPRO_FULL=1: 2,000 requests by 64 clients of a server in a process of its own, whose
- * memory and event loop are measured.
+ * Many clients at once, some of whom go away, some of whom send nonsense, some of whom load adapters: every other one gets the reply that
+ * it would have had alone, and nothing is left behind. ISOPRO_FULL=1: 2,000 requests by 64 clients of a server in a process of its own,
+ * whose memory and event loop are measured.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
