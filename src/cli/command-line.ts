@@ -1,58 +1,62 @@
 import { readFileSync } from 'node:fs';
 import yargs from 'yargs';
-import { hideBin } from 'yargs/helpers';
 import { IsoproError } from '../errors.js';
 import { misuseText, wrongNumber } from './misuse.js';
 import { COMMAND_NAMES, loadCommands } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
-/**
- * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its remedy),
- * 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its --help.
- */
 /** Ours: yargs would take that of the program around it. */
 const VERSION = (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }).version;
-const json = process.argv.includes('--json');
-const [given] = hideBin(process.argv);
-// not within the try below: main.ts knows why a file of the program's own could not be imported
-const commands = await loadCommands(given);
-
 // `| head` has read enough: that ends the program and is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0);
   process.exit(
-    reportFailure(new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, { cause: error }), json),
+    reportFailure(
+      new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, { cause: error }),
+      process.argv.includes('--json'),
+    ),
   );
 });
 
-try {
-  const parser = yargs(hideBin(process.argv));
-  await parser
-    .scriptName('isopro-native')
-    .usage('$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.')
-    .command(commands)
-    .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
-    .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
-    .strict()
-    .middleware((argv) => {
-      const wrong = wrongNumber(argv, hideBin(process.argv));
-      if (wrong !== null) throw new UsageError(wrong);
-    })
-    .wrap(Math.min(110, process.stdout.columns ?? 110))
-    .parserConfiguration({ 'strip-dashed': true })
-    .fail((message, error) => {
-      // yargs reports some misuse, a flag without its value for instance, as an error of its own.
-      throw error === undefined || error === null || error.name === 'YError'
-        ? new UsageError(misuseText(message ?? error?.message, parser, hideBin(process.argv)))
-        : error;
-    })
-    .help()
-    .version(VERSION)
-    .parseAsync();
-} catch (error) {
-  process.exitCode = reportFailure(
-    error,
-    json,
-    COMMAND_NAMES.find((name) => name === given),
-  );
+/**
+ * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its remedy),
+ * 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its --help.
+ * @param args what follows the program's name
+ */
+export async function commandLine(args: readonly string[]): Promise<void> {
+  const json = args.includes('--json');
+  const [given] = args;
+  // not within the try below: main.ts knows why a file of the program's own could not be imported
+  const commands = await loadCommands(given);
+  try {
+    const parser = yargs([...args]);
+    await parser
+      .scriptName('isopro-native')
+      .usage('$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.')
+      .command(commands)
+      .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
+      .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
+      .strict()
+      .middleware((argv) => {
+        const wrong = wrongNumber(argv, args);
+        if (wrong !== null) throw new UsageError(wrong);
+      })
+      .wrap(Math.min(110, process.stdout.columns ?? 110))
+      .parserConfiguration({ 'strip-dashed': true })
+      .fail((message, error) => {
+        // yargs reports some misuse, a flag without its value for instance, as an error of its own.
+        throw error === undefined || error === null || error.name === 'YError'
+          ? new UsageError(misuseText(message ?? error?.message, parser, args))
+          : error;
+      })
+      .help()
+      .version(VERSION)
+      .parseAsync();
+  } catch (error) {
+    process.exitCode = reportFailure(
+      error,
+      json,
+      COMMAND_NAMES.find((name) => name === given),
+    );
+  }
 }

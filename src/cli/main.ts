@@ -14,7 +14,8 @@ function asImportError(error: unknown): unknown {
 
 /** The program is many files: where the system opens no more of them, that is said as any other failure is. */
 try {
-  await import('./command-line.js');
+  const { commandLine } = await import('./command-line.js');
+  await commandLine(process.argv.slice(2));
 } catch (error) {
   process.exitCode = reportFailure(asImportError(error), process.argv.includes('--json'));
 }

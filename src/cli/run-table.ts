@@ -12,7 +12,7 @@ import { failureTable, leftOut, nothingAccepted, SHOWN_OF_EACH } from '../report
 import { readRun } from '../run-folder/read-run.js';
 import { resultTable } from '../report/terminal.js';
 import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
-import { BUILT_IN_TASKS } from '../tasks/registry.js';
+import { isBuiltIn } from '../tasks/registry.js';
 import type { Comparison } from '../jobs/compare-modes.js';
 import { shellWord } from '../shell-word.js';
 import type { RunResult } from '../training/result.js';
@@ -102,7 +102,7 @@ function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSet
   const home = process.env.ISOPRO_HOME && process.platform !== 'win32' ? `ISOPRO_HOME=${shellPath(process.env.ISOPRO_HOME)} ` : '';
   return [
     `${home}npx isopro-native judge ${here(folder)}${base}${
-      BUILT_IN_TASKS.some(({ task: { id } }) => id === task)
+      isBuiltIn(task)
         ? ''
         : flagText([
             ['task', task],

@@ -1,4 +1,4 @@
-import { BUILT_IN_TASKS } from '../tasks/registry.js';
+import { builtInTasks } from '../tasks/registry.js';
 import { frozenSet, SET_NAMES } from '../tasks/frozen-sets.js';
 import { defineCommand } from './command.js';
 import { printJson } from './output.js';
@@ -10,8 +10,8 @@ export const tasksListCommand = defineCommand({
     yargs
       .example('$0 tasks list', 'names that --task takes')
       .epilogue('--task also takes the path of a .js or .ts file that exports a task, or python:MODULE[:NAME]: docs/python-task.md.'),
-  handler: ({ json }) => {
-    const tasks = BUILT_IN_TASKS.map(({ task }) => ({
+  handler: async ({ json }) => {
+    const tasks = (await builtInTasks()).map(({ task }) => ({
       id: task.id,
       version: task.version,
       tiers: task.tiers,

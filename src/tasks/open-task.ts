@@ -1,7 +1,7 @@
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { didYouMean } from '../nearest.js';
-import { BUILT_IN_TASKS, type BuiltInTask } from './registry.js';
+import { BUILT_IN_IDS, builtInTask, isBuiltIn, type BuiltInId } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
 import { nextAttempt, turnsOf } from './turns.js';
 import { isPythonSpecifier } from './python-module.js';
@@ -48,10 +48,9 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, ...given 
     !(Number.isInteger(verifierThreads) && verifierThreads >= 1 && verifierThreads <= MAX_VERIFIER_THREADS)
   )
     throw new IsoproError('INVALID_ARGUMENT', `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`);
-  const builtIn = BUILT_IN_TASKS.find(({ task }) => task.id === specifier);
-  if (builtIn !== undefined) {
+  if (isBuiltIn(specifier)) {
     refuseDataOptions(specifier, data);
-    return openBuiltIn(builtIn, verifierThreads, turns);
+    return openBuiltIn(specifier, verifierThreads, turns);
   }
   const python = isPythonSpecifier(specifier);
   const rows = !python && isDataFile(specifier);
@@ -63,7 +62,7 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, ...given 
       : rows
         ? openDataTask(specifier, options, data)
         : openUserTask(specifier, options));
-    if (!BUILT_IN_TASKS.some(({ task: { id } }) => id === task.id)) return task;
+    if (!isBuiltIn(task.id)) return task;
     await task.dispose();
     throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`, {
       ...(rows ? { remedy: 'Give the file another name.' } : {}),
@@ -73,20 +72,20 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, ...given 
     throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is the name of a file of Python`, {
       remedy: `A task in Python is named python:${specifier}.`,
     });
-  const names = BUILT_IN_TASKS.map(({ task }) => task.id);
   throw new IsoproError(
     'TASK_UNKNOWN',
-    `there is no task ${JSON.stringify(specifier)}; built in are ${names.join(', ')}${didYouMean(specifier, names)}`,
+    `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,
   );
 }
 
 /** How often each built-in task is open in this thread: what its verifier has started is ended with the last one. */
 const opened = new Map<string, number>();
 
-function openBuiltIn({ task, readProblem }: BuiltInTask, verifierThreads: number | undefined, asked: number | undefined): OpenTask {
+async function openBuiltIn(id: BuiltInId, verifierThreads: number | undefined, asked: number | undefined): Promise<OpenTask> {
+  const { task, readProblem } = await builtInTask(id);
   const own = task.step === undefined ? null : (task.limits?.turns ?? 1);
   const turns = turnsOf({ id: task.id, own, feedback: task.feedback !== undefined }, asked);
-  const threads = verifierThreads === undefined ? null : new VerifierThreads({ kind: 'built-in', id: task.id }, verifierThreads);
+  const threads = verifierThreads === undefined ? null : new VerifierThreads({ kind: 'built-in', id }, verifierThreads);
   const policy = (name: string): ((problem: Problem) => unknown) => {
     const found = Object.hasOwn(task.trivialPolicies, name) ? task.trivialPolicies[name] : undefined;
     if (found === undefined) throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no policy ${JSON.stringify(name)}`);

@@ -7,6 +7,7 @@ import { createRequire } from 'node:module';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { asProblem } from './problem-id.js';
 import type { FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
+import { builtInTask } from './registry.js';
 import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
 import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
@@ -39,7 +40,12 @@ function readProblem(member: string, value: unknown, tier: string | undefined): 
 const methods = {
   async load(given: Exclude<ThreadTask, { kind: 'python' }>): Promise<TaskDescription> {
     ours = given.kind !== 'bundle';
-    task = given.kind === 'bundle' ? await importTask(given) : given.kind === 'data' ? await rowsTask(given) : await builtInTask(given.id);
+    task =
+      given.kind === 'bundle'
+        ? await importTask(given)
+        : given.kind === 'data'
+          ? await rowsTask(given)
+          : (await builtInTask(given.id)).task;
     if (task.step !== undefined && task.limits?.turns === undefined) throw new MemberError('limits', 'needs turns where there is a step');
     return {
       id: task.id,
@@ -148,11 +154,6 @@ async function importTask({ code, path }: ThreadTask & { kind: 'bundle' }): Prom
 async function rowsTask({ program }: ThreadTask & { kind: 'data' }): Promise<typeof task> {
   const { dataTask } = await import('./data/data-task.js'); // other threads do without its checks
   return dataTask(program) as unknown as typeof task;
-}
-
-async function builtInTask(id: string): Promise<typeof task> {
-  const { BUILT_IN_TASKS } = await import('./registry.js'); // a user's thread does without them
-  return BUILT_IN_TASKS.find((builtIn) => builtIn.task.id === id)!.task;
 }
 
 const limit = (): number => task.limits?.verifySeconds ?? VERIFY_SECONDS;

@@ -2,13 +2,14 @@
 import type { IsoproError } from '../errors.js';
 import type { DataProgram } from './data/program.js';
 import type { PythonModule } from './python-module.js';
+import type { BuiltInId } from './registry.js';
 import type { OpenTask, TaskLimits } from './task.js';
 
 /** What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or module, or one of our own tasks. */
 export type ThreadTask =
   | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
   | { readonly kind: 'data'; readonly program: DataProgram }
-  | { readonly kind: 'built-in'; readonly id: string }
+  | { readonly kind: 'built-in'; readonly id: BuiltInId }
   | { readonly kind: 'python'; readonly program: PythonModule };
 
 export interface TaskDescription

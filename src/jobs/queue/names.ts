@@ -6,7 +6,7 @@ import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { isRunFolder } from '../../run-folder/paths.js';
 import { needsNoFile } from '../../tasks/data/check.js';
-import { BUILT_IN_TASKS } from '../../tasks/registry.js';
+import { BUILT_IN_IDS, isBuiltIn } from '../../tasks/registry.js';
 import { NotAllowed } from './not-allowed.js';
 
 export interface AllowedNames {
@@ -59,7 +59,7 @@ export class Names {
 
   /** @throws NotAllowed */
   task(name: string, param: string): string {
-    if (BUILT_IN_TASKS.some(({ task }) => task.id === name)) return name;
+    if (isBuiltIn(name)) return name;
     const found = this.allowed.tasks.get(name) ?? this.#callers.fileOf(name);
     if (found !== null) return found;
     throw new NotAllowed(
@@ -111,6 +111,6 @@ export class Names {
   }
 
   tasks(): string[] {
-    return [...BUILT_IN_TASKS.map(({ task }) => task.id), ...this.allowed.tasks.keys()];
+    return [...BUILT_IN_IDS, ...this.allowed.tasks.keys()];
   }
 }

@@ -5,7 +5,7 @@ import { measureGate } from '../../jobs/measure-gate.js';
 import { openGate, type Registry } from '../../registry/index.js';
 import { aliasText, requireAlias } from '../../registry/names.js';
 import { label } from '../../report/hostile-text.js';
-import { BUILT_IN_TASKS } from '../../tasks/registry.js';
+import { isBuiltIn } from '../../tasks/registry.js';
 import { forbidden } from '../failures.js';
 import type { PromotionEvent } from './shapes.js';
 
@@ -71,7 +71,7 @@ export async function* promote(
     return;
   }
   // A scenario that were read as a task's file would run a program that a request names.
-  if (!BUILT_IN_TASKS.some(({ task }) => task.id === slot.scenario))
+  if (!isBuiltIn(slot.scenario))
     throw forbidden(`a gate asks problems of a task of the package here, and ${slot.scenario} is none`, 'task_not_allowed', 'as');
   const { gate, attempt, alpha, incumbent } = await openGate(registry, { slot, alias, challenger: id });
   yield { type: 'gate', gate, attempt, alpha, incumbent };

@@ -2,7 +2,7 @@
 import { label } from '../../report/hostile-text.js';
 import { movesOf, nameOf, type Move, type Reading } from '../../registry/index.js';
 import { aliasText } from '../../registry/names.js';
-import { BUILT_IN_TASKS } from '../../tasks/registry.js';
+import { BUILT_IN_IDS } from '../../tasks/registry.js';
 import type { AdaptersAnswer } from './shapes.js';
 
 const time = (us: number): string => new Date(us / 1000).toISOString();
@@ -64,6 +64,6 @@ export function registryView(reading: Reading): AdaptersAnswer {
         reason: label(move.reason, 300),
       }))
       .reverse(),
-    tasks: BUILT_IN_TASKS.map(({ task }) => task.id),
+    tasks: [...BUILT_IN_IDS],
   };
 }

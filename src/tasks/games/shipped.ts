@@ -11,7 +11,10 @@ export const SHIPPED = ['grid_ctf', 'othello', 'irrigation', 'convoy'] as const;
 export const shippedScenario = (name: (typeof SHIPPED)[number]): Scenario =>
   readScenario(JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf8')));
 
-export const SCENARIO_TASKS = SHIPPED.map(shippedScenario).map((scenario) => ({
-  task: taskOf(scenario, { isFrozen: (id) => frozenIndex(scenario.document.id).has(id) }),
-  readProblem: (value: unknown) => readScenarioProblem(scenario, value),
-}));
+export function shippedTask(name: (typeof SHIPPED)[number]) {
+  const scenario = shippedScenario(name);
+  return {
+    task: taskOf(scenario, { isFrozen: (id) => frozenIndex(scenario.document.id).has(id) }),
+    readProblem: (value: unknown) => readScenarioProblem(scenario, value),
+  };
+}
