@@ -13,7 +13,7 @@ import { readCheck } from '../../src/tasks/data/named-check.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { findTier } from '../../src/tasks/tier.js';
 import { resolveSettings } from '../../src/training/settings.js';
-import { MAIN } from './run-cli.js';
+import { MAIN, runLines } from './run-cli.js';
 
 test('the nearest word is found through one slip in three letters, and a beginning is enough', () => {
   const names = ['run', 'runs', 'report', 'eval', 'judge', 'mode', 'model', 'max-tokens', 'toString'];
@@ -34,8 +34,7 @@ test('misspelt commands, actions, options and choices name the nearest; no error
   const folder = mkdtempSync(path.join(tmpdir(), 'isopro-misuse-'));
   // an app of its own version around the program
   writeFileSync(path.join(folder, 'package.json'), JSON.stringify({ name: 'app', version: '9.9.9' }));
-  const cli = (...args: string[]) => spawnSync(process.execPath, [MAIN, ...args], { cwd: folder, encoding: 'utf8' });
-  for (const [args, message] of [
+  const CASES: readonly (readonly [readonly string[], RegExp])[] = [
     [['jugde', 'x'], /^There is no command jugde; did you mean judge\?$/m],
     [['jugde', '--moddel', 'x'], /^There is no command jugde; did you mean judge\?$/m],
     [['models', 'inspct'], /^There is no command inspct; did you mean inspect\?$/m],
@@ -45,14 +44,20 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
     [['generate', 'One, two or "three, four"?'], /^There is no argument One, two.*; a prompt is given as --prompt TEXT$/m],
     [['judge'], /^An argument is missing: isopro-native judge <run>$/m],
-  ] as const) {
-    const { status, stdout, stderr } = cli(...args);
-    expect([args, status, stdout]).toEqual([args, 2, '']);
+  ];
+  const said = runLines(
+    CASES.map(([args]) => args),
+    folder,
+  );
+  for (const [i, [args, message]] of CASES.entries()) {
+    const { code, stdout, stderr } = said[i]!;
+    expect([args, code, stdout]).toEqual([args, 2, '']);
     expect(stderr).toMatch(message);
     expect(stderr.trim().split('\n').length).toBeLessThanOrEqual(4);
   }
   const { version } = JSON.parse(readFileSync(path.join(path.dirname(MAIN), '../../../package.json'), 'utf8')) as { version: string };
-  expect(cli('--version').stdout.trim()).toBe(version);
+  const started = spawnSync(process.execPath, [MAIN, '--version'], { cwd: folder, encoding: 'utf8' });
+  expect(started.stdout.trim()).toBe(version);
   rmSync(folder, { recursive: true });
 });
 

@@ -1,5 +1,5 @@
 /** Runs the built command line in a process of its own, without a terminal. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 export interface CliResult {
@@ -18,6 +18,18 @@ export async function runCli(args: readonly string[], env: NodeJS.ProcessEnv = {
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
   return { code, stdout, stderr };
+}
+
+const LINES = fileURLToPath(new URL('../../dist/test/models/command-lines.js', import.meta.url));
+
+/**
+ * Command lines one after the other in one process: a start takes half a second, and what is said of wrong usage a few milliseconds. Of
+ * those that end with their answer, and leave nothing open.
+ */
+export function runLines(lines: readonly (readonly string[])[], cwd?: string): CliResult[] {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [LINES], { input: JSON.stringify(lines), cwd, encoding: 'utf8' });
+  if (status !== 0) throw new Error(`the command lines ended with ${status}: ${stderr}`);
+  return JSON.parse(stdout) as CliResult[];
 }
 
 /** `{ devSize: 4 }` as `--dev-size 4`. */

@@ -3,10 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
 import type { GroundTruth } from '../../src/tasks/scheduling/grade.js';
 import type { SchedulingProblem } from '../../src/tasks/scheduling/problem.js';
+import { runLines, type CliResult } from './run-cli.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'isopro-cli-tasks-'));
@@ -221,7 +222,7 @@ export default {
     expect(lines<{ kind: string }>(out).map(({ kind }) => kind)).toEqual(['pass', 'fail', 'none']);
   });
 
-  test.each([
+  const WRONG: readonly [string[], number, string][] = [
     [['tasks'], 2, 'Name an action'],
     [['tasks', 'generate', '--tier', 'T9'], 1, 'TIER_UNKNOWN'],
     [['tasks', 'generate', '--task', 'nothing'], 1, 'TASK_UNKNOWN'],
@@ -232,11 +233,14 @@ export default {
     [['tasks', 'generate', '--set', 'train'], 2, 'set'],
     [['tasks', 'verify', 'absent.jsonl'], 1, 'absent.jsonl'],
     [['tasks', 'verify', '--nonsense'], 2, 'nonsense'],
-  ])('%j exits with %i and says %s', (args, code, text) => {
-    const result = cli(args);
-    expect([result.code, result.out]).toEqual([code, '']);
-    expect(result.err).toContain(text);
-    expect(result.err).not.toMatch(/^\s+at /m);
+  ];
+  const said: CliResult[] = [];
+  beforeAll(() => void said.push(...runLines(WRONG.map(([args]) => args))));
+  test.each(WRONG)('%j exits with %i and says %s', (args, code, text) => {
+    const { stdout, stderr, ...result } = said[WRONG.findIndex(([each]) => each === args)]!;
+    expect([result.code, stdout]).toEqual([code, '']);
+    expect(stderr).toContain(text);
+    expect(stderr).not.toMatch(/^\s+at /m);
   });
 });
 

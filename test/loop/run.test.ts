@@ -11,7 +11,7 @@ import { hashFile } from '../../src/engine/adapter.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { float32, text } from '../../src/embedded/gguf.js';
 import type { RunResult } from '../../src/training/result.js';
-import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
+import { asFlags, MAIN, runCli, runLines, type CliResult } from '../cli/run-cli.js';
 import { judgeLog } from '../models/judge-log.js';
 import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
@@ -250,7 +250,7 @@ test('what makes the model worse is rolled back on the dev problems, and the jud
 }, 300_000);
 
 describe('what is wrong is said before anything is written', () => {
-  test.each([
+  const WRONG: readonly [string[], RegExp][] = [
     [['--no-such-flag'], /no-such-flag|Unknown argument/i],
     [['--layers', 'best'], /--layers/],
     [['--iterations', '0'], /--iterations/],
@@ -259,17 +259,14 @@ describe('what is wrong is said before anything is written', () => {
     [['--algorithm', 'grpo', '--samples', '1'], /--samples/],
     [['--buffer', 'classic', '--steps-per-iteration', '3'], /--steps-per-iteration/],
     [['--layers', '0,1', '--top-layers', '2'], /--top-layers/],
-  ])('%j', async (flags, message) => {
-    const { code, stderr } = await run(
-      'run',
-      '--model',
-      file('letters.gguf'),
-      '--task',
-      file('letters.mjs'),
-      '--out',
-      file('never'),
-      ...flags,
-    );
+  ];
+  const said: CliResult[] = [];
+  beforeAll(() => {
+    const of = ['run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file('never')];
+    said.push(...runLines(WRONG.map(([flags]) => [...of, ...flags])));
+  });
+  test.each(WRONG)('%j', (flags, message) => {
+    const { code, stderr } = said[WRONG.findIndex(([each]) => each === flags)]!;
     expect(code).toBe(2);
     expect(stderr).toMatch(message);
     expect(existsSync(file('never'))).toBe(false);
