@@ -75,4 +75,8 @@ export function builtInTask(id: BuiltInId): Promise<BuiltInTask> {
   return task;
 }
 
-export const builtInTasks = (): Promise<BuiltInTask[]> => Promise.all(BUILT_IN_IDS.map(builtInTask));
+export async function builtInTasks(): Promise<BuiltInTask[]> {
+  const tasks: BuiltInTask[] = [];
+  for (const id of BUILT_IN_IDS) tasks.push(await builtInTask(id));
+  return tasks;
+}
