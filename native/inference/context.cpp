@@ -60,6 +60,17 @@ void DecodeBatch::padOutputs() {
   }
 }
 
+std::map<llama_seq_id, llama_pos> DecodeBatch::begins() const {
+  std::map<llama_seq_id, llama_pos> begins;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    for (int s = 0; s < sequenceCounts_[i]; ++s) {
+      const auto found = begins.emplace(sequences_[i] + s, positions_[i]).first;
+      found->second = std::min(found->second, positions_[i]);
+    }
+  }
+  return begins;
+}
+
 llama_batch DecodeBatch::view() {
   sequencePointers_.resize(tokens_.size());
   for (size_t i = 0; i < tokens_.size(); ++i) sequencePointers_[i] = &sequenceIds[static_cast<size_t>(sequences_[i])];
@@ -230,6 +241,10 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
       throw;
     }
     cancelled_ = nullptr;
+    // Of a call that was stopped llama.cpp takes back the first sequence of each row alone.
+    if (status != 0) {
+      for (const auto& [sequence, begin] : batch.begins()) removeSequence(sequence, begin);
+    }
     if (status == 2 && starved_) {
       governor_.abandonStep();
     } else {

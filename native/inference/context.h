@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -72,6 +73,8 @@ class DecodeBatch {
   // Sequences of rows that only pad.
   const std::vector<llama_seq_id>& paddingSequences() const { return paddingSequences_; }
   bool empty() const { return tokens_.empty(); }
+  // The first position of each sequence that it has rows of.
+  std::map<llama_seq_id, llama_pos> begins() const;
   llama_batch view();
 
  private:
