@@ -5,17 +5,14 @@ import { calibrationTable, recommendedFlags } from './calibration-table.js';
 import { layersText } from './run-table.js';
 import { formatBytes, formatNumber } from './quantities.js';
 import { flagsInUse } from '../training/setting-names.js';
+import { wrapped, type TerminalStyle } from '../report/terminal-style.js';
 
-export function dryRunText({
-  settings,
-  evaluations,
-  layers,
-  trainableParameters,
-  rules,
-  calibration,
-  predicted,
-  measured,
-}: RunPlan): string {
+/** @param style sentences are wrapped to its `prose` */
+export function dryRunText(
+  { settings, evaluations, layers, trainableParameters, rules, calibration, predicted, measured }: RunPlan,
+  style: Pick<TerminalStyle, 'prose'> = {},
+): string {
+  const sentence = (text: string): string => wrapped(text, style, text.startsWith('  ') ? 2 : 0);
   const lines = flagsInUse(settings).map(
     ([flag, value]) => `  ${flag.padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`,
   );
@@ -25,31 +22,37 @@ export function dryRunText({
     '',
     `${evaluations.test} test problems before and after, ${evaluations.dev} dev problems after each iteration`,
     `${trainableParameters} trainable parameters in layers ${layersText(layers)}`,
-    `measured for ${measured.seconds.toFixed(0)} s: ${formatNumber(measured.sampledTokensPerSecond)} tokens/s sampled, ` +
-      `${formatNumber(measured.trainedTokensPerSecond)} tokens/s trained, ${measured.tokensPerReply.toFixed(0)} tokens a reply`,
+    sentence(
+      `measured for ${measured.seconds.toFixed(0)} s: ${formatNumber(measured.sampledTokensPerSecond)} tokens/s sampled, ` +
+        `${formatNumber(measured.trainedTokensPerSecond)} tokens/s trained, ${measured.tokensPerReply.toFixed(0)} tokens a reply`,
+    ),
     '',
-    ...calibrationText(calibration),
-    ...rulesText(rules, settings.iterations),
+    ...calibrationText(calibration, sentence),
+    ...rulesText(rules, settings.iterations).map(sentence),
     '',
-    `predicted: ${formatNumber(Math.max(1, Math.round(predicted.minutes)))} minutes, ${predicted.sampledTokens} tokens sampled, ` +
-      `${predicted.trainedTokens} trained, ${formatBytes(predicted.memoryBytes)} of memory, ${formatBytes(predicted.diskBytes)} of disk`,
+    sentence(
+      `predicted: ${formatNumber(Math.max(1, Math.round(predicted.minutes)))} minutes, ${predicted.sampledTokens} tokens sampled, ` +
+        `${predicted.trainedTokens} trained, ${formatBytes(predicted.memoryBytes)} of memory, ${formatBytes(predicted.diskBytes)} of disk`,
+    ),
     '',
   ].join('\n');
 }
 
-function calibrationText(calibration: RunPlan['calibration']): string[] {
+function calibrationText(calibration: RunPlan['calibration'], sentence: (text: string) => string): string[] {
   if (calibration === null) return [];
   const { problems, samples, seconds, tiers, recommended } = calibration;
   return [
-    `small calibration: at most ${problems} problems of each tier, ${samples} replies to each, within ${seconds} s; per cent, 95 % ` +
-      'interval below (`tasks calibrate` measures more)',
+    sentence(
+      `small calibration: at most ${problems} problems of each tier, ${samples} replies to each, within ${seconds} s; per cent, 95 % ` +
+        'interval below (`tasks calibrate` measures more)',
+    ),
     '',
     calibrationTable(tiers, samples),
     '',
-    ...recommended.reasons.map((reason) => `- ${reason}`),
+    ...recommended.reasons.map((reason) => sentence(`- ${reason}`)),
     ...(recommended.settings === null
       ? []
-      : [`to learn from: ${recommended.tiers.join(', ')}; try ${recommendedFlags(recommended.settings)}`]),
+      : [sentence(`to learn from: ${recommended.tiers.join(', ')}; try ${recommendedFlags(recommended.settings)}`)]),
     '',
   ];
 }

@@ -10,6 +10,7 @@ import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson, UsageError } from './output.js';
 import { pageBeside } from './page-beside.js';
 import { Progress } from './progress.js';
+import { terminalStyle } from '../report/terminal-style.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
 import { cannotRead } from './adapter-notes.js';
@@ -82,7 +83,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
       if (argv.dryRun) {
         const plan = await dryRun(flags, signal, argv.verifierThreads);
         if (argv.json) printJson(plan);
-        else process.stdout.write(dryRunText(plan));
+        else process.stdout.write(dryRunText(plan, terminalStyle(process.stdout)));
         return;
       }
       const options = {

@@ -56,5 +56,9 @@ describe('from when a rule can fire', () => {
     expect(dryRunText({ ...plan, settings: { ...settings, iterations: 12 } })).toMatch(
       /from iteration 7: R4, R7 \(gradient outside its past\)\n\n/,
     );
+    const lengths = dryRunText(plan, { prose: 80 })
+      .split('\n')
+      .map((line) => line.length);
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(80);
   });
 });
