@@ -32,6 +32,7 @@ const LETTERS = ['a', 'b', 'c', 'd'];
 const problems: Problem[] = LETTERS.map((id) => ({ id, tier: 'T' }));
 const task = {
   id: 'letters',
+  source: { kind: 'built-in' },
   version: '1',
   tiers: [{ id: 'T', title: 'letters', trains: true }],
   prompt: async ({ id }: Problem) => [{ role: 'user' as const, content: `say ${id}` }],
