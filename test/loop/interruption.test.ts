@@ -64,7 +64,7 @@ test('Ctrl-C ends the run with 130 and says that nothing is lost; the same comma
   expect(stderr).toMatch(/ABORTED.*interrupted.*same command/s);
   const again = await runCli(command('cancelled'), environment());
   expect(again.code === 0 ? '' : again.stderr).toBe('');
-  expect(again.stderr).not.toContain('iteration 1 of 3');
+  expect(again.stderr).not.toContain('iteration 1 of 3: rollouts');
   expect(adapterOf(again.stdout)).toBe(expected);
 }, 300_000);
 

@@ -64,8 +64,8 @@ export class RunShelf {
   readonly #parent: string;
   readonly #records = new Kept<RunRecord>(KEPT);
   readonly #lines = new Kept<RunLine>(10_000);
-  /** Intervals take a bootstrap each. */
-  readonly #details = new Kept<RunDetail>(KEPT);
+  /** Intervals take a bootstrap each. Of a record and not of a folder, which may have changed since the record was read. */
+  readonly #details = new WeakMap<RunRecord, RunDetail>();
   readonly #reports = new Kept<Promise<string>>(2);
   readonly #integrity = new Kept<Promise<Integrity>>(100);
 
@@ -99,7 +99,10 @@ export class RunShelf {
   /** @param since a stamp; null is answered where the run is as it was then */
   run(name: string, since?: string): RunDetail | null {
     const { stamp, value } = this.#record(name);
-    return stamp === since ? null : this.#details.of(value.folder, () => detailOf(name, stamp, value)).value;
+    if (stamp === since) return null;
+    const detail = this.#details.get(value) ?? detailOf(name, stamp, value);
+    this.#details.set(value, detail);
+    return detail;
   }
 
   async integrity(name: string): Promise<IntegrityAnswer> {

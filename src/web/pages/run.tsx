@@ -11,6 +11,8 @@ import { LiveJob } from '../live-job.tsx';
 import { Badge, Card, Fault, PageHead, Panel, RateBar, StateBadge, Table, Waiting } from '../ui.tsx';
 
 const LIVE_MS = 1500;
+/** A run that has ended is signed, judged and compared after it. */
+const SETTLED_MS = 10_000;
 
 function Integrity({ run: { name, stamp } }: { run: RunDetail }): JSX.Element {
   const { value, error } = useLoaded((signal) => get<IntegrityAnswer>(`/api/runs/${part(name)}/integrity`, signal), `${name} ${stamp}`);
@@ -208,7 +210,7 @@ export function RunPage({ name }: { name: string }): JSX.Element {
   const { value: run, error } = useLoaded<RunDetail>(
     async (signal, before) => (await get<RunDetail | null>(`/api/runs/${part(name)}${query({ since: before?.stamp })}`, signal)) ?? before!,
     name,
-    (value) => (value === null || value.state === 'unfinished' ? LIVE_MS : null),
+    (value) => (value === null || value.state === 'unfinished' ? LIVE_MS : SETTLED_MS),
   );
   const job = useLoaded((signal) => jobOfRun(name, signal), name);
   const [tab, setTab] = useState<'course' | 'report'>('course');
