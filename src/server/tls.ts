@@ -1,5 +1,6 @@
 /** TLS by files: a certificate with its chain and its private key, in PEM. */
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
 import { IsoproError } from '../errors.js';
 import { readText } from '../files.js';
 
@@ -8,6 +9,7 @@ export interface TlsFiles {
   readonly key: string;
 }
 
+/** What stands in them. */
 export interface TlsPair {
   readonly cert: string;
   readonly key: string;
@@ -21,7 +23,7 @@ const wrong = (message: string, cause?: unknown): IsoproError =>
 
 /**
  * No error has a key in it.
- * @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where one is not in PEM, or they do not belong together
+ * @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where one is not in PEM, they do not belong together, or OpenSSL refuses them
  */
 export function readTls(files: TlsFiles): TlsPair {
   const [cert, key] = [readText(files.cert), readText(files.key)];
@@ -40,5 +42,10 @@ export function readTls(files: TlsFiles): TlsPair {
     throw wrong(`${files.key} is no private key that can be used: ${isLocked ? 'it asks for a passphrase' : 'it cannot be read as one'}`);
   }
   if (!certificate.checkPrivateKey(secret)) throw wrong(`the key in ${files.key} is not that of the certificate in ${files.cert}`);
+  try {
+    createSecureContext({ cert, key }); // reads the chain too, and refuses keys that are too short
+  } catch (cause) {
+    throw wrong(`OpenSSL takes no connections with ${files.cert} and ${files.key}: ${(cause as Error).message}`, cause);
+  }
   return { cert, key };
 }

@@ -90,6 +90,7 @@ test.each([
   ['a certificate in the place of the key', { key: files.cert }, 'INVALID_ARGUMENT', 'is no private key'],
   ['a key with a passphrase', { key: written('locked.pem', locked) }, 'INVALID_ARGUMENT', 'passphrase'],
   ['the key of another certificate', { key: written('other.pem', other.key) }, 'INVALID_ARGUMENT', 'is not that of the certificate'],
+  ['a cut chain', { cert: written('cut-chain.pem', pair.cert + other.cert.slice(0, 300)) }, 'INVALID_ARGUMENT', 'OpenSSL takes'],
   ['a key that was cut off', { key: written('cut.pem', pair.key.slice(0, 120)) }, 'INVALID_ARGUMENT', 'is no private key'],
 ])('%s is refused before a model is loaded', async (_, given, code, message) => {
   const refused = start({ tls: { ...files, ...given }, model: at('no-model.gguf') });
