@@ -100,6 +100,7 @@ describe('branches', () => {
   test.each<[string, readonly number[], Branch, string]>([
     ['before the trunk', [1, 2], { at: 0, tokenIds: [1] }, 'INVALID_ARGUMENT'],
     ['behind the trunk', [1, 2], { at: 3, tokenIds: [1] }, 'INVALID_ARGUMENT'],
+    ['behind all that 32 bits count', [1, 2], { at: 2 ** 32 + 1, tokenIds: [1] }, 'INVALID_ARGUMENT'],
     ['asked for behind its end', [1, 2], { at: 2, tokenIds: [1], from: 2 }, 'INVALID_ARGUMENT'],
     ['of a token that is none', [1, 2], { at: 2, tokenIds: [-1] }, 'INVALID_ARGUMENT'],
     ['on a trunk of tokens that are none', [1, 1e6], { at: 2, tokenIds: [1] }, 'INVALID_ARGUMENT'],
