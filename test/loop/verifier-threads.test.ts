@@ -58,7 +58,8 @@ test('a run by one thread and by three leaves the same records and the same adap
           layers: { rank: 4, topLayers: 1 },
           evaluation: { devSize: 4, testSize: 4 },
         },
-        { out: file(`by-${verifierThreads}`), verifierThreads },
+        // how long sampling takes says how often finished replies are named
+        { out: file(`by-${verifierThreads}`), verifierThreads, keepSeconds: 3600 },
       ),
     );
   const [one, three] = results as [(typeof results)[0], (typeof results)[0]];
