@@ -3,7 +3,6 @@
  * the disk: a queue that is killed goes on where it was when it is opened again, and a job that was running is begun again as its command
  * goes on.
  */
-import { NotAllowed } from './not-allowed.js';
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import os from 'node:os';
@@ -18,6 +17,7 @@ import { hasEndedAs, type EventType, type Job, type JobEvent } from './job.js';
 import { JOB_KINDS } from './kinds/index.js';
 import type { JobKind, Place, Prepared } from './kinds/kind.js';
 import { Names, type AllowedNames } from './names.js';
+import { NotAllowed } from './not-allowed.js';
 import { JobStore, type JobChange, type JobFilter } from './store.js';
 import { Uploads } from './uploads.js';
 

@@ -89,9 +89,9 @@ export type ChatMessageBody = z.output<typeof chatMessage>;
 
 /** Becoming a grammar takes the thread that answers all others, a millisecond for some kilobytes. */
 const LARGEST_SCHEMA = 2 ** 17;
-const isMeant = (value: unknown): boolean => JSON.stringify(value).length <= LARGEST_SCHEMA;
+const isSmallEnough = (value: unknown): boolean => JSON.stringify(value).length <= LARGEST_SCHEMA;
 const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema`;
-const jsonSchema = z.record(z.string(), z.unknown()).refine(isMeant, TOO_LARGE);
+const jsonSchema = z.record(z.string(), z.unknown()).refine(isSmallEnough, TOO_LARGE);
 export const tool = z.strictObject({
   type: z.literal('function'),
   function: z.strictObject({
@@ -135,7 +135,7 @@ export const chatBody = z.strictObject({
   logprobs: maybe(z.union([z.boolean(), z.literal([0, 1]).transform((value) => value === 1)])),
   top_logprobs: maybe(z.int().min(0).max(20)),
   response_format: maybe(responseFormat),
-  tools: maybe(z.array(tool).max(128).refine(isMeant, TOO_LARGE)),
+  tools: maybe(z.array(tool).max(128).refine(isSmallEnough, TOO_LARGE)),
   tool_choice: maybe(toolChoice),
   parallel_tool_calls: flag,
   store: maybe(z.literal(false)),
@@ -241,7 +241,7 @@ export const responseBody = z.strictObject({
         }),
       )
       .max(128)
-      .refine(isMeant, TOO_LARGE),
+      .refine(isSmallEnough, TOO_LARGE),
   ),
   tool_choice: maybe(z.union([z.enum(['none', 'auto', 'required']), z.strictObject({ type: z.literal('function'), name: functionName })])),
   parallel_tool_calls: flag,
