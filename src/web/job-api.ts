@@ -93,6 +93,11 @@ export const getJob = (id: string, signal?: AbortSignal): Promise<Job> => get(`/
 export const tell = (id: string, what: 'cancel' | 'pause' | 'resume'): Promise<Job> => post(`/api/jobs/${part(id)}/${what}`, {});
 export const estimate = (kind: string, settings: unknown, measure: boolean, signal?: AbortSignal): Promise<Estimate> =>
   post('/api/jobs/estimate', { kind, settings, ...(measure ? { measure: true } : {}) }, { signal });
+
+/** For one thing that is asked for. `crypto.randomUUID` is there over HTTPS and on the machine itself alone. */
+export const newKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+
 export const createJob = (kind: string, settings: unknown, name: string, key: string): Promise<Job> =>
   post('/api/jobs', { kind, settings, ...(name === '' ? {} : { name }) }, { headers: { 'idempotency-key': key } });
 

@@ -68,6 +68,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     browser = await chromium.launch({ executablePath: executable!, args: ['--no-sandbox', '--disable-gpu'] });
     context = await browser.newContext({ viewport: { width: 1280, height: 850 } });
     context.setDefaultTimeout(PATIENCE_MS);
+    // as over HTTP from another machine
+    await context.addInitScript('delete Crypto.prototype.randomUUID');
     page = await context.newPage();
     page.on('request', (request) => {
       if (new URL(request.url()).origin !== new URL(address).origin && !request.url().startsWith('data:')) foreign.push(request.url());

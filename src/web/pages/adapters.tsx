@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import { events, get, post, type AdapterLine, type AdaptersAnswer, type AliasLine, type PromotionEvent } from '../api.ts';
 import { megabytes, percent, plural, shortId, when, whole } from '../format.ts';
 import { useLoaded } from '../loading.ts';
-import { createJob, follow, getJob, jobKinds, type Job } from '../job-api.ts';
+import { createJob, follow, getJob, jobKinds, newKey, type Job } from '../job-api.ts';
 import { href } from '../router.ts';
 import { Badge, Dialog, Empty, Fault, PageHead, Panel, Progress, Table, Waiting } from '../ui.tsx';
 
@@ -167,7 +167,7 @@ function Promote({
     setTold([]);
     try {
       const body = { adapter: adapter.id, as, way, problems, reason };
-      for await (const each of promotion(body, crypto.randomUUID(), gone.signal)) setTold((before) => [...before, each]);
+      for await (const each of promotion(body, newKey(), gone.signal)) setTold((before) => [...before, each]);
     } catch (cause) {
       setError(cause as Error);
     }

@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api.ts';
 import { megabytes } from '../format.ts';
-import { createJob, estimate, kinds, type Estimate, type JobKind } from '../job-api.ts';
+import { createJob, estimate, kinds, newKey, type Estimate, type JobKind } from '../job-api.ts';
 import { useLoaded } from '../loading.ts';
 import { go } from '../router.ts';
 import { SchemaForm, type Values } from '../schema-form.tsx';
@@ -40,7 +40,7 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
   const [told, setTold] = useState<Estimate | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState<'measure' | 'start' | null>(null);
-  const key = useRef(crypto.randomUUID());
+  const key = useRef(newKey());
   const first = FIRST[kind.kind] ?? [];
   const choicesOf = useMemo(() => (path: readonly string[]) => listOf(kind, path), [kind]);
   const changed = useRef(0);
@@ -54,7 +54,7 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
   };
   useEffect(() => {
     changed.current++;
-    key.current = crypto.randomUUID();
+    key.current = newKey();
     const left = new AbortController();
     const timer = setTimeout(() => void mend(false, left.signal), 250);
     return () => {
