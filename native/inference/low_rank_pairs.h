@@ -24,7 +24,8 @@ struct LowRankPair {
 
 class LowRankPairs {
  public:
-  // Of a validated adapter. Empty where one of its pairs is for the token embedding, in which llama.cpp looks rows up.
+  // Of a validated adapter. Empty where one of its pairs is for the token embedding, in which llama.cpp looks rows up, or of a type that
+  // the kernels do not read.
   static LowRankPairs of(const GgufFile& adapter);
 
   bool empty() const { return pairs_.empty(); }

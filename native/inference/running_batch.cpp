@@ -122,6 +122,7 @@ AppliedAdapter RunningBatch::callAdapter(const BatchRow& row) const {
 
 // An adapter that no reply needs is not held any longer than its owner holds it.
 void RunningBatch::forgetAdapter() {
+  rowAdapters_.clear();
   try {
     context_.setAdapter(nullptr, 1.0f);
   } catch (...) {

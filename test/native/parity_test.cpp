@@ -1,9 +1,6 @@
 // The trainer and llama.cpp on the same file: logits with and without adapter, and the gradient as the slope of
 // llama.cpp's own loss when perturbed adapters are loaded into it.
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include <gguf.h>
@@ -13,6 +10,7 @@
 #include "llama_backends.h"
 #include "reference_model.h"
 #include "support/error.h"
+#include "temporary_file.h"
 #include "training/adapter_file.h"
 
 using namespace isopro;
@@ -21,20 +19,6 @@ using namespace isopro::testing;
 namespace {
 
 const std::atomic<bool> kNever{false};
-
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() / ("isopro-" + std::to_string(std::rand()) + "-" + name)) {}
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  std::string path() const { return path_.string(); }
-  void write(const std::vector<std::uint8_t>& bytes) const {
-    std::ofstream(path_, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Puts into a file's metadata, `prefix` being its architecture's, what a test wants there.
 using Metadata = std::function<void(gguf_context* gguf, const std::string& prefix)>;

@@ -14,6 +14,8 @@
 #include "llama_backends.h"
 #include "support/error.h"
 #include "support/random.h"
+#include "temporary_file.h"
+#include "training/adapter_file.h"
 
 using namespace isopro;
 
@@ -275,4 +277,28 @@ TEST(running_batch_that_is_stopped_ends_all_and_begins_anew) {
   size_t finished = 0;
   while (!bench.batch.idle()) finished += bench.batch.step(kNever).finished.size();
   CHECK(finished == 1);
+}
+
+// Neither what is kept of its rows nor the last call does.
+TEST(running_batch_holds_an_adapter_no_longer_than_its_replies) {
+  const isopro::testing::TemporaryFile file("adapter.gguf");
+  {
+    training::TrainerOptions options;
+    options.targets = {{0, training::kQuery, 2, 1.0f, 0}};
+    training::Trainer trainer(tinyModel()->path(), options);
+    file.write(training::encodeAdapter(trainer));
+  }
+  for (const BatchSettings& settings : {BatchSettings{256, 4, 0}, {256, 4, 100}, {256, 1, 0, true}}) {
+    Bench bench(settings);
+    std::shared_ptr<Adapter> adapter = Adapter::load(tinyModel(), file.path(), true);
+    CHECK(!adapter->pairs().empty());
+    const std::weak_ptr<Adapter> held = adapter;
+    Random random(7);
+    BatchRequest request = requestOf(someTokens(random, 10), 5, 1);
+    request.adapter = {std::move(adapter), 1.0f};
+    bench.batch.join(0, std::move(request));
+    size_t finished = 0;
+    while (!bench.batch.idle()) finished += bench.batch.step(kNever).finished.size();
+    CHECK(finished == 1 && held.expired());
+  }
 }
