@@ -1,14 +1,14 @@
 /** `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there. */
 import { terminalStyle } from '../report/terminal-style.js';
 import { BELIEF_SYSTEMS } from '../truth-seeking/beliefs/readout.js';
-import { isTruthRun, readTruthManifest } from '../truth-seeking/run/folder.js';
+import { readTruthManifest } from '../truth-seeking/run/folder.js';
 import { openPolicies } from '../truth-seeking/run/open-policies.js';
 import { measureAgain, type AgainOptions, type TruthResult } from '../truth-seeking/run/run.js';
 import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
-import { IsoproError } from '../errors.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson } from './output.js';
 import { eachOption, recomputeOf, recomputeOption, TruthScreen } from './truth-run.js';
+import { requireAdapter } from './truth-flags.js';
 import { truthJson, truthText } from './truth-screen.js';
 import type { Argv } from 'yargs';
 
@@ -36,13 +36,8 @@ const flags = (yargs: Argv<{ json: boolean }>) =>
     .option('each', eachOption);
 
 async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOptions, 'folder' | 'policies' | 'signal'>): Promise<void> {
-  if (!isTruthRun(argv.run)) readTruthManifest(argv.run); // says what is missing
   const { config } = readTruthManifest(argv.run).start;
-  if (config.adapter !== undefined && argv.model === undefined && argv.adapter === undefined && needsModel)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'the run was made with an adapter: say with --adapter where it is, or with --model who measures',
-    );
+  if (needsModel) requireAdapter(config, argv);
   const signal = interruption();
   using screen = new TruthScreen();
   const { predictor: ownPredictor, adapter: _, ...rest } = config;

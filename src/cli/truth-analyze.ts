@@ -24,6 +24,8 @@ import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
 import { openPolicies } from '../truth-seeking/run/open-policies.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
+import { readCount } from './tasks-generate.js';
+import { requireAdapter } from './truth-flags.js';
 
 const NAMES = Object.keys(ANALYZERS) as AnalyzerId[];
 
@@ -85,10 +87,11 @@ async function analysed(analyzer: AnalyzerId, folders: readonly string[], flags:
     case 'evaluation-relationship':
       return [relateEvaluations(scored)];
     case 'causal-attribution': {
-      const configs = [...new Set(scored.map(({ setup }) => setup.config))];
+      const means = scored.filter(({ aggregate }) => aggregate === 'mean');
+      const configs = [...new Set(means.map(({ setup }) => setup.config))];
       return configs.map((config) =>
         attribute(
-          scored.filter(({ setup }) => setup.config === config),
+          means.filter(({ setup }) => setup.config === config),
           {
             features: flags.features,
             randomised: flags.randomised,
@@ -108,15 +111,14 @@ async function analysed(analyzer: AnalyzerId, folders: readonly string[], flags:
       return [resultsCatalog(scored)];
     case 'token-level-evidence': {
       if (flags.trajectory === undefined) throw new UsageError('--trajectory: name one, by how its id begins');
-      if (!(Number.isInteger(flags.every) && flags.every >= 1)) throw new UsageError('--every: expected a whole number of at least 1');
+      readCount('every', flags.every, 1);
       const { run, record } = trajectoryOf(runs, flags.trajectory);
       const problem = run.state.problem(record.trajectory.problemId);
       if (problem?.kind !== 'binary') throw new UsageError('--trajectory: its question has no two options');
       const signal = interruption();
       const { adapter: _, ...config } = run.start.config;
       const { model = config.model, adapter, every } = flags;
-      if (run.start.config.adapter !== undefined && adapter === undefined && flags.model === undefined)
-        throw new UsageError('--adapter: the run was made with one; say where it is, or with --model who is read');
+      requireAdapter(run.start.config, flags);
       const named = { ...config, policy: 'local' as const, model, ...(adapter === undefined ? {} : { adapter }) };
       await using policies = await openPolicies(named, { signal });
       return [await tokenEvidence(policies.evaluated, problem, record.trajectory, { every, signal })];
@@ -143,15 +145,15 @@ export const truthAnalyzeCommand = defineCommand({
         type: 'string',
         array: true,
         requiresArg: true,
-        default: ['domain', 'mode', 'systemPrompt', 'policy', 'steps', 'characters'],
-        describe: 'causal-attribution: what a score may go with; also tokens',
+        default: ['domain', 'mode', 'systemPrompt', 'policy'],
+        describe: 'causal-attribution: what a score may go with; also steps, characters, tokens, with which nothing is called an effect',
       })
       .option('randomised', {
         type: 'string',
         array: true,
         requiresArg: true,
         default: ['mode', 'systemPrompt'],
-        describe: 'causal-attribution: features that every question was asked under, which is checked; the others are associations',
+        describe: 'causal-attribution: features under each of which the same was asked, which is checked; the others are associations',
       })
       .option('threshold', { type: 'number', requiresArg: true, describe: 'causal-attribution: log-odds of a score above it, too' })
       .option('outside', { type: 'string', requiresArg: true, describe: 'performance-comparison: JSON, a figure by the name of a policy' })

@@ -58,6 +58,15 @@ export function truthConfigOf(argv: Readonly<Record<string, unknown>>, file: str
   }
 }
 
+/** Of an adapter a run's folder has the name alone, not where it lies. @throws UsageError where neither it nor another model is given */
+export function requireAdapter(
+  { adapter }: Pick<TruthConfig, 'adapter'>,
+  given: { readonly model: string | undefined; readonly adapter: string | undefined },
+): void {
+  if (adapter !== undefined && given.model === undefined && given.adapter === undefined)
+    throw new UsageError('--adapter: the run was made with one; say where it is, or with --model who measures');
+}
+
 /** The command line that does the same: what differs from the defaults, and nothing else. */
 export function truthCommandLine(config: TruthConfig, out: string): string {
   const flags = FIELDS.flatMap(([name]) => {

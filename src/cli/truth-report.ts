@@ -5,8 +5,10 @@ import { tokenEvidence, type TokenEvidence } from '../truth-seeking/analysis/tok
 import { localPolicy } from '../truth-seeking/local-policy.js';
 import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson, UsageError } from './output.js';
+import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
+import { readCount } from './tasks-generate.js';
+import { requireAdapter } from './truth-flags.js';
 
 interface Measuring {
   readonly tokens: number;
@@ -20,7 +22,7 @@ async function measured({ start, state }: TruthRun, { tokens, every, model: name
   const [heat, evidence]: [TokenHeat[], TokenEvidence[]] = [[], []];
   if (tokens === 0) return { heat, evidence };
   const { config } = start;
-  if (config.adapter !== undefined && file === undefined) throw new UsageError('--adapter: the run was made with one; say where it is');
+  requireAdapter(config, { model: named, adapter: file });
   await using model = await loadModel(named ?? config.model, {
     signal,
     ...(config.threads === 0 ? {} : { threads: config.threads, fixedThreads: true }),
@@ -61,11 +63,8 @@ export const truthReportCommand = defineCommand({
       .epilogue('The page opens offline and asks for nothing.')
       .example('$0 truth report runs/urns --tokens 4', 'truth.html'),
   handler: async ({ run: folder, out, against, json, ...measuring }) => {
-    for (const [flag, value, least] of [
-      ['tokens', measuring.tokens, 0],
-      ['every', measuring.every, 1],
-    ] as const)
-      if (!Number.isInteger(value) || value < least) throw new UsageError(`--${flag}: expected a whole number of at least ${least}`);
+    readCount('tokens', measuring.tokens, 0);
+    readCount('every', measuring.every, 1);
     requireTarget(out);
     const signal = interruption();
     const tokens = await measured(readTruthRun(folder), measuring, signal);

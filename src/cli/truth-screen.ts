@@ -2,7 +2,7 @@
 import { label } from '../report/hostile-text.js';
 import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';
 import type { TruthJudgement } from '../truth-seeking/run/judge.js';
-import type { ResultRecord, Setup } from '../truth-seeking/run/records.js';
+import { setupKey, type ResultRecord, type Setup } from '../truth-seeking/run/records.js';
 import type { TruthState } from '../truth-seeking/run/state.js';
 
 const setupText = ({ domain, mode, systemPrompt }: Setup): string =>
@@ -50,7 +50,7 @@ function skippedLines(results: readonly ResultRecord[], style: TerminalStyle): s
 export function truthText(state: TruthState, style: TerminalStyle): string {
   return state.setups
     .map((setup) => {
-      const results = state.results.filter((each) => JSON.stringify(each.setup) === JSON.stringify(setup));
+      const results = state.results.filter((each) => setupKey(each.setup) === setupKey(setup));
       const made = [...state.of(setup, 'plain'), ...state.of(setup, 'framed')];
       const steps = made.reduce((sum, { trajectory }) => sum + trajectory.steps.length, 0);
       const cutOff = made.filter((each) => each.cutOff > 0).length;

@@ -17,6 +17,7 @@ import { selectFewShot, selectForTraining, trainingRow, VALIDATIONS } from '../t
 import { defineCommand, modelOption } from './command.js';
 import { interrupted, interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
+import { readCount, readSeed } from './tasks-generate.js';
 
 const GENERATED = DOMAINS.filter((domain): domain is GeneratedDomain => domain.source === 'generated');
 
@@ -159,17 +160,11 @@ export const truthTrainCommand = defineCommand({
       .example('$0 truth train runs/urns --by accuracy:mode=eventual --validation gt', 'the tenth with the lowest loss')
       .example('$0 truth train --domain urns --steps 20', 'reward 1 - Brier of what is read'),
   handler: async ({ json, ...flags }) => {
-    if (!/^\d{1,20}$/.test(flags.seed)) throw new UsageError(`--seed: expected a whole number, got ${flags.seed}`);
-    for (const [flag, value] of Object.entries({
-      count: flags.count,
-      epochs: flags.epochs,
-      rank: flags.rank,
-      steps: flags.steps,
-      questions: flags.questions,
-      'max-tokens': flags.maxTokens,
-    }))
-      if (!Number.isInteger(value) || value < 1) throw new UsageError(`--${flag}: expected a whole number of at least 1`);
-    if (!Number.isInteger(flags.group) || flags.group < 2) throw new UsageError('--group: replies are compared, and that takes at least 2');
+    readSeed(flags.seed);
+    for (const flag of ['count', 'epochs', 'rank', 'steps', 'questions'] as const) readCount(flag, flags[flag], 1);
+    readCount('max-tokens', flags.maxTokens, 1);
+    readCount('group', flags.group, 2); // replies are compared with each other
+    readCount('threads', flags.threads, 0);
     if (!(flags.part > 0 && flags.part <= 1)) throw new UsageError('--part: expected a share above 0, at most 1');
     if (flags.runs.length > 0 === flags.domain.length > 0) throw new UsageError('Name runs, or domains with --domain, and not both.');
     if (flags.runs.length > 0 && flags.by === undefined) throw new UsageError('--by: say which scores decide');

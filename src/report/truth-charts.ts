@@ -1,5 +1,5 @@
 /** Charts of a truth run, a panel for each setup. Each is null where the run has nothing of the kind. */
-import { mean, sampleStandardDeviation, studentQuantile, wilsonInterval } from '../statistics/index.js';
+import { mean, studentInterval, wilsonInterval } from '../statistics/index.js';
 import { linearRegression, regressionBand } from '../statistics/regression.js';
 import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { changesOf, martingale } from '../truth-seeking/strategies/martingale.js';
@@ -68,11 +68,7 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
       const steps = Math.max(...lines.map(({ length }) => length));
       const means = Array.from({ length: steps }, (_, step) => {
         const values = lines.flatMap((each) => (each[step] === undefined ? [] : [each[step]]));
-        const half =
-          values.length < 2
-            ? null
-            : (studentQuantile(0.025, values.length - 1) * sampleStandardDeviation(values)) / Math.sqrt(values.length);
-        return { centre: mean(values), half };
+        return { centre: mean(values), interval: studentInterval(values) };
       });
       return {
         name,
@@ -87,8 +83,8 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
             ),
           ),
           whiskers(
-            means.flatMap(({ centre, half }, step) =>
-              half === null ? [] : [[step, percent(Math.max(0, centre - half)), percent(Math.min(1, centre + half))]],
+            means.flatMap(({ interval }, step) =>
+              interval === null ? [] : [[step, percent(Math.max(0, interval.low)), percent(Math.min(1, interval.high))]],
             ),
             ACCENT,
             axis,

@@ -198,6 +198,7 @@ export function differenceSection(run: TruthRun, other: TruthRun): Section {
     'Beside another run',
     html`<p>There: run <code>${other.runId}</code>, ${name(other.start.config.model, 60)}. Differences are over the problems of both.</p>`,
     body,
-    html`<p class="note muted">${multiplicity.note}. An effect is claimed only where both were asked exactly the same questions.</p>`,
+    html`<p class="note muted">${multiplicity.note}. An effect is claimed only where both were asked exactly the same
+questions under the same settings; it is that of the policy with all that differs beside them.</p>`,
   );
 }

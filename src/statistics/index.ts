@@ -1,6 +1,6 @@
 export { kendall, mean, pearson, sampleStandardDeviation, spearman } from './descriptive.js';
 export { forgettingOf, type Forgetting, type MeanPerToken, type ScoredText } from './forgetting.js';
-export { fisherInterval, normalInterval, wilsonInterval, Z95, type Interval } from './intervals.js';
+export { fisherInterval, normalInterval, studentInterval, wilsonInterval, Z95, type Interval } from './intervals.js';
 export {
   holm,
   mcnemarExact,

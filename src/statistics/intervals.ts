@@ -1,3 +1,6 @@
+import { mean, sampleStandardDeviation } from './descriptive.js';
+import { studentQuantile } from './student.js';
+
 /** Every interval here is a 95 % one, with the customary rounding of the normal quantile (1.95996…). */
 export const Z95 = 1.96;
 
@@ -53,6 +56,14 @@ export function intervalOfSum(estimates: readonly Estimate[]): Interval {
     Math.sqrt(estimates.reduce((sum, estimate) => sum + (estimate.weight * of(estimate)) ** 2, 0));
   const sum = estimates.reduce((total, { weight, value }) => total + weight * value, 0);
   return { low: sum - distance(({ value, low }) => value - low), high: sum + distance(({ value, high }) => high - value) };
+}
+
+/** Student's interval of a mean of independent values; null for fewer than two, or all alike, which says nothing of their spread. */
+export function studentInterval(values: readonly number[]): Interval | null {
+  const n = values.length;
+  if (n < 2 || values.every((value) => value === values[0])) return null;
+  const [centre, half] = [mean(values), (studentQuantile(0.025, n - 1) * sampleStandardDeviation(values)) / Math.sqrt(n)];
+  return { low: centre - half, high: centre + half };
 }
 
 /** Normal (Wald) interval of a proportion, for comparison with tables that use it; degenerate at 0 and n. */

@@ -14,7 +14,7 @@ export function humanPolicy(
   return {
     id: hash('sha256', 'human'),
     identity: { kind: 'human' },
-    capabilities: { logprobs: false, train: false, embed: false, deterministic: false },
+    capabilities: { logprobs: false },
     infer: async (messages, { signal } = {}) => ({ text: await ask(messages, signal), tokenIds: [], finish: 'stop' }),
     promptIds: () => has('tokens'),
     textIds: () => has('tokens'),

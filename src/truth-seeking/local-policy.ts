@@ -92,7 +92,7 @@ export async function localPolicy(
   return {
     id: hash('sha256', canonicalJson({ ...identity })),
     identity,
-    capabilities: { logprobs: true, train: true, embed: true, deterministic: true },
+    capabilities: { logprobs: true },
     infer: async (messages, options = {}) => (await inferMany([{ messages, seed: options.seed ?? seed }], options))[0]!,
     inferMany,
     promptIds: (messages) => model.renderChat(messages).tokenIds,

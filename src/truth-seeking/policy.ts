@@ -8,8 +8,8 @@ import type { ChatMessage } from '../engine/prompt-renderer.js';
 
 export type Message = ChatMessage;
 
-export const CAPABILITIES = ['logprobs', 'train', 'embed', 'deterministic'] as const;
-export type Capability = (typeof CAPABILITIES)[number];
+/** What not every policy has. */
+export type Capability = 'logprobs';
 
 export interface InferOptions {
   /** Of this reply. Default: 0. */

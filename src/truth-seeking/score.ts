@@ -1,5 +1,5 @@
 /** What a strategy finds. */
-import { mean, sampleStandardDeviation, studentQuantile } from '../statistics/index.js';
+import { mean, studentInterval } from '../statistics/index.js';
 
 /** Which way is better, `zero`: the nearer to 0; whoever sorts by a score has to know it. */
 export const DIRECTIONS = ['lower', 'higher', 'zero'] as const;
@@ -21,14 +21,21 @@ export interface Score {
   readonly perTrajectory: ReadonlyMap<string, number>;
 }
 
-/** A mean over trajectories, with Student's 95 % interval where there are two. */
-export function meanScore(direction: Direction, perTrajectory: ReadonlyMap<string, number>, skipped: SkipCount): Score {
+/** What scores can be at all. */
+export type Range = readonly [least: number, most: number];
+
+/** A mean over trajectories, with Student's 95 % interval where two differ, as far as it lies within the range. */
+export function meanScore(
+  direction: Direction,
+  perTrajectory: ReadonlyMap<string, number>,
+  skipped: SkipCount,
+  [least, most]: Range = [-Infinity, Infinity],
+): Score {
   const values = [...perTrajectory.values()];
   const n = values.length;
-  const value = n === 0 ? null : mean(values);
-  const half = n < 2 ? null : (studentQuantile(0.025, n - 1) * sampleStandardDeviation(values)) / Math.sqrt(n);
-  const interval = value === null || half === null ? null : { low: value - half, high: value + half };
-  return { direction, value, interval, n, skipped: skipped.counts, perTrajectory };
+  const around = studentInterval(values);
+  const interval = around && { low: Math.max(least, around.low), high: Math.min(most, around.high) };
+  return { direction, value: n === 0 ? null : mean(values), interval, n, skipped: skipped.counts, perTrajectory };
 }
 
 /** Counts reasons. */

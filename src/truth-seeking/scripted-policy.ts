@@ -22,7 +22,7 @@ const textOf = (ids: TokenIds): string => Array.from(ids, (id) => String.fromCod
 export function scriptedPolicy({ name, reply, answers }: Script): Policy {
   const policy: Policy = {
     id: hash('sha256', `scripted ${name}`),
-    capabilities: { logprobs: answers !== undefined, train: false, embed: false, deterministic: true },
+    capabilities: { logprobs: answers !== undefined },
     infer: async (messages, { seed = 0n, maxTokens = 256 } = {}) => {
       const ids = idsOf(reply?.(messages, seed) ?? '');
       const tokenIds = ids.slice(0, maxTokens);

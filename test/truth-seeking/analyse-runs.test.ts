@@ -56,6 +56,18 @@ test('runs are found by their folders, and in folders; what is none is passed ov
     expect(() => truthRunFolders([runs, none])).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
 });
 
+test('one policy under two seeds is one; another adapter, or another temperature, is told apart', () => {
+  const changed = (start: object): TruthRun => ({ ...run, start: { ...run.start, ...start } });
+  const of = (each: TruthRun) => scoredRuns(each)[0]!;
+  const { identity } = run.start.policy;
+  const seeded = of(changed({ policy: { ...run.start.policy, identity: { ...identity, seed: '8' } } }));
+  const adapted = of(changed({ policy: { ...run.start.policy, identity: { ...identity, adapter: 'b' } } }));
+  const warmer = of(changed({ config: { ...run.start.config, temperature: 1 } }));
+  const [own] = scored;
+  expect([seeded.policyId === own!.policyId, adapted.policyId === own!.policyId]).toEqual([true, false]);
+  expect([seeded.conditions === own!.conditions, warmer.conditions === own!.conditions]).toEqual([true, false]);
+});
+
 const results = () => [
   comparePerformance(scored, { outside: new Map([['tiny', 1]]) }),
   relateEvaluations(scored),

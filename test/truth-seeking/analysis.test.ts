@@ -143,6 +143,21 @@ describe('performance', () => {
     expect(grouped.byGroup.others!.pearson!.value).toBeCloseTo(-1, 12);
   });
 
+  test('policies of one name stay apart, and runs under other conditions make no effect', () => {
+    const called = (scores: readonly number[], digit: string): ScoredRun => run('adapter', scores, { policyId: digit.repeat(64) });
+    const found = comparePerformance([called(low, '1'), called(high, '2')]);
+    expect(found.setups[0]!.ranking.map(({ policy }) => policy)).toEqual(['adapter (11111111)', 'adapter (22222222)']);
+    expect(found.setups[0]!.pairs[0]!.claim).toBe('effect');
+    const warm = comparePerformance([run('a', low, { conditions: 'cold' }), run('b', high, { conditions: 'warm' })]);
+    expect(warm.setups[0]!.pairs[0]!.claim).toBe('association');
+  });
+
+  test('differences that are all alike have no error that could be known', () => {
+    const same = comparePerformance([run('a', [1, 1, 1]), run('b', [0, 0, 0])]);
+    expect(same.setups[0]!.pairs[0]!.difference).toEqual({ value: -1, low: null, high: null, p: null, adjusted: null });
+    expect(same.multiplicity.tests).toBe(0);
+  });
+
   test('parts of a slope are compared by no pair', () => {
     expect(comparePerformance([run('a', low, { aggregate: 'sum' }), run('b', high)]).setups[0]!.pairs).toEqual([]);
   });
@@ -218,6 +233,19 @@ describe('attribution', () => {
     expect(found.coefficients[0]!.claim).toBe('association');
   });
 
+  test('beside what came of the mode, or a policy that goes with it, the mode is an association', () => {
+    const claimOf = (given: readonly ScoredRun[], features: readonly string[]): string =>
+      attribute(given, { features, randomised: ['mode'] }).coefficients.find(({ feature }) => feature === 'mode')!.claim;
+    const longer = runs().map((each, m) => ({
+      ...each,
+      scores: each.scores.map((score, i) => ({ ...score, features: { length: i + m * (i % 3) } })),
+    }));
+    expect([claimOf(longer, ['mode']), claimOf(longer, ['mode', 'length'])]).toEqual(['effect', 'association']);
+    const others = runs().map((each, m) => (m === 0 ? each : { ...each, policyId: 'b', policy: 'b' }));
+    expect(claimOf(others, ['mode'])).toBe('association');
+    expect(() => attribute([run('a', [1], { aggregate: 'sum' })], { features: [] })).toThrow(RangeError);
+  });
+
   test('log-odds of a score above a threshold, with the loss and its interval', () => {
     const scored = ['direct', 'debate'].map((mode, m) =>
       run(
@@ -277,6 +305,8 @@ describe('training', () => {
   test('one seed has no interval over seeds; questions that were not asked before make it an association', () => {
     expect(trainingEffect([before], after.slice(0, 1)).changes[0]!.overSeeds).toMatchObject({ low: null, p: null });
     expect(trainingEffect([before], [run('trained', [0.1, 0.1])]).changes[0]!.claim).toBe('association');
+    const two = trainingEffect([before, run('another', [0.4, 0.5, 0.6, 0.3])], after);
+    expect(two.changes[0]!.claim).toBe('association');
     expect(trainingEffect([before], [run('trained', [0.1], { setup: { ...SETUP, mode: 'debate' } })]).changes).toEqual([]);
   });
 });

@@ -223,6 +223,40 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
   }
 });
 
+test('the judge misses what was asked for and is not there, and looks at worlds again', async () => {
+  const config: TruthConfigInput = { ...CONFIG, problems: 2, eval: ['world-in-the-loop'] };
+  const folder = at('left-out');
+  await runTruth(config, options('left-out', { recompute: { trajectories: 'never' } }));
+  const missing = await judgeTruthRun({ folder, home });
+  expect([missing.verdict, missing.failure]).toEqual(['not_ended', expect.stringMatching(/^3 trajectories or scores/)]);
+  await runTruth(config, options('left-out'));
+  expect(await judgeTruthRun({ folder, home })).toMatchObject({ verdict: 'pass', trajectories: 2 });
+
+  const { state } = readTruthRun(folder);
+  const seen = state.observations(state.trajectories[0]!.trajectory.id)!;
+  const session = await TruthSession.open(null, folder, { home });
+  const observations = seen.observations.map((each) => ({ ...each, outcome: 'otherwise' }));
+  await session.write({ ...seen, observations, replaces: digestOfRecord(seen) });
+  await session.sign();
+  await session.close();
+  const { verdict, failure } = await judgeTruthRun({ folder, home });
+  expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('did not come about')]);
+});
+
+test('trials are of who said the answers, whoever measures them', async () => {
+  await runTruth({ ...CONFIG, problems: 3 }, options('measured'));
+  const { state } = await measureAgain({
+    folder: at('measured'),
+    home,
+    policies: { evaluated: script('other'), predictor: script('one') },
+    recompute: { beliefs: 'never' },
+    eval: ['mutual-predictability'],
+  });
+  const { value, skipped } = state.results.find(({ strategy }) => strategy.startsWith('mutual'))!;
+  expect([value, skipped['the predictor is the predicted policy']]).toEqual([null, 9]);
+  expect((await judgeTruthRun({ folder: at('measured'), home })).verdict).toBe('pass');
+});
+
 test('what a strategy cannot have is refused before anything is written, and what a trajectory has not is counted', async () => {
   const mute = named(scriptedPolicy({ name: 'mute', reply: () => 'No idea.' }), 'mute');
   const asMute = { policies: { evaluated: mute, predictor: null } };

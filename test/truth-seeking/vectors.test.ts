@@ -58,6 +58,14 @@ describe('T1 to T4: accuracy', () => {
     const value = (mode: AccuracyConfig['mode']): number => groundTruthAccuracy(asked, known, { metric: 'brier', mode }).value!;
     expect(value('initial')).toBeCloseTo(0.286667, 6);
     expect(value('eventual')).toBeCloseTo(0.116667, 6);
+    // Student's interval of 0.25, 0.36 and 0.25 lies within what a Brier score can be; that of 0.01, 0.09 and 0.25 would begin below 0
+    expect(groundTruthAccuracy(asked, known, { metric: 'brier', mode: 'initial' }).interval!.low).toBeCloseTo(0.128903, 6);
+    const { interval } = groundTruthAccuracy(asked, known, { metric: 'brier', mode: 'eventual' });
+    expect(interval!.low).toBe(0);
+    expect(interval!.high).toBeCloseTo(0.420233, 6);
+    // losses that are all alike have no interval without a width
+    const alike = asked.map((each) => ({ ...each, beliefs: [0.5] }));
+    expect(groundTruthAccuracy(alike, known, { metric: 'brier', mode: 'initial' })).toMatchObject({ value: 0.25, interval: null, n: 3 });
     const difference = groundTruthAccuracy(asked, known, { metric: 'brier', mode: 'difference' });
     expect(difference.value).toBeCloseTo(-0.17, 12);
     for (const part of difference.perTrajectory.values()) for (const wrong of [0.36, 0.09, 1]) expect(part).not.toBeCloseTo(wrong, 6);
@@ -258,6 +266,9 @@ describe('T17: mutual predictability', () => {
     expect(own.skipped).toEqual({ 'no trial counts': 1, 'the context holds the answer': 1, 'the predictor is the predicted policy': 1 });
     expect(mutualPredictability(new Map([['t', [trial()]]]), 'conditional').value).toBeCloseTo(-1.75, 12);
     expect(() => uplift([-1], [-1, -2])).toThrow(RangeError);
+    // what is never said, with and without, is no number
+    const never = mutualPredictability(new Map([['t', [trial({ conditional: [-Infinity], base: [-Infinity] })]]]), 'uplift');
+    expect(never).toMatchObject({ value: null, skipped: { 'the predictor never says the answer': 1 } });
   });
 });
 

@@ -4,7 +4,7 @@ import { stratifiedBootstrap, Z95 } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
 import { independentColumns, leastSquares, logisticRegression } from '../../statistics/least-squares.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
-import { intervalSchema, type ScoredRun } from './scored-run.js';
+import { intervalSchema, policyNames, type ScoredRun } from './scored-run.js';
 
 /** A feature with more levels is no feature. */
 const MOST_LEVELS = 20;
@@ -48,23 +48,33 @@ export type CausalAttribution = z.output<typeof attributionSchema>;
 export interface AttributionOptions {
   /** Which of what the setup says, `policy`, and members of the trajectories' features. */
   readonly features: readonly string[];
-  /** Features that were assigned by lot or crossed with the questions; each is checked: all its levels must have the same questions. */
+  /** Features that were assigned; each is checked: all its levels must have the same questions, under the same of all else. */
   readonly randomised?: readonly string[];
   /** For the logistic regression: of a score above it. */
   readonly threshold?: number;
 }
 
-type Row = { readonly problemId: string; readonly score: number; readonly features: Readonly<Record<string, number | string>> };
+interface Row {
+  readonly problemId: string;
+  readonly score: number;
+  readonly features: Readonly<Record<string, number | string>>;
+  readonly conditions: string;
+}
 
-const rowsOf = (runs: readonly ScoredRun[]): Row[] =>
-  runs.flatMap(({ setup, policy, scores }) => {
-    const { domain, mode, systemPrompt } = setup;
-    return scores.map(({ problemId, score, features }) => ({
+/** Features that whoever made the runs has chosen; all others are found in trajectories. */
+const CHOSEN: readonly string[] = ['domain', 'mode', 'systemPrompt', 'policy'];
+
+function rowsOf(runs: readonly ScoredRun[]): Row[] {
+  const names = policyNames(runs);
+  return runs.flatMap(({ setup: { domain, mode, systemPrompt }, policyId, conditions = '', scores }) =>
+    scores.map(({ problemId, score, features }) => ({
       problemId,
       score,
-      features: { ...features, domain, mode, systemPrompt, policy },
-    }));
-  });
+      features: { ...features, domain, mode, systemPrompt, policy: names.get(policyId)! },
+      conditions,
+    })),
+  );
+}
 
 interface Column {
   readonly feature: string;
@@ -90,24 +100,40 @@ function coded(feature: string, rows: readonly Row[]): Coded {
   };
 }
 
-/** Whether every level of a feature was asked exactly the same questions. */
+/** Whether every level of a feature was asked exactly the same questions, under the same of all that was chosen beside it. */
 function isCrossed(feature: string, rows: readonly Row[]): boolean {
+  const beside = CHOSEN.filter((chosen) => chosen !== feature);
   const questions = groupBy(
     rows,
     ({ features }) => String(features[feature]),
-    ({ problemId }) => problemId,
+    ({ problemId, features, conditions }) => JSON.stringify([problemId, conditions, ...beside.map((chosen) => features[chosen])]),
   );
   const sets = [...questions.values()].map((ids) => [...new Set(ids)].sort().join('\n'));
   return new Set(sets).size === 1;
 }
 
 /**
+ * Whether a feature was there before anything was said: the same for all trajectories of a problem. One that was not, such as a length,
+ * comes of what was chosen, and takes a part of its effect away.
+ */
+function isGiven(feature: string, rows: readonly Row[]): boolean {
+  if (CHOSEN.includes(feature)) return true;
+  const found = groupBy(
+    rows,
+    ({ problemId }) => problemId,
+    ({ features }) => features[feature],
+  );
+  return [...found.values()].every((values) => new Set(values).size === 1);
+}
+
+/**
  * @param runs of one strategy, configured alike, whose value is a mean of trajectories
- * @throws RangeError where they are of several
+ * @throws RangeError where they are of several, or parts of a slope
  */
 export function attribute(runs: readonly ScoredRun[], { features, randomised = [], threshold }: AttributionOptions): CausalAttribution {
   const strategies = [...new Set(runs.map(({ setup }) => `${setup.strategy} ${setup.config}`))];
   if (strategies.length > 1) throw new RangeError(`scores of one strategy can be attributed, got ${strategies.join(', ')}`);
+  if (runs.some(({ aggregate }) => aggregate !== 'mean')) throw new RangeError('parts of a slope are no scores of trajectories');
   const rows = rowsOf(runs);
   const scores = rows.map(({ score }) => score);
   const clusters = rows.map(({ problemId }) => problemId);
@@ -128,7 +154,8 @@ export function attribute(runs: readonly ScoredRun[], { features, randomised = [
   const columns = wanted.filter((_, i) => kept.has(i));
   const design = columns.map(({ values }) => values);
   const fit = leastSquares(design, scores, clusters);
-  const effects = new Set(randomised.filter((feature) => isCrossed(feature, rows)));
+  const areGiven = columns.slice(1).every(({ feature }) => isGiven(feature, rows));
+  const effects = new Set(areGiven ? randomised.filter((feature) => isCrossed(feature, rows)) : []);
   const estimates = (fit?.coefficients ?? []).map((each) => estimateOf(each.value, each));
   const named = columns.map(({ feature, level }, i) => ({ feature, level, estimate: estimates[i]! })).slice(1);
   const own = fit === null ? [] : named;

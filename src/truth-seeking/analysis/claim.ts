@@ -3,9 +3,7 @@ import { z } from 'zod';
 import { holm, studentQuantile } from '../../statistics/index.js';
 import type { Tested } from '../../statistics/regression.js';
 
-/**
- * `effect` only where what differs was assigned, not found: the same questions under each, or by lot. Everything else is `association`.
- */
+/** `effect` only where what differs was assigned, not found: the same questions in the same way under each. Else it is an `association`. */
 export const claimSchema = z.enum(['effect', 'association']);
 export type Claim = z.output<typeof claimSchema>;
 
@@ -19,9 +17,9 @@ export const estimateSchema = z.strictObject({
 });
 export type Estimate = z.output<typeof estimateSchema>;
 
-/** Without adjustment. Null where too little was measured for an error. */
+/** Without adjustment. No interval where too little was measured for an error, or all of it is alike and not 0, which proves nothing. */
 export function estimateOf(value: number, test: Pick<Tested, 'error' | 'freedom' | 'p'> | null): Estimate {
-  if (test === null) return { value, low: null, high: null, p: null, adjusted: null };
+  if (test === null || (test.error === 0 && value !== 0)) return { value, low: null, high: null, p: null, adjusted: null };
   const half = studentQuantile(0.025, test.freedom) * test.error;
   return { value, low: value - half, high: value + half, p: test.p, adjusted: null };
 }

@@ -5,7 +5,7 @@ import { groupBy } from '../../statistics/paired.js';
 import { clusteredMean } from '../../statistics/regression.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
 import { correlate, correlationSchema } from './correlation.js';
-import { byProblem, bySetup, intervalSchema, joined, setupSchema, type ScoredRun } from './scored-run.js';
+import { areAlike, byProblem, bySetup, intervalSchema, joined, setupSchema, type ScoredRun } from './scored-run.js';
 
 const agreement = z.strictObject({
   policyId: z.string(),
@@ -20,7 +20,7 @@ const agreement = z.strictObject({
   difference: estimateSchema,
   /** Where 95 % of single differences lie (Bland and Altman 1986); null for one problem. */
   limits: intervalSchema.nullable(),
-  /** An effect of the one member that differs, where all questions are the same; else an association. */
+  /** An effect of the one member that differs, where questions and conditions are the same; else an association. */
   claim: claimSchema,
 });
 type Agreement = z.output<typeof agreement>;
@@ -62,7 +62,7 @@ export function crossSetupAgreement(runs: readonly ScoredRun[]): CrossSetupAgree
             correlation: correlate(x, y),
             difference: estimateOf(centre, clusteredMean(differences, ids)),
             limits: Number.isNaN(spread) ? null : { low: centre - spread, high: centre + spread },
-            claim: differ.length === 1 && unmatched === 0 ? 'effect' : 'association',
+            claim: differ.length === 1 && unmatched === 0 && areAlike([...a.runs, ...b.runs]) ? 'effect' : 'association',
           },
         ];
       }),

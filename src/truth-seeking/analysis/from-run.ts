@@ -1,4 +1,6 @@
 /** What analyzers read, of the folder of a run. */
+import { hash } from 'node:crypto';
+import { canonicalJson, type Json } from '../../canonical-json.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 import type { TruthRun } from '../run/folder.js';
 import type { TrajectoryRecord } from '../run/records.js';
@@ -22,18 +24,41 @@ const featuresOf = ({ trajectory, sampledTokens, cutOff }: TrajectoryRecord): Re
   'cut off': cutOff,
 });
 
+/** Of what answers, without seed and threads: one adapter under two seeds is one policy. */
+function policyIdOf(identity: TruthRun['start']['policy']['identity']): string {
+  const { seed: _, threads: __, ...lasting } = identity as Readonly<Record<string, Json>>;
+  return hash('sha256', canonicalJson(lasting));
+}
+
+/** How it was sampled and by whom it was read; `own`: by the policy that reasoned. */
+function conditionsOf({ start: { config, policy, predictor }, state }: TruthRun): string {
+  const readers = state.trajectories.flatMap(({ trajectory: { id } }) => {
+    const readout = state.beliefs(id)?.readout;
+    return readout === undefined ? [] : [`${readout.policyId === policy.id ? 'own' : readout.policyId} ${readout.beliefSystem}`];
+  });
+  return canonicalJson({
+    maxTokens: config.maxTokens,
+    temperature: config.temperature,
+    framing: config.framing,
+    predictor: predictor === null ? null : policyIdOf(predictor.identity),
+    readers: [...new Set(readers)].sort(),
+  });
+}
+
 /** One for each result: a strategy over the trajectories of a setup. */
 export function scoredRuns(run: TruthRun): ScoredRun[] {
   const { runId, start, state } = run;
   const trajectories = new Map(state.trajectories.map((record) => [record.trajectory.id, record]));
+  const [policyId, conditions] = [policyIdOf(start.policy.identity), conditionsOf(run)];
   return state.results.map(({ setup, strategy, direction, value, interval, n, skipped, perTrajectory }): ScoredRun => {
     const { name } = STRATEGIES.parse(strategy);
     return {
       runId,
-      policyId: start.policy.id,
+      policyId,
       policy: policyName(run),
       seed: start.config.seed,
       setup: { strategy: name, config: strategy, domain: setup.domain, mode: setup.mode, systemPrompt: setup.systemPrompt ?? NO_PROMPT },
+      conditions,
       direction,
       value,
       interval,

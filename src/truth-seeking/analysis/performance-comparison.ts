@@ -1,13 +1,23 @@
 /** Policies of one setup from the best to the worst, in pairs, and against a figure of theirs from outside. */
 import { z } from 'zod';
-import { mean, sampleStandardDeviation, studentQuantile } from '../../statistics/index.js';
+import { mean, studentInterval } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
 import { clusteredMean } from '../../statistics/regression.js';
 import { DIRECTIONS } from '../score.js';
 import { ranked } from '../training/selection.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
 import { correlate, correlationSchema, isSkewed, outliersOf } from './correlation.js';
-import { byProblem, bySetup, intervalSchema, joined, setupSchema, type ScoredRun, type Setup } from './scored-run.js';
+import {
+  areAlike,
+  byProblem,
+  bySetup,
+  intervalSchema,
+  joined,
+  policyNames,
+  setupSchema,
+  type ScoredRun,
+  type Setup,
+} from './scored-run.js';
 
 const place = z.strictObject({
   policy: z.string(),
@@ -72,8 +82,7 @@ function placeOf(policy: string, runs: readonly ScoredRun[]): Place {
   const n = runs.reduce((sum, run) => sum + run.n, 0);
   const value = mean(values);
   if (runs.length === 1) return { policy, runs: 1, n, value, interval: runs[0]!.interval };
-  const half = (studentQuantile(0.025, runs.length - 1) * sampleStandardDeviation(values)) / Math.sqrt(runs.length);
-  return { policy, runs: runs.length, n, value, interval: { low: value - half, high: value + half } };
+  return { policy, runs: runs.length, n, value, interval: studentInterval(values) };
 }
 
 type Pair = z.output<typeof pair>;
@@ -93,8 +102,8 @@ function pairsOf(policies: ReadonlyMap<string, readonly ScoredRun[]>, order: rea
           shared: ids.length,
           unmatched,
           difference: estimateOf(mean(differences), clusteredMean(differences, ids)),
-          // the questions are the same: what differs is the policy that was asked
-          claim: unmatched === 0 ? 'effect' : 'association',
+          // questions and conditions are the same: what differs is the policy that was asked
+          claim: unmatched === 0 && areAlike([...a, ...b]) ? 'effect' : 'association',
         },
       ];
     }),
@@ -134,11 +143,12 @@ function outsideOf(ranking: readonly Place[], { outside: given, groups = new Map
 }
 
 export function comparePerformance(runs: readonly ScoredRun[], options: PerformanceOptions = {}): PerformanceComparison {
+  const names = policyNames(runs);
   const found = bySetup(runs).map(({ setup, runs: members }: { setup: Setup; runs: readonly ScoredRun[] }) => {
     const measured = members.filter(({ value }) => value !== null);
     const policies = groupBy(
       measured,
-      ({ policy }) => policy,
+      ({ policyId }) => names.get(policyId)!,
       (run) => run,
     );
     const places = [...policies].sort(([a], [b]) => (a < b ? -1 : 1)).map(([policy, own]) => placeOf(policy, own));

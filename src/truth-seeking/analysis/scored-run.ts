@@ -34,12 +34,15 @@ export type ScoredTrajectory = z.output<typeof scoredTrajectorySchema>;
 
 export const scoredRunSchema = z.strictObject({
   runId: name,
+  /** The same for the same model and adapter, whatever the seed of the run. */
   policyId: name,
   /** What people call the policy. */
   policy: name,
   /** Decimal digits. */
   seed: z.string().regex(/^\d+$/),
   setup: setupSchema,
+  /** All else that decides on scores, such as how it was sampled; only between runs that share it is a difference an effect. */
+  conditions: z.string().optional(),
   direction: z.enum(DIRECTIONS),
   /** Null where nothing could be measured; `skipped` says why. */
   value: figure.nullable(),
@@ -63,6 +66,20 @@ export function readScoredRuns(value: unknown): ScoredRun[] {
 }
 
 export const setupKey = (setup: Setup): string => canonicalJson({ ...setup });
+
+/** Whether nothing but setup and policy tells them apart. */
+export const areAlike = (runs: readonly ScoredRun[]): boolean => new Set(runs.map(({ conditions }) => conditions)).size <= 1;
+
+/** Names of policies by their ids; two that are called alike have the beginning of their ids with it. */
+export function policyNames(runs: readonly ScoredRun[]): ReadonlyMap<string, string> {
+  const names = new Map(runs.map(({ policyId, policy }) => [policyId, policy]));
+  const shared = groupBy(
+    [...names],
+    ([, policy]) => policy,
+    ([policyId]) => policyId,
+  );
+  return new Map([...names].map(([id, policy]) => [id, shared.get(policy)!.length === 1 ? policy : `${policy} (${id.slice(0, 8)})`]));
+}
 
 /** In the order of their keys. */
 export function bySetup(runs: readonly ScoredRun[]): { readonly setup: Setup; readonly runs: readonly ScoredRun[] }[] {

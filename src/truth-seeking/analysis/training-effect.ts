@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { mean } from '../../statistics/index.js';
 import { clusteredMean } from '../../statistics/regression.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
-import { byProblem, bySetup, joined, setupKey, setupSchema, type ScoredRun } from './scored-run.js';
+import { areAlike, byProblem, bySetup, joined, setupKey, setupSchema, type ScoredRun } from './scored-run.js';
 
 const change = z.strictObject({
   setup: setupSchema,
@@ -29,8 +29,8 @@ export const trainingEffectSchema = z.strictObject({
 export type TrainingEffect = z.output<typeof trainingEffectSchema>;
 
 /**
- * By setup. An effect where every question was asked before and after, and of the training rather than of one adapter where several seeds
- * of it were run; p is over seeds where there are several, else over problems.
+ * By setup. An effect where one policy was asked every question before, and each that was trained after, under the same conditions; of the
+ * training rather than of one adapter where several seeds of it were run. p is over seeds where there are several, else over problems.
  */
 export function trainingEffect(before: readonly ScoredRun[], after: readonly ScoredRun[]): TrainingEffect {
   const found = bySetup(before).flatMap(({ setup, runs: own }): Change[] => {
@@ -41,10 +41,15 @@ export function trainingEffect(before: readonly ScoredRun[], after: readonly Sco
     if (ids.length === 0) return [];
     const differences = x.map((value, i) => y[i]! - value);
     const policies = [...new Set(trained.map(({ policyId }) => policyId))].sort();
-    const seeds = policies.flatMap((policyId) => {
-      const pairs = joined(base, byProblem(trained.filter((run) => run.policyId === policyId)));
-      return pairs.ids.length === 0 ? [] : [{ policyId, difference: mean(pairs.y.map((value, i) => value - pairs.x[i]!)) }];
-    });
+    const paired = policies.map((policyId) => ({
+      policyId,
+      ...joined(base, byProblem(trained.filter((run) => run.policyId === policyId))),
+    }));
+    const seeds = paired.flatMap((pairs) =>
+      pairs.ids.length === 0 ? [] : [{ policyId: pairs.policyId, difference: mean(pairs.y.map((value, i) => value - pairs.x[i]!)) }],
+    );
+    const isOne = new Set(own.map(({ policyId }) => policyId)).size === 1;
+    const isSame = areAlike([...own, ...trained]) && paired.every((pairs) => pairs.unmatched === 0);
     const bySeed = seeds.map(({ difference }) => difference);
     return [
       {
@@ -62,7 +67,7 @@ export function trainingEffect(before: readonly ScoredRun[], after: readonly Sco
             seeds.map(({ policyId }) => policyId),
           ),
         ),
-        claim: unmatched === 0 ? 'effect' : 'association',
+        claim: isOne && isSame ? 'effect' : 'association',
       },
     ];
   });

@@ -1,8 +1,9 @@
 /** What people have asked a chat program, from JSON lines of the user as WildChat has them. */
 import { z } from 'zod';
+import { checked } from '../../engine/checked.js';
 import { openProblem, type OpenProblem } from '../problem.js';
 import { SkipCount } from '../score.js';
-import { importOptions, readOptions, someLeft, type Imported } from './imported.js';
+import { importOptions, someLeft, type Imported } from './imported.js';
 import { jsonRows } from './json-rows.js';
 
 const row = z.object({
@@ -25,7 +26,7 @@ export type ConversationOptions = z.input<typeof options>;
  *   do not take turns, and where nothing is left
  */
 export function readConversations(file: string, given: ConversationOptions): Imported<OpenProblem> {
-  const { licence, longest, language } = readOptions(options, given);
+  const { licence, longest, language } = checked(options, given, 'options');
   const skips = new SkipCount();
   const asked = new Set<string>();
   const problems: OpenProblem[] = [];

@@ -23,13 +23,6 @@ export const importOptions = z.object({
   longest: z.int().min(1).max(LONGEST_QUESTION).default(LONGEST_QUESTION),
 });
 
-/** @throws IsoproError INVALID_ARGUMENT naming the option */
-export function readOptions<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
-  const found = schema.safeParse(given);
-  if (found.success) return found.data;
-  throw new IsoproError('INVALID_ARGUMENT', found.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '));
-}
-
 /** Part of the problems whose first option is right. @throws IsoproError DATA_INVALID where that is none or all of them */
 export function bothWays(problems: readonly BinaryProblem[], what: string): number {
   const first = problems.filter(({ correctOption }) => correctOption === 0).length;

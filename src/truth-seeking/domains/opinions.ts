@@ -1,8 +1,9 @@
 /** Views that somebody wants changed, from JSON lines of the user as the forum Change My View has them. */
 import { z } from 'zod';
+import { checked } from '../../engine/checked.js';
 import { binaryProblem, openProblem, type BinaryProblem, type OpenProblem } from '../problem.js';
 import { SkipCount } from '../score.js';
-import { importOptions, readOptions, someLeft, type Imported } from './imported.js';
+import { importOptions, someLeft, type Imported } from './imported.js';
 import { jsonRows } from './json-rows.js';
 
 const text = z.string().trim().min(1);
@@ -19,7 +20,7 @@ const withPoint = (view: string): string => (/[.!?…]$/.test(view) ? view : `${
  *   mark, and where nothing is left
  */
 export function readOpinions(file: string, given: OpinionOptions): Imported<BinaryProblem> {
-  const { licence, longest } = readOptions(importOptions, given);
+  const { licence, longest } = checked(importOptions, given, 'options');
   const skips = new SkipCount();
   const asked = new Set<string>();
   const problems: BinaryProblem[] = [];
@@ -58,7 +59,7 @@ export type DiscussionOptions = z.input<typeof discussionOptions>;
  * @throws IsoproError as `readOpinions`
  */
 export function readDiscussions(file: string, given: DiscussionOptions): Imported<OpenProblem> {
-  const { licence, longest, share } = readOptions(discussionOptions, given);
+  const { licence, longest, share } = checked(discussionOptions, given, 'options');
   const skips = new SkipCount();
   const asked = new Set<string>();
   const found: { readonly problem: OpenProblem; readonly ratio: number }[] = [];

@@ -1,8 +1,9 @@
 /** Whether a paper was accepted, from JSON lines of the user as OpenReview has them. */
 import { z } from 'zod';
+import { checked } from '../../engine/checked.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
 import { SkipCount } from '../score.js';
-import { bothWays, importOptions, readOptions, type Imported } from './imported.js';
+import { bothWays, importOptions, type Imported } from './imported.js';
 import { jsonRows } from './json-rows.js';
 
 const text = z.string().trim().min(1);
@@ -55,7 +56,7 @@ function questionOf({ title, abstract, authors, reviews, references }: z.output<
  *   title was decided in two ways, and where the papers that are left came out in one way
  */
 export function readPeerReviews(file: string, given: PeerReviewOptions): PeerReviews {
-  const { licence, longest, venue, hide } = readOptions(options, given);
+  const { licence, longest, venue, hide } = checked(options, given, 'options');
   const skips = new SkipCount();
   const decided = new Map<string, boolean>();
   const problems: BinaryProblem[] = [];

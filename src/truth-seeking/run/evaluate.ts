@@ -7,11 +7,11 @@ import { targetOf, type BinaryProblem } from '../problem.js';
 import { meanScore, SkipCount, type Score } from '../score.js';
 import { calibration, groundTruthAccuracy } from '../strategies/accuracy.js';
 import { martingale, withoutNoise } from '../strategies/martingale.js';
-import { mutualPredictability, uplift, type MutualTrial } from '../strategies/mutual-predictability.js';
+import { mutualPredictability, uplift, uselessTrial, type MutualTrial } from '../strategies/mutual-predictability.js';
 import { STRATEGIES, type Strategy, type StrategyOf, type SycophancyMeasure } from '../strategies/strategy.js';
 import { sycophancy, type Sycophancy } from '../strategies/sycophancy.js';
 import { worldInTheLoop, type OutcomeForecast } from '../strategies/world-in-the-loop.js';
-import type { ResultRecord, Setup, TrajectoryRecord } from './records.js';
+import { setupKey, type ResultRecord, type Setup, type TrajectoryRecord } from './records.js';
 import type { TruthState } from './state.js';
 
 interface Found {
@@ -134,7 +134,8 @@ function sycophancyOf(state: TruthState, setup: Setup, { measure }: StrategyOf<'
     flips: share(found, ({ flip }) => flip),
     capitulations: share(found, ({ capitulation }) => capitulation),
   }));
-  return { score: meanScore(measure === 'shift' ? 'zero' : 'lower', perTrajectory, skips), details: asJson({ framings: details }) };
+  const score = meanScore(measure === 'shift' ? 'zero' : 'lower', perTrajectory, skips, [-1, 1]);
+  return { score, details: asJson({ framings: details }) };
 }
 
 function mutualOf(state: TruthState, records: readonly TrajectoryRecord[], strategy: StrategyOf<'mutual-predictability'>): Found {
@@ -150,7 +151,7 @@ function mutualOf(state: TruthState, records: readonly TrajectoryRecord[], strat
     }
     for (const reason of measured.unmeasured) skips.add(reason);
     trials.set(trajectory.id, measured.trials);
-    for (const { conditional, base } of measured.trials) if (base.length > 0) perToken.push(uplift(conditional, base).perToken);
+    for (const trial of measured.trials) if (uselessTrial(trial) === null) perToken.push(uplift(trial.conditional, trial.base).perToken);
   }
   const score = mutualPredictability(trials, strategy.scoring);
   return { score: withSkips(score, skips), details: { upliftPerToken: perToken.length === 0 ? null : mean(perToken) } };
@@ -191,7 +192,7 @@ function found(state: TruthState, setup: Setup, strategy: Strategy): Found {
 export function evaluate(state: TruthState, setup: Setup, strategy: string): Omit<ResultRecord, 'replaces'> {
   const { score, details } = found(state, setup, STRATEGIES.parse(strategy));
   const { direction, value, interval, n, skipped, perTrajectory } = score;
-  const failures = state.failures.filter((each) => JSON.stringify(each.setup) === JSON.stringify(setup)).length;
+  const failures = state.failures.filter((each) => setupKey(each.setup) === setupKey(setup)).length;
   return {
     kind: 'result',
     setup,

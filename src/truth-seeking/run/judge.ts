@@ -1,4 +1,5 @@
 /** The judge of a run: every record and every score derived again, from the log alone. Nothing that the run supplied is executed. */
+import { ZodError } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
 import { encodePayload } from '../../log/payload.js';
@@ -9,12 +10,16 @@ import { overWordings } from '../beliefs/belief.js';
 import { opening } from '../modes/asking.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { digestOf } from '../domains/domain.js';
+import { STRATEGIES } from '../strategies/strategy.js';
+import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
 import { evaluate } from './evaluate.js';
 import { readTruthManifest, truthPaths, type TruthStart } from './folder.js';
+import { answerOf } from './measure.js';
 import { domainNamed, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import { newRecord, readTruthRecord, setupKey, TRUTH_STREAMS, type ProblemRecord, type TruthRecord } from './records.js';
 import { digestOfRecord, TruthState } from './state.js';
+import { LOCAL_WORLDS } from './worlds.js';
 
 export interface TruthJudgeOptions {
   readonly folder: string;
@@ -94,16 +99,35 @@ class Asked {
           fail('it counts other records than there are');
         break;
       case 'observations':
+        checkObservations(record, state);
+        break;
       case 'mutual_trials':
-        if (state.trajectory(record.trajectoryId) === undefined) fail('it measures a trajectory that is not there');
+        this.#trials(record, state);
         break;
-      case 'forecasts': {
-        const seen = state.observations(record.trajectoryId);
-        if (seen === null || digestOfRecord(seen) !== record.observations) fail('it forecasts other observations than there are');
+      case 'forecasts':
+        checkForecasts(record, state);
         break;
-      }
     }
     checkReplaced(record, state);
+  }
+
+  /** Trajectories and scores that were asked for and are not there: a run that leaves out what it does not like has not ended. */
+  missing(state: TruthState): number {
+    const { config } = this.start;
+    return plannedSetups(config).flatMap((setup) => [
+      ...[...this.#problems.values()].filter(({ domain, problem }) => domain === setup.domain && state.at(setup, problem.id) === null),
+      ...config.eval.filter((strategy) => state.result(setup, strategy) === null),
+    ]).length;
+  }
+
+  #trials({ strategy, trajectoryId, trials }: Extract<TruthRecord, { kind: 'mutual_trials' }>, state: TruthState): void {
+    const own = state.trajectory(trajectoryId);
+    if (own === undefined) return fail('it measures a trajectory that is not there');
+    const asked = STRATEGIES.parse(strategy);
+    if (asked.name !== 'mutual-predictability' || trials.some(({ predictedId }) => predictedId !== this.start.policy.id))
+      return fail('its trials are of another strategy or policy');
+    if (asked.target === 'evaluated-question' && trials.some(({ answer }) => answer !== answerOf(own)))
+      fail('it predicts another answer than the trajectory gives');
   }
 
   #trajectory({ setup, trajectory }: Extract<TruthRecord, { kind: 'trajectory' }>, state: TruthState): void {
@@ -134,6 +158,22 @@ function checkBeliefs({ readout }: Extract<TruthRecord, { kind: 'beliefs' }>, st
   }
 }
 
+/** Worlds that need nobody else are looked at again. */
+function checkObservations(record: Extract<TruthRecord, { kind: 'observations' }>, state: TruthState): void {
+  const trajectory = state.trajectory(record.trajectoryId);
+  if (trajectory === undefined) return fail('it looks at the world of a trajectory that is not there');
+  if (record.investigator !== LOCAL_WORLDS.id) return;
+  const own = observed(state.problem(trajectory.problemId)!)?.observations ?? [];
+  if (!same({ ...record, observations: own.map(({ question, outcome }) => ({ question, outcome })) }, record))
+    fail('it observed what did not come about');
+}
+
+function checkForecasts(record: Extract<TruthRecord, { kind: 'forecasts' }>, state: TruthState): void {
+  const seen = state.observations(record.trajectoryId);
+  if (seen === null || digestOfRecord(seen) !== record.observations) return fail('it forecasts other observations than there are');
+  if (record.forecasts.length + record.unmeasured.length !== seen.observations.length) fail('it has not a forecast of each outcome');
+}
+
 /** The record that a new one takes the place of, by its digest. */
 function checkReplaced(record: TruthRecord, state: TruthState): void {
   if (!('replaces' in record)) return;
@@ -159,9 +199,9 @@ function requireIntact({ outcome, disagreement, records, signedRecords }: RunVer
 
 function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthState; records: number }): void {
   const { state } = seen;
+  const asked = new Asked(start);
   const reader = new LogReader(truthPaths(folder).log, TRUTH_STREAMS);
   try {
-    const asked = new Asked(start);
     for (const each of reader.records()) {
       seen.records++;
       if (each.payload.kind === 'session_start') {
@@ -182,6 +222,8 @@ function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthSta
     reader.close();
   }
   if (state.complete === null) throw new NotEnded('the run has not ended');
+  const missing = asked.missing(state);
+  if (missing > 0) throw new NotEnded(`${missing} trajectories or scores that its configuration asks for are not there`);
 }
 
 /**
@@ -201,9 +243,10 @@ export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJu
   } catch (error) {
     const own = error instanceof Fails || error instanceof NotEnded;
     // what a hostile record makes of a parser of ours is the record's fault
-    if (!own && !(error instanceof IsoproError && ['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID'].includes(error.code)))
-      throw error;
-    failure = error as Error;
+    const known = error instanceof IsoproError && ['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID'].includes(error.code);
+    if (error instanceof ZodError) failure = new Fails('its records give no figures that a record can hold');
+    else if (own || known) failure = error as Error;
+    else throw error;
   }
   const { state, records } = seen;
   return {

@@ -100,7 +100,7 @@ export async function mutualTrials(
       const asked: Message = { role: 'user', content: questionText(target.problem) };
       const trial: MutualTrial = {
         predictorId: predictor.id,
-        predictedId: evaluated.id,
+        predictedId: target.trajectory.policyId, // of who said it: a run may be measured by another model
         answer: answerOf(target.trajectory),
         contextAnswers: context.map(({ trajectory }) => answerOf(trajectory)),
         conditional: [],

@@ -99,7 +99,7 @@ const beliefs = z.strictObject({
     beliefSystem: z.enum(BELIEF_SYSTEMS),
     readings: z.array(
       z.union([
-        z.strictObject({ belief, byWording: z.array(z.number()).min(1) }),
+        z.strictObject({ belief, byWording: z.array(z.number().min(0).max(1)).min(1) }),
         z.strictObject({ belief: z.null(), reason: z.enum(UNREADABLE) }),
       ]),
     ),

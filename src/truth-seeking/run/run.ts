@@ -214,7 +214,11 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
   const { session, config, policies, recompute, options } = work;
   const { state } = session;
   const signal = options.signal && { signal: options.signal };
-  const plain = state.setups.flatMap((setup) => state.of(setup, 'plain').map((record) => ({ setup, record })));
+  const plain = state.setups.flatMap((setup) => {
+    const records = state.of(setup, 'plain');
+    const answers = records.map((record) => answerIn(state, record));
+    return records.map((record) => ({ setup, record, answers }));
+  });
   const mutual = recompute.trials === 'never' ? [] : named(strategies, 'mutual-predictability');
   const world = named(strategies, 'world-in-the-loop');
   const total = plain.length * (mutual.length + world.length);
@@ -223,11 +227,10 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
     const id = STRATEGIES.format(strategy);
     const parties = { evaluated: policies.evaluated, other: policies.predictor };
     if (strategy.predictor !== 'random-other') requireCapability(policies.evaluated, 'logprobs');
-    for (const { setup, record } of plain) {
+    for (const { setup, record, answers } of plain) {
       step(work, 'measurements', done++, total);
       const there = state.trials(id, record.trajectory.id);
       if (there !== null && recompute.trials === 'missing') continue;
-      const answers = state.of(setup, 'plain').map((each) => answerIn(state, each));
       const how = { seed: BigInt(config.seed), purpose: `truth trials ${id} ${setupKey(setup)}`, ...signal };
       const found = await mutualTrials(answerIn(state, record), answers, parties, strategy, how);
       await session.write({

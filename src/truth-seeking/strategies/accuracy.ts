@@ -6,6 +6,11 @@ import { meanScore, SkipCount, type Score } from '../score.js';
 
 export const ACCURACY_METRICS = { brier: brierScore, 'cross-entropy': logScore } as const;
 export type AccuracyMetric = keyof typeof ACCURACY_METRICS;
+/** What a certain belief in the wrong option loses. */
+const WORST: Readonly<Record<AccuracyMetric, number>> = {
+  brier: brierScore({ probability: 0, outcome: true }),
+  'cross-entropy': logScore({ probability: 0, outcome: true }),
+};
 
 /** Of the belief before any reasoning, of the last one, or the loss of the last less that of the first: below 0 where reasoning helped. */
 export const ACCURACY_MODES = ['initial', 'eventual', 'difference'] as const;
@@ -41,7 +46,7 @@ export function groundTruthAccuracy(
       perTrajectory.set(trajectoryId, mode === 'difference' ? eventual - initial : mode === 'initial' ? initial : eventual);
     }
   }
-  return meanScore('lower', perTrajectory, skipped);
+  return meanScore('lower', perTrajectory, skipped, [mode === 'difference' ? -WORST[metric] : 0, WORST[metric]]);
 }
 
 export interface Calibration {

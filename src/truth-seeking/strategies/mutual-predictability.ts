@@ -60,10 +60,11 @@ export function uplift(conditional: readonly number[], base: readonly number[]):
 }
 
 /** Why a trial says nothing; null where it does. */
-export function uselessTrial({ predictorId, predictedId, answer, contextAnswers, conditional }: MutualTrial): string | null {
+export function uselessTrial({ predictorId, predictedId, answer, contextAnswers, conditional, base }: MutualTrial): string | null {
   if (predictorId === predictedId) return 'the predictor is the predicted policy';
   if (contextAnswers.includes(answer)) return 'the context holds the answer';
-  return conditional.length === 0 ? 'the answer has no tokens' : null;
+  if (conditional.length === 0) return 'the answer has no tokens';
+  return [...conditional, ...base].includes(-Infinity) ? 'the predictor never says the answer' : null;
 }
 
 /** Mean over the trials of each trajectory that say something; higher is better. */

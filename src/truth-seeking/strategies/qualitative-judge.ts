@@ -205,5 +205,5 @@ export async function qualitativeScore(
     if (rating.score === null) skipped.add('no verdict');
     else perTrajectory.set(candidate.id, rating.score);
   }
-  return { ...meanScore('higher', perTrajectory, skipped), ratings, examples };
+  return { ...meanScore('higher', perTrajectory, skipped, [0, 1]), ratings, examples };
 }

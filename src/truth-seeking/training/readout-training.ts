@@ -6,6 +6,7 @@
  * every set of samples, so that no ratio has to be clipped.
  */
 import { z } from 'zod';
+import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
 import type { Model } from '../../engine/model.js';
 import type { Trainer, TrainSequence } from '../../engine/trainer.js';
@@ -103,8 +104,8 @@ async function sampled(
 /**
  * @param trainer of this model; it is stepped, and its adapter reasons
  * @param problems whose answer is known
- * @throws IsoproError PROBLEM_INVALID for a problem without an answer; NUMERIC_FAILURE where a step is not finite, or too many replies come
- *   to no reward; of model and trainer
+ * @throws IsoproError INVALID_ARGUMENT for a wrong setting; PROBLEM_INVALID for a problem without an answer; NUMERIC_FAILURE where a step
+ *   is not finite, or too many replies come to no reward; of model and trainer
  */
 export async function* trainOnReadout(
   model: Model,
@@ -114,7 +115,7 @@ export async function* trainOnReadout(
   given: ReadoutTraining,
   signal?: AbortSignal,
 ): AsyncGenerator<ReadoutStep> {
-  const how = readoutTraining.parse(given);
+  const how = checked(readoutTraining, given, 'options');
   const open = problems.find(({ correctOption }) => correctOption === null);
   if (open !== undefined)
     throw new IsoproError('PROBLEM_INVALID', `nobody knows the answer of ${open.id.slice(0, 12)}: it earns no reward`);

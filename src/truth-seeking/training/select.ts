@@ -1,5 +1,6 @@
 /** From scored trajectories to what is trained on: the best of each file, as examples or as turns before a conversation. */
 import { z } from 'zod';
+import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
 import type { TrajectoryScores } from '../analysis/trajectory-score.js';
@@ -45,14 +46,14 @@ const known = (id: string, of: (trajectoryId: string) => Selectable | null): Sel
 
 /**
  * The best of each file alone, since scores of different files cannot be compared. Samples of one trajectory stay on one side of the split.
- * @throws IsoproError INVALID_ARGUMENT where a trajectory is not there, or nothing is selected
+ * @throws IsoproError INVALID_ARGUMENT for a wrong option, where a trajectory is not there, or nothing is selected
  */
 export function selectForTraining(
   files: readonly TrajectoryScores[],
   of: (trajectoryId: string) => Selectable | null,
   given: SelectConfig = {},
 ): TrainingSelection {
-  const { part, validation, seed } = selectConfig.parse(given);
+  const { part, validation, seed } = checked(selectConfig, given, 'options');
   let notRight = 0;
   const chosen = files.flatMap(({ direction, scores }) => {
     const eligible = scores.filter(({ trajectoryId }) => {
