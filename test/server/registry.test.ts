@@ -75,6 +75,18 @@ test('on probation a user keeps one version, and the fingerprint says which', as
   expect(await seen()).toEqual(first);
 });
 
+test('a version under which no request could be answered is refused by the server, and the name stays where it is', async () => {
+  const overflowing = adapterFile('overflowing', 23n, { magnitude: 1e30 });
+  const { id } = await registry.publish({ file: overflowing, base: { name: 'base.gguf', sha256: await direct.hash() } });
+  const other = { scenario: 'extract' };
+  await registry.move({ slot: other, id: ids[0]!, force: true });
+  await expect(registry.move({ slot: other, id, force: true })).rejects.toMatchObject({
+    code: 'SERVER_NOT_READY',
+    message: expect.stringContaining('not finite'),
+  });
+  expect((await answer('extract@champion')).content).toBe(await expected(files[0]!));
+});
+
 test('a name that is none is 404, and says why', async () => {
   const asked = { body: { model: 'sql@shadow', messages } };
   const { status, body } = await send(server, '/v1/chat/completions', asked);
