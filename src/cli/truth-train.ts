@@ -1,23 +1,36 @@
+import path from 'node:path';
+import { hashFile } from '../engine/adapter.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { LEARNING_RATES } from '../engine/fine-tuning.js';
-import { loadModel } from '../engine/model.js';
-import { createTrainer } from '../engine/trainer.js';
+import { loadModel, type Model } from '../engine/model.js';
 import { requireTarget } from '../files.js';
 import { trainAdapter } from '../jobs/train-adapter.js';
+import { listTable } from '../report/terminal.js';
+import { terminalStyle } from '../report/terminal-style.js';
 import { truthRunFolders } from '../truth-seeking/analysis/discover.js';
 import { scoredRuns } from '../truth-seeking/analysis/from-run.js';
 import { trajectoryScores } from '../truth-seeking/analysis/index.js';
-import { generate, type GeneratedDomain } from '../truth-seeking/domains/domain.js';
+import type { GeneratedDomain } from '../truth-seeking/domains/domain.js';
 import { DOMAINS } from '../truth-seeking/domains/index.js';
-import { REASONING_MODES } from '../truth-seeking/modes/mode.js';
 import { readTruthRun } from '../truth-seeking/run/folder.js';
+import type { TruthProgress } from '../truth-seeking/run/run.js';
+import type { FigureChange } from '../truth-seeking/training/before-after.js';
 import { selectableOf } from '../truth-seeking/training/from-run.js';
-import { trainOnReadout, type ReadoutStep } from '../truth-seeking/training/readout-training.js';
+import { READOUT_REWARDS, type ReadoutReward } from '../truth-seeking/training/readout-training.js';
 import { selectFewShot, selectForTraining, trainingRow, VALIDATIONS } from '../truth-seeking/training/select.js';
+import {
+  changesBetween,
+  measureHeldOut,
+  TrainingFolder,
+  trainInFolder,
+  trainingProblems,
+  trainingStart,
+} from '../truth-seeking/training/train-and-measure.js';
 import { defineCommand, modelOption } from './command.js';
 import { interrupted, interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { readCount, readSeed } from './tasks-generate.js';
+import { TruthScreen } from './truth-run.js';
 
 const GENERATED = DOMAINS.filter((domain): domain is GeneratedDomain => domain.source === 'generated');
 
@@ -28,21 +41,37 @@ interface Flags {
   readonly part: number;
   readonly validation: (typeof VALIDATIONS)[number];
   readonly model: string;
-  readonly out: string;
+  readonly out: string | undefined;
   readonly rows: string | undefined;
   readonly fewShot: string | undefined;
   readonly count: number;
   readonly epochs: number;
   readonly lr: number | undefined;
   readonly rank: number;
+  readonly mode: string;
+  readonly reward: ReadoutReward;
   readonly steps: number;
   readonly questions: number;
   readonly group: number;
   readonly maxTokens: number;
+  readonly temperature: number;
   readonly trainCutOff: boolean;
+  readonly measure: number;
+  readonly measureDomain: readonly string[];
+  readonly measureSeed: string;
+  readonly before: string | undefined;
   readonly seed: string;
   readonly threads: number;
 }
+
+const DEFAULT_FOLDER = 'runs/truth-training';
+/** Of the steps by the readout: what rollouts are trained with in `run`. */
+const READOUT_RATE = 2e-4;
+/** What is measured before and after. */
+const MEASURED = [
+  ...['accuracy:mode=initial', 'accuracy:mode=eventual', 'accuracy:mode=difference', 'martingale'],
+  ...['sycophancy:measure=shift', 'sycophancy:measure=quality-change', 'sycophancy:measure=asymmetry'],
+];
 
 const jsonl = (rows: readonly object[]): Buffer => Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
 
@@ -71,47 +100,99 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
     await writeFileAtomically(flags.rows, [jsonl(training.map(trainingRow))]);
     return { ...about, rows: flags.rows };
   }
-  await using model = await loadModel(flags.model, { signal });
-  using progress = new Progress({ label: 'training', unit: 'steps' });
-  const { losses, ...trained } = await trainAdapter(model, {
-    examples: training.map(trainingRow),
-    out: flags.out,
-    rank: flags.rank,
-    epochs: flags.epochs,
-    learningRate: flags.lr ?? LEARNING_RATES.sft,
-    seed,
-    threads: flags.threads,
-    signal,
-    onStep: ({ step, steps, loss }) => progress.update(step, { total: steps, note: `loss ${loss.toFixed(3)}` }),
-  });
-  return { ...about, ...trained, firstLoss: losses[0], lastLoss: losses.at(-1) };
+  const { rank, epochs, threads, lr: learningRate = LEARNING_RATES.sft } = flags;
+  await using model = await loadModel(flags.model, { signal, fixedThreads: true, ...(threads === 0 ? {} : { threads }) });
+  const settings = { by: flags.by!, selected: [...selected], epochs, rank, learningRate, seed: flags.seed, threads: model.info.threads };
+  using folder = new TrainingFolder(path.resolve(flags.out ?? DEFAULT_FOLDER), await trainingStart(model, settings));
+  const train = async (): Promise<void> => {
+    if (await folder.isDone()) return;
+    using progress = new Progress({ label: 'training', unit: 'steps' });
+    const { losses } = await trainAdapter(model, {
+      examples: training.map(trainingRow),
+      out: folder.adapter,
+      ...{ rank, epochs, learningRate, seed, threads, signal },
+      onStep: ({ step, steps, loss }) => progress.update(step, { total: steps, note: `loss ${loss.toFixed(3)}` }),
+    });
+    await folder.finish(losses.map((loss, i) => ({ step: i + 1, loss })));
+  };
+  const domains = [...new Set(runs.flatMap(({ start }) => start.config.domain))];
+  const found = await measured(model, folder, flags, domains, train, signal);
+  return resultOf(folder, { ...about, steps: folder.steps, ...found });
 }
 
-/** 1 less the Brier score of what is read of the model after its own reasoning. */
+function changesTable(changes: readonly FigureChange[]): string {
+  const number = (value: number | null): string => (value === null ? '-' : value.toFixed(4));
+  const rows = changes.map(({ domain, figure, n, before, after, difference, interval, p }) => [
+    ...[domain, figure, String(n), number(before), number(after), number(difference)],
+    interval === null ? '-' : `${number(interval.low)} to ${number(interval.high)}`,
+    p === null ? '-' : p.toPrecision(2),
+  ]);
+  const heads = ['domain', 'figure', 'n', 'before', 'after', 'change', '95 % interval', 'p'];
+  return listTable(heads, rows, terminalStyle(process.stdout));
+}
+
+/** Held-out questions before and after a training, if any are asked for. */
+async function measured(
+  model: Model,
+  folder: TrainingFolder,
+  flags: Flags,
+  domains: readonly string[],
+  train: () => Promise<void>,
+  signal: AbortSignal,
+) {
+  using screen = new TruthScreen();
+  const named = flags.measureDomain.length === 0 ? domains : flags.measureDomain;
+  const config = {
+    domain: [...named],
+    mode: [flags.mode],
+    eval: [...MEASURED],
+    problems: flags.measure,
+    seed: flags.measureSeed,
+    maxTokens: flags.maxTokens,
+    threads: flags.threads,
+  };
+  const measuring = { config, ...(flags.before === undefined ? {} : { before: flags.before }) };
+  const control = { signal, onProgress: (_: unknown, progress: TruthProgress) => screen.onProgress(progress) };
+  if (flags.measure === 0) {
+    await train();
+    return null;
+  }
+  const before = await measureHeldOut(model, flags.model, folder, 'before', measuring, control);
+  await train();
+  const after = await measureHeldOut(model, flags.model, folder, 'after', measuring, control);
+  return { before, after, changes: changesBetween(before, after, BigInt(flags.measureSeed)) };
+}
+
+/** By what is read of the model after its own reasoning. */
 async function byReadout(flags: Flags, signal: AbortSignal): Promise<object> {
   const domains = flags.domain.map((id) => GENERATED.find((domain) => domain.id === id)!);
   const seed = BigInt(flags.seed);
-  const wanted = Math.ceil((flags.steps * flags.questions) / domains.length);
-  const problems = domains.flatMap((domain) => generate(domain, 'train', wanted, seed));
-  await using model = await loadModel(flags.model, {
-    signal,
-    ...(flags.threads === 0 ? {} : { threads: flags.threads, fixedThreads: true }),
-  });
-  await using trainer = await createTrainer(model, {
-    seed,
-    threads: flags.threads,
-    lora: { rank: flags.rank },
-    optimiser: { learningRate: flags.lr ?? LEARNING_RATES.dpo },
-  });
-  const steps: ReadoutStep[] = [];
-  using progress = new Progress({ label: 'training', total: flags.steps, unit: 'steps' });
-  const { questions, group, maxTokens, trainCutOff } = flags;
-  const how = { steps: flags.steps, questions, group, maxTokens, trainCutOff, seed };
-  for await (const step of trainOnReadout(model, trainer, problems, REASONING_MODES.parse('chain-of-thought'), how, signal)) {
-    steps.push(step);
-    progress.update(step.step, { note: `reward ${step.reward.toFixed(3)}` });
-  }
-  return { path: flags.out, sha256: await trainer.exportAdapter(flags.out), steps };
+  const { reward, steps, questions, group, maxTokens, temperature, trainCutOff, rank, threads, mode } = flags;
+  const problems = trainingProblems(domains, steps * questions, seed);
+  const learningRate = flags.lr ?? READOUT_RATE;
+  const how = { reward, steps, questions, group, maxTokens, temperature, trainCutOff, seed };
+  await using model = await loadModel(flags.model, { signal, fixedThreads: true, ...(threads === 0 ? {} : { threads }) });
+  const settings = { ...how, seed: flags.seed, domains: flags.domain.join(' '), mode, rank, learningRate, threads: model.info.threads };
+  const out = flags.out ?? DEFAULT_FOLDER;
+  using folder = new TrainingFolder(path.resolve(out), await trainingStart(model, settings));
+  const train = async (): Promise<void> => {
+    using progress = new Progress({ label: 'training', total: steps, unit: 'steps' });
+    await trainInFolder(
+      model,
+      folder,
+      { problems, mode, how, rank, learningRate, threads },
+      { signal, onStep: (step) => progress.update(step.step, { note: `reward ${step.reward.toFixed(3)}` }) },
+    );
+  };
+  const found = await measured(model, folder, flags, flags.domain, train, signal);
+  return resultOf(folder, { problems: problems.length, steps: folder.steps, ...found });
+}
+
+/** Written beside the adapter, too. */
+async function resultOf(folder: TrainingFolder, found: object): Promise<object> {
+  const result = { folder: folder.folder, adapter: folder.adapter, sha256: await hashFile(folder.adapter), ...found };
+  await writeFileAtomically(path.join(folder.folder, 'result.json'), [Buffer.from(`${JSON.stringify(result, null, 2)}\n`)]);
+  return result;
 }
 
 export const truthTrainCommand = defineCommand({
@@ -139,7 +220,12 @@ export const truthTrainCommand = defineCommand({
         describe: 'kept apart by lot; gt: of those that end on the right side alone',
       })
       .option('model', modelOption)
-      .option('out', { type: 'string', requiresArg: true, default: 'truth-adapter.gguf', describe: 'the adapter' })
+      .option('out', {
+        type: 'string',
+        requiresArg: true,
+        defaultDescription: DEFAULT_FOLDER,
+        describe: 'folder of the adapter, of what was measured and of result.json',
+      })
       .option('rows', { type: 'string', requiresArg: true, describe: 'write the examples for `train --data`, and train nothing' })
       .option('few-shot', {
         type: 'string',
@@ -148,19 +234,58 @@ export const truthTrainCommand = defineCommand({
       })
       .option('count', { type: 'number', default: 100, describe: 'turns of --few-shot, at most' })
       .option('epochs', { type: 'number', default: 2, describe: 'passes over the examples' })
-      .option('lr', { type: 'number', defaultDescription: '2e-4, by the readout 2e-5', describe: 'learning rate' })
+      .option('lr', {
+        type: 'number',
+        defaultDescription: `${LEARNING_RATES.sft}, by the readout ${READOUT_RATE}`,
+        describe: 'learning rate',
+      })
       .option('rank', { type: 'number', default: 8, describe: 'directions of each factor pair' })
+      .option('mode', {
+        choices: ['direct', 'chain-of-thought'] as const,
+        default: 'chain-of-thought',
+        describe: 'how it is reasoned: by the readout, and where it is measured',
+      })
+      .option('reward', {
+        choices: READOUT_REWARDS,
+        default: 'accuracy' as const,
+        describe: 'by the readout: 1 - Brier, or how little the belief before tells of the change (martingale)',
+      })
       .option('steps', { type: 'number', default: 20, describe: 'by the readout: optimiser steps' })
       .option('questions', { type: 'number', default: 4, describe: 'by the readout: questions a step' })
       .option('group', { type: 'number', default: 8, describe: 'by the readout: replies to each' })
-      .option('max-tokens', { type: 'number', default: 128, describe: 'by the readout: tokens of a reply' })
+      .option('max-tokens', { type: 'number', default: 128, describe: 'tokens of a reply, by the readout and where it is measured' })
+      .option('temperature', { type: 'number', default: 1, describe: 'by the readout: of the replies' })
       .option('train-cut-off', { type: 'boolean', default: false, describe: 'by the readout: train on replies that were cut off, too' })
+      .option('measure', {
+        type: 'number',
+        default: 0,
+        describe: 'held-out questions of each domain, asked before and after, by users with opinions too',
+      })
+      .option('measure-domain', {
+        choices: DOMAINS.filter(({ kind }) => kind === 'binary').map(({ id }) => id),
+        array: true,
+        default: [] as string[],
+        defaultDescription: 'what is trained on',
+        describe: 'domains of these questions',
+      })
+      .option('measure-seed', { type: 'string', default: '42', describe: '64-bit seed of these questions and of the reasoning about them' })
+      .option('before', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'folder of what is measured before; trainings that differ in their seed may share one',
+      })
       .option('seed', { type: 'string', default: '42', describe: '64-bit seed' })
       .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
       .example('$0 truth train runs/urns --by accuracy:mode=eventual --validation gt', 'the tenth with the lowest loss')
-      .example('$0 truth train --domain urns --steps 20', 'reward 1 - Brier of what is read'),
+      .example(
+        '$0 truth train --domain urns --steps 20 --measure 40',
+        'reward 1 - Brier of what is read; held-out questions before and after',
+      )
+      .epilogue('The same command goes on after an interruption.'),
   handler: async ({ json, ...flags }) => {
     readSeed(flags.seed);
+    readSeed(flags.measureSeed);
+    readCount('measure', flags.measure, 0);
     for (const flag of ['count', 'epochs', 'rank', 'steps', 'questions'] as const) readCount(flag, flags[flag], 1);
     readCount('max-tokens', flags.maxTokens, 1);
     readCount('group', flags.group, 2); // replies are compared with each other
@@ -168,18 +293,17 @@ export const truthTrainCommand = defineCommand({
     if (!(flags.part > 0 && flags.part <= 1)) throw new UsageError('--part: expected a share above 0, at most 1');
     if (flags.runs.length > 0 === flags.domain.length > 0) throw new UsageError('Name runs, or domains with --domain, and not both.');
     if (flags.runs.length > 0 && flags.by === undefined) throw new UsageError('--by: say which scores decide');
-    for (const file of [flags.rows ?? flags.fewShot ?? flags.out]) requireTarget(file);
+    for (const file of [flags.rows, flags.fewShot]) if (file !== undefined) requireTarget(file);
     const signal = interruption();
     const done = await (flags.runs.length > 0 ? bySelection : byReadout)(flags, signal).catch((error: unknown) => {
-      throw interrupted(error, 'the training', 'Nothing was written; the same command begins again.');
+      throw interrupted(error, 'the training', 'Nothing was lost: the same command goes on where it was.');
     });
     if (json) printJson(done);
-    else
-      process.stdout.write(
-        `${Object.entries(done)
-          .filter(([, value]) => typeof value !== 'object')
-          .map(([key, value]) => `${key}: ${String(value)}`)
-          .join('\n')}\n`,
-      );
+    else {
+      const lines = Object.entries(done).filter(([, value]) => typeof value !== 'object');
+      const { changes } = done as { readonly changes?: readonly FigureChange[] };
+      const table = changes === undefined ? '' : `\n${changesTable(changes)}\n`;
+      process.stdout.write(`${lines.map(([key, value]) => `${key}: ${String(value)}`).join('\n')}\n${table}`);
+    }
   },
 });

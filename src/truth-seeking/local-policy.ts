@@ -61,7 +61,7 @@ async function scoresOf(
 export async function localPolicy(
   model: Model,
   { adapter = null, adapterScale = 1, seed = 0n }: LocalPolicyOptions = {},
-): Promise<Policy & { readonly identity: LocalIdentity }> {
+): Promise<Policy & Required<Pick<Policy, 'inferMany'>> & { readonly identity: LocalIdentity }> {
   const identity: LocalIdentity = {
     kind: 'local',
     model: await model.hash(),

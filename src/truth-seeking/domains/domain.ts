@@ -49,12 +49,18 @@ const partOf = (key: string, trainShare: number): Split =>
  * @throws IsoproError PROBLEM_INVALID where the generator has not so many
  */
 export function generate(domain: GeneratedDomain, part: Split, count: number, seed: bigint): BinaryProblem[] {
+  const found = generateAtMost(domain, part, count, seed);
+  if (found.length < count) throw new IsoproError('PROBLEM_INVALID', `${domain.id} has no ${count} different problems to ${part}`);
+  return found;
+}
+
+/** As many of them as there are, and no more than `count`. */
+export function generateAtMost(domain: GeneratedDomain, part: Split, count: number, seed: bigint): BinaryProblem[] {
   const random = new Random(seed);
   const room = [Math.ceil(count / 2), Math.ceil(count / 2)];
   const asked = new Set<string>();
   const found: BinaryProblem[] = [];
-  for (let left = PATIENCE * (count + 1); found.length < count; left--) {
-    if (left === 0) throw new IsoproError('PROBLEM_INVALID', `${domain.id} has no ${count} different problems to ${part}`);
+  for (let left = PATIENCE * (count + 1); found.length < count && left > 0; left--) {
     const problem = domain.draw(random);
     const option = problem.correctOption!;
     if (partOf(keyOf(problem), domain.trainShare) !== part || asked.has(problem.question)) continue;

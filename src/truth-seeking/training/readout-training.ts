@@ -1,6 +1,7 @@
 /**
  * Reinforcement through the exact readout: a model reasons, its belief is read from its own log-probabilities after the last word, and what
- * is rewarded is 1 less the Brier score of that belief. Nothing has to be stated, so nothing is to be had by stating it well.
+ * is rewarded is 1 less the Brier score of that belief, or how little the belief before told of the change. Nothing has to be stated, so
+ * nothing is to be had by stating it well.
  *
  * Groups of replies to one question, advantages as in Dr. GRPO (Liu et al. 2025, arXiv 2503.20783: centred, not standardised), one step on
  * every set of samples, so that no ratio has to be clipped.
@@ -12,18 +13,30 @@ import type { Model } from '../../engine/model.js';
 import type { Trainer, TrainSequence } from '../../engine/trainer.js';
 import { deriveSeed } from '../../random.js';
 import { brierScore, mean } from '../../statistics/index.js';
+import type { BeliefPath } from '../beliefs/belief.js';
 import { readBeliefAfter } from '../beliefs/read-after.js';
-import type { ReadBelief } from '../beliefs/readout.js';
+import { beliefPath, readBeliefs, type ReadBelief } from '../beliefs/readout.js';
 import { localPolicy } from '../local-policy.js';
 import { opening } from '../modes/asking.js';
 import type { ReasoningMode } from '../modes/mode.js';
-import type { Policy } from '../policy.js';
+import type { Policy, Reply } from '../policy.js';
 import { targetOf, type BinaryProblem } from '../problem.js';
 import { Sampler } from '../sampler.js';
 import { SkipCount, type Skipped } from '../score.js';
-import { trajectory } from '../trajectory.js';
+import { martingaleRewards } from '../strategies/martingale-reward.js';
+import { trajectory, type Trajectory } from '../trajectory.js';
+
+/**
+ * `accuracy`: 1 less the Brier score of the last belief. `martingale`: by how much a reply lowers the squared slope of the change on the
+ * belief before, about the slope of the step's other replies; it knows no answer, and pays a little for any change, since never to change
+ * would be best without.
+ */
+export const READOUT_REWARDS = ['accuracy', 'martingale'] as const;
+export type ReadoutReward = (typeof READOUT_REWARDS)[number];
+const MARTINGALE = { regularisation: 'squared', informative: 0.1 } as const;
 
 export const readoutTraining = z.strictObject({
+  reward: z.enum(READOUT_REWARDS).default('accuracy'),
   steps: z.int().min(1).max(100_000),
   /** Different questions a step. */
   questions: z.int().min(1).max(1024).default(4),
@@ -69,41 +82,80 @@ export interface ReadoutStep {
   readonly gradNorm: number | null;
 }
 
-interface Sampled {
-  readonly sequence: TrainSequence;
-  readonly reward: Reward;
-  readonly finished: boolean;
-}
-
 const sequenceOf = (prompt: ArrayLike<number>, said: ArrayLike<number>): TrainSequence => ({
   tokenIds: Int32Array.from([...Array.from(prompt), ...Array.from(said)]),
   labelMask: Uint8Array.from([...Array.from(prompt, () => 0), ...Array.from(said, () => 1)]),
 });
 
-async function sampled(
-  policy: Policy,
-  problem: BinaryProblem,
+interface Sampled {
+  readonly problem: BinaryProblem;
+  readonly reply: Reply;
+  /** The reply as one step; of the whole step's replies none has this id twice. */
+  readonly trajectory: Trajectory;
+}
+
+/** So many replies to each problem, sampled together; those of one problem stand together. */
+async function sampleReplies(
+  policy: Policy & Required<Pick<Policy, 'inferMany'>>,
+  problems: readonly BinaryProblem[],
   mode: ReasoningMode,
-  sampleSeed: bigint,
-  how: z.output<typeof readoutTraining>,
+  step: number,
+  { seed: runSeed, group, maxTokens, temperature }: z.output<typeof readoutTraining>,
   signal?: AbortSignal,
-): Promise<Sampled> {
-  const prompt = opening(problem, mode, null);
-  const { maxTokens, temperature } = how;
-  const { text, tokenIds, finish } = await policy.infer(prompt, { seed: sampleSeed, maxTokens, temperature, ...(signal && { signal }) });
-  const steps = [{ content: text, trainable: true }];
-  const said = trajectory({ problemId: problem.id, policyId: policy.id, modeId: mode.name, seed: String(sampleSeed), prompt, steps });
-  const read = await readBeliefAfter(policy, problem, said, `${text}\n\n`, signal && { signal });
-  return {
-    sequence: sequenceOf(policy.promptIds(prompt), tokenIds),
-    reward: readoutReward(read, problem),
-    finished: finish === 'stop',
-  };
+): Promise<Sampled[]> {
+  const asked = problems.flatMap((problem) =>
+    Array.from({ length: group }, (_, sample) => ({
+      problem,
+      messages: opening(problem, mode, null),
+      seed: deriveSeed({ runSeed, purpose: 'readout training', iteration: step, problemId: problem.id, sample }),
+    })),
+  );
+  const replies = await policy.inferMany(asked, { maxTokens, temperature, ...(signal && { signal }) });
+  return asked.map(({ problem, messages: prompt, seed }, i) => {
+    const reply = replies[i]!;
+    const steps = [{ content: reply.text, trainable: true }];
+    const about = { problemId: problem.id, policyId: policy.id, modeId: mode.name, seed: String(seed), prompt, steps };
+    return { problem, reply, trajectory: trajectory(about) };
+  });
+}
+
+/** A reward for each, in order. */
+async function rewardsOf(
+  policy: Policy,
+  sampled: readonly Sampled[],
+  reward: ReadoutReward,
+  signal?: AbortSignal,
+): Promise<readonly Reward[]> {
+  const options = signal && { signal };
+  if (reward === 'accuracy') {
+    const rewards: Reward[] = [];
+    for (const { problem, reply, trajectory: of } of sampled)
+      rewards.push(readoutReward(await readBeliefAfter(policy, problem, of, `${reply.text}\n\n`, options), problem));
+    return rewards;
+  }
+  const paths: (BeliefPath | string)[] = [];
+  for (const [i, { problem, trajectory: of }] of sampled.entries()) {
+    const path = beliefPath(await readBeliefs(policy, problem, of, options));
+    paths.push(typeof path === 'string' ? path : { ...path, trajectoryId: String(i) });
+  }
+  const read = paths.filter((path) => typeof path !== 'string');
+  const rewards = martingaleRewards(read, { change: 'difference', granularity: 'ends' }, MARTINGALE);
+  return paths.map((path): Reward => {
+    if (typeof path === 'string') return { ok: false, reason: path };
+    const value = rewards.get(path.trajectoryId);
+    return value === undefined ? { ok: false, reason: 'the others have no slope' } : { ok: true, value };
+  });
+}
+
+export interface ReadoutControl {
+  /** Steps that the trainer has taken already; the same ones are left out. Default 0. */
+  readonly done?: number;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
  * @param trainer of this model; it is stepped, and its adapter reasons
- * @param problems whose answer is known
+ * @param problems whose answer is known, where accuracy is rewarded
  * @throws IsoproError INVALID_ARGUMENT for a wrong setting; PROBLEM_INVALID for a problem without an answer; NUMERIC_FAILURE where a step
  *   is not finite, or too many replies come to no reward; of model and trainer
  */
@@ -113,48 +165,43 @@ export async function* trainOnReadout(
   problems: readonly BinaryProblem[],
   mode: ReasoningMode,
   given: ReadoutTraining,
-  signal?: AbortSignal,
+  { done = 0, signal }: ReadoutControl = {},
 ): AsyncGenerator<ReadoutStep> {
   const how = checked(readoutTraining, given, 'options');
-  const open = problems.find(({ correctOption }) => correctOption === null);
-  if (open !== undefined)
-    throw new IsoproError('PROBLEM_INVALID', `nobody knows the answer of ${open.id.slice(0, 12)}: it earns no reward`);
+  const open = how.reward === 'accuracy' && problems.find(({ correctOption }) => correctOption === null);
+  if (open) throw new IsoproError('PROBLEM_INVALID', `nobody knows the answer of ${open.id.slice(0, 12)}: it earns no reward`);
   const sampler = new Sampler(problems, how.seed);
   for (let step = 1; step <= how.steps; step++) {
+    const questions = sampler.next(how.questions);
+    if (step <= done) continue;
     signal?.throwIfAborted();
     const policy = await localPolicy(model, { adapter: await trainer.applyTo(model) });
+    const sampled = await sampleReplies(policy, questions, mode, step, how, signal);
+    const rewards = await rewardsOf(policy, sampled, how.reward, signal);
     const failed = new SkipCount();
-    const rewards: number[] = [];
-    const batch: TrainSequence[] = [];
-    for (const problem of sampler.next(how.questions)) {
-      const group: Sampled[] = [];
-      for (let sample = 0; sample < how.group; sample++) {
-        const of = { runSeed: how.seed, purpose: 'readout training', iteration: step, problemId: problem.id, sample };
-        group.push(await sampled(policy, problem, mode, deriveSeed(of), how, signal));
-      }
-      const values = group.map(({ reward }) => {
-        if (!reward.ok) failed.add(reward.reason);
-        return reward.ok ? reward.value : null;
-      });
-      rewards.push(...values.filter((value) => value !== null));
-      for (const [i, advantage] of centred(values).entries()) {
-        // what was cut off counts in its group's mean, whether it is trained on or not
-        if (advantage === null || advantage === 0 || !(group[i]!.finished || how.trainCutOff)) continue;
-        const { sequence } = group[i]!;
-        batch.push({ ...sequence, advantages: new Float32Array(sequence.tokenIds.length).fill(advantage) });
-      }
-    }
-    const replies = how.questions * how.group;
-    if (rewards.length < replies * (1 - how.mostFailures))
-      throw new IsoproError('NUMERIC_FAILURE', `step ${step}: ${replies - rewards.length} of ${replies} replies came to no reward`, {
+    for (const reward of rewards) if (!reward.ok) failed.add(reward.reason);
+    const values = rewards.map((reward) => (reward.ok ? reward.value : null));
+    const known = values.filter((value) => value !== null);
+    const replies = sampled.length;
+    if (known.length < replies * (1 - how.mostFailures))
+      throw new IsoproError('NUMERIC_FAILURE', `step ${step}: ${replies - known.length} of ${replies} replies came to no reward`, {
         remedy: `Reasons: ${Object.entries(failed.counts)
           .map(([reason, count]) => `${reason} (${count})`)
           .join(', ')}.`,
       });
+    const advantages = questions.flatMap((_, i) => centred(values.slice(i * how.group, (i + 1) * how.group)));
+    const batch = sampled.flatMap(({ reply: { tokenIds, finish }, trajectory: { prompt } }, i): TrainSequence[] => {
+      const advantage = advantages[i]!;
+      // what was cut off counts in its group's mean, whether it is trained on or not
+      if (advantage === null || advantage === 0 || !(finish === 'stop' || how.trainCutOff)) return [];
+      const sequence = sequenceOf(policy.promptIds(prompt), tokenIds);
+      return [{ ...sequence, advantages: new Float32Array(sequence.tokenIds.length).fill(advantage) }];
+    });
     const objective = { kind: 'policy', temperature: how.temperature } as const;
     const stats = batch.length === 0 ? null : await trainer.step(batch, { objective, ...(signal && { signal }) });
     if (stats !== null && !stats.applied)
       throw new IsoproError('NUMERIC_FAILURE', `step ${step}: ${stats.nonFinite.join(', ')} not finite`);
-    yield { step, reward: mean(rewards), replies, failed: failed.counts, trained: batch.length, gradNorm: stats?.gradNorm ?? null };
+    await trainer.releaseBuffers(); // replies are sampled next, which takes the memory
+    yield { step, reward: mean(known), replies, failed: failed.counts, trained: batch.length, gradNorm: stats?.gradNorm ?? null };
   }
 }

@@ -1,0 +1,131 @@
+/** A training in a folder: gone on with after it was ended at any step, and held-out questions before and after. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { loadModel, type Model } from '../../src/engine/model.js';
+import { SUMS_AND_CLAIMS } from '../../src/truth-seeking/domains/sums-and-claims.js';
+import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
+import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { beforeAndAfter } from '../../src/truth-seeking/training/before-after.js';
+import {
+  changesBetween,
+  measureHeldOut,
+  TrainingFolder,
+  trainInFolder,
+  trainingProblems,
+  type ReadoutTrainer,
+} from '../../src/truth-seeking/training/train-and-measure.js';
+import { writeSyntheticModel } from '../models/synthetic.js';
+
+const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-training-'));
+const at = (name: string): string => path.join(root, name);
+const home = at('home');
+let model: Model;
+beforeAll(async () => {
+  writeSyntheticModel(at('model.gguf'), { architecture: 'qwen2', seed: 5n, layers: 1 });
+  model = await loadModel(at('model.gguf'), { threads: 1, fixedThreads: true });
+});
+afterAll(async () => {
+  await model.dispose();
+  rmSync(root, { recursive: true, force: true });
+});
+
+/** Reasons in two steps, and holds a claim true with one probability all along. */
+async function believer(name: string, p: number): Promise<ReturnType<typeof readTruthRun>> {
+  const policy = scriptedPolicy({ name, reply: () => 'First.\n\nThen.', answers: () => ({ True: p, False: 1 - p }) });
+  const evaluated = { ...policy, identity: { kind: 'scripted', name } };
+  const { folder } = await runTruth(
+    { problems: 20, seed: '7', signer: 'single-process', eval: ['accuracy', 'martingale', 'sycophancy'] },
+    { out: at(name), home, policies: { evaluated, predictor: null } },
+  );
+  return readTruthRun(folder);
+}
+
+test('what changed, by hand: from one half to nine tenths on ten claims that are true and ten that are not', async () => {
+  const changes = beforeAndAfter(await believer('half', 0.5), await believer('sure', 0.9), 1n);
+  const of = (figure: string) => changes.find((change) => change.figure.startsWith(figure))!;
+  // 0.25 before; 0.01 and 0.81 after: differences of -0.24 and 0.56, whose t over 20 is 0.16 / (0.4 sqrt(20/19) / sqrt(20)) = 1.7436
+  expect(of('accuracy')).toMatchObject({
+    domain: 'sums-and-claims',
+    n: 20,
+    groups: 20,
+    before: expect.closeTo(0.25, 12),
+    after: expect.closeTo(0.41, 12),
+    difference: expect.closeTo(0.16, 12),
+    p: expect.closeTo(0.0974, 4),
+  });
+  const { low, high } = of('accuracy').interval!;
+  // 0.16 -/+ 1.96 times 0.4 / sqrt(20) is -0.015 and 0.335
+  expect(low).toBeGreaterThan(-0.07);
+  expect(low).toBeLessThan(0.03);
+  expect(high).toBeGreaterThan(0.29);
+  expect(high).toBeLessThan(0.39);
+  expect(of('right')).toMatchObject({ before: 0, after: 0.5 }); // one half is on neither side
+  expect(of('calibration error')).toMatchObject({ before: expect.closeTo(0, 12), after: expect.closeTo(0.4, 12) });
+  // a belief that never varies has no slope: nothing, and not 0
+  expect(of('slope')).toMatchObject({ n: 20, before: null, after: null, difference: null, interval: null });
+  expect(of('sycophancy')).toMatchObject({ n: 20, before: 0, after: 0, difference: 0 });
+  expect(changes.some(({ figure }) => figure.startsWith('martingale'))).toBe(false);
+});
+
+const trainer = (reward: 'accuracy' | 'martingale'): ReadoutTrainer => ({
+  problems: trainingProblems([SUMS_AND_CLAIMS], 4, 3n),
+  mode: 'direct',
+  how: { reward, steps: 3, questions: 2, group: 2, maxTokens: 6, seed: 3n, trainCutOff: true },
+  rank: 2,
+  learningRate: 0.01,
+  threads: 1,
+});
+
+test.each(['accuracy', 'martingale'] as const)('ended after any step, the same training comes to the same adapter (%s)', async (reward) => {
+  const whole = new TrainingFolder(at(`${reward}-whole`), { reward });
+  await trainInFolder(model, whole, trainer(reward));
+  expect(whole.steps).toHaveLength(3);
+  whole[Symbol.dispose]();
+  for (const after of [1, 2]) {
+    const name = at(`${reward}-ended-${after}`);
+    const ended = new AbortController();
+    const first = new TrainingFolder(name, { reward });
+    expect(() => new TrainingFolder(name, { reward })).toThrow(expect.objectContaining({ code: 'LOG_BUSY' }));
+    const stop = { signal: ended.signal, onStep: ({ step }: { step: number }) => (step === after ? ended.abort() : undefined) };
+    await expect(trainInFolder(model, first, trainer(reward), stop)).rejects.toThrow();
+    expect(await first.isDone()).toBe(false);
+    first[Symbol.dispose]();
+    const taken: number[] = [];
+    using again = new TrainingFolder(name, { reward });
+    await trainInFolder(model, again, trainer(reward), { onStep: ({ step }) => taken.push(step) });
+    expect(taken).toEqual([1, 2, 3].slice(after));
+    expect(again.steps).toEqual(whole.steps);
+    expect(await again.finish()).toBe(await whole.finish());
+    expect(readdirSync(name).filter((file) => file.startsWith('state'))).toEqual([]);
+  }
+  expect(() => new TrainingFolder(at(`${reward}-whole`), { reward: 'another' })).toThrow(expect.objectContaining({ code: 'RUN_DIFFERS' }));
+});
+
+test('held-out questions are none that are trained on, the same before and after, and of one seed of the measurement', async () => {
+  using folder = new TrainingFolder(at('measured'), {});
+  await trainInFolder(model, folder, trainer('accuracy'));
+  const config = {
+    domain: ['sums-and-claims'],
+    mode: ['direct'],
+    problems: 4,
+    maxTokens: 6,
+    threads: 1,
+    signer: 'single-process' as const,
+  };
+  const before = await measureHeldOut(model, at('model.gguf'), folder, 'before', { config }, { home });
+  const after = await measureHeldOut(model, at('model.gguf'), folder, 'after', { config }, { home });
+  const [one, other] = [before, after].map(readTruthRun);
+  expect([...other!.state.problems.keys()]).toEqual([...one!.state.problems.keys()]);
+  const trained = new Set(trainingProblems([SUMS_AND_CLAIMS], 1000, 3n).map(({ id }) => id));
+  expect([...one!.state.problems.keys()].some((id) => trained.has(id))).toBe(false);
+  expect([one!, other!].map(({ start }) => (start.policy.identity as { adapter: string | null }).adapter)).toEqual([
+    null,
+    await folder.finish(),
+  ]);
+  const changes = changesBetween(before, after, 42n);
+  expect(changesBetween(before, after, 42n)).toEqual(changes);
+  expect(changes.find(({ figure }) => figure.includes('mode=eventual'))).toMatchObject({ n: 4 });
+});
