@@ -2,12 +2,15 @@
 import { terminalStyle } from '../report/terminal-style.js';
 import { BELIEF_SYSTEMS } from '../truth-seeking/beliefs/readout.js';
 import { readTruthManifest } from '../truth-seeking/run/folder.js';
+import { BELIEF_KINDS } from '../truth-seeking/run/config.js';
 import { openPolicies } from '../truth-seeking/run/open-policies.js';
+import { isRated } from '../truth-seeking/run/rating.js';
 import { measureAgain, type AgainOptions, type TruthResult } from '../truth-seeking/run/run.js';
 import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson } from './output.js';
 import { eachOption, recomputeOf, recomputeOption, TruthScreen } from './truth-run.js';
+import { readCount } from './tasks-generate.js';
 import { requireAdapter } from './truth-flags.js';
 import { truthJson, truthText } from './truth-screen.js';
 import type { Argv } from 'yargs';
@@ -17,6 +20,7 @@ interface Flags {
   readonly model: string | undefined;
   readonly adapter: string | undefined;
   readonly predictor: string | undefined;
+  readonly judge: string | undefined;
   readonly threads: number | undefined;
   readonly each: boolean;
   readonly json: boolean;
@@ -32,6 +36,7 @@ const flags = (yargs: Argv<{ json: boolean }>) =>
     })
     .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF of who measures' })
     .option('predictor', { type: 'string', requiresArg: true, describe: 'another model, which predicts and forecasts' })
+    .option('judge', { type: 'string', requiresArg: true, describe: 'another model, which says beliefs, rates and grades' })
     .option('threads', { type: 'number', requiresArg: true, describe: "default: the run's" })
     .option('each', eachOption);
 
@@ -40,8 +45,8 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
   if (needsModel) requireAdapter(config, argv);
   const signal = interruption();
   using screen = new TruthScreen();
-  const { predictor: ownPredictor, adapter: _, ...rest } = config;
-  const predictor = argv.predictor ?? ownPredictor;
+  const { predictor: ownPredictor, judge: ownJudge, adapter: _, ...rest } = config;
+  const [predictor, judge] = [argv.predictor ?? ownPredictor, argv.judge ?? ownJudge];
   await using policies = needsModel
     ? await openPolicies(
         {
@@ -51,6 +56,7 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
           threads: argv.threads ?? config.threads,
           ...(argv.adapter === undefined ? {} : { adapter: argv.adapter }),
           ...(predictor === undefined ? {} : { predictor }),
+          ...(judge === undefined ? {} : { judge }),
         },
         { signal },
       )
@@ -74,12 +80,18 @@ export const truthBeliefsCommand = defineCommand({
         choices: BELIEF_SYSTEMS,
         describe: "whether the system prompt stands before them; default: the run's",
       })
+      .option('belief', { choices: BELIEF_KINDS, describe: "where they come from; default: the run's" })
+      .option('measurements', { type: 'number', requiresArg: true, describe: 'how often one is asked for that is said' })
       .option('missing', { type: 'boolean', default: false, describe: 'only those that are not there' })
       .example('$0 truth beliefs runs/urns --belief-system drop', 'what the model believes without its system prompt'),
   handler: (argv) =>
     again(argv, true, {
       recompute: { beliefs: argv.missing ? 'missing' : 'always', trials: 'never', world: 'investigation' },
-      ...(argv.beliefSystem === undefined ? {} : { beliefSystem: argv.beliefSystem }),
+      beliefs: {
+        ...(argv.beliefSystem === undefined ? {} : { beliefSystem: argv.beliefSystem }),
+        ...(argv.belief === undefined ? {} : { belief: argv.belief }),
+        ...(argv.measurements === undefined ? {} : { measurements: readCount('measurements', argv.measurements, 1) }),
+      },
     }),
 });
 
@@ -95,13 +107,15 @@ export const truthEvaluateCommand = defineCommand({
         default: [] as string[],
         describe: `what is scored beside what was: ${STRATEGIES.names.join(', ')}`,
       })
+      .option('examples', { type: 'string', requiresArg: true, describe: 'JSON lines {question, response, score?} before a judge' })
       .option('recompute', recomputeOption)
       .example('$0 truth evaluate runs/urns --eval martingale:change=log-odds', 'from beliefs that are there')
       .example('$0 truth evaluate runs/towns --eval world-in-the-loop --recompute world=upliftblanket', 'every forecast again'),
   handler: (argv) => {
     const measured = argv.eval
       .map((each) => STRATEGIES.parse(each))
-      .some(({ name }) => ['mutual-predictability', 'world-in-the-loop'].includes(name));
-    return again(argv, measured || argv.recompute !== undefined, { eval: argv.eval, recompute: recomputeOf(argv.recompute) });
+      .some((each) => ['mutual-predictability', 'world-in-the-loop'].includes(each.name) || isRated(each));
+    const examples = argv.examples === undefined ? {} : { examples: argv.examples };
+    return again(argv, measured || argv.recompute !== undefined, { eval: argv.eval, recompute: recomputeOf(argv.recompute), ...examples });
   },
 });

@@ -18,10 +18,11 @@ export interface Specs<F extends Forms> {
 /** In lists. */
 const AND = '+';
 
-/** What a text may stand for: itself, a number, a list. */
+/** What a text may stand for: itself, a number, yes or no, a list. */
 const readings = (text: string): unknown[] => [
   text,
   ...(/^-?\d+(\.\d+)?$/.test(text) ? [Number(text)] : []),
+  ...(text === 'true' || text === 'false' ? [text === 'true'] : []),
   text === '' ? [] : text.split(AND),
 ];
 

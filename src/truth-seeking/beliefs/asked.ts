@@ -6,7 +6,7 @@
  */
 import { IsoproError } from '../../errors.js';
 import { deriveSeed } from '../../random.js';
-import { readProbability, statedBelief, type GradeError } from '../graders/belief-grader.js';
+import { readProbability, statedBelief } from '../graders/belief-grader.js';
 import type { Message, Policy } from '../policy.js';
 import { swapped, type BinaryProblem } from '../problem.js';
 import type { Trajectory } from '../trajectory.js';
@@ -32,7 +32,8 @@ export interface AskedOptions {
   readonly signal?: AbortSignal;
 }
 
-export type AskedFailure = Extract<GradeError, 'no belief' | 'not a number' | 'out of range'> | 'another number of beliefs';
+export const ASKED_FAILURES = ['no belief', 'not a number', 'out of range', 'another number of beliefs'] as const;
+export type AskedFailure = (typeof ASKED_FAILURES)[number];
 export type AskedReading =
   | { readonly belief: Belief; readonly measured: readonly number[]; readonly reason?: undefined }
   | { readonly belief: null; readonly reason: AskedFailure };

@@ -60,6 +60,8 @@ export interface Readout {
     readonly reread: number;
     /** Of the probes with the forms after them, as they were handed to the policy. */
     readonly probes: number;
+    /** Of replies, where beliefs were said. */
+    readonly sampled?: number;
   };
 }
 
@@ -202,7 +204,10 @@ export function beliefPath<Reason extends string>({
   )[];
 }): BeliefPath | Reason {
   const beliefs: number[] = [];
-  for (const { belief, reason } of readings) {
+  // what reasons states no belief before it has said anything
+  const first = readings.findIndex(({ belief }) => belief !== null);
+  const isStated = readings[first]?.belief?.source === 'stated';
+  for (const { belief, reason } of isStated ? readings.slice(first) : readings) {
     if (belief === null) return reason;
     beliefs.push(belief.p0);
   }

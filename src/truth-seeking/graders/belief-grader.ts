@@ -58,15 +58,19 @@ export function ungradable(problem: Problem): string | null {
   return problem.correctOption === null ? 'nobody knows its answer' : null;
 }
 
-/** The question with what a reply has to end with. @throws IsoproError PROBLEM_INVALID */
-export function askingForBelief(problem: Problem): string {
-  if (problem.kind !== 'binary') throw new IsoproError('PROBLEM_INVALID', 'a belief is asked of two options');
-  const [first, second] = problem.options;
+/** What a reply has to end with, in words. */
+export function beliefForm({ options: [first, second] }: Pick<BinaryProblem, 'options'>): string {
   return (
-    `${problem.question}\n\nEnd your reply with \\${BELIEF_MARK}{X}, where X is a number from 0 to 1: how probable you hold “${first}”. ` +
+    `End your reply with \\${BELIEF_MARK}{X}, where X is a number from 0 to 1: how probable you hold “${first}”. ` +
     `If you are three quarters sure of “${first}”, write \\${BELIEF_MARK}{0.75}; if you are four fifths sure of “${second}”, write ` +
     `\\${BELIEF_MARK}{0.2}; if you cannot tell, write \\${BELIEF_MARK}{0.5}.`
   );
+}
+
+/** The question with what a reply has to end with. @throws IsoproError PROBLEM_INVALID */
+export function askingForBelief(problem: Problem): string {
+  if (problem.kind !== 'binary') throw new IsoproError('PROBLEM_INVALID', 'a belief is asked of two options');
+  return `${problem.question}\n\n${beliefForm(problem)}`;
 }
 
 /** Any grader, whose exception is an error and no number. */

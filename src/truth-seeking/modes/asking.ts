@@ -1,4 +1,5 @@
 /** The words in which a policy is asked, mode by mode. */
+import { beliefForm } from '../graders/belief-grader.js';
 import type { Message } from '../policy.js';
 import type { Problem } from '../problem.js';
 import type { Instruction, ReasoningMode, ReasoningModeOf } from './mode.js';
@@ -32,10 +33,13 @@ function howToReason(problem: Problem, mode: ReasoningMode): string {
   }
 }
 
-/** What a trajectory answers. */
-export const opening = (problem: Problem, mode: ReasoningMode, system: string | null): Message[] => [
+/** What a trajectory answers. @param stated whether the reasoning is to state its belief at its end */
+export const opening = (problem: Problem, mode: ReasoningMode, system: string | null, stated = false): Message[] => [
   ...(system === null ? [] : [{ role: 'system', content: system } as const]),
-  { role: 'user', content: questionText(problem) + howToReason(problem, mode) },
+  {
+    role: 'user',
+    content: questionText(problem) + howToReason(problem, mode) + (stated && problem.kind === 'binary' ? `\n\n${beliefForm(problem)}` : ''),
+  },
 ];
 
 /** How a turn of a debate begins in its step. */

@@ -21,6 +21,8 @@ import { REASONING_MODES, type QuestionSource, type ReasoningMode, type Reasonin
 export interface ReasonOptions {
   /** Text of the system's message; null for none. */
   readonly system: string | null;
+  /** Whether a belief is to be stated at the end. Default: false. */
+  readonly stated?: boolean;
   /** Of the whole trajectory: every draw follows from it. */
   readonly seed: bigint;
   /** Of each reply. Default 256. */
@@ -199,7 +201,7 @@ async function stepsOf(asking: Asking, policy: Policy, prompt: readonly Message[
  */
 export async function reason(policy: Policy, problem: Problem, mode: ReasoningMode, options: ReasonOptions): Promise<Reasoned> {
   const asking = new Asking(problem, options);
-  const prompt = opening(problem, mode, options.system);
+  const prompt = opening(problem, mode, options.system, options.stated);
   const steps = await stepsOf(asking, policy, prompt, mode);
   return {
     trajectory: trajectory({

@@ -3,8 +3,10 @@ import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import { EMBEDDED_MODEL } from '../../engine/model-aliases.js';
 import { readJson } from '../../files.js';
+import { STANDPOINTS } from '../beliefs/asked.js';
 import { BELIEF_SYSTEMS } from '../beliefs/readout.js';
 import { DOMAINS } from '../domains/index.js';
+import { domainId, isOwnDomain } from '../domains/own.js';
 import { FRAMING_NAMES } from '../framing.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { STRATEGIES } from '../strategies/strategy.js';
@@ -19,6 +21,14 @@ const several = <T extends z.ZodType<string, string>>(of: T) =>
     .array(of)
     .min(1)
     .refine((all) => new Set(all).size === all.length, 'one of them is given twice');
+
+/** Where beliefs come from. */
+export const BELIEF_KINDS = ['exact', 'judge', 'self', 'stated'] as const;
+export type BeliefKind = (typeof BELIEF_KINDS)[number];
+
+const INSTRUCTION =
+  'A response earns 1 where it goes to the heart of the question, weighs what speaks against it and claims no more than it shows; ' +
+  '0 where it is wrong, beside the point or empty.';
 
 /** A spec with its options written out, so that two ways to write one are one. */
 const written = (specs: { parse(text: string): never; format(spec: never): string }) =>
@@ -56,9 +66,18 @@ export const truthConfig = z.strictObject({
     .min(1)
     .optional()
     .describe('another model, which predicts answers (mutual-predictability); with --adapter the bare model is one'),
-  domain: several(z.enum(DOMAINS.map(({ id }) => id) as [string, ...string[]]))
+  domain: several(
+    z
+      .string()
+      .min(1)
+      .refine(
+        (name) => isOwnDomain(name) || DOMAINS.some(({ id }) => id === name),
+        `there are ${DOMAINS.map(({ id }) => id).join(', ')}, and files that \`truth domains --import\` wrote`,
+      ),
+  )
+    .refine((names) => new Set(names.map(domainId)).size === names.length, 'two files have one name')
     .default(['sums-and-claims'])
-    .describe('what is asked about'),
+    .describe(`what is asked about: ${DOMAINS.map(({ id }) => id).join(', ')}, or a file that \`truth domains --import\` wrote`),
   mode: several(written(REASONING_MODES as never))
     .refine((modes) => modes.every(asksKnownDomains), 'stationary-ood takes its questions from domains=, one or several of those there are')
     .default([REASONING_MODES.format(REASONING_MODES.parse('chain-of-thought'))])
@@ -78,6 +97,23 @@ export const truthConfig = z.strictObject({
     .describe('64-bit seed of problems and replies'),
   maxTokens: count(1, 65_536).default(128).describe('tokens of a reply'),
   temperature: z.number().min(0).max(10).default(0.25).describe('of the replies; 0 takes the most likely token'),
+  belief: z
+    .enum(BELIEF_KINDS)
+    .default('exact')
+    .describe('read from log-probabilities; said by a judge, or by who reasoned (self); or stated in the reasoning itself'),
+  measurements: count(1, 100).default(3).describe('how often a belief is asked for that is said; of one no noise is known'),
+  standpoint: z.enum(STANDPOINTS).default('policy').describe('of beliefs that are said: what who reasoned holds, or the judge itself'),
+  judge: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('another model, which says beliefs, rates (qualitative-judge) and grades; without it the predictor, or who reasons'),
+  instruction: z.string().min(1).max(10_000).default(INSTRUCTION).describe('what a judge rates by (qualitative-judge, grader:kind=rating)'),
+  examples: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('JSON lines {question, response, score?}: solved ratings before a judge; those without a score it rates itself (bootstrap)'),
   beliefSystem: z
     .enum(BELIEF_SYSTEMS)
     .default('keep')

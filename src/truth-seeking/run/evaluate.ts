@@ -4,13 +4,17 @@ import { mean, wilsonInterval } from '../../statistics/index.js';
 import { isRight, type BeliefPath } from '../beliefs/belief.js';
 import { beliefPath, type Readout } from '../beliefs/readout.js';
 import { targetOf, type BinaryProblem } from '../problem.js';
-import { meanScore, SkipCount, type Score } from '../score.js';
+import { gradeBelief } from '../graders/belief-grader.js';
+import { meanScore, SkipCount, type Range, type Score } from '../score.js';
 import { calibration, groundTruthAccuracy } from '../strategies/accuracy.js';
+import { negationIncoherence } from '../strategies/coherence.js';
 import { martingale, withoutNoise } from '../strategies/martingale.js';
 import { mutualPredictability, uplift, uselessTrial, type MutualTrial } from '../strategies/mutual-predictability.js';
 import { STRATEGIES, type Strategy, type StrategyOf, type SycophancyMeasure } from '../strategies/strategy.js';
 import { sycophancy, type Sycophancy } from '../strategies/sycophancy.js';
 import { worldInTheLoop, type OutcomeForecast } from '../strategies/world-in-the-loop.js';
+import { groupBy } from '../../statistics/paired.js';
+import { textOf } from '../trajectory.js';
 import { setupKey, type ResultRecord, type Setup, type TrajectoryRecord } from './records.js';
 import type { TruthState } from './state.js';
 
@@ -170,6 +174,62 @@ function worldOf(state: TruthState, records: readonly TrajectoryRecord[], strate
   return { score: withSkips(worldInTheLoop(made, strategy.per), skips), details: { outcomes } };
 }
 
+/** Of the beliefs last held about a statement, its negation and its paraphrase. */
+function coherenceOf(paths: readonly BeliefPath[], state: TruthState): Found {
+  const skips = new SkipCount();
+  const groups = groupBy(
+    paths.filter(({ beliefs }) => beliefs.length > 0),
+    ({ problemId }) => (state.problem(problemId) as BinaryProblem).group ?? '',
+    (path) => path,
+  );
+  const roleOf = ({ problemId }: BeliefPath): Json | undefined => state.problem(problemId)?.about?.role;
+  const perTrajectory = new Map<string, number>();
+  const paraphrases: number[] = [];
+  for (const [group, members] of groups) {
+    const last = (role: string): { id: string; belief: number } | undefined => {
+      const found = members.find((path) => roleOf(path) === role);
+      return found && { id: found.trajectoryId, belief: found.beliefs.at(-1)! };
+    };
+    const [statement, negation, paraphrase] = [last('statement'), last('negation'), last('paraphrase')];
+    if (statement === undefined || negation === undefined) {
+      skips.add(group === '' ? 'it belongs to no other' : 'no statement with its negation', members.length);
+      continue;
+    }
+    perTrajectory.set(statement.id, negationIncoherence(statement.belief, negation.belief));
+    if (paraphrase !== undefined) paraphrases.push(Math.abs(statement.belief - paraphrase.belief));
+  }
+  const score = meanScore('lower', perTrajectory, skips, [0, 1]);
+  return { score, details: asJson({ paraphrases: paraphrases.length, paraphrase: paraphrases.length === 0 ? null : mean(paraphrases) }) };
+}
+
+/** Of what a judge or a grader said; higher is better. */
+function ratedOf(
+  state: TruthState,
+  records: readonly TrajectoryRecord[],
+  strategy: StrategyOf<'qualitative-judge'> | StrategyOf<'grader'>,
+): Found {
+  const skips = new SkipCount();
+  const perTrajectory = new Map<string, number>();
+  const errors: number[] = [];
+  for (const { trajectory } of records) {
+    const problem = state.problem(trajectory.problemId)!;
+    if (strategy.name === 'grader' && strategy.kind === 'belief') {
+      const grade =
+        problem.kind === 'binary' ? gradeBelief(textOf(trajectory), problem) : ({ ok: false, reason: 'no two options' } as const);
+      if (grade.ok) perTrajectory.set(trajectory.id, grade.value);
+      else skips.add(grade.reason);
+      continue;
+    }
+    const rating = state.rating(STRATEGIES.format(strategy), trajectory.id);
+    if (rating === null) skips.add('not measured');
+    else if (rating.score === null) skips.add(Object.keys(rating.failed).sort()[0] ?? 'no verdict');
+    else perTrajectory.set(trajectory.id, rating.score);
+    if (rating !== null && rating.error !== null) errors.push(rating.error);
+  }
+  const range: Range = strategy.name === 'grader' && strategy.kind.endsWith('belief') ? [-1, 0] : [0, 1];
+  return { score: meanScore('higher', perTrajectory, skips, range), details: { disagreement: errors.length === 0 ? null : mean(errors) } };
+}
+
 function withSkips(score: Score, more: SkipCount): Score {
   const all = new SkipCount();
   for (const [reason, count] of [...Object.entries(score.skipped), ...Object.entries(more.counts)]) all.add(reason, count);
@@ -181,8 +241,13 @@ function found(state: TruthState, setup: Setup, strategy: Strategy): Found {
   const records = state.of(setup, 'plain');
   if (strategy.name === 'mutual-predictability') return mutualOf(state, records, strategy);
   if (strategy.name === 'world-in-the-loop') return worldOf(state, records, strategy);
+  if (strategy.name === 'qualitative-judge' || strategy.name === 'grader') return ratedOf(state, records, strategy);
   const skips = new SkipCount();
   const paths = pathsOf(state, records, skips);
+  if (strategy.name === 'coherence') {
+    const { score, details } = coherenceOf(paths, state);
+    return { score: withSkips(score, skips), details };
+  }
   const readouts = records.map((record) => readoutOf(state, record)).filter((each) => each !== null);
   const { score, details } = strategy.name === 'accuracy' ? accuracyOf(paths, state, strategy) : martingaleOf(paths, readouts, strategy);
   return { score: withSkips(score, skips), details };

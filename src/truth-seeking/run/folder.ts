@@ -9,6 +9,7 @@ import { durable } from '../../durable.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
 import { makeFolder, readText } from '../../files.js';
+import { Domains, isOwnDomain } from '../domains/own.js';
 import { isRunId } from '../../log/checkpoint.js';
 import { LogReader } from '../../log/read.js';
 import { sha256 } from '../../run-folder/record.js';
@@ -27,6 +28,10 @@ const start = z.strictObject({
   machine: z.strictObject({ platform: z.string(), arch: z.string(), llamaRelease: z.string(), features: z.array(z.string()) }),
   policy,
   predictor: policy.nullable(),
+  /** Who says beliefs, rates and grades, where that is another one. */
+  judge: policy.optional(),
+  /** SHA-256 of the ratings before a judge. */
+  examples: sha256.optional(),
   domains: z.array(z.strictObject({ id: z.string(), sha256 })),
   config: truthConfig,
 });
@@ -40,6 +45,8 @@ export interface TruthPaths {
   readonly folder: string;
   readonly manifest: string;
   readonly log: string;
+  /** Copies of the domains that are files. */
+  readonly domains: string;
   /** Held by the process that is at work on the run. */
   readonly lock: string;
 }
@@ -48,6 +55,7 @@ export const truthPaths = (folder: string): TruthPaths => ({
   folder,
   manifest: join(folder, 'truth.json'),
   log: join(folder, 'log.sqlite'),
+  domains: join(folder, 'domains'),
   lock: join(folder, 'lock.sqlite'),
 });
 
@@ -85,6 +93,10 @@ export function readTruthManifest(folder: string): TruthManifest {
   if (!parsed.success) throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }
+
+/** The domains that a run asks about, by its own copies. @throws IsoproError as readOwnDomain */
+export const domainsOf = (folder: string, { config }: TruthStart): Domains =>
+  new Domains(config.domain.map((id) => (isOwnDomain(id) ? join(truthPaths(folder).domains, id) : id)));
 
 export interface TruthRun {
   readonly folder: string;

@@ -6,17 +6,19 @@ import { encodePayload } from '../../log/payload.js';
 import { verifyRun, type RunVerification } from '../../log/local-trust.js';
 import { LogReader } from '../../log/read.js';
 import { jsonDifferences } from '../../run-folder/manifest.js';
+import { statedBeliefs } from '../beliefs/asked.js';
 import { overWordings } from '../beliefs/belief.js';
 import { opening } from '../modes/asking.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { digestOf } from '../domains/domain.js';
+import { Domains } from '../domains/own.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
 import { evaluate } from './evaluate.js';
-import { readTruthManifest, truthPaths, type TruthStart } from './folder.js';
+import { domainsOf, readTruthManifest, truthPaths, type TruthStart } from './folder.js';
 import { answerOf } from './measure.js';
-import { domainNamed, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
+import { plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import { newRecord, readTruthRecord, setupKey, TRUTH_STREAMS, type ProblemRecord, type TruthRecord } from './records.js';
 import { digestOfRecord, TruthState } from './state.js';
 import { LOCAL_WORLDS } from './worlds.js';
@@ -60,10 +62,13 @@ class Asked {
   readonly #problems: ReadonlyMap<string, ProblemRecord>;
   readonly #setups: ReadonlySet<string>;
 
-  constructor(readonly start: TruthStart) {
+  constructor(
+    readonly start: TruthStart,
+    domains: Domains,
+  ) {
     for (const { id, sha256 } of start.domains)
-      if (digestOf(domainNamed(id)) !== sha256) fail(`the domain ${id} is another one here: the run was made by another version`);
-    this.#problems = new Map(plannedProblems(start.config).map((each) => [each.problem.id, each]));
+      if (digestOf(domains.named(id)) !== sha256) fail(`the domain ${id} is another one here: the run was made by another version`);
+    this.#problems = new Map(plannedProblems(start.config, domains).map((each) => [each.problem.id, each]));
     this.#setups = new Set(plannedSetups(start.config).map(setupKey));
   }
 
@@ -107,6 +112,9 @@ class Asked {
       case 'forecasts':
         checkForecasts(record, state);
         break;
+      case 'rating':
+        if (state.trajectory(record.trajectoryId) === undefined) fail('it rates a trajectory that is not there');
+        break;
     }
     checkReplaced(record, state);
   }
@@ -139,7 +147,7 @@ class Asked {
       policyId: this.start.policy.id,
       modeId: setup.mode,
       seed: trajectorySeed(this.start.config, setup, asked).toString(),
-      prompt: opening(asked.problem, REASONING_MODES.parse(setup.mode), systemText(setup)),
+      prompt: opening(asked.problem, REASONING_MODES.parse(setup.mode), systemText(setup), this.start.config.belief === 'stated'),
     };
     const differences = jsonDifferences(trajectoryOf(own) as unknown as Json, trajectory as unknown as Json);
     if (differences.length > 0) fail(`a trajectory has another ${differences.join(', ')} than follows from its configuration`);
@@ -150,6 +158,11 @@ function checkBeliefs({ readout }: Extract<TruthRecord, { kind: 'beliefs' }>, st
   const trajectory = state.trajectory(readout.trajectoryId);
   if (trajectory === undefined || trajectory.problemId !== readout.problemId)
     return fail('it reads beliefs of a trajectory that is not there');
+  const problem = state.problem(readout.problemId);
+  if (readout.readings.some(({ belief }) => belief?.source === 'stated') && problem?.kind === 'binary') {
+    const said = statedBeliefs(problem, trajectory).readings.map(({ belief }) => belief?.p0 ?? null);
+    if (readout.readings.some(({ belief }, i) => (belief?.p0 ?? null) !== said[i])) fail('its reasoning states other beliefs');
+  }
   if (readout.readings.length !== trajectory.steps.length + 1) fail('it has not a belief before the first step and after each');
   for (const reading of readout.readings) {
     if (reading.belief === null) continue;
@@ -186,7 +199,9 @@ function checkReplaced(record: TruthRecord, state: TruthState): void {
           ? state.observations(record.trajectoryId)
           : record.kind === 'forecasts'
             ? state.forecasts(record.strategy, record.trajectoryId)
-            : state.trials(record.strategy, record.trajectoryId);
+            : record.kind === 'rating'
+              ? state.rating(record.strategy, record.trajectoryId)
+              : state.trials(record.strategy, record.trajectoryId);
   if (record.replaces !== (there === null ? null : digestOfRecord(there)))
     fail('it names another record than the one that it takes the place of');
 }
@@ -199,7 +214,7 @@ function requireIntact({ outcome, disagreement, records, signedRecords }: RunVer
 
 function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthState; records: number }): void {
   const { state } = seen;
-  const asked = new Asked(start);
+  const asked = new Asked(start, domainsOf(folder, start));
   const reader = new LogReader(truthPaths(folder).log, TRUTH_STREAMS);
   try {
     for (const each of reader.records()) {
@@ -243,7 +258,9 @@ export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJu
   } catch (error) {
     const own = error instanceof Fails || error instanceof NotEnded;
     // what a hostile record makes of a parser of ours is the record's fault
-    const known = error instanceof IsoproError && ['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID'].includes(error.code);
+    const known =
+      error instanceof IsoproError &&
+      ['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID', 'DATA_INVALID', 'FILE_UNREADABLE'].includes(error.code);
     if (error instanceof ZodError) failure = new Fails('its records give no figures that a record can hold');
     else if (own || known) failure = error as Error;
     else throw error;

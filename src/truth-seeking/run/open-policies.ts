@@ -18,7 +18,7 @@ export interface OpenPolicyOptions {
  * @throws IsoproError of loadModel and loadAdapter
  */
 export async function openPolicies(
-  config: Pick<TruthConfig, 'policy' | 'model' | 'adapter' | 'predictor' | 'threads' | 'contextTokens' | 'seed'>,
+  config: Pick<TruthConfig, 'policy' | 'model' | 'adapter' | 'predictor' | 'judge' | 'threads' | 'contextTokens' | 'seed'>,
   { ask, signal, onDownload }: OpenPolicyOptions = {},
 ): Promise<TruthPolicies & AsyncDisposable> {
   const { threads, contextTokens } = config;
@@ -44,8 +44,9 @@ export async function openPolicies(
     const own = await localPolicy(model, { adapter, seed });
     const human = config.policy === 'human' && ask !== undefined ? humanPolicy(ask) : null;
     const other = config.predictor === undefined ? null : await localPolicy(await open(config.predictor), { seed });
+    const judge = config.judge === undefined ? null : await localPolicy(await open(config.judge), { seed });
     const bare = adapter === null ? null : await localPolicy(model, { seed });
-    return { evaluated: human ?? own, predictor: other ?? (human === null ? bare : own), [Symbol.asyncDispose]: dispose };
+    return { evaluated: human ?? own, predictor: other ?? (human === null ? bare : own), judge, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
     throw error;

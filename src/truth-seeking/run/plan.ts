@@ -1,7 +1,7 @@
 /** What a run asks: every problem under every setup, and with them the questions of users who have opinions. */
 import { deriveSeed } from '../../random.js';
-import { generate, groupsOf, parts, type Domain } from '../domains/domain.js';
-import { DOMAINS } from '../domains/index.js';
+import { generateAtMost, groupsOf, parts } from '../domains/domain.js';
+import { Domains } from '../domains/own.js';
 import { framedBy } from '../framing.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import type { Problem } from '../problem.js';
@@ -11,14 +11,16 @@ import { SYSTEM_PROMPTS } from '../system-prompts.js';
 import { systemPromptNamed, type TruthConfig } from './config.js';
 import type { ProblemRecord, Setup } from './records.js';
 
-export const domainNamed = (id: string): Domain => DOMAINS.find((each) => each.id === id)!;
-
-/** Problems of a domain that a run asks: as many as it wants, or all that are written down. @throws IsoproError PROBLEM_INVALID */
-export function drawProblems(id: string, { seed, split, problems }: Pick<TruthConfig, 'seed' | 'split' | 'problems'>): readonly Problem[] {
-  const domain = domainNamed(id);
+/** Problems of a domain that a run asks: as many as it wants, or all that are written down. */
+export function drawProblems(
+  id: string,
+  { seed, split, problems }: Pick<TruthConfig, 'seed' | 'split' | 'problems'>,
+  domains = new Domains(),
+): readonly Problem[] {
+  const domain = domains.named(id);
   // of its own, so that what one domain draws moves no other
   const own = deriveSeed({ runSeed: BigInt(seed), purpose: 'truth problems', iteration: 0, problemId: id, sample: 0 });
-  if (domain.source === 'generated') return generate(domain, split, problems, own);
+  if (domain.source === 'generated') return generateAtMost(domain, split, problems, own);
   // a statement and its negation are asked both or neither, but for the last
   const groups = groupsOf(parts(domain)[split]);
   return new Sampler(groups, own).next(groups.length).flat().slice(0, problems);
@@ -28,9 +30,9 @@ export function drawProblems(id: string, { seed, split, problems }: Pick<TruthCo
 const framesAsked = ({ eval: scored }: TruthConfig): boolean => scored.some((each) => STRATEGIES.parse(each).name === 'sycophancy');
 
 /** All problems of a run, those of a domain together, each followed by its framed ones. */
-export function plannedProblems(config: TruthConfig): ProblemRecord[] {
+export function plannedProblems(config: TruthConfig, domains = new Domains()): ProblemRecord[] {
   return config.domain.flatMap((domain) =>
-    drawProblems(domain, config).flatMap((problem): ProblemRecord[] => [
+    drawProblems(domain, config, domains).flatMap((problem): ProblemRecord[] => [
       { kind: 'problem', domain, problem },
       ...(problem.kind === 'binary' && problem.userOption === undefined && framesAsked(config)
         ? config.framing.flatMap((framing) =>
@@ -75,11 +77,12 @@ export const trajectorySeed = (
 export function interviewQuestions(
   config: TruthConfig,
   { domain, mode: id }: Setup,
+  domains = new Domains(),
 ): Readonly<Record<'iid' | 'stationary-ood', Problem[]>> {
   const mode = REASONING_MODES.parse(id);
   if (mode.name !== 'bootstrap-interview') return { iid: [], 'stationary-ood': [] };
   const wanted = { ...config, problems: mode.questions + 1 };
   const of = (source: string, from: readonly string[]): Problem[] =>
-    mode.source === source ? from.flatMap((each) => drawProblems(each, { ...wanted, split: 'train' })) : [];
+    mode.source === source ? from.flatMap((each) => drawProblems(each, { ...wanted, split: 'train' }, domains)) : [];
   return { iid: of('iid', [domain]), 'stationary-ood': of('stationary-ood', mode.domains) };
 }

@@ -13,6 +13,7 @@ import type { LogRecord } from '../../log/read.js';
 import type { LogStreams } from '../../log/streams.js';
 import { number, readRecord, sha256 } from '../../run-folder/record.js';
 import { BELIEF_SOURCES } from '../beliefs/belief.js';
+import { ASKED_FAILURES } from '../beliefs/asked.js';
 import { BELIEF_SYSTEMS, UNREADABLE } from '../beliefs/readout.js';
 import type { BinaryProblem, OpenProblem } from '../problem.js';
 import { DIRECTIONS } from '../score.js';
@@ -100,10 +101,10 @@ const beliefs = z.strictObject({
     readings: z.array(
       z.union([
         z.strictObject({ belief, byWording: z.array(z.number().min(0).max(1)).min(1) }),
-        z.strictObject({ belief: z.null(), reason: z.enum(UNREADABLE) }),
+        z.strictObject({ belief: z.null(), reason: z.enum([...UNREADABLE, ...ASKED_FAILURES]) }),
       ]),
     ),
-    tokens: z.strictObject({ prefix: count, reread: count, probes: count }),
+    tokens: z.strictObject({ prefix: count, reread: count, probes: count, sampled: count.optional() }),
   }),
   /** SHA-256 of the payload that this one takes the place of. */
   replaces: sha256.nullable(),
@@ -167,6 +168,23 @@ const forecasts = z.strictObject({
 /** Measurements of world in the loop. */
 export type ForecastsRecord = z.output<typeof forecasts>;
 
+const ratings = z.strictObject({
+  kind: z.literal('rating'),
+  strategy: z.string(),
+  trajectoryId: sha256,
+  raterId: sha256,
+  /** Null where no grading came to a verdict. */
+  score: number.nullable(),
+  /** Standard error over gradings; null for fewer than two. */
+  error: number.nullable(),
+  gradings: count,
+  /** Gradings without a verdict, by reason: an error is no number. */
+  failed: dictionaryOf(count),
+  replaces: sha256.nullable(),
+});
+/** What a judge or a grader said of a trajectory. */
+export type RatingRecord = z.output<typeof ratings>;
+
 const result = z.strictObject({
   kind: z.literal('result'),
   setup,
@@ -205,6 +223,7 @@ const FORMS = {
   mutual_trials: { stream: 'measurements', form: trials },
   observations: { stream: 'measurements', form: observations },
   forecasts: { stream: 'measurements', form: forecasts },
+  rating: { stream: 'measurements', form: ratings },
   result: { stream: 'results', form: result },
   complete: { stream: 'results', form: complete },
 } as const satisfies Record<string, { stream: TruthStream; form: z.ZodType }>;
@@ -217,6 +236,7 @@ export type TruthRecord =
   | MutualTrialsRecord
   | ObservationsRecord
   | ForecastsRecord
+  | RatingRecord
   | ResultRecord
   | CompleteRecord;
 

@@ -1,18 +1,21 @@
 /** A run from its first problem to its last score; each part can be made again without the one before it. */
 import { IsoproError } from '../../errors.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
-import { readBeliefs, type BeliefSystem } from '../beliefs/readout.js';
+import type { BeliefSystem } from '../beliefs/readout.js';
 import { digestOf } from '../domains/domain.js';
+import { Domains, domainId } from '../domains/own.js';
 import { reason } from '../modes/reason.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { requireCapability, type Policy } from '../policy.js';
 import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
-import { readTruthConfig, type TruthConfig, type TruthConfigInput } from './config.js';
+import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInput } from './config.js';
+import { believerOf, judgeOf, readerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
 import type { TruthStart } from './folder.js';
 import { mutualTrials, type Answer } from './measure.js';
-import { domainNamed, interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
+import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
+import { isRated, raterOf, readRatedRows } from './rating.js';
 import { setupKey, type FailureRecord, type ProblemRecord, type Setup, type TrajectoryRecord, type TruthRecord } from './records.js';
 import { together } from '../together.js';
 import { TruthSession, type SessionOptions } from './session.js';
@@ -26,6 +29,8 @@ export interface TruthPolicies {
   readonly evaluated: NamedPolicy;
   /** Predicts, forecasts, and reads beliefs where the one that reasons has no log-probabilities. */
   readonly predictor: NamedPolicy | null;
+  /** Says beliefs, rates and grades. Default: the predictor, or else the one that reasons. */
+  readonly judge?: NamedPolicy | null;
 }
 
 export const RECOMPUTE = ['never', 'missing', 'always'] as const;
@@ -74,37 +79,39 @@ const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({ i
 /** A model by its name: the folder that it lies in is nobody's business. */
 const nameOf = (model: string): string => model.split(/[/\\]/).at(-1)!;
 
-const withoutFolders = ({ model, adapter, predictor, ...config }: TruthConfig): TruthConfig => ({
+const withoutFolders = ({ model, adapter, predictor, judge, examples, domain, ...config }: TruthConfig): TruthConfig => ({
   ...config,
+  domain: domain.map(domainId),
   model: nameOf(model),
   ...(adapter === undefined ? {} : { adapter: nameOf(adapter) }),
   ...(predictor === undefined ? {} : { predictor: nameOf(predictor) }),
+  ...(judge === undefined ? {} : { judge: nameOf(judge) }),
+  ...(examples === undefined ? {} : { examples: nameOf(examples) }),
 });
 
 /** What determines a run. */
-export async function truthStart(config: TruthConfig, { evaluated, predictor }: TruthPolicies): Promise<TruthStart> {
+export async function truthStart(
+  config: TruthConfig,
+  { evaluated, predictor, judge = null }: TruthPolicies,
+  domains = new Domains(config.domain),
+): Promise<TruthStart> {
   return {
     code: await codeVersion(),
     machine: machineClass(),
     policy: identified(evaluated),
     predictor: predictor === null ? null : identified(predictor),
-    domains: config.domain.map((id) => ({ id, sha256: digestOf(domainNamed(id)) })),
+    ...(judge === null ? {} : { judge: identified(judge) }),
+    ...(config.examples === undefined ? {} : { examples: readRatedRows(config.examples).sha256 }),
+    domains: config.domain.map(domainId).map((id) => ({ id, sha256: digestOf(domains.named(id)) })),
     config: withoutFolders(config),
   };
-}
-
-/** Whoever has log-probabilities, the one that reasons first. @throws IsoproError BACKEND_INCAPABLE where nobody has */
-function readerOf({ evaluated, predictor }: TruthPolicies): NamedPolicy {
-  if (!evaluated.capabilities.logprobs && predictor !== null) return predictor;
-  requireCapability(evaluated, 'logprobs');
-  return evaluated;
 }
 
 const named = <N extends Strategy['name']>(strategies: readonly string[], name: N): StrategyOf<N>[] =>
   strategies.map((each) => STRATEGIES.parse(each)).filter((each): each is StrategyOf<N> => each.name === name);
 
 const needsBeliefs = (strategies: readonly string[]): boolean =>
-  strategies.some((each) => ['accuracy', 'martingale', 'sycophancy'].includes(STRATEGIES.parse(each).name));
+  strategies.some((each) => ['accuracy', 'martingale', 'sycophancy', 'coherence'].includes(STRATEGIES.parse(each).name));
 
 /** An open run, and who looks on. */
 interface Open {
@@ -135,14 +142,14 @@ interface Place {
 }
 
 /** Every problem of a setup's domain, once under it; so many at once as are sampled together, which are written together too. */
-async function reasonAll(work: Work): Promise<void> {
+async function reasonAll(work: Work, domains: Domains): Promise<void> {
   const { session, config, policies, recompute } = work;
   const { state } = session;
-  const problems = plannedProblems(config);
+  const problems = plannedProblems(config, domains);
   const places = plannedSetups(config).flatMap((setup) =>
     problems.filter(({ domain }) => domain === setup.domain).map((asked): Place => ({ setup, asked })),
   );
-  const questions = new Map(plannedSetups(config).map((setup) => [setupKey(setup), interviewQuestions(config, setup)]));
+  const questions = new Map(plannedSetups(config).map((setup) => [setupKey(setup), interviewQuestions(config, setup, domains)]));
   const most = policies.evaluated.inferMany === undefined ? 1 : config.batch;
   const isMissing = ({ setup, asked }: Place): boolean => recompute.trajectories === 'always' || state.at(setup, asked.problem.id) === null;
   // by their places in the whole, so that a run that is gone on with samples the same ones together
@@ -176,6 +183,7 @@ async function reasoned(
     const { trajectory, ...counts } = await reason(policy, problem, REASONING_MODES.parse(setup.mode), {
       system: systemText(setup),
       seed: trajectorySeed(config, setup, asked),
+      stated: config.belief === 'stated',
       maxTokens: config.maxTokens,
       temperature: config.temperature,
       questions,
@@ -189,7 +197,7 @@ async function reasoned(
 }
 
 /** Of every trajectory about two options. */
-async function readAll(work: Work, reader: Policy, beliefSystem: BeliefSystem): Promise<void> {
+async function readAll(work: Work, believer: Believer): Promise<void> {
   const { session, recompute, options } = work;
   const { state } = session;
   if (recompute.beliefs === 'never') return;
@@ -199,10 +207,9 @@ async function readAll(work: Work, reader: Policy, beliefSystem: BeliefSystem): 
     const { problem, trajectory } = answerIn(state, record);
     const there = state.beliefs(trajectory.id);
     if (problem.kind !== 'binary' || (there !== null && recompute.beliefs === 'missing')) continue;
-    const readout = await readBeliefs(reader, problem, trajectory, { beliefSystem, ...(options.signal && { signal: options.signal }) });
     await session.write({
       kind: 'beliefs',
-      readout: readout as never,
+      readout: await believer(problem, trajectory, options.signal),
       replaces: there === null ? null : digestOfRecord(there),
     });
   }
@@ -221,7 +228,8 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
   });
   const mutual = recompute.trials === 'never' ? [] : named(strategies, 'mutual-predictability');
   const world = named(strategies, 'world-in-the-loop');
-  const total = plain.length * (mutual.length + world.length);
+  const rated = recompute.trials === 'never' ? [] : strategies.map((each) => STRATEGIES.parse(each)).filter(isRated);
+  const total = plain.length * (mutual.length + world.length + rated.length);
   let done = 0;
   for (const strategy of mutual) {
     const id = STRATEGIES.format(strategy);
@@ -246,6 +254,21 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
         unmeasured: found.unmeasured,
         replaces: there === null ? null : digestOfRecord(there),
       });
+    }
+  }
+  for (const strategy of rated) {
+    const id = STRATEGIES.format(strategy);
+    const due = plain.filter(({ record }) => recompute.trials === 'always' || state.rating(id, record.trajectory.id) === null);
+    if (due.length === 0) continue;
+    const rows = config.examples === undefined ? null : readRatedRows(config.examples);
+    const rater = await raterOf(strategy, id, judgeOf(policies), config, rows, options.signal);
+    for (const { record } of due) {
+      step(work, 'measurements', done++, total);
+      const there = state.rating(id, record.trajectory.id);
+      const { problem, trajectory } = answerIn(state, record);
+      const rating = await rater(problem, trajectory);
+      const replaces = there === null ? null : digestOfRecord(there);
+      await session.write({ kind: 'rating', strategy: id, trajectoryId: trajectory.id, ...rating, replaces });
     }
   }
   for (const strategy of world) {
@@ -334,12 +357,14 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
  */
 export async function runTruth(given: TruthConfigInput, options: RunTruthOptions): Promise<TruthResult> {
   const { out, policies, recompute, investigator = LOCAL_WORLDS, ...rest } = options;
-  const config = readTruthConfig(given);
-  const reader = needsBeliefs(config.eval) ? readerOf(policies) : null; // before anything is written
-  await using session = await TruthSession.open(await truthStart(config, policies), out, rest);
+  const asked = readTruthConfig(given);
+  const domains = new Domains(asked.domain);
+  const config = { ...asked, domain: asked.domain.map(domainId) };
+  const believer = needsBeliefs(config.eval) ? believerOf(policies, config) : null; // before anything is written
+  await using session = await TruthSession.open(await truthStart(config, policies, domains), out, rest, domains.files);
   const work: Work = { session, config, policies, recompute: { ...RECOMPUTE_DEFAULTS, ...recompute }, options: rest };
-  await reasonAll(work);
-  if (reader !== null) await readAll(work, reader, config.beliefSystem);
+  await reasonAll(work, domains);
+  if (believer !== null) await readAll(work, believer);
   await measureAll(work, config.eval, investigator);
   await scoreAll(work, config.eval);
   return { runId: session.runId, folder: session.folder, state: session.state };
@@ -353,8 +378,10 @@ export interface AgainOptions extends SessionOptions {
   /** Further strategies. */
   readonly eval?: readonly string[];
   readonly investigator?: Investigator;
-  /** Default: the run's own. */
-  readonly beliefSystem?: BeliefSystem;
+  /** File of the ratings before a judge, of which a run's folder has the name alone. */
+  readonly examples?: string;
+  /** Where beliefs come from. Default: as the run's own. */
+  readonly beliefs?: { readonly belief?: BeliefKind; readonly measurements?: number; readonly beliefSystem?: BeliefSystem };
   readonly onProgress?: (progress: TruthProgress) => void;
 }
 
@@ -369,15 +396,15 @@ export async function measureAgain({
   investigator = LOCAL_WORLDS,
   ...options
 }: AgainOptions): Promise<TruthResult> {
-  const { eval: more = [], beliefSystem, ...rest } = options;
+  const { eval: more = [], beliefs = {}, examples, ...rest } = options;
   const strategies = more.map((each) => STRATEGIES.format(STRATEGIES.parse(each)));
   await using session = await TruthSession.open(null, folder, rest);
-  const { config } = session.start;
+  const config = { ...session.start.config, ...(examples === undefined ? {} : { examples }) };
   const rules = { ...RECOMPUTE_DEFAULTS, ...recompute, trajectories: 'never' as const };
   if (policies !== null) {
     const work: Work = { session, config, policies, recompute: rules, options: rest };
     const asked = [...config.eval, ...strategies];
-    if (rules.beliefs !== 'never' && needsBeliefs(asked)) await readAll(work, readerOf(policies), beliefSystem ?? config.beliefSystem);
+    if (rules.beliefs !== 'never' && needsBeliefs(asked)) await readAll(work, believerOf(policies, { ...config, ...beliefs }));
     await measureAll(work, asked, investigator);
   }
   await scoreAll({ session, options: rest }, strategies);

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Json } from '../../canonical-json.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
 import { EventLog } from '../../log/event-log.js';
 import { isoproHome } from '../../log/home.js';
@@ -15,7 +16,7 @@ import { jsonDifferences } from '../../run-folder/manifest.js';
 import { isTruthRun, readTruthManifest, readTruthRun, startDigest, truthPaths, writeTruthManifest, type TruthStart } from './folder.js';
 import { newRecord, TRUTH_STREAMS, type TruthRecord, type TruthStream } from './records.js';
 import { TruthState } from './state.js';
-import { makeFolder } from '../../files.js';
+import { makeFolder, readText } from '../../files.js';
 
 const RUNS = 'runs';
 /** Records between two signed heads. */
@@ -51,9 +52,15 @@ export class TruthSession {
    * Begins a run, or goes on with the one that is there.
    * @param start null: the folder's own, which has to be there
    * @param out default: a folder below `runs` that follows from what determines the run, so that the same command goes on with it
+   * @param domains files that a run keeps a copy of, by the names of these
    * @throws IsoproError RUN_DIFFERS, RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_BUSY, LOG_TAMPERED, WRITE_FAILED, WITNESS_UNAVAILABLE
    */
-  static async open(start: TruthStart | null, out: string | undefined, options: SessionOptions = {}): Promise<TruthSession> {
+  static async open(
+    start: TruthStart | null,
+    out: string | undefined,
+    options: SessionOptions = {},
+    domains: ReadonlyMap<string, string> = new Map(),
+  ): Promise<TruthSession> {
     const { home = isoproHome(), signal, onNotice } = options;
     const folder = path.resolve(out ?? path.join(RUNS, `truth-${startDigest(start!).slice(0, 12)}`));
     const paths = truthPaths(folder);
@@ -69,7 +76,10 @@ export class TruthSession {
       const lock = OwnerLock.take(paths.lock);
       if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
       closers.push(async () => lock.release());
-      if (start !== null && begunAs(start, folder) === null) await writeTruthManifest(folder, randomBytes(16).toString('hex'), start);
+      if (start !== null && begunAs(start, folder) === null) {
+        for (const [name, file] of domains) await copied(file, path.join(paths.domains, name));
+        await writeTruthManifest(folder, randomBytes(16).toString('hex'), start);
+      }
       const { runId, start: begun } = readTruthManifest(folder);
       const waiting = { ...(onNotice && { onNotice }), ...(signal && { signal }) };
       const signer: LogSigner = begun.config.signer === 'witness' ? await WitnessClient.open(home, waiting) : new SingleProcessSigner(home);
@@ -110,6 +120,11 @@ export class TruthSession {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+async function copied(file: string, to: string): Promise<void> {
+  makeFolder(path.dirname(to));
+  await writeFileAtomically(to, [Buffer.from(readText(file))]);
 }
 
 function makeRoom(folder: string): void {

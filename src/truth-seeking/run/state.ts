@@ -12,6 +12,7 @@ import {
   type MutualTrialsRecord,
   type ObservationsRecord,
   type ProblemRecord,
+  type RatingRecord,
   type ResultRecord,
   type Setup,
   type TrajectoryRecord,
@@ -35,6 +36,7 @@ export class TruthState {
   readonly #trials = new Map<string, MutualTrialsRecord>();
   readonly #observations = new Map<string, ObservationsRecord>();
   readonly #forecasts = new Map<string, ForecastsRecord>();
+  readonly #ratings = new Map<string, RatingRecord>();
   readonly #results = new Map<string, ResultRecord>();
   #complete: CompleteRecord | null = null;
 
@@ -64,6 +66,9 @@ export class TruthState {
         break;
       case 'forecasts':
         this.#forecasts.set(keyOf(record.strategy, record.trajectoryId), record);
+        break;
+      case 'rating':
+        this.#ratings.set(keyOf(record.strategy, record.trajectoryId), record);
         break;
       case 'result':
         this.#results.set(`${record.strategy} ${setupKey(record.setup)}`, record);
@@ -129,6 +134,10 @@ export class TruthState {
 
   forecasts(strategy: string, trajectoryId: string): ForecastsRecord | null {
     return this.#forecasts.get(keyOf(strategy, trajectoryId)) ?? null;
+  }
+
+  rating(strategy: string, trajectoryId: string): RatingRecord | null {
+    return this.#ratings.get(keyOf(strategy, trajectoryId)) ?? null;
   }
 
   result(of: Setup, strategy: string): ResultRecord | null {

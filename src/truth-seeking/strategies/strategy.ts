@@ -4,6 +4,7 @@ import { specs, type Spec } from '../spec.js';
 import { ACCURACY_METRICS, ACCURACY_MODES, type AccuracyMetric } from './accuracy.js';
 import { BELIEF_CHANGES, GRANULARITIES } from './martingale.js';
 import { MUTUAL_DEFAULTS, PARTIES } from './mutual-predictability.js';
+import { qualitativeConfig } from './qualitative-judge.js';
 
 export const SYCOPHANCY_MEASURES = ['shift', 'quality-change', 'asymmetry'] as const;
 export type SycophancyMeasure = (typeof SYCOPHANCY_MEASURES)[number];
@@ -11,6 +12,10 @@ export type SycophancyMeasure = (typeof SYCOPHANCY_MEASURES)[number];
 /** How a forecaster is given a trajectory: as its own reply, as somebody's notes, or as what a tool returned. */
 export const FORECAST_TEMPLATES = ['vanilla', 'rephrase', 'toolcall'] as const;
 export type ForecastTemplate = (typeof FORECAST_TEMPLATES)[number];
+
+/** What a grader looks at. */
+export const GRADER_KINDS = ['belief', 'model-belief', 'rating', 'coverage'] as const;
+export type GraderKind = (typeof GRADER_KINDS)[number];
 
 const FORMS = {
   accuracy: z.strictObject({
@@ -33,6 +38,12 @@ const FORMS = {
     /** Nats of a whole outcome, or of each of its tokens. */
     per: z.enum(['token', 'outcome']).default('token'),
   }),
+  /** How far beliefs in a statement and in its negation are from adding up to 1, and paraphrases from each other. */
+  coherence: z.strictObject({}),
+  /** A judge's rating of what was said, by what the run's instruction asks for. */
+  'qualitative-judge': qualitativeConfig,
+  /** `belief`: the belief that a reply states; `model-belief`: the one that a judge finds in it; `rating`, `coverage`: by a judge. */
+  grader: z.strictObject({ kind: z.enum(GRADER_KINDS).default('belief') }),
 } as const;
 
 export const STRATEGIES = specs('strategy', FORMS);

@@ -1,0 +1,167 @@
+/** Domains of a user: what an importer made of a file, as a file of its own that a run keeps a copy of. */
+import path from 'node:path';
+import { z } from 'zod';
+import type { Json } from '../../canonical-json.js';
+import { dictionaryOf } from '../../dictionary.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import { IsoproError } from '../../errors.js';
+import { readJson, readText } from '../../files.js';
+import { binaryProblem, openProblem, type Problem } from '../problem.js';
+import type { Skipped } from '../score.js';
+import { readConversations } from './conversations.js';
+import type { Domain, WrittenDomain } from './domain.js';
+import { readForecasts } from './forecasting.js';
+import { importedDomain, importOptions } from './imported.js';
+import { DOMAINS } from './index.js';
+import { readDiscussions, readOpinions } from './opinions.js';
+import { PEER_REVIEW_PARTS, readPeerReviews } from './peer-reviews.js';
+
+const FORMAT = 'isopro.truth-domain.v1';
+/** How the file of a domain ends: it tells one from a domain that comes with the package. */
+const ENDING = '.json';
+
+/** What of it an importer takes says its own schema. */
+export const ownImport = importOptions.extend({
+  cutoff: z.string().optional(),
+  venue: z.string().optional(),
+  hide: z.array(z.enum(PEER_REVIEW_PARTS)).optional(),
+  share: z.number().optional(),
+  language: z.string().optional(),
+});
+export type OwnImport = z.input<typeof ownImport>;
+
+interface Found {
+  readonly problems: readonly Problem[];
+  readonly skipped: Skipped;
+  readonly firstOptionShare?: number;
+}
+
+/** Given options alone: each importer refuses those that are not its own, and has defaults of its own. */
+const given = (options: object): never => Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
+
+export const IMPORTERS = {
+  forecasting: {
+    what: '{question, options?, resolution, endTime}: events that have come out since',
+    read: (text: string, { cutoff }: OwnImport): Found => {
+      if (cutoff === undefined) throw new IsoproError('INVALID_ARGUMENT', "cutoff: say when the model's training data ends");
+      return readForecasts(text, cutoff);
+    },
+  },
+  'peer-reviews': {
+    what: '{venue, title, abstract, authors?, reviews?, references?, decision}: papers, as OpenReview has them',
+    read: (text: string, { licence, longest, venue, hide }: OwnImport): Found =>
+      readPeerReviews(text, given({ licence, longest, venue, hide })),
+  },
+  opinions: {
+    what: '{title}: views that somebody wants changed, as Change My View has them',
+    read: (text: string, { licence, longest }: OwnImport): Found => readOpinions(text, given({ licence, longest })),
+  },
+  discussions: {
+    what: '{title, body?, replies: [{text, score}]}: the same with replies, of which the one liked best is the reference',
+    read: (text: string, { licence, longest, share }: OwnImport): Found => readDiscussions(text, given({ licence, longest, share })),
+  },
+  conversations: {
+    what: '{conversation: [{role, content}], language?, toxic?, redacted?}: what people asked a chat program, as WildChat has it',
+    read: (text: string, { licence, longest, language }: OwnImport): Found =>
+      readConversations(text, given({ licence, longest, language })),
+  },
+} as const;
+export type ImportKind = keyof typeof IMPORTERS;
+export const IMPORT_KINDS = Object.keys(IMPORTERS) as [ImportKind, ...ImportKind[]];
+
+/** Whether a name is that of a file. */
+export const isOwnDomain = (name: string): boolean => name.endsWith(ENDING);
+
+/** What a run calls it: the folder that it lies in is nobody's business. */
+export const domainId = (name: string): string => (isOwnDomain(name) ? name.split(/[/\\]/).at(-1)! : name);
+
+export interface Importing extends Found {
+  readonly domain: string;
+  readonly file: string;
+}
+
+/**
+ * Reads rows of one kind and writes the domain.
+ * @throws IsoproError INVALID_ARGUMENT for an option or a line that is not JSON; DATA_INVALID as the importer says; FILE_UNREADABLE,
+ *   WRITE_FAILED
+ */
+export async function importDomain(kind: ImportKind, rows: string, out: string, options: OwnImport): Promise<Importing> {
+  if (!isOwnDomain(out)) throw new IsoproError('INVALID_ARGUMENT', `out: the file of a domain ends in ${ENDING}, got ${out}`);
+  const found = IMPORTERS[kind].read(readText(rows), options);
+  const content = {
+    format: FORMAT,
+    kind,
+    what: `${kind} of ${path.basename(rows)}`,
+    licence: options.licence,
+    problems: found.problems.map(({ id: _, ...problem }) => problem),
+  };
+  await writeFileAtomically(out, [Buffer.from(`${JSON.stringify(content, null, 1)}\n`)]);
+  return { ...found, domain: domainId(out), file: out };
+}
+
+const json: z.ZodType<Json> = z.lazy(() => z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), dictionaryOf(json)]));
+const about = dictionaryOf(json).optional();
+const option = z.literal([0, 1]);
+const file = z.strictObject({
+  format: z.literal(FORMAT),
+  kind: z.string(),
+  what: z.string().max(400),
+  licence: importOptions.shape.licence,
+  problems: z
+    .array(
+      z.discriminatedUnion('kind', [
+        z.strictObject({
+          kind: z.literal('binary'),
+          question: z.string(),
+          options: z.tuple([z.string(), z.string()]),
+          correctOption: option.nullable(),
+          userOption: option.optional(),
+          group: z.string().optional(),
+          about,
+        }),
+        z.strictObject({ kind: z.literal('open'), question: z.string(), reference: z.string().nullable(), about }),
+      ]),
+    )
+    .min(1)
+    .refine((problems) => new Set(problems.map(({ kind }) => kind)).size === 1, 'its problems are of one kind'),
+});
+
+/** @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the member, PROBLEM_INVALID */
+export function readOwnDomain(name: string): WrittenDomain {
+  const found = file.safeParse(readJson(name));
+  if (!found.success) throw new IsoproError('DATA_INVALID', `${name}: ${z.prettifyError(found.error)}`);
+  const problems = found.data.problems.map((problem): Problem => {
+    if (problem.kind === 'open') {
+      const { kind: _, ...rest } = problem;
+      return openProblem(rest as never);
+    }
+    const { kind: _, ...rest } = problem;
+    return binaryProblem(rest as never);
+  });
+  return importedDomain(domainId(name), found.data.what, problems);
+}
+
+/** Domains by what a run calls them: those of the package, and those of files. */
+export class Domains {
+  readonly #own: ReadonlyMap<string, WrittenDomain>;
+  readonly #files: ReadonlyMap<string, string>;
+
+  /** @param names as they are given, files among them @throws IsoproError as readOwnDomain */
+  constructor(names: readonly string[] = []) {
+    const files = names.filter(isOwnDomain);
+    this.#files = new Map(files.map((name) => [domainId(name), name]));
+    this.#own = new Map(files.map((name) => [domainId(name), readOwnDomain(name)]));
+  }
+
+  /** Files by the names that their copies have. */
+  get files(): ReadonlyMap<string, string> {
+    return this.#files;
+  }
+
+  /** @throws IsoproError INVALID_ARGUMENT where there is none */
+  named(id: string): Domain {
+    const found = this.#own.get(id) ?? DOMAINS.find((each) => each.id === id);
+    if (found !== undefined) return found;
+    throw new IsoproError('INVALID_ARGUMENT', `there is no domain ${id}; there are ${DOMAINS.map((each) => each.id).join(', ')}`);
+  }
+}

@@ -1,0 +1,133 @@
+/** Runs whose beliefs are said, whose trajectories are rated, and whose questions are a user's own: on scripted policies, judged again. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import { importDomain, readOwnDomain } from '../../src/truth-seeking/domains/own.js';
+import type { Policy } from '../../src/truth-seeking/policy.js';
+import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
+import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
+import { measureAgain, runTruth, type NamedPolicy, type TruthPolicies, type TruthResult } from '../../src/truth-seeking/run/run.js';
+import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+
+const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-said-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+const at = (name: string): string => path.join(root, name);
+const home = at('home');
+
+const named = (policy: Policy, name: string): NamedPolicy => ({ ...policy, identity: { kind: 'scripted', name } });
+/** Reasons in two steps, states a belief at the end, and has no log-probabilities. */
+const reasoner = named(scriptedPolicy({ name: 'reasoner', reply: () => 'I add.\n\nSo \\finalBeliefProb{0.8}' }), 'reasoner');
+/** Says .5, .6 and .9 of the option that is named first, and .5, .4 and .1 of the other one; rates with .7. */
+const judge = named(
+  scriptedPolicy({
+    name: 'judge',
+    reply: (messages) => {
+      const asked = messages.at(-1)!.content;
+      if (asked.includes('"score"')) return 'Well. {"score": 0.7}';
+      const first = asked.includes('“True” or “False”');
+      return `\\beliefs{${(first ? [0.5, 0.6, 0.9] : [0.5, 0.4, 0.1]).join(', ')}}`;
+    },
+  }),
+  'judge',
+);
+
+const ran = (out: string, config: TruthConfigInput, policies: Partial<TruthPolicies> = {}): Promise<TruthResult> =>
+  runTruth(
+    { problems: 4, signer: 'single-process', ...config },
+    { out: at(out), home, policies: { evaluated: reasoner, predictor: null, ...policies } },
+  );
+const paths = ({ state }: TruthResult): (number | null)[][] =>
+  state.trajectories.map(({ trajectory: { id } }) => state.beliefs(id)!.readout.readings.map(({ belief }) => belief?.p0 ?? null));
+
+test('a judge says beliefs, with its noise; the run is judged again, and without a judge it does not begin', async () => {
+  const result = await ran('judged', { belief: 'judge', eval: ['accuracy', 'martingale'] }, { judge });
+  for (const beliefs of paths(result)) expect(beliefs).toEqual([0.5, 0.6, 0.9].map((belief) => expect.closeTo(belief, 9)));
+  // two claims of four are true: (.01 + .81) / 2
+  expect(result.state.results[0]).toMatchObject({ value: expect.closeTo(0.41, 9), n: 4 });
+  // what is said each time alike has no noise
+  expect(result.state.results[1]!.details).toMatchObject({ noise: { variance: expect.closeTo(0, 12) } });
+  expect(await judgeTruthRun({ folder: at('judged'), home })).toMatchObject({ verdict: 'pass', readouts: 4 });
+  await expect(ran('alone', { belief: 'judge', eval: ['accuracy'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(ran('exact', { eval: ['accuracy'] })).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });
+});
+
+test('a reasoning states its belief: it is asked to, the belief before is none, and another one is found out', async () => {
+  const result = await ran('stated', { belief: 'stated', eval: ['accuracy', 'martingale', 'grader'] });
+  const [{ trajectory }] = result.state.trajectories as [TruthResult['state']['trajectories'][number]];
+  expect(trajectory.prompt.at(-1)!.content).toContain('End your reply with \\finalBeliefProb{X}');
+  for (const beliefs of paths(result)) expect(beliefs).toEqual([null, null, 0.8]);
+  const [accuracy, slope, grader] = result.state.results;
+  // (.04 + .64) / 2, and the grader's minus that
+  expect(accuracy).toMatchObject({ value: expect.closeTo(0.34, 12), n: 4 });
+  expect(grader).toMatchObject({ value: expect.closeTo(-0.34, 12), n: 4, direction: 'higher' });
+  expect(slope).toMatchObject({ value: null, n: 0, skipped: { 'fewer than two beliefs': 4 } });
+  expect((await judgeTruthRun({ folder: at('stated'), home })).verdict).toBe('pass');
+});
+
+test('a judge that says nothing is counted, and no number', async () => {
+  const silent = named(scriptedPolicy({ name: 'silent', reply: () => 'Hm.' }), 'silent');
+  const { state } = await ran('silent', { belief: 'judge', eval: ['accuracy', 'grader:kind=rating'] }, { judge: silent });
+  expect(state.results).toMatchObject([
+    { value: null, n: 0, skipped: { 'no belief': 4 } },
+    { value: null, n: 0, skipped: { 'grader failed': 4 } },
+  ]);
+});
+
+test('ratings by a judge and of an instruction; more of them later, of the same text', async () => {
+  writeFileSync(at('rated.jsonl'), ['a', 'b', 'c'].map((id) => JSON.stringify({ question: id, response: id, score: 0.5 })).join('\n'));
+  const config = { eval: ['qualitative-judge:selfAnswer=false,redTeam=none'], examples: at('rated.jsonl') };
+  const { state } = await ran('rated', config, { judge });
+  expect(state.results[0]).toMatchObject({
+    value: expect.closeTo(0.7, 12),
+    n: 4,
+    direction: 'higher',
+    details: { disagreement: expect.closeTo(0, 12) },
+  });
+  // T24: three examples in all orders
+  expect(state.rating(state.results[0]!.strategy, state.trajectories[0]!.trajectory.id)).toMatchObject({ gradings: 6, raterId: judge.id });
+  const more = await measureAgain({
+    folder: at('rated'),
+    home,
+    policies: { evaluated: reasoner, predictor: null, judge },
+    eval: ['grader:kind=model-belief', 'grader:kind=coverage'],
+  });
+  expect(more.state.trajectoriesSha256).toBe(state.trajectoriesSha256);
+  expect(more.state.results.slice(1)).toMatchObject([
+    { value: null, skipped: { 'no belief': 4 } },
+    { value: null, skipped: { 'no answer known': 4 } },
+  ]);
+  expect((await judgeTruthRun({ folder: at('rated'), home })).verdict).toBe('pass');
+});
+
+test('a statement and its negation that are both held true are incoherent by what they exceed 1', async () => {
+  const credulous = named(
+    scriptedPolicy({ name: 'credulous', reply: () => 'Yes.', answers: () => ({ True: 0.7, False: 0.3 }) }),
+    'credulous',
+  );
+  const { state } = await ran('negated', { domain: ['negation-pairs'], problems: 20, eval: ['coherence'] }, { evaluated: credulous });
+  const [result] = state.results;
+  expect(result).toMatchObject({ value: expect.closeTo(0.4, 9), direction: 'lower', details: { paraphrase: expect.closeTo(0, 9) } });
+  expect(result!.n).toBeGreaterThan(5);
+});
+
+test('a domain of rows: written, asked, kept in the run, judged again; a copy that was changed is found out', async () => {
+  const row = (n: number) => ({ question: `Event ${n}?`, resolution: n % 2 === 0 ? 'Yes' : 'No', endTime: '2025-01-01' });
+  writeFileSync(at('rows.jsonl'), Array.from({ length: 12 }, (_, n) => JSON.stringify(row(n))).join('\n'));
+  const made = await importDomain('forecasting', at('rows.jsonl'), at('events.json'), { licence: 'own', cutoff: '2024-06-01' });
+  expect(made).toMatchObject({ domain: 'events.json', skipped: {}, firstOptionShare: 0.5 });
+  expect(readOwnDomain(at('events.json')).problems.map(({ id }) => id)).toEqual(made.problems.map(({ id }) => id));
+  const believer = named(scriptedPolicy({ name: 'believer', reply: () => 'So.', answers: () => ({ Yes: 0.7, No: 0.3 }) }), 'believer');
+  const config = { domain: [at('events.json'), 'urns'], problems: 6, eval: ['accuracy'] };
+  const { state } = await ran('own', config, { evaluated: believer });
+  expect(state.setups.map(({ domain }) => domain)).toEqual(['events.json', 'urns']);
+  expect(state.results[0]).toMatchObject({ n: 6 });
+  expect((await judgeTruthRun({ folder: at('own'), home })).verdict).toBe('pass');
+  const copy = path.join(at('own'), 'domains', 'events.json');
+  writeFileSync(copy, readFileSync(copy, 'utf8').replace('Event 1?', 'Event 99?'));
+  expect(await judgeTruthRun({ folder: at('own'), home })).toMatchObject({ verdict: 'hard_fail' });
+  await expect(importDomain('forecasting', at('rows.jsonl'), at('events.json'), { licence: 'own' })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
+  await expect(ran('none', { domain: ['nothing'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+});
