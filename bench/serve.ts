@@ -1,7 +1,7 @@
 /**
  * Tokens a second of the server and the time to a reply's first token, beside llama-server with the same file and threads: clients that
- * each ask again as soon as they are answered, with prompts of random tokens that no two have in common. Both are processes of their
- * own; their rounds take turns.
+ * each ask again as soon as they are answered, with prompts of English words in an order that no two have in common. Both are
+ * processes of their own; their rounds take turns.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,8 +9,10 @@ import { Agent, request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { loadAddon } from '../src/engine/addon.js';
-import { inspectModel } from '../src/engine/inspect.js';
+import { loadModel } from '../src/engine/model.js';
 import { createTrainer } from '../src/engine/trainer.js';
+import { IsoproError } from '../src/errors.js';
+import { readForgettingText } from '../src/evaluation/forgetting.js';
 import { Random } from '../src/random.js';
 import { endingOf, findLlamaServer, startLlamaServer, type RunningServer } from './peer/llama-server.js';
 
@@ -26,6 +28,8 @@ export interface ServeBenchOptions {
   /** Clients that share four adapters; 0: not measured. */
   readonly adapterClients: number;
   readonly threads?: number;
+  /** How long a server may say nothing to a reply; after that its row is omitted. */
+  readonly silenceSeconds: number;
   /** Path of a llama-server, or 'none'. */
   readonly peer?: string;
   readonly onRound?: (what: string) => void;
@@ -40,15 +44,17 @@ export interface ServeBenchRow {
   readonly clients: number;
   /** Sampled tokens a second over the whole time, prompts included: medians of the rounds. */
   readonly ours: number;
-  /** Null without a llama-server. */
+  /** Null without a llama-server, and where it did not answer. */
   readonly peer: number | null;
   readonly firstTokenMs: FirstTokenTimes;
   readonly peerFirstTokenMs: FirstTokenTimes | null;
+  /** Why the peer's part is omitted. */
+  readonly peerFailure?: string;
 }
 
 export interface ServeBenchResult {
   readonly rows: readonly ServeBenchRow[];
-  readonly mixedAdapters: { readonly ours: number; readonly peer: number | null } | null;
+  readonly mixedAdapters: Pick<ServeBenchRow, 'ours' | 'peer' | 'peerFailure'> | null;
   /** Why there is no peer. */
   readonly peerMissing?: string;
 }
@@ -60,6 +66,13 @@ const TEMPERATURE = 0.8;
 interface Measured {
   readonly tokensPerSecond: number;
   readonly firstTokenMs: readonly number[];
+}
+
+interface MeasuredSides {
+  readonly ours: readonly Measured[];
+  /** Empty without a peer. */
+  readonly peer: readonly Measured[];
+  readonly peerFailure?: string;
 }
 
 /** One server, and what a client sends to it. */
@@ -75,7 +88,7 @@ interface Timed {
 }
 
 /** One reply, streamed; its events are not read beyond what is measured. */
-function ask(url: string, agent: Agent, body: object): Promise<Timed> {
+function ask(url: string, agent: Agent, body: object, silenceSeconds: number): Promise<Timed> {
   const began = performance.now();
   return new Promise((resolve, reject) => {
     const sent = httpRequest(
@@ -98,6 +111,10 @@ function ask(url: string, agent: Agent, body: object): Promise<Timed> {
       },
     );
     sent.on('error', reject);
+    sent.setTimeout(silenceSeconds * 1000, () => {
+      const problem = `${url} left a reply open and said nothing for ${silenceSeconds} seconds`;
+      sent.destroy(new IsoproError('SERVER_NOT_READY', problem, { remedy: 'Ask for fewer clients or tokens, or raise --silence.' }));
+    });
     sent.end(JSON.stringify(body));
   });
 }
@@ -109,14 +126,11 @@ function quantile(values: readonly number[], share: number): number {
 }
 
 export async function benchServe(options: ServeBenchOptions): Promise<ServeBenchResult> {
-  const { model, requests, promptTokens, tokens, rounds, adapterClients, onRound = (): void => undefined } = options;
+  const { model, requests, promptTokens, tokens, rounds, adapterClients, silenceSeconds, onRound = (): void => undefined } = options;
   const threads = options.threads ?? loadAddon().addon.physicalCores();
   const { program, reason } = findLlamaServer(options.peer, (folder) => onRound(`llama-server is built in ${folder}`));
   if (program === null) onRound(`no llama-server: ${reason}`);
-  const { vocabularySize } = await inspectModel(model);
-  const random = new Random(0n);
-  // Control tokens stand at either end.
-  const ordinary = [Math.ceil(vocabularySize / 8), Math.floor((vocabularySize * 7) / 8)] as const;
+  const newPrompt = await promptsOf(model, promptTokens);
   const folder = mkdtempSync(path.join(tmpdir(), 'isopro-bench-serve-'));
   const slotTokens = Math.ceil((promptTokens + tokens) / 256) * 256;
 
@@ -124,20 +138,20 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
     // A connection a reply: llama-server closes those that it kept, at times just when they are taken again.
     const agent = new Agent({ maxSockets: clients });
     const began = performance.now();
-    const replies = await Promise.all(
+    const asking = Promise.all(
       Array.from({ length: clients }, async (_, client) => {
         const own: Timed[] = [];
         for (let i = 0; i < requests; i++) {
-          const prompt = Array.from({ length: promptTokens }, () => random.nextInteger(...ordinary));
           const settings = { max_tokens: tokens, temperature: TEMPERATURE, ignore_eos: true, stream: true, seed: i };
-          const body = { prompt, ...settings, stream_options: { include_usage: true }, ...more(adapters === 0 ? null : client % adapters) };
-          own.push(await ask(server.url, agent, body));
+          const body = { prompt: newPrompt(), ...settings, stream_options: { include_usage: true }, ...more(adapters === 0 ? null : client % adapters) };
+          own.push(await ask(server.url, agent, body, silenceSeconds));
         }
         return own;
       }),
     );
+    // Of one that failed the others are closed: a server waits for them before it ends.
+    const replies = await asking.finally(() => agent.destroy());
     const seconds = (performance.now() - began) / 1000;
-    agent.destroy();
     const all = replies.flat();
     const sampled = all.reduce((sum, reply) => sum + reply.tokens, 0);
     if (sampled !== clients * requests * tokens) throw new Error(`expected ${clients * requests * tokens} tokens, got ${sampled}`);
@@ -159,23 +173,32 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
     }
   };
 
-  const measure = async (clients: number, adapters: readonly string[]): Promise<{ ours: Measured[]; peer: Measured[] }> => {
+  const measure = async (clients: number, adapters: readonly string[]): Promise<MeasuredSides> => {
     const sides = await start(clients, adapters);
-    const measured = { ours: [] as Measured[], peer: [] as Measured[] };
+    const ours: Measured[] = [];
+    let peer: Measured[] = [];
+    let peerFailure: string | undefined;
+    const told = (of: string, { tokensPerSecond }: Measured): void =>
+      onRound(`${clients} clients${adapters.length > 0 ? ', adapters' : ''}  ${of}  ${tokensPerSecond.toFixed(1)} tokens/s`);
     try {
       for (let round = 0; round < rounds; round++) {
-        for (const of of ['ours', 'peer'] as const) {
-          const side = sides[of];
-          if (side === null) continue;
-          const result = await load(side, clients, adapters.length);
-          measured[of].push(result);
-          onRound(`${clients} clients${adapters.length > 0 ? ', adapters' : ''}  ${of}  ${result.tokensPerSecond.toFixed(1)} tokens/s`);
+        ours.push(await load(sides.ours, clients, adapters.length));
+        told('ours', ours.at(-1)!);
+        if (sides.peer === null || peerFailure !== undefined) continue;
+        try {
+          peer.push(await load(sides.peer, clients, adapters.length));
+          told('peer', peer.at(-1)!);
+        } catch (error) {
+          peer = [];
+          peerFailure = error instanceof Error ? error.message : String(error);
+          onRound(`${clients} clients  the peer is omitted: ${peerFailure}`);
+          await sides.peer.server.close();
         }
       }
     } finally {
       await Promise.all([sides.ours.server.close(), sides.peer?.server.close()]);
     }
-    return measured;
+    return { ours, peer, ...(peerFailure !== undefined && { peerFailure }) };
   };
 
   const rate = (of: readonly Measured[]): number => middle(of.map(({ tokensPerSecond }) => tokensPerSecond));
@@ -186,24 +209,40 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
   try {
     const rows: ServeBenchRow[] = [];
     for (const clients of options.clients) {
-      const { ours, peer } = await measure(clients, []);
+      const { ours, peer, ...failure } = await measure(clients, []);
       rows.push({
         clients,
         ours: rate(ours),
         peer: peer.length > 0 ? rate(peer) : null,
         firstTokenMs: times(ours),
         peerFirstTokenMs: peer.length > 0 ? times(peer) : null,
+        ...failure,
       });
     }
     let mixedAdapters: ServeBenchResult['mixedAdapters'] = null;
     if (adapterClients > 0) {
-      const { ours, peer } = await measure(adapterClients, await writeAdapters(model, folder));
-      mixedAdapters = { ours: rate(ours), peer: peer.length > 0 ? rate(peer) : null };
+      const { ours, peer, ...failure } = await measure(adapterClients, await writeAdapters(model, folder));
+      mixedAdapters = { ours: rate(ours), peer: peer.length > 0 ? rate(peer) : null, ...failure };
     }
     return { rows, mixedAdapters, ...(reason !== undefined && { peerMissing: reason }) };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Prompts of so many tokens, each its own: llama-server leaves replies to some prompts of random tokens open for ever. */
+async function promptsOf(model: string, length: number): Promise<() => number[]> {
+  await using tokenizer = await loadModel(model, { threads: 1, contextTokens: 256 });
+  const words = readForgettingText('english')
+    .split(/\s+/)
+    .filter((word) => word !== '')
+    .map((word) => [...tokenizer.tokenize(` ${word}`)]);
+  const random = new Random(0n);
+  return () => {
+    const prompt: number[] = [];
+    while (prompt.length < length) prompt.push(...words[random.nextInteger(0, words.length - 1)]!);
+    return prompt.slice(0, length);
+  };
 }
 
 /** What they say is of no matter to how long they take. */

@@ -43,15 +43,20 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
+/** How long a server may take to end. */
+const ENDING_MS = 10_000;
+
 /** Ends a server, now or with this process. */
 export function endingOf(child: ChildProcess): () => Promise<void> {
   const kill = (): void => void child.kill('SIGTERM');
   process.once('exit', kill);
   const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  return () => {
+  return async () => {
     kill();
     process.off('exit', kill);
-    return closed;
+    const forced = setTimeout(() => child.kill('SIGKILL'), ENDING_MS);
+    await closed;
+    clearTimeout(forced);
   };
 }
 

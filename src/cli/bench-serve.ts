@@ -17,6 +17,7 @@ export const benchServeCommand = defineCommand({
       .option('rounds', { type: 'number', default: 3, describe: 'interleaved rounds; medians are reported' })
       .option('adapter-clients', { type: 'number', default: 8, describe: 'clients that share four adapters; 0: not measured' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
+      .option('silence', { type: 'number', default: 120, describe: 'seconds without a word after which a server is given up' })
       .option('peer', {
         type: 'string',
         describe: 'path of a llama-server, or none',
@@ -35,6 +36,7 @@ export const benchServeCommand = defineCommand({
       tokens: argv.tokens,
       rounds: argv.rounds,
       adapterClients: argv.adapterClients,
+      silenceSeconds: argv.silence,
       ...(argv.threads === undefined ? {} : { threads: argv.threads }),
       ...(argv.peer === undefined ? {} : { peer: argv.peer }),
       onRound: (what) => process.stderr.write(`${what}\n`),
