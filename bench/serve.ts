@@ -143,7 +143,12 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
         const own: Timed[] = [];
         for (let i = 0; i < requests; i++) {
           const settings = { max_tokens: tokens, temperature: TEMPERATURE, ignore_eos: true, stream: true, seed: i };
-          const body = { prompt: newPrompt(), ...settings, stream_options: { include_usage: true }, ...more(adapters === 0 ? null : client % adapters) };
+          const body = {
+            prompt: newPrompt(),
+            ...settings,
+            stream_options: { include_usage: true },
+            ...more(adapters === 0 ? null : client % adapters),
+          };
           own.push(await ask(server.url, agent, body, silenceSeconds));
         }
         return own;
