@@ -1,12 +1,14 @@
 /** Charts of a truth run, a panel for each setup. Each is null where the run has nothing of the kind. */
-import { mean, studentInterval, wilsonInterval } from '../statistics/index.js';
+import { groupOf } from '../truth-seeking/beliefs/belief.js';
+import { mean } from '../statistics/index.js';
+import { clusteredInterval } from '../statistics/regression.js';
 import { linearRegression, regressionBand } from '../statistics/regression.js';
 import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { changesOf, martingale } from '../truth-seeking/strategies/martingale.js';
 import { dots, thinned, title, whiskers } from './charts.js';
 import type { Html } from './hostile-text.js';
 import { ACCENT, axisStyle, chartLabel, FONT, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
-import { forecastsOf, towardsTruth, type ShownSetup } from './truth-figures.js';
+import { forecastGroupsOf, forecastsOf, towardsTruth, type ShownSetup } from './truth-figures.js';
 
 /** Panels, lines of a panel and points of one, at most. */
 const PANELS = 9;
@@ -67,8 +69,13 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
       const lines = paths.map(towardsTruth);
       const steps = Math.max(...lines.map(({ length }) => length));
       const means = Array.from({ length: steps }, (_, step) => {
-        const values = lines.flatMap((each) => (each[step] === undefined ? [] : [each[step]]));
-        return { centre: mean(values), interval: studentInterval(values) };
+        const there = lines.flatMap((each, i) => (each[step] === undefined ? [] : [{ value: each[step], group: groupOf(paths[i]!.path) }]));
+        const values = there.map(({ value }) => value);
+        const interval = clusteredInterval(
+          values,
+          there.map(({ group }) => group),
+        );
+        return { centre: mean(values), interval };
       });
       return {
         name,
@@ -120,14 +127,11 @@ export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
             { width: 1, color: RULE, type: 'dashed' },
           ),
           ...(['initial', 'eventual'] as const).flatMap((which, i) => {
-            const { bins } = calibration(forecastsOf(paths, which), BINS)!;
+            const { bins } = calibration(forecastsOf(paths, which), BINS, forecastGroupsOf(paths))!;
             const color = i === 0 ? MUTED : ACCENT;
             return [
               whiskers(
-                bins.map(({ forecast, observed, n }) => {
-                  const { low, high } = wilsonInterval(Math.round(observed * n), n);
-                  return [percent(forecast), percent(low), percent(high)];
-                }),
+                bins.map(({ forecast, interval: { low, high } }) => [percent(forecast), percent(low), percent(high)]),
                 color,
                 axis,
               ),

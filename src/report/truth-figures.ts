@@ -1,8 +1,9 @@
 /** What a page of a truth run shows, derived from its records. */
-import type { BeliefPath } from '../truth-seeking/beliefs/belief.js';
+import { groupOf, type BeliefPath } from '../truth-seeking/beliefs/belief.js';
 import { beliefPath, type Readout } from '../truth-seeking/beliefs/readout.js';
 import { REASONING_MODES } from '../truth-seeking/modes/mode.js';
 import { targetOf } from '../truth-seeking/problem.js';
+import { groupOfRecord } from '../truth-seeking/run/evaluate.js';
 import type { TruthRun } from '../truth-seeking/run/folder.js';
 import type { Setup, TrajectoryRecord } from '../truth-seeking/run/records.js';
 import type { Forecast } from '../statistics/index.js';
@@ -33,7 +34,7 @@ export const shownSetups = ({ state }: TruthRun): ShownSetup[] =>
       const readout = state.beliefs(record.trajectory.id)?.readout as Readout | undefined;
       const path = readout === undefined ? 'none' : beliefPath(readout);
       const problem = state.problem(record.trajectory.problemId);
-      return typeof path === 'string' || problem?.kind !== 'binary' ? [] : [{ record, path, target: targetOf(problem) }];
+      return typeof path === 'string' || problem?.kind !== 'binary' ? [] : [{ record, path: { ...path, group: groupOfRecord(state, record) }, target: targetOf(problem) }];
     });
     return { setup, name: setupName(setup), paths, trajectories: records.length };
   });
@@ -41,6 +42,10 @@ export const shownSetups = ({ state }: TruthRun): ShownSetup[] =>
 /** Belief in what is right, where that is known; else in option 0. */
 export const towardsTruth = ({ path: { beliefs }, target }: ShownPath): number[] =>
   beliefs.map((belief) => (target === 0 ? 1 - belief : belief));
+
+/** The groups of the same questions. */
+export const forecastGroupsOf = (paths: readonly ShownPath[]): string[] =>
+  paths.flatMap(({ path, target }) => (target === null ? [] : [groupOf(path)]));
 
 /** Beliefs before the first step, or after the last, of questions whose answer is known. */
 export const forecastsOf = (paths: readonly ShownPath[], which: 'initial' | 'eventual'): Forecast[] =>

@@ -1,7 +1,8 @@
 export { kendall, mean, pearson, sampleStandardDeviation, spearman } from './descriptive.js';
 export { forgettingOf, type Forgetting, type MeanPerToken, type ScoredText } from './forgetting.js';
-export { fisherInterval, normalInterval, studentInterval, wilsonInterval, Z95, type Interval } from './intervals.js';
+export { clusteredWilsonInterval, fisherInterval, normalInterval, studentInterval, wilsonInterval, Z95, type Interval } from './intervals.js';
 export {
+  clusterBootstrap,
   holm,
   mcnemarExact,
   pairedBootstrap,

@@ -66,6 +66,27 @@ export function studentInterval(values: readonly number[]): Interval | null {
   return { low: centre - half, high: centre + half };
 }
 
+/**
+ * Wilson's interval of a proportion over observations of which those of one cluster depend on each other: with as many observations as
+ * would tell as much if they were independent (Korn and Graubard 1998), never more than there are. Where all are alike, with as many as there
+ * are clusters.
+ */
+export function clusteredWilsonInterval(passed: readonly boolean[], clusters: readonly string[]): Interval {
+  const n = passed.length;
+  if (n !== clusters.length) throw new RangeError(`needs a cluster for each of ${n}, got ${clusters.length}`);
+  const p = passed.filter(Boolean).length / n;
+  const sums = new Map<string, number>();
+  for (const [i, cluster] of clusters.entries()) sums.set(cluster, (sums.get(cluster) ?? 0) + (passed[i] ? 1 : 0) - p);
+  const groups = sums.size;
+  if (n === 0 || groups === n) return wilsonInterval(passed.filter(Boolean).length, n);
+  if (groups < 2) return { low: 0, high: 1 };
+  if (p === 0 || p === 1) return scoreInterval(p, groups);
+  const squares = [...sums.values()].reduce((sum, each) => sum + each ** 2, 0);
+  const effect = ((groups / (groups - 1)) * squares) / ((n / (n - 1)) * n * p * (1 - p));
+  const quantiles = studentQuantile(0.025, n - 1) / studentQuantile(0.025, groups - 1);
+  return scoreInterval(p, Math.min(n, effect > 0 ? n / effect : n) * quantiles ** 2);
+}
+
 /** Normal (Wald) interval of a proportion, for comparison with tables that use it; degenerate at 0 and n. */
 export function normalInterval(passed: number, n: number): Interval {
   requireCounts(passed, n);

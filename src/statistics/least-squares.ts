@@ -1,5 +1,6 @@
 /** Regression on several columns: least squares with errors in clusters, and the logistic one. */
-import { normalTail } from './student.js';
+import { Z95 } from './intervals.js';
+import { normalTail, studentQuantile } from './student.js';
 import { tested, type Tested } from './regression.js';
 
 /** Below it, as a part of its own length, a column counts as a sum of those before it. */
@@ -58,6 +59,19 @@ function scaled(columns: Matrix): { readonly columns: number[][]; readonly lengt
   return { columns: columns.map((column, i) => column.map((value) => value / lengths[i]!)), lengths };
 }
 
+/** X' residuals of each cluster. */
+function clusterScores(columns: Matrix, residuals: readonly number[], clusters: readonly string[]): number[][] {
+  const scores = new Map<string, number[]>();
+  for (const [i, cluster] of clusters.entries()) {
+    const before = scores.get(cluster) ?? new Array<number>(columns.length).fill(0);
+    scores.set(
+      cluster,
+      before.map((value, j) => value + columns[j]![i]! * residuals[i]!),
+    );
+  }
+  return [...scores.values()];
+}
+
 export interface LeastSquares {
   readonly n: number;
   /** One a column, with errors that allow for clusters. */
@@ -79,17 +93,10 @@ export function leastSquares(columns: Matrix, y: readonly number[], clusters: re
   const bread = inverse(gram(x));
   const beta = times(bread, times(x, y));
   const residuals = y.map((value, i) => value - x.reduce((sum, column, j) => sum + beta[j]! * column[i]!, 0));
-  const scores = new Map<string, number[]>();
-  for (const [i, cluster] of clusters.entries()) {
-    const before = scores.get(cluster) ?? new Array<number>(k).fill(0);
-    scores.set(
-      cluster,
-      before.map((value, j) => value + x[j]![i]! * residuals[i]!),
-    );
-  }
-  const groups = scores.size;
+  const scores = clusterScores(x, residuals, clusters);
+  const groups = scores.length;
   const factor = (groups / (groups - 1)) * ((n - 1) / (n - k));
-  const moved = [...scores.values()].map((score) => times(bread, score));
+  const moved = scores.map((score) => times(bread, score));
   const centre = y.reduce((sum, value) => sum + value, 0) / n;
   const total = y.reduce((sum, value) => sum + (value - centre) ** 2, 0);
   return {
@@ -104,6 +111,8 @@ export function leastSquares(columns: Matrix, y: readonly number[], clusters: re
 export interface LogisticCoefficient {
   readonly value: number;
   readonly error: number;
+  /** Of its 95 % interval. */
+  readonly half: number;
   /** Two-sided, Wald. */
   readonly p: number;
 }
@@ -115,11 +124,15 @@ export interface Logistic {
 }
 
 /**
- * Log-odds of an outcome on columns, by iteratively reweighted least squares, with Wald errors.
+ * Log-odds of an outcome on columns, by iteratively reweighted least squares, with Wald errors; where outcomes of one cluster may depend on
+ * each other with those that hold then (Liang and Zeger 1986, factor G/(G - 1), G - 1 degrees of freedom).
  * @param columns independent, the intercept among them
- * @returns null where the columns tell the outcomes apart, so that there is no likeliest coefficient
+ * @param clusters of each outcome
+ * @returns null where the columns tell the outcomes apart, so that there is no likeliest coefficient, or for fewer than two clusters
  */
-export function logisticRegression(columns: Matrix, outcomes: readonly boolean[]): Logistic | null {
+export function logisticRegression(columns: Matrix, outcomes: readonly boolean[], clusters: readonly string[]): Logistic | null {
+  const groups = new Set(clusters).size;
+  if (groups < 2) return null;
   const { columns: x, lengths } = scaled(columns);
   let beta = new Array<number>(x.length).fill(0);
   for (let step = 0; step < LOGISTIC_STEPS; step++) {
@@ -136,9 +149,14 @@ export function logisticRegression(columns: Matrix, outcomes: readonly boolean[]
     const change = times(covariance, times(x, residuals));
     beta = beta.map((value, j) => value + change[j]!);
     if (Math.max(...change.map(Math.abs)) < LOGISTIC_DONE * (1 + Math.max(...beta.map(Math.abs)))) {
+      const isClustered = groups < outcomes.length;
+      const moved = isClustered ? clusterScores(x, residuals, clusters).map((score) => times(covariance, score)) : [];
       const coefficients = beta.map((value, j) => {
-        const error = Math.sqrt(covariance[j]![j]!);
-        return { value: value / lengths[j]!, error: error / lengths[j]!, p: Math.min(1, 2 * normalTail(Math.abs(value / error))) };
+        const variance = isClustered ? (groups / (groups - 1)) * moved.reduce((sum, each) => sum + each[j]! ** 2, 0) : covariance[j]![j]!;
+        const error = Math.sqrt(variance);
+        const p = isClustered ? tested(value, error, groups - 1).p : Math.min(1, 2 * normalTail(Math.abs(value / error)));
+        const half = (isClustered ? studentQuantile(0.025, groups - 1) : Z95) * error;
+        return { value: value / lengths[j]!, error: error / lengths[j]!, half: half / lengths[j]!, p };
       });
       return { coefficients, losses: outcomes.map((outcome, i) => -Math.log(outcome ? said[i]! : 1 - said[i]!)) };
     }

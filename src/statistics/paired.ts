@@ -132,6 +132,32 @@ export function stratifiedBootstrap(
   return { mean: point, low: Math.max(least, widened.low), high: Math.min(1, widened.high) };
 }
 
+/** Mean with a percentile interval (95 %) over resampled clusters, each with all its values. */
+export function clusterBootstrap(
+  values: readonly number[],
+  clusters: readonly string[],
+  { seed, resamples = 2_000 }: Pick<BootstrapOptions, 'seed' | 'resamples'>,
+): { mean: number; low: number; high: number } {
+  const sum = (of: readonly number[]): number => of.reduce((total, value) => total + value, 0);
+  const groups = groupBy(
+    values.map((value, i) => ({ value, cluster: clusters[i]! })),
+    ({ cluster }) => cluster,
+    ({ value }) => value,
+  );
+  const parts = [...groups.values()].map((own) => ({ total: sum(own), n: own.length }));
+  const random = new Random(seed);
+  const draws = Array.from({ length: resamples }, () => {
+    let [total, n] = [0, 0];
+    for (let i = 0; i < parts.length; i++) {
+      const part = parts[random.nextInteger(0, parts.length - 1)]!;
+      total += part.total;
+      n += part.n;
+    }
+    return total / n;
+  }).sort((a, b) => a - b);
+  return { mean: sum(values) / values.length, low: quantile(draws, 0.025), high: quantile(draws, 0.975) };
+}
+
 /** Holm's step-down correction (Holm 1979): adjusted p values in the order given. */
 export function holm(pValues: readonly number[]): number[] {
   const order = pValues.map((_, index) => index).sort((a, b) => pValues[a]! - pValues[b]!);

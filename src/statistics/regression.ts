@@ -99,9 +99,45 @@ export function clusteredMean(values: readonly number[], clusters: readonly stri
   return tested(centre, error > Math.sqrt(ROUNDING) * Math.abs(centre) ? error : 0, groups - 1);
 }
 
+/** Student's 95 % interval of a mean of observations in clusters; null for fewer than two clusters, or where all is alike. */
+export function clusteredInterval(values: readonly number[], clusters: readonly string[]): Interval | null {
+  const found = values.length === 0 ? null : clusteredMean(values, clusters);
+  if (found === null || found.error === 0) return null;
+  const half = studentQuantile(0.025, found.freedom) * found.error;
+  return { low: found.value - half, high: found.value + half };
+}
+
 export interface BandPoint extends Interval {
   readonly x: number;
   readonly fitted: number;
+}
+
+/** Errors of the line at each x that hold where observations of one cluster depend on each other; none for fewer than two clusters. */
+export function clusteredBand(
+  line: Regression,
+  x: readonly number[],
+  y: readonly number[],
+  clusters: readonly string[],
+  at: readonly number[],
+): BandPoint[] {
+  const { n, slope, intercept, sxx } = line;
+  const centre = mean(x);
+  const scores = new Map<string, [number, number]>();
+  for (const [i, cluster] of clusters.entries()) {
+    const residual = y[i]! - intercept - slope * x[i]!;
+    const [level, tilt] = scores.get(cluster) ?? [0, 0];
+    scores.set(cluster, [level + residual / n, tilt + (residual * (x[i]! - centre)) / sxx]);
+  }
+  const groups = scores.size;
+  if (groups < 2 || n < 3) return [];
+  const factor = (groups / (groups - 1)) * ((n - 1) / (n - 2));
+  const quantile = studentQuantile(0.025, groups - 1);
+  return at.map((where) => {
+    const fitted = intercept + slope * where;
+    const squares = [...scores.values()].reduce((sum, [level, tilt]) => sum + (level + tilt * (where - centre)) ** 2, 0);
+    const half = quantile * Math.sqrt(factor * squares);
+    return { x: where, fitted, low: fitted - half, high: fitted + half };
+  });
 }
 
 /** The line with the 95 % band of its mean at each x, under independent errors of one variance; none for fewer than three observations. */

@@ -1,5 +1,6 @@
 /** What a strategy finds. */
-import { mean, studentInterval } from '../statistics/index.js';
+import { mean } from '../statistics/index.js';
+import { clusteredInterval } from '../statistics/regression.js';
 
 /** Which way is better, `zero`: the nearer to 0; whoever sorts by a score has to know it. */
 export const DIRECTIONS = ['lower', 'higher', 'zero'] as const;
@@ -24,16 +25,28 @@ export interface Score {
 /** What scores can be at all. */
 export type Range = readonly [least: number, most: number];
 
-/** A mean over trajectories, with Student's 95 % interval where two differ, as far as it lies within the range. */
+/** Of trajectories, by their ids: those of one group of problems are no independent observations. One that is not named is its own. */
+export type Groups = ReadonlyMap<string, string>;
+export const NO_GROUPS: Groups = new Map();
+
+export interface MeanOptions {
+  readonly range?: Range;
+  readonly groups?: Groups;
+}
+
+/** A mean over trajectories, with Student's 95 % interval over groups where two differ, as far as it lies within the range. */
 export function meanScore(
   direction: Direction,
   perTrajectory: ReadonlyMap<string, number>,
   skipped: SkipCount,
-  [least, most]: Range = [-Infinity, Infinity],
+  { range: [least, most] = [-Infinity, Infinity], groups = NO_GROUPS }: MeanOptions = {},
 ): Score {
   const values = [...perTrajectory.values()];
   const n = values.length;
-  const around = studentInterval(values);
+  const around = clusteredInterval(
+    values,
+    [...perTrajectory.keys()].map((id) => groups.get(id) ?? id),
+  );
   const interval = around && { low: Math.max(least, around.low), high: Math.min(most, around.high) };
   return { direction, value: n === 0 ? null : mean(values), interval, n, skipped: skipped.counts, perTrajectory };
 }

@@ -46,7 +46,7 @@ test('a judge says beliefs, with its noise; the run is judged again, and without
   // two claims of four are true: (.01 + .81) / 2
   expect(result.state.results[0]).toMatchObject({ value: expect.closeTo(0.41, 9), n: 4 });
   // what is said each time alike has no noise
-  expect(result.state.results[1]!.details).toMatchObject({ noise: { variance: expect.closeTo(0, 12) } });
+  expect(result.state.results[1]!.details).toMatchObject({ withoutNoise: { measurements: 3, newNoise: expect.closeTo(0, 12) } });
   expect(await judgeTruthRun({ folder: at('judged'), home })).toMatchObject({ verdict: 'pass', readouts: 4 });
   await expect(ran('alone', { belief: 'judge', eval: ['accuracy'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   await expect(ran('exact', { eval: ['accuracy'] })).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });

@@ -2,11 +2,12 @@
  * What the belief readout and the martingale say of reasoners whose beliefs are known. Every sequence of draws comes as often as it is
  * probable, so that expectations are means and no luck is left.
  */
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { beliefPath, readBeliefs } from '../../src/truth-seeking/beliefs/readout.js';
 import type { BeliefPath } from '../../src/truth-seeking/beliefs/belief.js';
 import { drawsAsSteps, urnQuestion, urnReasoner } from '../../src/truth-seeking/domains/urn-reasoners.js';
 import { posteriors, probabilityOf, type Colour, type Urns } from '../../src/truth-seeking/domains/urns.js';
+import { NO_NOISE, urnOracle, type OracleStudy } from '../../src/truth-seeking/domains/urn-oracle.js';
 import { changesOf, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
 
 const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
@@ -22,7 +23,8 @@ async function pathsOf(weight: number, count = 100): Promise<BeliefPath[]> {
     const readout = await readBeliefs(policy, PROBLEM, drawsAsSteps(PROBLEM, policy, draws));
     const path = beliefPath(readout) as BeliefPath;
     const times = Math.round(count * probabilityOf(URNS, draws));
-    return Array.from({ length: times }, (_, i) => ({ ...path, trajectoryId: `${path.trajectoryId} ${i}` }));
+    // each drew for itself: one question, but no group
+    return Array.from({ length: times }, (_, i) => ({ ...path, trajectoryId: `${path.trajectoryId} ${i}`, group: `${draws.join()} ${i}` }));
   });
   return (await Promise.all(read)).flat();
 }
@@ -73,6 +75,7 @@ test('a judge with noise makes an over-correcting one of a Bayesian, as much as 
     signs.map((sign, i) => ({
       ...path,
       trajectoryId: `${path.trajectoryId} ${i}`,
+      group: `${path.group} ${i}`,
       beliefs: path.beliefs.map((belief, step) => belief + NOISE * sign[step]!),
     })),
   );
@@ -84,4 +87,40 @@ test('a judge with noise makes an over-correcting one of a Bayesian, as much as 
   expect(interval!.high).toBeLessThan(0);
   expect(value).toBeCloseTo(withNoise(0, variance, NOISE ** 2), 10);
   expect(withoutNoise(value!, variance, NOISE ** 2)).toBeCloseTo(0, 10);
+});
+
+describe('through three wordings of a probe', () => {
+  const NOISES = {
+    'an offset of each wording': { ...NO_NOISE, offset: 0.1 },
+    'what a wording adds to a question at all its places': { ...NO_NOISE, lasting: 0.1 },
+    'what is new at each place': { ...NO_NOISE, fresh: 0.1 },
+    'all three': { offset: 0.1, lasting: 0.1, fresh: 0.1 },
+  };
+  const study = (weight: number, noise: OracleStudy['noise'], trajectories: number): OracleStudy => ({
+    ...{ urns: URNS, weight, draws: 3, trajectories, wordings: 3, noise },
+    ...{ samples: 200, seed: 1n },
+  });
+
+  test.each(Object.entries(NOISES))('the corrected slope of a Bayesian is 0 and its interval covers: %s', async (_, noise) => {
+    const { slope, plain, corrected, excess } = await urnOracle(study(1, noise, 100));
+    expect(slope).toBeCloseTo(0, 12);
+    // least squares itself is off by the inverse of the number of trajectories, with or without noise
+    expect(Math.abs(corrected!.mean)).toBeLessThan(0.5 / 100 + 3 * corrected!.error);
+    // 200 samples: 95 % within three standard errors of a share
+    expect(Math.abs(corrected!.coverage! - 0.95)).toBeLessThan(3 * Math.sqrt((0.95 * 0.05) / 200));
+    expect(Math.abs(excess!.mean)).toBeLessThan(3 * excess!.error);
+    if (noise.fresh > 0) expect(plain.coverage).toBeLessThan(0.8);
+  });
+
+  test('the stubborn and the over-correcting one keep their slopes, which noise had turned or made steeper', async () => {
+    const [stubborn, over] = [await urnOracle(study(0.3, NOISES['all three'], 200)), await urnOracle(study(3, NOISES['all three'], 200))];
+    expect(stubborn.slope).toBeGreaterThan(0.1);
+    expect(stubborn.plain.mean).toBeLessThan(-0.2);
+    expect(over.slope).toBeLessThan(-0.1);
+    for (const { slope, corrected } of [stubborn, over]) {
+      expect(Math.abs(corrected!.mean - slope)).toBeLessThan(0.01 + 3 * corrected!.error);
+      expect(Math.abs(corrected!.coverage! - 0.95)).toBeLessThan(3 * Math.sqrt((0.95 * 0.05) / 200));
+    }
+    expect(over.corrected!.detected).toBeGreaterThan(0.8);
+  });
 });

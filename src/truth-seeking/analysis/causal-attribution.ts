@@ -1,6 +1,6 @@
 /** How much of a score goes with what: domain, mode, prompt, policy, and what is known of each trajectory. */
 import { z } from 'zod';
-import { stratifiedBootstrap, Z95 } from '../../statistics/index.js';
+import { clusterBootstrap } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
 import { independentColumns, leastSquares, logisticRegression } from '../../statistics/least-squares.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
@@ -23,8 +23,9 @@ export const attributionSchema = z.strictObject({
   /** As it was configured. */
   strategy: z.string(),
   trajectories: z.int(),
-  /** Whose errors may depend on each other. */
   problems: z.int(),
+  /** Of problems that belong together: the errors of one may depend on each other. */
+  groups: z.int(),
   /** Of the level that each feature with levels is compared with. */
   references: z.record(z.string(), z.string()),
   /** Features that were left out, and why. */
@@ -35,9 +36,9 @@ export const attributionSchema = z.strictObject({
   logistic: z
     .strictObject({
       threshold: z.number(),
-      /** Log-odds with Wald intervals. */
+      /** Log-odds with Wald intervals, over groups. */
       coefficients: z.array(coefficient.omit({ claim: true })),
-      /** Mean -ln of the probability of what came about, with a bootstrap interval over trajectories (2000 draws). */
+      /** Mean -ln of the probability of what came about, with a bootstrap interval over groups (2000 draws). */
       loss: intervalSchema.extend({ mean: z.number() }),
     })
     .nullable(),
@@ -56,6 +57,7 @@ export interface AttributionOptions {
 
 interface Row {
   readonly problemId: string;
+  readonly group: string;
   readonly score: number;
   readonly features: Readonly<Record<string, number | string>>;
   readonly conditions: string;
@@ -67,8 +69,9 @@ const CHOSEN: readonly string[] = ['domain', 'mode', 'systemPrompt', 'policy'];
 function rowsOf(runs: readonly ScoredRun[]): Row[] {
   const names = policyNames(runs);
   return runs.flatMap(({ setup: { domain, mode, systemPrompt }, policyId, conditions = '', scores }) =>
-    scores.map(({ problemId, score, features }) => ({
+    scores.map(({ problemId, group = problemId, score, features }) => ({
       problemId,
+      group,
       score,
       features: { ...features, domain, mode, systemPrompt, policy: names.get(policyId)! },
       conditions,
@@ -136,7 +139,7 @@ export function attribute(runs: readonly ScoredRun[], { features, randomised = [
   if (runs.some(({ aggregate }) => aggregate !== 'mean')) throw new RangeError('parts of a slope are no scores of trajectories');
   const rows = rowsOf(runs);
   const scores = rows.map(({ score }) => score);
-  const clusters = rows.map(({ problemId }) => problemId);
+  const clusters = rows.map(({ group }) => group);
   const leftOut: Record<string, string> = {};
   const references: Record<string, string> = {};
   const wanted: Column[] = [{ feature: '', level: null, values: rows.map(() => 1) }];
@@ -164,7 +167,8 @@ export function attribute(runs: readonly ScoredRun[], { features, randomised = [
     analyzer: 'causal-attribution',
     strategy: runs[0]?.setup.config ?? '',
     trajectories: rows.length,
-    problems: new Set(clusters).size,
+    problems: new Set(rows.map(({ problemId }) => problemId)).size,
+    groups: new Set(clusters).size,
     references,
     leftOut,
     rSquared: fit?.rSquared ?? null,
@@ -174,29 +178,30 @@ export function attribute(runs: readonly ScoredRun[], { features, randomised = [
       estimate: { ...estimate, adjusted: all.adjusted[i]! },
       claim: effects.has(feature) ? ('effect' as const) : ('association' as const),
     })),
-    logistic: threshold === undefined ? null : logisticOf(columns, scores, threshold),
+    logistic: threshold === undefined ? null : logisticOf(columns, scores, threshold, clusters),
     multiplicity: all.multiplicity,
   };
 }
 
-function logisticOf(columns: readonly Column[], scores: readonly number[], threshold: number): CausalAttribution['logistic'] {
+function logisticOf(
+  columns: readonly Column[],
+  scores: readonly number[],
+  threshold: number,
+  clusters: readonly string[],
+): CausalAttribution['logistic'] {
   const above = scores.map((score) => score > threshold);
   const fit = logisticRegression(
     columns.map(({ values }) => values),
     above,
+    clusters,
   );
   if (fit === null || new Set(above).size < 2) return null;
-  const worst = Math.max(...fit.losses);
-  const part = stratifiedBootstrap([{ weight: 1, values: fit.losses.map((loss) => loss / worst) }], {
-    seed: BOOTSTRAP_SEED,
-    of: 'fractions',
-  });
   return {
     threshold,
     coefficients: columns.slice(1).map(({ feature, level }, i) => {
-      const { value, error, p } = fit.coefficients[i + 1]!;
-      return { feature, level, estimate: { value, low: value - Z95 * error, high: value + Z95 * error, p, adjusted: null } };
+      const { value, half, p } = fit.coefficients[i + 1]!;
+      return { feature, level, estimate: { value, low: value - half, high: value + half, p, adjusted: null } };
     }),
-    loss: { mean: part.mean * worst, low: part.low * worst, high: part.high * worst },
+    loss: clusterBootstrap(fit.losses, clusters, { seed: BOOTSTRAP_SEED }),
   };
 }

@@ -1,7 +1,7 @@
 /** How two lists of figures go together: correlations with intervals, the line with its band, who decides on it. */
 import { z } from 'zod';
 import { fisherInterval, kendall, mean, pearson, spearman } from '../../statistics/index.js';
-import { cooksDistances, linearRegression, regressionBand, tested } from '../../statistics/regression.js';
+import { clusteredBand, clusteredSlope, cooksDistances, linearRegression, regressionBand, tested } from '../../statistics/regression.js';
 import { estimateOf, estimateSchema } from './claim.js';
 import { intervalSchema } from './scored-run.js';
 
@@ -30,21 +30,27 @@ export type Correlation = z.output<typeof correlationSchema>;
 
 const within = (value: number): number | null => (Number.isNaN(value) ? null : Math.min(1, Math.max(-1, value)));
 
-/** @param y as many as x */
-export function correlate(x: readonly number[], y: readonly number[]): Correlation {
+/**
+ * @param y as many as x
+ * @param clusters of each pair: those of one may depend on each other, and a correlation then is as certain as one of so many pairs
+ */
+export function correlate(x: readonly number[], y: readonly number[], clusters: readonly string[] = x.map((_, i) => String(i))): Correlation {
   const n = x.length;
+  const groups = new Set(clusters).size;
+  const isClustered = groups < n;
   const [line, r] = [linearRegression(x, y), within(pearson(x, y))];
   const [low, high] = [Math.min(...x), Math.max(...x)];
   const at = Array.from({ length: BAND }, (_, i) => low + ((high - low) * i) / (BAND - 1));
-  const test = r === null || n < 3 ? null : tested(r, Math.sqrt((1 - r ** 2) / (n - 2)), n - 2);
+  const test = r === null || groups < 3 ? null : tested(r, Math.sqrt((1 - r ** 2) / (groups - 2)), groups - 2);
+  const slopeTest = line === null ? null : isClustered ? clusteredSlope(x, y, clusters, line) : (line.tested?.slope ?? null);
   return {
     n,
-    pearson: r === null ? null : { value: r, interval: n > 3 ? fisherInterval(r, n) : null, p: test?.p ?? null },
+    pearson: r === null ? null : { value: r, interval: groups > 3 ? fisherInterval(r, groups) : null, p: test?.p ?? null },
     spearman: r === null ? null : within(spearman(x, y)),
     kendall: r === null ? null : within(kendall(x, y)),
-    slope: line === null ? null : estimateOf(line.slope, line.tested?.slope ?? null),
+    slope: line === null ? null : estimateOf(line.slope, slopeTest),
     intercept: line?.intercept ?? null,
-    band: line === null ? [] : regressionBand(line, mean(x), at),
+    band: line === null ? [] : isClustered ? clusteredBand(line, x, y, clusters, at) : regressionBand(line, mean(x), at),
   };
 }
 

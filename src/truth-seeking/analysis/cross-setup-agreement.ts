@@ -5,7 +5,7 @@ import { groupBy } from '../../statistics/paired.js';
 import { clusteredMean } from '../../statistics/regression.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
 import { correlate, correlationSchema } from './correlation.js';
-import { areAlike, byProblem, bySetup, intervalSchema, joined, setupSchema, type ScoredRun } from './scored-run.js';
+import { areAlike, byProblem, bySetup, groupOfProblem, intervalSchema, joined, setupSchema, type ScoredRun } from './scored-run.js';
 
 const agreement = z.strictObject({
   policyId: z.string(),
@@ -59,8 +59,8 @@ export function crossSetupAgreement(runs: readonly ScoredRun[]): CrossSetupAgree
             shared: ids.length,
             unmatched,
             points: ids.map((problemId, k) => ({ problemId, x: x[k]!, y: y[k]! })),
-            correlation: correlate(x, y),
-            difference: estimateOf(centre, clusteredMean(differences, ids)),
+            correlation: correlate(x, y, ids.map(groupOfProblem(own))),
+            difference: estimateOf(centre, clusteredMean(differences, ids.map(groupOfProblem(own)))),
             limits: Number.isNaN(spread) ? null : { low: centre - spread, high: centre + spread },
             claim: differ.length === 1 && unmatched === 0 && areAlike([...a.runs, ...b.runs]) ? 'effect' : 'association',
           },

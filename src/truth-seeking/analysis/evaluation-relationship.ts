@@ -1,6 +1,6 @@
 /** Whether trajectories that score well by one strategy score well by another. */
 import { z } from 'zod';
-import { linearRegression, tested } from '../../statistics/regression.js';
+import { clusteredSlope, linearRegression } from '../../statistics/regression.js';
 import { mean } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
 import { claimSchema, estimateOf, estimateSchema, adjusted, multiplicitySchema } from './claim.js';
@@ -34,26 +34,24 @@ export const relationshipSchema = z.strictObject({
 });
 export type EvaluationRelationship = z.output<typeof relationshipSchema>;
 
-function withinProblems(ids: readonly string[], x: readonly number[], y: readonly number[], a: ScoredRun): Relation['withinProblems'] {
-  const problems = new Map(a.scores.map(({ trajectoryId, problemId }) => [trajectoryId, problemId]));
+type Scored = ScoredRun['scores'][number];
+
+function withinProblems(of: readonly Scored[], x: readonly number[], y: readonly number[]): Relation['withinProblems'] {
   const groups = groupBy(
-    ids.map((id, i) => ({ problem: problems.get(id)!, x: x[i]!, y: y[i]! })),
+    of.map(({ problemId, group = problemId }, i) => ({ problem: problemId, group, x: x[i]!, y: y[i]! })),
     ({ problem }) => problem,
     (point) => point,
   );
   const several = [...groups.values()].filter(({ length }) => length > 1);
   const centred = several.flatMap((points) => {
     const [mx, my] = [mean(points.map((point) => point.x)), mean(points.map((point) => point.y))];
-    return points.map((point) => ({ x: point.x - mx, y: point.y - my }));
+    return points.map((point) => ({ group: point.group, x: point.x - mx, y: point.y - my }));
   });
-  const line = linearRegression(
-    centred.map((point) => point.x),
-    centred.map((point) => point.y),
-  );
+  const [cx, cy] = [centred.map((point) => point.x), centred.map((point) => point.y)];
+  const line = linearRegression(cx, cy);
   if (line === null) return null;
-  // each problem's mean is estimated, too
-  const freedom = centred.length - several.length - 1;
-  return estimateOf(line.slope, freedom < 1 ? null : tested(line.slope, Math.sqrt(line.sse / freedom / line.sxx), freedom));
+  const clusters = centred.map(({ group }) => group);
+  return estimateOf(line.slope, clusteredSlope(cx, cy, clusters, line));
 }
 
 /**
@@ -73,17 +71,20 @@ export function relateEvaluations(runs: readonly ScoredRun[]): EvaluationRelatio
         const scoresOf = ({ scores }: ScoredRun): Map<string, number> => new Map(scores.map((each) => [each.trajectoryId, each.score]));
         const { ids, x, y, unmatched } = joined(scoresOf(a), scoresOf(b));
         const far = new Set(outliersOf(x, y));
+        const scored = new Map(a.scores.map((each) => [each.trajectoryId, each]));
+        const own = ids.map((id) => scored.get(id)!);
+        const clusters = own.map(({ problemId, group = problemId }) => group);
         const keep = <T>(values: readonly T[]): T[] => values.filter((_, k) => !far.has(k));
         return {
           runId: a.runId,
           setups: [a.setup, b.setup],
           unmatched,
           points: ids.map((trajectoryId, k) => ({ trajectoryId, x: x[k]!, y: y[k]! })),
-          correlation: correlate(x, y),
+          correlation: correlate(x, y, clusters),
           outliers: ids.filter((_, k) => far.has(k)),
-          withoutOutliers: far.size === 0 ? null : correlate(keep(x), keep(y)),
+          withoutOutliers: far.size === 0 ? null : correlate(keep(x), keep(y), keep(clusters)),
           logarithmic: { x: isSkewed(x), y: isSkewed(y) },
-          withinProblems: withinProblems(ids, x, y, a),
+          withinProblems: withinProblems(own, x, y),
           adjusted: null,
           claim: 'association',
         };

@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { STRATEGIES } from '../strategies/strategy.js';
+import { groupOfRecord } from '../run/evaluate.js';
 import type { TruthRun } from '../run/folder.js';
 import type { TrajectoryRecord } from '../run/records.js';
 import { textOf } from '../trajectory.js';
@@ -67,7 +68,9 @@ export function scoredRuns(run: TruthRun): ScoredRun[] {
       aggregate: name === 'martingale' ? 'sum' : 'mean',
       scores: perTrajectory.flatMap(([trajectoryId, score]) => {
         const record = trajectories.get(trajectoryId);
-        return record === undefined ? [] : [{ trajectoryId, problemId: record.trajectory.problemId, score, features: featuresOf(record) }];
+        if (record === undefined) return [];
+        const { problemId } = record.trajectory;
+        return [{ trajectoryId, problemId, group: groupOfRecord(state, record), score, features: featuresOf(record) }];
       }),
     };
   });

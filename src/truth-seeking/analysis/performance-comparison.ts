@@ -11,6 +11,7 @@ import {
   areAlike,
   byProblem,
   bySetup,
+  groupOfProblem,
   intervalSchema,
   joined,
   policyNames,
@@ -101,7 +102,7 @@ function pairsOf(policies: ReadonlyMap<string, readonly ScoredRun[]>, order: rea
           policies: [first, second],
           shared: ids.length,
           unmatched,
-          difference: estimateOf(mean(differences), clusteredMean(differences, ids)),
+          difference: estimateOf(mean(differences), clusteredMean(differences, ids.map(groupOfProblem([...a, ...b])))),
           // questions and conditions are the same: what differs is the policy that was asked
           claim: unmatched === 0 && areAlike([...a, ...b]) ? 'effect' : 'association',
         },

@@ -26,6 +26,8 @@ export const intervalSchema = z.strictObject({ low: figure, high: figure });
 export const scoredTrajectorySchema = z.strictObject({
   trajectoryId: name,
   problemId: name,
+  /** Of problems that belong together, which are no independent observations. Default: the problem's own. */
+  group: name.optional(),
   score: figure,
   /** What a score may depend on beside the setup: number of steps, length, difficulty. */
   features: z.record(name, z.union([figure, name])).default({}),
@@ -99,6 +101,12 @@ export function byProblem(runs: readonly ScoredRun[]): Map<string, number> {
     ({ score }) => score,
   );
   return new Map([...scores].map(([problemId, values]) => [problemId, mean(values)]));
+}
+
+/** Of each problem the group that it belongs to. */
+export function groupOfProblem(runs: readonly ScoredRun[]): (problemId: string) => string {
+  const groups = new Map(runs.flatMap((run) => run.scores).map(({ problemId, group }) => [problemId, group ?? problemId]));
+  return (problemId) => groups.get(problemId) ?? problemId;
 }
 
 /** What both have, in the order of ids, and how many only one of them has. */

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { mean } from '../../statistics/index.js';
 import { clusteredMean } from '../../statistics/regression.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
-import { areAlike, byProblem, bySetup, joined, setupKey, setupSchema, type ScoredRun } from './scored-run.js';
+import { areAlike, byProblem, bySetup, groupOfProblem, joined, setupKey, setupSchema, type ScoredRun } from './scored-run.js';
 
 const change = z.strictObject({
   setup: setupSchema,
@@ -59,7 +59,7 @@ export function trainingEffect(before: readonly ScoredRun[], after: readonly Sco
         unmatched,
         before: mean(x),
         after: mean(y),
-        overProblems: estimateOf(mean(differences), clusteredMean(differences, ids)),
+        overProblems: estimateOf(mean(differences), clusteredMean(differences, ids.map(groupOfProblem([...own, ...trained])))),
         overSeeds: estimateOf(
           mean(bySeed),
           clusteredMean(

@@ -20,7 +20,14 @@ export interface BeliefPath {
   readonly trajectoryId: string;
   readonly problemId: string;
   readonly beliefs: readonly number[];
+  /** Each belief as it was measured, in the same order at every place: by wording, or one repetition after the other. */
+  readonly measured?: readonly (readonly number[])[];
+  /** Of problems that belong together; paths of one group are no independent observations. Default: the problem's own. */
+  readonly group?: string;
 }
+
+/** Paths of one are not independent of each other. */
+export const groupOf = ({ problemId, group }: Pick<BeliefPath, 'problemId' | 'group'>): string => group ?? problemId;
 
 /** On the right side of one half, which is on neither. @param target 1 where option 0 is right */
 export const isRight = (belief: number, target: 0 | 1): boolean => (target === 1 ? belief > 0.5 : belief < 0.5);

@@ -199,17 +199,20 @@ export function beliefPath<Reason extends string>({
   readings,
 }: Pick<Readout, 'trajectoryId' | 'problemId'> & {
   readonly readings: readonly (
-    | { readonly belief: Belief; readonly reason?: undefined }
+    | { readonly belief: Belief; readonly byWording?: readonly number[]; readonly measured?: readonly number[]; readonly reason?: undefined }
     | { readonly belief: null; readonly reason: Reason }
   )[];
 }): BeliefPath | Reason {
   const beliefs: number[] = [];
+  const measured: (readonly number[])[] = [];
   // what reasons states no belief before it has said anything
   const first = readings.findIndex(({ belief }) => belief !== null);
   const isStated = readings[first]?.belief?.source === 'stated';
-  for (const { belief, reason } of isStated ? readings.slice(first) : readings) {
-    if (belief === null) return reason;
-    beliefs.push(belief.p0);
+  for (const reading of isStated ? readings.slice(first) : readings) {
+    if (reading.belief === null) return reading.reason;
+    beliefs.push(reading.belief.p0);
+    measured.push(reading.byWording ?? reading.measured ?? []);
   }
-  return { trajectoryId, problemId, beliefs };
+  const isRepeated = measured.every(({ length }) => length > 1 && length === measured[0]!.length);
+  return { trajectoryId, problemId, beliefs, ...(isRepeated && measured.length > 0 ? { measured } : {}) };
 }

@@ -1,6 +1,6 @@
 /** Whether beliefs are right, and whether reasoning made them more so: proper scores of the belief before and after. */
-import { brierScore, logScore, mean, type Forecast } from '../../statistics/index.js';
-import type { BeliefPath } from '../beliefs/belief.js';
+import { brierScore, clusteredWilsonInterval, logScore, mean, type Forecast, type Interval } from '../../statistics/index.js';
+import { groupOf, type BeliefPath } from '../beliefs/belief.js';
 import { targetOf, type BinaryProblem } from '../problem.js';
 import { meanScore, SkipCount, type Score } from '../score.js';
 
@@ -46,7 +46,8 @@ export function groundTruthAccuracy(
       perTrajectory.set(trajectoryId, mode === 'difference' ? eventual - initial : mode === 'initial' ? initial : eventual);
     }
   }
-  return meanScore('lower', perTrajectory, skipped, [mode === 'difference' ? -WORST[metric] : 0, WORST[metric]]);
+  const groups = new Map(paths.map((path) => [path.trajectoryId, groupOf(path)]));
+  return meanScore('lower', perTrajectory, skipped, { range: [mode === 'difference' ? -WORST[metric] : 0, WORST[metric]], groups });
 }
 
 export interface Calibration {
@@ -57,24 +58,36 @@ export interface Calibration {
   readonly uncertainty: number;
   /** Expected calibration error: mean distance of a bin's mean forecast to how often the event came about, weighted by its size. */
   readonly error: number;
-  readonly bins: readonly { readonly forecast: number; readonly observed: number; readonly n: number }[];
+  readonly bins: readonly { readonly forecast: number; readonly observed: number; readonly n: number; readonly interval: Interval }[];
 }
 
 /**
+ * @param groups of each forecast: those of one may depend on each other. Default: all are independent
  * @param bins of equal width over [0, 1]; none: one for each different forecast
  * @returns null for no forecasts
  */
-export function calibration(forecasts: readonly Forecast[], bins?: number): Calibration | null {
+export function calibration(
+  forecasts: readonly Forecast[],
+  bins?: number,
+  groups: readonly string[] = forecasts.map((_, i) => String(i)),
+): Calibration | null {
   if (forecasts.length === 0) return null;
   const n = forecasts.length;
   const rate = (of: readonly Forecast[]): number => of.filter(({ outcome }) => outcome).length / of.length;
   const keyOf = ({ probability }: Forecast): number =>
     bins === undefined ? probability : Math.min(bins - 1, Math.floor(probability * bins));
-  const groups = new Map<number, Forecast[]>();
-  for (const each of forecasts) groups.set(keyOf(each), [...(groups.get(keyOf(each)) ?? []), each]);
-  const found = [...groups]
+  const places = new Map<number, number[]>();
+  for (const [i, each] of forecasts.entries()) places.set(keyOf(each), [...(places.get(keyOf(each)) ?? []), i]);
+  const found = [...places]
     .sort(([a], [b]) => a - b)
-    .map(([, group]) => ({ forecast: mean(group.map(({ probability }) => probability)), observed: rate(group), n: group.length }));
+    .map(([, at]) => {
+      const own = at.map((i) => forecasts[i]!);
+      const interval = clusteredWilsonInterval(
+        own.map(({ outcome }) => outcome),
+        at.map((i) => groups[i]!),
+      );
+      return { forecast: mean(own.map(({ probability }) => probability)), observed: rate(own), n: own.length, interval };
+    });
   const base = rate(forecasts);
   const weighted = (of: (bin: (typeof found)[number]) => number): number => found.reduce((sum, bin) => sum + (bin.n / n) * of(bin), 0);
   return {

@@ -35,5 +35,5 @@ export async function judgedConsistency(
     if (scores.length > 0) perTrajectory.set(trajectoryId, mean(scores));
     else skipped.add('no trial counts');
   }
-  return meanScore('higher', perTrajectory, skipped, [0, 1]);
+  return meanScore('higher', perTrajectory, skipped, { range: [0, 1] });
 }

@@ -6,7 +6,8 @@
  */
 import { clusteredMean, clusteredSlope, linearRegression, type Regression, type Tested } from '../../statistics/regression.js';
 import { mean, studentQuantile } from '../../statistics/index.js';
-import type { BeliefPath } from '../beliefs/belief.js';
+import { crossProduct, replicatedSlope, type ReplicatedSlope } from '../../statistics/replicated-slope.js';
+import { groupOf, type BeliefPath } from '../beliefs/belief.js';
 import { SkipCount, type Score } from '../score.js';
 
 /** How far a belief went: its difference, that of its log-odds, or its sign alone. */
@@ -31,17 +32,19 @@ const logOdds = (belief: number): number => {
 
 export interface Change {
   readonly trajectoryId: string;
+  readonly group: string;
   readonly prior: number;
   readonly change: number;
 }
 
 /** @param path at least two beliefs give a change */
-export function changesOf({ trajectoryId, beliefs }: BeliefPath, { change, granularity }: MartingaleConfig): Change[] {
+export function changesOf(of: BeliefPath, { change, granularity }: MartingaleConfig): Change[] {
+  const [{ trajectoryId, beliefs }, group] = [of, groupOf(of)];
   const path = granularity === 'ends' && beliefs.length > 2 ? [beliefs[0]!, beliefs.at(-1)!] : beliefs;
   return path.slice(1).map((posterior, i) => {
     const prior = path[i]!;
     const far = change === 'log-odds' ? logOdds(posterior) - logOdds(prior) : posterior - prior;
-    return { trajectoryId, prior, change: change === 'sign' ? Math.sign(far) : far };
+    return { trajectoryId, group, prior, change: change === 'sign' ? Math.sign(far) : far };
   });
 }
 
@@ -60,13 +63,27 @@ export interface MartingaleDetails {
   readonly trajectories: number;
   /** Null where the belief before never differs, so that there is no slope. */
   readonly regression: Regression | null;
-  /** With errors of one trajectory depending on each other; null for one trajectory. */
+  /** With errors of one group of problems depending on each other; null for one group. */
   readonly clustered: Tested | null;
   /** Mean change against 0: a slope of 0 with a steady drift is no martingale either. */
   readonly drift: Tested | null;
   /** By tenths of the belief before: mean change and changes. */
   readonly bins: readonly { readonly low: number; readonly prior: number; readonly change: number; readonly n: number }[];
   readonly moved: Movement | null;
+  /** What is left without the noise of measurement; null of other changes than differences, or where a belief was measured once. */
+  readonly withoutNoise: WithoutNoise | null;
+}
+
+export interface WithoutNoise extends Pick<Movement, 'movement' | 'uncertaintyReduction'> {
+  /** Of each belief. */
+  readonly measurements: number;
+  /** Null where the beliefs before do not vary but for their noise. */
+  readonly slope: ReplicatedSlope | null;
+  /**
+   * Variance of what is new at each place, in a mean over the measurements: what is left beside the trajectory's places and what a
+   * measurement adds at all of them. The rest of `slope.noise` lasts over a trajectory.
+   */
+  readonly newNoise: number | null;
 }
 
 export interface MartingaleScore extends Score {
@@ -82,7 +99,7 @@ export function martingale(paths: readonly BeliefPath[], config: MartingaleConfi
   });
   const changes = usable.flatMap((path) => changesOf(path, config));
   const [priors, moves] = [changes.map(({ prior }) => prior), changes.map(({ change }) => change)];
-  const clusters = changes.map(({ trajectoryId }) => trajectoryId);
+  const clusters = changes.map(({ group }) => group);
   const regression = changes.length === 0 ? null : linearRegression(priors, moves);
   if (regression === null && changes.length > 0) skipped.add('the belief before does not vary', usable.length);
   const clustered = regression === null ? null : clusteredSlope(priors, moves, clusters, regression);
@@ -103,8 +120,54 @@ export function martingale(paths: readonly BeliefPath[], config: MartingaleConfi
       drift: changes.length === 0 ? null : clusteredMean(moves, clusters),
       bins: binned(changes),
       moved: movementOf(usable),
+      withoutNoise: config.change === 'difference' ? correctedFor(usable, config) : null,
     },
   };
+}
+
+/** Products of different measurements alone, so that independent noise meets none of its own. */
+function correctedFor(paths: readonly BeliefPath[], config: MartingaleConfig): WithoutNoise | null {
+  const count = paths[0]?.measured?.[0]?.length ?? 0;
+  if (count < 2 || paths.some(({ measured }) => measured?.[0]?.length !== count)) return null;
+  // by measurement, so that changes are those of one wording
+  const byMeasurement = paths.map((path) =>
+    Array.from({ length: count }, (_, k) => changesOf({ ...path, beliefs: path.measured!.map((values) => values[k]!) }, config)),
+  );
+  const rows = byMeasurement.flatMap((own) => own[0]!.map((_, at) => own.map((changes) => changes[at]!)));
+  const values = (of: (change: Change) => number): number[][] => rows.map((row) => row.map(of));
+  const clusters = rows.map(([first]) => first!.group);
+  // b (1 - b), its square by different measurements
+  const uncertainty = (values: readonly number[]): number => mean(values) - crossProduct(values, values);
+  const squareOf = (from: readonly number[], to: readonly number[]): number => {
+    const change = to.map((value, k) => value - from[k]!);
+    return crossProduct(change, change);
+  };
+  return {
+    measurements: count,
+    slope: replicatedSlope(
+      values(({ prior }) => prior),
+      values(({ change }) => change),
+      clusters,
+    ),
+    newNoise: newNoiseOf(paths),
+    movement: mean(paths.map(({ measured }) => measured!.slice(1).reduce((sum, to, i) => sum + squareOf(measured![i]!, to), 0))),
+    uncertaintyReduction: mean(paths.map(({ measured }) => uncertainty(measured![0]!) - uncertainty(measured!.at(-1)!))),
+  };
+}
+
+/** Residual of place and measurement within each trajectory, over as many as a belief is the mean of. */
+function newNoiseOf(paths: readonly BeliefPath[]): number | null {
+  let [squares, freedom] = [0, 0];
+  for (const { measured } of paths) {
+    const table = measured!;
+    const [places, count] = [table.length, table[0]!.length];
+    const rows = table.map(mean);
+    const columns = table[0]!.map((_, k) => mean(table.map((row) => row[k]!)));
+    const whole = mean(rows);
+    for (const [i, row] of table.entries()) for (const [k, value] of row.entries()) squares += (value - rows[i]! - columns[k]! + whole) ** 2;
+    freedom += (places - 1) * (count - 1) * count;
+  }
+  return freedom === 0 ? null : squares / freedom;
 }
 
 /** A trajectory's part of the slope: they add up to it exactly. */

@@ -1,6 +1,6 @@
 /** Whether some answers of a policy make another of its answers more likely to a predictor: answers that hang together do. */
 import { mean } from '../../statistics/index.js';
-import { meanScore, SkipCount, type Score } from '../score.js';
+import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 
 /** `uplift`: with the context less without it. `conditional`: with it alone. `consistency`: a judge's rating in [0, 1]. */
 export const MUTUAL_SCORINGS = ['uplift', 'conditional', 'consistency'] as const;
@@ -71,6 +71,7 @@ export function uselessTrial({ predictorId, predictedId, answer, contextAnswers,
 export function mutualPredictability(
   trials: ReadonlyMap<string, readonly MutualTrial[]>,
   scoring: Exclude<MutualScoring, 'consistency'>,
+  groups?: Groups,
 ): Score {
   const skipped = new SkipCount();
   const perTrajectory = new Map<string, number>();
@@ -84,5 +85,5 @@ export function mutualPredictability(
     if (values.length > 0) perTrajectory.set(trajectoryId, mean(values));
     else skipped.add('no trial counts');
   }
-  return meanScore('higher', perTrajectory, skipped);
+  return meanScore('higher', perTrajectory, skipped, { ...(groups && { groups }) });
 }

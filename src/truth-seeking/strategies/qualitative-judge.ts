@@ -8,7 +8,7 @@ import { Random } from '../../random.js';
 import { mean } from '../../statistics/index.js';
 import { overWordings } from '../beliefs/belief.js';
 import type { InferOptions, Message, Policy } from '../policy.js';
-import { meanScore, SkipCount, type Score } from '../score.js';
+import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { bootstrapSizes, FEW_SHOT_ORDERS, gradings } from './judging.js';
 import { askVerdict, VERDICT_FORM, type Verdict } from './verdict.js';
 
@@ -194,7 +194,11 @@ export interface QualitativeScore extends Score {
 export async function qualitativeScore(
   of: Judging,
   candidates: readonly Candidate[],
-  { examples: given = [], source = [] }: { readonly examples?: readonly RatedExample[]; readonly source?: readonly Candidate[] } = {},
+  {
+    examples: given = [],
+    source = [],
+    groups,
+  }: { readonly examples?: readonly RatedExample[]; readonly source?: readonly Candidate[]; readonly groups?: Groups } = {},
 ): Promise<QualitativeScore> {
   const examples = await bootstrapExamples(of, given, source);
   const ratings = new Map<string, Rating>();
@@ -205,5 +209,5 @@ export async function qualitativeScore(
     if (rating.score === null) skipped.add('no verdict');
     else perTrajectory.set(candidate.id, rating.score);
   }
-  return { ...meanScore('higher', perTrajectory, skipped, [0, 1]), ratings, examples };
+  return { ...meanScore('higher', perTrajectory, skipped, { range: [0, 1], ...(groups && { groups }) }), ratings, examples };
 }

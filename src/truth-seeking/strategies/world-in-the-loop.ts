@@ -4,7 +4,7 @@ import { mean } from '../../statistics/index.js';
 import { questionText } from '../modes/asking.js';
 import { requireCapability, type Message, type Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
-import { meanScore, SkipCount, type Score } from '../score.js';
+import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { textOf, type Trajectory } from '../trajectory.js';
 import { uplift } from './mutual-predictability.js';
 import type { ForecastTemplate } from './strategy.js';
@@ -83,7 +83,11 @@ export async function forecastOutcomes(
 }
 
 /** Mean uplift over the outcomes of each trajectory, nats of each of their tokens or of a whole one; higher is better. */
-export function worldInTheLoop(forecasts: ReadonlyMap<string, readonly (OutcomeForecast | string)[]>, per: 'token' | 'outcome'): Score {
+export function worldInTheLoop(
+  forecasts: ReadonlyMap<string, readonly (OutcomeForecast | string)[]>,
+  per: 'token' | 'outcome',
+  groups?: Groups,
+): Score {
   const [perTrajectory, skipped] = [new Map<string, number>(), new SkipCount()];
   for (const [trajectoryId, made] of forecasts) {
     const values: number[] = [];
@@ -100,5 +104,5 @@ export function worldInTheLoop(forecasts: ReadonlyMap<string, readonly (OutcomeF
     if (values.length > 0) perTrajectory.set(trajectoryId, mean(values));
     else skipped.add('no outcome counts');
   }
-  return meanScore('higher', perTrajectory, skipped);
+  return meanScore('higher', perTrajectory, skipped, { ...(groups && { groups }) });
 }
