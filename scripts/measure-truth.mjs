@@ -1,0 +1,95 @@
+/**
+ * npm run measure:truth -- [--list] [--only STEP …] [--hours N] [--try] [--threads N] [--model FILE] [--runs DIR] [--results DIR]: measures how
+ * the embedded model and SmolLM2-135M-Instruct reason (truth-experiments.mjs). A step that has its file in results/truth is not measured
+ * again; a run that was cut off goes on. --model: SmolLM2's file, downloaded where it is not given. Run folders stay outside the repository.
+ * --hours begins no step and interrupts a run after so many hours; --try makes small steps of no meaning, in a folder of their own. Exit
+ * codes: 0, 1 where a step failed (the others are measured all the same), 130 interrupted.
+ */
+import { existsSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { writeFileAtomically } from '../dist/src/engine/atomic-file.js';
+import { homeFolder } from '../dist/src/engine/model-location.js';
+import { command, measureSteps, realModel, root, wantedOf } from './experiment.mjs';
+import { truthSteps } from './truth-experiments.mjs';
+
+const { values } = parseArgs({
+  options: {
+    list: { type: 'boolean', default: false },
+    only: { type: 'string', multiple: true },
+    hours: { type: 'string' },
+    try: { type: 'boolean', default: false },
+    threads: { type: 'string', default: '1' },
+    model: { type: 'string' },
+    runs: { type: 'string' },
+    results: { type: 'string' },
+  },
+});
+const runs = path.resolve(values.runs ?? path.join(homeFolder(), values.try ? 'truth-tried' : 'truth'));
+const results = path.resolve(values.results ?? (values.try ? path.join(runs, 'results') : path.join(root, 'results', 'truth')));
+const deadline = values.hours === undefined ? Infinity : performance.now() + 3_600_000 * Number(values.hours);
+const wanted = wantedOf(truthSteps({ small: values.try }), values.only);
+const fileOf = (name) => path.join(results, `${name}.json`);
+
+/** Bins of calibration and of priors can be made again from the run; their sums stay. */
+const withoutBins = ({ bins: _, calibration, ...details }) => ({
+  ...details,
+  ...(calibration === undefined ? {} : { calibration: withoutBins(calibration) }),
+});
+
+/** What is measured before is the same of every seed: whichever training comes first makes it. */
+async function train({ name, model, train: { domain, trainCutOff, ...flags } }, modelFile) {
+  const dashed = (name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  const given = Object.entries({ ...flags, threads: values.threads }).flatMap(([flag, value]) => [dashed(flag), String(value)]);
+  const folders = ['--before', path.join(runs, 'trained-before'), '--out', path.join(runs, name)];
+  const { code, printed } = await command(
+    [
+      'truth',
+      'train',
+      '--model',
+      modelFile(model),
+      '--domain',
+      ...domain,
+      ...given,
+      ...(trainCutOff ? ['--train-cut-off'] : []),
+      ...folders,
+    ],
+    deadline,
+  );
+  return { code, result: printed === undefined ? undefined : { model, settings: { domain, trainCutOff, ...flags }, ...printed } };
+}
+
+async function reason({ name, model, predictor, settings }, modelFile) {
+  const [folder, config] = [path.join(runs, name), path.join(runs, `${name}.json`)];
+  await writeFileAtomically(config, [Buffer.from(`${JSON.stringify({ ...settings, threads: Number(values.threads) })}\n`)]);
+  const { code, printed } = await command(
+    [
+      ...['truth', 'run', '--config', config, '--model', modelFile(model), '--out', folder],
+      ...(predictor === null ? [] : ['--predictor', modelFile(predictor)]),
+    ],
+    deadline,
+  );
+  if (printed === undefined) return { code };
+  const { runId, trajectories, failures, readouts, trajectoriesSha256, results } = printed;
+  return {
+    code,
+    result: {
+      model,
+      predictor,
+      settings,
+      run: { runId, trajectories, failures, readouts, trajectoriesSha256 },
+      results: results.map(({ details, ...result }) => ({ ...result, details: withoutBins(details) })),
+    },
+  };
+}
+
+async function measure() {
+  mkdirSync(results, { recursive: true });
+  mkdirSync(runs, { recursive: true });
+  let real = values.model;
+  const modelFile = (name) => (name === 'tiny' ? name : (real ??= realModel()));
+  return measureSteps(wanted, { fileOf, deadline, measure: (step) => (step.train === undefined ? reason : train)(step, modelFile) });
+}
+
+if (values.list) for (const { name } of wanted) console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);
+else process.exitCode = await measure();
