@@ -5,7 +5,7 @@ import { groupBy } from '../../statistics/paired.js';
 import { clusteredMean } from '../../statistics/regression.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
 import { correlate, correlationSchema } from './correlation.js';
-import { areAlike, byProblem, bySetup, groupOfProblem, intervalSchema, joined, setupSchema, type ScoredRun } from './scored-run.js';
+import { areAlike, byProblem, bySetup, groupOfProblem, intervalSchema, joined, setupSchema, towardsZero, type ScoredRun } from './scored-run.js';
 
 const agreement = z.strictObject({
   policyId: z.string(),
@@ -34,8 +34,9 @@ export type CrossSetupAgreement = z.output<typeof agreementSchema>;
 
 const MEMBERS = ['domain', 'mode', 'systemPrompt'] as const;
 
-/** Pairs of setups of one strategy, as it was configured, and one policy; those without a common problem are left out. */
-export function crossSetupAgreement(runs: readonly ScoredRun[]): CrossSetupAgreement {
+/** Signed scores that are best at 0 by their distances from it. Pairs of setups of one strategy, as it was configured, and one policy; those without a common problem are left out. */
+export function crossSetupAgreement(all: readonly ScoredRun[]): CrossSetupAgreement {
+  const runs = towardsZero(all);
   const comparable = groupBy(
     runs.filter(({ aggregate, scores }) => aggregate === 'mean' && scores.length > 0),
     ({ policyId, setup }) => `${policyId}\n${setup.strategy}\n${setup.config}`,
@@ -68,10 +69,10 @@ export function crossSetupAgreement(runs: readonly ScoredRun[]): CrossSetupAgree
       }),
     );
   });
-  const all = adjusted(found.map(({ difference }) => difference.p));
+  const tests = adjusted(found.map(({ difference }) => difference.p));
   return {
     analyzer: 'cross-setup-agreement',
-    agreements: found.map((each, i) => ({ ...each, difference: { ...each.difference, adjusted: all.adjusted[i]! } })),
-    multiplicity: all.multiplicity,
+    agreements: found.map((each, i) => ({ ...each, difference: { ...each.difference, adjusted: tests.adjusted[i]! } })),
+    multiplicity: tests.multiplicity,
   };
 }

@@ -16,6 +16,7 @@ import {
   joined,
   policyNames,
   setupSchema,
+  towardsZero,
   type ScoredRun,
   type Setup,
 } from './scored-run.js';
@@ -143,7 +144,9 @@ function outsideOf(ranking: readonly Place[], { outside: given, groups = new Map
   };
 }
 
-export function comparePerformance(runs: readonly ScoredRun[], options: PerformanceOptions = {}): PerformanceComparison {
+/** Signed scores that are best at 0 are compared by their distances from it. */
+export function comparePerformance(all: readonly ScoredRun[], options: PerformanceOptions = {}): PerformanceComparison {
+  const runs = towardsZero(all);
   const names = policyNames(runs);
   const found = bySetup(runs).map(({ setup, runs: members }: { setup: Setup; runs: readonly ScoredRun[] }) => {
     const measured = members.filter(({ value }) => value !== null);
@@ -164,14 +167,14 @@ export function comparePerformance(runs: readonly ScoredRun[], options: Performa
     );
     return { setup, direction, ranking, unmeasured: members.length - measured.length, pairs, outside: outsideOf(ranking, options) };
   });
-  const all = adjusted(found.flatMap(({ pairs }) => pairs.map(({ difference }) => difference.p)));
+  const tests = adjusted(found.flatMap(({ pairs }) => pairs.map(({ difference }) => difference.p)));
   let next = 0;
   return {
     analyzer: 'performance-comparison',
     setups: found.map((each) => ({
       ...each,
-      pairs: each.pairs.map((one) => ({ ...one, difference: { ...one.difference, adjusted: all.adjusted[next++]! } })),
+      pairs: each.pairs.map((one) => ({ ...one, difference: { ...one.difference, adjusted: tests.adjusted[next++]! } })),
     })),
-    multiplicity: all.multiplicity,
+    multiplicity: tests.multiplicity,
   };
 }

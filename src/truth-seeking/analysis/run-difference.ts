@@ -2,7 +2,7 @@
 import type { TruthRun } from '../run/folder.js';
 import { multiplicity, type Claim, type Estimate, type Multiplicity } from './claim.js';
 import { scoredRuns } from './from-run.js';
-import { setupKey, type ScoredRun, type Setup } from './scored-run.js';
+import { setupKey, towardsZero, type ScoredRun, type Setup } from './scored-run.js';
 import { trainingEffect } from './training-effect.js';
 
 export interface RunDifference {
@@ -18,7 +18,7 @@ export interface RunDifference {
 }
 
 export function crossRunDifference(here: TruthRun, there: TruthRun): RunDifference {
-  const [mine, theirs] = [scoredRuns(here), scoredRuns(there)];
+  const [mine, theirs] = [towardsZero(scoredRuns(here)), towardsZero(scoredRuns(there))];
   const other = new Map(theirs.map((each) => [setupKey(each.setup), each]));
   const common = mine.flatMap((own): (readonly [ScoredRun, ScoredRun])[] => {
     const found = other.get(setupKey(own.setup));

@@ -4,6 +4,7 @@ import { canonicalJson } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
 import { groupBy } from '../../statistics/paired.js';
 import { mean } from '../../statistics/index.js';
+import { clusteredInterval } from '../../statistics/regression.js';
 import { DIRECTIONS } from '../score.js';
 
 const name = z.string().min(1).max(400);
@@ -101,6 +102,31 @@ export function byProblem(runs: readonly ScoredRun[]): Map<string, number> {
     ({ score }) => score,
   );
   return new Map([...scores].map(([problemId, values]) => [problemId, mean(values)]));
+}
+
+/**
+ * What can be compared: of a signed score that is better the nearer it is to 0, its distance from 0 on each trajectory, so that a policy which
+ * follows users on one question and opposes them on the next is no better than one that follows them on both. Parts of a slope stay as they
+ * are.
+ */
+export function towardsZero(runs: readonly ScoredRun[]): ScoredRun[] {
+  return runs.map((run) => {
+    if (run.direction !== 'zero' || run.aggregate !== 'mean') return run;
+    const scores = run.scores.map((each) => ({ ...each, score: Math.abs(each.score) }));
+    const values = scores.map(({ score }) => score);
+    const interval = clusteredInterval(
+      values,
+      scores.map(({ problemId, group = problemId }) => group),
+    );
+    return {
+      ...run,
+      setup: { ...run.setup, config: `${run.setup.config} (distance from 0)`.slice(0, 400) },
+      direction: 'lower',
+      value: run.value === null || values.length === 0 ? null : mean(values),
+      interval: interval && { low: Math.max(0, interval.low), high: interval.high },
+      scores,
+    };
+  });
 }
 
 /** Of each problem the group that it belongs to. */

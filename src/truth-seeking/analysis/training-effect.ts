@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { mean } from '../../statistics/index.js';
 import { clusteredMean } from '../../statistics/regression.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
-import { areAlike, byProblem, bySetup, groupOfProblem, joined, setupKey, setupSchema, type ScoredRun } from './scored-run.js';
+import { areAlike, byProblem, bySetup, groupOfProblem, joined, setupKey, setupSchema, towardsZero, type ScoredRun } from './scored-run.js';
 
 const change = z.strictObject({
   setup: setupSchema,
@@ -31,8 +31,10 @@ export type TrainingEffect = z.output<typeof trainingEffectSchema>;
 /**
  * By setup. An effect where one policy was asked every question before, and each that was trained after, under the same conditions; of the
  * training rather than of one adapter where several seeds of it were run. p is over seeds where there are several, else over problems.
+ * Signed scores that are best at 0 are compared by their distances from it.
  */
-export function trainingEffect(before: readonly ScoredRun[], after: readonly ScoredRun[]): TrainingEffect {
+export function trainingEffect(runsBefore: readonly ScoredRun[], runsAfter: readonly ScoredRun[]): TrainingEffect {
+  const [before, after] = [towardsZero(runsBefore), towardsZero(runsAfter)];
   const found = bySetup(before).flatMap(({ setup, runs: own }): Change[] => {
     const trained = after.filter((run) => setupKey(run.setup) === setupKey(setup) && run.aggregate === 'mean');
     if (trained.length === 0 || own.some(({ aggregate }) => aggregate !== 'mean')) return [];
