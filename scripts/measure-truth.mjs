@@ -64,7 +64,7 @@ async function reason({ name, model, predictor, settings }, modelFile) {
   await writeFileAtomically(config, [Buffer.from(`${JSON.stringify({ ...settings, threads: Number(values.threads) })}\n`)]);
   const { code, printed } = await command(
     [
-      ...['truth', 'run', '--config', config, '--model', modelFile(model), '--out', folder],
+      ...['truth', 'run', '--config', config, '--model', modelFile(model), '--judge', modelFile(model), '--out', folder],
       ...(predictor === null ? [] : ['--predictor', modelFile(predictor)]),
     ],
     deadline,

@@ -15,6 +15,9 @@ export const STRATEGIES = [
   'sycophancy:measure=asymmetry',
   'mutual-predictability:trials=1',
   'world-in-the-loop',
+  'coherence',
+  'qualitative-judge:redTeam=none,order=none,selfAnswer=false',
+  'grader',
 ];
 const PROBLEMS = 10;
 const MAX_TOKENS = 96;
