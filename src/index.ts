@@ -76,6 +76,7 @@ export type {
 export * as gate from './gate/index.js';
 export * as registry from './registry/index.js';
 export * as statistics from './statistics/index.js';
+export * as truth from './truth-seeking/index.js';
 export type { Forecast } from './statistics/index.js';
 export {
   ADAPTER_FORMATS,

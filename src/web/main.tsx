@@ -15,6 +15,7 @@ import { RolloutPage } from './pages/rollout.tsx';
 import { RolloutsPage } from './pages/rollouts.tsx';
 import { RunPage } from './pages/run.tsx';
 import { RunsPage } from './pages/runs.tsx';
+import { TrajectoryPage, TruthPage, TruthsPage } from './pages/truth.tsx';
 import { href, usePlace, type Place } from './router.ts';
 import './style.css';
 import { applyTheme, readTheme, type Theme } from './theme.ts';
@@ -24,6 +25,7 @@ const PLACES = [
   ['runs', 'Runs'],
   ['new', 'Start'],
   ['jobs', 'Jobs'],
+  ['truth', 'Truth'],
   ['adapters', 'Adapters'],
   ['play', 'Playground'],
 ] as const;
@@ -39,6 +41,9 @@ function Shown({ place: { path, params } }: { place: Place }): JSX.Element {
   if (room === 'new') return <NewJobPage params={params} />;
   if (room === 'jobs' && one !== undefined) return <JobPage id={one} />;
   if (room === 'jobs') return <JobsPage />;
+  if (room === 'truth' && one === undefined) return <TruthsPage />;
+  if (room === 'truth' && what !== undefined) return <TrajectoryPage run={one!} id={what} />;
+  if (room === 'truth') return <TruthPage name={one!} />;
   if (room === 'adapters') return <AdaptersPage />;
   if (room === 'play') return <PlaygroundPage />;
   return (

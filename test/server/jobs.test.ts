@@ -183,7 +183,7 @@ describe('what settings may name', () => {
 
 test('kinds with their forms, and estimates with the equivalent command', async () => {
   const { body } = await get('/api/jobs/kinds');
-  expect(body.data.map(({ kind }: { kind: string }) => kind)).toEqual(['run', 'train', 'eval', 'judge', 'ablate']);
+  expect(body.data.map(({ kind }: { kind: string }) => kind)).toEqual(['run', 'train', 'eval', 'judge', 'ablate', 'truth']);
   const [run] = body.data;
   expect(run.schema.properties.sampling.properties.temperature).toMatchObject({ type: 'number', description: 'of the rollouts' });
   expect(run.names).toMatchObject({ models: ['base', 'other'], tasks: expect.arrayContaining(['sql', 'mine']) });
@@ -293,7 +293,7 @@ test('the endpoints of isopro begin jobs, and say which there are', async () => 
   ] as const) {
     const answer = await post(target, body);
     expect(codeOf(answer)).toEqual([404, 'kind_not_found']);
-    expect(answer.body.error.message).toMatch(/there are run, train, eval, judge, ablate$/);
+    expect(answer.body.error.message).toMatch(/there are run, train, eval, judge, ablate, truth$/);
   }
   for (const [target, body] of [
     ['/simulate', { type: 'eval', system: 'silent' }],

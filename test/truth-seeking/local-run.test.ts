@@ -1,6 +1,6 @@
 /** Runs on small models with random weights: every mode and strategy, the same again and with other threads, and the command line. */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
@@ -110,4 +110,52 @@ test('a person reasons on the terminal, and the model reads what they believe', 
   expect(await new Promise((resolve) => child.on('close', resolve))).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ trajectories: 1, readouts: 1 });
   expect(stderr.match(/Is this claim true or false\?/g)).toHaveLength(1);
+});
+
+test('beliefs are said later, by who reasoned; what is said in no form is counted, and the page and the analyses say so', async () => {
+  const said = await runCli(
+    ['truth', 'beliefs', at('cli'), '--model', at('one.gguf'), '--belief', 'self', '--measurements', '1', '--json'],
+    env,
+  );
+  expect([said.code, JSON.parse(said.stdout)]).toMatchObject([0, { readouts: 1, results: [{ n: 0 }, { n: 0 }] }]);
+  const catalog = await runCli(['truth', 'analyze', 'results-catalog', at('cli'), '--json'], env);
+  const [{ setups }] = JSON.parse(catalog.stdout) as [{ setups: { setup: { strategy: string } }[] }];
+  expect(setups.map(({ setup }) => setup.strategy).sort()).toEqual(['accuracy', 'martingale']);
+  const page = await runCli(['truth', 'report', at('cli'), '--out', at('truth.html'), '--json'], env);
+  expect([page.code, JSON.parse(page.stdout)]).toMatchObject([0, { out: at('truth.html') }]);
+  expect(readFileSync(at('truth.html'), 'utf8')).toContain('sums-and-claims');
+  expect((await runCli(['judge', at('cli')], env)).code).toBe(0);
+});
+
+test('an adapter is trained on trajectories that score best, or by the readout, with what changed', async () => {
+  const train = (...flags: string[]) => runCli(['truth', 'train', '--model', at('one.gguf'), '--threads', '1', ...flags, '--json'], env);
+  const more = await runCli(['truth', 'run', ...CLI.slice(0, -1), '4', '--eval', 'accuracy', '--out', at('four'), '--json'], env);
+  expect(more.code).toBe(0);
+  const rows = await train(at('four'), '--by', 'accuracy', '--part', '0.5', '--rows', at('rows.jsonl'));
+  expect([rows.code, JSON.parse(rows.stdout)]).toMatchObject([0, { trajectories: 2, examples: 2, rows: at('rows.jsonl') }]);
+  expect(readFileSync(at('rows.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
+  const how = ['--domain', 'urns', '--mode', 'direct', '--steps', '1', '--questions', '1', '--group', '2', '--max-tokens', '4'];
+  const measured = await train(...how, '--train-cut-off', '--measure', '2', '--out', at('trained'));
+  expect(measured.code).toBe(0);
+  const result = JSON.parse(measured.stdout) as { sha256: string; changes: { figure: string; n: number; before: number }[] };
+  expect(result.changes.find(({ figure }) => figure.includes('mode=eventual'))).toMatchObject({ n: 2 });
+  expect(JSON.parse(readFileSync(path.join(at('trained'), 'result.json'), 'utf8'))).toEqual(result);
+  // what is done is not done again
+  const again = await train(...how, '--train-cut-off', '--measure', '2', '--out', at('trained'));
+  expect(JSON.parse(again.stdout)).toEqual(result);
+  expect((await train(...how, '--out', at('trained'), '--seed', '7')).stderr).toContain('RUN_DIFFERS');
+  expect((await train('--domain', 'urns', at('four'))).code).toBe(2);
+});
+
+test('domains are listed, shown, and made of rows', async () => {
+  const list = JSON.parse((await runCli(['truth', 'domains', '--json'], env)).stdout) as { id: string; sha256: string }[];
+  expect(list.map(({ id }) => id)).toEqual(expect.arrayContaining(['urns', 'negation-pairs', 'puzzles', 'conceptual']));
+  const titles = ['CMV: Tea is better than coffee', 'CMV: Cats are better than dogs', 'no view'];
+  writeFileSync(at('views.jsonl'), titles.map((title) => JSON.stringify({ title })).join('\n'));
+  const made = ['truth', 'domains', at('views.jsonl'), '--import', 'opinions'];
+  expect((await runCli(made, env)).code).toBe(2);
+  const { stdout } = await runCli([...made, '--licence', 'own', '--out', at('views.json')], env);
+  expect(stdout).toBe(`${at('views.json')}: 2 problems; left out: 1 no CMV before its title\n`);
+  const shown = await runCli(['truth', 'domains', at('views.json'), '--split', 'train'], env);
+  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*nobody knows/);
 });

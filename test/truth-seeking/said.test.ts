@@ -1,8 +1,9 @@
 /** Runs whose beliefs are said, whose trajectories are rated, and whose questions are a user's own: on scripted policies, judged again. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
+import { RunShelf } from '../../src/server/page/run-shelf.js';
 import { importDomain, readOwnDomain } from '../../src/truth-seeking/domains/own.js';
 import type { Policy } from '../../src/truth-seeking/policy.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
@@ -130,4 +131,29 @@ test('a domain of rows: written, asked, kept in the run, judged again; a copy th
     code: 'INVALID_ARGUMENT',
   });
   await expect(ran('none', { domain: ['nothing'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+});
+
+test('the page lists such runs, and shows scores, single trajectories and the report; what does not read says so', async () => {
+  const { state } = await ran('shown', { belief: 'judge', eval: ['accuracy'] }, { judge });
+  mkdirSync(at('shelf/broken'), { recursive: true });
+  writeFileSync(at('shelf/broken/truth.json'), '{');
+  cpSync(at('shown'), at('shelf/shown'), { recursive: true });
+  const shelf = new RunShelf(at('shelf'));
+  expect(shelf.truths()).toMatchObject([
+    { name: 'broken', state: 'unreadable' },
+    { name: 'shown', state: 'ended', domains: ['sums-and-claims'], trajectories: 4, results: 1, reason: null },
+  ]);
+  const [{ trajectory }] = state.trajectories as [TruthResult['state']['trajectories'][number]];
+  const { results, trajectories } = shelf.truth('shown');
+  expect(results).toMatchObject([{ value: expect.closeTo(0.41, 9), n: 4, direction: 'lower' }]);
+  expect(trajectories[0]).toMatchObject({ id: trajectory.id, beliefs: [0.5, 0.6, 0.9].map((belief) => expect.closeTo(belief, 9)) });
+  expect(shelf.trajectory('shown', trajectory.id)).toMatchObject({
+    options: ['True', 'False'],
+    steps: [{ content: 'I add.' }, { content: 'So \\finalBeliefProb{0.8}' }],
+    beliefs: [{ p0: expect.closeTo(0.5, 9) }, { p0: expect.closeTo(0.6, 9) }, { p0: expect.closeTo(0.9, 9) }],
+  });
+  expect(() => shelf.trajectory('shown', '0'.repeat(64))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
+  for (const name of ['none', '..', 'shown/..'])
+    expect(() => shelf.truth(name)).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
+  expect(await shelf.truthReport('shown')).toContain('sums-and-claims');
 });

@@ -159,6 +159,16 @@ function addRuns(instance: FastifyInstance, { runs, model, modelName }: PageCont
     json(reading.json('rollout', run, id), reply),
   );
   app.get('/api/runs/:run/problems', at, async ({ params: { run } }, reply) => json(reading.json('problems', run), reply));
+  app.get('/api/truth', config, async (_, reply) => json(reading.json('truths'), reply));
+  app.get('/api/truth/:run', at, async ({ params: { run } }, reply) => json(reading.json('truth', run), reply));
+  app.get('/api/truth/:run/report', at, async ({ params: { run } }) => ({
+    url: tickets.issue(await answered(reading.value('truthReport', run))),
+  }));
+  app.get(
+    '/api/truth/:run/trajectories/:id',
+    { ...config, schema: { params: runParams.extend({ id: z.string().regex(/^[0-9a-f]{64}$/) }) } },
+    async ({ params: { run, id } }, reply) => json(reading.json('trajectory', run, id), reply),
+  );
   app.get(
     '/api/compare',
     { ...config, schema: { querystring: z.object({ a: z.string().max(300), b: z.string().max(300) }) } },

@@ -14,7 +14,20 @@ import { inOrder, readRun, type RunRecord } from '../../run-folder/read-run.js';
 import { byPart } from '../../run-folder/written-settings.js';
 import { devProblems, devReplies, findRollouts, readRollout, type RolloutFilter } from './rollout-views.js';
 import { detailOf, lineOf, pairedOf, rateOf } from './run-view.js';
-import type { DevProblem, DevReplies, IntegrityAnswer, RolloutDetail, RolloutPage, RunDetail, RunLine, RunsCompared } from './shapes.js';
+import { truthFolders, truthLine, truthReportText, truthShown, truthTrajectory } from './truth-view.js';
+import type {
+  DevProblem,
+  DevReplies,
+  IntegrityAnswer,
+  RolloutDetail,
+  RolloutPage,
+  RunDetail,
+  RunLine,
+  RunsCompared,
+  TruthLine,
+  TruthShown,
+  TruthTrajectory,
+} from './shapes.js';
 
 /** Records of runs that are kept, the latest ones. */
 const KEPT = 6;
@@ -120,6 +133,30 @@ export class RunShelf {
     const folder = this.#folder(name);
     const write = async (): Promise<string> => reportHtml(readRun(folder, { rollouts: REPORT_ROLLOUTS }), await this.#integrityOf(folder));
     return this.#reports.of(folder, write).value;
+  }
+
+  #truthFolder(name: string): string {
+    const found = truthFolders(this.#parent).find((folder) => path.basename(folder) === name);
+    if (found === undefined) throw unknown(name);
+    return found;
+  }
+
+  truths(): TruthLine[] {
+    return truthFolders(this.#parent).map(truthLine);
+  }
+
+  truth(name: string): TruthShown {
+    return truthShown(this.#truthFolder(name));
+  }
+
+  trajectory(name: string, id: string): TruthTrajectory {
+    const found = truthTrajectory(this.#truthFolder(name), id);
+    if (found === null) throw new IsoproError('RUN_NOT_FOUND', 'the run has no such trajectory');
+    return found;
+  }
+
+  async truthReport(name: string): Promise<string> {
+    return truthReportText(this.#truthFolder(name));
   }
 
   rollouts(name: string, filter: RolloutFilter): RolloutPage {

@@ -272,3 +272,45 @@ export type PromotionEvent =
   | { readonly type: 'moved'; readonly name: string; readonly from: string | null; readonly to: string | null }
   | { readonly type: 'kept'; readonly name: string }
   | { readonly type: 'failed'; readonly message: string };
+
+export interface TruthLine {
+  readonly name: string;
+  readonly policy: string;
+  readonly domains: readonly string[];
+  readonly seed: string;
+  readonly state: 'ended' | 'unfinished' | 'unreadable';
+  readonly reason: string | null;
+  readonly trajectories: number;
+  readonly results: number;
+}
+
+export interface TruthShown {
+  readonly line: TruthLine;
+  readonly results: readonly {
+    readonly setup: string;
+    readonly strategy: string;
+    readonly direction: string;
+    readonly value: number | null;
+    readonly interval: { readonly low: number; readonly high: number } | null;
+    readonly n: number;
+  }[];
+  readonly trajectories: readonly {
+    readonly id: string;
+    readonly setup: string;
+    readonly question: string;
+    /** Belief in the first option before the first step and after each; null where one could not be read. */
+    readonly beliefs: readonly number[] | null;
+    readonly correctOption: 0 | 1 | null;
+  }[];
+}
+
+export interface TruthTrajectory {
+  readonly id: string;
+  readonly setup: string;
+  readonly question: string;
+  readonly options: readonly [string, string] | null;
+  readonly correctOption: 0 | 1 | null;
+  readonly prompt: readonly { readonly role: string; readonly content: string }[];
+  readonly steps: readonly { readonly content: string; readonly trainable: boolean }[];
+  readonly beliefs: readonly ({ readonly p0: number; readonly error: number | null } | { readonly reason: string })[];
+}

@@ -7,7 +7,7 @@ import type { BinaryProblem } from '../problem.js';
 import type { Trajectory } from '../trajectory.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord } from './records.js';
-import type { NamedPolicy, TruthPolicies } from './run.js';
+import type { NamedPolicy, TruthPolicies } from './policies.js';
 
 export type RecordedReadout = BeliefsRecord['readout'];
 export type Believer = (problem: BinaryProblem, trajectory: Trajectory, signal?: AbortSignal) => Promise<RecordedReadout>;

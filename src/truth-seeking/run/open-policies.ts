@@ -4,7 +4,7 @@ import { humanPolicy } from '../human-policy.js';
 import { localPolicy } from '../local-policy.js';
 import type { Message } from '../policy.js';
 import type { TruthConfig } from './config.js';
-import type { TruthPolicies } from './run.js';
+import type { TruthPolicies } from './policies.js';
 
 export interface OpenPolicyOptions {
   /** Who is asked where the policy is a person. */

@@ -14,6 +14,7 @@ import { believerOf, judgeOf, readerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
 import type { TruthStart } from './folder.js';
 import { mutualTrials, type Answer } from './measure.js';
+import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import { isRated, raterOf, readRatedRows } from './rating.js';
 import { setupKey, type FailureRecord, type ProblemRecord, type Setup, type TrajectoryRecord, type TruthRecord } from './records.js';
@@ -22,16 +23,7 @@ import { TruthSession, type SessionOptions } from './session.js';
 import { digestOfRecord, type TruthState } from './state.js';
 import { LOCAL_WORLDS, type Investigator } from './worlds.js';
 
-/** A policy with all that its answers follow from, as a run's folder keeps it. */
-export type NamedPolicy = Policy & { readonly identity: object };
-
-export interface TruthPolicies {
-  readonly evaluated: NamedPolicy;
-  /** Predicts, forecasts, and reads beliefs where the one that reasons has no log-probabilities. */
-  readonly predictor: NamedPolicy | null;
-  /** Says beliefs, rates and grades. Default: the predictor, or else the one that reasons. */
-  readonly judge?: NamedPolicy | null;
-}
+export type { NamedPolicy, TruthPolicies } from './policies.js';
 
 export const RECOMPUTE = ['never', 'missing', 'always'] as const;
 /** `missing`: what is not there. */
@@ -260,7 +252,7 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
     const id = STRATEGIES.format(strategy);
     const due = plain.filter(({ record }) => recompute.trials === 'always' || state.rating(id, record.trajectory.id) === null);
     if (due.length === 0) continue;
-    const rows = config.examples === undefined ? null : readRatedRows(config.examples);
+    const rows = config.examples === undefined || strategy.name === 'grader' ? null : readRatedRows(config.examples);
     const rater = await raterOf(strategy, id, judgeOf(policies), config, rows, options.signal);
     for (const { record } of due) {
       step(work, 'measurements', done++, total);

@@ -14,7 +14,7 @@ export function JobPage({ id }: { id: string }): JSX.Element {
         above={<a href={href(['jobs'])}>Jobs</a>}
         actions={
           job?.run != null && (
-            <a class="button" href={href(['runs', job.run])}>
+            <a class="button" href={href([job.kind === 'truth' ? 'truth' : 'runs', job.run])}>
               The run
             </a>
           )

@@ -12,10 +12,18 @@ import { flat } from './run.tsx';
 /** What most people set, before everything else. */
 const FIRST: Readonly<Record<string, readonly string[]>> = {
   run: ['task', 'model.name', 'iterations', 'sampling.rollouts', 'sampling.samples', 'evaluation.devSize', 'evaluation.testSize', 'seed'],
+  truth: ['domain', 'mode', 'eval', 'problems', 'seed'],
 };
 
 /** Kinds in a word; a further one by its title. */
-const KINDS: Readonly<Record<string, string>> = { run: 'Run', train: 'Train', eval: 'Evaluate', judge: 'Judge', ablate: 'Ablate' };
+const KINDS: Readonly<Record<string, string>> = {
+  run: 'Run',
+  train: 'Train',
+  eval: 'Evaluate',
+  judge: 'Judge',
+  ablate: 'Ablate',
+  truth: 'Truth',
+};
 
 /** Which list of names goes into a field, by what it is called. */
 function listOf({ names }: JobKind, path: readonly string[]): readonly string[] | undefined {
@@ -25,11 +33,13 @@ function listOf({ names }: JobKind, path: readonly string[]): readonly string[] 
     model: 'models',
     name: 'models',
     teacher: 'models',
+    predictor: 'models',
     adapter: 'adapters',
     run: 'runs',
     data: 'files',
   };
   if (last === 'name' && path[0] !== 'model') return undefined;
+  if (last === 'judge') return names.models;
   const list = wanted[last] === undefined ? undefined : names[wanted[last]];
   return list !== undefined && list.length > 0 ? list : undefined;
 }

@@ -6,5 +6,6 @@ import { judge } from './judge.js';
 import type { JobKind } from './kind.js';
 import { run } from './run.js';
 import { train } from './train.js';
+import { truth } from './truth.js';
 
-export const JOB_KINDS: readonly JobKind[] = [run, train, evaluate, judge, ablate, gate];
+export const JOB_KINDS: readonly JobKind[] = [run, train, evaluate, judge, ablate, truth, gate];
