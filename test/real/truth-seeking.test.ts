@@ -42,7 +42,13 @@ test('two problems under two prompts', async () => {
   expect(again.state.results).toEqual(state.results);
 
   // without the system prompt the same question has one prior, whatever the policy was told
-  const { state: dropped } = await measureAgain({ folder: first, home, policies, recompute: { beliefs: 'always' }, beliefSystem: 'drop' });
+  const { state: dropped } = await measureAgain({
+    folder: first,
+    home,
+    policies,
+    recompute: { beliefs: 'always' },
+    beliefs: { beliefSystem: 'drop' },
+  });
   const without = dropped.trajectories.map(({ trajectory: { id } }) => dropped.beliefs(id)!.readout.readings[0]!.belief!.p0);
   expect(new Set(without).size).toBe(2);
 }, 600_000);

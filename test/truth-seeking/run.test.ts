@@ -103,7 +103,7 @@ test('T26: ended after 7 of 20 trajectories, the same command makes 13 more and 
     home,
     policies: { evaluated: script('one'), predictor: null },
     recompute: { beliefs: 'always' },
-    beliefSystem: 'drop',
+    beliefs: { beliefSystem: 'drop' },
   });
   expect([more, trajectories(at('t26'))]).toEqual([13, all]);
   expect(records(at('t26'), 'beliefs')).toHaveLength(40);
