@@ -115,6 +115,7 @@ class NativeModel : public Wrapped<NativeModel> {
     object.Set("bytes", static_cast<double>(llama_model_size(model.handle())));
     object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
     object.Set("threads", session_->context->governor().maxThreads());
+    object.Set("batchInvariant", isBatchInvariant(model.usesGpu()));
     object.Set("bos", llama_vocab_bos(vocab));
     object.Set("eos", llama_vocab_eos(vocab));
     object.Set("eot", llama_vocab_eot(vocab));

@@ -86,7 +86,10 @@ llama_batch DecodeBatch::view() {
 
 Context::Context(std::shared_ptr<Model> model, int threads, bool fixedThreads)
     // On a GPU the CPU idles while it waits, which is not contention.
-    : model_(std::move(model)), fixedThreads_(fixedThreads), governor_(threads, model_->usesGpu()) {}
+    : Context(model, std::make_unique<ThreadGovernor>(threads, model->usesGpu()), fixedThreads) {}
+
+Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> governor, bool fixedThreads)
+    : model_(std::move(model)), fixedThreads_(fixedThreads), governor_(std::move(governor)) {}
 
 void Context::prepare(const Capacity& wanted) {
   // One sequence has the whole of either kind of cache, or its own.
@@ -111,14 +114,14 @@ void Context::prepare(const Capacity& wanted) {
   grown.outputs = std::max(grown.outputs, grown.sequences);
   const int cells = grown.owner == CellOwner::kAll ? grown.cells : grown.cells * grown.sequences;
   release();
-  if (!threads_) threads_.emplace(governor_.maxThreads());
+  if (!threads_) threads_.emplace(governor_->maxThreads());
 
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(cells);
   params.n_batch = params.n_ubatch = kBatchTokens;
   params.n_seq_max = static_cast<std::uint32_t>(grown.sequences);
   params.n_outputs_max = static_cast<std::uint32_t>(std::min(grown.outputs, kBatchTokens));
-  params.n_threads = params.n_threads_batch = governor_.threads();
+  params.n_threads = params.n_threads_batch = governor_->threads();
   params.kv_unified = grown.owner == CellOwner::kAll;
   params.type_k = params.type_v = model_->kvType();
   params.no_perf = true;
@@ -196,7 +199,7 @@ bool Context::onAbortQuery(void* self) {
   auto& context = *static_cast<Context*>(self);
   if (context.cancelled_ == nullptr) return false;
   if (context.cancelled_->load(std::memory_order_relaxed)) return true;
-  return context.starved_ = context.governor_.stepIsStarved();
+  return context.starved_ = context.governor_->stepIsStarved();
 }
 
 // llama.cpp maps the whole file and reads all of it while loading, but of a matrix that it repacked it uses the copy alone
@@ -231,9 +234,9 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
     newGraph_ = false;
     starved_ = computing_ = false;
     cancelled_ = &cancelled;
-    governor_.beginStep(fixedThreads_ && !sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType()));
+    governor_->beginStep(fixedThreads_ && !sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType()));
     try {
-      llama_set_n_threads(context_.get(), governor_.stepThreads(), governor_.stepThreads());
+      llama_set_n_threads(context_.get(), governor_->stepThreads(), governor_->stepThreads());
       status = llama_decode(context_.get(), rows);
     } catch (...) {
       cancelled_ = nullptr;
@@ -246,9 +249,9 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
       for (const auto& [sequence, begin] : batch.begins()) removeSequence(sequence, begin);
     }
     if (status == 2 && starved_) {
-      governor_.abandonStep();
+      governor_->abandonStep();
     } else {
-      governor_.endStep();
+      governor_->endStep();
     }
   } while (status == 2 && starved_);
   decoded_ = true;

@@ -44,6 +44,16 @@ constexpr bool sameWithAnyThreads(int rows, int cells, ggml_type kvType) {
 #endif
 }
 
+// Whether a sample of a request for several has the same bits whatever else is asked for with it: kInvariantRows holds of ggml's kernels
+// for x86. On a Mac products of 32 rows and more are Accelerate's; of arm64's kernels nobody has measured it.
+constexpr bool isBatchInvariant(bool gpu) {
+#if (defined(__x86_64__) || defined(_M_X64)) && !defined(__APPLE__)
+  return !gpu;
+#else
+  return gpu && false;
+#endif
+}
+
 // How the rows of a request are cut into calls.
 struct CallPlan {
   bool batchInvariant = false;    // a sampled row has the same values whatever rows share its call
@@ -114,10 +124,12 @@ class Context {
  public:
   // fixedThreads: the results are those of this many threads.
   Context(std::shared_ptr<Model> model, int threads, bool fixedThreads);
+  // With a governor of the caller's.
+  Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> governor, bool fixedThreads);
 
   const Model& model() const { return *model_; }
   bool fixedThreads() const { return fixedThreads_; }
-  ThreadGovernor& governor() { return governor_; }
+  ThreadGovernor& governor() { return *governor_; }
 
   // Makes room for a request and empties the cache. Throws OUT_OF_MEMORY.
   void prepare(const Capacity& capacity);
@@ -167,7 +179,7 @@ class Context {
 
   std::shared_ptr<Model> model_;
   const bool fixedThreads_;
-  ThreadGovernor governor_;
+  const std::unique_ptr<ThreadGovernor> governor_;
   Capacity capacity_;
   std::optional<ComputeThreads> threads_;
   std::unique_ptr<llama_context, ContextDeleter> context_;

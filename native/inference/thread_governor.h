@@ -12,6 +12,7 @@ class ThreadGovernor {
  public:
   // fixed: always maxThreads.
   ThreadGovernor(int maxThreads, bool fixed);
+  virtual ~ThreadGovernor() = default;
 
   int threads() const { return threads_; }
   int maxThreads() const { return maxThreads_; }
@@ -20,9 +21,9 @@ class ThreadGovernor {
   void beginStep(bool held = false);
   int stepThreads() const { return held_ ? maxThreads_ : threads_; }
   // Asked between graph nodes: true when this step should be given up and repeated with fewer threads.
-  bool stepIsStarved();
+  virtual bool stepIsStarved();
   // After an abandoned step: lowers the count.
-  void abandonStep();
+  virtual void abandonStep();
   // After a completed step: adapts the count for the next one.
   void endStep();
 

@@ -5,7 +5,6 @@ import type { GateDecision, GatePolicyInput } from '../gate/index.js';
 import { measureGate, requireMeasurable } from '../jobs/measure-gate.js';
 import { decideGate, openGate, type GateTrials } from '../registry/gates.js';
 import { aliasText, CHAMPION } from '../registry/names.js';
-import { isOpen } from '../registry/state.js';
 import { lookUp, unresolvedError } from '../registry/resolve.js';
 import { defineCommand } from './command.js';
 import { printJson, UsageError } from './output.js';
@@ -84,7 +83,8 @@ export const adaptersPromoteCommand = defineCommand({
       .option('resume', {
         type: 'boolean',
         default: false,
-        describe: 'with --problems: go on with the gate of this adapter for this name that is open, or has accepted, where there is one',
+        describe:
+          'with --problems: go on with the last gate of this adapter for this name, where it is open, or has accepted and moved nothing',
       })
       .option('policy', { type: 'string', requiresArg: true, describe: 'JSON file of the policy of a gate that begins (docs/gate.md)' })
       .option('lineage', {
@@ -150,10 +150,11 @@ export const adaptersPromoteCommand = defineCommand({
     const { id } = entry;
     let { gate } = argv;
     if (argv.resume && gate === undefined) {
-      const name = aliasText(slot, alias);
-      const last = state.gates.findLast((each) => each.challenger === id && aliasText(each.slot, each.alias) === name);
-      if (last !== undefined && (last.decision === 'accepted' || (isOpen(last) && last.seed !== null))) gate = last.gate;
-      if (last?.decision === 'accepted') way = 'gate';
+      // this call has moved the name already, before it was interrupted
+      const done = transaction === undefined ? null : state.transaction(transaction);
+      const pending = state.pendingGate(slot, alias, id);
+      gate = done === null ? pending?.gate : (done.gate ?? undefined);
+      if (done !== null || pending?.decision === 'accepted') way = 'gate';
     }
     if (way === 'open' || (way === 'problems' && gate === undefined)) {
       const given = policy === undefined ? {} : { policy: readJson(policy) as GatePolicyInput };

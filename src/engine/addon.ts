@@ -29,6 +29,8 @@ export interface NativeModelInfo {
   bytes: number;
   quantisation: string;
   threads: number;
+  /** Whether a sample of a request for several has the same bits whatever else is asked for with it (native/inference/context.h). */
+  batchInvariant: boolean;
   /** Token ids; -1 where the vocabulary has none. */
   bos: number;
   eos: number;

@@ -6,6 +6,7 @@ import { abortSignal, checked } from '../engine/checked.js';
 import { checkBatchRequest } from '../engine/generate-request.js';
 import type { Embeddings } from '../engine/embedding.js';
 import type { TokenIds } from '../engine/generate-request.js';
+import { inspectModel } from '../engine/inspect.js';
 import type { Model, TokenAlternatives } from '../engine/model.js';
 import type { ChatMessage, RenderedPrompt } from '../engine/prompt-renderer.js';
 import type { RunningBatch } from '../engine/running-batch.js';
@@ -56,6 +57,16 @@ const hostedAdapter = z
   .default(null);
 const embedOptions = z.strictObject({ adapter: hostedAdapter, signal: abortSignal.optional() });
 const adapterOptions = z.strictObject({ whenFull, probe: z.boolean().default(false), signal: abortSignal.optional() });
+
+/** What an adapter takes: llama.cpp's tensors, of the file's types, and all of their numbers as f32 for rows that share a call. */
+async function bytesOf(adapter: string): Promise<number> {
+  try {
+    const { types, parameters } = await inspectModel(adapter);
+    return types.reduce((sum, { bytes }) => sum + bytes, 4 * parameters);
+  } catch {
+    return 0; // whoever loads it says what is wrong with it
+  }
+}
 
 /** Tokens that every vocabulary has. */
 const PROBE = Int32Array.from({ length: 8 }, (_, id) => id);
@@ -123,8 +134,7 @@ export class HostedModel {
       {
         open: async (abandoned) => {
           const what = `the adapter ${path.basename(file)}`;
-          // llama.cpp's tensors, and the pairs as f32 beside them: at most twice a file of f16.
-          const bytes = 3 * identity.bytes;
+          const bytes = await bytesOf(file);
           const giveBack = await budget.take(bytes, { what, wait: full === 'wait', signal: abandoned });
           try {
             return { adapter: await model.loadAdapter(file), bytes, giveBack };

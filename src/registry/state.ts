@@ -153,6 +153,14 @@ export class RegistryState {
     return this.#gates.filter((gate) => aliasText(gate.slot, gate.alias) === text).length;
   }
 
+  /** The last gate of an adapter for a name, where it may move it yet: open, or accepted and not used, against what the name stands for. */
+  pendingGate(slot: Slot, alias: string, challenger: string): GateState | null {
+    const text = aliasText(slot, alias);
+    const last = this.#gates.findLast((gate) => gate.challenger === challenger && aliasText(gate.slot, gate.alias) === text);
+    if (last === undefined || last.seed === null || last.used || last.incumbent !== (this.alias(slot, alias)?.current ?? null)) return null;
+    return last.decision === 'accepted' || isOpen(last) ? last : null;
+  }
+
   /** What a rollback would put back; undefined where there is nothing. */
   before(slot: Slot, alias: string): string | null | undefined {
     return this.#aliases.get(aliasText(slot, alias))?.previous.findLast((id) => id === null || this.#usable(id));

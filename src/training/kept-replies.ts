@@ -16,6 +16,7 @@ import {
   writeSync,
 } from 'node:fs';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { Backend, SamplePrompt, SampleRequest, TokenReply } from '../backends/backend.js';
 import { durable } from '../durable.js';
@@ -29,8 +30,6 @@ import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
 
 /** What an interruption may cost of the sampling before it. */
 const SECONDS = 10;
-/** Whether a reply has the same bits whatever else its request asks for (native/inference/context.h). */
-const EXACT = process.arch === 'x64';
 
 /** A line of the file. Arrays as the base64 of their bytes: none of these numbers may change. */
 const line = z.object({
@@ -197,11 +196,13 @@ export class KeptReplies {
   }
 
   /**
-   * The back end, which gives first what is kept of a request and samples the rest.
+   * The back end, which gives what is kept of a request and samples the rest. One of those that are kept is sampled again with the rest:
+   * where it comes otherwise, a reply depends on what else is asked for, and the whole request is sampled anew.
+   * @param backend whose replies do not depend on that (`info.batchInvariant`)
    * @param own the adapter that it answers with where a request names none
    */
   keeping(backend: Backend<TokenReply>, own: () => string | null): Backend<TokenReply> {
-    return EXACT ? { ...backend, sample: (request) => this.#sample(backend, own(), request) } : backend;
+    return { ...backend, sample: (request) => this.#sample(backend, own(), request) };
   }
 
   async *#sample(backend: Backend<TokenReply>, own: string | null, request: SampleRequest): AsyncGenerator<TokenReply, void, undefined> {
@@ -214,19 +215,22 @@ export class KeptReplies {
       const kept = this.#kept.get(key);
       return kept === undefined ? [] : [{ ...place, kept }];
     });
-    // one sample alone has kernels of its own, and the last bits of another's
-    if (given.length === asked.length - 1) given.pop();
+    // with it at least two are sampled: one alone has kernels of its own, and the last bits of another's
+    const control = given.length < asked.length ? given.shift() : undefined;
     // of an episode's first turn
     if (given.length > 0 && prompts.every(({ ids }) => ids === undefined))
       this.#onNotice(`${given.length} of ${asked.length} samples kept from before the interruption`);
-    for (const { kept, ...place } of given) yield replyOf(kept, place);
+    const kept = given.map(({ kept: reply, ...place }) => replyOf(reply, place));
+    if (kept.length === asked.length) {
+      yield* kept;
+      return;
+    }
 
     const found = new Set(given.map(({ promptIndex, sampleIndex }) => `${promptIndex}/${sampleIndex}`));
     const rest = prompts.flatMap((prompt, promptIndex) => {
       const samples = [...prompt.seeds.keys()].filter((sampleIndex) => !found.has(`${promptIndex}/${sampleIndex}`));
       return samples.length === 0 ? [] : [{ promptIndex, samples, prompt: { ...prompt, seeds: samples.map((i) => prompt.seeds[i]!) } }];
     });
-    if (rest.length === 0) return;
     const replies = backend.sample({
       ...request,
       prompts: rest.map(({ prompt }) => prompt),
@@ -234,22 +238,36 @@ export class KeptReplies {
         ? {}
         : {
             onProgress: (progress) =>
-              onProgress({ ...progress, finished: progress.finished + given.length, total: progress.total + given.length }),
+              onProgress({ ...progress, finished: progress.finished + kept.length, total: progress.total + kept.length }),
           }),
     });
-    for await (const reply of replies) {
-      const { promptIndex, samples, prompt } = rest[reply.promptIndex]!;
-      if (reply.finish !== 'aborted') await this.#take(keyOf(prompt, prompt.seeds[reply.sampleIndex]!), reply);
-      yield { ...reply, promptIndex, sampleIndex: samples[reply.sampleIndex]! };
+    let waiting = control === undefined ? null : kept;
+    for await (const sampled of replies) {
+      const { promptIndex, samples, prompt } = rest[sampled.promptIndex]!;
+      const reply = { ...sampled, promptIndex, sampleIndex: samples[sampled.sampleIndex]! };
+      if (sampled.finish !== 'aborted') {
+        const now = lineOf(keyOf(prompt, prompt.seeds[sampled.sampleIndex]!), { ...reply, finish: sampled.finish });
+        if (now.key !== control?.kept.key) {
+          await this.#take(now);
+        } else if (isDeepStrictEqual(now, control.kept)) {
+          yield* waiting ?? [];
+          waiting = null;
+        } else {
+          this.#onNotice('a kept reply comes otherwise when it is sampled again: none is taken');
+          this.#kept.clear();
+          yield* this.#sample(backend, own, request);
+          return;
+        }
+      }
+      if (waiting === null) yield reply;
+      else waiting.push(reply);
     }
   }
 
-  async #take(key: string, { text, finish, adapterId, ...reply }: TokenReply): Promise<void> {
+  async #take(reply: Line): Promise<void> {
     if (this.#gaveUp) return;
-    const arrays = { promptIds: base64(reply.promptIds), tokenIds: base64(reply.tokenIds), logprobs: base64(reply.logprobs) };
     if (this.#finished.length === 0) this.#since = performance.now();
-    const kept = { key, text, finish, adapterId, ...arrays, sampledLogprobs: base64(reply.sampledLogprobs) };
-    this.#finished.push(`${JSON.stringify(kept)}\n`);
+    this.#finished.push(`${JSON.stringify(reply)}\n`);
     if (performance.now() - this.#since >= this.#milliseconds) await this.keep();
   }
 }
@@ -262,6 +280,17 @@ function keys({ sampling, maxTokens, stop, grammar, jsonSchema }: SampleRequest,
       .update(JSON.stringify([of, messages, ids === undefined ? null : [...ids], seed.toString()]))
       .digest('hex');
 }
+
+const lineOf = (key: string, reply: TokenReply & Pick<Line, 'finish'>): Line => ({
+  key,
+  text: reply.text,
+  finish: reply.finish,
+  adapterId: reply.adapterId,
+  promptIds: base64(reply.promptIds),
+  tokenIds: base64(reply.tokenIds),
+  logprobs: base64(reply.logprobs),
+  sampledLogprobs: base64(reply.sampledLogprobs),
+});
 
 const replyOf = (
   { text, finish, adapterId, promptIds, tokenIds, logprobs, sampledLogprobs }: Line,

@@ -154,7 +154,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       start,
       model,
       teacher,
-      backend: kept.keeping(localBackend(model), () => model.adapterId),
+      backend: model.info.batchInvariant ? kept.keeping(localBackend(model), () => model.adapterId) : localBackend(model),
       kept,
       task,
       dev,

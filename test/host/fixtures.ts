@@ -10,7 +10,7 @@ export const folder = mkdtempSync(path.join(tmpdir(), 'isopro-host-'));
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
 export const file = path.join(folder, 'base.gguf');
-const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q8_0', seed: 31n });
+export const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q8_0', seed: 31n });
 
 export function adapterFile(name: string, seed: bigint, options: Omit<SyntheticAdapterOptions, 'seed'> = {}): string {
   const to = path.join(folder, `${name}.gguf`);

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { loadModel, ModelHost } from '../../src/index.js';
 import { meanSize, residentSizes } from '../models/resident-sizes.js';
-import { adapterFile, file, folder, greedy, ONE_THREAD } from './fixtures.js';
+import { adapterFile, file, folder, greedy, ONE_THREAD, shape } from './fixtures.js';
 
 const handles = (host: ModelHost): number[] => host.usage().models.map(({ references }) => references);
 
@@ -165,6 +165,20 @@ describe('adapters', () => {
     await expect(model.loadAdapter(file)).rejects.toMatchObject({ code: 'ADAPTER_CORRUPT' });
     await expect(model.generate({ ...greedy([5]), adapter: { id: 'x' } as never })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     expect(host.usage().models.map(({ adapters }) => adapters.length)).toEqual([1, 0]);
+  });
+
+  test('are counted with their numbers as f32, which rows of several adapters are computed with', async () => {
+    await using host = new ModelHost();
+    const model = await host.load(file, ONE_THREAD);
+    for (const [type, bytesOfNumber] of Object.entries({ F32: 4, F16: 2, Q8_0: 34 / 32 })) {
+      const options = { type: type as 'F32', rank: 32, targets: ['attn_q', 'ffn_down'] };
+      const adapter = await model.loadAdapter(adapterFile(type, 9n, options));
+      const { layers, embedding, feedForward, heads, headDimension } = shape;
+      const numbers = 32 * layers * (embedding + heads * headDimension + feedForward + embedding);
+      const bytes = numbers * (bytesOfNumber + 4);
+      expect(host.usage().models[0]!.adapters).toEqual([{ path: adapter.path, id: adapter.id, bytes, references: 1 }]);
+      await adapter.dispose();
+    }
   });
 
   test('a host too small for one refuses it', async () => {

@@ -6,12 +6,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Backend, TokenReply } from '../../src/backends/backend.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { EventLog } from '../../src/log/event-log.js';
 import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { keptRepliesRecord } from '../../src/run-folder/course-records.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
+import { KeptReplies } from '../../src/training/kept-replies.js';
 import type { RunProgress } from '../../src/training/hooks.js';
 import type { RunResult } from '../../src/training/result.js';
 import { atPlace, keptRun, type Place } from '../models/kept-run.js';
@@ -96,10 +98,9 @@ test('a run that samples for less than that keeps nothing; one that keeps each r
 each('interrupted again and again, it takes what it had sampled as it was', async () => {
   const rollouts = { stage: 'rollouts', iteration: 2 } as const;
   expect(await interrupted('again', { stage: 'before', iteration: 0, replies: 4 })).toEqual([]);
-  expect(await interrupted('again', { ...rollouts, replies: 7 })).toEqual(said(4, 6));
-  expect(await interrupted('again', { ...rollouts, replies: 16 })).toEqual(said(7, 24));
+  expect(await interrupted('again', { ...rollouts, replies: 7 })).toEqual(said(3, 6));
+  expect(await interrupted('again', { ...rollouts, replies: 16 })).toEqual(said(6, 24));
   expect(keptFiles('again')).toHaveLength(1);
-  // of 23: one sample alone would be computed otherwise than among others
   expect(await interrupted('again', { stage: 'training', iteration: 2, replies: 0 })).toEqual(said(22, 24));
   const resumed = await toItsEnd('again', rollouts);
   expect(resumed).toEqual({ notices: said(24, 24), tokens: 0, outcome: whole });
@@ -118,6 +119,64 @@ each('interrupted in the second turn of its episodes, it keeps both turns', asyn
   expect(resumed.notices).toEqual(said(24, 24));
   expect(resumed.tokens).toBeLessThan(expected.tokens);
   expect(resumed.outcome).toEqual(expected.outcome);
+});
+
+test.each([
+  ['that depend on what else is asked for: one that comes otherwise when it is sampled again shows it, and none is taken', true],
+  ['that do not: those that are kept are not sampled again, but one', false],
+])('replies %s', async (_, dependent) => {
+  const out = file(`company ${dependent}`);
+  mkdirSync(out);
+  const signer = new SingleProcessSigner();
+  const log = await EventLog.create({
+    streams: RUN_STREAMS,
+    path: path.join(out, 'log.sqlite'),
+    runId: (dependent ? '1' : '2').repeat(32),
+    signer,
+    runConfig: null,
+    digests: {},
+  });
+  const asked: number[] = [];
+  const capabilities = { tokenIds: true, logprobs: true, seeds: true, adapters: true, grammar: true };
+  const backend: Backend<TokenReply> = {
+    identity: { kind: 'local', name: 'of the test' },
+    capabilities,
+    async *sample({ prompts }) {
+      const count = prompts.reduce((sum, { seeds }) => sum + seeds.length, 0);
+      asked.push(count);
+      for (const [promptIndex, { seeds }] of prompts.entries())
+        for (const [sampleIndex, seed] of seeds.entries()) {
+          const logprobs = Float32Array.of(dependent ? -count : -1);
+          const said = { text: `${seed}`, finish: 'stop', promptIds: Int32Array.of(1), tokenIds: Int32Array.of(Number(seed)) } as const;
+          yield { promptIndex, sampleIndex, seed, adapterId: null, logprobs, sampledLogprobs: logprobs, ...said };
+        }
+    },
+    async dispose() {},
+  };
+  const seeds = [
+    [1n, 2n, 3n, 4n],
+    [5n, 6n],
+  ];
+  const request = {
+    prompts: seeds.map((each, i) => ({ id: `${i}`, messages: [{ role: 'user' as const, content: `${i}` }], seeds: each })),
+    sampling: {},
+    maxTokens: 4,
+  };
+  const notices: string[] = [];
+  const kept = (heads: string[]): Backend<TokenReply> =>
+    new KeptReplies({ folder: out, log, heads, after: 1, seconds: 0, onNotice: (text) => notices.push(text) }).keeping(backend, () => null);
+  const replies = async (from: Backend<TokenReply>, most = 6): Promise<TokenReply[]> => {
+    const all: TokenReply[] = [];
+    for await (const reply of from.sample(request)) if (all.push(reply) === most) break;
+    return all.sort((a, b) => Number(a.seed - b.seed));
+  };
+  await replies(kept([]), 3);
+  const resumed = await replies(kept([(await log.checkpoint()).text]));
+  expect(resumed).toEqual(await replies(backend));
+  expect(notices).toEqual([...said(2, 6), ...(dependent ? ['a kept reply comes otherwise when it is sampled again: none is taken'] : [])]);
+  expect(asked).toEqual(dependent ? [6, 4, 6, 6] : [6, 4, 6]);
+  log.close();
+  await signer.close();
 });
 
 each('where the file cannot be written the run says so once and goes on', async () => {
@@ -150,7 +209,7 @@ each('where the file cannot be written the run says so once and goes on', async 
   test('the others are kept, and the judge passes what the run came to', async () => {
     copyKilled('resumed');
     const { notices, tokens, outcome: came } = await toItsEnd('resumed', place);
-    expect(notices).toEqual(said(9, 24));
+    expect(notices).toEqual(said(8, 24));
     // the attempt that ended well says what it began with
     expect(named('resumed', false).at(-1)!.payload.replies).toBe(9);
     expect(tokens).toBeLessThan(wholeTokens);

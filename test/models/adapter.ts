@@ -13,7 +13,8 @@ export interface SyntheticAdapterOptions {
   readonly targets?: readonly string[];
   /** Root mean square of B's elements: 0 for an adapter that changes nothing. */
   readonly magnitude?: number;
-  readonly type?: 'F32' | 'F16';
+  /** Of a quantised type every row has whole blocks: with Q8_0 a rank of 32. */
+  readonly type?: 'F32' | 'F16' | 'Q8_0';
 }
 
 export const ADAPTER_TARGETS = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down'] as const;

@@ -117,7 +117,7 @@ const snapshot = ({ entries, aliases, gates, events }: RegistryState): string =>
 
 describe('the state machine (A7: activate B demotes A)', () => {
   test('random sequences: one adapter a name, what is refused changes nothing, a replay comes to the same', () => {
-    const tally = { taken: 0, refused: 0, rollbacks: 0, gated: 0, onProbation: 0, observed: 0 };
+    const tally = { taken: 0, refused: 0, rollbacks: 0, gated: 0, onProbation: 0, observed: 0, pending: 0 };
     for (let seed = 0; seed < 250; seed++) {
       const random = new Random(BigInt(seed));
       const state = new RegistryState();
@@ -177,6 +177,16 @@ describe('the state machine (A7: activate B demotes A)', () => {
         if (current !== null) expect(state.entries.get(current)).toMatchObject({ withdrawn: null, collected: false });
       }
       expect(state.gates.map(({ gate }) => gate)).toEqual(state.gates.map((_, i) => i + 1));
+      const spent = new Set(taken.flatMap((event) => (event.kind === 'moved' && event.gate !== null ? [event.gate] : [])));
+      for (const slot of SLOTS)
+        for (const id of IDS) {
+          const last = state.gates.findLast(({ challenger, slot: of }) => challenger === id && of.scenario === slot.scenario);
+          const [pending, now] = [state.pendingGate(slot, 'champion', id), state.alias(slot, 'champion')?.current ?? null];
+          const ended = last?.decision === 'rejected';
+          const goesOn = last !== undefined && last.seed !== null && !ended && !spent.has(last.gate) && last.incumbent === now;
+          expect(pending).toBe(goesOn ? last : null);
+          if (pending !== null) tally.pending++;
+        }
       const again = new RegistryState();
       taken.forEach((event, i) => again.apply(event, i));
       expect(again.root()).toBe(state.root());
@@ -189,6 +199,7 @@ describe('the state machine (A7: activate B demotes A)', () => {
     expect(tally.gated).toBeGreaterThan(10);
     expect(tally.onProbation).toBeGreaterThan(30);
     expect(tally.observed).toBeGreaterThan(100);
+    expect(tally.pending).toBeGreaterThan(50);
   });
 
   test('alpha of a name is spent by every gate that was opened, and how it is spent stays', () => {

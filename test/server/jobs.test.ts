@@ -12,8 +12,8 @@ import type { Server } from '../../src/server/server.js';
 import { runSettings } from '../../src/training/settings.js';
 import { z } from 'zod';
 import { createTrainer, loadModel } from '../../src/index.js';
-import { Registry } from '../../src/registry/index.js';
-import { MAIN, runCli } from '../cli/run-cli.js';
+import { decideGate, Registry } from '../../src/registry/index.js';
+import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
 import { ADMIN, asAdmin, closeAll, folder, reported, send, start, type Answer } from '../models/server.js';
 
 const PROGRAM = fileURLToPath(new URL('../jobs/job-program.mjs', import.meta.url));
@@ -239,25 +239,32 @@ describe('a gate', () => {
       expect(events.filter(({ type }) => type === 'progress').at(-1)!.data).toMatchObject({ stage: 'measuring', total: 1 });
       const { body: job } = await send(own, `/api/jobs/${made.body.id}`, { headers: asAdmin });
       expect(job).toMatchObject({ state: 'succeeded', result: { gate: 1, decision: { decision: 'needs-more-trials' }, moved: null } });
-      const again = await runCli([
-        'adapters',
-        'promote',
-        ids[1]!,
-        '--as',
-        'scheduling',
-        '--problems',
-        '1',
-        '--resume',
-        '--model',
-        'tiny',
-        '--threads',
-        '1',
-        '--registry',
-        registry.paths.folder,
-        '--json',
-      ]);
-      expect([again.code, JSON.parse(again.stdout)]).toEqual([3, job.result]);
-      expect((await registry.read()).state.gates).toHaveLength(1);
+      const measured = { as: 'scheduling', problems: 1, model: 'tiny', threads: 1, registry: registry.paths.folder };
+      const again = async (transaction: string): Promise<unknown[]> => {
+        const { code, stdout } = await runCli([
+          'adapters',
+          'promote',
+          ids[1]!,
+          ...asFlags({ ...measured, transaction }),
+          '--resume',
+          '--json',
+        ]);
+        return [code, JSON.parse(stdout)];
+      };
+      expect(await again('one')).toEqual([3, job.result]);
+      const { gates } = (await registry.read()).state;
+      expect(gates).toHaveLength(1);
+
+      // it accepts; whoever was interrupted before the move or behind it ends with the same
+      const under = { task: 'scheduling', epoch: 'e', verifier: 'v' };
+      const of = (version: string, i: number, score: number) => ({ ...under, version, problem: `p${i}`, score });
+      const trials = Array.from({ length: 16 }, (_, i) => [of(ids[1]!, i, 1), of('base', i, 0)]).flat();
+      expect(await decideGate(registry, 1, { seed: gates[0]!.seed!, trials })).toMatchObject({ decision: 'accepted' });
+      const moved = { alias: 'scheduling@champion', from: null, to: ids[1] };
+      for (const _ of [1, 2]) expect(await again('two')).toEqual([0, { gate: 1, decision: null, moved }]);
+      // what it accepted has been used: another call begins another gate
+      await registry.move({ slot: { scenario: 'scheduling' }, id: ids[0]!, force: true });
+      expect(await again('three')).toMatchObject([3, { gate: 2, decision: { attempt: 2 }, moved: null }]);
     } finally {
       delete process.env.ISOPRO_HOME;
     }
