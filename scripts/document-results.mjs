@@ -184,7 +184,7 @@ export function readResults(parent = path.join(root, 'results')) {
     return value;
   };
   const folders = readdirSync(parent, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
+    .filter((entry) => entry.isDirectory() && entry.name !== 'truth') // has a page of its own (document-truth.mjs)
     .map(({ name }) => name)
     .sort();
   return Object.fromEntries(

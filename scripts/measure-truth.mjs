@@ -34,7 +34,7 @@ const fileOf = (name) => path.join(results, `${name}.json`);
 /** Bins of calibration and of priors can be made again from the run; their sums stay. */
 const withoutBins = ({ bins: _, calibration, ...details }) => ({
   ...details,
-  ...(calibration === undefined ? {} : { calibration: withoutBins(calibration) }),
+  ...(calibration == null ? {} : { calibration: withoutBins(calibration) }),
 });
 
 /** What is measured before is the same of every seed: whichever training comes first makes it. */

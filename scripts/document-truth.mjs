@@ -1,0 +1,107 @@
+// `npm run docs:truth`: writes docs/truth-results.md, between its marks, from the files that `npm run measure:truth` left in results/truth.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { betweenMarks } from './between-marks.mjs';
+import { resultsOf, root } from './experiment.mjs';
+import { table } from './table.mjs';
+import { truthSteps } from './truth-experiments.mjs';
+
+export const PAGE = 'docs/truth-results.md';
+const FOLDER = path.join(root, 'results', 'truth');
+
+const figure = (value) => {
+  if (value === null) return '–';
+  const rounded = Number(value.toFixed(3));
+  return `${rounded < 0 ? '−' : ''}${Math.abs(rounded).toFixed(3)}`;
+};
+const within = (value, interval) =>
+  interval === null || value === null ? figure(value) : `${figure(value)} (${figure(interval.low)} to ${figure(interval.high)})`;
+const unique = (values) => [...new Set(values)];
+/** `chain-of-thought:steps=8` is the mode and its options. */
+const short = (mode) => mode.replace(/:.*/, '');
+
+const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' };
+
+/** One table a strategy: domains by setups. Of what no setup has a value for, the reasons. */
+function strategyTable(strategy, results) {
+  const of = results.filter((result) => result.strategy === strategy);
+  const setups = unique(of.map(({ setup: { systemPrompt, mode } }) => `${systemPrompt}, ${short(mode)}`));
+  const reasons = unique(of.flatMap(({ skipped }) => Object.keys(skipped))).sort();
+  const head = `\`${strategy}\` (${DIRECTIONS[of[0].direction]})`;
+  if (of.every(({ value }) => value === null)) return `${head}: nothing to say: ${reasons.join('; ')}.`;
+  const rows = unique(of.map(({ setup }) => setup.domain)).map((domain) => [
+    domain,
+    ...setups.map((setup) => {
+      const found = of.find(({ setup: each }) => each.domain === domain && `${each.systemPrompt}, ${short(each.mode)}` === setup);
+      return found === undefined || found.value === null ? '–' : `${within(found.value, found.interval)}, ${found.n}`;
+    }),
+  ]);
+  return [head, table(['domain', ...setups], rows)].join('\n\n');
+}
+
+function modelTables(model, runs) {
+  const [{ settings, machine, predictor }] = runs;
+  const results = runs.flatMap((run) => run.results);
+  const trajectories = runs.reduce((sum, { run }) => sum + run.trajectories, 0);
+  return [
+    `## \`${model}\``,
+    `${trajectories} trajectories on ${machine.processor}: at most ${settings.problems} held-out problems of each domain, ` +
+      `${settings.maxTokens} tokens a reply, seed ${settings.seed}, beliefs read from log-probabilities` +
+      `${predictor === null ? '' : `; answers are predicted by \`${predictor}\``}. Value (95 % interval), problems; – where there is none.`,
+    ...unique(results.map(({ strategy }) => strategy)).map((strategy) => strategyTable(strategy, results)),
+  ].join('\n\n');
+}
+
+/** Before and after of each training, a column a seed. */
+function trainingTables(runs) {
+  const [{ model, settings, machine }] = runs;
+  const seeds = runs.map(({ settings: { seed } }) => seed);
+  const figures = runs[0].changes.map(({ domain, figure: name }) => ({ domain, name }));
+  const changeOf = ({ changes }, { domain, name }) => changes.find((each) => each.domain === domain && each.figure === name);
+  return [
+    `## Trained by 1 − Brier`,
+    `\`${model}\` on ${machine.processor}: ${settings.steps} steps of ${settings.questions} questions x ${settings.group} replies of at most ` +
+      `${settings.maxTokens} tokens, reward 1 − Brier of the belief read after each; ${settings.measure} held-out questions of each domain ` +
+      'before and after, asked by users with opinions too. After less before (95 % interval, paired over problems), p of means.',
+    ...unique(figures.map(({ domain }) => domain)).map((domain) =>
+      table(
+        [domain, 'before', ...seeds.map((seed) => `change, seed ${seed}`)],
+        figures
+          .filter((each) => each.domain === domain)
+          .map((each) => [
+            each.name,
+            figure(changeOf(runs[0], each).before),
+            ...runs.map((run) => {
+              const { difference, interval, p } = changeOf(run, each);
+              return `${within(difference, interval)}${p === null ? '' : `, p ${p.toFixed(4)}`}`;
+            }),
+          ]),
+      ),
+    ),
+  ].join('\n\n');
+}
+
+/** @param files results of steps by name */
+export function truthText(files) {
+  const all = Object.values(files);
+  const runs = all.filter(({ run }) => run !== undefined);
+  const trained = all.filter(({ changes }) => changes !== undefined);
+  return [
+    ...unique(runs.map(({ model }) => model)).map((model) =>
+      modelTables(
+        model,
+        runs.filter((run) => run.model === model),
+      ),
+    ),
+    ...(trained.length === 0 ? [] : [trainingTables(trained)]),
+  ].join('\n\n');
+}
+
+export const readTruthResults = () => (existsSync(FOLDER) ? resultsOf(truthSteps(), (name) => path.join(FOLDER, `${name}.json`)) : {});
+export const withTruth = (page, content) => betweenMarks(page, 'truth', content);
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const page = path.join(root, PAGE);
+  writeFileSync(page, withTruth(readFileSync(page, 'utf8'), truthText(readTruthResults())));
+}
