@@ -1,8 +1,7 @@
 #include "inference/thread_governor.h"
 
 #include <algorithm>
-
-#include "support/cpu.h"
+#include <utility>
 
 namespace isopro {
 namespace {
@@ -10,8 +9,9 @@ namespace {
 constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kFirstPause = 250 * kMillisecond;
 constexpr std::int64_t kLongestPause = 20'000 * kMillisecond;
-// A step shorter than this says nothing: one interrupt would look like contention.
-constexpr std::int64_t kShortestEvidence = 15 * kMillisecond;
+// Computing time that is judged as a whole, of one step or of several. A client that sends its next request, a thread that is woken
+// on the wrong core: that is over in 20 ms, and half the threads for the time of a pause cost far more than it does.
+constexpr std::int64_t kEvidence = 100 * kMillisecond;
 // Work already done in the step beyond which repeating it costs more than finishing it.
 constexpr std::int64_t kLatestAbandon = 400 * kMillisecond;
 constexpr std::int64_t kCheckInterval = 5 * kMillisecond;
@@ -22,54 +22,57 @@ constexpr double kCalm = 0.93;
 
 }  // namespace
 
-ThreadGovernor::ThreadGovernor(int maxThreads, bool fixed)
-    : maxThreads_(std::max(1, maxThreads)), fixed_(fixed), threads_(std::max(1, maxThreads)), pause_(kFirstPause) {}
+ThreadGovernor::ThreadGovernor(int maxThreads, bool fixed, Clocks clocks)
+    : maxThreads_(std::max(1, maxThreads)), fixed_(fixed), clocks_(clocks), threads_(std::max(1, maxThreads)), pause_(kFirstPause) {}
 
-double ThreadGovernor::utilisation(std::int64_t wallNow) const {
-  const double wall = static_cast<double>(wallNow - stepWall_);
-  return wall <= 0 ? 1.0 : static_cast<double>(processCpuNanoseconds() - stepCpu_) / (wall * threads_);
+double ThreadGovernor::share(std::int64_t wall, std::int64_t cpu) const {
+  return wall <= 0 ? 1.0 : static_cast<double>(cpu) / (static_cast<double>(wall) * threads_);
 }
 
 void ThreadGovernor::beginStep(bool held) {
   held_ = held;
-  stepWall_ = lastCheck_ = wallNanoseconds();
-  stepCpu_ = processCpuNanoseconds();
+  stepWall_ = lastCheck_ = clocks_.wall();
+  stepCpu_ = clocks_.processor();
 }
 
 bool ThreadGovernor::stepIsStarved() {
   if (fixed_ || held_ || threads_ == 1) return false;
-  const std::int64_t now = wallNanoseconds();
+  const std::int64_t now = clocks_.wall();
   if (now - lastCheck_ < kCheckInterval) return false;
   lastCheck_ = now;
   const std::int64_t elapsed = now - stepWall_;
-  return elapsed >= kShortestEvidence && elapsed <= kLatestAbandon && utilisation(now) < kStarved;
+  return elapsed >= kEvidence && elapsed <= kLatestAbandon && share(elapsed, clocks_.processor() - stepCpu_) < kStarved;
+}
+
+void ThreadGovernor::change(int threads, std::int64_t now) {
+  threads_ = threads;
+  calmSince_ = now;
+  judgedWall_ = judgedCpu_ = 0;
 }
 
 void ThreadGovernor::stepDown(std::int64_t now) {
   // A count that failed soon after it was tried needs a longer pause; one that held for long starts afresh.
   const bool failedAttempt = lastRise_ != 0 && now - lastRise_ < 4 * pause_;
   pause_ = failedAttempt ? std::min(2 * pause_, kLongestPause) : kFirstPause;
-  threads_ = std::max(1, threads_ / 2);
-  calmSince_ = now;
+  change(std::max(1, threads_ / 2), now);
 }
 
-void ThreadGovernor::abandonStep() { stepDown(wallNanoseconds()); }
+void ThreadGovernor::abandonStep() { stepDown(clocks_.wall()); }
 
 void ThreadGovernor::endStep() {
   if (fixed_ || held_ || maxThreads_ == 1) return;
-  const std::int64_t now = wallNanoseconds();
-  const double share = utilisation(now);
-  const bool evidence = now - stepWall_ >= kShortestEvidence;
-  if (threads_ > 1 && evidence && share < kStarved) {
+  const std::int64_t now = clocks_.wall();
+  judgedWall_ += now - stepWall_;
+  judgedCpu_ += clocks_.processor() - stepCpu_;
+  if (judgedWall_ < kEvidence) return;
+  const double judged = share(std::exchange(judgedWall_, 0), std::exchange(judgedCpu_, 0));
+  if (threads_ > 1 && judged < kStarved) {
     stepDown(now);
-    return;
-  }
-  if (threads_ == maxThreads_) return;
-  if (share < kCalm) {
+  } else if (threads_ < maxThreads_ && judged < kCalm) {
     calmSince_ = now;
-  } else if (now - calmSince_ >= pause_) {
-    threads_ = std::min(maxThreads_, threads_ * 2);
-    lastRise_ = calmSince_ = now;
+  } else if (threads_ < maxThreads_ && now - calmSince_ >= pause_) {
+    lastRise_ = now;
+    change(std::min(maxThreads_, threads_ * 2), now);
   }
 }
 

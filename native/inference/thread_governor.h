@@ -6,12 +6,20 @@
 
 #include <cstdint>
 
+#include "support/cpu.h"
+
 namespace isopro {
 
 class ThreadGovernor {
  public:
+  struct Clocks {  // ns
+    std::int64_t (*wall)() = wallNanoseconds;
+    std::int64_t (*processor)() = processCpuNanoseconds;
+  };
+
   // fixed: always maxThreads.
-  ThreadGovernor(int maxThreads, bool fixed);
+  ThreadGovernor(int maxThreads, bool fixed, Clocks clocks);
+  ThreadGovernor(int maxThreads, bool fixed) : ThreadGovernor(maxThreads, fixed, Clocks()) {}
   virtual ~ThreadGovernor() = default;
 
   int threads() const { return threads_; }
@@ -28,19 +36,24 @@ class ThreadGovernor {
   void endStep();
 
  private:
-  double utilisation(std::int64_t wallNow) const;
+  // Of the time of all threads in `wall`, how much the processor worked for this process.
+  double share(std::int64_t wall, std::int64_t cpu) const;
+  void change(int threads, std::int64_t now);
   void stepDown(std::int64_t now);
 
   const int maxThreads_;
   const bool fixed_;
+  const Clocks clocks_;
   int threads_;
   bool held_ = false;
-  std::int64_t stepWall_ = 0;   // ns at the start of the step
-  std::int64_t stepCpu_ = 0;    // ns of process time at the start of the step
-  std::int64_t lastCheck_ = 0;  // ns of the last look inside the step
-  std::int64_t calmSince_ = 0;  // ns since when this thread count has had its cores to itself
-  std::int64_t pause_ = 0;      // ns of calm required before the next attempt to step up
-  std::int64_t lastRise_ = 0;   // ns of the last step up
+  std::int64_t stepWall_ = 0;    // ns at the start of the step
+  std::int64_t stepCpu_ = 0;     // ns of process time at the start of the step
+  std::int64_t judgedWall_ = 0;  // ns of steps with this count that are not judged yet
+  std::int64_t judgedCpu_ = 0;   // ns of process time in them
+  std::int64_t lastCheck_ = 0;   // ns of the last look inside the step
+  std::int64_t calmSince_ = 0;   // ns since when this thread count has had its cores to itself
+  std::int64_t pause_ = 0;       // ns of calm required before the next attempt to step up
+  std::int64_t lastRise_ = 0;    // ns of the last step up
 };
 
 }  // namespace isopro
