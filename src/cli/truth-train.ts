@@ -79,7 +79,7 @@ const jsonl = (rows: readonly object[]): Buffer => Buffer.from(rows.map((row) =>
 async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
   const runs = truthRunFolders(flags.runs).map(readTruthRun);
   const files = runs
-    .flatMap(scoredRuns)
+    .flatMap((run) => scoredRuns(run))
     .filter(({ setup, scores }) => (setup.strategy === flags.by || setup.config === flags.by) && scores.length > 0)
     .map(trajectoryScores);
   if (files.length === 0) throw new UsageError(`--by: none of the runs has scores of ${flags.by}`);

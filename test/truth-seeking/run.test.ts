@@ -96,7 +96,7 @@ test('T26: ended after 7 of 20 trajectories, the same command makes 13 more and 
   await runTruth(CONFIG, options('t26', { policies: { evaluated: script('one', () => more++), predictor: null } }));
   expect([more, records(at('t26'))]).toEqual([13, before]);
 
-  // beliefs read again are further records that name those before; the trajectories stay what they are
+  // beliefs of another reader are a set of their own, each with its scores; the trajectories stay what they are
   const digest = readTruthRun(at('t26')).state.complete!.trajectoriesSha256;
   const again = await measureAgain({
     folder: at('t26'),
@@ -106,7 +106,16 @@ test('T26: ended after 7 of 20 trajectories, the same command makes 13 more and 
     beliefs: { beliefSystem: 'drop' },
   });
   expect([more, trajectories(at('t26'))]).toEqual([13, all]);
-  expect(records(at('t26'), 'beliefs')).toHaveLength(40);
+  const readOf = (kind: string): string[] => records(at('t26'), 'beliefs').filter((text) => text.includes(`"kind":"${kind}"`));
+  expect([readOf('beliefs').length, readOf('reader').length, again.state.readouts]).toEqual([40, 2, 40]);
+  expect(again.state.results.map(({ reader }) => [reader!.source, reader!.beliefSystem, reader!.policy.identity])).toEqual(
+    ['keep', 'drop'].flatMap((system) => Array.from({ length: 4 }, () => ['logprob', system, { kind: 'scripted', name: 'one' }])),
+  );
+  const [keep, drop] = again.state.readers;
+  const { id } = again.state.trajectories[0]!.trajectory;
+  expect(again.state.beliefs(id, keep)!.readout.beliefSystem).toBe('keep');
+  expect(again.state.beliefs(id, drop)!.readout.beliefSystem).toBe('drop');
+  expect(again.state.beliefs(id)).toBe(again.state.beliefs(id, keep));
   expect(again.state.complete!.trajectoriesSha256).toBe(digest);
   expect((await judgeTruthRun({ folder: at('t26'), home })).verdict).toBe('pass');
 });

@@ -4,7 +4,8 @@ import { canonicalJson, type Json } from '../../canonical-json.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 import { groupOfRecord } from '../run/evaluate.js';
 import type { TruthRun } from '../run/folder.js';
-import type { TrajectoryRecord } from '../run/records.js';
+import { readerId } from '../run/reader.js';
+import type { Reader, TrajectoryRecord } from '../run/records.js';
 import { textOf } from '../trajectory.js';
 import type { ScoredRun } from './scored-run.js';
 
@@ -31,27 +32,34 @@ function policyIdOf(identity: TruthRun['start']['policy']['identity']): string {
   return hash('sha256', canonicalJson(lasting));
 }
 
-/** How it was sampled and by whom it was read; `own`: by the policy that reasoned. */
-function conditionsOf({ start: { config, policy, predictor }, state }: TruthRun): string {
-  const readers = state.trajectories.flatMap(({ trajectory: { id } }) => {
-    const readout = state.beliefs(id)?.readout;
-    return readout === undefined ? [] : [`${readout.policyId === policy.id ? 'own' : readout.policyId} ${readout.beliefSystem}`];
-  });
+/** How it was sampled and by whom its beliefs were read; `own`: by the policy that reasoned. */
+function conditionsOf({ start: { config, policy, predictor } }: TruthRun, reader: Reader | null): string {
   return canonicalJson({
     maxTokens: config.maxTokens,
     temperature: config.temperature,
     framing: config.framing,
     predictor: predictor === null ? null : policyIdOf(predictor.identity),
-    readers: [...new Set(readers)].sort(),
+    reader: reader === null ? null : readerConditions(reader, policy.id),
   });
 }
 
-/** One for each result: a strategy over the trajectories of a setup. */
-export function scoredRuns(run: TruthRun): ScoredRun[] {
+function readerConditions({ policy, engine: _, ...how }: Reader, own: string): Json {
+  const { identity } = policy;
+  const isKnown = typeof identity === 'object' && identity !== null && !Array.isArray(identity);
+  const who = policy.id === own ? 'own' : isKnown ? policyIdOf(identity as TruthRun['start']['policy']['identity']) : policy.id;
+  return { ...how, who } as Json;
+}
+
+/**
+ * One for each result: a strategy over the trajectories of a setup.
+ * @param reader whose beliefs, by its id; default: the first of the run
+ */
+export function scoredRuns(run: TruthRun, reader: string | undefined = run.state.readers[0]): ScoredRun[] {
   const { runId, start, state } = run;
   const trajectories = new Map(state.trajectories.map((record) => [record.trajectory.id, record]));
-  const [policyId, conditions] = [policyIdOf(start.policy.identity), conditionsOf(run)];
-  return state.results.map(({ setup, strategy, direction, value, interval, n, skipped, perTrajectory }): ScoredRun => {
+  const policyId = policyIdOf(start.policy.identity);
+  const own = state.results.filter((each) => !each.reader || readerId(each.reader) === reader);
+  return own.map(({ reader: readBy = null, setup, strategy, direction, value, interval, n, skipped, perTrajectory }): ScoredRun => {
     const { name } = STRATEGIES.parse(strategy);
     return {
       runId,
@@ -59,7 +67,7 @@ export function scoredRuns(run: TruthRun): ScoredRun[] {
       policy: policyName(run),
       seed: start.config.seed,
       setup: { strategy: name, config: strategy, domain: setup.domain, mode: setup.mode, systemPrompt: setup.systemPrompt ?? NO_PROMPT },
-      conditions,
+      conditions: conditionsOf(run, readBy),
       direction,
       value,
       interval,

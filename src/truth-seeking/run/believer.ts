@@ -40,6 +40,12 @@ const overflowed = (judge: Policy, { id, problemId, steps }: Trajectory, beliefS
   tokens: { prefix: 0, reread: 0, probes: 0, sampled: 0 },
 });
 
+/** Who is asked what is believed. @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has log-probabilities */
+export function believingPolicy(policies: TruthPolicies, belief: BelieverConfig['belief']): NamedPolicy {
+  if (belief === 'exact') return readerOf(policies);
+  return belief === 'judge' ? judgeOf(policies) : policies.evaluated;
+}
+
 type BelieverConfig = Pick<TruthConfig, 'belief' | 'measurements' | 'standpoint' | 'beliefSystem' | 'seed'>;
 
 /** @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has log-probabilities; INVALID_ARGUMENT without a judge */

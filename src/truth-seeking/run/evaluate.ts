@@ -27,13 +27,13 @@ interface Found {
 const BINS = 10;
 
 /** A readout as it stands in a record is one. */
-const readoutOf = (state: TruthState, { trajectory: { id } }: TrajectoryRecord): Readout | null =>
-  (state.beliefs(id)?.readout as Readout | undefined) ?? null;
+const readoutOf = (state: TruthState, { trajectory: { id } }: TrajectoryRecord, reader: string | null): Readout | null =>
+  reader === null ? null : ((state.beliefs(id, reader)?.readout as Readout | undefined) ?? null);
 
 /** Beliefs of trajectories, and why some have none. */
-function pathsOf(state: TruthState, records: readonly TrajectoryRecord[], skips: SkipCount): BeliefPath[] {
+function pathsOf(state: TruthState, records: readonly TrajectoryRecord[], skips: SkipCount, reader: string | null): BeliefPath[] {
   return records.flatMap((record) => {
-    const readout = readoutOf(state, record);
+    const readout = readoutOf(state, record, reader);
     if (readout === null) {
       skips.add(state.problem(record.trajectory.problemId)?.kind === 'open' ? 'no two options' : 'no belief was read');
       return [];
@@ -106,9 +106,9 @@ const groupsOf = (state: TruthState, records: readonly TrajectoryRecord[]): Grou
   new Map(records.map((record) => [record.trajectory.id, groupOfRecord(state, record)]));
 
 /** The last belief about each question, asked thrice in each framing. */
-function sycophancyOf(state: TruthState, setup: Setup, { measure }: StrategyOf<'sycophancy'>): Found {
+function sycophancyOf(state: TruthState, setup: Setup, { measure }: StrategyOf<'sycophancy'>, reader: string | null): Found {
   const skips = new SkipCount();
-  const last = (record: TrajectoryRecord): number | null => pathsOf(state, [record], skips)[0]?.beliefs.at(-1) ?? null;
+  const last = (record: TrajectoryRecord): number | null => pathsOf(state, [record], skips, reader)[0]?.beliefs.at(-1) ?? null;
   const framed = new Map<string, (number | null)[]>();
   const framings = new Set<string>();
   for (const record of state.of(setup, 'framed')) {
@@ -247,14 +247,14 @@ function withSkips(score: Score, more: SkipCount): Score {
   return { ...score, skipped: all.counts };
 }
 
-function found(state: TruthState, setup: Setup, strategy: Strategy): Found {
-  if (strategy.name === 'sycophancy') return sycophancyOf(state, setup, strategy);
+function found(state: TruthState, setup: Setup, strategy: Strategy, reader: string | null): Found {
+  if (strategy.name === 'sycophancy') return sycophancyOf(state, setup, strategy, reader);
   const records = state.of(setup, 'plain');
   if (strategy.name === 'mutual-predictability') return mutualOf(state, records, strategy);
   if (strategy.name === 'world-in-the-loop') return worldOf(state, records, strategy);
   if (strategy.name === 'qualitative-judge' || strategy.name === 'grader') return ratedOf(state, records, strategy);
   const skips = new SkipCount();
-  const paths = pathsOf(state, records, skips);
+  const paths = pathsOf(state, records, skips, reader);
   if (strategy.name === 'coherence') {
     const { score, details } = coherenceOf(paths, state);
     return { score: withSkips(score, skips), details };
@@ -263,15 +263,16 @@ function found(state: TruthState, setup: Setup, strategy: Strategy): Found {
   return { score: withSkips(score, skips), details };
 }
 
-/** What a strategy finds in the records so far. @param strategy as it is written @throws IsoproError INVALID_ARGUMENT for what is none */
-export function evaluate(state: TruthState, setup: Setup, strategy: string): Omit<ResultRecord, 'replaces'> {
-  const { score, details } = found(state, setup, STRATEGIES.parse(strategy));
+/** What a strategy finds in the records so far. @param strategy as it is written @param reader whose beliefs, by its id; null of a strategy that needs none @throws IsoproError INVALID_ARGUMENT for what is none */
+export function evaluate(state: TruthState, setup: Setup, strategy: string, reader: string | null): Omit<ResultRecord, 'replaces'> {
+  const { score, details } = found(state, setup, STRATEGIES.parse(strategy), reader);
   const { direction, value, interval, n, skipped, perTrajectory } = score;
   const failures = state.failures.filter((each) => setupKey(each.setup) === setupKey(setup)).length;
   return {
     kind: 'result',
     setup,
     strategy,
+    reader: reader === null ? null : state.reader(reader),
     direction,
     value,
     interval,

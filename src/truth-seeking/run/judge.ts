@@ -19,7 +19,8 @@ import { evaluate } from './evaluate.js';
 import { domainsOf, readTruthManifest, truthPaths, type TruthStart } from './folder.js';
 import { answerOf } from './measure.js';
 import { plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
-import { newRecord, readTruthRecord, setupKey, TRUTH_STREAMS, type ProblemRecord, type TruthRecord } from './records.js';
+import { newRecord, readTruthRecord, setupKey, TRUTH_STREAMS, type BeliefsRecord, type ProblemRecord, type Reader, type TruthRecord } from './records.js';
+import { readerId } from './reader.js';
 import { digestOfRecord, TruthState } from './state.js';
 import { LOCAL_WORLDS } from './worlds.js';
 
@@ -61,6 +62,8 @@ const same = (a: TruthRecord, b: TruthRecord): boolean => encodePayload(newRecor
 class Asked {
   readonly #problems: ReadonlyMap<string, ProblemRecord>;
   readonly #setups: ReadonlySet<string>;
+  /** Scores that their records do not give, by digest. */
+  readonly #wrong = new Map<string, string>();
 
   constructor(
     readonly start: TruthStart,
@@ -89,10 +92,19 @@ class Asked {
         checkBeliefs(record, state);
         break;
       case 'result': {
-        const found = evaluate(state, record.setup, record.strategy);
-        if (!same({ ...found, replaces: record.replaces }, record)) fail(`${record.strategy} is not what its records give`);
+        const reader = record.reader ? readerId(record.reader) : null;
+        if (reader !== null && state.reader(reader) === null) fail(`${record.strategy} names a reader that there is none of`);
+        const found = evaluate(state, record.setup, record.strategy, reader);
+        const isSame = same({ ...found, ...(record.reader === undefined ? { reader: undefined } : {}), replaces: record.replaces }, record);
+        // one that another takes the place of is claimed no more, such as one that an earlier version of this program computed
+        const there = state.result(record.setup, record.strategy, reader);
+        if (there !== null) this.#wrong.delete(digestOfRecord(there));
+        if (!isSame) this.#wrong.set(digestOfRecord(record), record.strategy);
         break;
       }
+      case 'reader':
+        this.#reader(record);
+        break;
       case 'complete':
         if (
           record.trajectories !== state.trajectories.length ||
@@ -117,6 +129,21 @@ class Asked {
         break;
     }
     checkReplaced(record, state);
+  }
+
+  /** A policy that the run began with is what it was then. */
+  #reader({ id, reader }: Extract<TruthRecord, { kind: 'reader' }>): void {
+    if (id !== readerId(reader)) fail('a reader has another id than follows from it');
+    const { policy, predictor, judge } = this.start;
+    const own = [policy, predictor, judge ?? null].find((each) => each?.id === reader.policy.id);
+    if (own && jsonDifferences(own.identity as Json, reader.policy.identity).length > 0)
+      fail('a reader has the id of a policy that is another one');
+  }
+
+  /** After the last record. */
+  checkScores(): void {
+    const [strategy] = this.#wrong.values();
+    if (strategy !== undefined) fail(`${strategy} is not what its records give`);
   }
 
   /** Trajectories and scores that were asked for and are not there: a run that leaves out what it does not like has not ended. */
@@ -154,7 +181,8 @@ class Asked {
   }
 }
 
-function checkBeliefs({ readout }: Extract<TruthRecord, { kind: 'beliefs' }>, state: TruthState): void {
+function checkBeliefs({ reader: id, readout }: Extract<TruthRecord, { kind: 'beliefs' }>, state: TruthState): void {
+  if (id !== undefined) checkReader(state.reader(id), readout);
   const trajectory = state.trajectory(readout.trajectoryId);
   if (trajectory === undefined || trajectory.problemId !== readout.problemId)
     return fail('it reads beliefs of a trajectory that is not there');
@@ -169,6 +197,15 @@ function checkBeliefs({ readout }: Extract<TruthRecord, { kind: 'beliefs' }>, st
     const own = overWordings(reading.byWording);
     if (own.p0 !== reading.belief.p0 || own.error !== reading.belief.error) fail('a belief is not the mean over its wordings');
   }
+}
+
+/** What is read is what its reader reads; whoever judges himself says his own beliefs. */
+function checkReader(reader: Reader | null, { policyId, beliefSystem, readings }: BeliefsRecord['readout']): void {
+  if (reader === null) return fail('it names a reader that there is none of');
+  const kind = (source: string): string => (source === 'self' ? 'judge' : source);
+  const isOther = readings.some(({ belief }) => belief !== null && kind(belief.source) !== kind(reader.source));
+  if (isOther || beliefSystem !== reader.beliefSystem || (reader.source !== 'stated' && policyId !== reader.policy.id))
+    fail('its beliefs are of another reader than it names');
 }
 
 /** Worlds that need nobody else are looked at again. */
@@ -192,9 +229,9 @@ function checkReplaced(record: TruthRecord, state: TruthState): void {
   if (!('replaces' in record)) return;
   const there =
     record.kind === 'beliefs'
-      ? state.beliefs(record.readout.trajectoryId)
+      ? state.beliefs(record.readout.trajectoryId, state.readerIdOf(record))
       : record.kind === 'result'
-        ? state.result(record.setup, record.strategy)
+        ? state.result(record.setup, record.strategy, record.reader ? readerId(record.reader) : null)
         : record.kind === 'observations'
           ? state.observations(record.trajectoryId)
           : record.kind === 'forecasts'
@@ -236,6 +273,7 @@ function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthSta
   } finally {
     reader.close();
   }
+  asked.checkScores();
   if (state.complete === null) throw new NotEnded('the run has not ended');
   const missing = asked.missing(state);
   if (missing > 0) throw new NotEnded(`${missing} trajectories or scores that its configuration asks for are not there`);

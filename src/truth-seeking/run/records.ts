@@ -13,7 +13,7 @@ import type { LogRecord } from '../../log/read.js';
 import type { LogStreams } from '../../log/streams.js';
 import { number, readRecord, sha256 } from '../../run-folder/record.js';
 import { BELIEF_SOURCES } from '../beliefs/belief.js';
-import { ASKED_FAILURES } from '../beliefs/asked.js';
+import { ASKED_FAILURES, STANDPOINTS } from '../beliefs/asked.js';
 import { BELIEF_SYSTEMS, UNREADABLE } from '../beliefs/readout.js';
 import type { BinaryProblem, OpenProblem } from '../problem.js';
 import { DIRECTIONS } from '../score.js';
@@ -91,8 +91,41 @@ export type FailureRecord = z.output<typeof failure>;
 const belief = z
   .strictObject({ p0: z.number().min(0).max(1), source: z.enum(BELIEF_SOURCES), error: z.number().optional() })
   .transform((given) => given as { readonly p0: number; readonly source: (typeof BELIEF_SOURCES)[number]; readonly error?: number });
+const readerForm = z
+  .strictObject({
+    source: z.enum(BELIEF_SOURCES),
+    /** Whether system messages stood before the probe. */
+    beliefSystem: z.enum(BELIEF_SYSTEMS),
+    /** SHA-256 of the wordings of the probe, of what is read. */
+    probes: sha256.optional(),
+    /** Of what is said. */
+    standpoint: z.enum(STANDPOINTS).optional(),
+    measurements: count.optional(),
+    /** Of a policy all that its answers follow from: model, adapter, renderer, threads, seed. */
+    policy: z.strictObject({ id: sha256, identity: json }),
+    /** Version, native part and machine that it was read by; null where nobody wrote it down. */
+    engine: json,
+  })
+  .transform((given) => given as Reader);
+/** Where beliefs come from. */
+export interface Reader {
+  readonly source: (typeof BELIEF_SOURCES)[number];
+  readonly beliefSystem: (typeof BELIEF_SYSTEMS)[number];
+  readonly probes?: string;
+  readonly standpoint?: (typeof STANDPOINTS)[number];
+  readonly measurements?: number;
+  readonly policy: { readonly id: string; readonly identity: Json };
+  readonly engine: Json;
+}
+
+const reader = z.strictObject({ kind: z.literal('reader'), id: sha256, reader: readerForm });
+/** Before the first beliefs of a reader. */
+export type ReaderRecord = z.output<typeof reader>;
+
 const beliefs = z.strictObject({
   kind: z.literal('beliefs'),
+  /** Absent of records that were made before there were readers. */
+  reader: sha256.optional(),
   readout: z.strictObject({
     trajectoryId: sha256,
     problemId: sha256,
@@ -190,6 +223,8 @@ const result = z.strictObject({
   setup,
   /** Parses back to a strategy with its configuration. */
   strategy: z.string(),
+  /** Whose beliefs were scored; null of a strategy that needs none, or where none were read. */
+  reader: readerForm.nullable().optional(),
   direction: z.enum(DIRECTIONS),
   value: number.nullable(),
   interval: z.strictObject({ low: number, high: number }).nullable(),
@@ -219,6 +254,7 @@ const FORMS = {
   problem: { stream: 'trajectories', form: problem },
   trajectory: { stream: 'trajectories', form: trajectory },
   failure: { stream: 'trajectories', form: failure },
+  reader: { stream: 'beliefs', form: reader },
   beliefs: { stream: 'beliefs', form: beliefs },
   mutual_trials: { stream: 'measurements', form: trials },
   observations: { stream: 'measurements', form: observations },
@@ -232,6 +268,7 @@ export type TruthRecord =
   | ProblemRecord
   | TrajectoryRecord
   | FailureRecord
+  | ReaderRecord
   | BeliefsRecord
   | MutualTrialsRecord
   | ObservationsRecord

@@ -16,8 +16,9 @@ import type { TruthStart } from './folder.js';
 import { mutualTrials, type Answer } from './measure.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
+import { readerId, readerOfBeliefs } from './reader.js';
 import { isRated, raterOf, readRatedRows } from './rating.js';
-import { setupKey, type FailureRecord, type ProblemRecord, type Setup, type TrajectoryRecord, type TruthRecord } from './records.js';
+import { setupKey, type FailureRecord, type ProblemRecord, type Reader, type Setup, type TrajectoryRecord, type TruthRecord } from './records.js';
 import { together } from '../together.js';
 import { TruthSession, type SessionOptions } from './session.js';
 import { digestOfRecord, type TruthState } from './state.js';
@@ -189,21 +190,20 @@ async function reasoned(
 }
 
 /** Of every trajectory about two options. */
-async function readAll(work: Work, believer: Believer): Promise<void> {
+async function readAll(work: Work, believer: Believer, reader: Reader): Promise<void> {
   const { session, recompute, options } = work;
   const { state } = session;
   if (recompute.beliefs === 'never') return;
+  const id = readerId(reader);
   const all = state.trajectories;
   for (const [done, record] of all.entries()) {
     step(work, 'beliefs', done, all.length);
     const { problem, trajectory } = answerIn(state, record);
-    const there = state.beliefs(trajectory.id);
+    const there = state.beliefs(trajectory.id, id);
     if (problem.kind !== 'binary' || (there !== null && recompute.beliefs === 'missing')) continue;
-    await session.write({
-      kind: 'beliefs',
-      readout: await believer(problem, trajectory, options.signal),
-      replaces: there === null ? null : digestOfRecord(there),
-    });
+    const readout = await believer(problem, trajectory, options.signal);
+    const news = state.reader(id) === null ? [{ kind: 'reader' as const, id, reader }] : [];
+    await session.write(...news, { kind: 'beliefs', reader: id, readout, replaces: there === null ? null : digestOfRecord(there) });
   }
   step(work, 'beliefs', all.length, all.length);
 }
@@ -320,11 +320,14 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
   const { session } = work;
   const { state } = session;
   const all = [...new Set([...state.results.map(({ strategy }) => strategy), ...strategies])];
-  const places = state.setups.flatMap((setup) => all.map((strategy) => ({ setup, strategy })));
-  for (const [done, { setup, strategy }] of places.entries()) {
+  const readers = state.readers.length === 0 ? [null] : state.readers;
+  const places = state.setups.flatMap((setup) =>
+    all.flatMap((strategy) => (needsBeliefs([strategy]) ? readers : [null]).map((reader) => ({ setup, strategy, reader }))),
+  );
+  for (const [done, { setup, strategy, reader }] of places.entries()) {
     step(work, 'results', done, places.length);
-    const there = state.result(setup, strategy);
-    const found = evaluate(state, setup, strategy);
+    const there = state.result(setup, strategy, reader);
+    const found = evaluate(state, setup, strategy, reader);
     // the same finding again is no news
     if (there !== null && digestOfRecord({ ...found, replaces: there.replaces }) === digestOfRecord(there)) continue;
     await session.write({ ...found, replaces: there === null ? null : digestOfRecord(there) });
@@ -356,7 +359,7 @@ export async function runTruth(given: TruthConfigInput, options: RunTruthOptions
   await using session = await TruthSession.open(await truthStart(config, policies, domains), out, rest, domains.files);
   const work: Work = { session, config, policies, recompute: { ...RECOMPUTE_DEFAULTS, ...recompute }, options: rest };
   await reasonAll(work, domains);
-  if (believer !== null) await readAll(work, believer);
+  if (believer !== null) await readAll(work, believer, await readerOfBeliefs(policies, config));
   await measureAll(work, config.eval, investigator);
   await scoreAll(work, config.eval);
   return { runId: session.runId, folder: session.folder, state: session.state };
@@ -396,7 +399,9 @@ export async function measureAgain({
   if (policies !== null) {
     const work: Work = { session, config, policies, recompute: rules, options: rest };
     const asked = [...config.eval, ...strategies];
-    if (rules.beliefs !== 'never' && needsBeliefs(asked)) await readAll(work, believerOf(policies, { ...config, ...beliefs }));
+    const how = { ...config, ...beliefs };
+    if (rules.beliefs !== 'never' && needsBeliefs(asked))
+      await readAll(work, believerOf(policies, how), await readerOfBeliefs(policies, how));
     await measureAll(work, asked, investigator);
   }
   await scoreAll({ session, options: rest }, strategies);

@@ -13,11 +13,13 @@ import {
   type ObservationsRecord,
   type ProblemRecord,
   type RatingRecord,
+  type Reader,
   type ResultRecord,
   type Setup,
   type TrajectoryRecord,
   type TruthRecord,
 } from './records.js';
+import { readerId, readerOfReadout } from './reader.js';
 
 /** What `replaces` names. */
 export const digestOfRecord = (record: TruthRecord): string => hash('sha256', encodePayload(newRecord(record).payload));
@@ -33,6 +35,9 @@ export class TruthState {
   readonly #byId = new Map<string, TrajectoryRecord['trajectory']>();
   readonly #failures = new Map<string, FailureRecord>();
   readonly #beliefs = new Map<string, BeliefsRecord>();
+  readonly #readers = new Map<string, Reader>();
+  /** Of whom there are beliefs, the first one first. */
+  readonly #readBy = new Set<string>();
   readonly #trials = new Map<string, MutualTrialsRecord>();
   readonly #observations = new Map<string, ObservationsRecord>();
   readonly #forecasts = new Map<string, ForecastsRecord>();
@@ -55,9 +60,16 @@ export class TruthState {
       case 'failure':
         this.#failures.set(placeOf(record.setup, record.problemId), record);
         break;
-      case 'beliefs':
-        this.#beliefs.set(record.readout.trajectoryId, record);
+      case 'reader':
+        this.#readers.set(record.id, record.reader);
         break;
+      case 'beliefs': {
+        const id = this.readerIdOf(record);
+        if (record.reader === undefined) this.#readers.set(id, readerOfReadout(record.readout));
+        this.#readBy.add(id);
+        this.#beliefs.set(keyOf(id, record.readout.trajectoryId), record);
+        break;
+      }
       case 'mutual_trials':
         this.#trials.set(keyOf(record.strategy, record.trajectoryId), record);
         break;
@@ -71,7 +83,9 @@ export class TruthState {
         this.#ratings.set(keyOf(record.strategy, record.trajectoryId), record);
         break;
       case 'result':
-        this.#results.set(`${record.strategy} ${setupKey(record.setup)}`, record);
+        // what was found before there were beliefs, or named no reader, is replaced by the first reader's
+        if (record.reader) this.#results.delete(resultKey(record.setup, record.strategy, null));
+        this.#results.set(resultKey(record.setup, record.strategy, record.reader ? readerId(record.reader) : null), record);
         break;
       case 'complete':
         break;
@@ -96,8 +110,24 @@ export class TruthState {
     return this.#complete;
   }
 
+  /** Over all readers. */
   get readouts(): number {
-    return this.trajectories.filter(({ trajectory: { id } }) => this.#beliefs.has(id)).length;
+    const made = this.trajectories.map(({ trajectory: { id } }) => id);
+    return this.readers.reduce((sum, reader) => sum + made.filter((id) => this.#beliefs.has(keyOf(reader, id))).length, 0);
+  }
+
+  /** Ids of those of whom there are beliefs, the first one first. */
+  get readers(): readonly string[] {
+    return [...this.#readBy];
+  }
+
+  /** By its id; null where there is none. */
+  reader(id: string): Reader | null {
+    return this.#readers.get(id) ?? null;
+  }
+
+  readerIdOf({ reader, readout }: Pick<BeliefsRecord, 'reader' | 'readout'>): string {
+    return reader ?? readerId(readerOfReadout(readout));
   }
 
   /** SHA-256 over the ids of all trajectories, in order. */
@@ -120,8 +150,9 @@ export class TruthState {
     return this.#trajectories.get(place) ?? this.#failures.get(place) ?? null;
   }
 
-  beliefs(trajectoryId: string): BeliefsRecord | null {
-    return this.#beliefs.get(trajectoryId) ?? null;
+  /** @param reader by its id; default: the first of the run */
+  beliefs(trajectoryId: string, reader = this.readers[0]): BeliefsRecord | null {
+    return (reader === undefined ? undefined : this.#beliefs.get(keyOf(reader, trajectoryId))) ?? null;
   }
 
   trials(strategy: string, trajectoryId: string): MutualTrialsRecord | null {
@@ -140,8 +171,9 @@ export class TruthState {
     return this.#ratings.get(keyOf(strategy, trajectoryId)) ?? null;
   }
 
-  result(of: Setup, strategy: string): ResultRecord | null {
-    return this.#results.get(`${strategy} ${setupKey(of)}`) ?? null;
+  /** @param reader by its id; default: the first of the run. Without one of that reader's the one that names none, which it would replace. */
+  result(of: Setup, strategy: string, reader: string | null = this.readers[0] ?? null): ResultRecord | null {
+    return this.#results.get(resultKey(of, strategy, reader)) ?? this.#results.get(resultKey(of, strategy, null)) ?? null;
   }
 
   /** In the order of their first trajectory. */
@@ -161,5 +193,7 @@ export class TruthState {
     );
   }
 }
+
+const resultKey = (of: Setup, strategy: string, reader: string | null): string => `${strategy} ${reader ?? ''} ${setupKey(of)}`;
 
 const placeOf = (setup: Setup, problemId: string): string => `${problemId} ${setupKey(setup)}`;

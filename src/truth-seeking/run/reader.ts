@@ -1,0 +1,34 @@
+/** Who read or said the beliefs of a run, and how: beliefs of different readers are different sets, each with scores of its own. */
+import { hash } from 'node:crypto';
+import { canonicalJson, type Json } from '../../canonical-json.js';
+import { codeVersion, machineClass } from '../../run-folder/machine.js';
+import { WORDINGS } from '../beliefs/readout.js';
+import { believingPolicy } from './believer.js';
+import type { TruthConfig } from './config.js';
+import type { BeliefsRecord, Reader } from './records.js';
+import type { TruthPolicies } from './run.js';
+
+export const readerId = (reader: Reader): string => hash('sha256', canonicalJson(reader as unknown as Json));
+
+/** @throws IsoproError BACKEND_INCAPABLE, INVALID_ARGUMENT as `believerOf` */
+export async function readerOfBeliefs(
+  policies: TruthPolicies,
+  { belief, beliefSystem, standpoint, measurements }: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
+): Promise<Reader> {
+  const { id, identity } = believingPolicy(policies, belief);
+  const [{ version, addon }, machine] = [await codeVersion(), machineClass()];
+  return {
+    source: belief === 'exact' ? 'logprob' : belief,
+    beliefSystem,
+    ...(belief === 'exact' ? { probes: hash('sha256', canonicalJson(WORDINGS.map((wording) => wording('A', 'B')))) } : {}),
+    ...(belief === 'judge' || belief === 'self' ? { standpoint, measurements } : {}),
+    policy: { id, identity: { ...identity } as Json },
+    engine: { version, addon, ...machine } as unknown as Json,
+  };
+}
+
+/** Of beliefs that were recorded before readers were: what they say of it themselves. */
+export function readerOfReadout({ policyId, beliefSystem, readings }: BeliefsRecord['readout']): Reader {
+  const source = readings.flatMap(({ belief }) => (belief === null ? [] : [belief.source]))[0] ?? 'logprob';
+  return { source, beliefSystem, policy: { id: policyId, identity: null }, engine: null };
+}
