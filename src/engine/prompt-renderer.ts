@@ -1,16 +1,15 @@
 /**
  * The one prompt renderer: chat messages to token ids, for rollouts, training, evaluation and serving alike.
  *
- * The template is the model file's own, run by @huggingface/jinja; ChatML where the file has none. Text inside a message
+ * The template is the model file's own; ChatML where the file has none. Text inside a message
  * never becomes a control token: a marker is put inside every control-token text that a message contains, so that after
  * rendering only the template's own control tokens are recognised; then the marker is taken out again. The plain text
  * between two control tokens is tokenised in one piece, as it is when a whole prompt is tokenised at once.
  */
 import { createHash } from 'node:crypto';
-import vm from 'node:vm';
-import { Template } from '@huggingface/jinja';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
+import { ChatTemplate } from './chat-template.js';
 
 export interface ChatMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
@@ -46,43 +45,6 @@ const CHATML = `{% for message in messages %}<|im_start|>{{ message.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`;
 
-/**
- * The library offers templates the clock under this name; without it they fall back to a fixed date. The empty
- * expression keeps a line break at the beginning of the template from being trimmed as one after a statement.
- */
-const NO_CLOCK = "{% set strftime_now = undefined %}{{ '' }}";
-
-/**
- * A template is code from a file: it may not run longer than this, by the clock. Rendering takes milliseconds; a busy machine may stop a
- * process for seconds.
- */
-const RENDER_LIMIT_MS = 10_000;
-
-/** Conversations that are filled in under one watch of the clock. Each of those of a group that does not end in time has its own then. */
-const TOGETHER = 64;
-
-/** Where templates are run, since only there the clock can stop them. One for all: making it takes longer than most templates. */
-const sandbox: { render?: () => string[] } = vm.createContext({});
-const RENDER = new vm.Script('render()');
-
-/**
- * What templates gave for their variables, the oldest first. A run and its judge ask for the same prompts several times, and the thread
- * that watches the clock for each of them is started and waited for, which takes a busy machine longer than the template itself.
- */
-const knownTexts = new Map<string, string>();
-const KNOWN_CHARACTERS = 4_000_000;
-let knownCharacters = 0;
-
-function remember(key: string, text: string): void {
-  knownTexts.set(key, text);
-  knownCharacters += text.length;
-  for (const [oldest, { length }] of knownTexts) {
-    if (knownCharacters <= KNOWN_CHARACTERS) return;
-    knownTexts.delete(oldest);
-    knownCharacters -= length;
-  }
-}
-
 /** Unicode noncharacters (U+FDD0 to U+FDEF), of which one that no message contains serves as the marker. */
 const MARKERS = Array.from({ length: 32 }, (_, i) => String.fromCodePoint(0xfdd0 + i));
 
@@ -92,7 +54,7 @@ export class PromptRenderer {
   readonly #templateText: string;
   readonly #controlIds: ReadonlyMap<string, number>;
   readonly #controlPattern: RegExp | null;
-  #template: Template | undefined;
+  #template: ChatTemplate | undefined;
 
   constructor(vocabulary: PromptVocabulary) {
     this.#vocabulary = vocabulary;
@@ -190,31 +152,11 @@ export class PromptRenderer {
     }
   }
 
-  /** The template's text for each, those that it gave before as they were. */
   #run(all: readonly Record<string, unknown>[]): string[] {
-    const keys = all.map((variables) => createHash('sha256').update(this.rendererId).update(JSON.stringify(variables)).digest('base64'));
-    const texts = new Map(keys.map((key) => [key, knownTexts.get(key)]));
-    const missing = [...new Map(keys.map((key, i) => [key, all[i]!]))].filter(([key]) => texts.get(key) === undefined);
-    for (let at = 0; at < missing.length; at += TOGETHER) {
-      const group = missing.slice(at, at + TOGETHER);
-      for (const [i, text] of this.#runTogether(group.map(([, variables]) => variables)).entries()) {
-        texts.set(group[i]![0], text);
-        remember(group[i]![0], text);
-      }
-    }
-    return keys.map((key) => texts.get(key)!);
-  }
-
-  #runTogether(group: readonly Record<string, unknown>[]): string[] {
     try {
-      const template = (this.#template ??= new Template(NO_CLOCK + this.#templateText));
-      sandbox.render = () => group.map((variables) => String(template.render(variables)));
-      return RENDER.runInContext(sandbox, { timeout: RENDER_LIMIT_MS }) as string[];
+      return (this.#template ??= new ChatTemplate(this.#templateText)).render(all);
     } catch (cause) {
-      if (group.length > 1) return group.flatMap((variables) => this.#runTogether([variables]));
       throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${(cause as Error).message}`, { cause });
-    } finally {
-      delete sandbox.render;
     }
   }
 }

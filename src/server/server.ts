@@ -19,6 +19,7 @@ import { addRoutes } from './openai/routes.js';
 import { isLoopback, requireNamed, type Names } from './origin.js';
 import { registryNames, type RegistryNames } from './registry-names.js';
 import { readTls, type TlsFiles, type TlsPair } from './tls.js';
+import { Turnstile } from './turnstile.js';
 
 export interface ServerLimits {
   /** Bytes of a body. */
@@ -320,6 +321,7 @@ async function listen(
 function guard(app: FastifyInstance, options: ServerOptions, endings: Endings, limits: ServerLimits, metrics: ServerMetrics): void {
   const isOpen = isLoopback(options.host) && options.keys.every(({ scopes }) => scopes.includes('admin'));
   const keys = new Keys(options.keys, isOpen);
+  const turns = new Turnstile();
   const names: Names = { ...options, secure: options.tls !== undefined };
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ending', null as unknown as AbortController);
@@ -338,7 +340,10 @@ function guard(app: FastifyInstance, options: ServerOptions, endings: Endings, l
     const { config, url = '' } = request.routeOptions;
     const { scope } = config;
     if (scope !== undefined) request.caller = keys.admit(authorization, scope, url.startsWith('/api/'));
-    if (scope === 'infer') endings.begin(request, reply, limits.requestSeconds, () => metrics.left());
+    if (scope === 'infer') {
+      endings.begin(request, reply, limits.requestSeconds, () => metrics.left());
+      await turns.pass();
+    }
     return undefined;
   });
   app.addHook('onResponse', async (request, reply) => {

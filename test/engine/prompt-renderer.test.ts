@@ -73,19 +73,36 @@ describe('the prompt renderer', () => {
     }
   });
 
-  test('runs a template once for equal prompts, together or one after the other, whatever came before', () => {
+  test('no thread watches the clock for a template that goes by quickly, and its text is the same as under one', () => {
     const runs = jest.spyOn(vm.Script.prototype, 'runInContext');
     try {
-      const renderer = new PromptRenderer(vocabulary({ chatTemplate: '{{ messages[0].content }}{{ messages[0].content }}' }));
-      const asked = (contents: readonly string[]): string[] => renderer.renderAll(contents.map(user), true).map(({ text }) => text);
-      const same = 'y'.repeat(300_000);
-      for (let i = 0; i < 20; i++) asked(Array.from({ length: 4 }, () => `${i % 3}${same}`)); // 80 texts, three different ones
-      expect(runs).toHaveBeenCalledTimes(3);
-      const many = Array.from({ length: 130 }, (_, i) => `${i % 100}`);
-      expect(asked(many)).toEqual(many.map((content) => content + content));
-      expect(runs).toHaveBeenCalledTimes(5); // a hundred different ones, 64 at a time
-      asked(many);
-      expect(runs).toHaveBeenCalledTimes(5);
+      const chatTemplate =
+        '{%- set ns = namespace(n=0) -%}{%- macro turn(m) -%}[{{ m.role | upper }}: {{ m.content | trim }}]{%- endmacro -%}' +
+        '{% for m in messages %}{% if not loop.first %}, {% endif %}{{ turn(m) }}{% set ns.n = ns.n + 1 %}{% endfor %} {{ ns.n }} ' +
+        "{{ none is none and true and not False }} {{ messages[-1]['content'].split('e') | join('+') }}";
+      const told = (template: string, contents: readonly string[]): string[] =>
+        new PromptRenderer(vocabulary({ chatTemplate: template })).renderAll(contents.map(user), true).map(({ text }) => text);
+      const many = Array.from({ length: 130 }, (_, i) => ` tree ${i % 100} `);
+      const freely = told(chatTemplate, many);
+      expect(runs).not.toHaveBeenCalled();
+      expect(freely[7]).toBe('[USER: tree 7] 1 true  tr++ 7 ');
+      // a list that may be of any length is made under the watch alone
+      expect(told(`{% for i in range(1) %}{% endfor %}${chatTemplate}`, many)).toEqual(freely);
+      expect(runs).toHaveBeenCalledTimes(3); // 64 texts at a time
+    } finally {
+      runs.mockRestore();
+    }
+  });
+
+  test.each([
+    ['a list that doubles', '{% set ns = namespace(a=[1]) %}{% for m in messages %}DOUBLE{% endfor %}'],
+    ['a text that doubles', "{% set ns = namespace(a='x') %}{% for m in messages %}DOUBLE{% endfor %}"],
+  ])('%s is left to the watch before it is large', (_, template) => {
+    const runs = jest.spyOn(vm.Script.prototype, 'runInContext').mockImplementation(() => ['watched']);
+    try {
+      const chatTemplate = template.replace('DOUBLE', '{% set ns.a = ns.a + ns.a %}'.repeat(64));
+      expect(new PromptRenderer(vocabulary({ chatTemplate })).render(user('x'), true).text).toBe('watched');
+      expect(runs).toHaveBeenCalledTimes(1);
     } finally {
       runs.mockRestore();
     }
@@ -112,6 +129,8 @@ describe('the prompt renderer', () => {
     ['does not parse', '{% for %}'],
     ['raises', "{{ raise_exception('no system role') }}"],
     ['runs for ever', '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}'],
+    ['calls itself for ever', '{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}'],
+    ['calls itself twice for ever', '{% macro a(n) %}{% if n > 0 %}{{ a(n - 1) }}{{ a(n - 1) }}{% endif %}{% endmacro %}{{ a(60) }}'],
   ])(
     'a template that %s is TEMPLATE_INVALID',
     (_what, chatTemplate) => {

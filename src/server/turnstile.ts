@@ -1,0 +1,15 @@
+/** Who comes at once goes in one a turn of the event loop, so that many who come together hold up nobody's tokens, timers and signals. */
+export class Turnstile {
+  readonly #waiting: (() => void)[] = [];
+
+  pass(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#waiting.push(resolve) === 1) setImmediate(this.#next);
+    });
+  }
+
+  readonly #next = (): void => {
+    this.#waiting.shift()!();
+    if (this.#waiting.length > 0) setImmediate(this.#next);
+  };
+}
