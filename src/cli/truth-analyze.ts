@@ -75,7 +75,10 @@ interface Flags {
 async function analysed(analyzer: AnalyzerId, folders: readonly string[], flags: Flags): Promise<AnalysisResult[]> {
   const read = (named: readonly string[]): TruthRun[] => truthRunFolders(named).map(readTruthRun);
   const runs = read(folders);
-  const scored = ofStrategy(runs.flatMap((run) => scoredRuns(run)), flags.strategy);
+  const scored = ofStrategy(
+    runs.flatMap((run) => scoredRuns(run)),
+    flags.strategy,
+  );
   switch (analyzer) {
     case 'performance-comparison':
       return [
@@ -104,7 +107,15 @@ async function analysed(analyzer: AnalyzerId, folders: readonly string[], flags:
       return [crossSetupAgreement(scored)];
     case 'training-causal-effect':
       if (flags.after.length === 0) throw new UsageError('--after: name the runs of what was trained');
-      return [trainingEffect(scored, ofStrategy(read(flags.after).flatMap((run) => scoredRuns(run)), flags.strategy))];
+      return [
+        trainingEffect(
+          scored,
+          ofStrategy(
+            read(flags.after).flatMap((run) => scoredRuns(run)),
+            flags.strategy,
+          ),
+        ),
+      ];
     case 'trajectory-score':
       return scored.map(trajectoryScores);
     case 'results-catalog':

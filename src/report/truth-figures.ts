@@ -34,7 +34,9 @@ export const shownSetups = ({ state }: TruthRun): ShownSetup[] =>
       const readout = state.beliefs(record.trajectory.id)?.readout as Readout | undefined;
       const path = readout === undefined ? 'none' : beliefPath(readout);
       const problem = state.problem(record.trajectory.problemId);
-      return typeof path === 'string' || problem?.kind !== 'binary' ? [] : [{ record, path: { ...path, group: groupOfRecord(state, record) }, target: targetOf(problem) }];
+      return typeof path === 'string' || problem?.kind !== 'binary'
+        ? []
+        : [{ record, path: { ...path, group: groupOfRecord(state, record) }, target: targetOf(problem) }];
     });
     return { setup, name: setupName(setup), paths, trajectories: records.length };
   });

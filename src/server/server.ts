@@ -17,6 +17,7 @@ import type { ServerContext } from './openai/context.js';
 import { ServedModels } from './openai/models.js';
 import { addRoutes } from './openai/routes.js';
 import { isLoopback, requireNamed, type Names } from './origin.js';
+import type { PageContext } from './page/routes.js';
 import { registryNames, type RegistryNames } from './registry-names.js';
 import { readTls, type TlsFiles, type TlsPair } from './tls.js';
 import { Turnstile } from './turnstile.js';
@@ -283,12 +284,13 @@ async function listen(
   await app.register(swagger, { openapi: { info: { title: 'isopro-native', version: '1' } }, transform: jsonSchemaTransform });
   app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () => app.swagger());
   addRoutes(app, context);
+  let mayRead: PageContext['mayRead'] = ({ scopes }) => scopes.has('admin');
   // loaded when the model is there: they stand on much that need not be waited for before
   if (options.jobs !== undefined) {
     const { addJobs } = await import('./jobs/index.js');
     const { name, model, adapters, report } = options;
     const registry = options.registry?.paths.folder;
-    await addJobs(app, { options: options.jobs, base: { name, model }, adapters, models, registry, report });
+    mayRead = await addJobs(app, { options: options.jobs, base: { name, model }, adapters, models, registry, report });
   }
   const { addPage } = await import('./page/routes.js');
   addPage(app, {
@@ -296,6 +298,7 @@ async function listen(
     registry: options.registry,
     model: models.model,
     modelName: models.base,
+    mayRead,
     usage: () => ({ modelBytes: host.usage().usedBytes, running: queue.running, waiting: queue.waiting }),
     report: options.report,
   });

@@ -1,6 +1,14 @@
 export { kendall, mean, pearson, sampleStandardDeviation, spearman } from './descriptive.js';
 export { forgettingOf, type Forgetting, type MeanPerToken, type ScoredText } from './forgetting.js';
-export { clusteredWilsonInterval, fisherInterval, normalInterval, studentInterval, wilsonInterval, Z95, type Interval } from './intervals.js';
+export {
+  clusteredWilsonInterval,
+  fisherInterval,
+  normalInterval,
+  studentInterval,
+  wilsonInterval,
+  Z95,
+  type Interval,
+} from './intervals.js';
 export {
   clusterBootstrap,
   holm,

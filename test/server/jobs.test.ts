@@ -14,6 +14,7 @@ import { z } from 'zod';
 import { createTrainer, loadModel } from '../../src/index.js';
 import { decideGate, Registry } from '../../src/registry/index.js';
 import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
+import { writeRunFolder } from '../models/run-folder.js';
 import { ADMIN, asAdmin, closeAll, folder, reported, send, start, type Answer } from '../models/server.js';
 
 const PROGRAM = fileURLToPath(new URL('../jobs/job-program.mjs', import.meta.url));
@@ -93,6 +94,46 @@ describe('who may', () => {
     expect((await get('/api/jobs', bearer(BOB))).body).toEqual({ data: [], hasMore: false });
     expect((await get('/api/jobs', asAdmin)).body.data).toContainEqual(expect.objectContaining({ id: job.id, owner: 'ann' }));
     await stream(server.url, `/api/jobs/${job.id}/events`, bearer(ANN));
+  });
+
+  test("a key that trains reads the runs of its own jobs; another's are not there, whatever is asked about them", async () => {
+    const own = path.join(folder, 'own-runs');
+    const at = await start({ keys, runs: own, jobs: jobsIn(own) });
+    const asked = { kind: 'run', settings: { sampling: { system: 'silent' } } };
+    const made = await Promise.all([ANN, BOB].map((key) => send(at, '/api/jobs', { body: asked, headers: bearer(key) })));
+    const [ann, bob] = made.map(({ body }) => body.id as string) as [string, string];
+    for (const [i, name] of [ann, bob, 'by-command'].entries())
+      await writeRunFolder({ folder: path.join(own, name), home: folder, iterations: 1, runId: `${i}`.repeat(32) });
+    const status = async (target: string, key: string): Promise<unknown> => {
+      const { status: code, body } = await send(at, target, { headers: bearer(key) });
+      return code === 200 ? code : [code, body.error.code, body.error.message];
+    };
+    const names = async (key: string): Promise<string[]> =>
+      (await send(at, '/api/runs', { headers: bearer(key) })).body.map(({ name }: { name: string }) => name).sort();
+    expect(await names(ANN)).toEqual([ann]);
+    expect(await names(BOB)).toEqual([bob]);
+    expect(await names(ADMIN)).toEqual([ann, bob, 'by-command'].sort());
+    const problem = 'ab'.repeat(32);
+    const parts = ['', '/integrity', '/report', '/rollouts', '/rollouts/0', '/rollouts/0/scores', '/problems', `/problems/${problem}`];
+    for (const rest of parts)
+      for (const name of [ann, 'by-command'])
+        expect(await status(`/api/runs/${name}${rest}`, BOB)).toEqual([
+          404,
+          'run_not_found',
+          `there is no run ${JSON.stringify(name)} in the runs folder`,
+        ]);
+    expect(await status('/api/runs/nothing', BOB)).toEqual([404, 'run_not_found', 'there is no run "nothing" in the runs folder']);
+    for (const rest of ['', '/integrity', '/report', '/rollouts', '/problems'])
+      expect(await status(`/api/runs/${ann}${rest}`, ANN)).toBe(200);
+    expect(await status(`/api/compare?a=${bob}&b=${ann}`, BOB)).toEqual([404, 'run_not_found', expect.stringContaining(ann)]);
+    expect(await status(`/api/compare?a=${ann}&b=${bob}`, BOB)).toEqual([404, 'run_not_found', expect.stringContaining(ann)]);
+    expect((await send(at, '/api/truth', { headers: bearer(BOB) })).body).toEqual([]);
+    for (const target of ['/api/runs', `/api/runs/${ann}`, '/api/truth', '/api/status']) {
+      expect(await status(target, READER)).toEqual([403, 'insufficient_scope', expect.any(String)]);
+      expect((await send(at, target)).status).toBe(401);
+    }
+    expect(await status('/api/adapters', ANN)).toEqual([403, 'insufficient_scope', expect.any(String)]);
+    await at.close(0);
   });
 
   test('a server without --runs has none', async () => {

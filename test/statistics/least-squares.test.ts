@@ -58,7 +58,11 @@ describe('logistic', () => {
   const design = [feature.map(() => 1), feature];
 
   test('a table of four fields: log-odds, their ratio and Woolf’s error', () => {
-    const { coefficients, losses } = logisticRegression(design, outcomes, feature.map((_, i) => String(i)))!;
+    const { coefficients, losses } = logisticRegression(
+      design,
+      outcomes,
+      feature.map((_, i) => String(i)),
+    )!;
     expect(coefficients[0]!.value).toBeCloseTo(Math.log(10 / 30), 10);
     expect(coefficients[1]!.value).toBeCloseTo(Math.log(9), 10);
     expect(coefficients[1]!.error).toBeCloseTo(Math.sqrt(1 / 30 + 1 / 10 + 1 / 10 + 1 / 30), 8);

@@ -392,7 +392,16 @@ test('a signed shift is compared by its distance from 0: following and opposing 
   expect(pair.difference.value).toBeCloseTo(0, 12);
   expect(pair.difference.p ?? 1).toBeGreaterThan(0.05);
   // an adapter that opposes as much as the base followed has gained nothing
-  const [change] = trainingEffect([follows], [run('opposes', follows.scores.map(({ score }) => -score), shift)]).changes;
+  const [change] = trainingEffect(
+    [follows],
+    [
+      run(
+        'opposes',
+        follows.scores.map(({ score }) => -score),
+        shift,
+      ),
+    ],
+  ).changes;
   expect(change!.overProblems.value).toBeCloseTo(0, 12);
   expect(trainingEffect([follows], [little]).changes[0]!.overProblems.high).toBeLessThan(0);
 });

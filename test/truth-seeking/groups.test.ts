@@ -35,11 +35,16 @@ test('everything said twice: no interval is narrower than of what was said once'
   const [x, y] = [once.map(({ beliefs }) => beliefs[0]!), once.map(({ beliefs }) => beliefs[1]!)];
   const groups = once.map(({ group }) => group!);
   const [single, double] = [correlate(x, y), correlate(twice(x), twice(y), twice(groups))];
-  expect(double.pearson!.interval).toEqual({ low: expect.closeTo(single.pearson!.interval!.low, 10), high: expect.closeTo(single.pearson!.interval!.high, 10) });
+  expect(double.pearson!.interval).toEqual({
+    low: expect.closeTo(single.pearson!.interval!.low, 10),
+    high: expect.closeTo(single.pearson!.interval!.high, 10),
+  });
   expect(double.pearson!.p).toBeCloseTo(single.pearson!.p!, 10);
 
   const right = x.map((value) => value > 0.4);
-  expect(width(clusteredWilsonInterval(twice(right), twice(groups)))).toBeGreaterThan(0.95 * width(wilsonInterval(right.filter(Boolean).length, 30)));
+  expect(width(clusteredWilsonInterval(twice(right), twice(groups)))).toBeGreaterThan(
+    0.95 * width(wilsonInterval(right.filter(Boolean).length, 30)),
+  );
   expect(clusteredWilsonInterval(right, groups)).toEqual(wilsonInterval(right.filter(Boolean).length, 30));
   const all = right.map(() => true);
   expect(clusteredWilsonInterval(twice(all), twice(groups))).toEqual(wilsonInterval(30, 30));
@@ -61,7 +66,11 @@ test('ten trajectories of a problem: the logistic part covers over problems, whe
   for (let sample = 0; sample < samples; sample++) {
     const rows = Array.from({ length: problems }, (_, i) => {
       const hardness = 1.5 * gauss();
-      return Array.from({ length: each }, () => ({ group: String(i), x: i % 2, outcome: random.nextDouble() < 1 / (1 + Math.exp(-hardness)) }));
+      return Array.from({ length: each }, () => ({
+        group: String(i),
+        x: i % 2,
+        outcome: random.nextDouble() < 1 / (1 + Math.exp(-hardness)),
+      }));
     }).flat();
     const design = [rows.map(() => 1), rows.map(({ x }) => x)];
     const outcomes = rows.map(({ outcome }) => outcome);

@@ -282,9 +282,14 @@ export class JobQueue {
   names(asker: Asker): Names {
     return new Names(this.#options.allowed, {
       adapterOf: (name) => this.#adapterOf(asker, name),
-      mayRead: (run) => asker.isAdmin || this.#isOf(asker, run),
+      mayRead: (run) => this.mayRead(asker, run),
       fileOf: (id) => this.uploads.pathOf(asker.name, id),
     });
+  }
+
+  /** Whether a run is of a job of the asker; who may all reads all. */
+  mayRead(asker: Asker, run: string): boolean {
+    return asker.isAdmin || this.#isOf(asker, run);
   }
 
   /** The adapter that an ended job made: its file; null where it made none. */

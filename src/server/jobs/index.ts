@@ -6,7 +6,8 @@ import { FineTunedModels } from '../fine-tuning/fine-tuned-models.js';
 import { addFileRoutes } from '../fine-tuning/file-routes.js';
 import { addFineTuningRoutes } from '../fine-tuning/job-routes.js';
 import type { ServedModels } from '../openai/models.js';
-import { addJobRoutes, addSimulationRoutes } from './routes.js';
+import type { Caller } from '../keys.js';
+import { addJobRoutes, addSimulationRoutes, askerOf } from './routes.js';
 
 export interface JobOptions {
   /** Where what is made lies; made where it is not there. */
@@ -34,7 +35,11 @@ export interface JobContext {
   readonly report: (error: unknown) => void;
 }
 
-export async function addJobs(app: FastifyInstance, { options, base, adapters, models, registry, report }: JobContext): Promise<void> {
+/** @returns whether a caller may read what a job made, by the name of its run */
+export async function addJobs(
+  app: FastifyInstance,
+  { options, base, adapters, models, registry, report }: JobContext,
+): Promise<(caller: Caller, run: string) => boolean> {
   let queue: JobQueue | IsoproError;
   let fineTuned: FineTunedModels | undefined;
   try {
@@ -72,4 +77,5 @@ export async function addJobs(app: FastifyInstance, { options, base, adapters, m
   app.addHook('preClose', async () => {
     if (queue instanceof JobQueue) await queue.close();
   });
+  return (caller, run) => (queue instanceof JobQueue ? queue.mayRead(askerOf(caller), run) : caller.scopes.has('admin'));
 }

@@ -1,8 +1,8 @@
-/** What the page reads and moves: runs, rollouts, the registry. Every path under /api needs a key that may all. */
+/** What the page reads and moves: runs, rollouts, the registry. Every path under /api needs a key: of runs, one that trains sees its own. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Readable } from 'node:stream';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { packageRoot } from '../../engine/addon.js';
@@ -12,7 +12,9 @@ import type { Registry } from '../../registry/index.js';
 import { requireAlias } from '../../registry/names.js';
 import { visible } from '../../report/hostile-text.js';
 import { RequestFailure, type FailureType } from '../failures.js';
+import type { Caller } from '../keys.js';
 import { addPageFiles, readPage } from './files.js';
+import { noRun } from './no-run.js';
 import { failedEvent, promote, promotionBody, rollbackBody } from './promotion.js';
 import { ReadingThread } from './reading-thread.js';
 import { registryView } from './registry-view.js';
@@ -27,6 +29,8 @@ export interface PageContext {
   /** That it answers to. */
   readonly modelName: string;
   usage(): Pick<Status, 'modelBytes' | 'running' | 'waiting'>;
+  /** Whether a run is there for a caller. */
+  mayRead(caller: Caller, run: string): boolean;
   /** Told what failed by a defect. */
   report(error: unknown): void;
 }
@@ -80,7 +84,7 @@ export function addPage(instance: FastifyInstance, context: PageContext): void {
 
   app.get(
     '/api/status',
-    admin,
+    { config: { scope: 'train' } },
     async (): Promise<Status> => ({
       version,
       model: context.modelName,
@@ -128,10 +132,16 @@ async function* streamed(
   }
 }
 
-function addRuns(instance: FastifyInstance, { runs, model, modelName }: PageContext): void {
+function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead }: PageContext): void {
   if (runs === undefined) return;
   const app = instance.withTypeProvider<ZodTypeProvider>();
-  const config = { config: { scope: 'admin' as const } };
+  // of whatever run is named, before anything is read
+  const requireOwn = async ({ caller, params, query }: FastifyRequest): Promise<void> => {
+    const named = { ...(query as { a?: string; b?: string }), ...(params as { run?: string }) };
+    for (const run of [named.run, named.a, named.b])
+      if (run !== undefined && !mayRead(caller, run)) await answered(Promise.reject(noRun(run)));
+  };
+  const config = { config: { scope: 'train' as const }, preHandler: requireOwn };
   const at = { ...config, schema: { params: runParams } };
   const reading = new ReadingThread(runs);
   const tickets = new ReportTickets();
@@ -140,7 +150,9 @@ function addRuns(instance: FastifyInstance, { runs, model, modelName }: PageCont
   const json = async (work: Promise<string>, reply: { type(type: string): { send(text: string): unknown } }): Promise<unknown> =>
     reply.type('application/json').send(await answered(work));
 
-  app.get('/api/runs', config, async (_, reply) => json(reading.json('list'), reply));
+  const own = <Line extends { readonly name: string }>({ caller }: FastifyRequest, lines: readonly Line[]): Line[] =>
+    lines.filter(({ name }) => mayRead(caller, name));
+  app.get('/api/runs', config, async (request) => own(request, await reading.value('list')));
   app.get(
     '/api/runs/:run',
     { ...config, schema: { params: runParams, querystring: z.object({ since: z.string().max(100).optional() }) } },
@@ -159,7 +171,7 @@ function addRuns(instance: FastifyInstance, { runs, model, modelName }: PageCont
     json(reading.json('rollout', run, id), reply),
   );
   app.get('/api/runs/:run/problems', at, async ({ params: { run } }, reply) => json(reading.json('problems', run), reply));
-  app.get('/api/truth', config, async (_, reply) => json(reading.json('truths'), reply));
+  app.get('/api/truth', config, async (request) => own(request, await reading.value('truths')));
   app.get('/api/truth/:run', at, async ({ params: { run } }, reply) => json(reading.json('truth', run), reply));
   app.get('/api/truth/:run/report', at, async ({ params: { run } }) => ({
     url: tickets.issue(await answered(reading.value('truthReport', run))),

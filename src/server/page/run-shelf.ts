@@ -14,6 +14,7 @@ import { inOrder, readRun, type RunRecord } from '../../run-folder/read-run.js';
 import { byPart } from '../../run-folder/written-settings.js';
 import { devProblems, devReplies, findRollouts, readRollout, type RolloutFilter } from './rollout-views.js';
 import { detailOf, lineOf, pairedOf, rateOf } from './run-view.js';
+import { noRun } from './no-run.js';
 import { truthFolders, truthLine, truthReportText, truthShown, truthTrajectory } from './truth-view.js';
 import type {
   DevProblem,
@@ -31,9 +32,6 @@ import type {
 
 /** Records of runs that are kept, the latest ones. */
 const KEPT = 6;
-
-const unknown = (name: string): IsoproError =>
-  new IsoproError('RUN_NOT_FOUND', `there is no run ${JSON.stringify(label(name, 80))} in the runs folder`);
 
 /** Of the files that a run's page is made of: another one where one of them has changed. */
 function stampOf(folder: string): string {
@@ -89,7 +87,7 @@ export class RunShelf {
   /** A folder directly below the runs folder, whatever the name says. @throws IsoproError RUN_NOT_FOUND */
   #folder(name: string): string {
     const found = runFolders(this.#parent).find((folder) => path.basename(folder) === name);
-    if (found === undefined) throw unknown(name);
+    if (found === undefined) throw noRun(name);
     return found;
   }
 
@@ -137,7 +135,7 @@ export class RunShelf {
 
   #truthFolder(name: string): string {
     const found = truthFolders(this.#parent).find((folder) => path.basename(folder) === name);
-    if (found === undefined) throw unknown(name);
+    if (found === undefined) throw noRun(name);
     return found;
   }
 

@@ -34,7 +34,11 @@ const within = (value: number): number | null => (Number.isNaN(value) ? null : M
  * @param y as many as x
  * @param clusters of each pair: those of one may depend on each other, and a correlation then is as certain as one of so many pairs
  */
-export function correlate(x: readonly number[], y: readonly number[], clusters: readonly string[] = x.map((_, i) => String(i))): Correlation {
+export function correlate(
+  x: readonly number[],
+  y: readonly number[],
+  clusters: readonly string[] = x.map((_, i) => String(i)),
+): Correlation {
   const n = x.length;
   const groups = new Set(clusters).size;
   const isClustered = groups < n;

@@ -5,7 +5,17 @@ import { groupBy } from '../../statistics/paired.js';
 import { clusteredMean } from '../../statistics/regression.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
 import { correlate, correlationSchema } from './correlation.js';
-import { areAlike, byProblem, bySetup, groupOfProblem, intervalSchema, joined, setupSchema, towardsZero, type ScoredRun } from './scored-run.js';
+import {
+  areAlike,
+  byProblem,
+  bySetup,
+  groupOfProblem,
+  intervalSchema,
+  joined,
+  setupSchema,
+  towardsZero,
+  type ScoredRun,
+} from './scored-run.js';
 
 const agreement = z.strictObject({
   policyId: z.string(),

@@ -199,7 +199,12 @@ export function beliefPath<Reason extends string>({
   readings,
 }: Pick<Readout, 'trajectoryId' | 'problemId'> & {
   readonly readings: readonly (
-    | { readonly belief: Belief; readonly byWording?: readonly number[]; readonly measured?: readonly number[]; readonly reason?: undefined }
+    | {
+        readonly belief: Belief;
+        readonly byWording?: readonly number[];
+        readonly measured?: readonly number[];
+        readonly reason?: undefined;
+      }
     | { readonly belief: null; readonly reason: Reason }
   )[];
 }): BeliefPath | Reason {

@@ -19,7 +19,16 @@ import { evaluate } from './evaluate.js';
 import { domainsOf, readTruthManifest, truthPaths, type TruthStart } from './folder.js';
 import { answerOf } from './measure.js';
 import { plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
-import { newRecord, readTruthRecord, setupKey, TRUTH_STREAMS, type BeliefsRecord, type ProblemRecord, type Reader, type TruthRecord } from './records.js';
+import {
+  newRecord,
+  readTruthRecord,
+  setupKey,
+  TRUTH_STREAMS,
+  type BeliefsRecord,
+  type ProblemRecord,
+  type Reader,
+  type TruthRecord,
+} from './records.js';
 import { readerId } from './reader.js';
 import { digestOfRecord, TruthState } from './state.js';
 import { LOCAL_WORLDS } from './worlds.js';

@@ -18,7 +18,15 @@ import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import { readerId, readerOfBeliefs } from './reader.js';
 import { isRated, raterOf, readRatedRows } from './rating.js';
-import { setupKey, type FailureRecord, type ProblemRecord, type Reader, type Setup, type TrajectoryRecord, type TruthRecord } from './records.js';
+import {
+  setupKey,
+  type FailureRecord,
+  type ProblemRecord,
+  type Reader,
+  type Setup,
+  type TrajectoryRecord,
+  type TruthRecord,
+} from './records.js';
 import { together } from '../together.js';
 import { TruthSession, type SessionOptions } from './session.js';
 import { digestOfRecord, type TruthState } from './state.js';

@@ -164,7 +164,8 @@ function newNoiseOf(paths: readonly BeliefPath[]): number | null {
     const rows = table.map(mean);
     const columns = table[0]!.map((_, k) => mean(table.map((row) => row[k]!)));
     const whole = mean(rows);
-    for (const [i, row] of table.entries()) for (const [k, value] of row.entries()) squares += (value - rows[i]! - columns[k]! + whole) ** 2;
+    for (const [i, row] of table.entries())
+      for (const [k, value] of row.entries()) squares += (value - rows[i]! - columns[k]! + whole) ** 2;
     freedom += (places - 1) * (count - 1) * count;
   }
   return freedom === 0 ? null : squares / freedom;
