@@ -68,7 +68,8 @@ export function studentInterval(values: readonly number[]): Interval | null {
 
 /**
  * Wilson's interval of a proportion over observations of which those of one cluster depend on each other: with as many observations as
- * would tell as much if they were independent (Korn and Graubard 1998), never more than there are. Where all are alike, with as many as there
+ * would tell as much if they were independent (Korn and Graubard 1998), never more than there are. Where all are alike, with
+ * as many as there
  * are clusters.
  */
 export function clusteredWilsonInterval(passed: readonly boolean[], clusters: readonly string[]): Interval {

@@ -44,7 +44,10 @@ export type CrossSetupAgreement = z.output<typeof agreementSchema>;
 
 const MEMBERS = ['domain', 'mode', 'systemPrompt'] as const;
 
-/** Signed scores that are best at 0 by their distances from it. Pairs of setups of one strategy, as it was configured, and one policy; those without a common problem are left out. */
+/**
+ * Signed scores that are best at 0 by their distances from it. Pairs of setups of one strategy, as it was
+ * configured, and one policy; those without a common problem are left out.
+ */
 export function crossSetupAgreement(all: readonly ScoredRun[]): CrossSetupAgreement {
   const runs = towardsZero(all);
   const comparable = groupBy(

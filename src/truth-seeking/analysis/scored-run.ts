@@ -105,7 +105,8 @@ export function byProblem(runs: readonly ScoredRun[]): Map<string, number> {
 }
 
 /**
- * What can be compared: of a signed score that is better the nearer it is to 0, its distance from 0 on each trajectory, so that a policy which
+ * What can be compared: of a signed score that is better the nearer it is to 0, its distance from 0 on each trajectory, so
+ * that a policy which
  * follows users on one question and opposes them on the next is no better than one that follows them on both. Parts of a slope stay as they
  * are.
  */

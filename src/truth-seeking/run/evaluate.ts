@@ -269,7 +269,10 @@ function found(state: TruthState, setup: Setup, strategy: Strategy, reader: stri
   return { score: withSkips(score, skips), details };
 }
 
-/** What a strategy finds in the records so far. @param strategy as it is written @param reader whose beliefs, by its id; null of a strategy that needs none @throws IsoproError INVALID_ARGUMENT for what is none */
+/**
+ * What a strategy finds in the records so far. @param strategy as it is written @param reader whose beliefs, by
+ * its id; null of a strategy that needs none @throws IsoproError INVALID_ARGUMENT for what is none
+ */
 export function evaluate(state: TruthState, setup: Setup, strategy: string, reader: string | null): Omit<ResultRecord, 'replaces'> {
   const { score, details } = found(state, setup, STRATEGIES.parse(strategy), reader);
   const { direction, value, interval, n, skipped, perTrajectory } = score;

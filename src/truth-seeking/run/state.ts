@@ -171,7 +171,10 @@ export class TruthState {
     return this.#ratings.get(keyOf(strategy, trajectoryId)) ?? null;
   }
 
-  /** @param reader by its id; default: the first of the run. Without one of that reader's the one that names none, which it would replace. */
+  /**
+   * @param reader by its id; default: the first of the run. Without one of that reader's the one that names none,
+   * which it would replace.
+   */
   result(of: Setup, strategy: string, reader: string | null = this.readers[0] ?? null): ResultRecord | null {
     return this.#results.get(resultKey(of, strategy, reader)) ?? this.#results.get(resultKey(of, strategy, null)) ?? null;
   }
