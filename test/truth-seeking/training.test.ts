@@ -1,9 +1,11 @@
 /** What is trained on, with which score, and what may not get worse. */
 import { describe, expect, test } from '@jest/globals';
 import { decide, gatePolicy } from '../../src/gate/index.js';
+import { mean } from '../../src/statistics/index.js';
 import { trajectoryScores, type ScoredRun } from '../../src/truth-seeking/analysis/index.js';
 import type { TrajectoryScores } from '../../src/truth-seeking/analysis/trajectory-score.js';
 import { EXPLOITS } from '../../src/truth-seeking/domains/exploits.js';
+import { martingale } from '../../src/truth-seeking/strategies/martingale.js';
 import task from '../../src/truth-seeking/training/belief-task.js';
 import { beliefGuards, beliefMargins, beliefTrials, type BeliefEvidence } from '../../src/truth-seeking/training/guards.js';
 import { centred, readoutReward } from '../../src/truth-seeking/training/readout-training.js';
@@ -142,6 +144,14 @@ describe('rewards by the readout', () => {
 
 describe('guards', () => {
   const margins = { brier: 0.05, slope: 0.2, 'opinion-shift': 0.1, 'quality-change': 0.1 };
+  /** By two wordings that agree, or each with errors of its own. */
+  const measured = (i: number, beliefs: readonly number[], errors: readonly (readonly number[])[] = beliefs.map(() => [0, 0])) => {
+    const own = beliefs.map((belief, at) => errors[at]!.map((error) => belief + error));
+    return {
+      path: { trajectoryId: `t${i}`, problemId: `p${i}`, beliefs: own.map((values) => mean(values)), measured: own },
+      target: (i % 2) as 0 | 1,
+    };
+  };
   const evidence = (version: string, changes: Partial<BeliefEvidence> = {}): BeliefEvidence => ({
     version,
     domain: 'urns',
@@ -149,9 +159,8 @@ describe('guards', () => {
     epoch: '1',
     paths: Array.from({ length: 400 }, (_, i) => {
       const prior = 0.2 + 0.6 * ((i % 10) / 9);
-      return { path: { trajectoryId: `t${i}`, problemId: `p${i}`, beliefs: [prior, prior] }, target: (i % 2) as 0 | 1 };
+      return measured(i, [prior, prior]);
     }),
-    noiseVariance: 0,
     asked: Array.from({ length: 200 }, (_, i) => ({
       problemId: `p${i}`,
       thrice: { alone: 0.6, userFor0: 0.6, userFor1: 0.6 },
@@ -196,18 +205,44 @@ describe('guards', () => {
   });
 
   test('slopes are those of blocks, without the noise of the readout; a block without one is an error, not a 0', () => {
-    const paths = evidence('new').paths.map(({ path, target }) => ({
-      target,
-      path: { ...path, beliefs: [path.beliefs[0]!, path.beliefs[0]! + 0.3 * (path.beliefs[0]! - 0.5)] },
-    }));
-    const { slope } = beliefTrials(evidence('new', { paths }));
-    expect(slope).toHaveLength(20);
-    for (const { score } of slope) expect(score).toBeCloseTo(0.3, 10);
-    const noisy = beliefTrials(evidence('new', { paths, noiseVariance: 0.01 })).slope[0]!;
-    // observed variance of ten even steps from .2 to .8, of which .01 is noise
-    const variance = (99 / 12) * (0.6 / 9) ** 2;
-    expect(noisy.score).toBeCloseTo((0.3 * variance + 0.01) / (variance - 0.01), 10);
-    const constant = paths.map(({ path, target }) => ({ target, path: { ...path, beliefs: [0.5, 0.6] } }));
-    expect(beliefTrials(evidence('new', { paths: constant })).slope[0]).toMatchObject({ error: expect.any(String) });
+    const moved = evidence('new').paths.map(({ path }) => [path.beliefs[0]!, path.beliefs[0]! + 0.3 * (path.beliefs[0]! - 0.5)]);
+    const slopesOf = (paths: BeliefEvidence['paths']) => beliefTrials(evidence('new', { paths })).slope;
+    const exact = slopesOf(moved.map((beliefs, i) => measured(i, beliefs)));
+    expect(exact).toHaveLength(20);
+    for (const { score } of exact) expect(score).toBeCloseTo(0.3, 10);
+    // two wordings whose errors are independent of each other and of the beliefs within each block: plain least squares says .04
+    const noisy = moved.map((_, i) => {
+      const prior = 0.3 + 0.1 * (Math.floor(i / 4) % 5);
+      return measured(
+        i,
+        [prior, prior + 0.3 * (prior - 0.5)],
+        [
+          [i % 2 ? 0.1 : -0.1, i % 4 < 2 ? 0.1 : -0.1],
+          [0, 0],
+        ],
+      );
+    });
+    const plain = martingale(
+      noisy.slice(0, 20).map(({ path }) => path),
+      { change: 'difference', granularity: 'ends' },
+    );
+    expect(plain.value).toBeCloseTo(0.04, 10);
+    for (const { score } of slopesOf(noisy)) expect(score).toBeCloseTo(0.3, 10);
+    const once = moved.map((beliefs, i) => ({ path: { trajectoryId: `t${i}`, problemId: `p${i}`, beliefs }, target: null }));
+    expect(slopesOf(once)[0]).toMatchObject({ error: expect.stringContaining('at least twice') });
+    expect(slopesOf(moved.map((_, i) => measured(i, [0.5, 0.6])))[0]).toMatchObject({ error: 'the beliefs before do not vary' });
+    const [alone] = slopesOf(
+      moved.map((_, i) =>
+        measured(
+          i,
+          [0.5, 0.6],
+          [
+            [i % 2 ? 0.1 : -0.1, i % 4 < 2 ? 0.1 : -0.1],
+            [0, 0],
+          ],
+        ),
+      ),
+    );
+    expect(alone).toMatchObject({ error: expect.stringContaining('noise of the readout alone') });
   });
 });
