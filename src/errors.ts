@@ -40,6 +40,7 @@ export const ERRORS = {
     'Do not trust this run: `isopro-native log verify FOLDER` shows where it disagrees; restore an untouched copy or start again.',
   LOG_UNREADABLE: 'The file is no log of this program or is damaged; `isopro-native log verify FOLDER` shows where.',
   LOG_WRITE_FAILED: 'Free disk space or make the folder writable, then run the same command again: it resumes.',
+  MEASUREMENT_CORRUPT: 'Remove the file named above; what it kept is measured anew.',
   MODEL_CORRUPT: 'Download the file again; `isopro-native models inspect FILE` shows what can be read of it.',
   MODEL_DOWNLOAD_FAILED: 'Check the network, or fetch the URL above by other means and give the path of the file as the model.',
   MODEL_NOT_FOUND: 'Give a path to a .gguf file, an alias from `isopro-native models list`, or an hf: URI.',

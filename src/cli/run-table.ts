@@ -172,6 +172,9 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
     failureTable(result.failures.rollouts, 'rollouts', style),
   ];
   const said = (text: string): string => wrapped(text, style);
+  const comparison = testComparison(run)!;
+  const { difference } = comparison;
+  const interval = difference === null ? '' : `, 95 % interval ${points(difference.low)} to ${points(difference.high)}`;
   const change = test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean;
   return [
     '',
@@ -181,7 +184,7 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
       {
         before: test.before,
         after: test.after,
-        comparison: testComparison(run)!,
+        comparison,
         rates: testRates(run),
         policies: trivialPolicies,
         forgetting,
@@ -190,8 +193,8 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
     ),
     '',
     said(
-      `change ${points(change)} points; ${test.gained} problems gained, ${test.lost} lost, exact McNemar p = ${pValue(test.pairedP)} ` +
-        '(each problem counting once)',
+      `change ${points(change)} points${interval}; ` +
+        `${test.gained} problems gained, ${test.lost} lost, exact paired test p = ${pValue(test.pairedP)}`,
     ),
     ...(nothing === null ? [] : [said(nothing)]),
     said(`${accepted} rollouts to train on${leftOut(result.failures.refused)}; layers ${layersText(layers)}; ${stopped}`),

@@ -9,7 +9,7 @@ import { printJson } from './output.js';
 
 export const runsCompareCommand = defineCommand({
   command: 'compare <a> <b>',
-  describe: 'Paired test between two runs on the same test problems: exact McNemar and a paired bootstrap',
+  describe: 'Exact paired test between two runs on the same test problems, and the interval that goes with it',
   builder: (yargs) =>
     yargs
       .positional('a', { type: 'string', demandOption: true, describe: 'run folder, or the beginning of a run id in ./runs' })
@@ -27,7 +27,7 @@ export const runsCompareCommand = defineCommand({
     const change =
       difference === null
         ? '–'
-        : `${points(difference.mean)} points, 95 % interval ${points(difference.low)} to ${points(difference.high)} (paired bootstrap)`;
+        : `${points(difference.mean)} points, 95 % interval ${points(difference.low)} to ${points(difference.high)}`;
     process.stdout.write(
       [
         `a  ${label(rest.a.folder, 80)}: ${label(String(rest.a.model))}, seed ${label(String(rest.a.seed), 20)}`,

@@ -10,7 +10,7 @@ import { printJsonLine } from './output.js';
 
 export const runsListCommand = defineCommand({
   command: 'list [folder]',
-  describe: 'Runs in a folder, newest first; p: exact McNemar of before and after, each test problem counting once',
+  describe: 'Runs in a folder, newest first; p: exact paired test of before and after',
   builder: (yargs) =>
     yargs
       .positional('folder', { type: 'string', default: RUNS, describe: 'folder that holds run folders' })

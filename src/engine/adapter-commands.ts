@@ -24,5 +24,6 @@ export const OLLAMA_TEMPLATE =
   "Ollama takes the chat template from the model's file where it knows it; `ollama show --template` says which. For another, add " +
   'TEMPLATE to the Modelfile.';
 
-/** Under which a model with its adapter is registered in other programs. */
-export const adaptedName = (model: string): string => `${path.basename(model, '.gguf')}-adapted`.toLowerCase().replaceAll(/[^\w.-]/g, '-');
+/** Under which a model with its adapter is registered in other programs: two adapters of one model have two names. */
+export const adaptedName = (model: string, adapterSha256: string): string =>
+  `${path.basename(model, '.gguf')}-adapted-${adapterSha256.slice(0, 8)}`.toLowerCase().replaceAll(/[^\w.-]/g, '-');

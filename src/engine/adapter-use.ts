@@ -7,6 +7,7 @@ import { IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
 import { shellWord } from '../shell-word.js';
 import { hashFile } from './adapter.js';
+import { PEFT_WEIGHTS } from './peft.js';
 import { adaptedName, modelfile, OLLAMA_TEMPLATE, ollamaCommands, serverCommands } from './adapter-commands.js';
 import { convertAdapter } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
@@ -127,7 +128,10 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
     throw new IsoproError('INVALID_ARGUMENT', 'paths with quotes or line breaks have no place in a Modelfile');
   if (valid.modelSha256 !== undefined && (await hashFile(model)) !== valid.modelSha256)
     throw new IsoproError('ADAPTER_MISMATCH', `${model} is not the model that the adapter was trained on: its SHA-256 is another`);
-  const name = adaptedName(model);
+  const name = adaptedName(
+    model,
+    await hashFile(existsSync(path.join(adapter, PEFT_WEIGHTS)) ? path.join(adapter, PEFT_WEIGHTS) : adapter),
+  );
   const there = valid.force === true ? undefined : FILES[valid.for](name).find((file) => existsSync(path.join(folder, file)));
   if (there !== undefined)
     throw new IsoproError('WRITE_FAILED', `${path.join(folder, there)} is there already, and may be of another adapter`, {

@@ -5,12 +5,11 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Adapter } from '../engine/adapter.js';
-import type { Rollout } from '../engine/generation.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import type { ScoredText } from '../statistics/index.js';
-import { keepBase, readBase } from './base-measurement.js';
+import { KeptHalf, type Half } from './kept-halves.js';
 
 /** 20,101 bytes in 32 paragraphs, and 200 prompts, one a line. */
 const SHA256 = {
@@ -66,10 +65,12 @@ export interface ForgettingOptions {
   /** One for each prompt, scored in place of what the base would say here: a log's, which another machine may sample otherwise. */
   readonly replies?: readonly (readonly number[])[];
   /**
-   * Where the base model's part is kept, and taken from where it is there: a name for this model, code and machine, for their bits are its
-   * own.
+   * Files in which both halves are kept as far as they are measured, and taken from where they are there: a name for this model, code and
+   * machine, for their bits are its own, and one for the adapter besides. Not together with `replies`.
    */
-  readonly baseFile?: string;
+  readonly kept?: { readonly base: string; readonly adapter?: string };
+  /** Of files that cannot be used or written: the measurement goes on without them. */
+  readonly onNotice?: (text: string) => void;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
@@ -129,80 +130,87 @@ export async function measureForgetting(
   adapter: Adapter | null,
   options: ForgettingOptions = {},
 ): Promise<ForgettingMeasurement> {
-  const { replies: given, baseFile, signal, onProgress } = options;
+  const { replies: given, kept, signal, onProgress, onNotice } = options;
   const cancelling = signal === undefined ? {} : { signal };
   const begin = beginning(model);
   const { paragraphs, prompts: rendered } = forgettingTexts(model, options.prompts, options.paragraphs);
   const shared = commonBeginning(rendered);
-  let done = 0;
-  const kept = baseFile === undefined || given !== undefined ? null : readBase(baseFile, paragraphs.length, rendered.length);
-  const total = (kept === null ? 2 : 1) * (paragraphs.length + rendered.length);
-  const tick = (more = 1): void => onProgress?.({ done: (done += more), total });
-  const scoreEnglish = async (): Promise<number[]> => {
-    const english: number[] = [];
-    for (const tokens of paragraphs) {
+  const texts = { paragraphs: paragraphs.length, prompts: rendered.length, vocabulary: model.info.vocabularySize };
+  const base = new KeptHalf(given === undefined ? kept?.base : undefined, texts, onNotice);
+  const measuredOf = ({ measured: { english, replies } }: KeptHalf): number => english.length + replies.length;
+  const total = 2 * (paragraphs.length + rendered.length);
+  let adapted: KeptHalf | null = null;
+  /** Kept from before. */
+  let already = measuredOf(base);
+  const tick = (): void => {
+    const done = measuredOf(base) + (adapted === null ? 0 : measuredOf(adapted));
+    onProgress?.({ done: done - already, total: total - already });
+  };
+  const scoreEnglish = async (half: KeptHalf): Promise<void> => {
+    for (const tokens of paragraphs.slice(half.measured.english.length)) {
       const [logprobs] = await model.score(begin, [tokens], cancelling);
-      english.push(sumOf(logprobs!));
+      await half.addEnglish(sumOf(logprobs!));
       tick();
     }
-    return english;
   };
-  const scoreReplies = async (replies: readonly Int32Array[]): Promise<number[]> => {
-    const said: number[] = [];
-    for (let from = 0; from < replies.length; from += TOGETHER) {
+  const scoreReplies = async (half: KeptHalf, replies: readonly (readonly number[])[]): Promise<void> => {
+    for (let from = half.wholeGroups(TOGETHER); from < replies.length; from += TOGETHER) {
       const group = replies.slice(from, from + TOGETHER);
       const rests = group.map((reply, i) => Int32Array.from([...rendered[from + i]!.slice(shared.length), ...reply]));
       const logprobs = await model.score(shared, rests, cancelling);
-      said.push(...logprobs.map((of, i) => sumOf(of.subarray(of.length - group[i]!.length))));
-      tick(group.length);
+      await half.addReplies(group.map((ids, i) => ({ tokenIds: [...ids], logprob: sumOf(logprobs[i]!.subarray(-ids.length)) })));
+      tick();
     }
-    return said;
   };
   try {
     await model.setAdapter(null);
-    const english = kept?.english ?? (await scoreEnglish());
-    const sampled =
-      kept?.replies ??
-      (given === undefined
-        ? (await sampleReplies(model, rendered, cancelling, tick)).map(({ tokenIds, logprobs }) => ({ tokenIds, before: sumOf(logprobs) }))
-        : null);
-    const replies = (sampled?.map(({ tokenIds }) => tokenIds) ?? given!).map((ids) => Int32Array.from(ids));
-    const before = sampled?.map((reply) => reply.before) ?? (await scoreReplies(replies));
-    if (baseFile !== undefined && kept === null && given === undefined)
-      await keepBase(baseFile, { english, replies: replies.map((ids, i) => ({ tokenIds: [...ids], before: before[i]! })) });
+    await scoreEnglish(base);
+    if (given === undefined) await sampleReplies(model, rendered, base, cancelling, tick);
+    else await scoreReplies(base, given);
+    await base.keep();
+    const replies = base.measured.replies.map(({ tokenIds }) => tokenIds);
     await model.setAdapter(adapter);
-    const [englishAfter, after] = [await scoreEnglish(), await scoreReplies(replies)];
+    adapted = new KeptHalf(given === undefined ? kept?.adapter : undefined, { ...texts, replies }, onNotice);
+    already += measuredOf(adapted);
+    await scoreEnglish(adapted);
+    await scoreReplies(adapted, replies);
+    await adapted.keep();
+    const after = adapted.measured;
     return {
-      english: paragraphs.map(({ length }, i) => ({ tokens: length, before: english[i]!, after: englishAfter[i]! })),
-      replies: replies.map((ids, i) => ({ tokens: ids.length, before: before[i]!, after: after[i]!, tokenIds: [...ids] })),
+      english: paragraphs.map(({ length }, i) => ({ tokens: length, before: base.measured.english[i]!, after: after.english[i]! })),
+      replies: base.measured.replies.map(({ tokenIds, logprob }, i) => ({
+        tokens: tokenIds.length,
+        before: logprob,
+        after: after.replies[i]!.logprob,
+        tokenIds: [...tokenIds],
+      })),
     };
   } finally {
+    await (adapted ?? base).keep();
     await model.setAdapter(adapter);
   }
 }
 
 const sumOf = (values: Float32Array): number => values.reduce((sum, value) => sum + value, 0);
 
-type SampledReply = Pick<Rollout, 'tokenIds' | 'logprobs'>;
-
 async function sampleReplies(
   model: Model,
   rendered: readonly Int32Array[],
+  half: KeptHalf,
   cancelling: { readonly signal?: AbortSignal },
   tick: () => void,
-): Promise<SampledReply[]> {
-  const replies: SampledReply[] = [];
-  for (let from = 0; from < rendered.length; from += CHUNK) {
+): Promise<void> {
+  for (let from = half.wholeGroups(CHUNK); from < rendered.length; from += CHUNK) {
     const prompts = rendered.slice(from, from + CHUNK).map((tokenIds, i) => ({
       tokenIds,
       seeds: [deriveSeed({ runSeed: SEED, purpose: 'forgetting', iteration: 0, problemId: String(from + i), sample: 0 })],
     }));
     const sampling = { temperature: 1, topP: 1 };
     const request = { prompts, sampling, maxTokens: REPLY_TOKENS, maxSequences: TOGETHER, adapter: null, ...cancelling };
-    for await (const { promptIndex, tokenIds, logprobs } of model.generate(request)) {
-      replies[from + promptIndex] = { tokenIds, logprobs };
-      tick();
-    }
+    const replies: Half['replies'] = [];
+    for await (const { promptIndex, tokenIds, logprobs } of model.generate(request))
+      replies[promptIndex] = { tokenIds: [...tokenIds], logprob: sumOf(logprobs) };
+    await half.addReplies(replies);
+    tick();
   }
-  return replies;
 }

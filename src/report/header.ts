@@ -63,7 +63,7 @@ ${
   comparison !== null &&
   card(
     pValue(comparison.p),
-    `exact McNemar p, each problem counting once; ${comparison.gained} gained, ${comparison.lost} lost of ${comparison.n}`,
+    `p of that change, exact paired test; ${comparison.gained} problems gained, ${comparison.lost} lost of ${comparison.n}`,
   )
 }
 ${

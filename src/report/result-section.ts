@@ -58,8 +58,9 @@ ${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.di
 ${pair(comparison)}${best !== null && html`<td>${percent(best[1].mean)}</td>`}</tr>
 </tbody></table></div>
 ${more(ROWS, keys.length, 'tiers')}
-<p class="note muted">p: exact two-sided McNemar test over the same problems, each counting once, in the line of the mean too; p values
-of tiers are not adjusted for their number.${best !== null && html` Best program: ${name(best[0], 60)}, see below.`}</p>
+<p class="note muted">p: exact two-sided paired tests over the same problems, of a tier McNemar's, of the mean that of its change, where a
+problem counts as its tier weighs; p values of tiers are not adjusted for their number.
+${best !== null && html`Best program: ${name(best[0], 60)}, see below.`}</p>
 ${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
 ${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
 ${rateTable(testRates(run), keys, run.tiers)}

@@ -1,4 +1,5 @@
 /** Rollouts of a run, each with its prompt, reply, verdict and what became of it. */
+import { Questions } from '../run-folder/question.js';
 import type { RunRecord, ShownRollout, TierInfo } from '../run-folder/read-run.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { figureOf, section, tierName, type Section } from './markup.js';
@@ -15,13 +16,18 @@ const ADMISSIONS: ReadonlyMap<string, string> = new Map([
   ['duplicate', 'not trained on: like an earlier sample'],
 ]);
 
+/** Characters of a question and of its reply in the line that opens a rollout. */
+const ASKED = 100;
+
 /** @param budget bytes for all of them together; the longest texts are shortened until they fit */
 export function rolloutSection({ shown, rolloutCount, tiers: named }: RunRecord, budget: number): Section {
   if (shown.length === 0) return section('rollouts', 'Rollouts', html`<p class="muted">The log holds no rollouts.</p>`);
+  const questions = new Questions();
+  for (const { tier, prompt } of shown) questions.add(tier, prompt);
   let items: Html[] = [];
   let kept = shown;
   for (let limit = 16_000; ; limit = Math.floor(limit / 2)) {
-    items = kept.map((rollout) => rolloutItem(rollout, limit, named));
+    items = kept.map((rollout) => rolloutItem(rollout, questions.of(rollout.tier, rollout.prompt), limit, named));
     if (items.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= budget) break;
     if (limit < 200) kept = kept.filter((_, i) => i % 2 === 1); // all of it is names and violations
   }
@@ -53,6 +59,7 @@ ${items}`,
 
 function rolloutItem(
   { gseq, iteration, tier, text, finish, verdict, admission, advantage, tokens, prompt, meanLogprob }: ShownRollout,
+  question: string,
   limit: number,
   tiers: readonly TierInfo[],
 ): Html {
@@ -72,7 +79,9 @@ function rolloutItem(
     `record ${gseq} of the log`,
   ];
   return html`<details class="rollout" data-tier="${label(tier, 24)}" data-iteration="${iteration}" data-verdict="${label(kind, 24)}">
-<summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${tierName(tier, tiers)}</span>${muted}</summary>
+<summary><span class="kind ${tone}">${label(kind, 24)}</span><span>${tierName(tier, tiers)}</span>${muted}
+<span class="asked"><span class="muted">${label(question, ASKED)}</span>
+→ ${label(text.trim().replaceAll(/\s+/g, ' '), ASKED)}</span></summary>
 <div class="pair">
 <div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div>
 <div><h4>verdict</h4>${verdictOf(verdict)}${

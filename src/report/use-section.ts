@@ -51,6 +51,6 @@ await model.dispose();
 <p class="note muted">A file <code>Modelfile</code> in the run folder, and two commands.
 ${OLLAMA_TEMPLATE.split('`').map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : part))}</p>`,
     copyable('modelfile', modelfile(`./${MODEL_FILE}`, `./${adapter}`)),
-    copyable('ollama', ollamaCommands(adaptedName(MODEL_FILE), 'Modelfile').join('\n')),
+    copyable('ollama', ollamaCommands(adaptedName(MODEL_FILE, submission.adapter), 'Modelfile').join('\n')),
   );
 }

@@ -2,7 +2,7 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { ofSameProblems, outcomesUnder } from './derived.js';
-import { mcnemarExact, READINGS, stratifiedBootstrap, type Interval, type Rates, type Reading, type Stratum } from '../statistics/index.js';
+import { changeOfMean, mcnemarExact, READINGS, type Interval, type Rates, type Reading, type TierChange } from '../statistics/index.js';
 import { testEvaluation, type LoggedEvaluation, type RunRecord, type TierInfo } from './read-run.js';
 
 export interface PairedCounts {
@@ -11,14 +11,14 @@ export interface PairedCounts {
   /** Problems that fail before and pass after, and the other way round. */
   readonly gained: number;
   readonly lost: number;
-  /** Exact two-sided McNemar test. */
+  /** Exact, two-sided: of a tier McNemar's; of the mean that of its change, which is McNemar's where all problems weigh alike. */
   readonly p: number;
 }
 
 export interface Comparison extends PairedCounts {
   /**
-   * Mean over tiers (a group counting as one) of the difference in accuracy, with the paired bootstrap's 95 % interval; null without a
-   * pair.
+   * Mean over tiers (a group counting as one) of the difference in accuracy, with the 95 % interval that excludes 0 exactly where p is
+   * below 0.05; null where a tier has no pair, and p is then McNemar's over all problems.
    */
   readonly difference: (Interval & { readonly mean: number }) | null;
   /** By tier and by group, not adjusted for their number. */
@@ -26,9 +26,6 @@ export interface Comparison extends PairedCounts {
   /** By further reading of the same replies that both have. */
   readonly readings: { readonly [reading in Reading]?: Omit<Comparison, 'readings'> };
 }
-
-/** The same intervals whoever asks. */
-const BOOTSTRAP_SEED = 0n;
 
 type Kind = 'pass' | 'fail' | 'none';
 /** 1 gained, -1 lost, 0 the same. */
@@ -77,20 +74,18 @@ function compareOutcomes(
   const slots = new Map<string, string[]>();
   for (const tier of changes.keys()) slots.set(groupOf(tier), [...(slots.get(groupOf(tier)) ?? []), tier]);
   const byTier = dictionary<PairedCounts>();
-  const strata: Stratum[] = [];
+  const tierChanges: TierChange[] = [];
   for (const [slot, members] of slots) {
     for (const member of members) {
       byTier[member] = counts(changes.get(member)!);
-      strata.push({ weight: 1 / (slots.size * members.length), values: changes.get(member)! });
+      tierChanges.push({ ...byTier[member], weight: 1 / (slots.size * members.length) });
     }
     byTier[slot] = counts(members.flatMap((member) => changes.get(member)!));
   }
-  const comparable = strata.length > 0 && strata.every(({ values }) => values.length > 0);
-  return {
-    ...counts([...changes.values()].flat()),
-    difference: comparable ? stratifiedBootstrap(strata, { seed: BOOTSTRAP_SEED, of: 'differences' }) : null,
-    byTier,
-  };
+  const over = counts([...changes.values()].flat());
+  if (tierChanges.length === 0 || tierChanges.some(({ n }) => n === 0)) return { ...over, difference: null, byTier };
+  const { p, ...difference } = changeOfMean(tierChanges);
+  return { ...over, p, difference, byTier };
 }
 
 /** Before and after on the test problems; null until both are there, or where they are not of the same problems. */

@@ -59,7 +59,7 @@ function bisect(tail: (at: number) => number, value: number): number {
  * Regularised incomplete beta function I_x(a, b), by Lentz's evaluation of its continued fraction (Abramowitz and Stegun 26.5.8).
  * @param y 1 - x, given apart because it may be too small to come out of the subtraction
  */
-function incompleteBeta(x: number, y: number, a: number, b: number): number {
+export function incompleteBeta(x: number, y: number, a: number, b: number): number {
   if (x <= 0) return 0;
   if (y <= 0) return 1;
   // the fraction converges fast below the mean of the distribution only

@@ -1,8 +1,8 @@
 /** The end of a run: the adapter that is submitted, its test accuracy, the signed end of the log. */
 import { hash } from 'node:crypto';
-import { rename } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { canonicalJson } from '../canonical-json.js';
+import { canonicalJson, type Json } from '../canonical-json.js';
 import { durable } from '../durable.js';
 import type { Adapter } from '../engine/adapter.js';
 import { FORGETTING_TEXTS, measureForgetting } from '../evaluation/forgetting.js';
@@ -47,17 +47,19 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   state.spent.sampledTokens += after.sampledTokens;
 }
 
-/** Named by everything that its figures follow from: another run of the same finds it, and this one after an interruption. */
-function baseFileOf({ code, machine, model, evaluation }: RunStart, prompts: number): string {
-  const name = hash('sha256', canonicalJson({ code, machine, model: model.sha256, evaluation, prompts }));
-  return path.join(isoproHome(), 'forgetting', `${name}.json`);
+/** Named by everything that their figures follow from: another run of the same finds the base's, and this one both after an interruption. */
+function keptFiles({ code, machine, model, evaluation }: RunStart, prompts: number, adapter: string): { base: string; adapter: string } {
+  const base = { code, machine, model: model.sha256, evaluation, prompts, texts: { ...FORGETTING_TEXTS } };
+  const file = (of: Json): string => path.join(isoproHome(), 'forgetting', `${hash('sha256', canonicalJson(of))}.json`);
+  return { base: file(base), adapter: file({ ...base, adapter }) };
 }
 
 async function forgettingOfAdapter(context: RunContext, sha256: string, adapter: Adapter, prompts: number): Promise<NewRunRecord> {
   const { english, replies } = await measureForgetting(context.model, adapter, {
     prompts,
-    baseFile: baseFileOf(context.start, prompts),
+    kept: keptFiles(context.start, prompts, sha256),
     ...cancellation(context),
+    onNotice: (text) => context.hooks.onNotice?.(text),
     onProgress: ({ done, total }) => report(context, { stage: 'forgetting', done, total }),
   });
   return forgettingRecord({
@@ -92,4 +94,7 @@ export async function close(context: RunContext, state: RunState): Promise<void>
     adapterIteration: state.adapterIteration,
   });
   await log.finish(end);
+  // the adapter's half stands in the log now; the base's serves other runs
+  const { forgetting: prompts = 0 } = settings.evaluation;
+  if (prompts > 0) await rm(keptFiles(start, prompts, sha256).adapter, { force: true }).catch(() => undefined);
 }

@@ -24,7 +24,7 @@ export interface RunResult {
   readonly test: {
     readonly before: Summary;
     readonly after: Summary;
-    /** Exact McNemar test over the same problems, each counting once: the means weigh tiers alike, this does not. */
+    /** Exact paired test of the change of the mean: McNemar's where all problems weigh alike. */
     readonly pairedP: number;
     readonly gained: number;
     readonly lost: number;

@@ -15,6 +15,9 @@ const hash = (name: string): string =>
     .update(readFileSync(file(name)))
     .digest('hex');
 
+/** Of the model with an adapter, in other programs: two adapters of one model have two names. */
+const adapted = (name: string): string => `model-adapted-${hash(name).slice(0, 8)}`;
+
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-adapters-cli-'));
   const shape = writeSyntheticModel(file('model.gguf'), { architecture: 'llama' });
@@ -105,12 +108,13 @@ describe('use', () => {
     expect(server.commands[0]).toBe(`llama-server --model ${file('model.gguf')} --lora '${gguf}' --port 8080`);
     const ollama = await prepare('ollama');
     expect(readFileSync(ollama.files[1]!, 'utf8')).toBe(`FROM ${file('model.gguf')}\nADAPTER "${file('use ollama/adapter.gguf')}"\n`);
-    expect(ollama.commands).toEqual([`ollama create model-adapted -f '${ollama.files[1]}'`, 'ollama run model-adapted']);
+    const name = adapted('adapter.gguf');
+    expect(ollama.commands).toEqual([`ollama create ${name} -f '${ollama.files[1]}'`, `ollama run ${name}`]);
   });
 
   test('LM Studio gets the merged model; transformers a folder of PEFT that names the base, and a script', async () => {
     const studio = await prepare('lm-studio');
-    expect(studio.files).toEqual([file('use lm-studio/model-adapted.gguf')]);
+    expect(studio.files).toEqual([file(`use lm-studio/${adapted('adapter.gguf')}.gguf`)]);
     expect(studio.commands[0]).toContain(`'${studio.files[0]}'`);
     const peft = await prepare('transformers');
     expect(peft.files.map((each) => path.basename(each))).toEqual(['adapter_model.safetensors', 'adapter_config.json', 'reply.py']);
@@ -130,7 +134,7 @@ describe('use', () => {
     for (const [program, name] of [
       ['llama-server', 'adapter.gguf'],
       ['ollama', 'Modelfile'],
-      ['lm-studio', 'model-adapted.gguf'],
+      ['lm-studio', `${adapted('adapter.gguf')}.gguf`],
       ['transformers', 'reply.py'],
     ] as const) {
       rmSync(out, { recursive: true, force: true });
@@ -151,7 +155,7 @@ describe('use', () => {
     const { code, stdout } = await runCli([...args, '--model', file('model.gguf'), '--force']);
     expect(code).toBe(0);
     expect(stdout).toContain(file('typed/Modelfile'));
-    expect(stdout).toMatch(/^ollama create model-adapted -f \S+$/m);
+    expect(stdout).toMatch(new RegExp(`^ollama create ${adapted('adapter.gguf')} -f \\S+$`, 'm'));
     expect(await runCli(args)).toMatchObject({ code: 2, stderr: expect.stringContaining('--model') });
   });
 });

@@ -1,8 +1,10 @@
 /** What a model forgot: the measure against sums made in another way, in a run, its log, its report and before its judge. */
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { hash } from 'node:crypto';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { canonicalJson } from '../../src/canonical-json.js';
 import type { Adapter } from '../../src/engine/adapter.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer, type Trainer } from '../../src/engine/trainer.js';
@@ -12,6 +14,7 @@ import {
   type ForgettingMeasurement,
   type ForgettingOptions,
 } from '../../src/evaluation/forgetting.js';
+import { readHalf, type Half } from '../../src/evaluation/kept-halves.js';
 import { checkForgetting, readForgettingClaim } from '../../src/judge/forgetting.js';
 import { readClaims } from '../../src/judge/held-out.js';
 import { LogReader } from '../../src/log/read.js';
@@ -115,26 +118,77 @@ describe('the measure', () => {
     }
   }, 60_000);
 
-  test('keeps what the base says as soon as it is measured, and gives the same with it in half the work', async () => {
-    const baseFile = file('kept/base.json');
-    const measure = async (options: ForgettingOptions = {}): Promise<{ total: number; result: ForgettingMeasurement }> => {
-      let total = 0;
-      const onProgress = (progress: { readonly total: number }): void => void (total = progress.total);
-      return { result: await measureForgetting(model, moved, { prompts: PROMPTS, baseFile, onProgress, ...options }), total };
+  describe('halves that are kept', () => {
+    const half = () => measured.english.length + PROMPTS;
+    const kept = () => ({ base: file('kept/base.json'), adapter: file('kept/adapter.json') });
+    const measure = async (options: ForgettingOptions = {}) => {
+      const [totals, notices]: [number[], string[]] = [[], []];
+      const onProgress = (progress: { readonly done: number; readonly total: number }): void => void totals.push(progress.total);
+      const onNotice = (text: string): void => void notices.push(text);
+      const result = await measureForgetting(model, moved, { prompts: PROMPTS, kept: kept(), onProgress, onNotice, ...options });
+      return { result, total: totals.at(-1) ?? 0, notices };
     };
-    const interruption = new AbortController();
-    const half = measured.english.length + PROMPTS;
-    const interrupted = measure({ signal: interruption.signal, onProgress: ({ done }) => done > half && interruption.abort() });
-    await expect(interrupted).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
-    expect(await measure()).toEqual({ result: measured, total: half });
-    // of other texts, or damaged: measured again, and kept anew
-    for (const content of ['{', '{"english": [], "replies": []}', '']) {
-      writeFileSync(baseFile, content);
-      expect(await measure()).toEqual({ result: measured, total: 2 * half });
-      expect(JSON.parse(readFileSync(baseFile, 'utf8')).english).toEqual(measured.english.map(({ before }) => before));
-    }
-    expect((await measure({ baseFile: file('letters.gguf/no-folder.json') })).result).toEqual(measured);
-  }, 60_000);
+    const interruptedAfter = async (texts: number): Promise<void> => {
+      const interruption = new AbortController();
+      const onProgress = ({ done }: { readonly done: number }): void => void (done >= texts && interruption.abort());
+      const interrupted = measure({ signal: interruption.signal, onProgress });
+      await expect(interrupted).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
+    };
+    beforeEach(() => rmSync(file('kept'), { recursive: true, force: true }));
+
+    test('an interruption anywhere costs what was not measured, and the figures are the same to the last bit', async () => {
+      await interruptedAfter(2);
+      expect(await measure()).toEqual({ result: measured, total: 2 * half() - 2, notices: [] });
+      rmSync(file('kept/adapter.json'));
+      expect(await measure()).toEqual({ result: measured, total: half(), notices: [] });
+      rmSync(file('kept'), { recursive: true });
+      await interruptedAfter(half() + measured.english.length);
+      expect(await measure()).toEqual({ result: measured, total: PROMPTS, notices: [] });
+      expect(await measure()).toEqual({ result: measured, total: 0, notices: [] });
+    }, 60_000);
+
+    test.each([
+      ['is cut off', (text: string) => text.slice(0, -1), 'no kept measurement'],
+      ['is of another form', () => '{"english": [], "replies": []}', 'no kept measurement'],
+      ['has one figure changed', (text: string) => text.replace(/"logprob":-/, '"logprob":-1'), 'its digest is not that of what it says'],
+      [
+        'has an id that is no token',
+        (text: string) => signed(text, ({ replies }) => (replies[0]!.tokenIds[0] = 1_000_000)),
+        'outside the vocabulary',
+      ],
+      ['has more texts', (text: string) => signed(text, ({ english }) => english.push(...new Array<number>(40).fill(-1))), 'more texts'],
+    ] as const)(
+      'a file that %s is refused, told, measured anew and kept anew',
+      async (_, spoil, message) => {
+        await measure();
+        const good = readFileSync(kept().base, 'utf8');
+        writeFileSync(kept().base, spoil(good));
+        const of = { paragraphs: measured.english.length, prompts: PROMPTS, vocabulary: model.info.vocabularySize };
+        const refused = { code: 'MEASUREMENT_CORRUPT', message: expect.stringContaining(message) as unknown };
+        expect(() => readHalf(kept().base, of)).toThrow(expect.objectContaining(refused) as never);
+        const notices = [expect.stringContaining(message)];
+        expect(await measure()).toMatchObject({ result: measured, notices });
+        expect(readFileSync(kept().base, 'utf8')).toBe(good);
+      },
+      60_000,
+    );
+
+    test("an adapter's half of other replies is refused", async () => {
+      await measure();
+      writeFileSync(
+        kept().adapter,
+        signed(readFileSync(kept().adapter, 'utf8'), ({ replies }) => void replies[0]!.tokenIds.push(1)),
+      );
+      expect(await measure()).toEqual({ result: measured, total: half(), notices: [expect.stringContaining('reply 0 is not the one')] });
+    }, 60_000);
+
+    test('a folder that cannot be written is told, and is no reason not to measure', async () => {
+      const none = { base: file('letters.gguf/no-folder.json'), adapter: file('letters.gguf/neither.json') };
+      const { result, notices } = await measure({ kept: none });
+      expect(result).toEqual(measured);
+      expect(notices).toEqual([expect.stringContaining('is not kept'), expect.stringContaining('is not kept')]);
+    }, 60_000);
+  });
 
   test('can be cancelled, and leaves the model with the adapter', async () => {
     const aborted = measureForgetting(model, moved, { signal: AbortSignal.abort() });
@@ -145,6 +199,13 @@ describe('the measure', () => {
     expect(logprobs!.reduce((sum, value) => sum + value, 0)).toBe(first!.after);
   });
 });
+
+/** A kept file with other content and the digest of that. */
+function signed(text: string, change: (measured: Half) => void): string {
+  const { measured } = JSON.parse(text) as { measured: Half };
+  change(measured);
+  return JSON.stringify({ sha256: hash('sha256', canonicalJson(measured)), measured });
+}
 
 const texts = ({ tokenIds, before, after }: { tokenIds: readonly number[]; before: number; after: number }) => ({
   tokens: tokenIds.length,

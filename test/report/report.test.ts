@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Questions } from '../../src/run-folder/question.js';
 import { chooseRollouts } from '../../src/run-folder/choose-rollouts.js';
 import { escapeHtml, html, label, visible } from '../../src/report/hostile-text.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
@@ -376,6 +377,25 @@ describe('size', () => {
     const { bytes } = await writeReport(await build('long', { tiers, iterations: 80, rollouts: 1, problems: 1 }));
     expect(bytes).toBeLessThan(REPORT_BYTES);
   });
+});
+
+test('a line of a rollout says its question: what not all prompts of its tier begin and end with', () => {
+  const questions = new Questions();
+  const asked = (question: string): string => `<|user|>\nWhat is this about? Answer with one word.\n${question}\n<|assistant|>\n`;
+  questions.add('a', asked('My card was charged twice.'));
+  expect(questions.of('a', asked('My card was charged twice.'))).toBe(asked('My card was charged twice.')); // nothing tells what is shared
+  questions.add('a', asked('My parcel   has\nnot come'));
+  questions.add('b', 'another tier');
+  expect(questions.of('a', asked('My card was charged twice.'))).toBe('My card was charged twice.');
+  expect(questions.of('a', asked('My parcel   has\nnot come'))).toBe('My parcel has not come');
+  questions.add('a', asked('Where is it?'));
+  expect(questions.of('a', asked('My parcel   has\nnot come'))).toBe('My parcel has not come');
+  questions.add('d', `${'shared words '.repeat(9)}apples are shared ${'words and'.repeat(9)}`);
+  questions.add('d', `${'shared words '.repeat(9)}pears are shared ${'words and'.repeat(9)}`);
+  expect(questions.of('d', `${'shared words '.repeat(9)}pears are shared ${'words and'.repeat(9)}`)).toBe('pears');
+  questions.add('c', 'same same');
+  questions.add('c', 'same');
+  expect(questions.of('c', 'same')).toBe('same');
 });
 
 describe('the rollouts that are shown', () => {

@@ -5,6 +5,7 @@ import { label, visible } from '../../report/hostile-text.js';
 import { devReply } from '../../run-folder/evaluation-records.js';
 import { runPaths } from '../../run-folder/paths.js';
 import { devEvaluations, type RunRecord } from '../../run-folder/read-run.js';
+import { Questions } from '../../run-folder/question.js';
 import { readRecord } from '../../run-folder/record.js';
 import { readRolloutsRecord, type ProblemRecord, type RolloutRecord } from '../../run-folder/rollout-records.js';
 import { RUN_STREAMS } from '../../run-folder/streams.js';
@@ -56,11 +57,12 @@ function* rolloutsOf(folder: string): Generator<Found> {
 const promptOf = (problem: ProblemRecord | null): string =>
   problem === null ? '' : (problem.prompt ?? JSON.stringify(problem.problem, null, 1));
 
-const lineOf = ({ gseq, rollout }: Found): RolloutLine => ({
+const lineOf = ({ gseq, rollout, problem }: Found, questions: Questions): RolloutLine => ({
   id: gseq,
   iteration: rollout.iteration,
   tier: label(rollout.tier, 80),
   problem: rollout.problemId,
+  question: label(questions.of(rollout.tier, promptOf(problem)), BEGINNING),
   sample: rollout.sample,
   verdict: rollout.verdict.kind,
   violations: rollout.verdict.violations.slice(0, 20).map((each) => label(each, 80)),
@@ -81,26 +83,35 @@ function matches({ rollout, problem }: Found, filter: RolloutFilter, words: read
 
 export function findRollouts(folder: string, filter: RolloutFilter): RolloutPage {
   const words = (filter.text ?? '').toLowerCase().split(/\s+/).filter(Boolean);
-  const data: RolloutLine[] = [];
+  const data: Found[] = [];
+  const questions = new Questions();
   const tiers = new Set<string>();
   const iterations = new Set<number>();
   let total = 0;
   for (const found of rolloutsOf(folder)) {
     tiers.add(label(found.rollout.tier, 80));
     iterations.add(found.rollout.iteration);
+    questions.add(found.rollout.tier, promptOf(found.problem));
     if (!matches(found, filter, words)) continue;
-    if (total >= filter.offset && data.length < filter.limit) data.push(lineOf(found));
+    if (total >= filter.offset && data.length < filter.limit) data.push(found);
     total++;
   }
-  return { data, total, tiers: [...tiers], iterations: [...iterations].sort((a, b) => a - b) };
+  return {
+    data: data.map((found) => lineOf(found, questions)),
+    total,
+    tiers: [...tiers],
+    iterations: [...iterations].sort((a, b) => a - b),
+  };
 }
 
 /** Null where the log has no such rollout. */
 export function readRollout(folder: string, gseq: number): RolloutDetail | null {
   let found: Found | null = null;
+  const questions = new Questions();
   const byProblem = new Map<string, RolloutDetail['siblings'][number][]>();
   for (const each of rolloutsOf(folder)) {
     const { problemId, iteration, sample, verdict } = each.rollout;
+    questions.add(each.rollout.tier, promptOf(each.problem));
     if (each.gseq === gseq) found = each;
     const siblings = byProblem.get(problemId) ?? [];
     byProblem.set(problemId, siblings);
@@ -110,7 +121,7 @@ export function readRollout(folder: string, gseq: number): RolloutDetail | null 
   const { rollout, problem } = found;
   const { verdict } = rollout;
   return {
-    ...lineOf(found),
+    ...lineOf(found, questions),
     text: visible(rollout.text),
     prompt: visible(promptOf(problem)),
     finish: rollout.finish,

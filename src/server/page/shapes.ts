@@ -38,7 +38,7 @@ export interface PairedTest {
   readonly n: number;
   readonly gained: number;
   readonly lost: number;
-  /** Exact two-sided McNemar test. */
+  /** Exact, two-sided: of a tier McNemar's, of the mean that of its change. */
   readonly p: number;
   readonly difference: { readonly mean: number; readonly low: number; readonly high: number } | null;
   readonly byTier: readonly {
@@ -115,6 +115,8 @@ export interface RolloutLine {
   readonly iteration: number;
   readonly tier: string;
   readonly problem: string;
+  /** The beginning of what is asked: of its prompt what not all of its tier share. */
+  readonly question: string;
   readonly sample: number;
   readonly verdict: Verdict;
   readonly violations: readonly string[];

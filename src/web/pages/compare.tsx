@@ -52,7 +52,7 @@ function Compared({ a, b }: { a: string; b: string }): JSX.Element {
           </Card>
         )}
         <Card value={`p ${pValue(test.p)}`}>
-          McNemar, exact: B gains {test.gained}, loses {test.lost} of {test.n}
+          exact paired test: B gains {test.gained}, loses {test.lost} of {test.n}
         </Card>
       </div>
       <Panel

@@ -114,7 +114,7 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
       {shown !== null && shown.total === 0 && <Empty title="No rollout is like this." />}
       {shown !== null && shown.total > 0 && (
         <>
-          <Table caption="rollouts" className="list rollouts" head={['Verdict', 'Tier', 'Iteration', 'Reply', 'Tokens']}>
+          <Table caption="rollouts" className="list rollouts" head={['Verdict', 'Tier', 'Iteration', 'Question and reply', 'Tokens']}>
             {shown.data.map((each) => (
               <tr key={each.id}>
                 <td>
@@ -124,6 +124,7 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
                 <td>{each.iteration}</td>
                 <td class="main-cell">
                   <a href={href(['runs', run, 'rollouts', String(each.id)], { tier, iteration, verdict, text })}>
+                    <small class="excerpt muted">{each.question}</small>
                     <span class="excerpt">{each.text === '' ? '(an empty reply)' : each.text}</span>
                     {each.violations.length > 0 && <small class="bad">{[...new Set(each.violations)].join(', ')}</small>}
                   </a>

@@ -50,7 +50,7 @@ const Cards = ({ run: { before, after, change, policies, end, rollouts } }: { ru
       )}
       {change !== null && (
         <Card value={`p ${pValue(change.p)}`}>
-          McNemar, exact: {change.gained} gained, {change.lost} lost of {change.n}
+          exact paired test: {change.gained} gained, {change.lost} lost of {change.n}
         </Card>
       )}
       {best?.mean != null && <Card value={percent(best.mean)}>by {best.name}, the best program without a model</Card>}
