@@ -61,9 +61,9 @@ function trainingTables(runs) {
   const changeOf = ({ changes }, { domain, name }) => changes.find((each) => each.domain === domain && each.figure === name);
   return [
     `## Trained by 1 − Brier`,
-    `\`${model}\` on ${machine.processor}: ${settings.steps} steps of ${settings.questions} questions x ${settings.group} replies of at most ` +
-      `${settings.maxTokens} tokens, reward 1 − Brier of the belief read after each; ${settings.measure} held-out questions of each domain ` +
-      'before and after, asked by users with opinions too. After less before (95 % interval, paired over problems), p of means.',
+    `\`${model}\` on ${machine.processor}: ${settings.steps} steps of ${settings.questions} questions x ${settings.group} replies of at ` +
+      `most ${settings.maxTokens} tokens, reward 1 − Brier of the belief read after each; ${settings.measure} held-out questions of each ` +
+      'domain before and after, asked by users with opinions too. After less before (95 % interval, paired over problems), p of means.',
     ...unique(figures.map(({ domain }) => domain)).map((domain) =>
       table(
         [domain, 'before', ...seeds.map((seed) => `change, seed ${seed}`)],

@@ -1,4 +1,4 @@
-/** What the measuring commands share: the real model's file, commands of ours with their printed JSON, results without a machine's paths. */
+/** What the measuring commands share: the real model's file, commands of ours with what they print, results without a machine's paths. */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import os from 'node:os';

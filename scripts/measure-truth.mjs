@@ -1,9 +1,9 @@
 /**
- * npm run measure:truth -- [--list] [--only STEP …] [--hours N] [--try] [--threads N] [--model FILE] [--runs DIR] [--results DIR]: measures how
- * the embedded model and SmolLM2-135M-Instruct reason (truth-experiments.mjs). A step that has its file in results/truth is not measured
- * again; a run that was cut off goes on. --model: SmolLM2's file, downloaded where it is not given. Run folders stay outside the repository.
- * --hours begins no step and interrupts a run after so many hours; --try makes small steps of no meaning, in a folder of their own. Exit
- * codes: 0, 1 where a step failed (the others are measured all the same), 130 interrupted.
+ * npm run measure:truth -- [--list] [--only STEP …] [--hours N] [--try] [--threads N] [--model FILE] [--runs DIR] [--results DIR]: measures
+ * how the embedded model and SmolLM2-135M-Instruct reason (truth-experiments.mjs). A step that has its file in results/truth is not
+ * measured again; a run that was cut off goes on. --model: SmolLM2's file, downloaded where it is not given. Run folders stay outside the
+ * repository. --hours begins no step and interrupts a run after so many hours; --try makes small steps of no meaning, in a folder of their
+ * own. Exit codes: 0, 1 where a step failed (the others are measured all the same), 130 interrupted.
  */
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';

@@ -47,7 +47,7 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   state.spent.sampledTokens += after.sampledTokens;
 }
 
-/** Named by everything that their figures follow from: another run of the same finds the base's, and this one both after an interruption. */
+/** Named by all that their figures follow from: another run of the same finds the base's, and this one both after an interruption. */
 function keptFiles({ code, machine, model, evaluation }: RunStart, prompts: number, adapter: string): { base: string; adapter: string } {
   const base = { code, machine, model: model.sha256, evaluation, prompts, texts: { ...FORGETTING_TEXTS } };
   const file = (of: Json): string => path.join(isoproHome(), 'forgetting', `${hash('sha256', canonicalJson(of))}.json`);

@@ -1,4 +1,4 @@
-/** What the page reads and moves: runs, rollouts, the registry. Every path under /api needs a key: of runs, one that trains sees its own. */
+/** What the page reads and moves: runs, rollouts, the registry. All of /api needs a key: of runs, one that trains sees its own. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Readable } from 'node:stream';

@@ -1,6 +1,6 @@
 /**
- * A training with what came of it, in one folder: held-out questions before, the training, the same questions after. Each part goes on where
- * an interrupted one was left, and the same settings come to the same bytes.
+ * A training with what came of it, in one folder: held-out questions before, the training, the same questions after. Each part goes on
+ * where an interrupted one was left, and the same settings come to the same bytes.
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
