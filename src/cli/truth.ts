@@ -2,6 +2,7 @@ import { defineCommand } from './command.js';
 import { truthBeliefsCommand, truthEvaluateCommand } from './truth-again.js';
 import { truthAnalyzeCommand } from './truth-analyze.js';
 import { truthDomainsCommand } from './truth-domains.js';
+import { truthLabelsCommand } from './truth-labels.js';
 import { truthReportCommand } from './truth-report.js';
 import { truthRunCommand } from './truth-run.js';
 import { truthTrainCommand } from './truth-train.js';
@@ -13,7 +14,7 @@ export const truthCommand = defineCommand({
     yargs
       .command([
         ...[truthRunCommand, truthBeliefsCommand, truthEvaluateCommand, truthAnalyzeCommand, truthReportCommand],
-        ...[truthTrainCommand, truthDomainsCommand],
+        ...[truthTrainCommand, truthLabelsCommand, truthDomainsCommand],
       ])
       .demandCommand(1, 'Name an action; `isopro-native truth --help` lists them.')
       .example('$0 truth run --domain urns --problems 8', 'beliefs of the embedded model about urns'),

@@ -22,6 +22,7 @@ export { measureAgain, runTruth, type AgainOptions, type RunTruthOptions, type T
 export { scriptedPolicy, type Script } from './scripted-policy.js';
 export { conjunctionExcess, negationIncoherence, orderSensitivity } from './strategies/coherence.js';
 export { graderScore, type Grader } from './strategies/grader-score.js';
+export { labelProblems, type FoundLabels, type LabelOptions } from './strategies/label-problems.js';
 export { searchLabels, type LabelSearch } from './strategies/label-search.js';
 export { martingaleRewards } from './strategies/martingale-reward.js';
 export { crossFitted, martingale, withoutNoise } from './strategies/martingale.js';

@@ -149,6 +149,26 @@ test('an adapter is trained on trajectories that score best, or by the readout, 
   expect((await train('--domain', 'urns', at('four'))).code).toBe(2);
 });
 
+test('problems are labelled by the model alone, the same ones by the same seed', async () => {
+  const how = ['--domain', 'negation-pairs', '--problems', '4', '--steps', '6', '--start', '2', '--threads', '1'];
+  const labels = (...flags: string[]) => runCli(['truth', 'labels', '--model', at('one.gguf'), ...how, ...flags], env);
+  const found = await labels('--json');
+  expect([found.code, (await labels('--json')).stdout]).toEqual([0, found.stdout]);
+  const { labels: all, accuracy, utility, evaluations } = JSON.parse(found.stdout) as {
+    labels: { label: 0 | 1 | null; correctOption: 0 | 1 }[];
+    accuracy: { right: number; n: number; low: number; high: number };
+    utility: number;
+    evaluations: number;
+  };
+  const given = all.filter(({ label }) => label !== null);
+  expect(accuracy).toMatchObject({ right: given.filter(({ label, correctOption }) => label === correctOption).length, n: given.length });
+  expect([accuracy.low <= accuracy.right / accuracy.n, accuracy.right / accuracy.n <= accuracy.high, utility < 0]).toEqual([true, true, true]);
+  expect(evaluations).toBeGreaterThanOrEqual(4);
+  const text = (await labels()).stdout;
+  expect(text).toMatch(/^negation-pairs: \d of 4 labelled\n[^]*asked: {4}\d+ evaluations\n$/);
+  expect((await labels('--domain', 'conceptual')).code).toBe(2);
+});
+
 test('domains are listed, shown, and made of rows', async () => {
   const list = JSON.parse((await runCli(['truth', 'domains', '--json'], env)).stdout) as { id: string; sha256: string }[];
   expect(list.map(({ id }) => id)).toEqual(expect.arrayContaining(['urns', 'negation-pairs', 'puzzles', 'conceptual']));

@@ -19,6 +19,8 @@ export interface LabelSearch {
   readonly contradictions: (labels: ReadonlyMap<number, Option>) => readonly (readonly [number, number])[];
   /** Problems that belong to this one; drawn more often once it has a label. */
   readonly related?: (problem: number) => readonly number[];
+  /** After each step. */
+  readonly onStep?: (done: number) => void;
   readonly signal?: AbortSignal;
 }
 
@@ -75,7 +77,7 @@ async function mended(search: LabelSearch, given: ReadonlyMap<number, Option>): 
 export async function searchLabels(
   search: LabelSearch,
 ): Promise<{ readonly labels: ReadonlyMap<number, Option>; readonly utility: number }> {
-  const { problems, start, steps, random, related, signal } = search;
+  const { problems, start, steps, random, related, onStep, signal } = search;
   const first = random.shuffle(Array.from({ length: problems }, (_, problem) => problem)).slice(0, start);
   let labels = await mended(search, new Map(first.map((problem) => [problem, random.nextInteger(0, 1) as Option])));
   let current = await utilityOf(search, labels);
@@ -87,6 +89,7 @@ export async function searchLabels(
     // drawn whether it is needed or not, so that what is accepted moves no later draw
     const draw = random.nextDouble();
     if (draw < acceptance(value - current, temperatureAt(n))) [labels, current] = [proposed, value];
+    onStep?.(n);
   }
   return { labels, utility: current };
 }
