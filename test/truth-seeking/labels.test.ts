@@ -15,7 +15,10 @@ function follower(): { policy: Policy; asked: () => number } {
   const policy = scriptedPolicy({
     name: 'follower',
     answers: (text) => {
-      const turns = [...text.matchAll(/user: (.*)\n\n.*\nassistant: (True|False)/g)].map(([, question, answer]) => ({ question: question!, answer }));
+      const turns = [...text.matchAll(/user: (.*)\n\n.*\nassistant: (True|False)/g)].map(([, question, answer]) => ({
+        question: question!,
+        answer,
+      }));
       const before = turns.slice(0, -1);
       const agreeing = before.filter(({ question, answer }) => truth.get(question) === answer).length;
       const right = (agreeing + 1.2) / (before.length + 2);

@@ -119,7 +119,14 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
     ['truth', 'beliefs', at('cli'), '--model', at('one.gguf'), '--belief', 'self', '--measurements', '1', '--json'],
     env,
   );
-  expect([said.code, JSON.parse(said.stdout)]).toMatchObject([0, { readouts: 1, results: [{ n: 0 }, { n: 0 }] }]);
+  // beside those that were read, which stay as they are
+  const { readouts, results } = JSON.parse(said.stdout) as {
+    readouts: number;
+    results: { strategy: string; n: number; reader: { source: string } }[];
+  };
+  expect([said.code, readouts, results.length]).toEqual([0, 2, 4]);
+  const accuracy = results.filter(({ strategy }) => strategy.startsWith('accuracy'));
+  expect(accuracy.map(({ n, reader: { source } }) => `${source} ${n}`)).toEqual(['logprob 1', 'self 0']);
   const catalog = await runCli(['truth', 'analyze', 'results-catalog', at('cli'), '--json'], env);
   const [{ setups }] = JSON.parse(catalog.stdout) as [{ setups: { setup: { strategy: string } }[] }];
   expect(setups.map(({ setup }) => setup.strategy).sort()).toEqual(['accuracy', 'martingale']);
@@ -154,7 +161,12 @@ test('problems are labelled by the model alone, the same ones by the same seed',
   const labels = (...flags: string[]) => runCli(['truth', 'labels', '--model', at('one.gguf'), ...how, ...flags], env);
   const found = await labels('--json');
   expect([found.code, (await labels('--json')).stdout]).toEqual([0, found.stdout]);
-  const { labels: all, accuracy, utility, evaluations } = JSON.parse(found.stdout) as {
+  const {
+    labels: all,
+    accuracy,
+    utility,
+    evaluations,
+  } = JSON.parse(found.stdout) as {
     labels: { label: 0 | 1 | null; correctOption: 0 | 1 }[];
     accuracy: { right: number; n: number; low: number; high: number };
     utility: number;
@@ -162,7 +174,11 @@ test('problems are labelled by the model alone, the same ones by the same seed',
   };
   const given = all.filter(({ label }) => label !== null);
   expect(accuracy).toMatchObject({ right: given.filter(({ label, correctOption }) => label === correctOption).length, n: given.length });
-  expect([accuracy.low <= accuracy.right / accuracy.n, accuracy.right / accuracy.n <= accuracy.high, utility < 0]).toEqual([true, true, true]);
+  expect([accuracy.low <= accuracy.right / accuracy.n, accuracy.right / accuracy.n <= accuracy.high, utility < 0]).toEqual([
+    true,
+    true,
+    true,
+  ]);
   expect(evaluations).toBeGreaterThanOrEqual(4);
   const text = (await labels()).stdout;
   expect(text).toMatch(/^negation-pairs: \d of 4 labelled\n[^]*asked: {4}\d+ evaluations\n$/);
