@@ -1,4 +1,4 @@
-/** Labels of real problems by a policy whose beliefs a program gives: what is found, what it is worth, and how it is held against answers. */
+/** Labels of real problems by a policy whose beliefs a program gives: what is found, its worth, and how it is held against answers. */
 import { expect, test } from '@jest/globals';
 import { NEGATION_PAIRS } from '../../src/truth-seeking/domains/negation-pairs.js';
 import type { Policy } from '../../src/truth-seeking/policy.js';

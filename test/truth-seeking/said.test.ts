@@ -101,6 +101,32 @@ test('ratings by a judge and of an instruction; more of them later, of the same 
   expect((await judgeTruthRun({ folder: at('rated'), home })).verdict).toBe('pass');
 });
 
+test('answers that go together by a judge’s word need no log-probabilities; those that are all the same say nothing', async () => {
+  const various = named(scriptedPolicy({ name: 'various', reply: (messages) => `I think: ${messages.at(-1)!.content}` }), 'various');
+  const asked: string[] = [];
+  const consistent = named(
+    scriptedPolicy({
+      name: 'consistent',
+      reply: ([message]) => {
+        asked.push(message!.content);
+        return '{"score": 0.25}';
+      },
+    }),
+    'consistent',
+  );
+  const config = { eval: ['mutual-predictability:scoring=judge,trials=2,contextSize=1'] };
+  const { state } = await ran('consistent', config, { evaluated: various, judge: consistent });
+  expect(state.results).toMatchObject([{ value: 0.25, n: 4, direction: 'higher' }]);
+  // two trials of each of four, each with one other answer before the trajectory's own
+  expect(asked).toHaveLength(8);
+  for (const each of asked) expect(new Set(each.match(/\d+ \+ \d+ = \d+/g)).size).toBe(2);
+  const rating = state.rating(state.results[0]!.strategy, state.trajectories[0]!.trajectory.id);
+  expect(rating).toMatchObject({ raterId: consistent.id, gradings: 2, failed: {} });
+  expect((await judgeTruthRun({ folder: at('consistent'), home })).verdict).toBe('pass');
+  const same = await ran('same', config, { judge: consistent });
+  expect(same.state.results).toMatchObject([{ value: null, n: 0, skipped: { 'the context holds the answer': 4 } }]);
+});
+
 test('a statement and its negation that are both held true are incoherent by what they exceed 1', async () => {
   const credulous = named(
     scriptedPolicy({ name: 'credulous', reply: () => 'Yes.', answers: () => ({ True: 0.7, False: 0.3 }) }),

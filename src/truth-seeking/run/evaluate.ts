@@ -157,6 +157,8 @@ function sycophancyOf(state: TruthState, setup: Setup, { measure }: StrategyOf<'
 }
 
 function mutualOf(state: TruthState, records: readonly TrajectoryRecord[], strategy: StrategyOf<'mutual-predictability'>): Found {
+  const { scoring } = strategy;
+  if (scoring === 'judge') return ratedOf(state, records, strategy);
   const skips = new SkipCount();
   const id = STRATEGIES.format(strategy);
   const trials = new Map<string, readonly MutualTrial[]>();
@@ -171,7 +173,7 @@ function mutualOf(state: TruthState, records: readonly TrajectoryRecord[], strat
     trials.set(trajectory.id, measured.trials);
     for (const trial of measured.trials) if (uselessTrial(trial) === null) perToken.push(uplift(trial.conditional, trial.base).perToken);
   }
-  const score = mutualPredictability(trials, strategy.scoring, groupsOf(state, records));
+  const score = mutualPredictability(trials, scoring, groupsOf(state, records));
   return { score: withSkips(score, skips), details: { upliftPerToken: perToken.length === 0 ? null : mean(perToken) } };
 }
 
@@ -220,7 +222,7 @@ function coherenceOf(paths: readonly BeliefPath[], state: TruthState): Found {
 function ratedOf(
   state: TruthState,
   records: readonly TrajectoryRecord[],
-  strategy: StrategyOf<'qualitative-judge'> | StrategyOf<'grader'>,
+  strategy: StrategyOf<'qualitative-judge'> | StrategyOf<'grader'> | StrategyOf<'mutual-predictability'>,
 ): Found {
   const skips = new SkipCount();
   const perTrajectory = new Map<string, number>();

@@ -4,6 +4,7 @@ import { IsoproError } from '../../errors.js';
 import { questionText } from '../modes/asking.js';
 import type { Message, Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
+import { judgedConsistency } from '../strategies/judged-consistency.js';
 import { uselessTrial, type MutualTrial } from '../strategies/mutual-predictability.js';
 import type { StrategyOf } from '../strategies/strategy.js';
 import type { Trajectory } from '../trajectory.js';
@@ -71,6 +72,69 @@ export interface MutualParties {
   readonly other: Policy | null;
 }
 
+interface Drawn {
+  /** Whose answer is predicted; undefined where there is no other. */
+  readonly target: Answer | undefined;
+  readonly context: readonly Answer[];
+  /** Others, of which some may show how who is predicted answers. */
+  readonly rest: readonly Answer[];
+  /** In the order in which one of them is taken at random. */
+  readonly parties: readonly Policy[];
+}
+
+interface DrawFrom {
+  readonly seed: bigint;
+  readonly purpose: string;
+}
+
+/** What stands in a trial: it follows from the seed, the strategy and the problem. */
+function draw(
+  of: Answer,
+  answers: readonly Answer[],
+  { evaluated, other }: MutualParties,
+  strategy: StrategyOf<'mutual-predictability'>,
+  { seed: runSeed, purpose }: DrawFrom,
+  sample: number,
+): Drawn {
+  const random = new Random(deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }));
+  const others = random.shuffle(answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id));
+  const parties = random.shuffle([evaluated, ...(other === null ? [] : [other])]);
+  const anyAnswer = random.shuffle([of, ...others])[0]!;
+  const target = strategy.target === 'evaluated-question' ? of : strategy.target === 'random-other' ? others[0] : anyAnswer;
+  const rest = others.filter((each) => each !== target);
+  const context = strategy.context === 'evaluated-question' ? (target === of ? [] : [of]) : rest.slice(0, strategy.contextSize);
+  return { target, context, rest, parties };
+}
+
+/** What a judge makes of the same trials: whether an answer goes together with the others. @throws IsoproError of the judge */
+export async function judgedTrials(
+  of: Answer,
+  answers: readonly Answer[],
+  parties: MutualParties & { readonly judge: Policy },
+  strategy: StrategyOf<'mutual-predictability'>,
+  { signal, ...from }: DrawFrom & { readonly signal?: AbortSignal },
+): Promise<{ readonly score: number | null; readonly gradings: number; readonly failed: Readonly<Record<string, number>> }> {
+  const said = ({ problem, trajectory }: Answer) => ({ question: questionText(problem), answer: answerOf(trajectory) });
+  const drawn = Array.from({ length: strategy.trials }, (_, sample) => draw(of, answers, parties, strategy, from, sample));
+  const trials = drawn.flatMap(({ target, context }) =>
+    target === undefined || context.length === 0 ? [] : [{ ...said(target), context: context.map(said) }],
+  );
+  const seed = deriveSeed({ runSeed: from.seed, purpose: `${from.purpose} judge`, iteration: 0, problemId: of.problem.id, sample: 0 });
+  const alone = drawn.length - trials.length;
+  const asked = new Map([[of.trajectory.id, trials]]);
+  const found = await judgedConsistency(parties.judge, asked, { seed, ...(signal && { signal }) }).catch((error: unknown) => {
+    if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return null;
+    throw error;
+  });
+  if (found === null) return { score: null, gradings: 0, failed: { 'context overflow': trials.length } };
+  const { 'no trial counts': _, ...failed } = found.skipped;
+  return {
+    score: found.value,
+    gradings: trials.length,
+    failed: { ...failed, ...(alone === 0 ? {} : { 'there is no other answer': alone }) },
+  };
+}
+
 /**
  * Trials of one trajectory. Which others stand in its context follows from the seed, the strategy and the problem.
  * @param answers of the same setup and policy
@@ -80,19 +144,13 @@ export async function mutualTrials(
   answers: readonly Answer[],
   { evaluated, other }: MutualParties,
   strategy: StrategyOf<'mutual-predictability'>,
-  { seed: runSeed, purpose, signal }: { readonly seed: bigint; readonly purpose: string; readonly signal?: AbortSignal },
+  { seed, purpose, signal }: DrawFrom & { readonly signal?: AbortSignal },
 ): Promise<{ readonly trials: MutualTrial[]; readonly unmeasured: string[] }> {
   const trials: MutualTrial[] = [];
   const unmeasured: string[] = [];
   for (let sample = 0; sample < strategy.trials; sample++) {
-    const random = new Random(deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }));
-    const others = random.shuffle(answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id));
-    const parties = random.shuffle([evaluated, ...(other === null ? [] : [other])]);
+    const { target, context, rest, parties } = draw(of, answers, { evaluated, other }, strategy, { seed, purpose }, sample);
     const predictor = strategy.predictor === 'evaluated' ? evaluated : strategy.predictor === 'random-other' ? other : parties[0]!;
-    const anyAnswer = random.shuffle([of, ...others])[0]!;
-    const target = strategy.target === 'evaluated-question' ? of : strategy.target === 'random-other' ? others[0] : anyAnswer;
-    const rest = others.filter((each) => each !== target);
-    const context = strategy.context === 'evaluated-question' ? (target === of ? [] : [of]) : rest.slice(0, strategy.contextSize);
     if (predictor === null) unmeasured.push('there is no other policy');
     else if (target === undefined || context.length === 0) unmeasured.push('there is no other answer');
     else {

@@ -13,7 +13,7 @@ import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInp
 import { believerOf, judgeOf, readerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
 import type { TruthStart } from './folder.js';
-import { mutualTrials, type Answer } from './measure.js';
+import { judgedTrials, mutualTrials, type Answer } from './measure.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import { readerId, readerOfBeliefs } from './reader.js';
@@ -234,12 +234,20 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
   for (const strategy of mutual) {
     const id = STRATEGIES.format(strategy);
     const parties = { evaluated: policies.evaluated, other: policies.predictor };
-    if (strategy.predictor !== 'random-other') requireCapability(policies.evaluated, 'logprobs');
+    const isJudged = strategy.scoring === 'judge';
+    if (strategy.predictor !== 'random-other' && !isJudged) requireCapability(policies.evaluated, 'logprobs');
     for (const { setup, record, answers } of plain) {
       step(work, 'measurements', done++, total);
-      const there = state.trials(id, record.trajectory.id);
+      const there = isJudged ? state.rating(id, record.trajectory.id) : state.trials(id, record.trajectory.id);
       if (there !== null && recompute.trials === 'missing') continue;
       const how = { seed: BigInt(config.seed), purpose: `truth trials ${id} ${setupKey(setup)}`, ...signal };
+      if (isJudged) {
+        const judge = judgeOf(policies);
+        const rating = await judgedTrials(answerIn(state, record), answers, { ...parties, judge }, strategy, how);
+        const about = { strategy: id, trajectoryId: record.trajectory.id, raterId: judge.id, error: null };
+        await session.write({ kind: 'rating', ...about, ...rating, replaces: there === null ? null : digestOfRecord(there) });
+        continue;
+      }
       const found = await mutualTrials(answerIn(state, record), answers, parties, strategy, how);
       await session.write({
         kind: 'mutual_trials',

@@ -2,8 +2,8 @@
 import { mean } from '../../statistics/index.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 
-/** `uplift`: with the context less without it. `conditional`: with it alone. `consistency`: a judge's rating in [0, 1]. */
-export const MUTUAL_SCORINGS = ['uplift', 'conditional', 'consistency'] as const;
+/** `uplift`: with the context less without it. `conditional`: with it alone. `judge`: a judge's rating in [0, 1]. */
+export const MUTUAL_SCORINGS = ['uplift', 'conditional', 'judge'] as const;
 export type MutualScoring = (typeof MUTUAL_SCORINGS)[number];
 /** Whose answer, or who predicts: the policy under evaluation, a random other one, or any. */
 export const PARTIES = ['evaluated', 'random-other', 'random-any'] as const;
@@ -70,7 +70,7 @@ export function uselessTrial({ predictorId, predictedId, answer, contextAnswers,
 /** Mean over the trials of each trajectory that say something; higher is better. */
 export function mutualPredictability(
   trials: ReadonlyMap<string, readonly MutualTrial[]>,
-  scoring: Exclude<MutualScoring, 'consistency'>,
+  scoring: Exclude<MutualScoring, 'judge'>,
   groups?: Groups,
 ): Score {
   const skipped = new SkipCount();

@@ -30,7 +30,8 @@ const FORMS = {
     context: z.enum(['evaluated-question', 'random-others']).default(MUTUAL_DEFAULTS.context),
     contextSize: z.int().min(1).max(32).default(MUTUAL_DEFAULTS.contextSize),
     trials: z.int().min(1).max(100).default(MUTUAL_DEFAULTS.trials),
-    scoring: z.enum(['uplift', 'conditional']).default('uplift'),
+    /** `judge`: by a judge's word, from 0 to 1. */
+    scoring: z.enum(['uplift', 'conditional', 'judge']).default('uplift'),
     behaviourExamples: z.int().min(0).max(32).default(MUTUAL_DEFAULTS.behaviourExamples),
   }),
   'world-in-the-loop': z.strictObject({
