@@ -13,7 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { publishRun } from '../../src/jobs/publish.js';
 import { Registry } from '../../src/registry/index.js';
-import { MAIN } from '../cli/run-cli.js';
+import { MAIN, runCli } from '../cli/run-cli.js';
 import { findChromium } from '../models/browser.js';
 import { HOSTILE } from '../models/hostile.js';
 import { writeRunFolder } from '../models/run-folder.js';
@@ -230,6 +230,38 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     PATIENCE_MS,
   );
 
+  test(
+    'a truth run is found, its scores and a trajectory with its beliefs are read, and its report opens',
+    async () => {
+      const how = ['--domain', 'sums-and-claims', '--mode', 'direct', '--problems', '2', '--max-tokens', '8', '--threads', '1'];
+      const made = await runCli(['truth', 'run', ...how, '--out', path.join(runs, 'truthful'), '--json'], { ISOPRO_HOME: home });
+      expect(made.code).toBe(0);
+      const { results } = JSON.parse(made.stdout) as { results: { strategy: string; value: number | null }[] };
+      await open('#/truth', 'Truth-seeking');
+      await page.locator('table.list a[href="#/truth/truthful"]').click();
+      await page.getByRole('heading', { level: 1, name: 'tiny' }).waitFor();
+      const scores = page.getByRole('table', { name: 'scores' });
+      for (const { strategy, value } of results)
+        expect(await scores.getByRole('row').filter({ hasText: strategy }).textContent()).toContain(value?.toFixed(3) ?? '–');
+      await page
+        .getByRole('table', { name: 'trajectories' })
+        .getByRole('link', { name: /Is this claim true or false/ })
+        .first()
+        .click();
+      await page.getByRole('heading', { level: 1, name: 'Trajectory' }).waitFor();
+      await page.getByRole('heading', { name: 'Belief in “True”' }).waitFor();
+      // before any word, and after its one step
+      const drawn = await page.locator('svg.belief-line').getAttribute('aria-label');
+      expect(drawn).toMatch(/^belief in the first option: [01]\.\d\d, [01]\.\d\d$/);
+      went.push('#/truth/truthful');
+      await page.getByRole('link', { name: 'The run' }).click();
+      await page.getByRole('button', { name: 'Whole report' }).click();
+      await page.frameLocator('iframe.report').getByRole('heading', { level: 1 }).waitFor();
+      expect(await page.locator('iframe.report').getAttribute('sandbox')).not.toContain('same-origin');
+    },
+    PATIENCE_MS,
+  );
+
   const PAGES = (): readonly (readonly [name: string, hash: string, there: string])[] => [
     ['runs', '#/runs', 'table.list'],
     ['run', '#/runs/plain', '.charts canvas'],
@@ -240,6 +272,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     ['job', `#/jobs/${run}`, '.command'],
     ['adapters', '#/adapters', '.adapter'],
     ['play', '#/play', 'textarea'],
+    ['truths', '#/truth', 'table.list'],
+    ['truth', '#/truth/truthful', 'svg.belief-line'],
   ];
 
   test.each(['light', 'dark'] as const)(
