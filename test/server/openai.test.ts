@@ -181,6 +181,30 @@ describe('/v1/chat/completions', () => {
     expect(new Set(events.map(({ id }) => id)).size).toBe(1);
   });
 
+  test.each(['/v1/chat/completions', '/v1/completions'])('tells usage so far in each event of %s where that is asked for', async (path) => {
+    const own = path === '/v1/completions' ? { prompt: ['Rivers', 'Name a river.'] } : { messages, n: 2 };
+    const asked = { ...own, max_tokens: 12, seed: 5, stream: true, return_token_ids: true };
+    const usage = (options: object): Promise<Answer> => ask({ ...asked, stream_options: options }, path);
+    const { events, done } = eventsOf((await usage({ include_usage: true, continuous_usage_stats: true })).text);
+    expect(done).toBe(true);
+    const prompts = events.reduce((ids, event) => {
+      const [choice] = event.choices;
+      const prompt = choice?.prompt_token_ids ?? event.prompt_token_ids;
+      return prompt === undefined ? ids : { ...ids, [choice.index]: prompt.length };
+    }, {});
+    const said = [0, 0];
+    for (const { choices, usage: told } of events.slice(0, -1)) {
+      const { index, token_ids = [] } = choices[0];
+      said[index]! += token_ids.length;
+      const prompt = prompts[index] ?? prompts[0];
+      expect(told).toEqual({ prompt_tokens: prompt, completion_tokens: said[index], total_tokens: prompt + said[index]! });
+    }
+    expect(events.at(-1).usage.completion_tokens).toBe(said[0]! + said[1]!);
+    // As with vLLM, it is a part of what include_usage gives.
+    const without = eventsOf((await usage({ continuous_usage_stats: true })).text);
+    expect(without.events.filter((event) => event.usage !== undefined)).toEqual([]);
+  });
+
   test('streams n replies among each other', async () => {
     const { events } = eventsOf((await chat({ stream: true, n: 2 })).text);
     for (const index of [0, 1]) {
@@ -486,6 +510,55 @@ test('different adapters answer at the same time, each its own', async () => {
   const answers = await Promise.all(models.flatMap((model) => seeds.map((seed) => chat({ model, seed }))));
   const replies = await Promise.all([null, ...loaded].flatMap((adapter) => seeds.map((seed) => expected({ adapter, sampling: { seed } }))));
   expect(answers.map(({ body }) => body.choices[0].message.content)).toEqual(replies.map(({ text }) => text));
+});
+
+test('chats that say nothing of their length run together, each to its end, and none has tokens of another one or twice', async () => {
+  // room for two and a half of those that fill their context
+  const own = await start({ load: { ...UNDISTURBED, contextTokens: 1280, maxSequences: 4 } });
+  const asked = (i: number): object => ({
+    model: 'base',
+    messages: [{ role: 'user', content: `River ${i}?` }],
+    seed: i,
+    ignore_eos: true,
+    return_token_ids: true,
+    logprobs: true,
+  });
+  const order: string[] = [];
+  const streamed = async (i: number): Promise<{ ids: number[]; logprobs: number[] }> => {
+    const answer = await fetch(`${own.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...asked(i), stream: true }),
+    });
+    let text = '';
+    for await (const part of answer.body!.pipeThrough(new TextDecoderStream() as never) as unknown as AsyncIterable<string>) {
+      if (text === '') order.push('begins');
+      text += part;
+    }
+    order.push('ends');
+    const { events, done } = eventsOf(text);
+    expect([done, events.at(-1).choices[0].finish_reason]).toEqual([true, 'length']);
+    const choices = events.flatMap((event) => event.choices);
+    return {
+      ids: choices.flatMap(({ token_ids }) => token_ids ?? []),
+      logprobs: choices.flatMap(({ logprobs }) => (logprobs?.content ?? []).map(({ logprob }: { logprob: number }) => logprob)),
+    };
+  };
+  const replies = await Promise.all([0, 1, 2, 3].map(streamed));
+  expect(order).toEqual([...Array(4).fill('begins'), ...Array(4).fill('ends')]);
+  /** The largest difference of a token from its score under a prompt, in nats. */
+  const distance = async ({ ids, logprobs }: (typeof replies)[number], prompt: number): Promise<number> => {
+    const { tokenIds } = direct.renderChat([{ role: 'user', content: `River ${prompt}?` }]);
+    const [scores] = await direct.score(tokenIds, [ids]);
+    return Math.max(...ids.map((_, at) => Math.abs(logprobs[at]! - scores![at]!)));
+  };
+  for (const [i, reply] of replies.entries()) {
+    expect([reply.ids.length > 400, reply.logprobs.length]).toEqual([true, reply.ids.length]);
+    // its own within what a shared batch rounds; that of another prompt is nats away
+    expect(await distance(reply, i)).toBeLessThan(0.1);
+    expect(await distance(reply, (i + 1) % 4)).toBeGreaterThan(1);
+  }
+  await own.close(0);
 });
 
 test('/pause keeps requests waiting until /resume; weight transfer is not there', async () => {

@@ -182,6 +182,28 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
   );
 
   test(
+    'what changed in the reply to a dev problem between two iterations is read',
+    async () => {
+      await open(`#/runs/${run}/rollouts`, /Rollouts of tiny on scheduling/);
+      const problem = page.getByRole('table', { name: /verdict of each dev problem/ }).getByRole('button');
+      await problem.first().click();
+      const diff = page.locator('.dev-diff');
+      await diff.locator('pre.diff').waitFor();
+      const [earlier, later] = [diff.getByLabel('the earlier iteration'), diff.getByLabel('the later iteration')];
+      expect([await earlier.inputValue(), await later.inputValue()]).toEqual(['0', '1']);
+      const parts = async (tag: string): Promise<string> => (await diff.locator(`pre.diff ${tag}`).allTextContents()).join('');
+      const [before, after] = [await parts(':is(del, span)'), await parts(':is(ins, span)')];
+      expect(before).toMatch(/\S/);
+      await later.selectOption('0');
+      await diff.getByText('Both replies are the same.').waitFor();
+      expect(await diff.locator('pre.diff').textContent()).toBe(before);
+      await earlier.selectOption('1');
+      expect([await parts(':is(del, span)'), await parts(':is(ins, span)')]).toEqual([after, before]);
+    },
+    PATIENCE_MS,
+  );
+
+  test(
     'its adapter is promoted, asked beside the base, held against a gate, and rolled back',
     async () => {
       const { name } = await publishRun(registry, path.join(runs, run));

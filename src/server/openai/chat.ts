@@ -16,6 +16,7 @@ import {
   tokenLogprobs,
   unixSeconds,
   usageOf,
+  usageSoFar,
   type PromptLogprobs,
   type TokenLogprob,
   type Usage,
@@ -159,12 +160,14 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
   const withUsage = body.stream_options?.include_usage === true;
   const withIds = body.return_token_ids === true;
   const withLogprobs = body.logprobs === true;
-  const promptIds = withIds ? { prompt_token_ids: [...served.model.renderChat(draws[0]!.messages!).tokenIds] } : {};
+  const withUsageSoFar = body.stream_options?.continuous_usage_stats === true && withUsage;
+  const prompt = withIds || withUsageSoFar ? [...served.model.renderChat(draws[0]!.messages!).tokenIds] : [];
+  const said = draws.map(() => 0);
   const chunk = (index: number, delta: object, more: object = {}, ofAll: object = {}): string =>
     eventOf({
       ...head,
       choices: [{ index, delta, logprobs: null, finish_reason: null, ...more }],
-      ...(withUsage && { usage: null }),
+      ...(withUsage && { usage: withUsageSoFar ? usageSoFar(prompt.length, said[index]!) : null }),
       ...ofAll,
     });
 
@@ -175,16 +178,17 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
     const choice = choices[index]!;
     if (!begun.has(index)) {
       begun.add(index);
-      yield chunk(index, { role: 'assistant', content: '' }, {}, begun.size === 1 ? promptIds : {});
+      yield chunk(index, { role: 'assistant', content: '' }, {}, withIds && begun.size === 1 ? { prompt_token_ids: prompt } : {});
     }
     if (token !== undefined) {
+      said[index]!++;
       const deltas = choice.deltas(token.text);
       const [first = {}, ...rest] = deltas;
       const told = {
         ...(withLogprobs && { logprobs: { content: [tokenLogprob(served.model, token, namesOf(body))], refusal: null } }),
         ...(withIds && { token_ids: [token.tokenId] }),
       };
-      if (deltas.length > 0 || withLogprobs || withIds) yield chunk(index, first, told);
+      if (deltas.length > 0 || withLogprobs || withIds || withUsageSoFar) yield chunk(index, first, told);
       for (const delta of rest) yield chunk(index, delta);
     } else {
       replies[index] = reply;

@@ -11,7 +11,20 @@ import { allReplies, streamReplies, type Asking, type Draw } from './replying.js
 import type { CompletionBody } from './requests.js';
 import { drawSettings, schemaOf } from './sampling.js';
 import { alternativesOf } from './scoring.js';
-import { DONE, eventOf, finite, namesOf, newId, promptLogprobs, sampledChances, sumOf, tokenText, unixSeconds, usageOf } from './shapes.js';
+import {
+  DONE,
+  eventOf,
+  finite,
+  namesOf,
+  newId,
+  promptLogprobs,
+  sampledChances,
+  sumOf,
+  tokenText,
+  unixSeconds,
+  usageOf,
+  usageSoFar,
+} from './shapes.js';
 
 /** What OpenAI gives where the body does not say. */
 const DEFAULT_TOKENS = 16;
@@ -160,14 +173,24 @@ export async function completeText(context: ServerContext, body: CompletionBody,
 const usageOfAll = (replies: readonly HostReply[], choices: number): object =>
   sumOf(replies.flatMap((_, index) => (index % choices === 0 ? [usageOf(replies.slice(index, index + choices))] : [])));
 
+const lengthOf = (model: HostedModel, { tokenIds, text = '' }: Draw): number =>
+  tokenIds?.length ?? (model.info.addBos && model.info.bos >= 0 ? 1 : 0) + model.tokenize(text).length;
+
 export async function* streamText(context: ServerContext, body: CompletionBody, asking: Asking): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
   const { draws, choices } = planCompletion(context, body);
   const head = headOf(body, served);
   const withUsage = body.stream_options?.include_usage === true;
+  const withUsageSoFar = body.stream_options?.continuous_usage_stats === true && withUsage;
   const withIds = body.return_token_ids === true;
+  const promptTokens = withUsageSoFar ? draws.map((draw) => lengthOf(served.model, draw)) : [];
+  const said = draws.map(() => 0);
   const chunk = (index: number, text: string, more: object = {}): string =>
-    eventOf({ ...head, choices: [{ index, text, logprobs: null, finish_reason: null, ...more }], ...(withUsage && { usage: null }) });
+    eventOf({
+      ...head,
+      choices: [{ index, text, logprobs: null, finish_reason: null, ...more }],
+      ...(withUsage && { usage: withUsageSoFar ? usageSoFar(promptTokens[index]!, said[index]!) : null }),
+    });
   const replies: HostReply[] = [];
   const offsets = draws.map(() => 0);
   for await (const { index, token, reply } of streamReplies(served, draws, asking)) {
@@ -176,13 +199,14 @@ export async function* streamText(context: ServerContext, body: CompletionBody, 
       yield chunk(index, '', { finish_reason: reply.finish, ...(withIds && { prompt_token_ids: [...reply.promptIds] }) });
       continue;
     }
+    said[index]!++;
     const { text } = token;
     const told = {
       ...(body.logprobs !== undefined && { logprobs: textLogprobs(served.model, [token], body, offsets[index]!) }),
       ...(withIds && { token_ids: [token.tokenId] }),
     };
     offsets[index]! += text.length;
-    if (text !== '' || Object.keys(told).length > 0) yield chunk(index, text, told);
+    if (text !== '' || withUsageSoFar || Object.keys(told).length > 0) yield chunk(index, text, told);
   }
   if (withUsage) yield eventOf({ ...head, choices: [], usage: usageOfAll(replies, choices) });
   yield DONE;

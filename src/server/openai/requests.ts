@@ -13,10 +13,10 @@ const tokenId = z.int().min(0).max(INT32_MAX);
 const tokenList = z.array(tokenId).min(1).max(1_000_000);
 const modelName = z.string().min(1).max(400);
 
-const streamFields = {
-  stream: flag,
-  stream_options: maybe(z.strictObject({ include_usage: flag, include_obfuscation: flag })),
-};
+const streamOptions = z.strictObject({ include_usage: flag, include_obfuscation: flag });
+const streamFields = { stream: flag, stream_options: maybe(streamOptions) };
+/** vLLM's: each event has the usage so far. */
+const completionStreamFields = { ...streamFields, stream_options: maybe(streamOptions.extend({ continuous_usage_stats: flag })) };
 
 /** Taken, and without any effect: they are about accounts, storage and billing. */
 const accountFields = {
@@ -126,7 +126,7 @@ export type ResponseFormatBody = z.output<typeof responseFormat>;
 export const chatBody = z.strictObject({
   model: modelName,
   messages: z.array(chatMessage).min(1).max(10_000),
-  ...streamFields,
+  ...completionStreamFields,
   ...samplingFields,
   ...tokenFields,
   ...accountFields,
@@ -145,7 +145,7 @@ export type ChatBody = z.output<typeof chatBody>;
 export const completionBody = z.strictObject({
   model: modelName,
   prompt: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(256), z.array(tokenList).min(1).max(256)]),
-  ...streamFields,
+  ...completionStreamFields,
   ...samplingFields,
   ...tokenFields,
   ...accountFields,

@@ -28,6 +28,13 @@ export function usageOf(replies: readonly HostReply[]): Usage {
   };
 }
 
+/** vLLM's, in each event of a stream: of its choice, up to and with it. */
+export const usageSoFar = (promptTokens: number, completionTokens: number): Omit<Usage, 'prompt_tokens_details'> => ({
+  prompt_tokens: promptTokens,
+  completion_tokens: completionTokens,
+  total_tokens: promptTokens + completionTokens,
+});
+
 export function sumOf(usages: readonly Usage[]): Usage {
   const sum = (of: (usage: Usage) => number): number => usages.reduce((total, usage) => total + of(usage), 0);
   return {
